@@ -1,0 +1,3 @@
+//! Cost models: what a request costs on disk and on flash.
+
+pub mod benefit;

@@ -1,0 +1,10 @@
+//! What decides: no file, socket, thread, clock or random source. Time comes in as `now`, work goes out as data.
+#![forbid(unsafe_code)]
+
+pub mod cost;
+pub mod overlay;
+pub mod policy;
+pub mod protocol;
+pub mod request;
+pub mod stripe;
+pub mod units;

@@ -1,0 +1,59 @@
+//! S4D-Cache (ICDCS'14): a request goes to flash when the cost model says that flash serves it sooner.
+//!
+//! The Redirector (Algorithm 1) is spread over both sides. Here, in the library, is the identification of critical requests
+//! (lines 3 and 17: eq. 8). The agent finds free or clean space (lines 4 to 13), keeps the critical data table with its C flags
+//! (line 18) and runs the Rebuilder.
+
+mod critical_data;
+
+pub use critical_data::{Critical, CriticalData};
+
+use super::{Decision, Policy, Reason};
+use crate::cost::benefit::Parameters;
+use crate::request::{Direction, Request};
+
+/// The Data Identifier: one cost model for reads and one for writes.
+#[derive(Clone, Debug)]
+pub struct S4d {
+    /// Costs of reads.
+    pub read: Parameters,
+    /// Costs of writes.
+    pub write: Parameters,
+}
+
+impl Policy for S4d {
+    fn on_request(&self, request: &Request) -> Decision {
+        let parameters = match request.direction {
+            Direction::Read => &self.read,
+            Direction::Write => &self.write,
+        };
+        let benefit_ns = (parameters.benefit_s(request) * 1e9) as i64;
+        match (benefit_ns > 0, request.direction) {
+            (false, _) => Decision::Disk(Reason::NoBenefit),
+            (true, Direction::Write) => Decision::Flash { benefit_ns: benefit_ns as u64 },
+            (true, Direction::Read) => Decision::Fetch { benefit_ns: benefit_ns as u64 },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Range;
+
+    #[test]
+    fn critical_writes_are_absorbed_critical_reads_fetched_and_large_requests_left_on_disk() {
+        let parameters = Parameters {
+            hdd_servers: 8,
+            ssd_servers: 4,
+            ssd_s_per_byte: 2e-7,
+            hdd_s_per_byte: 3e-8,
+            ..Parameters::default()
+        };
+        let s4d = S4d { read: parameters.clone(), write: parameters };
+        let ask = |direction, length| s4d.on_request(&Request { direction, range: Range::new(0, length), distance: 1 << 30 });
+        assert!(matches!(ask(Direction::Write, 16 << 10), Decision::Flash { .. }));
+        assert!(matches!(ask(Direction::Read, 16 << 10), Decision::Fetch { .. }));
+        assert_eq!(ask(Direction::Write, 4 << 20), Decision::Disk(Reason::NoBenefit));
+    }
+}

@@ -1,0 +1,106 @@
+//! The critical data table (S4D §III-C, Fig 5): critical reads that missed, waiting for the Rebuilder's lazy fetch.
+//!
+//! Every entry here has its C flag set; clearing the flag removes it. Writes need no entry: a critical write is known as such
+//! from the request itself. The table is bounded: the oldest entry makes room.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::request::Range;
+
+/// One range worth fetching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Critical {
+    /// The file.
+    pub file: u32,
+    /// The bytes.
+    pub range: Range,
+    /// What one access saves, nanoseconds.
+    pub benefit_ns: u64,
+}
+
+/// Ranges to fetch, oldest first, at most `entries_max` of them.
+#[derive(Clone, Debug)]
+pub struct CriticalData {
+    entries_max: usize,
+    order: VecDeque<(u32, u64)>,
+    entries: BTreeMap<(u32, u64), Critical>,
+}
+
+impl CriticalData {
+    /// An empty table that holds at most `entries_max`, at least one.
+    pub fn new(entries_max: usize) -> CriticalData {
+        CriticalData { entries_max: entries_max.max(1), order: VecDeque::new(), entries: BTreeMap::new() }
+    }
+
+    /// Records a critical read; a range recorded before keeps its turn.
+    pub fn insert(&mut self, critical: Critical) {
+        let key = (critical.file, critical.range.offset);
+        if let Some(known) = self.entries.get_mut(&key) {
+            known.range.length = known.range.length.max(critical.range.length);
+            known.benefit_ns = known.benefit_ns.max(critical.benefit_ns);
+            return;
+        }
+        if self.entries.len() >= self.entries_max {
+            self.pop();
+        }
+        self.entries.insert(key, critical);
+        self.order.push_back(key);
+    }
+
+    /// Takes the oldest entry and clears its C flag.
+    pub fn pop(&mut self) -> Option<Critical> {
+        while let Some(key) = self.order.pop_front() {
+            if let Some(critical) = self.entries.remove(&key) {
+                return Some(critical);
+            }
+        }
+        None
+    }
+
+    /// Forgets a file.
+    pub fn remove_file(&mut self, file: u32) {
+        self.entries.retain(|key, _| key.0 != file);
+        self.order.retain(|key| key.0 != file);
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn critical(offset: u64) -> Critical {
+        Critical { file: 1, range: Range::new(offset, 8), benefit_ns: 5 }
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_the_oldest_makes_room() {
+        let mut table = CriticalData::new(2);
+        for offset in [10, 20, 30, 20] {
+            table.insert(critical(offset));
+        }
+        assert_eq!(table.len(), 2);
+        assert_eq!(table.pop(), Some(critical(20)));
+        assert_eq!(table.pop(), Some(critical(30)));
+        assert_eq!(table.pop(), None);
+    }
+
+    #[test]
+    fn forgetting_a_file_leaves_the_others() {
+        let mut table = CriticalData::new(9);
+        table.insert(critical(1));
+        table.insert(Critical { file: 2, ..critical(2) });
+        table.remove_file(1);
+        assert_eq!(table.pop().map(|c| c.file), Some(2));
+        assert!(table.is_empty());
+    }
+}

@@ -1,0 +1,31 @@
+//! What library and agent say to each other: the shared file's layout and the messages on the socket.
+//!
+//! Both sides compile this one module, so that the layout has a single source. It holds atomics and byte encodings only;
+//! mapping memory and sending bytes is the runtimes' work.
+
+pub mod message;
+pub mod shared;
+
+/// Changes whenever the shared layout or a message changes; library and agent refuse each other when it differs.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// Name of the shared file in the agent's runtime directory.
+pub const SHARED_FILE: &str = "shared";
+/// Name of the agent's socket (unix, SEQPACKET) in its runtime directory.
+pub const SOCKET_FILE: &str = "socket";
+/// Directory in the fast directory that holds the journal and the data files.
+pub const FLASH_DIRECTORY: &str = ".headstart";
+
+/// Environment: the agent's runtime directory. Its absence disables the library.
+pub const ENVIRONMENT_RUNTIME: &str = "HEADSTART_RUNTIME";
+/// Environment: the managed (slow) directory, absolute, no trailing slash.
+pub const ENVIRONMENT_SLOW: &str = "HEADSTART_SLOW";
+/// Environment: `off` disables everything.
+pub const ENVIRONMENT_SWITCH: &str = "HEADSTART";
+/// Environment: the policy of this run, `s4d` or `off`.
+pub const ENVIRONMENT_POLICY: &str = "HEADSTART_POLICY";
+
+/// Name of a data file, relative to [`FLASH_DIRECTORY`].
+pub fn data_file_name(data_file: u32) -> String {
+    format!("data.{data_file:08x}")
+}

@@ -1,0 +1,586 @@
+//! Messages on the agent's SEQPACKET socket: one packet a message, little-endian, a byte of kind first.
+//!
+//! ```text
+//! request: kind u8 | slot u32 | seq u64 | fields in the order of the enum | rest of the packet: bytes (path or text)
+//! reply:   kind u8 | slot u32 | seq u64 | fields                          | rest of the packet
+//! ```
+//!
+//! Every request carries (slot, seq); after the agent's death the library sends the pending one again, unchanged, and the
+//! agent answers a `Commit` its journal already holds without applying it again. Flash pieces and slabs do not travel in
+//! messages: the agent writes them into the slot before it replies.
+
+use crate::cost::benefit::{Parameters, SeekPoint};
+
+/// Room a buffer for one request or reply of the data path needs. Control messages may be longer.
+pub const MESSAGE_MAX: usize = 16 * 1024;
+
+/// A packet that is no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed message")]
+pub struct DecodeError;
+
+/// From the library (or the command line) to the agent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Request<'a> {
+    /// First message of a thread: gives it a slot. `slot` and `seq` of the envelope are zero.
+    Hello {
+        /// `PROTOCOL_VERSION` of the library.
+        version: u32,
+        /// Process.
+        pid: u32,
+        /// Thread.
+        tid: u32,
+        /// Start time of the process, in clock ticks since boot.
+        start_time: u64,
+    },
+    /// The process opened a slow file it did not have open. Answered by `Opened`.
+    Open {
+        /// `st_dev`.
+        device: u64,
+        /// `st_ino`.
+        inode: u64,
+        /// Birth time in nanoseconds since 1970, zero where the file system has none.
+        birth_ns: u64,
+        /// `st_size`.
+        size: u64,
+        /// Whether the descriptor can write.
+        writable: bool,
+        /// Absolute path.
+        path: &'a [u8],
+    },
+    /// The process closed its last descriptor of the file.
+    Close {
+        /// The file's index.
+        file: u32,
+    },
+    /// Asks for slabs that hold `length` bytes at a place equal to `offset` modulo 4096. Answered by `Done` with the slabs in the
+    /// slot, or `NoSpace`.
+    Slab {
+        /// The file's index.
+        file: u32,
+        /// Offset of the write.
+        offset: u64,
+        /// Its length.
+        length: u64,
+    },
+    /// The bytes of `offset, length` lie in the slab, on flash.
+    Commit {
+        /// The file's index.
+        file: u32,
+        /// Data file written to.
+        data_file: u32,
+        /// Offset in the slow file.
+        offset: u64,
+        /// Length.
+        length: u64,
+        /// Offset in the data file.
+        place: u64,
+    },
+    /// Where do the bytes lie? Answered for a first part of the range by `Flash` or `Disk`, under a lease.
+    Read {
+        /// The file's index.
+        file: u32,
+        /// First byte.
+        offset: u64,
+        /// Length.
+        length: u64,
+    },
+    /// May I write the slow file here? Answered by `Go`, under a lease.
+    Write {
+        /// The file's index.
+        file: u32,
+        /// First byte.
+        offset: u64,
+        /// Length.
+        length: u64,
+        /// Whether the write may extend the file.
+        extends: bool,
+    },
+    /// The write granted before is done.
+    WriteDone {
+        /// The file's index.
+        file: u32,
+        /// First byte granted.
+        offset: u64,
+        /// Length granted.
+        length: u64,
+    },
+    /// May I change the size? Answered by `Go`; then `TruncateDone`.
+    Truncate {
+        /// The file's index.
+        file: u32,
+        /// New size.
+        size: u64,
+    },
+    /// The size was changed (`changed`), or the call failed.
+    TruncateDone {
+        /// The file's index.
+        file: u32,
+        /// New size.
+        size: u64,
+        /// Whether the kernel changed it.
+        changed: bool,
+    },
+    /// Everything acknowledged before must survive power loss; answered after a barrier begun since.
+    Sync {
+        /// The file's index.
+        file: u32,
+    },
+    /// Dirty bytes of the range go back to disk before the answer.
+    WriteBack {
+        /// The file's index.
+        file: u32,
+        /// First byte.
+        offset: u64,
+        /// Length.
+        length: u64,
+    },
+    /// The last name of a file was removed, or a file was renamed over it: its dirty bytes need not go back once nobody has it open.
+    Unlinked {
+        /// `st_dev`.
+        device: u64,
+        /// `st_ino`.
+        inode: u64,
+    },
+    /// A path (a file, or a directory and all below it) has a new name.
+    Renamed {
+        /// Length of the old path; the rest of `paths` is the new one.
+        old_length: u32,
+        /// Old and new absolute path, one after the other.
+        paths: &'a [u8],
+    },
+    /// From the command line: a JSON object. Answered by `Control`.
+    Control {
+        /// JSON text.
+        text: &'a [u8],
+    },
+}
+
+/// From the agent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply<'a> {
+    /// Answer to `Hello`; the slot is in the envelope.
+    Welcome(Welcome<'a>),
+    /// Answer to `Open`.
+    Opened {
+        /// Index of the file in the shared table.
+        file: u32,
+    },
+    /// Done.
+    Done,
+    /// No flash space now: write the slow file.
+    NoSpace,
+    /// A flash-read lease; the pieces are in the slot, in file order from the first byte asked for.
+    Flash {
+        /// Bytes from the first one on that the pieces cover.
+        length: u64,
+    },
+    /// A slow-read lease.
+    Disk {
+        /// Bytes from the first one on that it covers.
+        length: u64,
+    },
+    /// Go ahead, under a direct-write lease.
+    Go,
+    /// It failed; the program sees `errno`.
+    Error {
+        /// What the program's call returns.
+        errno: i32,
+        /// What to tell the user.
+        text: &'a [u8],
+    },
+    /// Answer to `Control`: JSON text.
+    Control {
+        /// JSON text.
+        text: &'a [u8],
+    },
+}
+
+/// What a thread learns when it joins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Welcome<'a> {
+    /// Cost model for reads.
+    pub read: Parameters,
+    /// Cost model for writes.
+    pub write: Parameters,
+    /// Absolute path of the slow directory.
+    pub slow: &'a [u8],
+    /// Absolute path of the fast directory.
+    pub fast: &'a [u8],
+}
+
+struct Writer<'a> {
+    buffer: &'a mut Vec<u8>,
+}
+
+impl Writer<'_> {
+    fn u8(&mut self, value: u8) {
+        self.buffer.push(value);
+    }
+    fn u32(&mut self, value: u32) {
+        self.buffer.extend_from_slice(&value.to_le_bytes());
+    }
+    fn u64(&mut self, value: u64) {
+        self.buffer.extend_from_slice(&value.to_le_bytes());
+    }
+    fn f64(&mut self, value: f64) {
+        self.u64(value.to_bits());
+    }
+    fn bytes(&mut self, value: &[u8]) {
+        self.buffer.extend_from_slice(value);
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(DecodeError)?;
+        self.rest = rest;
+        Ok(*head)
+    }
+    fn u8(&mut self) -> Result<u8, DecodeError> {
+        Ok(self.take::<1>()?[0])
+    }
+    fn u32(&mut self) -> Result<u32, DecodeError> {
+        Ok(u32::from_le_bytes(self.take()?))
+    }
+    fn u64(&mut self) -> Result<u64, DecodeError> {
+        Ok(u64::from_le_bytes(self.take()?))
+    }
+    fn f64(&mut self) -> Result<f64, DecodeError> {
+        Ok(f64::from_bits(self.u64()?))
+    }
+    fn flag(&mut self) -> Result<bool, DecodeError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(DecodeError),
+        }
+    }
+    fn bytes(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
+        let (head, rest) = self.rest.split_at_checked(length).ok_or(DecodeError)?;
+        self.rest = rest;
+        Ok(head)
+    }
+    fn all(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
+    }
+    fn end(&self) -> Result<(), DecodeError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(DecodeError) }
+    }
+}
+
+/// Who sent a request, and its number; a reply repeats them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Index of the slot.
+    pub slot: u32,
+    /// The slot's message number.
+    pub seq: u64,
+}
+
+impl<'a> Request<'a> {
+    /// Writes the packet into `buffer`, replacing what it held.
+    pub fn encode(&self, envelope: Envelope, buffer: &mut Vec<u8>) {
+        buffer.clear();
+        let mut w = Writer { buffer };
+        w.u8(self.kind());
+        w.u32(envelope.slot);
+        w.u64(envelope.seq);
+        match *self {
+            Request::Hello { version, pid, tid, start_time } => {
+                w.u32(version);
+                w.u32(pid);
+                w.u32(tid);
+                w.u64(start_time);
+            }
+            Request::Open { device, inode, birth_ns, size, writable, path } => {
+                w.u64(device);
+                w.u64(inode);
+                w.u64(birth_ns);
+                w.u64(size);
+                w.u8(writable.into());
+                w.bytes(path);
+            }
+            Request::Close { file } | Request::Sync { file } => w.u32(file),
+            Request::Slab { file, offset, length }
+            | Request::Read { file, offset, length }
+            | Request::WriteDone { file, offset, length }
+            | Request::WriteBack { file, offset, length } => {
+                w.u32(file);
+                w.u64(offset);
+                w.u64(length);
+            }
+            Request::Commit { file, data_file, offset, length, place } => {
+                w.u32(file);
+                w.u32(data_file);
+                w.u64(offset);
+                w.u64(length);
+                w.u64(place);
+            }
+            Request::Write { file, offset, length, extends } => {
+                w.u32(file);
+                w.u64(offset);
+                w.u64(length);
+                w.u8(extends.into());
+            }
+            Request::Truncate { file, size } => {
+                w.u32(file);
+                w.u64(size);
+            }
+            Request::TruncateDone { file, size, changed } => {
+                w.u32(file);
+                w.u64(size);
+                w.u8(changed.into());
+            }
+            Request::Unlinked { device, inode } => {
+                w.u64(device);
+                w.u64(inode);
+            }
+            Request::Renamed { old_length, paths } => {
+                w.u32(old_length);
+                w.bytes(paths);
+            }
+            Request::Control { text } => w.bytes(text),
+        }
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Request::Hello { .. } => 1,
+            Request::Open { .. } => 2,
+            Request::Close { .. } => 3,
+            Request::Slab { .. } => 4,
+            Request::Commit { .. } => 5,
+            Request::Read { .. } => 6,
+            Request::Write { .. } => 7,
+            Request::WriteDone { .. } => 8,
+            Request::Truncate { .. } => 9,
+            Request::TruncateDone { .. } => 10,
+            Request::Sync { .. } => 11,
+            Request::WriteBack { .. } => 12,
+            Request::Unlinked { .. } => 13,
+            Request::Renamed { .. } => 14,
+            Request::Control { .. } => 15,
+        }
+    }
+
+    /// Reads one packet.
+    pub fn decode(packet: &'a [u8]) -> Result<(Envelope, Request<'a>), DecodeError> {
+        let mut r = Reader { rest: packet };
+        let kind = r.u8()?;
+        let envelope = Envelope { slot: r.u32()?, seq: r.u64()? };
+        let request = match kind {
+            1 => Request::Hello { version: r.u32()?, pid: r.u32()?, tid: r.u32()?, start_time: r.u64()? },
+            2 => Request::Open {
+                device: r.u64()?,
+                inode: r.u64()?,
+                birth_ns: r.u64()?,
+                size: r.u64()?,
+                writable: r.flag()?,
+                path: r.all(),
+            },
+            3 => Request::Close { file: r.u32()? },
+            4 => Request::Slab { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
+            5 => Request::Commit {
+                file: r.u32()?,
+                data_file: r.u32()?,
+                offset: r.u64()?,
+                length: r.u64()?,
+                place: r.u64()?,
+            },
+            6 => Request::Read { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
+            7 => Request::Write { file: r.u32()?, offset: r.u64()?, length: r.u64()?, extends: r.flag()? },
+            8 => Request::WriteDone { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
+            9 => Request::Truncate { file: r.u32()?, size: r.u64()? },
+            10 => Request::TruncateDone { file: r.u32()?, size: r.u64()?, changed: r.flag()? },
+            11 => Request::Sync { file: r.u32()? },
+            12 => Request::WriteBack { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
+            13 => Request::Unlinked { device: r.u64()?, inode: r.u64()? },
+            14 => Request::Renamed { old_length: r.u32()?, paths: r.all() },
+            15 => Request::Control { text: r.all() },
+            _ => return Err(DecodeError),
+        };
+        r.end()?;
+        Ok((envelope, request))
+    }
+}
+
+impl<'a> Reply<'a> {
+    /// Writes the packet into `buffer`, replacing what it held.
+    pub fn encode(&self, envelope: Envelope, buffer: &mut Vec<u8>) {
+        buffer.clear();
+        let mut w = Writer { buffer };
+        w.u8(self.kind());
+        w.u32(envelope.slot);
+        w.u64(envelope.seq);
+        match self {
+            Reply::Welcome(welcome) => {
+                encode_parameters(&mut w, &welcome.read);
+                encode_parameters(&mut w, &welcome.write);
+                w.u32(welcome.slow.len() as u32);
+                w.bytes(welcome.slow);
+                w.bytes(welcome.fast);
+            }
+            Reply::Opened { file } => w.u32(*file),
+            Reply::Done | Reply::NoSpace | Reply::Go => {}
+            Reply::Flash { length } | Reply::Disk { length } => w.u64(*length),
+            Reply::Error { errno, text } => {
+                w.u32(*errno as u32);
+                w.bytes(text);
+            }
+            Reply::Control { text } => w.bytes(text),
+        }
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Reply::Welcome(_) => 1,
+            Reply::Opened { .. } => 2,
+            Reply::Done => 3,
+            Reply::NoSpace => 4,
+            Reply::Flash { .. } => 5,
+            Reply::Disk { .. } => 6,
+            Reply::Go => 7,
+            Reply::Error { .. } => 8,
+            Reply::Control { .. } => 9,
+        }
+    }
+
+    /// Reads one packet.
+    pub fn decode(packet: &'a [u8]) -> Result<(Envelope, Reply<'a>), DecodeError> {
+        let mut r = Reader { rest: packet };
+        let kind = r.u8()?;
+        let envelope = Envelope { slot: r.u32()?, seq: r.u64()? };
+        let reply = match kind {
+            1 => {
+                let (read, write) = (decode_parameters(&mut r)?, decode_parameters(&mut r)?);
+                let slow_length = r.u32()? as usize;
+                Reply::Welcome(Welcome { read, write, slow: r.bytes(slow_length)?, fast: r.all() })
+            }
+            2 => Reply::Opened { file: r.u32()? },
+            3 => Reply::Done,
+            4 => Reply::NoSpace,
+            5 => Reply::Flash { length: r.u64()? },
+            6 => Reply::Disk { length: r.u64()? },
+            7 => Reply::Go,
+            8 => Reply::Error { errno: r.u32()? as i32, text: r.all() },
+            9 => Reply::Control { text: r.all() },
+            _ => return Err(DecodeError),
+        };
+        r.end()?;
+        Ok((envelope, reply))
+    }
+}
+
+fn encode_parameters(w: &mut Writer<'_>, parameters: &Parameters) {
+    w.u32(parameters.hdd_servers);
+    w.u32(parameters.ssd_servers);
+    w.u64(parameters.stripe_bytes);
+    w.f64(parameters.rotation_s);
+    w.f64(parameters.seek_s_max);
+    w.f64(parameters.hdd_s_per_byte);
+    w.f64(parameters.ssd_s_per_byte);
+    w.u32(parameters.seek_curve.len() as u32);
+    for point in &parameters.seek_curve {
+        w.u64(point.distance_bytes);
+        w.f64(point.seek_s);
+    }
+}
+
+fn decode_parameters(r: &mut Reader<'_>) -> Result<Parameters, DecodeError> {
+    let mut parameters = Parameters {
+        hdd_servers: r.u32()?,
+        ssd_servers: r.u32()?,
+        stripe_bytes: r.u64()?,
+        rotation_s: r.f64()?,
+        seek_s_max: r.f64()?,
+        hdd_s_per_byte: r.f64()?,
+        ssd_s_per_byte: r.f64()?,
+        seek_curve: Vec::new(),
+    };
+    let points = r.u32()?;
+    for _ in 0..points {
+        parameters.seek_curve.push(SeekPoint { distance_bytes: r.u64()?, seek_s: r.f64()? });
+    }
+    Ok(parameters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests() -> Vec<Request<'static>> {
+        vec![
+            Request::Hello { version: 1, pid: 2, tid: 3, start_time: 4 },
+            Request::Open { device: 1, inode: 2, birth_ns: 3, size: 4, writable: true, path: b"/slow/\xff a" },
+            Request::Close { file: 7 },
+            Request::Slab { file: 7, offset: 1, length: 2 },
+            Request::Commit { file: 7, data_file: 8, offset: 9, length: 10, place: 11 },
+            Request::Read { file: 7, offset: 1, length: u64::MAX },
+            Request::Write { file: 7, offset: 1, length: 2, extends: false },
+            Request::WriteDone { file: 7, offset: 1, length: 2 },
+            Request::Truncate { file: 7, size: 3 },
+            Request::TruncateDone { file: 7, size: 3, changed: true },
+            Request::Sync { file: 7 },
+            Request::WriteBack { file: 7, offset: 1, length: 2 },
+            Request::Unlinked { device: 1, inode: 2 },
+            Request::Renamed { old_length: 2, paths: b"/a/b" },
+            Request::Control { text: b"{}" },
+        ]
+    }
+
+    fn replies() -> Vec<Reply<'static>> {
+        let parameters = Parameters {
+            seek_curve: vec![SeekPoint { distance_bytes: 5, seek_s: 0.25 }],
+            ..Parameters::default()
+        };
+        vec![
+            Reply::Welcome(Welcome { read: parameters.clone(), write: parameters, slow: b"/slow", fast: b"/fast" }),
+            Reply::Opened { file: 3 },
+            Reply::Done,
+            Reply::NoSpace,
+            Reply::Flash { length: 9 },
+            Reply::Disk { length: 9 },
+            Reply::Go,
+            Reply::Error { errno: 5, text: b"gone" },
+            Reply::Control { text: b"{}" },
+        ]
+    }
+
+    #[test]
+    fn every_message_comes_back_as_it_was_sent() {
+        let envelope = Envelope { slot: 17, seq: 1 << 40 };
+        let mut packet = Vec::new();
+        for request in requests() {
+            request.encode(envelope, &mut packet);
+            assert_eq!(Request::decode(&packet), Ok((envelope, request)));
+        }
+        for reply in replies() {
+            reply.encode(envelope, &mut packet);
+            assert_eq!(Reply::decode(&packet), Ok((envelope, reply)));
+        }
+    }
+
+    #[test]
+    fn a_cut_packet_is_refused_or_another_valid_message_but_never_a_panic() {
+        let envelope = Envelope { slot: 1, seq: 2 };
+        let mut packet = Vec::new();
+        for request in requests() {
+            request.encode(envelope, &mut packet);
+            for length in 0..packet.len() {
+                let _ = Request::decode(&packet[..length]);
+            }
+        }
+        for reply in replies() {
+            reply.encode(envelope, &mut packet);
+            for length in 0..packet.len() {
+                let _ = Reply::decode(&packet[..length]);
+            }
+        }
+        assert_eq!(Request::decode(&[200; 40]), Err(DecodeError));
+    }
+}

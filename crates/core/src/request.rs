@@ -1,0 +1,67 @@
+//! A request for bytes of a file, as every policy sees it.
+
+/// Reading or writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    /// Bytes come from storage.
+    Read,
+    /// Bytes go to storage.
+    Write,
+}
+
+/// A half-open range of bytes of one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Range {
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub length: u64,
+}
+
+impl Range {
+    /// The range of `length` bytes from `offset`; cut at the end of the address space.
+    pub fn new(offset: u64, length: u64) -> Range {
+        Range { offset, length: length.min(u64::MAX - offset) }
+    }
+
+    /// The range from `start` up to, not including, `end`.
+    pub fn between(start: u64, end: u64) -> Range {
+        Range { offset: start, length: end.saturating_sub(start) }
+    }
+
+    /// One past the last byte.
+    pub fn end(self) -> u64 {
+        self.offset + self.length
+    }
+
+    /// Whether it holds no byte.
+    pub fn is_empty(self) -> bool {
+        self.length == 0
+    }
+
+    /// Whether the two share a byte.
+    pub fn overlaps(self, other: Range) -> bool {
+        self.offset < other.end() && other.offset < self.end() && !self.is_empty() && !other.is_empty()
+    }
+
+    /// The bytes both hold; empty where they share none.
+    pub fn intersection(self, other: Range) -> Range {
+        Range::between(self.offset.max(other.offset), self.end().min(other.end()))
+    }
+
+    /// Whether every byte of `other` is in it.
+    pub fn contains(self, other: Range) -> bool {
+        other.is_empty() || (self.offset <= other.offset && other.end() <= self.end())
+    }
+}
+
+/// One request of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Reading or writing.
+    pub direction: Direction,
+    /// The bytes asked for.
+    pub range: Range,
+    /// Distance in bytes to the end of the same process's previous request in that file, either way (S4D Table I, d).
+    pub distance: u64,
+}

@@ -1,0 +1,4 @@
+//! What a file server costs.
+#![forbid(unsafe_code)]
+
+pub mod server;
