@@ -153,7 +153,7 @@ void report_begin(const struct options *options, int ranks, int active_ranks);
 /* Collective over communicator; rank 0 prints. Returns the errors of all ranks, on rank 0 only. */
 uint64_t report_phase(const struct options *options, const struct phase *phase, uint64_t repetition,
                       uint64_t generation, struct measurement *measurement, MPI_Comm communicator);
-void report_end(const struct options *options, int ranks, int active_ranks, uint64_t errors);
+void report_end(const struct options *options, uint64_t errors);
 
 /* phase.c */
 struct run {

@@ -1,6 +1,32 @@
-//! One emulated file server: NIC, queue, elevator, cache and device.
+//! One emulated file server: NIC, CPU, cache, elevator and device.
+//!
+//! ```text
+//! on_request -> NIC in -> CPU -> [server cache] -> elevator -> device -> NIC out -> Completion
+//!                                      write-back ----^
+//! ```
+//!
+//! Events happen at their modelled time and in that order, however late the caller is. Events of the same time are
+//! ordered: the device first, then replies, then arrivals in the order of `on_request`. A request handed over with a
+//! time that has been passed already counts as handed over at the last event processed.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use headstart_core::units::Nanos;
+
+use crate::device::hdd::{Hdd, HddConfig};
+use crate::device::null::Null;
+use crate::device::ssd::{Ssd, SsdConfig};
+use crate::device::{Command, Device, Finished};
+use crate::elevator::{Batch, COMMAND_BYTES_MAX, Elevator, ElevatorKind, NR_REQUESTS, Part};
+use crate::nic::{HEADER_BYTES, Link, NicConfig};
+use crate::profile::Profile;
+use crate::server_cache::ServerCache;
+
+mod stats;
+
+use stats::Counters;
+pub use stats::ServerStats;
 
 /// What a request asks of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,4 +59,451 @@ pub struct Completion {
     pub id: u64,
     /// When it finished.
     pub at: Nanos,
+}
+
+/// Which device a server has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DeviceConfig {
+    /// A hard disk.
+    Hdd(HddConfig),
+    /// A solid-state device.
+    Ssd(SsdConfig),
+    /// A device that takes no time.
+    Null,
+}
+
+/// How a server is built.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ServerConfig {
+    /// Its device. A hard disk's own `read_ahead` is replaced by `drive_read_ahead`.
+    pub device: DeviceConfig,
+    /// Its network card.
+    pub nic: NicConfig,
+    /// The elevator in front of the device.
+    pub elevator: ElevatorKind,
+    /// Commands in the elevator.
+    pub nr_requests: usize,
+    /// Room of the write-back cache; zero turns it off.
+    pub server_cache_bytes: u64,
+    /// Whether a hard disk may acknowledge writes from its own cache.
+    pub drive_write_cache: bool,
+    /// A hard disk's read-ahead: segments and bytes of each.
+    pub drive_read_ahead: Option<(usize, u64)>,
+    /// Commands the host sends to the drive at once; `None` is as many as the drive takes. 1 leaves the order to the
+    /// elevator.
+    pub drive_queue_depth: Option<usize>,
+    /// Where the spindle stands at time zero, scrambled; should differ from server to server.
+    pub phase_seed: u64,
+    /// CPU time of a request, one request at a time.
+    pub request_cpu: Nanos,
+}
+
+impl ServerConfig {
+    /// A server with this device, gigabit Ethernet, deadline, no caches but the drive's read-ahead, and no CPU cost.
+    pub fn new(profile: Profile) -> ServerConfig {
+        let device = profile.device();
+        let drive_read_ahead = match device {
+            DeviceConfig::Hdd(hdd) => hdd.read_ahead,
+            DeviceConfig::Ssd(_) | DeviceConfig::Null => None,
+        };
+        ServerConfig {
+            device,
+            nic: NicConfig::GIGABIT,
+            elevator: ElevatorKind::Deadline,
+            nr_requests: NR_REQUESTS,
+            server_cache_bytes: 0,
+            drive_write_cache: false,
+            drive_read_ahead,
+            drive_queue_depth: None,
+            phase_seed: 0,
+            request_cpu: Nanos::ZERO,
+        }
+    }
+
+    fn build_device(&self) -> Box<dyn Device> {
+        match self.device {
+            DeviceConfig::Null => Box::new(Null::default()),
+            DeviceConfig::Ssd(ssd) => Box::new(Ssd::new(ssd)),
+            DeviceConfig::Hdd(hdd) => {
+                let write_cache_bytes = if self.drive_write_cache { hdd.write_cache_bytes } else { 0 };
+                let hdd = HddConfig { read_ahead: self.drive_read_ahead, write_cache_bytes, ..hdd };
+                // Fibonacci hashing spreads small seeds over the turn.
+                Box::new(Hdd::new(hdd, self.phase_seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16))
+            }
+        }
+    }
+}
+
+/// Whose a part of a device command is.
+#[derive(Clone, Copy, Debug)]
+enum Owner {
+    Request(u32),
+    WriteBack { start: u64 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Free,
+    Travelling,
+    Queued,
+    Started,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    request: Request,
+    issued: Nanos,
+    parts_left: u32,
+    stage: Stage,
+    cancelled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum EventKind {
+    Reply,
+    Arrival,
+}
+
+type Event = (Nanos, EventKind, u64, u32);
+
+/// One emulated file server.
+pub struct Server {
+    device: Box<dyn Device>,
+    queue_depth: usize,
+    nic_in: Link,
+    nic_out: Link,
+    elevator: Elevator<Owner>,
+    cache: Option<ServerCache>,
+    request_cpu: Nanos,
+    cpu_free: Nanos,
+    pending: Vec<Pending>,
+    free: Vec<u32>,
+    events: BinaryHeap<Reverse<Event>>,
+    /// Numbers of the next reply and the next arrival; apart, so that a late caller does not change the order.
+    sequence: [u64; 2],
+    commands: Vec<(Owner, Vec<Owner>)>,
+    free_commands: Vec<u32>,
+    /// Flushes for the device.
+    flushes: VecDeque<u32>,
+    under_way: usize,
+    reads_under_way: usize,
+    clock: Nanos,
+    counters: Counters,
+    finished: Vec<Finished>,
+    acknowledged: Vec<u32>,
+    flushed: Vec<u32>,
+}
+
+impl Server {
+    /// An idle server at time zero.
+    pub fn new(config: ServerConfig) -> Server {
+        let device = config.build_device();
+        let own_depth = device.queue_depth();
+        let queue_depth = config.drive_queue_depth.map_or(own_depth, |depth| depth.clamp(1, own_depth));
+        Server {
+            device,
+            queue_depth,
+            nic_in: Link::new(config.nic),
+            nic_out: Link::new(config.nic),
+            elevator: Elevator::new(config.elevator, config.nr_requests),
+            cache: (config.server_cache_bytes > 0).then(|| ServerCache::new(config.server_cache_bytes)),
+            request_cpu: config.request_cpu,
+            cpu_free: Nanos::ZERO,
+            pending: Vec::new(),
+            free: Vec::new(),
+            events: BinaryHeap::new(),
+            sequence: [0; 2],
+            commands: Vec::new(),
+            free_commands: Vec::new(),
+            flushes: VecDeque::new(),
+            under_way: 0,
+            reads_under_way: 0,
+            clock: Nanos::ZERO,
+            counters: Counters::default(),
+            finished: Vec::new(),
+            acknowledged: Vec::new(),
+            flushed: Vec::new(),
+        }
+    }
+
+    /// Size of the device; addresses beyond it wrap. `None` if it has no end.
+    pub fn capacity_bytes(&self) -> Option<u64> {
+        self.device.capacity_bytes()
+    }
+
+    /// A request leaves the client at `now`. Call `next_timer` again afterwards.
+    pub fn on_request(&mut self, now: Nanos, request: Request) {
+        let now = now.max(self.clock);
+        self.counters.start(now);
+        let payload = if request.operation == Operation::Write { request.length } else { 0 };
+        let arrived = self.nic_in.send(now, payload.max(HEADER_BYTES));
+        let ready = self.cpu_free.max(arrived) + self.request_cpu;
+        self.cpu_free = ready;
+        let pending = Pending { request, issued: now, parts_left: 0, stage: Stage::Travelling, cancelled: false };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.pending[slot as usize] = pending;
+                slot
+            }
+            None => {
+                self.pending.push(pending);
+                self.pending.len() as u32 - 1
+            }
+        };
+        self.schedule(ready, EventKind::Arrival, slot);
+    }
+
+    /// The time `on_timer` should be called next; `None` while the server is idle.
+    pub fn next_timer(&self) -> Option<Nanos> {
+        let event = self.events.peek().map(|Reverse((at, ..))| *at);
+        match (self.device.next_timer(), event) {
+            (Some(device), Some(event)) => Some(device.min(event)),
+            (device, event) => device.or(event),
+        }
+    }
+
+    /// Processes every event due at or before `now` in order of time and appends the requests that completed, with
+    /// their modelled times. Calls with nothing due do nothing. Call `next_timer` again afterwards.
+    pub fn on_timer(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
+        loop {
+            let event = self.events.peek().map(|Reverse(event)| *event);
+            let event_at = event.map_or(Nanos::MAX, |(at, ..)| at);
+            if let Some(at) = self.device.next_timer()
+                && at <= event_at
+                && at <= now
+            {
+                self.clock = at;
+                self.on_device(at);
+            } else if let Some((at, kind, _, slot)) = event
+                && at <= now
+            {
+                self.events.pop();
+                self.clock = at;
+                match kind {
+                    EventKind::Reply => self.complete(at, slot, completions),
+                    EventKind::Arrival => self.on_arrival(at, slot),
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Withdraws a request that no device command and no cache has taken up yet: no completion will come for it.
+    /// False, and no change, if it is too late or no such request is known. Takes time linear in requests under way.
+    pub fn cancel(&mut self, id: u64) -> bool {
+        let live = |pending: &Pending| pending.stage != Stage::Free && pending.request.id == id && !pending.cancelled;
+        let Some(slot) = self.pending.iter().position(live) else { return false };
+        let pending = &mut self.pending[slot];
+        if pending.stage == Stage::Started {
+            return false;
+        }
+        pending.cancelled = true;
+        true
+    }
+
+    /// What the server has done up to `now`.
+    pub fn stats(&self, now: Nanos) -> ServerStats {
+        let now = now.max(self.clock);
+        self.counters.report(now, self.device.stats(now), self.cache.as_ref().map_or(0, ServerCache::held_bytes))
+    }
+
+    fn schedule(&mut self, at: Nanos, kind: EventKind, slot: u32) {
+        let sequence = &mut self.sequence[kind as usize];
+        self.events.push(Reverse((at, kind, *sequence, slot)));
+        *sequence += 1;
+    }
+
+    fn on_arrival(&mut self, now: Nanos, slot: u32) {
+        let Pending { request, cancelled, .. } = self.pending[slot as usize];
+        if cancelled {
+            return self.release(slot);
+        }
+        self.counters.arrive(now);
+        let end = request.address.saturating_add(request.length);
+        match (request.operation, &mut self.cache) {
+            (Operation::Flush, cache) => {
+                self.pending[slot as usize].stage = Stage::Started;
+                if cache.as_mut().is_none_or(|cache| cache.on_flush(slot)) {
+                    self.flush_device(now, slot);
+                }
+            }
+            _ if request.length == 0 => self.reply(now, slot),
+            (Operation::Write, Some(cache)) => {
+                self.pending[slot as usize].stage = Stage::Started;
+                let mut acknowledged = std::mem::take(&mut self.acknowledged);
+                cache.on_write(slot, request.address, end, &mut acknowledged);
+                self.reply_all(now, &mut acknowledged);
+                self.acknowledged = acknowledged;
+            }
+            (Operation::Read, Some(cache)) if cache.covers(request.address, end) => self.reply(now, slot),
+            _ => self.enqueue(now, slot, request),
+        }
+        self.dispatch(now);
+    }
+
+    fn enqueue(&mut self, now: Nanos, slot: u32, request: Request) {
+        let pending = &mut self.pending[slot as usize];
+        pending.stage = Stage::Queued;
+        pending.parts_left = request.length.div_ceil(COMMAND_BYTES_MAX) as u32;
+        if request.operation == Operation::Read {
+            self.reads_under_way += 1;
+        }
+        let (mut address, mut left) = (request.address, request.length);
+        while left > 0 {
+            let length = left.min(COMMAND_BYTES_MAX);
+            let part = Part { owner: Owner::Request(slot), operation: request.operation, address, length };
+            self.elevator.on_part(now, part);
+            address = address.saturating_add(length);
+            left -= length;
+        }
+    }
+
+    fn flush_device(&mut self, now: Nanos, slot: u32) {
+        if self.device.has_volatile_cache() {
+            self.flushes.push_back(slot);
+        } else {
+            self.reply(now, slot);
+        }
+    }
+
+    /// Keeps the elevator supplied with write-backs and the device with commands.
+    fn dispatch(&mut self, now: Nanos) {
+        if let Some(cache) = &mut self.cache {
+            while self.elevator.has_room()
+                && let Some((start, end)) = cache.next_write_back(self.reads_under_way > 0)
+            {
+                let owner = Owner::WriteBack { start };
+                let part = Part { owner, operation: Operation::Write, address: start, length: end - start };
+                self.elevator.on_part(now, part);
+            }
+        }
+        while self.under_way < self.queue_depth {
+            if let Some(slot) = self.flushes.pop_front() {
+                self.send(now, Operation::Flush, (0, 0), Owner::Request(slot), Vec::new());
+            } else if let Some(batch) = self.elevator.next_command(now) {
+                self.send_batch(now, batch);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Sends a command unless everybody has withdrawn from it.
+    fn send_batch(&mut self, now: Nanos, batch: Batch<Owner>) {
+        let Batch { address, end, operation, first, mut merged, .. } = batch;
+        merged.retain(|owner| self.start_part(now, *owner));
+        let first = if self.start_part(now, first) { Some(first) } else { merged.pop() };
+        if let Some(first) = first {
+            self.send(now, operation, (address, end), first, merged);
+        }
+    }
+
+    /// Notes that a part goes to the device; false if its request was withdrawn.
+    fn start_part(&mut self, now: Nanos, owner: Owner) -> bool {
+        let Owner::Request(slot) = owner else { return true };
+        let pending = &mut self.pending[slot as usize];
+        if !pending.cancelled {
+            pending.stage = Stage::Started;
+            return true;
+        }
+        pending.parts_left -= 1;
+        if pending.parts_left == 0 {
+            if pending.request.operation == Operation::Read {
+                self.reads_under_way -= 1;
+            }
+            self.counters.leave(now);
+            self.release(slot);
+        }
+        false
+    }
+
+    fn send(&mut self, now: Nanos, operation: Operation, range: (u64, u64), first: Owner, merged: Vec<Owner>) {
+        let tag = match self.free_commands.pop() {
+            Some(tag) => {
+                self.commands[tag as usize] = (first, merged);
+                tag
+            }
+            None => {
+                self.commands.push((first, merged));
+                self.commands.len() as u32 - 1
+            }
+        };
+        self.under_way += 1;
+        self.device.on_command(now, Command { tag, operation, address: range.0, length: range.1 - range.0 });
+    }
+
+    fn on_device(&mut self, now: Nanos) {
+        let mut finished = std::mem::take(&mut self.finished);
+        self.device.on_timer(now, &mut finished);
+        for done in finished.drain(..) {
+            self.under_way -= 1;
+            self.free_commands.push(done.tag);
+            let (first, merged) = &mut self.commands[done.tag as usize];
+            let (first, merged) = (*first, std::mem::take(merged));
+            self.finish_part(now, first);
+            for owner in merged {
+                self.finish_part(now, owner);
+            }
+        }
+        self.finished = finished;
+        self.dispatch(now);
+    }
+
+    fn finish_part(&mut self, now: Nanos, owner: Owner) {
+        match owner {
+            Owner::WriteBack { start } => self.on_written(now, start),
+            Owner::Request(slot) => {
+                let pending = &mut self.pending[slot as usize];
+                // A flush has no parts.
+                pending.parts_left = pending.parts_left.saturating_sub(1);
+                if pending.parts_left > 0 {
+                    return;
+                }
+                if pending.request.operation == Operation::Read {
+                    self.reads_under_way -= 1;
+                }
+                self.reply(now, slot);
+            }
+        }
+    }
+
+    fn on_written(&mut self, now: Nanos, start: u64) {
+        let Some(cache) = &mut self.cache else { unreachable!("only a cache writes back") };
+        let mut acknowledged = std::mem::take(&mut self.acknowledged);
+        let mut flushed = std::mem::take(&mut self.flushed);
+        cache.on_written(start, &mut acknowledged, &mut flushed);
+        self.reply_all(now, &mut acknowledged);
+        for slot in flushed.drain(..) {
+            self.flush_device(now, slot);
+        }
+        (self.acknowledged, self.flushed) = (acknowledged, flushed);
+    }
+
+    fn reply_all(&mut self, now: Nanos, slots: &mut Vec<u32>) {
+        for slot in slots.drain(..) {
+            self.reply(now, slot);
+        }
+    }
+
+    fn reply(&mut self, now: Nanos, slot: u32) {
+        let pending = &mut self.pending[slot as usize];
+        pending.stage = Stage::Started;
+        self.counters.leave(now);
+        let payload = if pending.request.operation == Operation::Read { pending.request.length } else { 0 };
+        let at = self.nic_out.send(now, payload.max(HEADER_BYTES));
+        self.schedule(at, EventKind::Reply, slot);
+    }
+
+    fn complete(&mut self, at: Nanos, slot: u32, completions: &mut Vec<Completion>) {
+        let Pending { request, issued, .. } = self.pending[slot as usize];
+        self.counters.complete(request.operation, request.length, at.since(issued));
+        completions.push(Completion { id: request.id, at });
+        self.release(slot);
+    }
+
+    fn release(&mut self, slot: u32) {
+        self.pending[slot as usize].stage = Stage::Free;
+        self.free.push(slot);
+    }
 }

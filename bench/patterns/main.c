@@ -1,0 +1,114 @@
+/* The sequence of phases, and which ranks take part. */
+#include "patterns.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Repetitions of the pattern's phases. Each write phase writes the next generation, and reads expect the last. */
+static uint64_t run_phases(const struct run *run) {
+    const struct options *options = run->options;
+    struct phase phases[PHASE_COUNT_MAX];
+    size_t phase_count = options->pattern->phases(options, phases);
+    struct measurement *measurement = allocate(1, sizeof *measurement);
+    uint64_t generation = options->generation, errors = 0;
+    bool written = false;
+    for (uint64_t repetition = 0; repetition < options->repetitions; repetition++) {
+        for (size_t i = 0; i < phase_count; i++) {
+            struct plan plan = {0};
+            generation += phases[i].writes && written;
+            written = written || phases[i].writes;
+            memset(measurement, 0, sizeof *measurement);
+            options->pattern->plan(&plan, options, &phases[i], run->rank, run->ranks);
+            phase_run(run, &phases[i], &plan, generation, measurement);
+            errors += report_phase(options, &phases[i], repetition, generation, measurement, run->communicator);
+            free(plan.regions);
+        }
+    }
+    free(measurement);
+    return errors;
+}
+
+/* A flag that the ranks of one node share. */
+static MPI_Win create_stop_flag(struct run *run) {
+    MPI_Comm node;
+    MPI_Win window;
+    void *base;
+    MPI_Aint bytes;
+    int unit, node_rank;
+    MPI_Comm_split_type(run->communicator, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &node_rank);
+    MPI_Win_allocate_shared(node_rank == 0 ? sizeof(atomic_int) : 0, sizeof(atomic_int), MPI_INFO_NULL, node, &base,
+                            &window);
+    MPI_Win_shared_query(window, 0, &bytes, &unit, &base);
+    run->stop = base;
+    MPI_Comm_free(&node);
+    return window;
+}
+
+/* Every rank learns the result. Idle ranks sleep meanwhile, so that they take no processor from the others. */
+static uint64_t share_result(uint64_t errors) {
+    MPI_Request request;
+    int done = 0;
+    MPI_Ibcast(&errors, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD, &request);
+    for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); !done; MPI_Test(&request, &done, MPI_STATUS_IGNORE)) {
+        struct timespec pause = {.tv_nsec = 2000000};
+        nanosleep(&pause, NULL);
+    }
+    return errors;
+}
+
+static uint64_t run_pattern(const struct options *options, int world_rank, int world_ranks, int active_ranks) {
+    bool active = world_rank < active_ranks;
+    struct run run = {.options = options, .rank = world_rank, .ranks = active_ranks};
+    MPI_Comm_split(MPI_COMM_WORLD, active ? 0 : MPI_UNDEFINED, world_rank, &run.communicator);
+    if (!active) {
+        return share_result(0);
+    }
+    MPI_Win window = MPI_WIN_NULL;
+    if (options->stonewall) {
+        window = create_stop_flag(&run);
+    }
+    if (world_rank == 0) {
+        report_begin(options, world_ranks, active_ranks);
+    }
+    uint64_t errors = run_phases(&run);
+    if (world_rank == 0) {
+        report_end(options, errors);
+    }
+    if (window != MPI_WIN_NULL) {
+        MPI_Win_free(&window);
+    }
+    MPI_Comm_free(&run.communicator);
+    return share_result(errors);
+}
+
+int main(int argc, char **argv) {
+    int rank, ranks, status = EXIT_SUCCESS;
+    struct options options = {0};
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0) {
+            if (rank == 0) {
+                options_print_help();
+            }
+            MPI_Finalize();
+            return EXIT_SUCCESS;
+        }
+    }
+    const char *wrong = options_parse(&options, argc, argv);
+    int active_ranks = wrong ? 0 : options.pattern->active_ranks(&options, ranks, &wrong);
+    if (wrong != NULL) {
+        if (rank == 0) {
+            fprintf(stderr, "patterns: %s\n", wrong);
+        }
+        status = EXIT_USAGE;
+    } else if (run_pattern(&options, rank, ranks, active_ranks) > 0) {
+        status = EXIT_DATA_WRONG;
+    }
+    MPI_Finalize();
+    return status;
+}

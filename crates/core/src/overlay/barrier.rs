@@ -1,0 +1,190 @@
+//! The barrier: the one rule by which records come to count after power loss.
+//!
+//! ```text
+//! idle --wanted--> syncing data files, then slow files --> appending BARRIER, syncing the journal --> idle
+//! ```
+//!
+//! Its prefix is the journal up to its end when the barrier began. When it is durable, places that the prefix superseded or
+//! removed are free, bits may clear, and whoever waited for a barrier begun since is answered.
+
+use std::collections::BTreeSet;
+
+use super::copies::CopyState;
+use super::flash_space::Run;
+use super::granules::ranges_of;
+use super::journal::Record;
+use super::{Answer, Output, Overlay};
+use crate::protocol::shared::{LEASE_FLASH_READ, Shared};
+use std::sync::atomic::Ordering;
+
+/// Where the barrier stands.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Barrier {
+    /// Somebody asked for one.
+    pub(super) wanted: bool,
+    /// Position up to which records are durable.
+    pub(super) durable_end: u64,
+    /// Data files named by records since the last barrier.
+    pub(super) unsynced_data: BTreeSet<u32>,
+    /// Slow files to sync with the next one.
+    pub(super) unsynced_slow: BTreeSet<u32>,
+    /// Files whose last writer is gone: `Closed` follows the next barrier.
+    pub(super) closing: BTreeSet<u32>,
+    begun: u64,
+    ended: u64,
+    failed: BTreeSet<u64>,
+    running: Option<Running>,
+}
+
+#[derive(Clone, Debug)]
+struct Running {
+    end: u64,
+    data_files: Vec<u32>,
+    slow_files: Vec<u32>,
+    closing: Vec<u32>,
+}
+
+impl Barrier {
+    /// Number of the next barrier to begin.
+    pub(super) fn next(&self) -> u64 {
+        self.begun + 1
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// The answer for whoever waits for barrier `number`.
+    pub(super) fn answer(&self, number: u64) -> Option<Answer> {
+        if self.ended < number {
+            return None;
+        }
+        if self.failed.contains(&number) {
+            let text = "flash or disk could not be synced; see the agent's log".to_string();
+            return Some(Answer::Error { errno: super::errno::EIO, text });
+        }
+        Some(Answer::Done)
+    }
+}
+
+impl Overlay {
+    /// Begins a barrier if one is wanted and none is under way.
+    pub(super) fn plan_barrier(&mut self) {
+        if self.barrier.running.is_some() || !self.barrier.wanted {
+            return;
+        }
+        self.barrier.wanted = false;
+        self.barrier.begun += 1;
+        self.space.begin_barrier();
+        let data_files: Vec<u32> = std::mem::take(&mut self.barrier.unsynced_data).into_iter().collect();
+        let slow_files: Vec<u32> = std::mem::take(&mut self.barrier.unsynced_slow)
+            .into_iter()
+            .filter(|file| self.files.contains_key(file))
+            .collect();
+        let closing = std::mem::take(&mut self.barrier.closing).into_iter().collect();
+        self.outputs.push(Output::Barrier { data_files: data_files.clone(), slow_files: slow_files.clone() });
+        self.barrier.running = Some(Running { end: self.journal.end(), data_files, slow_files, closing });
+    }
+
+    /// The files of the barrier are synced, or syncing failed.
+    pub fn on_barrier_synced(&mut self, shared: Shared<'_>, result: Result<(), i32>) {
+        let Some(running) = &self.barrier.running else { return };
+        match result {
+            Ok(()) => {
+                let end = running.end;
+                self.append(&Record::Barrier { end });
+                self.outputs.push(Output::SyncJournal);
+            }
+            Err(_) => self.fail_barrier(shared),
+        }
+    }
+
+    /// The journal is durable up to the barrier's record, or could not be made so.
+    pub fn on_journal_durable(&mut self, shared: Shared<'_>, result: Result<(), i32>) {
+        if result.is_err() {
+            return self.fail_barrier(shared);
+        }
+        let Some(running) = self.barrier.running.take() else { return };
+        self.barrier.ended += 1;
+        self.counters.barriers_total += 1;
+        let nothing_since = self.journal.end() == running.end + barrier_record_bytes();
+        self.barrier.durable_end = if nothing_since { self.journal.end() } else { running.end };
+        self.free_places(shared);
+        self.clear_bits(shared);
+        self.close_intents(&running.closing);
+        for file in running.closing {
+            self.forget_if_done(shared, file);
+        }
+        self.remove_unused_data_files();
+        self.poll(shared);
+    }
+
+    fn fail_barrier(&mut self, shared: Shared<'_>) {
+        let Some(running) = self.barrier.running.take() else { return };
+        self.barrier.ended += 1;
+        self.barrier.failed.insert(self.barrier.ended);
+        self.barrier.unsynced_data.extend(running.data_files);
+        self.barrier.unsynced_slow.extend(running.slow_files);
+        self.space.abandon_barrier();
+        self.advance(shared);
+    }
+
+    /// Places removed before the barrier are free unless a reader or a copy holds them.
+    fn free_places(&mut self, shared: Shared<'_>) {
+        let mut held: Vec<Run> = Vec::new();
+        for slot in shared.used_slots() {
+            if slot.lease.load(Ordering::Acquire) == LEASE_FLASH_READ {
+                let count = slot.pieces_count.load(Ordering::Relaxed) as usize;
+                held.extend(slot.pieces.iter().take(count).map(|piece| {
+                    let place = piece.place.load(Ordering::Relaxed);
+                    Run::touching(piece.data_file.load(Ordering::Relaxed), place, piece.length.load(Ordering::Relaxed))
+                }));
+            }
+        }
+        let copied = |copy: &CopyState| {
+            copy.pieces
+                .iter()
+                .map(|piece| Run::touching(piece.data_file, piece.place, piece.range.length))
+                .collect::<Vec<_>>()
+        };
+        held.extend(self.copies.values().flat_map(copied));
+        held.sort_unstable();
+        self.space.end_barrier(|run| overlaps_any(&held, run));
+    }
+
+    fn clear_bits(&mut self, shared: Shared<'_>) {
+        let (files, copies, durable_end) = (&self.files, &self.copies, self.barrier.durable_end);
+        self.granules.clear(shared, durable_end, |file, bit| {
+            let Some(known) = files.get(&file) else { return false };
+            let end = known.map.end().max(known.size);
+            ranges_of(bit, end).any(|range| {
+                known.map.touches(range)
+                    || copies.values().any(|copy| copy.file == file && copy.range.overlaps(range))
+            })
+        });
+    }
+
+    fn close_intents(&mut self, closing: &[u32]) {
+        for &number in closing {
+            if let Some(file) = self.files.get_mut(&number)
+                && file.writers.is_empty()
+                && file.intent
+            {
+                file.intent = false;
+                self.append(&Record::Closed { file: number });
+            }
+        }
+    }
+}
+
+fn overlaps_any(sorted: &[Run], run: Run) -> bool {
+    // Held runs are few; those that begin before the end of `run` are looked at.
+    let until = sorted.partition_point(|held| (held.data_file, held.page) < (run.data_file, run.page + run.pages));
+    sorted[..until].iter().any(|held| held.data_file == run.data_file && held.page + held.pages > run.page)
+}
+
+fn barrier_record_bytes() -> u64 {
+    let mut bytes = Vec::new();
+    Record::Barrier { end: 0 }.encode(&mut bytes);
+    bytes.len() as u64
+}

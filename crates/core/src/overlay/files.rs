@@ -1,0 +1,386 @@
+//! The files known: identity, openers, size.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+
+use super::extent_map::ExtentMap;
+use super::journal::{Identity, Record};
+use super::{Answer, Capacity, Output, Overlay, errno};
+use crate::protocol::shared::Shared;
+use crate::request::Range;
+
+/// A process: number and start time, so that a number used again is another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Process {
+    /// Process id.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    pub start_time: u64,
+}
+
+/// What a change behind our back would alter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// `st_size`.
+    pub size: u64,
+    /// `st_mtime`, nanoseconds since 1970.
+    pub modified_ns: u64,
+}
+
+/// A change of size under way; only the agent extends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extension {
+    pub(super) size: u64,
+    pub(super) running: bool,
+}
+
+/// One file.
+#[derive(Clone, Debug)]
+pub(super) struct File {
+    pub(super) identity: Identity,
+    pub(super) path: Vec<u8>,
+    pub(super) map: ExtentMap,
+    pub(super) size: u64,
+    pub(super) openers: BTreeSet<Process>,
+    pub(super) writers: BTreeSet<Process>,
+    /// An `Intent` stands in the journal without a `Closed` after it.
+    pub(super) intent: bool,
+    pub(super) extension: Option<Extension>,
+    /// The last extension failed with this.
+    pub(super) extension_error: Option<i32>,
+    pub(super) data_file: Option<u32>,
+    pub(super) unlinked: bool,
+    pub(super) fingerprint: Option<Fingerprint>,
+    pub(super) write_back_error: Option<i32>,
+}
+
+impl File {
+    pub(super) fn new(identity: Identity, path: Vec<u8>, size: u64) -> File {
+        File {
+            identity,
+            path,
+            map: ExtentMap::default(),
+            size,
+            openers: BTreeSet::new(),
+            writers: BTreeSet::new(),
+            intent: false,
+            extension: None,
+            extension_error: None,
+            data_file: None,
+            unlinked: false,
+            fingerprint: None,
+            write_back_error: None,
+        }
+    }
+}
+
+impl Overlay {
+    /// The file a process is about to open: its number if it is known.
+    pub fn find(&self, identity: Identity) -> Option<u32> {
+        self.by_identity.get(&identity).copied()
+    }
+
+    /// Path of a known file.
+    pub fn path(&self, file: u32) -> Option<&[u8]> {
+        self.files.get(&file).map(|file| file.path.as_slice())
+    }
+
+    /// Identity of a known file.
+    pub fn identity(&self, file: u32) -> Option<Identity> {
+        self.files.get(&file).map(|file| file.identity)
+    }
+
+    /// The known files: number, path, bytes dirty, the error their last write-back ended with.
+    pub fn file_list(&self) -> impl Iterator<Item = (u32, &[u8], u64, Option<i32>)> + '_ {
+        self.files.iter().map(|(&number, file)| {
+            let dirty = file.map.iter().filter(|mapped| mapped.dirty).map(|mapped| mapped.range.length).sum();
+            (number, file.path.as_slice(), dirty, file.write_back_error)
+        })
+    }
+
+    /// Whether a process has the file open.
+    pub fn is_open(&self, file: u32) -> bool {
+        self.files.get(&file).is_some_and(|file| !file.openers.is_empty())
+    }
+
+    /// The slow file's size and modification time while nobody has it open; our own write-backs are no foreign change.
+    pub fn set_fingerprint(&mut self, file: u32, fingerprint: Fingerprint) {
+        if let Some(file) = self.files.get_mut(&file) {
+            file.fingerprint = Some(fingerprint);
+        }
+    }
+
+    pub(super) fn open(
+        &mut self,
+        shared: Shared<'_>,
+        slot: u32,
+        identity: Identity,
+        observed: Fingerprint,
+        writable: bool,
+        path: &[u8],
+    ) -> Result<u32, Answer> {
+        let process = self.processes.get(&slot).copied().unwrap_or_default();
+        let number = match self.by_identity.get(&identity) {
+            Some(&number) => {
+                self.check_unchanged(number, observed)?;
+                number
+            }
+            None => self.add_file(shared, identity, path, observed.size)?,
+        };
+        let file = self.file(number);
+        if file.openers.is_empty() {
+            file.size = observed.size;
+            file.fingerprint = None;
+        }
+        if file.path != path && !path.is_empty() {
+            file.path = path.to_vec();
+            self.append(&Record::File { file: number, identity, path: path.to_vec() });
+        }
+        let file = self.file(number);
+        file.openers.insert(process);
+        let begins_writing = writable && !file.intent;
+        if writable {
+            file.writers.insert(process);
+            file.intent = true;
+        }
+        let size = file.size;
+        shared.files[number as usize].size.store(size, Ordering::Release);
+        if begins_writing {
+            self.append(&Record::Intent { file: number });
+        }
+        self.update_capacity();
+        Ok(number)
+    }
+
+    fn check_unchanged(&mut self, number: u32, observed: Fingerprint) -> Result<(), Answer> {
+        let file = self.file(number);
+        let Some(known) = file.fingerprint.filter(|known| *known != observed) else { return Ok(()) };
+        if file.map.iter().any(|mapped| mapped.dirty) {
+            return Err(Answer::Error {
+                errno: errno::ESTALE,
+                text: format!(
+                    "{}: changed by another program while newer bytes wait on flash (size {} was {}); run 'headstart drain' to \
+                     write them over it, or restore the file",
+                    String::from_utf8_lossy(&file.path),
+                    observed.size,
+                    known.size
+                ),
+            });
+        }
+        let all = Range::new(0, u64::MAX);
+        if !file.map.is_empty() {
+            self.append(&Record::Drop { file: number, offset: all.offset, length: all.length });
+            self.carve(number, all);
+        }
+        Ok(())
+    }
+
+    fn add_file(&mut self, shared: Shared<'_>, identity: Identity, path: &[u8], size: u64) -> Result<u32, Answer> {
+        let free = (0..shared.files.len() as u32).find(|number| !self.files.contains_key(number));
+        let Some(number) = free else {
+            return Err(Answer::Error {
+                errno: errno::ENFILE,
+                text: format!("{} files are in use at once, which is the limit", shared.files.len()),
+            });
+        };
+        let entry = &shared.files[number as usize];
+        entry.device.store(identity.device, Ordering::Relaxed);
+        entry.inode.store(identity.inode, Ordering::Relaxed);
+        entry.size.store(size, Ordering::Relaxed);
+        entry.modified_ns.store(0, Ordering::Relaxed);
+        entry.size_bit.store(0, Ordering::Relaxed);
+        entry.used.store(1, Ordering::Release);
+        self.files.insert(number, File::new(identity, path.to_vec(), size));
+        self.by_identity.insert(identity, number);
+        self.append(&Record::File { file: number, identity, path: path.to_vec() });
+        Ok(number)
+    }
+
+    /// The process behind `slot` closed its last descriptor of the file.
+    pub(super) fn close(&mut self, shared: Shared<'_>, slot: u32, number: u32) {
+        let process = self.processes.get(&slot).copied().unwrap_or_default();
+        let slots: Vec<u32> = self.processes.iter().filter(|(_, p)| **p == process).map(|(slot, _)| *slot).collect();
+        for slot in slots {
+            self.return_slabs(shared, slot, Some(number));
+        }
+        self.leave(shared, process, number);
+    }
+
+    fn leave(&mut self, shared: Shared<'_>, process: Process, number: u32) {
+        let Some(file) = self.files.get_mut(&number) else { return };
+        file.openers.remove(&process);
+        if file.writers.remove(&process) && file.writers.is_empty() && file.intent {
+            if file.map.is_empty() {
+                file.intent = false;
+                self.append(&Record::Closed { file: number });
+            } else {
+                // There are bytes whose trust depends on it: `Closed` follows the next barrier, which syncs the slow file.
+                self.barrier.unsynced_slow.insert(number);
+                self.barrier.closing.insert(number);
+            }
+        }
+        self.forget_if_done(shared, number);
+    }
+
+    /// The thread behind `slot` is gone. Reads are released; what it may still write to the slow file is quarantined.
+    pub fn on_hang_up(&mut self, shared: Shared<'_>, slot: u32) {
+        let cell = &shared.slots[slot as usize];
+        let idle = cell.state.load(Ordering::Acquire) == crate::protocol::shared::STATE_FREE;
+        if let Some(direct) = self.direct.remove(&slot) {
+            self.quarantine.push((direct.file, direct.range));
+        }
+        if cell.state.load(Ordering::Acquire) == crate::protocol::shared::STATE_CHEAP
+            && cell.kind.load(Ordering::Relaxed) != crate::protocol::shared::KIND_READ
+        {
+            self.quarantine.push((cell.file.load(Ordering::Relaxed), cell.requested()));
+        }
+        if idle {
+            self.return_slabs(shared, slot, None);
+        } else {
+            // Its last write may still land in a slab: that space is not used again by this agent.
+            cell.slabs.iter().for_each(|slab| slab.length.store(0, Ordering::Relaxed));
+        }
+        self.abandon(slot);
+        cell.release_read();
+        cell.free();
+        cell.owner_pid.store(0, Ordering::Release);
+        let Some(process) = self.processes.remove(&slot) else { return };
+        if !self.processes.values().any(|other| *other == process) {
+            let left: Vec<u32> =
+                self.files.iter().filter(|(_, file)| file.openers.contains(&process)).map(|(&number, _)| number).collect();
+            for number in left {
+                self.leave(shared, process, number);
+            }
+        }
+        self.poll(shared);
+    }
+
+    /// The last name of the file is gone.
+    pub(super) fn unlinked(&mut self, shared: Shared<'_>, device: u64, inode: u64) {
+        let found = self.files.iter().find(|(_, file)| file.identity.device == device && file.identity.inode == inode);
+        if let Some((&number, _)) = found {
+            self.file(number).unlinked = true;
+            self.forget_if_done(shared, number);
+        }
+    }
+
+    /// A path changed: of a file, or of a directory above files.
+    pub(super) fn renamed(&mut self, old: &[u8], new: &[u8]) {
+        let moved: Vec<(u32, Vec<u8>)> = self
+            .files
+            .iter()
+            .filter_map(|(&number, file)| {
+                let rest = file.path.strip_prefix(old)?;
+                (rest.is_empty() || rest[0] == b'/').then(|| (number, [new, rest].concat()))
+            })
+            .collect();
+        for (number, path) in moved {
+            let identity = self.file(number).identity;
+            self.file(number).path.clone_from(&path);
+            self.append(&Record::File { file: number, identity, path });
+        }
+    }
+
+    /// Forgets a file nobody has open when nothing of it is on flash, or when it has no name any more.
+    pub(super) fn forget_if_done(&mut self, shared: Shared<'_>, number: u32) {
+        let Some(file) = self.files.get(&number) else { return };
+        let busy = !file.openers.is_empty()
+            || file.extension.is_some()
+            || self.copies.values().any(|copy| copy.file == number)
+            || self.fetches.iter().any(|fetch| fetch.file == number)
+            || self.pending.iter().any(|pending| pending.file() == Some(number))
+            || self.barrier.closing.contains(&number);
+        if busy || !(file.unlinked || file.map.is_empty()) {
+            return;
+        }
+        self.append(&Record::Remove { file: number });
+        self.carve(number, Range::new(0, u64::MAX));
+        let file = self.files.remove(&number).expect("it was found above");
+        self.by_identity.remove(&file.identity);
+        self.critical.remove_file(number);
+        self.granules.forget(shared, number);
+        self.quarantine.retain(|(quarantined, _)| *quarantined != number);
+        shared.files[number as usize].used.store(0, Ordering::Release);
+        self.barrier.unsynced_slow.remove(&number);
+        self.outputs.push(Output::Forget(number));
+        self.remove_unused_data_files();
+        self.update_capacity();
+    }
+
+    /// Deletes data files that hold nothing and that nobody will write to any more.
+    pub(super) fn remove_unused_data_files(&mut self) {
+        let unused: Vec<u32> = self
+            .data_files
+            .iter()
+            .filter(|(data_file, owner)| {
+                let current = self.files.get(owner).is_some_and(|file| file.data_file == Some(**data_file));
+                !current && self.space.is_unused(**data_file)
+            })
+            .map(|(&data_file, _)| data_file)
+            .collect();
+        for data_file in unused {
+            self.data_files.remove(&data_file);
+            self.space.remove_data_file(data_file);
+            self.barrier.unsynced_data.remove(&data_file);
+            self.outputs.push(Output::RemoveDataFile(data_file));
+        }
+    }
+
+    pub(super) fn update_capacity(&mut self) {
+        let bytes = match self.settings.capacity {
+            Capacity::Bytes(bytes) => bytes,
+            Capacity::Share(share) => (self.files.values().map(|file| file.size).sum::<u64>() as f64 * share) as u64,
+        };
+        self.space.set_capacity(bytes);
+    }
+
+    /// Brings the file's size to at least `size`, with the size bit set meanwhile. True once it is; or the error it failed with.
+    pub(super) fn extend(&mut self, shared: Shared<'_>, number: u32, size: u64) -> Result<bool, i32> {
+        let file = self.file(number);
+        if file.size >= size {
+            return Ok(true);
+        }
+        if let Some(error) = file.extension_error.take() {
+            return Err(error);
+        }
+        match &mut file.extension {
+            None => {
+                file.extension = Some(Extension { size, running: false });
+                shared.files[number as usize].size_bit.store(1, Ordering::SeqCst);
+                std::sync::atomic::fence(Ordering::SeqCst);
+            }
+            Some(extension) if !extension.running => extension.size = extension.size.max(size),
+            Some(_) => {}
+        }
+        self.start_extension(shared, number);
+        Ok(false)
+    }
+
+    /// Starts the extension when no thread may be extending the file itself.
+    fn start_extension(&mut self, shared: Shared<'_>, number: u32) {
+        let extending = shared.used_slots().iter().any(|slot| slot.cheap_extends(number))
+            || self.direct.values().any(|direct| direct.file == number && direct.extends);
+        let file = self.file(number);
+        if let Some(extension) = file.extension.as_mut().filter(|extension| !extension.running && !extending) {
+            extension.running = true;
+            let size = extension.size;
+            self.outputs.push(Output::Extend { file: number, size });
+        }
+    }
+
+    /// The slow file is `size` long now, or could not be extended.
+    pub fn on_extended(&mut self, shared: Shared<'_>, number: u32, result: Result<u64, i32>) {
+        let Some(file) = self.files.get_mut(&number) else { return };
+        file.extension = None;
+        match result {
+            Ok(size) => {
+                file.size = file.size.max(size);
+                shared.files[number as usize].size.store(file.size, Ordering::Release);
+            }
+            Err(error) => file.extension_error = Some(error),
+        }
+        shared.files[number as usize].size_bit.store(0, Ordering::SeqCst);
+        self.update_capacity();
+        self.poll(shared);
+    }
+}

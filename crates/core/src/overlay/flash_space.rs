@@ -1,0 +1,359 @@
+//! The flash space: pages of the data files, who holds them, and when they may be used again.
+//!
+//! ```text
+//! free ---allocate---> slab ---commit---> mapped ---unmap---> removed ---barrier, nobody holds it---> free
+//!  |                     '------give back-----------------------------------------------------------------^
+//!  '--punch (another file needs the room)--> hollow: an address without storage behind it
+//! ```
+//!
+//! A page is 4 KiB. An extent holds every page it touches; a page is removed when the last extent on it is gone, and free only
+//! after a barrier made the superseding or removing record durable. `charged` pages (all but free and hollow) never exceed
+//! the capacity; neither do charged and free pages together, as far as the file system can punch holes.
+
+use std::collections::BTreeMap;
+
+use crate::request::Range;
+
+/// Bytes of a page: unit of allocation, and the alignment that places and offsets share.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Pages of one data file, by their byte range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Run {
+    /// The data file.
+    pub data_file: u32,
+    /// First page.
+    pub page: u64,
+    /// Number of pages.
+    pub pages: u64,
+}
+
+impl Run {
+    /// The run as bytes of the data file.
+    pub fn bytes(self) -> Range {
+        Range::new(self.page * PAGE_BYTES, self.pages * PAGE_BYTES)
+    }
+
+    /// The pages that `length` bytes from `place` touch.
+    pub fn touching(data_file: u32, place: u64, length: u64) -> Run {
+        let page = place / PAGE_BYTES;
+        Run { data_file, page, pages: (place + length).div_ceil(PAGE_BYTES) - page }
+    }
+}
+
+/// Disjoint runs of pages, merged where they touch.
+#[derive(Clone, Debug, Default)]
+struct RunSet {
+    runs: BTreeMap<u64, u64>,
+    pages: u64,
+}
+
+impl RunSet {
+    fn insert(&mut self, mut page: u64, mut pages: u64) {
+        self.pages += pages;
+        if let Some((&before, &length)) = self.runs.range(..page).next_back()
+            && before + length == page
+        {
+            self.runs.remove(&before);
+            page = before;
+            pages += length;
+        }
+        if let Some(length) = self.runs.remove(&(page + pages)) {
+            pages += length;
+        }
+        self.runs.insert(page, pages);
+    }
+
+    /// Takes up to `most` pages from the first run of at least `least`.
+    fn take(&mut self, least: u64, most: u64) -> Option<(u64, u64)> {
+        let (&page, &pages) = self.runs.iter().find(|(_, pages)| **pages >= least)?;
+        let taken = pages.min(most);
+        self.runs.remove(&page);
+        if taken < pages {
+            self.runs.insert(page + taken, pages - taken);
+        }
+        self.pages -= taken;
+        Some((page, taken))
+    }
+
+    fn longest(&self) -> u64 {
+        self.runs.values().copied().max().unwrap_or(0)
+    }
+
+    fn drain(&mut self) -> Vec<(u64, u64)> {
+        self.pages = 0;
+        std::mem::take(&mut self.runs).into_iter().collect()
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct DataFile {
+    writable: bool,
+    holders: Vec<u16>,
+    free: RunSet,
+    hollow: RunSet,
+}
+
+/// All data files of one agent.
+#[derive(Clone, Debug)]
+pub struct FlashSpace {
+    capacity_pages: u64,
+    charged_pages: u64,
+    mapped_pages: u64,
+    files: BTreeMap<u32, DataFile>,
+    removed: Vec<Run>,
+    in_barrier: Vec<Run>,
+}
+
+impl FlashSpace {
+    /// An empty space of `capacity_bytes`, rounded down to pages.
+    pub fn new(capacity_bytes: u64) -> FlashSpace {
+        FlashSpace {
+            capacity_pages: capacity_bytes / PAGE_BYTES,
+            charged_pages: 0,
+            mapped_pages: 0,
+            files: BTreeMap::new(),
+            removed: Vec::new(),
+            in_barrier: Vec::new(),
+        }
+    }
+
+    /// Changes the capacity; what is charged above it stays until it is removed.
+    pub fn set_capacity(&mut self, capacity_bytes: u64) {
+        self.capacity_pages = capacity_bytes / PAGE_BYTES;
+    }
+
+    /// Capacity in bytes.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_pages * PAGE_BYTES
+    }
+
+    /// Bytes that could be allocated now.
+    pub fn available_bytes(&self) -> u64 {
+        self.capacity_pages.saturating_sub(self.charged_pages) * PAGE_BYTES
+    }
+
+    /// Bytes removed that wait for a barrier.
+    pub fn removed_bytes(&self) -> u64 {
+        self.removed.iter().chain(&self.in_barrier).map(|run| run.pages).sum::<u64>() * PAGE_BYTES
+    }
+
+    /// Bytes in slabs, mapped or removed.
+    pub fn charged_bytes(&self) -> u64 {
+        self.charged_pages * PAGE_BYTES
+    }
+
+    /// Bytes of pages that hold extents.
+    pub fn mapped_bytes(&self) -> u64 {
+        self.mapped_pages * PAGE_BYTES
+    }
+
+    /// Adds a data file; only a writable one is allocated from.
+    pub fn add_data_file(&mut self, data_file: u32, writable: bool) {
+        self.files.entry(data_file).or_insert_with(|| DataFile { writable, ..DataFile::default() });
+    }
+
+    /// Forgets a data file that nothing is mapped in; its free pages need not be punched, the file goes.
+    pub fn remove_data_file(&mut self, data_file: u32) {
+        self.files.remove(&data_file);
+    }
+
+    /// Whether nothing of the data file is charged: it may be deleted.
+    pub fn is_unused(&self, data_file: u32) -> bool {
+        self.files.get(&data_file).is_some_and(|file| {
+            let size = file.holders.len() as u64;
+            file.free.pages + file.hollow.pages == size
+        })
+    }
+
+    /// Size the data file must have so that every allocated page lies inside.
+    pub fn size_bytes(&self, data_file: u32) -> u64 {
+        self.files.get(&data_file).map_or(0, |file| file.holders.len() as u64 * PAGE_BYTES)
+    }
+
+    /// Takes between `least` and `most` pages in one run of `data_file`, if the capacity allows.
+    pub fn allocate(&mut self, data_file: u32, least: u64, most: u64) -> Option<Run> {
+        let room = self.capacity_pages.saturating_sub(self.charged_pages);
+        let most = most.min(room);
+        if least == 0 || least > most {
+            return None;
+        }
+        let file = self.files.get_mut(&data_file).filter(|file| file.writable)?;
+        let (page, pages) = file.free.take(least, most).or_else(|| file.hollow.take(least, most)).unwrap_or_else(|| {
+            let page = file.holders.len() as u64;
+            file.holders.resize((page + most) as usize, 0);
+            (page, most)
+        });
+        self.charged_pages += pages;
+        Some(Run { data_file, page, pages })
+    }
+
+    /// The longest run that `allocate` could take from freed pages of `data_file` without growing it.
+    pub fn longest_free(&self, data_file: u32) -> u64 {
+        self.files.get(&data_file).map_or(0, |file| file.free.longest())
+    }
+
+    /// Returns pages of a slab that nothing was written to, or whose bytes nobody was told of.
+    pub fn give_back(&mut self, run: Run) {
+        if run.pages > 0
+            && let Some(file) = self.files.get_mut(&run.data_file)
+        {
+            file.free.insert(run.page, run.pages);
+            self.charged_pages -= run.pages;
+        }
+    }
+
+    /// An extent now holds these pages. They were charged before (a slab), or are adopted from the journal at a start.
+    pub fn hold(&mut self, run: Run) {
+        let file = self.files.entry(run.data_file).or_default();
+        let end = (run.page + run.pages) as usize;
+        if file.holders.len() < end {
+            file.holders.resize(end, 0);
+        }
+        for holders in &mut file.holders[run.page as usize..end] {
+            self.mapped_pages += u64::from(*holders == 0);
+            *holders += 1;
+        }
+    }
+
+    /// Charges pages adopted from the journal, once all extents hold theirs; addresses nobody holds are hollow.
+    pub fn charge_adopted(&mut self) {
+        for file in self.files.values_mut() {
+            for (page, holders) in file.holders.iter().enumerate() {
+                if *holders > 0 {
+                    self.charged_pages += 1;
+                } else {
+                    file.hollow.insert(page as u64, 1);
+                }
+            }
+        }
+    }
+
+    /// An extent no longer holds these pages; those nobody holds any more are removed.
+    pub fn release(&mut self, run: Run) {
+        let file = self.files.get_mut(&run.data_file).expect("an extent's data file is known");
+        for page in run.page..run.page + run.pages {
+            let holders = &mut file.holders[page as usize];
+            *holders -= 1;
+            if *holders > 0 {
+                continue;
+            }
+            self.mapped_pages -= 1;
+            match self.removed.last_mut() {
+                Some(last) if last.data_file == run.data_file && last.page + last.pages == page => last.pages += 1,
+                _ => self.removed.push(Run { data_file: run.data_file, page, pages: 1 }),
+            }
+        }
+    }
+
+    /// A barrier begins: what was removed before it can be free after it.
+    pub fn begin_barrier(&mut self) {
+        self.in_barrier.append(&mut self.removed);
+    }
+
+    /// The barrier is durable: its pages are free unless `held` says that a reader or a copy still uses them.
+    pub fn end_barrier(&mut self, held: impl Fn(Run) -> bool) {
+        for run in std::mem::take(&mut self.in_barrier) {
+            if held(run) {
+                self.removed.push(run);
+                continue;
+            }
+            if let Some(file) = self.files.get_mut(&run.data_file) {
+                file.free.insert(run.page, run.pages);
+                self.charged_pages -= run.pages;
+            }
+        }
+    }
+
+    /// The barrier failed: its pages wait for the next one.
+    pub fn abandon_barrier(&mut self) {
+        let mut runs = std::mem::take(&mut self.in_barrier);
+        runs.append(&mut self.removed);
+        self.removed = runs;
+    }
+
+    /// Free runs of other files to punch so that the data files together take no more than the capacity.
+    pub fn punch_excess(&mut self, except: u32) -> Vec<Run> {
+        let stored: u64 = self.files.values().map(|file| file.holders.len() as u64 - file.hollow.pages).sum();
+        let mut excess = stored.saturating_sub(self.capacity_pages);
+        let mut punched = Vec::new();
+        for (&data_file, file) in &mut self.files {
+            if excess == 0 || data_file == except || file.free.pages == 0 {
+                continue;
+            }
+            excess = excess.saturating_sub(file.free.pages);
+            for (page, pages) in file.free.drain() {
+                file.hollow.insert(page, pages);
+                punched.push(Run { data_file, page, pages });
+            }
+        }
+        punched
+    }
+
+    /// The data files known.
+    pub fn data_files(&self) -> impl Iterator<Item = u32> + '_ {
+        self.files.keys().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_free_only_after_a_barrier_begun_since_its_removal() {
+        let mut space = FlashSpace::new(4 * PAGE_BYTES);
+        space.add_data_file(1, true);
+        let run = space.allocate(1, 4, 8).unwrap();
+        assert_eq!((run.pages, space.available_bytes()), (4, 0));
+        space.hold(run);
+        space.begin_barrier();
+        space.release(run);
+        space.end_barrier(|_| false);
+        assert_eq!(space.allocate(1, 1, 1), None, "the barrier began before the removal");
+        space.begin_barrier();
+        space.end_barrier(|_| true);
+        assert_eq!(space.allocate(1, 1, 1), None, "somebody still holds it");
+        space.begin_barrier();
+        space.end_barrier(|_| false);
+        assert_eq!(space.allocate(1, 4, 4), Some(run));
+    }
+
+    #[test]
+    fn a_page_shared_by_two_extents_goes_with_the_last() {
+        let mut space = FlashSpace::new(PAGE_BYTES * 2);
+        space.add_data_file(1, true);
+        let run = space.allocate(1, 1, 1).unwrap();
+        space.hold(run);
+        space.hold(run);
+        space.release(run);
+        assert_eq!(space.removed_bytes(), 0);
+        space.release(run);
+        assert_eq!(space.removed_bytes(), PAGE_BYTES);
+    }
+
+    #[test]
+    fn room_freed_in_one_file_serves_another_once_punched() {
+        let mut space = FlashSpace::new(8 * PAGE_BYTES);
+        space.add_data_file(1, true);
+        space.add_data_file(2, true);
+        let run = space.allocate(1, 8, 8).unwrap();
+        assert_eq!(space.allocate(2, 1, 1), None);
+        space.give_back(run);
+        assert!(space.allocate(2, 3, 3).is_some());
+        assert_eq!(space.punch_excess(2), vec![run]);
+        assert_eq!(space.allocate(1, 6, 6), None, "five pages are left");
+        assert_eq!(space.allocate(1, 5, 5).map(|run| run.page), Some(0), "a punched address is used again");
+    }
+
+    #[test]
+    fn freed_neighbours_merge_into_one_run() {
+        let mut space = FlashSpace::new(8 * PAGE_BYTES);
+        space.add_data_file(1, true);
+        let runs: Vec<Run> = (0..4).map(|_| space.allocate(1, 2, 2).unwrap()).collect();
+        for k in [2, 0, 3, 1] {
+            space.give_back(runs[k]);
+        }
+        assert_eq!(space.longest_free(1), 8);
+    }
+}

@@ -1,0 +1,390 @@
+//! What threads ask, and what each answer waits for.
+//!
+//! | request | waits for | then |
+//! |---|---|---|
+//! | commit | the granules settle; no slow read, no direct write overlaps | cancels fetches, appends `Map`, extends the size |
+//! | read | nothing | leases flash pieces, or the slow file up to the next extent |
+//! | write | write-backs on the range; an extension, if it extends too | cancels fetches, leases the slow range |
+//! | truncate | as write, on everything from the new size | the same |
+//! | sync | a barrier begun since | |
+//! | write back | no dirty byte left in the range | |
+
+use std::sync::atomic::Ordering;
+
+use super::extent_map::Mapped;
+use super::files::Fingerprint;
+use super::flash_space::Run;
+use super::journal::{Identity, Record};
+use super::{Answer, CopyKind, Direct, Output, Overlay, errno};
+use crate::protocol::message::{Envelope, Request};
+use crate::protocol::shared::{LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, PIECES_MAX, Shared};
+use crate::request::Range;
+
+/// A request not answered yet.
+#[derive(Clone, Debug)]
+pub(super) struct Pending {
+    envelope: Envelope,
+    operation: Operation,
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Commit { file: u32, range: Range, data_file: u32, place: u64, applied: bool, now_ns: u64 },
+    Write { file: u32, range: Range, extends: bool },
+    Truncate { file: u32, size: u64 },
+    Sync { barrier: u64 },
+    WriteBack { file: u32, range: Range },
+    Open { file: u32, barrier: u64 },
+}
+
+impl Pending {
+    pub(super) fn file(&self) -> Option<u32> {
+        match self.operation {
+            Operation::Commit { file, .. }
+            | Operation::Write { file, .. }
+            | Operation::Truncate { file, .. }
+            | Operation::WriteBack { file, .. }
+            | Operation::Open { file, .. } => Some(file),
+            Operation::Sync { .. } => None,
+        }
+    }
+
+    /// The range whose dirty bytes somebody waits for.
+    pub(super) fn wants_written_back(&self) -> Option<(u32, Range)> {
+        match self.operation {
+            Operation::WriteBack { file, range } => Some((file, range)),
+            _ => None,
+        }
+    }
+}
+
+impl Overlay {
+    /// Opens are told apart from the rest because the runtime looks at the slow file first.
+    pub fn on_open(
+        &mut self,
+        shared: Shared<'_>,
+        envelope: Envelope,
+        identity: Identity,
+        observed: Fingerprint,
+        writable: bool,
+        path: &[u8],
+    ) {
+        match self.open(shared, envelope.slot, identity, observed, writable, path) {
+            Err(answer) => self.outputs.push(Output::Reply(envelope, answer)),
+            // Clean bytes from before must not be trusted after power loss once the file may be written: the intent is made
+            // durable before the program can write. Without such bytes every later clean record follows the intent.
+            Ok(file) if writable && !self.file(file).map.is_empty() => {
+                let barrier = self.barrier.next();
+                self.pending.push(Pending { envelope, operation: Operation::Open { file, barrier } });
+            }
+            Ok(file) => self.outputs.push(Output::Reply(envelope, Answer::Opened { file })),
+        }
+        self.poll(shared);
+    }
+
+    /// Takes a request in; what can be answered at once is.
+    pub(super) fn begin(&mut self, shared: Shared<'_>, now_ns: u64, envelope: Envelope, request: &Request<'_>) {
+        let slot = envelope.slot;
+        let known = |file: u32| self.files.contains_key(&file);
+        let operation = match *request {
+            Request::Hello { .. } | Request::Open { .. } | Request::Control { .. } => {
+                unreachable!("the runtime handles these itself")
+            }
+            Request::Unlinked { device, inode } => {
+                self.unlinked(shared, device, inode);
+                return self.reply(envelope, Answer::Done);
+            }
+            Request::Renamed { old_length, paths } => {
+                match paths.split_at_checked(old_length as usize) {
+                    Some((old, new)) => self.renamed(old, new),
+                    None => return self.reply(envelope, protocol_error("a rename names two paths")),
+                }
+                return self.reply(envelope, Answer::Done);
+            }
+            Request::Close { file }
+            | Request::Slab { file, .. }
+            | Request::Commit { file, .. }
+            | Request::Read { file, .. }
+            | Request::Write { file, .. }
+            | Request::WriteDone { file, .. }
+            | Request::Truncate { file, .. }
+            | Request::TruncateDone { file, .. }
+            | Request::Sync { file }
+            | Request::WriteBack { file, .. }
+                if !known(file) =>
+            {
+                return self.reply(envelope, protocol_error("no such file"));
+            }
+            Request::Close { file } => {
+                self.close(shared, slot, file);
+                return self.reply(envelope, Answer::Done);
+            }
+            Request::Slab { file, offset, length } => {
+                let answer = self.slab(shared, slot, file, Range::new(offset, length));
+                self.counters.no_space_total += u64::from(answer == Answer::NoSpace);
+                return self.reply(envelope, answer);
+            }
+            Request::Read { file, offset, length } => {
+                let answer = self.read(shared, slot, file, Range::new(offset, length));
+                return self.reply(envelope, answer);
+            }
+            Request::WriteDone { file, offset, length } => {
+                self.write_done(shared, slot, file, Range::new(offset, length));
+                return self.reply(envelope, Answer::Done);
+            }
+            Request::TruncateDone { file, size, changed } => {
+                self.truncate_done(shared, slot, file, size, changed);
+                return self.reply(envelope, Answer::Done);
+            }
+            Request::Commit { file, data_file, offset, length, place } => {
+                if self.last_commits.get(&slot) == Some(&envelope.seq) {
+                    return self.reply(envelope, Answer::Done);
+                }
+                let range = Range::new(offset, length);
+                if range.is_empty() || !self.consume(shared, slot, file, Run::touching(data_file, place, length)) {
+                    return self.reply(envelope, protocol_error("a commit names bytes of no slab"));
+                }
+                self.granules.hold(shared, file, range);
+                Operation::Commit { file, range, data_file, place, applied: false, now_ns }
+            }
+            Request::Write { file, offset, length, extends } => {
+                Operation::Write { file, range: Range::new(offset, length), extends }
+            }
+            Request::Truncate { file, size } => Operation::Truncate { file, size },
+            Request::Sync { .. } => {
+                if self.is_durable() && !self.barrier.is_running() {
+                    return self.reply(envelope, Answer::Done);
+                }
+                self.barrier.wanted = true;
+                Operation::Sync { barrier: self.barrier.next() }
+            }
+            Request::WriteBack { file, offset, length } => {
+                self.file(file).write_back_error = None;
+                Operation::WriteBack { file, range: Range::new(offset, length) }
+            }
+        };
+        self.pending.push(Pending { envelope, operation });
+    }
+
+    fn reply(&mut self, envelope: Envelope, answer: Answer) {
+        self.outputs.push(Output::Reply(envelope, answer));
+    }
+
+    /// Tries every pending request, oldest first, until none gets further.
+    pub(super) fn advance(&mut self, shared: Shared<'_>) {
+        let mut progress = true;
+        while progress && !self.pending.is_empty() {
+            progress = false;
+            for mut pending in std::mem::take(&mut self.pending) {
+                match self.attempt(shared, pending.envelope, &mut pending.operation) {
+                    Some(answer) => {
+                        self.reply(pending.envelope, answer);
+                        progress = true;
+                    }
+                    None => self.pending.push(pending),
+                }
+            }
+        }
+    }
+
+    fn attempt(&mut self, shared: Shared<'_>, envelope: Envelope, operation: &mut Operation) -> Option<Answer> {
+        match *operation {
+            Operation::Commit { file, range, data_file, place, ref mut applied, now_ns } => {
+                if !*applied {
+                    if !self.granules.settled(shared, file, range)
+                        || shared.slow_read_overlaps(file, range)
+                        || self.direct_overlaps(file, range)
+                    {
+                        return None;
+                    }
+                    self.apply(shared, envelope, file, range, (data_file, place), now_ns);
+                    *applied = true;
+                }
+                match self.extend(shared, file, range.end()) {
+                    Ok(false) => None,
+                    Ok(true) => {
+                        if !self.slab_left(shared, envelope.slot, file, range) {
+                            self.slab(shared, envelope.slot, file, range);
+                        }
+                        Some(Answer::Done)
+                    }
+                    Err(errno) => {
+                        let beyond = Range::between(self.file(file).size.max(range.offset), range.end());
+                        self.append(&Record::Drop { file, offset: beyond.offset, length: beyond.length });
+                        self.carve(file, beyond);
+                        Some(Answer::Error { errno, text: "the slow file could not be extended".into() })
+                    }
+                }
+            }
+            Operation::Write { file, range, extends } => self.grant_direct(shared, envelope.slot, file, range, extends),
+            Operation::Truncate { file, size } => {
+                let range = Range::new(size, u64::MAX);
+                let answer = self.grant_direct(shared, envelope.slot, file, range, true)?;
+                // A write past the new size may extend the file again from here on, and must say so.
+                shared.files[file as usize].size.fetch_min(size, Ordering::SeqCst);
+                let known = self.file(file);
+                known.size = known.size.min(size);
+                Some(answer)
+            }
+            Operation::Sync { barrier } => self.barrier.answer(barrier),
+            Operation::Open { file, barrier } => {
+                self.barrier.wanted = true;
+                self.barrier.answer(barrier).map(|answer| match answer {
+                    Answer::Done => Answer::Opened { file },
+                    error => error,
+                })
+            }
+            Operation::WriteBack { file, range } => {
+                if let Some(errno) = self.file(file).write_back_error {
+                    return Some(Answer::Error { errno, text: "dirty bytes could not be written back".into() });
+                }
+                let dirty = self.file(file).map.overlapping(range).any(|mapped| mapped.dirty);
+                let copying = self.copies.values().any(|copy| {
+                    copy.file == file && copy.kind == CopyKind::WriteBack && copy.range.overlaps(range)
+                });
+                (!dirty && !copying).then_some(Answer::Done)
+            }
+        }
+    }
+
+    /// The commit takes effect: the bytes of `range` are now at the place.
+    fn apply(
+        &mut self,
+        shared: Shared<'_>,
+        envelope: Envelope,
+        file: u32,
+        range: Range,
+        (data_file, place): (u32, u64),
+        now_ns: u64,
+    ) {
+        self.cancel_fetches(file, range);
+        self.append(&Record::Map {
+            file,
+            offset: range.offset,
+            length: range.length,
+            data_file,
+            place,
+            slot: envelope.slot,
+            seq: envelope.seq,
+        });
+        self.last_commits.insert(envelope.slot, envelope.seq);
+        self.carve(file, range);
+        self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp: 0, benefit_per_kib: u32::MAX });
+        self.granules.let_go(file, range);
+        shared.files[file as usize].modified_ns.fetch_max(now_ns, Ordering::Relaxed);
+        self.counters.absorbed_requests_total += 1;
+        self.counters.absorbed_bytes_total += range.length;
+    }
+
+    fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range, extends: bool) -> Option<Answer> {
+        let copying = self
+            .copies
+            .values()
+            .any(|copy| copy.file == file && copy.kind == CopyKind::WriteBack && copy.range.overlaps(range));
+        if copying || (extends && self.file(file).extension.is_some()) {
+            return None;
+        }
+        self.cancel_fetches(file, range);
+        self.direct.insert(slot, Direct { file, range, extends });
+        let cell = &shared.slots[slot as usize];
+        cell.lease_offset.store(range.offset, Ordering::Relaxed);
+        cell.lease_length.store(range.length, Ordering::Relaxed);
+        cell.lease.store(LEASE_DIRECT_WRITE, Ordering::Release);
+        Some(Answer::Go)
+    }
+
+    fn end_direct(&mut self, shared: Shared<'_>, slot: u32) {
+        if self.direct.remove(&slot).is_some() {
+            shared.slots[slot as usize].lease.store(LEASE_NONE, Ordering::Release);
+        }
+    }
+
+    fn write_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) {
+        if !self.direct.contains_key(&slot) {
+            return; // answered before: nothing was committed under the lease
+        }
+        if self.file(file).map.touches(range) {
+            self.append(&Record::Drop { file, offset: range.offset, length: range.length });
+            self.drop_bytes(file, range);
+        }
+        self.end_direct(shared, slot);
+    }
+
+    fn truncate_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64, changed: bool) {
+        if !self.direct.contains_key(&slot) {
+            return;
+        }
+        if changed {
+            self.append(&Record::Truncate { file, size });
+            self.drop_bytes(file, Range::new(size, u64::MAX));
+            self.file(file).size = size;
+            shared.files[file as usize].size.store(size, Ordering::Release);
+            self.update_capacity();
+        }
+        self.end_direct(shared, slot);
+    }
+
+    fn drop_bytes(&mut self, file: u32, range: Range) {
+        let dropped: u64 =
+            self.file(file).map.overlapping(range).map(|mapped| mapped.range.intersection(range).length).sum();
+        self.counters.dropped_bytes_total += dropped;
+        self.carve(file, range);
+    }
+
+    fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
+        let cell = &shared.slots[slot as usize];
+        let mut next = range.offset;
+        let mut pieces = Vec::new();
+        for mapped in self.files[&file].map.overlapping(range) {
+            if mapped.range.offset > next || pieces.len() == PIECES_MAX {
+                break;
+            }
+            pieces.push(mapped);
+            next = mapped.range.end().min(range.end());
+        }
+        if pieces.is_empty() {
+            let until = self.files[&file].map.overlapping(range).next().map_or(range.end(), |mapped| mapped.range.offset);
+            let hole = Range::between(range.offset, until);
+            cell.lease_offset.store(hole.offset, Ordering::Relaxed);
+            cell.lease_length.store(hole.length, Ordering::Relaxed);
+            cell.lease.store(LEASE_SLOW_READ, Ordering::Release);
+            return Answer::Disk { length: hole.length };
+        }
+        for (cell, mapped) in cell.pieces.iter().zip(&pieces) {
+            let part = mapped.part(range);
+            cell.file.store(file, Ordering::Relaxed);
+            cell.data_file.store(part.data_file, Ordering::Relaxed);
+            cell.place.store(part.place, Ordering::Relaxed);
+            cell.length.store(part.range.length, Ordering::Relaxed);
+        }
+        cell.pieces_count.store(pieces.len() as u32, Ordering::Relaxed);
+        cell.lease.store(LEASE_FLASH_READ, Ordering::Release);
+        for mapped in &pieces {
+            self.touch(file, mapped);
+        }
+        Answer::Flash { length: next - range.offset }
+    }
+
+    /// The thread is gone: what it waited for is not answered. A commit not applied yet never was acknowledged, and its bytes
+    /// had landed before it was sent: it is dropped and its space returned.
+    pub(super) fn abandon(&mut self, slot: u32) {
+        let mut abandoned = Vec::new();
+        self.pending.retain(|pending| {
+            let keep = pending.envelope.slot != slot;
+            if !keep {
+                abandoned.push(pending.clone());
+            }
+            keep
+        });
+        for pending in abandoned {
+            if let Operation::Commit { file, range, data_file, place, applied: false, .. } = pending.operation {
+                self.granules.let_go(file, range);
+                self.space.give_back(Run::touching(data_file, place, range.length));
+            }
+        }
+    }
+}
+
+fn protocol_error(text: &str) -> Answer {
+    Answer::Error { errno: errno::EPROTO, text: text.into() }
+}

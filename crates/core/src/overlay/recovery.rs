@@ -1,0 +1,319 @@
+//! A start after anything: what the journal says, and what of it counts.
+//!
+//! | boot id of the journal | copy of its end in memory | decision |
+//! |---|---|---|
+//! | this boot | there | the agent died: every whole record counts |
+//! | this boot | gone | the memory file was removed: only what a barrier covers |
+//! | another boot | there or gone | power may have been lost: only what a barrier covers |
+//!
+//! After anything but the first, clean bytes of files that were open for writing are dropped: the slow file behind them may
+//! hold something older.
+
+use std::collections::BTreeMap;
+
+use super::extent_map::{ExtentMap, Mapped};
+use super::files::File;
+use super::flash_space::Run;
+use super::journal::{Identity, Record, records};
+use super::{Overlay, Settings};
+use crate::protocol::shared::Shared;
+use crate::request::Range;
+
+/// Slot of a `Map` record in a checkpoint, which stands for no commit.
+const NO_SLOT: u32 = u32::MAX;
+
+/// What was found at a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// The journal was written since the machine started.
+    pub same_boot: bool,
+    /// The memory file that holds appended records is there.
+    pub tail_present: bool,
+}
+
+/// What counts of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    /// Every whole record.
+    Everything,
+    /// Records before the position of the last whole barrier.
+    ToLastBarrier,
+}
+
+impl Observation {
+    /// The recovery table.
+    pub fn decide(self) -> Replay {
+        match (self.same_boot, self.tail_present) {
+            (true, true) => Replay::Everything,
+            (true, false) | (false, true) | (false, false) => Replay::ToLastBarrier,
+        }
+    }
+}
+
+/// One file as the journal leaves it.
+#[derive(Clone, Debug)]
+pub struct RecoveredFile {
+    /// Who it is.
+    pub identity: Identity,
+    /// Where it was last.
+    pub path: Vec<u8>,
+    /// What is on flash.
+    pub map: ExtentMap,
+    /// It was open for writing.
+    pub intent: bool,
+}
+
+/// What a journal says. Not an [`Overlay`] yet: nothing can be asked of it before it is adopted.
+#[derive(Clone, Debug, Default)]
+pub struct Recovered {
+    /// Files by number.
+    pub files: BTreeMap<u32, RecoveredFile>,
+    /// Data files and the file each belongs to.
+    pub data_files: BTreeMap<u32, u32>,
+    /// The last commit of each slot.
+    pub last_commits: BTreeMap<u32, u64>,
+    /// Records that counted.
+    pub records: usize,
+}
+
+impl Recovered {
+    /// Replays a journal's body.
+    pub fn replay(body: &[u8], replay: Replay) -> Recovered {
+        let limit = match replay {
+            Replay::Everything => u64::MAX,
+            Replay::ToLastBarrier => records(body)
+                .filter_map(|(record, _)| match record {
+                    Record::Barrier { end } => Some(end),
+                    _ => None,
+                })
+                .last()
+                .unwrap_or(0),
+        };
+        let mut recovered = Recovered::default();
+        for (record, end) in records(body) {
+            if end > limit {
+                break;
+            }
+            recovered.apply(record);
+            recovered.records += 1;
+        }
+        if replay == Replay::ToLastBarrier {
+            recovered.distrust_clean_bytes();
+        }
+        recovered
+    }
+
+    fn apply(&mut self, record: Record) {
+        match record {
+            Record::File { file, identity, path } => {
+                let known = self.files.entry(file).or_insert_with(|| RecoveredFile {
+                    identity,
+                    path: Vec::new(),
+                    map: ExtentMap::default(),
+                    intent: false,
+                });
+                known.path = path;
+            }
+            Record::DataFile { file, data_file } => {
+                self.data_files.insert(data_file, file);
+            }
+            Record::Map { file, offset, length, data_file, place, slot, seq } => {
+                if slot != NO_SLOT {
+                    self.last_commits.insert(slot, seq);
+                }
+                self.put(file, Range::new(offset, length), data_file, place, true);
+            }
+            Record::Fetched { file, offset, length, data_file, place } => {
+                self.put(file, Range::new(offset, length), data_file, place, false);
+            }
+            Record::Clean { file, offset, length, data_file, place } => {
+                if let Some(known) = self.files.get_mut(&file) {
+                    let clean: Vec<Mapped> = known
+                        .map
+                        .overlapping(Range::new(offset, length))
+                        .filter(|mapped| mapped.same_place(data_file, offset, place))
+                        .collect();
+                    clean.iter().for_each(|mapped| known.map.set_clean(mapped.range.offset));
+                }
+            }
+            Record::Drop { file, offset, length } => self.carve(file, Range::new(offset, length)),
+            Record::Truncate { file, size } => self.carve(file, Range::new(size, u64::MAX)),
+            Record::Intent { file } => self.set_intent(file, true),
+            Record::Closed { file } => self.set_intent(file, false),
+            Record::Remove { file } => {
+                self.files.remove(&file);
+            }
+            Record::LastCommit { slot, seq } => {
+                self.last_commits.insert(slot, seq);
+            }
+            Record::Barrier { .. } => {}
+        }
+    }
+
+    fn set_intent(&mut self, file: u32, intent: bool) {
+        if let Some(known) = self.files.get_mut(&file) {
+            known.intent = intent;
+        }
+    }
+
+    fn carve(&mut self, file: u32, range: Range) {
+        if let Some(known) = self.files.get_mut(&file) {
+            known.map.carve(range);
+        }
+    }
+
+    fn put(&mut self, file: u32, range: Range, data_file: u32, place: u64, dirty: bool) {
+        if let Some(known) = self.files.get_mut(&file) {
+            known.map.carve(range);
+            known.map.put(Mapped { range, data_file, place, dirty, stamp: 0, benefit_per_kib: 0 });
+        }
+    }
+
+    fn distrust_clean_bytes(&mut self) {
+        for file in self.files.values_mut().filter(|file| file.intent) {
+            let clean: Vec<Range> = file.map.iter().filter(|mapped| !mapped.dirty).map(|mapped| mapped.range).collect();
+            clean.into_iter().for_each(|range| {
+                file.map.carve(range);
+            });
+        }
+    }
+
+    /// Bytes on flash that the disk does not have.
+    pub fn dirty_bytes(&self) -> u64 {
+        let maps = self.files.values().map(|file| &file.map);
+        maps.flat_map(ExtentMap::iter).filter(|mapped| mapped.dirty).map(|mapped| mapped.range.length).sum()
+    }
+}
+
+impl Overlay {
+    /// The overlay that goes on from a replay: same numbers, bits set for what is mapped, data files of before read only, so
+    /// that nothing a dead process may still write can hit bytes of now. `sizes` are the slow files' sizes as they are.
+    pub fn adopt(settings: Settings, recovered: Recovered, shared: Shared<'_>, sizes: &BTreeMap<u32, u64>) -> Overlay {
+        let next_data_file = recovered.data_files.keys().next_back().map_or(1, |last| last + 1);
+        let mut overlay = Overlay::new(settings, 0, next_data_file);
+        for (&data_file, &owner) in &recovered.data_files {
+            overlay.data_files.insert(data_file, owner);
+            overlay.space.add_data_file(data_file, false);
+        }
+        overlay.last_commits = recovered.last_commits;
+        for (number, found) in recovered.files {
+            let size = sizes.get(&number).copied().unwrap_or(0).max(found.map.end());
+            let file = File { intent: found.intent, ..File::new(found.identity, found.path, size) };
+            overlay.by_identity.insert(file.identity, number);
+            overlay.files.insert(number, file);
+            let entry = &shared.files[number as usize];
+            entry.device.store(found.identity.device, std::sync::atomic::Ordering::Relaxed);
+            entry.inode.store(found.identity.inode, std::sync::atomic::Ordering::Relaxed);
+            entry.size.store(size, std::sync::atomic::Ordering::Relaxed);
+            entry.used.store(1, std::sync::atomic::Ordering::Release);
+            for mapped in found.map.iter() {
+                overlay.granules.hold(shared, number, mapped.range);
+                overlay.space.hold(Run::touching(mapped.data_file, mapped.place, mapped.range.length));
+                overlay.uses += 1;
+                let mapped = Mapped { stamp: overlay.uses, ..mapped };
+                overlay.enlist(number, &mapped);
+                overlay.file(number).map.put(mapped);
+            }
+            for mapped in found.map.iter() {
+                overlay.granules.let_go(number, mapped.range);
+            }
+        }
+        overlay.space.charge_adopted();
+        overlay.update_capacity();
+        overlay
+    }
+
+    /// The records of a journal that says what this overlay knows; closed by a barrier at `start` plus their length. The
+    /// caller has synced the data files and slow files before.
+    pub fn checkpoint(&mut self, start: u64) -> Vec<u8> {
+        let mut journal = super::journal::Journal::at(start);
+        for (&number, file) in &self.files {
+            journal.append(&Record::File { file: number, identity: file.identity, path: file.path.clone() });
+            if file.intent {
+                journal.append(&Record::Intent { file: number });
+            }
+        }
+        for (&data_file, &file) in &self.data_files {
+            journal.append(&Record::DataFile { file, data_file });
+        }
+        for (&slot, &seq) in &self.last_commits {
+            journal.append(&Record::LastCommit { slot, seq });
+        }
+        for (&number, file) in &self.files {
+            for mapped in file.map.iter() {
+                let Range { offset, length } = mapped.range;
+                let (data_file, place) = (mapped.data_file, mapped.place);
+                journal.append(&match mapped.dirty {
+                    true => Record::Map { file: number, offset, length, data_file, place, slot: NO_SLOT, seq: 0 },
+                    false => Record::Fetched { file: number, offset, length, data_file, place },
+                });
+            }
+        }
+        let end = journal.end();
+        journal.append(&Record::Barrier { end });
+        self.journal = super::journal::Journal::at(journal.end());
+        self.barrier.durable_end = journal.end();
+        journal.take()
+    }
+
+    /// Drops everything of a file whose slow file is gone or another one; at a start only.
+    pub fn disown(&mut self, shared: Shared<'_>, number: u32) {
+        if let Some(file) = self.files.get_mut(&number) {
+            file.unlinked = true;
+        }
+        self.forget_if_done(shared, number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overlay::journal::Journal;
+
+    fn body(records: &[Record]) -> Vec<u8> {
+        let mut journal = Journal::default();
+        records.iter().for_each(|record| journal.append(record));
+        journal.take()
+    }
+
+    fn file() -> Record {
+        Record::File { file: 1, identity: Identity::default(), path: b"/slow/a".to_vec() }
+    }
+
+    fn map(offset: u64, place: u64) -> Record {
+        Record::Map { file: 1, offset, length: 10, data_file: 1, place, slot: 3, seq: place }
+    }
+
+    #[test]
+    fn a_clean_record_counts_only_where_its_place_is_still_mapped() {
+        let clean = Record::Clean { file: 1, offset: 0, length: 10, data_file: 1, place: 4096 };
+        let newer = body(&[file(), map(0, 4096), map(0, 8192), clean.clone()]);
+        assert_eq!(Recovered::replay(&newer, Replay::Everything).dirty_bytes(), 10);
+        let split = body(&[file(), map(0, 4096), map(4, 8192 + 4), clean]);
+        assert_eq!(Recovered::replay(&split, Replay::Everything).dirty_bytes(), 10, "only the first four bytes are clean");
+    }
+
+    #[test]
+    fn power_loss_keeps_what_a_barrier_covers_and_drops_clean_bytes_of_files_being_written() {
+        let fetched = Record::Fetched { file: 1, offset: 100, length: 10, data_file: 1, place: 4196 };
+        let mut records = vec![file(), Record::Intent { file: 1 }, map(0, 4096), fetched];
+        let end = super::super::journal::HEADER_BYTES as u64 + body(&records).len() as u64;
+        records.push(Record::Barrier { end });
+        records.push(map(200, 8192 + 200));
+        let lost = Recovered::replay(&body(&records), Replay::ToLastBarrier);
+        assert_eq!(lost.files[&1].map.iter().map(|m| m.range.offset).collect::<Vec<_>>(), vec![0]);
+        let killed = Recovered::replay(&body(&records), Replay::Everything);
+        assert_eq!(killed.files[&1].map.len(), 3);
+        assert_eq!(killed.last_commits[&3], 8192 + 200);
+    }
+
+    #[test]
+    fn the_recovery_table_trusts_appended_records_only_after_a_mere_death_of_the_agent() {
+        for same_boot in [false, true] {
+            for tail_present in [false, true] {
+                let expected = if same_boot && tail_present { Replay::Everything } else { Replay::ToLastBarrier };
+                assert_eq!(Observation { same_boot, tail_present }.decide(), expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! System calls as the library itself makes them: past every hook, and never a cancellation point.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+
+use libc::{c_char, c_int, c_long, iovec, mode_t};
+
+/// An error number; it reaches the program through [`answer`] alone.
+pub type Errno = c_int;
+
+/// The calling thread's errno.
+pub fn errno() -> Errno {
+    // SAFETY: glibc returns the address of the calling thread's errno, valid for the thread's life.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets the calling thread's errno.
+pub fn set_errno(value: Errno) {
+    // SAFETY: as in `errno`.
+    unsafe { *libc::__errno_location() = value }
+}
+
+/// What the program's call returns: the count, with errno as it was before (`saved`), or -1 and errno.
+pub fn answer(result: Result<usize, Errno>, saved: Errno) -> isize {
+    let (value, errno) = match result {
+        Ok(count) => (count as isize, saved),
+        Err(errno) => (-1, errno),
+    };
+    set_errno(errno);
+    value
+}
+
+fn check(result: c_long) -> Result<usize, Errno> {
+    if result == -1 { Err(errno()) } else { Ok(result as usize) }
+}
+
+/// open(2) relative to `dir`.
+pub fn openat(dir: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
+    // SAFETY: `path` ends with NUL.
+    unsafe { openat_raw(dir, path.as_ptr(), flags, mode) }
+}
+
+/// open(2) of a path the program passed.
+///
+/// # Safety
+/// `path` is a string, or the kernel answers EFAULT.
+pub unsafe fn openat_raw(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
+    // SAFETY: the kernel checks the address.
+    check(unsafe { libc::syscall(libc::SYS_openat, dir, path, flags, mode) }).map(|fd| fd as c_int)
+}
+
+/// close(2).
+pub fn close(fd: c_int) -> Result<usize, Errno> {
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::syscall(libc::SYS_close, fd) })
+}
+
+/// close_range(2).
+pub fn close_range(first: u32, last: u32, flags: c_int) -> Result<usize, Errno> {
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) })
+}
+
+/// fcntl(2) with an integer argument.
+pub fn fcntl(fd: c_int, command: c_int, argument: c_long) -> Result<c_int, Errno> {
+    // SAFETY: the commands used here take no pointer.
+    check(unsafe { libc::syscall(libc::SYS_fcntl, fd, command, argument) }).map(|value| value as c_int)
+}
+
+/// lseek(2).
+pub fn lseek(fd: c_int, offset: i64, whence: c_int) -> Result<u64, Errno> {
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::syscall(libc::SYS_lseek, fd, offset, whence) }).map(|position| position as u64)
+}
+
+/// pread(2), or preadv(2) for several elements.
+///
+/// # Safety
+/// The vector's elements are memory that may be written.
+pub unsafe fn read_at(fd: c_int, vector: &[iovec], offset: u64) -> Result<usize, Errno> {
+    let result = match vector {
+        // SAFETY: the caller's contract.
+        [one] => unsafe { libc::syscall(libc::SYS_pread64, fd, one.iov_base, one.iov_len, offset) },
+        // SAFETY: the caller's contract; the offset's high half is ignored on 64-bit machines.
+        many => unsafe { libc::syscall(libc::SYS_preadv, fd, many.as_ptr(), many.len(), offset, 0) },
+    };
+    check(result)
+}
+
+/// pwrite(2), or pwritev(2) for several elements.
+///
+/// # Safety
+/// The vector's elements are memory that may be read.
+pub unsafe fn write_at(fd: c_int, vector: &[iovec], offset: u64) -> Result<usize, Errno> {
+    let result = match vector {
+        // SAFETY: the caller's contract.
+        [one] => unsafe { libc::syscall(libc::SYS_pwrite64, fd, one.iov_base, one.iov_len, offset) },
+        // SAFETY: the caller's contract; the offset's high half is ignored on 64-bit machines.
+        many => unsafe { libc::syscall(libc::SYS_pwritev, fd, many.as_ptr(), many.len(), offset, 0) },
+    };
+    check(result)
+}
+
+/// writev(2).
+///
+/// # Safety
+/// The vector's elements are memory that may be read.
+pub unsafe fn write(fd: c_int, vector: &[iovec]) -> Result<usize, Errno> {
+    // SAFETY: the caller's contract.
+    check(unsafe { libc::syscall(libc::SYS_writev, fd, vector.as_ptr(), vector.len()) })
+}
+
+/// Reads into `buffer` at the descriptor's offset.
+pub fn read(fd: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: `buffer` is writable for its length.
+    check(unsafe { libc::syscall(libc::SYS_read, fd, buffer.as_mut_ptr(), buffer.len()) })
+}
+
+/// readlink(2); returns the part of `buffer` that holds the target.
+pub fn readlink<'b>(path: &CStr, buffer: &'b mut [u8]) -> Result<&'b [u8], Errno> {
+    // SAFETY: `path` ends with NUL, `buffer` is writable for its length.
+    let result = unsafe {
+        libc::syscall(libc::SYS_readlinkat, libc::AT_FDCWD, path.as_ptr(), buffer.as_mut_ptr(), buffer.len())
+    };
+    check(result).map(|length| &buffer[..length])
+}
+
+/// What the library wants to know of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// `st_dev`.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
+    /// Nanoseconds since 1970; zero where the file system keeps no birth time.
+    pub birth_ns: u64,
+    /// `st_size`.
+    pub size: u64,
+    /// `st_nlink`.
+    pub links: u32,
+    /// Whether it is a regular file.
+    pub regular: bool,
+}
+
+/// statx(2) of a descriptor.
+pub fn facts(fd: c_int) -> Result<Facts, Errno> {
+    // SAFETY: the path is the empty string.
+    unsafe { facts_at(fd, c"".as_ptr(), libc::AT_EMPTY_PATH) }
+}
+
+/// statx(2).
+///
+/// # Safety
+/// `path` is a string, or the kernel answers EFAULT.
+pub unsafe fn facts_at(dir: c_int, path: *const c_char, flags: c_int) -> Result<Facts, Errno> {
+    let mut found = MaybeUninit::<libc::statx>::zeroed();
+    let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+    // SAFETY: `found` is writable, and the kernel checks `path`.
+    check(unsafe { libc::syscall(libc::SYS_statx, dir, path, flags, mask, found.as_mut_ptr()) })?;
+    // SAFETY: it was zeroed, and every bit pattern is a valid `statx`.
+    let found = unsafe { found.assume_init() };
+    let born = found.stx_mask & libc::STATX_BTIME != 0;
+    let birth_ns = (found.stx_btime.tv_sec as u64).wrapping_mul(1_000_000_000) + u64::from(found.stx_btime.tv_nsec);
+    Ok(Facts {
+        device: libc::makedev(found.stx_dev_major, found.stx_dev_minor),
+        inode: found.stx_ino,
+        birth_ns: if born { birth_ns } else { 0 },
+        size: found.stx_size,
+        links: found.stx_nlink,
+        regular: u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG,
+    })
+}
+
+/// ftruncate(2).
+pub fn ftruncate(fd: c_int, size: u64) -> Result<usize, Errno> {
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::syscall(libc::SYS_ftruncate, fd, size) })
+}
+
+/// truncate(2).
+pub fn truncate(path: &CStr, size: u64) -> Result<usize, Errno> {
+    // SAFETY: `path` ends with NUL.
+    check(unsafe { libc::syscall(libc::SYS_truncate, path.as_ptr(), size) })
+}
+
+/// fsync(2), or fdatasync(2) if `data_only`.
+pub fn sync(fd: c_int, data_only: bool) -> Result<usize, Errno> {
+    let number = if data_only { libc::SYS_fdatasync } else { libc::SYS_fsync };
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::syscall(number, fd) })
+}
+
+/// send(2) without SIGPIPE.
+pub fn send(socket: c_int, packet: &[u8]) -> Result<usize, Errno> {
+    let none = std::ptr::null::<libc::sockaddr>();
+    // SAFETY: `packet` is readable for its length; no address is given.
+    check(unsafe {
+        libc::syscall(libc::SYS_sendto, socket, packet.as_ptr(), packet.len(), libc::MSG_NOSIGNAL, none, 0)
+    })
+}
+
+/// recv(2).
+pub fn receive(socket: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
+    let none = std::ptr::null_mut::<libc::sockaddr>();
+    // SAFETY: `buffer` is writable for its length; no address is asked for.
+    check(unsafe { libc::syscall(libc::SYS_recvfrom, socket, buffer.as_mut_ptr(), buffer.len(), 0, none, none) })
+}
+
+/// getpid(2), never cached.
+pub fn process() -> u32 {
+    // SAFETY: it has no arguments and cannot fail.
+    unsafe { libc::syscall(libc::SYS_getpid) as u32 }
+}
+
+/// gettid(2).
+pub fn thread() -> u32 {
+    // SAFETY: it has no arguments and cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// Sleeps; a signal may cut it short.
+pub fn sleep_ms(milliseconds: u64) {
+    let time = libc::timespec { tv_sec: (milliseconds / 1000) as i64, tv_nsec: (milliseconds % 1000 * 1_000_000) as i64 };
+    let rest = std::ptr::null_mut::<libc::timespec>();
+    // SAFETY: `time` is readable; the rest is not asked for.
+    unsafe { libc::syscall(libc::SYS_nanosleep, &time, rest) };
+}
+
+/// CLOCK_MONOTONIC in milliseconds.
+pub fn monotonic_ms() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is writable.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+}

@@ -1,0 +1,121 @@
+//! Where a file really lies: only that decides whether it is managed, not the name it was opened by.
+
+use std::ffi::CStr;
+use std::io::Write;
+
+use libc::{c_char, c_int};
+
+use crate::kernel::{self, Errno};
+use crate::settings::settings;
+
+/// Longest path the library handles; longer ones are not managed.
+pub const PATH_MAX: usize = 8192;
+
+/// Room for a path.
+pub struct PathBuffer([u8; PATH_MAX]);
+
+impl PathBuffer {
+    /// An empty one.
+    pub fn empty() -> PathBuffer {
+        PathBuffer([0; PATH_MAX])
+    }
+}
+
+/// `/proc/self/fd/N`.
+pub struct Link([u8; 32]);
+
+impl Link {
+    /// The link of a descriptor.
+    pub fn of(fd: c_int) -> Link {
+        let mut text = [0; 32];
+        write!(&mut text[..31], "/proc/self/fd/{fd}").expect("the longest name has 26 bytes");
+        Link(text)
+    }
+
+    /// As a path.
+    pub fn path(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).expect("the last byte is NUL")
+    }
+}
+
+/// The absolute path of an open file as the kernel knows it now, with ` (deleted)` behind it if it has none any more.
+pub fn path_of(fd: c_int, buffer: &mut PathBuffer) -> Result<&[u8], Errno> {
+    kernel::readlink(Link::of(fd).path(), &mut buffer.0)
+}
+
+/// Whether an absolute, canonical path lies under the managed directory.
+pub fn is_managed(path: &[u8]) -> bool {
+    let slow = settings().slow.as_slice();
+    slow == b"/" || path.strip_prefix(slow).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
+/// What a path names before it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// A regular file under the managed directory.
+    Managed,
+    /// Nothing.
+    Missing,
+    /// Something else, or it cannot be seen.
+    Other,
+}
+
+/// Opens what a path names as an address only, which has no side effect: closing it does not drop the process's POSIX locks.
+///
+/// # Safety
+/// `path` is a string, or the kernel answers EFAULT.
+pub unsafe fn address(dir: c_int, path: *const c_char, flags: c_int) -> Result<c_int, Errno> {
+    // SAFETY: the caller's contract.
+    unsafe { kernel::openat_raw(dir, path, libc::O_PATH | libc::O_CLOEXEC | flags, 0) }
+}
+
+/// Looks at what `path` names. `flags` are those it will be opened with.
+///
+/// # Safety
+/// `path` is a string, or the kernel answers EFAULT.
+pub unsafe fn probe(dir: c_int, path: *const c_char, flags: c_int) -> Probe {
+    // SAFETY: the caller's contract.
+    let fd = match unsafe { address(dir, path, flags & libc::O_NOFOLLOW) } {
+        Ok(fd) => fd,
+        Err(libc::ENOENT) => return Probe::Missing,
+        Err(_) => return Probe::Other,
+    };
+    let mut buffer = PathBuffer::empty();
+    let regular = kernel::facts(fd).is_ok_and(|facts| facts.regular);
+    let managed = regular && path_of(fd, &mut buffer).is_ok_and(is_managed);
+    let _ = kernel::close(fd);
+    if managed { Probe::Managed } else { Probe::Other }
+}
+
+/// The absolute path of the *name* `path`: its directory resolved, its last part as it is. Returns nothing where the directory
+/// cannot be resolved, or the path is too long or has no last part.
+///
+/// # Safety
+/// `path` is a string.
+pub unsafe fn name_of(dir: c_int, path: *const c_char) -> Option<Vec<u8>> {
+    if path.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    let mut path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    while path.len() > 1 && path.ends_with(b"/") {
+        path = &path[..path.len() - 1];
+    }
+    let split = path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
+    let (parent, last) = path.split_at(split);
+    if last.is_empty() || last == b"." || last == b".." || parent.len() >= PATH_MAX {
+        return None;
+    }
+    let mut terminated = [0u8; PATH_MAX];
+    let parent = if parent.is_empty() { b"." } else { parent };
+    terminated[..parent.len()].copy_from_slice(parent);
+    // SAFETY: the buffer is longer than the text in it, so that it ends with NUL.
+    let fd = unsafe { address(dir, terminated.as_ptr().cast(), libc::O_DIRECTORY) }.ok()?;
+    let mut buffer = PathBuffer::empty();
+    let found = path_of(fd, &mut buffer).map(|directory| {
+        let separator: &[u8] = if directory == b"/" { b"" } else { b"/" };
+        [directory, separator, last].concat()
+    });
+    let _ = kernel::close(fd);
+    found.ok()
+}

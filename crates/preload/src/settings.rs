@@ -1,0 +1,102 @@
+//! What the environment says, read once at the first hooked call; and whether the library is at work at all.
+
+use std::cell::Cell;
+use std::ffi::CStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use headstart_core::protocol::{ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH};
+
+use crate::{process, session};
+
+const UNKNOWN: u32 = 0;
+const STARTING: u32 = 1;
+const OFF: u32 = 2;
+const ON: u32 = 3;
+
+static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+thread_local! {
+    /// Set in the thread that reads the settings: what it calls meanwhile passes through.
+    static STARTING_HERE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The environment's answers.
+#[derive(Debug)]
+pub struct Settings {
+    /// The agent's runtime directory.
+    pub runtime: Vec<u8>,
+    /// The managed directory, without trailing slash.
+    pub slow: Vec<u8>,
+    /// Whether a policy is at work; without one everything goes to disk.
+    pub policy: bool,
+}
+
+/// Whether hooks do anything but pass through.
+#[inline]
+pub fn active() -> bool {
+    match STATE.load(Ordering::Acquire) {
+        ON => true,
+        OFF => false,
+        _ => start(),
+    }
+}
+
+/// The settings; only asked for once [`active`] has said yes.
+pub fn settings() -> &'static Settings {
+    SETTINGS.get().expect("settings are read before the library is active")
+}
+
+#[cold]
+fn start() -> bool {
+    if STARTING_HERE.with(Cell::get) {
+        return false;
+    }
+    if STATE.compare_exchange(UNKNOWN, STARTING, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        while STATE.load(Ordering::Acquire) == STARTING {
+            std::hint::spin_loop();
+        }
+        return STATE.load(Ordering::Acquire) == ON;
+    }
+    STARTING_HERE.with(|here| here.set(true));
+    let found = read();
+    let on = found.is_some();
+    if let Some(settings) = found {
+        SETTINGS.set(settings).expect("one thread starts the library");
+        process::start();
+        session::start();
+    }
+    STARTING_HERE.with(|here| here.set(false));
+    STATE.store(if on { ON } else { OFF }, Ordering::Release);
+    on
+}
+
+fn read() -> Option<Settings> {
+    if variable(ENVIRONMENT_SWITCH).is_some_and(|value| value == b"off") {
+        return None;
+    }
+    let runtime = variable(ENVIRONMENT_RUNTIME)?;
+    let mut slow = variable(ENVIRONMENT_SLOW)?;
+    while slow.len() > 1 && slow.ends_with(b"/") {
+        slow.pop();
+    }
+    if runtime.is_empty() || !slow.starts_with(b"/") {
+        return None;
+    }
+    let policy = variable(ENVIRONMENT_POLICY).is_none_or(|value| value != b"off");
+    Some(Settings { runtime, slow, policy })
+}
+
+/// The environment as libc has it now: `std::env` would take a lock that a program changing it does not know of.
+fn variable(name: &str) -> Option<Vec<u8>> {
+    let mut terminated = [0u8; 64];
+    terminated[..name.len()].copy_from_slice(name.as_bytes());
+    // SAFETY: the name ends with NUL, as the buffer is longer than any of ours.
+    let value = unsafe { libc::getenv(terminated.as_ptr().cast()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: getenv returns a string; it is copied before the program can change it.
+    Some(unsafe { CStr::from_ptr(value) }.to_bytes().to_vec())
+}
