@@ -1,1 +1,27 @@
-//! To be filled in.
+//! The client side's runtime: one process per user, node and managed directory.
+//!
+//! ```text
+//! ranks --SEQPACKET--> event loop (one thread: owns the overlay) --jobs--> copiers (many threads: pread, pwrite)
+//!   \__ shared file __/        |    ^------------- eventfd: completions ---/
+//!                              '--jobs--> syncer (one thread: barriers, journal)
+//! ```
+//!
+//! Everything that decides is `headstart_core::overlay`; this crate carries its outputs out. Data never passes through it,
+//! but for the copies it makes itself.
+
+pub mod client;
+mod copier;
+pub mod error;
+mod event_loop;
+mod jobs;
+mod mailbox;
+mod runtime;
+pub mod runtime_directory;
+mod shared_file;
+pub mod site;
+mod socket;
+pub mod status;
+mod store;
+
+pub use error::{Error, Result};
+pub use runtime::{Options, serve};

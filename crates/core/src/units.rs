@@ -130,7 +130,9 @@ mod tests {
 
     #[test]
     fn sizes_read_binary_and_decimal_units() {
-        for (text, bytes) in [("4096", 4096), ("64KiB", 65536), ("8 MiB", 8 << 20), ("2GB", 2_000_000_000), ("1.5KiB", 1536), ("7B", 7)] {
+        for (text, bytes) in
+            [("4096", 4096), ("64KiB", 65536), ("8 MiB", 8 << 20), ("2GB", 2_000_000_000), ("1.5KiB", 1536), ("7B", 7)]
+        {
             assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
         }
         for text in ["", "x", "-1", "1e40", "99999999999TiB", "4 QB"] {

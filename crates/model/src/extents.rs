@@ -75,11 +75,6 @@ impl Extents {
         until
     }
 
-    /// True if any byte of `start..end` is dirty.
-    pub fn overlaps(&self, start: u64, end: u64) -> bool {
-        self.by_start.range(..end).next_back().is_some_and(|(_, extent)| extent.end > start)
-    }
-
     /// The first dirty run at or after `cursor` (a range that `cursor` lies in counts from `cursor`), neighbours
     /// coalesced, at most `bytes_max` long.
     pub fn run_from(&self, cursor: u64, bytes_max: u64) -> Option<(u64, u64)> {

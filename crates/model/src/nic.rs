@@ -5,7 +5,7 @@
 
 use headstart_core::units::Nanos;
 
-/// Bytes of a message without payload: a read request, an acknowledgement [assumed; 1 µs on gigabit Ethernet].
+/// Bytes of a message without payload: a read request, an acknowledgement (assumed; 1 µs on gigabit Ethernet).
 pub const HEADER_BYTES: u64 = 128;
 
 /// A card's data sheet.

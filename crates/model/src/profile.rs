@@ -226,3 +226,17 @@ fn pm9a3() -> SsdConfig {
         capacity_bytes: 1_920_000_000_000,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back_and_an_unknown_one_is_told_the_others() {
+        for profile in Profile::ALL {
+            assert_eq!(profile.to_string().parse(), Ok(profile));
+        }
+        let error = "floppy".parse::<Profile>().unwrap_err().to_string();
+        assert!(Profile::ALL.iter().all(|profile| error.contains(profile.name())), "{error}");
+    }
+}

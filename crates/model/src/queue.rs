@@ -4,7 +4,7 @@ use headstart_core::units::Nanos;
 
 /// Commands a SATA drive holds at once; of 32 tags one is kept for errors.
 pub const TAGS: usize = 31;
-/// A command that has waited longer goes first, oldest of them first [calibrated].
+/// A command that has waited longer goes first, oldest of them first (calibrated).
 pub const AGE_LIMIT: Nanos = Nanos(500_000_000);
 
 /// A waiting command with whatever its owner knows about it.

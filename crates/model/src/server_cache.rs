@@ -18,9 +18,9 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::elevator::COMMAND_BYTES_MAX;
 use crate::extents::Extents;
 
-/// Write-backs in flight while there is no hurry [assumed].
+/// Write-backs in flight while there is no hurry (assumed).
 const BACKGROUND_IN_FLIGHT: usize = 4;
-/// Write-backs in flight under pressure: the drive's 31 tags and as many again in the elevator [assumed].
+/// Write-backs in flight under pressure: the drive's 31 tags and as many again in the elevator (assumed).
 const PRESSED_IN_FLIGHT: usize = 64;
 
 /// A write-back on its way to the drive.
@@ -190,3 +190,6 @@ impl ServerCache {
         self.admit(acknowledged);
     }
 }
+
+#[cfg(test)]
+mod tests;

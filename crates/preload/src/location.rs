@@ -9,7 +9,7 @@ use crate::kernel::{self, Errno};
 use crate::settings::settings;
 
 /// Longest path the library handles; longer ones are not managed.
-pub const PATH_MAX: usize = 8192;
+pub const PATH_MAX: usize = 4224;
 
 /// Room for a path.
 pub struct PathBuffer([u8; PATH_MAX]);

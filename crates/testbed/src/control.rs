@@ -94,7 +94,10 @@ impl Listener {
                 let _ = converse(stream, &server, &stop);
             }
         };
-        std::thread::Builder::new().name("control".to_string()).spawn(serve).expect("the system has room for one more thread");
+        std::thread::Builder::new()
+            .name("control".to_string())
+            .spawn(serve)
+            .expect("the system has room for one more thread");
     }
 }
 

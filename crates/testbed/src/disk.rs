@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use fuser::{
-    BackgroundSession, BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, INodeNo, KernelConfig, LockOwner, OpenFlags, ReplyAttr,
-    ReplyData, ReplyEmpty, ReplyLseek, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    BackgroundSession, BsdFileFlags, Errno, FileAttr, FileHandle, Filesystem, INodeNo, KernelConfig, LockOwner,
+    OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyLseek, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
 use crate::error::{Error, Result};
@@ -105,7 +105,11 @@ impl Drop for Disk {
 pub fn serve(config: &DiskConfig) -> Result<()> {
     let signals = Signals::block();
     let disk = Disk::start(config)?;
-    eprintln!("{} serves {}; attach it with: losetup --direct-io=on -f --show {1}", config.profile, disk.file.display());
+    eprintln!(
+        "{} serves {}; attach it with: losetup --direct-io=on -f --show {1}",
+        config.profile,
+        disk.file.display()
+    );
     signals.wait();
     Ok(())
 }
@@ -239,7 +243,15 @@ impl Filesystem for DiskFilesystem {
         }
     }
 
-    fn lseek(&self, _request: &Request, _number: INodeNo, _handle: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+    fn lseek(
+        &self,
+        _request: &Request,
+        _number: INodeNo,
+        _handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
         // SAFETY: the backing file is open for as long as the disk is served.
         match check_size(unsafe { libc::lseek64(self.backing.as_raw_fd(), offset, whence) } as libc::ssize_t) {
             Ok(offset) => reply.offset(offset as i64),

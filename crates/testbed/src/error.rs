@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The FUSE device cannot be opened.
-    #[error("no FUSE: cannot open {device} ({source}); load the fuse module (modprobe fuse) or run with --device /dev/fuse")]
+    #[error(
+        "no FUSE: cannot open {device} ({source}); load the fuse module (modprobe fuse) or run with --device /dev/fuse"
+    )]
     NoFuse {
         /// The device's path.
         device: PathBuf,

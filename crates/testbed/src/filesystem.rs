@@ -25,13 +25,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
-    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
 };
 
-pub(crate) use crate::filesystem::attributes::file_attributes;
 use crate::filesystem::attributes::Change;
+pub(crate) use crate::filesystem::attributes::file_attributes;
 use crate::filesystem::directory::Listing;
 use crate::filesystem::inode::{Handles, Inode, Inodes, OpenFile};
 use crate::placement::{Allocator, Region};
@@ -84,7 +85,12 @@ impl TestbedFilesystem {
     ///
     /// # Errors
     /// When the backing directory cannot be opened.
-    pub fn over(backing: &Path, engine: Arc<Engine>, mount: usize, allocator: Allocator) -> io::Result<TestbedFilesystem> {
+    pub fn over(
+        backing: &Path,
+        engine: Arc<Engine>,
+        mount: usize,
+        allocator: Allocator,
+    ) -> io::Result<TestbedFilesystem> {
         let inodes = Inodes::rooted_at(backing, allocator)?;
         Ok(TestbedFilesystem { engine, mount, inodes, files: Handles::default(), directories: Handles::default() })
     }
@@ -172,7 +178,16 @@ impl Filesystem for TestbedFilesystem {
         answer!(reply, self.inodes.get(number).and_then(|inode| inode.link_target()), target => reply.data(&target))
     }
 
-    fn mknod(&self, req: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, device: u32, reply: ReplyEntry) {
+    fn mknod(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
         answer!(reply, self.inodes.make_node(req, parent, name, mode, device), attr => reply.entry(&CACHED, &attr, Generation(0)))
     }
 
@@ -223,7 +238,8 @@ impl Filesystem for TestbedFilesystem {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let result = self.inodes.create(request, parent, name, mode, flags).map(|(file, attr)| (self.files.insert(file), attr));
+        let result =
+            self.inodes.create(request, parent, name, mode, flags).map(|(file, attr)| (self.files.insert(file), attr));
         answer!(reply, result, (handle, attr) =>
             reply.created(&CACHED, &attr, Generation(0), FileHandle(handle), OPEN_FLAGS))
     }
@@ -306,7 +322,14 @@ impl Filesystem for TestbedFilesystem {
         answer!(reply, listing, handle => reply.opened(FileHandle(handle), FopenFlags::empty()))
     }
 
-    fn readdir(&self, _request: &Request, _number: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+    fn readdir(
+        &self,
+        _request: &Request,
+        _number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
         let filled = self.directories.get(handle.0).and_then(|listing| {
             let mut listing = listing.lock().expect("no panic while holding the lock");
             listing.fill(offset, &mut reply, |number| self.inodes.presented(number))
@@ -314,7 +337,14 @@ impl Filesystem for TestbedFilesystem {
         answer!(reply, filled, () => reply.ok())
     }
 
-    fn releasedir(&self, _request: &Request, _number: INodeNo, handle: FileHandle, _flags: OpenFlags, reply: ReplyEmpty) {
+    fn releasedir(
+        &self,
+        _request: &Request,
+        _number: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
         self.directories.remove(handle.0);
         reply.ok();
     }
@@ -377,7 +407,15 @@ impl Filesystem for TestbedFilesystem {
         answer!(reply, result, () => reply.ok())
     }
 
-    fn lseek(&self, _request: &Request, _number: INodeNo, handle: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+    fn lseek(
+        &self,
+        _request: &Request,
+        _number: INodeNo,
+        handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
         let result = self.files.get(handle.0).and_then(|open| {
             // SAFETY: the handle's file is open for the duration of the call.
             check_size(unsafe { libc::lseek64(open.file.as_raw_fd(), offset, whence) } as libc::ssize_t)

@@ -156,7 +156,8 @@ impl Registration {
     /// The testbed of that name or directory; without a selector the only one.
     fn find(selector: Option<&str>) -> Result<(Registration, TestbedConfig)> {
         let all = Registration::all().into_iter().filter_map(|entry| entry.config().map(|config| (entry, config)));
-        let mut candidates: Vec<_> = all.filter(|(_, config)| selector.is_none_or(|text| matches(config, text))).collect();
+        let mut candidates: Vec<_> =
+            all.filter(|(_, config)| selector.is_none_or(|text| matches(config, text))).collect();
         match candidates.len() {
             1 => Ok(candidates.remove(0)),
             0 => Err(Error::NotRunning {

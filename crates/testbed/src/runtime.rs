@@ -64,6 +64,7 @@ struct Mounted {
     /// Finished requests by due time; the model may announce them early.
     finished: BinaryHeap<Reverse<(Nanos, u64)>>,
     scratch: Vec<Completion>,
+    in_flight_max: usize,
 }
 
 /// The engine together with its timer thread.
@@ -122,6 +123,7 @@ impl Mounted {
             pending: PendingRequests::default(),
             finished: BinaryHeap::new(),
             scratch: Vec::new(),
+            in_flight_max: 0,
         }
     }
 
@@ -185,13 +187,13 @@ impl Engine {
 
     /// The state of one directory and its servers now.
     pub fn stats(&self, mount: usize) -> MountStats {
-        let (at, servers, in_flight) = {
-            let mut shared = self.lock();
-            let mounted = &mut shared.mounts[mount];
-            mounted.advance(self.clock.now());
-            (mounted.now, mounted.servers.stats(mounted.now), mounted.pending.len())
-        };
-        self.counters[mount].snapshot(at, in_flight, servers)
+        let mut shared = self.lock();
+        let mounted = &mut shared.mounts[mount];
+        mounted.advance(self.clock.now());
+        let servers = mounted.servers.stats(mounted.now);
+        let (now, in_flight, in_flight_max) = (mounted.now, mounted.pending.len(), mounted.in_flight_max);
+        drop(shared);
+        MountStats { in_flight, in_flight_max, ..self.counters[mount].snapshot(now, servers) }
     }
 
     /// Starts counting anew; requests in flight are counted when they are answered.
@@ -200,6 +202,7 @@ impl Engine {
         for (mounted, counters) in shared.mounts.iter_mut().zip(&self.counters) {
             mounted.advance(self.clock.now());
             mounted.servers.reset_stats(mounted.now);
+            mounted.in_flight_max = mounted.pending.len();
             counters.reset();
         }
     }
@@ -220,6 +223,7 @@ impl Engine {
         mounted.advance(if self.clock.is_virtual() { Nanos::ZERO } else { self.clock.to_model(real) });
         pending.arrived = mounted.now;
         let id = mounted.pending.insert(pending);
+        mounted.in_flight_max = mounted.in_flight_max.max(mounted.pending.len());
         mounted.servers.on_request(mounted.now, id, operation, place, offset, length);
         let due = mounted.next_due().map(|at| self.clock.to_real(at));
         let wake = match (shared.sleeping_until, due) {
@@ -261,7 +265,8 @@ impl Engine {
             for (mount, due, pending) in batch.drain(..) {
                 let service = self.clock.to_real(due).saturating_sub(self.clock.to_real(pending.arrived));
                 let (operation, bytes) = replier.send(pending);
-                let late = if self.clock.is_virtual() { 0 } else { self.clock.real().saturating_sub(self.clock.to_real(due)) };
+                let late =
+                    if self.clock.is_virtual() { 0 } else { self.clock.real().saturating_sub(self.clock.to_real(due)) };
                 self.counters[mount].answered(operation, bytes, service, late);
             }
             shared = self.lock();
@@ -280,7 +285,9 @@ impl Engine {
                 now = mounted.next_due().unwrap_or(mounted.now);
             }
             mounted.advance(now);
-            while let Some(Reverse((due, id))) = mounted.finished.peek().copied().filter(|Reverse((due, _))| *due <= now) {
+            while let Some(Reverse((due, id))) =
+                mounted.finished.peek().copied().filter(|Reverse((due, _))| *due <= now)
+            {
                 mounted.finished.pop();
                 batch.extend(mounted.pending.take(id, due).map(|pending| (index, due, pending)));
             }

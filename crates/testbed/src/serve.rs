@@ -2,8 +2,8 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use fuser::{BackgroundSession, Filesystem, Session};
@@ -55,9 +55,9 @@ impl Server {
         raise_file_limit();
         let limit = raise_fuse_request_limit(u64::from(REQUEST_BYTES_MAX));
         let directories = [("slow", Servers::slow(&config)?), ("fast", Servers::fast(&config)?)];
-        let allocators = directories.each_ref().map(|(_, servers)| {
-            Allocator::for_servers(servers.count(), config.stripe_bytes, servers.capacity_bytes())
-        });
+        let allocators = directories
+            .each_ref()
+            .map(|(_, servers)| Allocator::for_servers(servers.count(), config.stripe_bytes, servers.capacity_bytes()));
         let points = [("slow", config.slow.clone()), ("fast", config.fast.clone())];
         let engine = RunningEngine::start(directories.into(), config.time_scale, config.real_time);
         let request_bytes_max = limit.min(u64::from(REQUEST_BYTES_MAX));
@@ -112,7 +112,12 @@ pub(crate) fn unmount_with_message(point: &Path) -> Option<String> {
     }
 }
 
-fn collect_stats(config: &TestbedConfig, engine: &Engine, real_time: &RealTime, request_bytes_max: u64) -> TestbedStats {
+fn collect_stats(
+    config: &TestbedConfig,
+    engine: &Engine,
+    real_time: &RealTime,
+    request_bytes_max: u64,
+) -> TestbedStats {
     TestbedStats {
         time_seconds: wall_clock_seconds(),
         process: std::process::id(),
@@ -191,7 +196,10 @@ fn spawn_signal_thread(signals: Signals, stop: Sender<Stop>) {
         // If the receiver has gone, the process is ending anyway.
         let _ = stop.send(Stop::Signal(signals.wait()));
     };
-    std::thread::Builder::new().name("signals".to_string()).spawn(waiter).expect("the system has room for one more thread");
+    std::thread::Builder::new()
+        .name("signals".to_string())
+        .spawn(waiter)
+        .expect("the system has room for one more thread");
 }
 
 fn wait_for_stop(server: &Server, stopped: &Receiver<Stop>) -> Stop {

@@ -149,6 +149,17 @@ impl Servers {
         Ok(Servers::of(1, config, 1 << 20))
     }
 
+    /// One disk that reads nothing but what it is asked for.
+    pub(crate) fn without_read_ahead(profile: &str) -> Result<Servers> {
+        let config = ServerConfig {
+            nic: NicConfig::NONE,
+            elevator: ElevatorKind::Noop,
+            drive_read_ahead: None,
+            ..ServerConfig::new(parse("--hdd-profile", profile)?)
+        };
+        Ok(Servers::of(1, config, 1 << 20))
+    }
+
     fn of(count: u32, config: ServerConfig, stripe_bytes: u64) -> Servers {
         let cluster = Cluster::new((0..count).map(|_| config), stripe_bytes);
         let placement = Placement { first_server: 0, bases: vec![0; count as usize] };

@@ -69,6 +69,8 @@ pub struct MountStats {
     pub flush_count: u64,
     /// Requests not yet answered.
     pub in_flight: usize,
+    /// The most there were at once.
+    pub in_flight_max: usize,
     /// Real time from arrival until the reply was due.
     pub service: Latency,
     /// Reply written minus reply due.
@@ -144,7 +146,7 @@ impl MountCounters {
         *self.lock() = Counts::default();
     }
 
-    pub(crate) fn snapshot(&self, model_ns: Nanos, in_flight: usize, servers: Vec<ServerStats>) -> MountStats {
+    pub(crate) fn snapshot(&self, model_ns: Nanos, servers: Vec<ServerStats>) -> MountStats {
         let counts = self.lock();
         let (service, lateness) = (Latency::from(&counts.service), Latency::from(&counts.lateness));
         MountStats {
@@ -155,7 +157,8 @@ impl MountCounters {
             write_count: counts.writes.0,
             write_bytes: counts.writes.1,
             flush_count: counts.flushes,
-            in_flight,
+            in_flight: 0,
+            in_flight_max: 0,
             service,
             lateness,
             arrival_lateness: Latency::from(&counts.arrival),
@@ -172,7 +175,10 @@ impl MountCounters {
 /// Why the times cannot be trusted.
 fn verdict(service: &Latency, lateness: &Latency) -> Option<String> {
     if lateness.p99_ns > LATE_P99_NS_MAX {
-        return Some(format!("1 % of replies were more than {:.2} ms late (limit 0.5 ms)", lateness.p99_ns as f64 * 1e-6));
+        return Some(format!(
+            "1 % of replies were more than {:.2} ms late (limit 0.5 ms)",
+            lateness.p99_ns as f64 * 1e-6
+        ));
     }
     if lateness.mean_ns as f64 > LATE_MEAN_SHARE_MAX * service.mean_ns as f64 {
         return Some(format!(

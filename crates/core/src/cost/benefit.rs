@@ -192,7 +192,9 @@ mod tests {
     #[test]
     fn large_requests_lose_once_flash_is_slower_in_parallel() {
         let p = Parameters { ssd_s_per_byte: 2e-7, hdd_s_per_byte: 3e-8, ..parameters() };
-        let benefit = |length| p.benefit_s(&Request { direction: Direction::Write, range: Range::new(0, length), distance: 1 << 30 });
+        let benefit = |length| {
+            p.benefit_s(&Request { direction: Direction::Write, range: Range::new(0, length), distance: 1 << 30 })
+        };
         assert!(benefit(16 << 10) > 0.0);
         assert!(benefit(4 << 20) < 0.0);
     }

@@ -158,8 +158,7 @@ impl Overlay {
             let Some(known) = files.get(&file) else { return false };
             let end = known.map.end().max(known.size);
             ranges_of(bit, end).any(|range| {
-                known.map.touches(range)
-                    || copies.values().any(|copy| copy.file == file && copy.range.overlaps(range))
+                known.map.touches(range) || copies.values().any(|copy| copy.file == file && copy.range.overlaps(range))
             })
         });
     }

@@ -71,7 +71,8 @@ impl Overlay {
             return;
         }
         let foreground = Self::foreground_disk_requests(shared);
-        let urgent: Vec<(u32, Range)> = self.pending.iter().filter_map(|pending| pending.wants_written_back()).collect();
+        let urgent: Vec<(u32, Range)> =
+            self.pending.iter().filter_map(|pending| pending.wants_written_back()).collect();
         for (file, range) in urgent {
             while self.copies.len() < self.settings.copies_max && self.write_back_in(file, range) {}
         }
@@ -89,14 +90,10 @@ impl Overlay {
     /// Starts the next write-back in address order, from where the last one ended; false if there is none.
     fn write_back_next(&mut self) -> bool {
         let cursor = self.pace.cursor;
-        let next = self
-            .dirty
-            .range(cursor..)
-            .chain(self.dirty.range(..cursor))
-            .find_map(|&(file, offset)| {
-                let mapped = self.files[&file].map.at(offset).expect("the dirty list names extents");
-                self.may_write_back(file, &mapped).then_some((file, mapped))
-            });
+        let next = self.dirty.range(cursor..).chain(self.dirty.range(..cursor)).find_map(|&(file, offset)| {
+            let mapped = self.files[&file].map.at(offset).expect("the dirty list names extents");
+            self.may_write_back(file, &mapped).then_some((file, mapped))
+        });
         next.is_some_and(|(file, mapped)| self.start_write_back(file, mapped))
     }
 
@@ -134,6 +131,11 @@ impl Overlay {
         id
     }
 
+    /// The slow file of a copy under way.
+    pub fn copy_file(&self, id: u64) -> Option<u32> {
+        self.copies.get(&id).map(|copy| copy.file)
+    }
+
     /// A copy ended, or failed with an `errno`.
     pub fn on_copy_done(&mut self, shared: Shared<'_>, id: u64, result: Result<(), i32>) {
         let Some(copy) = self.copies.remove(&id) else { return };
@@ -165,10 +167,9 @@ impl Overlay {
             .pieces
             .iter()
             .flat_map(|piece| {
-                known
-                    .map
-                    .overlapping(piece.range)
-                    .filter(|mapped| mapped.dirty && mapped.same_place(piece.data_file, piece.range.offset, piece.place))
+                known.map.overlapping(piece.range).filter(|mapped| {
+                    mapped.dirty && mapped.same_place(piece.data_file, piece.range.offset, piece.place)
+                })
             })
             .collect();
         for mapped in cleaned {

@@ -246,8 +246,12 @@ impl Overlay {
         cell.owner_pid.store(0, Ordering::Release);
         let Some(process) = self.processes.remove(&slot) else { return };
         if !self.processes.values().any(|other| *other == process) {
-            let left: Vec<u32> =
-                self.files.iter().filter(|(_, file)| file.openers.contains(&process)).map(|(&number, _)| number).collect();
+            let left: Vec<u32> = self
+                .files
+                .iter()
+                .filter(|(_, file)| file.openers.contains(&process))
+                .map(|(&number, _)| number)
+                .collect();
             for number in left {
                 self.leave(shared, process, number);
             }

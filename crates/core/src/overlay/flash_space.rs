@@ -179,11 +179,12 @@ impl FlashSpace {
             return None;
         }
         let file = self.files.get_mut(&data_file).filter(|file| file.writable)?;
-        let (page, pages) = file.free.take(least, most).or_else(|| file.hollow.take(least, most)).unwrap_or_else(|| {
-            let page = file.holders.len() as u64;
-            file.holders.resize((page + most) as usize, 0);
-            (page, most)
-        });
+        let (page, pages) =
+            file.free.take(least, most).or_else(|| file.hollow.take(least, most)).unwrap_or_else(|| {
+                let page = file.holders.len() as u64;
+                file.holders.resize((page + most) as usize, 0);
+                (page, most)
+            });
         self.charged_pages += pages;
         Some(Run { data_file, page, pages })
     }

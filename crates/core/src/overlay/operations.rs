@@ -239,9 +239,10 @@ impl Overlay {
                     return Some(Answer::Error { errno, text: "dirty bytes could not be written back".into() });
                 }
                 let dirty = self.file(file).map.overlapping(range).any(|mapped| mapped.dirty);
-                let copying = self.copies.values().any(|copy| {
-                    copy.file == file && copy.kind == CopyKind::WriteBack && copy.range.overlaps(range)
-                });
+                let copying = self
+                    .copies
+                    .values()
+                    .any(|copy| copy.file == file && copy.kind == CopyKind::WriteBack && copy.range.overlaps(range));
                 (!dirty && !copying).then_some(Answer::Done)
             }
         }
@@ -276,7 +277,14 @@ impl Overlay {
         self.counters.absorbed_bytes_total += range.length;
     }
 
-    fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range, extends: bool) -> Option<Answer> {
+    fn grant_direct(
+        &mut self,
+        shared: Shared<'_>,
+        slot: u32,
+        file: u32,
+        range: Range,
+        extends: bool,
+    ) -> Option<Answer> {
         let copying = self
             .copies
             .values()
@@ -343,7 +351,8 @@ impl Overlay {
             next = mapped.range.end().min(range.end());
         }
         if pieces.is_empty() {
-            let until = self.files[&file].map.overlapping(range).next().map_or(range.end(), |mapped| mapped.range.offset);
+            let until =
+                self.files[&file].map.overlapping(range).next().map_or(range.end(), |mapped| mapped.range.offset);
             let hole = Range::between(range.offset, until);
             cell.lease_offset.store(hole.offset, Ordering::Relaxed);
             cell.lease_length.store(hole.length, Ordering::Relaxed);

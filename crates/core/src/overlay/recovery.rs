@@ -290,7 +290,11 @@ mod tests {
         let newer = body(&[file(), map(0, 4096), map(0, 8192), clean.clone()]);
         assert_eq!(Recovered::replay(&newer, Replay::Everything).dirty_bytes(), 10);
         let split = body(&[file(), map(0, 4096), map(4, 8192 + 4), clean]);
-        assert_eq!(Recovered::replay(&split, Replay::Everything).dirty_bytes(), 10, "only the first four bytes are clean");
+        assert_eq!(
+            Recovered::replay(&split, Replay::Everything).dirty_bytes(),
+            10,
+            "only the first four bytes are clean"
+        );
     }
 
     #[test]

@@ -51,7 +51,8 @@ mod tests {
             ..Parameters::default()
         };
         let s4d = S4d { read: parameters.clone(), write: parameters };
-        let ask = |direction, length| s4d.on_request(&Request { direction, range: Range::new(0, length), distance: 1 << 30 });
+        let ask =
+            |direction, length| s4d.on_request(&Request { direction, range: Range::new(0, length), distance: 1 << 30 });
         assert!(matches!(ask(Direction::Write, 16 << 10), Decision::Flash { .. }));
         assert!(matches!(ask(Direction::Read, 16 << 10), Decision::Fetch { .. }));
         assert_eq!(ask(Direction::Write, 4 << 20), Decision::Disk(Reason::NoBenefit));

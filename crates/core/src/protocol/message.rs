@@ -534,10 +534,8 @@ mod tests {
     }
 
     fn replies() -> Vec<Reply<'static>> {
-        let parameters = Parameters {
-            seek_curve: vec![SeekPoint { distance_bytes: 5, seek_s: 0.25 }],
-            ..Parameters::default()
-        };
+        let parameters =
+            Parameters { seek_curve: vec![SeekPoint { distance_bytes: 5, seek_s: 0.25 }], ..Parameters::default() };
         vec![
             Reply::Welcome(Welcome { read: parameters.clone(), write: parameters, slow: b"/slow", fast: b"/fast" }),
             Reply::Opened { file: 3 },

@@ -170,7 +170,7 @@ impl Hdd {
     }
 
     fn decide(&mut self, now: Nanos) {
-        if self.arm_at == now && !self.queue.is_overdue(now) {
+        if self.arm_at == now && !self.queue.is_overdue(now) && !self.is_write_overdue(now) {
             let (next, wrote) = (self.arm_address, self.arm_wrote);
             let continues =
                 |command: &Command| command.address == next && (command.operation == Operation::Write) == wrote;
@@ -204,6 +204,10 @@ impl Hdd {
         }
     }
 
+    fn is_write_overdue(&self, now: Nanos) -> bool {
+        self.write_cache.as_ref().is_some_and(|cache| cache.is_overdue(now, self.config.age_limit))
+    }
+
     fn choose_destage(&self, now: Nanos) -> Option<(u64, u64, Nanos)> {
         let cache = self.write_cache.as_ref().filter(|cache| cache.has_dirty())?;
         let head = self.head(now);
@@ -217,11 +221,11 @@ impl Hdd {
         };
         let chosen = self.queue.choose(now, continues, |queued| self.cost(&head, queued, now));
         let (index, cost) = chosen.expect("a command waits, and of any run one is first");
+        let write_overdue = self.is_write_overdue(now);
         let pressed = self.flush.is_some() || self.write_cache.as_ref().is_some_and(WriteCache::is_pressed);
-        if pressed
-            && !self.queue.is_overdue(now)
+        if (write_overdue || pressed && !self.queue.is_overdue(now))
             && let Some((start, end, destage_cost)) = self.choose_destage(now)
-            && destage_cost < cost
+            && (write_overdue || destage_cost < cost)
         {
             return self.destage(now, start, end);
         }

@@ -74,7 +74,7 @@ pub struct SsdConfig {
 
 /// Commands an NVMe device takes at once here; the protocol allows far more.
 const NVME_QUEUE_DEPTH: usize = 256;
-/// A write of at least this size programs whole rows and counts as sequential [assumed].
+/// A write of at least this size programs whole rows and counts as sequential (assumed).
 const SEQUENTIAL_WRITE_BYTES: u64 = 128 * KIB;
 
 /// A solid-state device.

@@ -8,20 +8,20 @@ use headstart_model::server::{DeviceConfig, Operation, Server, ServerConfig};
 
 use crate::driver::{Random, assert_near, closed_loop, read, serve, write};
 
-fn config(profile: Profile) -> HddConfig {
+pub fn config(profile: Profile) -> HddConfig {
     let DeviceConfig::Hdd(config) = profile.device() else { panic!("{profile} is no hard disk") };
     config
 }
 
-fn without_caches(profile: Profile) -> Hdd {
+pub fn without_caches(profile: Profile) -> Hdd {
     Hdd::new(HddConfig { read_ahead: None, write_cache_bytes: 0, ..config(profile) }, 0)
 }
 
-fn bare_server(profile: Profile) -> ServerConfig {
+pub fn bare_server(profile: Profile) -> ServerConfig {
     ServerConfig { nic: NicConfig::NONE, ..ServerConfig::new(profile) }
 }
 
-const GB: u64 = 1_000_000_000;
+pub const GB: u64 = 1_000_000_000;
 const DISKS: [Profile; 3] = [Profile::Wd1602, Profile::Seagate250, Profile::Nearline24t];
 
 #[test]
@@ -192,7 +192,7 @@ fn cutting_long_reads_into_commands_costs_nothing_with_or_without_read_ahead() {
     }
 }
 
-fn iops(config: ServerConfig, depth: u64, operation: Operation) -> f64 {
+pub fn iops(config: ServerConfig, depth: u64, operation: Operation) -> f64 {
     let (mut server, mut random, count) = (Server::new(config), Random::new(4), 6000);
     let span = server.capacity_bytes().expect("a disk has an end") / 100 * 98;
     let end = closed_loop(&mut server, depth, count, |id| match operation {
@@ -243,78 +243,4 @@ fn random_reads_at_depth_one_take_overhead_seek_half_a_turn_and_transfer() {
         let mean = now.0 as f64 / count as f64;
         assert_near(&format!("{profile} mean, ns"), mean, expected, 4.0, 0.0);
     }
-}
-
-#[test]
-fn sequential_writes_one_at_a_time_miss_a_turn_and_queued_ones_stream() {
-    let expected_turn = 8_333_333;
-    let mut disk = without_caches(Profile::Wd1602);
-    let mut now = serve(&mut disk, Nanos::ZERO, Operation::Write, 0, 4096);
-    for index in 1..10 {
-        let done = serve(&mut disk, now, Operation::Write, index * 4096, 4096);
-        assert!(done.since(now).0.abs_diff(expected_turn) < 100_000, "{} ns", done.since(now).0);
-        now = done;
-    }
-    let mut server = Server::new(bare_server(Profile::Wd1602));
-    let end = closed_loop(&mut server, 8, 200, |id| write(id, id * 512 * KIB, 512 * KIB));
-    assert_near("queued sequential writes, MB/s", 200.0 * 0.524288 / end.seconds(), 70.0, 3.0, 0.0);
-}
-
-#[test]
-fn a_read_behind_the_frontier_waits_only_for_the_bus() {
-    let mut disk = Hdd::new(config(Profile::Wd1602), 0);
-    let first = serve(&mut disk, Nanos::ZERO, Operation::Read, 0, 64 * KIB);
-    // Half a second later the segment has long been filled.
-    let later = first + Nanos(500_000_000);
-    let second = serve(&mut disk, later, Operation::Read, 64 * KIB, 64 * KIB);
-    assert_eq!(second.since(later).0, 500_000 + 262_144);
-    let beyond = serve(&mut disk, second, Operation::Read, 100 * MIB, 4096);
-    let third = serve(&mut disk, beyond, Operation::Read, 512 * KIB, 64 * KIB);
-    assert_eq!(third.since(beyond).0, 500_000 + 262_144, "the segment keeps what it holds");
-    let rewritten = serve(&mut disk, third, Operation::Write, 512 * KIB, 4096);
-    let fourth = serve(&mut disk, rewritten, Operation::Read, 512 * KIB, 64 * KIB);
-    assert!(fourth.since(rewritten).0 > 1_000_000, "a write makes the segment stale");
-}
-
-#[test]
-fn as_many_slow_streams_as_segments_keep_their_read_ahead() {
-    let mean_ms = |segment_count| {
-        let mut disk = Hdd::new(HddConfig { read_ahead: Some((segment_count, MIB)), ..config(Profile::Wd1602) }, 0);
-        let (mut now, mut total) = (Nanos::ZERO, Nanos::ZERO);
-        for index in 0..1600 {
-            now += Nanos(20_000_000);
-            let done = serve(&mut disk, now, Operation::Read, index % 4 * GB + index / 4 * 64 * KIB, 64 * KIB);
-            total += done.since(now);
-            now = done;
-        }
-        total.millis() / 1600.0
-    };
-    let (enough, too_few) = (mean_ms(4), mean_ms(3));
-    assert!(enough < 2.0 && too_few > 8.0, "{enough:.2} ms with a segment each, {too_few:.2} ms with one less");
-}
-
-#[test]
-fn a_drive_write_cache_acknowledges_at_once_and_a_flush_drains_it() {
-    let mut disk = Hdd::new(config(Profile::Wd1602), 0);
-    let (mut random, mut now) = (Random::new(6), Nanos::ZERO);
-    for _ in 0..100 {
-        let done = serve(&mut disk, now, Operation::Write, random.below(100 * GB), 4096);
-        assert!(done.since(now).0 < 600_000, "overhead and bus only");
-        now = done;
-    }
-    let flushed = serve(&mut disk, now, Operation::Flush, 0, 0);
-    // At least a settle and a track's worth each, at most a full random access each.
-    let each = flushed.since(now).millis() / 100.0;
-    assert!((2.0..14.0).contains(&each), "{each:.2} ms per write");
-    let again = serve(&mut disk, flushed, Operation::Flush, 0, 0);
-    assert_eq!(again, flushed, "nothing is dirty any more");
-}
-
-#[test]
-fn a_full_drive_write_cache_makes_writes_wait() {
-    let mut config = bare_server(Profile::Wd1602);
-    config.drive_write_cache = true;
-    let value = iops(config, 16, Operation::Write);
-    let without = iops(bare_server(Profile::Wd1602), 16, Operation::Write);
-    assert!(value > without && value < 10.0 * without, "{value:.0} against {without:.0} without the cache");
 }

@@ -7,4 +7,5 @@ mod cluster;
 mod contract;
 mod driver;
 mod hdd;
+mod hdd_caches;
 mod ssd;

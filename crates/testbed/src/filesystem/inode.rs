@@ -107,7 +107,10 @@ impl Inodes {
             return Ok(Arc::clone(&self.root));
         }
         let known = lock(&self.known);
-        known.get(&number.0).map(|(inode, _)| Arc::clone(inode)).ok_or_else(|| io::Error::from_raw_os_error(libc::ESTALE))
+        known
+            .get(&number.0)
+            .map(|(inode, _)| Arc::clone(inode))
+            .ok_or_else(|| io::Error::from_raw_os_error(libc::ESTALE))
     }
 
     pub(super) fn lookup(&self, parent: INodeNo, name: &OsStr) -> io::Result<FileAttr> {
@@ -146,7 +149,13 @@ impl Inodes {
     }
 
     /// Gives a new inode to the user who asked for it, with exactly the wanted mode, and enters it.
-    fn adopt(&self, request: &Request, parent: &Inode, name: &CStr, mode: Option<u32>) -> io::Result<(Arc<Inode>, FileAttr)> {
+    fn adopt(
+        &self,
+        request: &Request,
+        parent: &Inode,
+        name: &CStr,
+        mode: Option<u32>,
+    ) -> io::Result<(Arc<Inode>, FileAttr)> {
         let (inode, _) = self.enter(parent, name)?;
         if crate::system::user_id() == 0 && (request.uid(), request.gid()) != (0, 0) {
             let directory = status(&parent.fd)?;
@@ -162,21 +171,40 @@ impl Inodes {
         Ok((inode, attr))
     }
 
-    pub(super) fn make_node(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, device: u32) -> io::Result<FileAttr> {
+    pub(super) fn make_node(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        device: u32,
+    ) -> io::Result<FileAttr> {
         let (parent, name) = (self.get(parent)?, c_name(name)?);
         // SAFETY: the parent is open and the name is a C string that lives across the call.
         check(unsafe { libc::mknodat(parent.fd.as_raw_fd(), name.as_ptr(), mode, libc::dev_t::from(device)) })?;
         self.adopt(request, &parent, &name, Some(mode)).map(|(_, attr)| attr)
     }
 
-    pub(super) fn make_directory(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32) -> io::Result<FileAttr> {
+    pub(super) fn make_directory(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+    ) -> io::Result<FileAttr> {
         let (parent, name) = (self.get(parent)?, c_name(name)?);
         // SAFETY: the parent is open and the name is a C string that lives across the call.
         check(unsafe { libc::mkdirat(parent.fd.as_raw_fd(), name.as_ptr(), mode) })?;
         self.adopt(request, &parent, &name, Some(mode)).map(|(_, attr)| attr)
     }
 
-    pub(super) fn make_symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path) -> io::Result<FileAttr> {
+    pub(super) fn make_symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+    ) -> io::Result<FileAttr> {
         let (parent, name, target) = (self.get(parent)?, c_name(name)?, c_name(target.as_os_str())?);
         // SAFETY: the parent is open and both strings live across the call.
         check(unsafe { libc::symlinkat(target.as_ptr(), parent.fd.as_raw_fd(), name.as_ptr()) })?;
@@ -197,7 +225,9 @@ impl Inodes {
         // SAFETY: the parent is open and the name is a C string that lives across the call.
         let open = |flags| check(unsafe { libc::openat(parent.fd.as_raw_fd(), name.as_ptr(), flags, mode) });
         let (fd, is_created) = match open(flags | libc::O_EXCL) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && flags & libc::O_EXCL == 0 => (open(flags)?, false),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && flags & libc::O_EXCL == 0 => {
+                (open(flags)?, false)
+            }
             result => (result?, true),
         };
         // SAFETY: the call above returned this descriptor to us alone.
@@ -226,7 +256,14 @@ impl Inodes {
         check(unsafe { libc::unlinkat(parent.fd.as_raw_fd(), name.as_ptr(), flags) }).map(|_| ())
     }
 
-    pub(super) fn rename(&self, from: INodeNo, name: &OsStr, to: INodeNo, new_name: &OsStr, flags: u32) -> io::Result<()> {
+    pub(super) fn rename(
+        &self,
+        from: INodeNo,
+        name: &OsStr,
+        to: INodeNo,
+        new_name: &OsStr,
+        flags: u32,
+    ) -> io::Result<()> {
         let (from, to, name, new_name) = (self.get(from)?, self.get(to)?, c_name(name)?, c_name(new_name)?);
         let (from, to) = (from.fd.as_raw_fd(), to.fd.as_raw_fd());
         // SAFETY: both directories are open and both names live across the call.

@@ -12,7 +12,7 @@ use crate::extents::Extents;
 
 /// Dirty ranges considered for the next destage, as many as the drive has tags.
 const CANDIDATES: usize = 31;
-/// Longest destage in one access [assumed].
+/// Longest destage in one access (assumed).
 const DESTAGE_BYTES_MAX: u64 = 1 << 20;
 
 /// The write cache of one drive.
@@ -21,7 +21,7 @@ pub struct WriteCache {
     limit_bytes: u64,
     overhead: Nanos,
     ns_per_byte: f64,
-    waiting: VecDeque<Command>,
+    waiting: VecDeque<(Nanos, Command)>,
     transfers: VecDeque<(Nanos, Command)>,
     interface_free: Nanos,
     transfer_bytes: u64,
@@ -51,12 +51,12 @@ impl WriteCache {
 
     /// Takes a write command at `now`.
     pub fn on_write(&mut self, now: Nanos, command: Command) {
-        self.waiting.push_back(command);
+        self.waiting.push_back((now, command));
         self.admit(now);
     }
 
     fn admit(&mut self, now: Nanos) {
-        while let Some(command) = self.waiting.front().copied() {
+        while let Some((_, command)) = self.waiting.front().copied() {
             let held_bytes = self.held_bytes();
             if held_bytes > 0 && held_bytes + command.length > self.limit_bytes {
                 return;
@@ -86,6 +86,11 @@ impl WriteCache {
     /// True if destaging may delay reads.
     pub fn is_pressed(&self) -> bool {
         !self.waiting.is_empty() || self.dirty.bytes() * 2 >= self.limit_bytes
+    }
+
+    /// True if a write has waited for room longer than `limit`: destaging goes before everything else.
+    pub fn is_overdue(&self, now: Nanos, limit: Nanos) -> bool {
+        self.waiting.front().is_some_and(|(arrived, _)| now.since(*arrived) > limit)
     }
 
     /// True if nothing is held or waits.

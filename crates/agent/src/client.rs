@@ -1,0 +1,121 @@
+//! The command line's side: finding, starting and asking the agent.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command as Process, Stdio};
+use std::time::{Duration, Instant};
+
+use headstart_core::protocol::SOCKET_FILE;
+use headstart_core::protocol::message::{Envelope, Reply, Request};
+
+use crate::error::{Error, Result};
+use crate::runtime_directory;
+use crate::site::Site;
+use crate::socket::{self, PACKET_MAX};
+use crate::status::{Answer, Command, Status};
+
+/// How long an agent may take to start: replaying a long journal takes a while.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A connection to an agent, for commands.
+pub struct Client {
+    socket: OwnedFd,
+    runtime: PathBuf,
+}
+
+impl Client {
+    /// Connects to the site's agent.
+    pub fn connect(site: &Site) -> Result<Client> {
+        let runtime = runtime_directory::path(&site.slow);
+        let socket = socket::connect_to(&runtime.join(SOCKET_FILE))
+            .map_err(|source| Error::NoAgent { path: runtime.clone(), source })?;
+        Ok(Client { socket, runtime })
+    }
+
+    /// Connects to the site's agent; starts one with `program agent --site FILE` if none runs. Two that try at once end up with
+    /// the same agent: the second one started finds the lock taken and ends.
+    pub fn connect_or_start(site: &Site, site_path: &Path, program: &Path, capacity: Option<&str>) -> Result<Client> {
+        if let Ok(client) = Client::connect(site) {
+            return Ok(client);
+        }
+        let runtime = runtime_directory::path(&site.slow);
+        runtime_directory::create(&runtime)?;
+        let log_path = runtime_directory::log(&runtime);
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(&log_path);
+        let log = log.map_err(|error| Error::file("open", &log_path, error))?;
+        let log_start = log.metadata().map(|found| found.len()).unwrap_or(0);
+        let errors = log.try_clone().map_err(|error| Error::file("open", &log_path, error))?;
+        let mut process = Process::new(program);
+        process.arg("agent").arg("--site").arg(site_path);
+        if let Some(capacity) = capacity {
+            process.arg("--capacity").arg(capacity);
+        }
+        process.stdin(Stdio::null()).stdout(log).stderr(errors).env_remove("LD_PRELOAD");
+        detach(&mut process);
+        let mut child = process.spawn().map_err(|error| Error::file("start the agent", program, error))?;
+        let deadline = Instant::now() + START_TIMEOUT;
+        loop {
+            if let Ok(client) = Client::connect(site) {
+                return Ok(client);
+            }
+            let ended = child.try_wait().ok().flatten().is_some();
+            if ended || Instant::now() > deadline {
+                // Another agent may have won the race.
+                if let Ok(client) = Client::connect(site) {
+                    return Ok(client);
+                }
+                return Err(Error::NotStarted { log: tail(&log_path, log_start), path: log_path });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The agent's runtime directory.
+    pub fn runtime(&self) -> &Path {
+        &self.runtime
+    }
+
+    /// Asks and waits for the answer.
+    pub fn ask(&self, command: &Command) -> Result<Status> {
+        let gone = |source| Error::NoAgent { path: self.runtime.clone(), source };
+        let text = serde_json::to_vec(command).expect("a command has a JSON form");
+        let mut packet = Vec::new();
+        Request::Control { text: &text }.encode(Envelope { slot: 0, seq: 0 }, &mut packet);
+        socket::send_packet(&self.socket, &packet).map_err(gone)?;
+        let mut buffer = vec![0; PACKET_MAX];
+        let length = loop {
+            if let Some(length) = socket::receive(&self.socket, &mut buffer).map_err(gone)? {
+                break length;
+            }
+        };
+        match Reply::decode(&buffer[..length]) {
+            Ok((_, Reply::Control { text })) => match serde_json::from_slice(text) {
+                Ok(Answer::Status(status)) => Ok(*status),
+                Ok(Answer::Error { error }) => Err(Error::Refused(error)),
+                Err(error) => Err(Error::Refused(format!("the agent's answer is not understood: {error}"))),
+            },
+            _ => Err(gone(std::io::Error::other("it closed the connection"))),
+        }
+    }
+}
+
+/// Lets the agent outlive this process and its terminal.
+fn detach(process: &mut Process) {
+    use std::os::unix::process::CommandExt;
+    process.process_group(0);
+    // SAFETY: `setsid` is async-signal-safe and touches no memory.
+    unsafe {
+        process.pre_exec(|| {
+            libc::setsid();
+            Ok(())
+        });
+    }
+}
+
+fn tail(path: &Path, from: u64) -> String {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let new = bytes.get(from as usize..).unwrap_or_default();
+    let text = String::from_utf8_lossy(new);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(10)..].join("\n")
+}

@@ -1,0 +1,59 @@
+//! Work for threads: a queue that many take from, and what comes back.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex};
+
+/// What a worker finished.
+#[derive(Debug)]
+pub enum Completion {
+    /// A copy, by its number.
+    Copied {
+        /// The copy's number.
+        id: u64,
+        /// Nothing, or an `errno`.
+        result: Result<(), i32>,
+    },
+    /// The data files and slow files of a barrier.
+    BarrierSynced(Result<(), i32>),
+    /// The journal.
+    JournalDurable(Result<(), i32>),
+}
+
+/// A queue of jobs; closing it ends its workers once it is empty.
+pub struct Jobs<T> {
+    state: Mutex<(VecDeque<T>, bool)>,
+    arrived: Condvar,
+}
+
+impl<T> Jobs<T> {
+    /// An empty queue.
+    pub fn new() -> Jobs<T> {
+        Jobs { state: Mutex::new((VecDeque::new(), false)), arrived: Condvar::new() }
+    }
+
+    /// Adds a job.
+    pub fn push(&self, job: T) {
+        self.state.lock().expect("no thread panics with the lock").0.push_back(job);
+        self.arrived.notify_one();
+    }
+
+    /// Waits for a job; none once the queue is closed and empty.
+    pub fn take(&self) -> Option<T> {
+        let mut state = self.state.lock().expect("no thread panics with the lock");
+        loop {
+            if let Some(job) = state.0.pop_front() {
+                return Some(job);
+            }
+            if state.1 {
+                return None;
+            }
+            state = self.arrived.wait(state).expect("no thread panics with the lock");
+        }
+    }
+
+    /// No more jobs will come.
+    pub fn close(&self) {
+        self.state.lock().expect("no thread panics with the lock").1 = true;
+        self.arrived.notify_all();
+    }
+}

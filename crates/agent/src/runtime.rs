@@ -1,0 +1,153 @@
+//! Starting and ending the agent.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use headstart_core::overlay::Capacity;
+use headstart_core::protocol::SOCKET_FILE;
+
+use crate::copier::{self, CopyJob};
+use crate::error::{Error, Result, errno_of};
+use crate::event_loop::EventLoop;
+use crate::jobs::{Completion, Jobs};
+use crate::mailbox::Mailbox;
+use crate::runtime_directory;
+use crate::shared_file::SharedFile;
+use crate::site::Site;
+use crate::socket;
+use crate::store::{self, JournalJob, Store};
+
+/// How the agent is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The site.
+    pub site: Site,
+    /// Where the site file is, for messages.
+    pub site_path: PathBuf,
+    /// Overrides the site's capacity.
+    pub capacity: Option<Capacity>,
+}
+
+/// Work for the syncing thread.
+pub(crate) enum SyncJob {
+    /// Files of a barrier.
+    Barrier { data: Vec<Arc<std::fs::File>>, slow: Vec<Arc<std::fs::File>> },
+    /// The journal.
+    Journal(JournalJob),
+}
+
+/// Threads that copy and sync, and the way back from them.
+pub(crate) struct Workers {
+    pub(crate) copies: Arc<Jobs<CopyJob>>,
+    pub(crate) syncs: Arc<Jobs<SyncJob>>,
+    pub(crate) mailbox: Arc<Mailbox<Completion>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    fn start(copiers: usize) -> Result<Workers> {
+        let copies = Arc::new(Jobs::new());
+        let syncs = Arc::new(Jobs::new());
+        let mailbox = Arc::new(Mailbox::new()?);
+        let mut threads = Vec::new();
+        let mut spawn = |name: String, body: Box<dyn FnOnce() + Send>| {
+            let builder = std::thread::Builder::new().name(name).stack_size(256 << 10);
+            builder
+                .spawn(body)
+                .map(|thread| threads.push(thread))
+                .map_err(|error| Error::system("start a thread", error))
+        };
+        for number in 0..copiers {
+            let (copies, mailbox) = (Arc::clone(&copies), Arc::clone(&mailbox));
+            spawn(format!("copier-{number}"), Box::new(move || copier::run(&copies, &mailbox)))?;
+        }
+        {
+            let (syncs, mailbox) = (Arc::clone(&syncs), Arc::clone(&mailbox));
+            spawn("syncer".into(), Box::new(move || sync_until_closed(&syncs, &mailbox)))?;
+        }
+        Ok(Workers { copies, syncs, mailbox, threads })
+    }
+
+    fn end(self) {
+        self.copies.close();
+        self.syncs.close();
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn sync_until_closed(jobs: &Jobs<SyncJob>, mailbox: &Mailbox<Completion>) {
+    while let Some(job) = jobs.take() {
+        mailbox.post(match job {
+            SyncJob::Barrier { data, slow } => {
+                let sync = || {
+                    data.iter().try_for_each(|file| file.sync_data())?;
+                    slow.iter().try_for_each(|file| file.sync_all())
+                };
+                Completion::BarrierSynced(logged("a barrier's files could not be synced", sync()))
+            }
+            SyncJob::Journal(job) => {
+                Completion::JournalDurable(logged("the journal could not be made durable", job.run()))
+            }
+        });
+    }
+}
+
+fn logged(what: &str, result: std::io::Result<()>) -> std::result::Result<(), i32> {
+    result.map_err(|error| {
+        tracing::error!(%error, "{what}");
+        errno_of(&error)
+    })
+}
+
+/// Runs the agent in the foreground until it is told to stop or receives SIGTERM.
+pub fn serve(options: Options) -> Result<()> {
+    let runtime = runtime_directory::path(&options.site.slow);
+    runtime_directory::create(&runtime)?;
+    let mut settings =
+        options.site.settings().map_err(|problem| Error::Site { path: options.site_path.clone(), problem })?;
+    if let Some(capacity) = options.capacity {
+        settings.capacity = capacity;
+    }
+    let boot_id = runtime_directory::boot_id()?;
+    // The lock comes first: two agents must not replay one journal.
+    let shared = SharedFile::create(&runtime, boot_id, 0)?;
+    let found = store::recover(&options.site.fast, &runtime, boot_id)?;
+    let epoch = found.epoch + 1;
+    shared.view().header.epoch.store(epoch, std::sync::atomic::Ordering::Relaxed);
+    let copies_max = settings.copies_max;
+    let (store, overlay) =
+        Store::begin(&options.site.fast, &runtime, boot_id, epoch, settings, found.recovered, shared.view())?;
+    let socket_path = runtime.join(SOCKET_FILE);
+    let listener = socket::listen_at(&socket_path).map_err(|error| Error::file("listen at", &socket_path, error))?;
+    let workers = Workers::start(copies_max)?;
+    prefer_this_thread();
+    tracing::info!(runtime = %runtime.display(), epoch, "serving");
+    let mut event_loop = EventLoop::new(options, shared, store, overlay, &workers, listener)?;
+    let result = event_loop.run();
+    drop(event_loop);
+    workers.end();
+    let _ = std::fs::remove_file(&socket_path);
+    tracing::info!("ended");
+    result
+}
+
+/// Asks for real-time priority: a rank that waits for an answer must not wait for a time slice of ranks that compute. The
+/// thread only decides and never blocks on storage, so it cannot starve them. Where it is not permitted, a lower niceness is
+/// tried, and then nothing.
+fn prefer_this_thread() {
+    let parameters = libc::sched_param { sched_priority: 10 };
+    // SAFETY: the pointer is to a valid structure that lives across the call; zero means the calling thread.
+    let refused =
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) } != 0;
+    if refused {
+        // SAFETY: plain integers.
+        let refused = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } != 0;
+        tracing::info!(
+            niceness = !refused,
+            "real-time priority is not permitted; answers may wait behind computing ranks"
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! The site file: where the two tiers are and what they cost. Every command reads it.
+//!
+//! ```toml
+//! slow = "/scratch/hdd"
+//! fast = "/scratch/ssd"
+//! capacity = "20%"          # of the files in use, or a size such as "64GiB"
+//!
+//! [s4d.read]                # cost model of reads (S4D-Cache, Table I), profiled at the site's concurrency
+//! hdd_servers = 8
+//! ssd_servers = 4
+//! stripe_bytes = 65536
+//! rotation_s = 0.00417
+//! seek_s_max = 0.0142
+//! hdd_s_per_byte = 4.0e-8
+//! ssd_s_per_byte = 1.4e-7
+//! seek_curve = [{ distance_bytes = 0, seek_s = 0.0 }, { distance_bytes = 1073741824, seek_s = 0.008 }]
+//!
+//! [s4d.write]               # the same for writes
+//! # ...
+//!
+//! [agent]                   # optional: dirty_high, dirty_low, dirty_full, write_back_share_min, copies_max
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use headstart_core::cost::benefit::Parameters;
+use headstart_core::overlay::{Capacity, Settings};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// The site file's contents.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Site {
+    /// The managed directory on the disks.
+    pub slow: PathBuf,
+    /// The directory on flash.
+    pub fast: PathBuf,
+    /// How much flash may be used; `20%` of the files in use if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<String>,
+    /// Cost models.
+    pub s4d: CostModels,
+    /// The agent's settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentSettings>,
+}
+
+/// One cost model a direction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostModels {
+    /// Reads.
+    pub read: Parameters,
+    /// Writes.
+    pub write: Parameters,
+}
+
+/// What a site may set of the agent; what is absent keeps its default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentSettings {
+    /// See [`Settings::dirty_high`].
+    pub dirty_high: Option<f64>,
+    /// See [`Settings::dirty_low`].
+    pub dirty_low: Option<f64>,
+    /// See [`Settings::dirty_full`].
+    pub dirty_full: Option<f64>,
+    /// See [`Settings::write_back_share_min`].
+    pub write_back_share_min: Option<f64>,
+    /// See [`Settings::copies_max`].
+    pub copies_max: Option<usize>,
+}
+
+impl Site {
+    /// Where the site file is looked for: `explicit`, else `HEADSTART_SITE`, else `headstart/site.toml` in the user's
+    /// configuration directory, else `/etc/headstart/site.toml`.
+    pub fn locate(explicit: Option<&Path>) -> PathBuf {
+        if let Some(path) = explicit {
+            return path.to_path_buf();
+        }
+        if let Some(path) = std::env::var_os("HEADSTART_SITE") {
+            return path.into();
+        }
+        let home = std::env::var_os("XDG_CONFIG_HOME")
+            .map(PathBuf::from)
+            .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".config")));
+        let user = home.map(|home| home.join("headstart/site.toml"));
+        let system = PathBuf::from("/etc/headstart/site.toml");
+        match user {
+            Some(user) if user.exists() || !system.exists() => user,
+            _ => system,
+        }
+    }
+
+    /// Reads and checks a site file. Directories are made absolute and must exist.
+    pub fn load(path: &Path) -> Result<Site> {
+        let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Error::NoSiteFile { path: path.to_path_buf() },
+            _ => Error::file("read the site file", path, error),
+        })?;
+        let bad = |problem: String| Error::Site { path: path.to_path_buf(), problem };
+        let mut site: Site = toml::from_str(&text).map_err(|error| bad(error.to_string().trim_end().to_string()))?;
+        site.slow = directory(&site.slow).map_err(|error| bad(format!("slow = {}: {error}", site.slow.display())))?;
+        site.fast = directory(&site.fast).map_err(|error| bad(format!("fast = {}: {error}", site.fast.display())))?;
+        if site.fast.starts_with(&site.slow) || site.slow.starts_with(&site.fast) {
+            return Err(bad("slow and fast must not lie inside each other".into()));
+        }
+        site.s4d.read.check().map_err(|error| bad(format!("[s4d.read] {error}")))?;
+        site.s4d.write.check().map_err(|error| bad(format!("[s4d.write] {error}")))?;
+        site.settings().map_err(bad)?;
+        Ok(site)
+    }
+
+    /// The agent's settings under this site.
+    pub fn settings(&self) -> std::result::Result<Settings, String> {
+        let mut settings = Settings::default();
+        if let Some(text) = &self.capacity {
+            settings.capacity = text.parse::<Capacity>().map_err(|error| format!("capacity: {error}"))?;
+        }
+        let own = self.agent.clone().unwrap_or_default();
+        let share = |name: &str, value: Option<f64>, default: f64| match value {
+            Some(value) if !(0.0..=1.0).contains(&value) => {
+                Err(format!("[agent] {name} is {value}; it is a share, 0 to 1"))
+            }
+            value => Ok(value.unwrap_or(default)),
+        };
+        settings.dirty_high = share("dirty_high", own.dirty_high, settings.dirty_high)?;
+        settings.dirty_low = share("dirty_low", own.dirty_low, settings.dirty_low)?;
+        settings.dirty_full = share("dirty_full", own.dirty_full, settings.dirty_full)?;
+        settings.write_back_share_min =
+            share("write_back_share_min", own.write_back_share_min, settings.write_back_share_min)?.min(0.99);
+        if let Some(copies) = own.copies_max {
+            if !(1..=1024).contains(&copies) {
+                return Err(format!("[agent] copies_max is {copies}; it is a number from 1 to 1024"));
+            }
+            settings.copies_max = copies;
+        }
+        Ok(settings)
+    }
+
+    /// The site file's text.
+    pub fn to_toml(&self) -> String {
+        toml::to_string_pretty(self).expect("a site has a TOML form")
+    }
+}
+
+fn directory(path: &Path) -> std::result::Result<PathBuf, String> {
+    let path =
+        path.canonicalize().map_err(|error| format!("{error}; create the directory or mount its file system"))?;
+    if !path.is_dir() {
+        return Err("it is not a directory".into());
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example(slow: &Path, fast: &Path) -> Site {
+        let parameters = Parameters::default();
+        Site {
+            slow: slow.into(),
+            fast: fast.into(),
+            capacity: Some("20%".into()),
+            s4d: CostModels { read: parameters.clone(), write: parameters },
+            agent: None,
+        }
+    }
+
+    #[test]
+    fn a_site_comes_back_from_its_own_text() {
+        let directory = tempfile::tempdir().unwrap();
+        let (slow, fast) = (directory.path().join("slow"), directory.path().join("fast"));
+        std::fs::create_dir_all(&slow).unwrap();
+        std::fs::create_dir_all(&fast).unwrap();
+        let file = directory.path().join("site.toml");
+        let site = example(&slow, &fast);
+        std::fs::write(&file, site.to_toml()).unwrap();
+        assert_eq!(Site::load(&file).unwrap(), site);
+    }
+
+    #[test]
+    fn errors_name_the_file_and_the_field() {
+        let directory = tempfile::tempdir().unwrap();
+        let (slow, fast) = (directory.path().join("slow"), directory.path().join("fast"));
+        std::fs::create_dir_all(&slow).unwrap();
+        std::fs::create_dir_all(&fast).unwrap();
+        let file = directory.path().join("site.toml");
+        let fails_with = |site: &Site, words: &[&str]| {
+            std::fs::write(&file, site.to_toml()).unwrap();
+            let message = Site::load(&file).unwrap_err().to_string();
+            for word in words.iter().chain(&["site.toml"]) {
+                assert!(message.contains(word), "'{message}' does not say '{word}'");
+            }
+        };
+        assert!(Site::load(&directory.path().join("none")).unwrap_err().to_string().contains("no site file"));
+        let good = example(&slow, &fast);
+        fails_with(&Site { slow: "/no/such/directory".into(), ..good.clone() }, &["slow", "/no/such/directory"]);
+        fails_with(&Site { fast: slow.join("."), ..good.clone() }, &["inside each other"]);
+        fails_with(&Site { capacity: Some("120%".into()), ..good.clone() }, &["capacity", "120%"]);
+        let mut bad = good.clone();
+        bad.s4d.write.ssd_servers = 0;
+        fails_with(&bad, &["[s4d.write]", "ssd_servers"]);
+        std::fs::write(&file, format!("{}\nnonsense = 1\n", "slow = 3")).unwrap();
+        assert!(Site::load(&file).is_err());
+    }
+}

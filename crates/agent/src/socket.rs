@@ -1,0 +1,70 @@
+//! SEQPACKET sockets: one packet a message.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use nix::sys::socket::{
+    AddressFamily, Backlog, MsgFlags, SockFlag, SockType, UnixAddr, accept4, bind, connect, getsockopt, listen, recv,
+    send, socket, sockopt,
+};
+
+/// Longest packet.
+pub const PACKET_MAX: usize = 128 << 10;
+
+fn new_socket(flags: SockFlag) -> io::Result<OwnedFd> {
+    Ok(socket(AddressFamily::Unix, SockType::SeqPacket, flags | SockFlag::SOCK_CLOEXEC, None)?)
+}
+
+/// A listening socket at `path`, for this user alone; what stood there is replaced.
+pub fn listen_at(path: &Path) -> io::Result<OwnedFd> {
+    use std::os::unix::fs::PermissionsExt;
+    let _ = std::fs::remove_file(path);
+    let socket = new_socket(SockFlag::SOCK_NONBLOCK)?;
+    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    listen(&socket, Backlog::MAXCONN)?;
+    Ok(socket)
+}
+
+/// The next connection, if one waits; of another user: refused.
+pub fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    use std::os::fd::FromRawFd;
+    match accept4(listener.as_raw_fd(), SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC) {
+        Ok(descriptor) => {
+            // SAFETY: `accept4` returned a new descriptor that nobody else owns.
+            let connection = unsafe { OwnedFd::from_raw_fd(descriptor) };
+            let peer = getsockopt(&connection, sockopt::PeerCredentials)?;
+            let own = nix::unistd::getuid().as_raw();
+            if peer.uid() != own && peer.uid() != 0 {
+                return Err(io::Error::other("a process of another user tried to connect"));
+            }
+            Ok(Some(connection))
+        }
+        Err(nix::errno::Errno::EAGAIN) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A blocking connection to the socket at `path`.
+pub fn connect_to(path: &Path) -> io::Result<OwnedFd> {
+    let socket = new_socket(SockFlag::empty())?;
+    connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(socket)
+}
+
+/// Receives one packet; `Some(0)` when the peer is gone, `None` when none waits on a non-blocking socket.
+pub fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    match recv(socket.as_raw_fd(), buffer, MsgFlags::empty()) {
+        Ok(length) => Ok(Some(length)),
+        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Ok(None),
+        Err(nix::errno::Errno::ECONNRESET) => Ok(Some(0)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sends one packet.
+pub fn send_packet(socket: &OwnedFd, packet: &[u8]) -> io::Result<()> {
+    send(socket.as_raw_fd(), packet, MsgFlags::MSG_NOSIGNAL)?;
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! The data files on flash that this process has open, by number; kept until the slow file they serve is closed.
+
+use std::ffi::CString;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
+use libc::c_int;
+
+use crate::descriptors::{self, Own};
+use crate::kernel::{self, Errno};
+use crate::session;
+
+/// Data files that can be kept open; further ones are opened for each use.
+const KEPT_MAX: usize = 1024;
+/// An entry someone is filling or emptying.
+const TAKEN: u64 = u64::MAX;
+
+/// `number << 32 | descriptor + 1`; zero: empty.
+static KEPT: [AtomicU64; KEPT_MAX] = [const { AtomicU64::new(0) }; KEPT_MAX];
+/// Index of the slow file each serves.
+static SERVES: [AtomicU32; KEPT_MAX] = [const { AtomicU32::new(0) }; KEPT_MAX];
+/// Entries at or above this index were never used.
+static KEPT_USED: AtomicU32 = AtomicU32::new(0);
+
+/// Runs `work` with a descriptor of data file `number`, which serves slow file `file`. The caller's request is published, so that
+/// nobody closes the descriptor meanwhile.
+pub fn with<R>(file: u32, number: u32, work: impl FnOnce(c_int) -> Result<R, Errno>) -> Result<R, Errno> {
+    for cell in &KEPT[..KEPT_USED.load(Ordering::Acquire) as usize] {
+        let entry = cell.load(Ordering::Acquire);
+        if entry != 0 && entry != TAKEN && (entry >> 32) as u32 == number {
+            return work(entry as u32 as c_int - 1);
+        }
+    }
+    let fd = open(number)?;
+    for (index, cell) in KEPT.iter().enumerate() {
+        if cell.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            SERVES[index].store(file, Ordering::Relaxed);
+            cell.store(u64::from(number) << 32 | (fd as u64 + 1), Ordering::Release);
+            KEPT_USED.fetch_max(index as u32 + 1, Ordering::AcqRel);
+            return work(fd);
+        }
+    }
+    let result = work(fd);
+    descriptors::close_own(fd);
+    result
+}
+
+/// Closes the data files of a slow file that no request of this process uses any more.
+pub fn forget(file: u32) {
+    for (cell, serves) in KEPT[..KEPT_USED.load(Ordering::Acquire) as usize].iter().zip(&SERVES) {
+        let entry = cell.load(Ordering::Acquire);
+        if entry == 0 || entry == TAKEN || serves.load(Ordering::Relaxed) != file {
+            continue;
+        }
+        if cell.compare_exchange(entry, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            descriptors::close_own(entry as u32 as c_int - 1);
+        }
+    }
+}
+
+fn open(number: u32) -> Result<c_int, Errno> {
+    let (fast, name) = (session::fast_directory(), data_file_name(number));
+    let path = [fast, b"/", FLASH_DIRECTORY.as_bytes(), b"/", name.as_bytes()].concat();
+    let path = CString::new(path).map_err(|_| libc::EINVAL)?;
+    let fd = kernel::openat(libc::AT_FDCWD, &path, libc::O_RDWR | libc::O_CLOEXEC, 0)?;
+    descriptors::make_own(fd, Own::File)
+}

@@ -1,0 +1,103 @@
+//! Reads and writes of managed files: cheap, absorbed, from flash, direct.
+//!
+//! ```text
+//! publish CHEAP, fence -> bits of the range clear? -> kernel call on the slow file -> FREE
+//!                      -> a bit set: ASKING, ask -> lease -> kernel call where it says -> release -> FREE
+//! ```
+
+mod append;
+mod read;
+mod write;
+
+pub use append::{append, extend};
+pub use read::read_at;
+pub use write::{punch, write_at};
+
+use std::sync::atomic::{Ordering, fence};
+
+use headstart_core::protocol::message::Request;
+use headstart_core::protocol::shared::{STATE_ASKING, Shared, Slot};
+use headstart_core::request::Range;
+
+use crate::buffers::Buffers;
+use crate::descriptors::Target;
+use crate::kernel::{self, Errno};
+use crate::session::{self, Answer};
+
+/// The mapping that every session implies.
+#[inline]
+fn shared() -> Shared<'static> {
+    session::shared().expect("a session maps the shared file before it begins")
+}
+
+/// Publishes a request that nobody has to wait for, so that a `close` in another thread sees it.
+fn publish_asking(slot: &Slot, kind: u32, file: u32, range: Range) {
+    slot.kind.store(kind, Ordering::Relaxed);
+    slot.file.store(file, Ordering::Relaxed);
+    slot.offset.store(range.offset, Ordering::Relaxed);
+    slot.length.store(range.length, Ordering::Relaxed);
+    slot.state.store(STATE_ASKING, Ordering::Release);
+    fence(Ordering::SeqCst);
+}
+
+/// `read`: the offset is reserved by one seek, and what the file did not have is given back.
+pub fn read_here(target: &Target, buffers: Buffers) -> Result<usize, Errno> {
+    if !target.readable() {
+        return Err(libc::EBADF);
+    }
+    let offset = reserve(target.fd, buffers.length())?;
+    settle(target.fd, buffers.length(), read_at(target, buffers, offset))
+}
+
+/// `write` without O_APPEND.
+pub fn write_here(target: &Target, buffers: Buffers, durable: bool) -> Result<usize, Errno> {
+    if !target.writable() {
+        return Err(libc::EBADF);
+    }
+    let offset = reserve(target.fd, buffers.length())?;
+    settle(target.fd, buffers.length(), write_at(target, buffers, offset, durable))
+}
+
+fn reserve(fd: i32, length: usize) -> Result<u64, Errno> {
+    Ok(kernel::lseek(fd, length as i64, libc::SEEK_CUR)? - length as u64)
+}
+
+fn settle(fd: i32, length: usize, result: Result<usize, Errno>) -> Result<usize, Errno> {
+    let moved = *result.as_ref().unwrap_or(&0);
+    if moved < length {
+        let _ = kernel::lseek(fd, moved as i64 - length as i64, libc::SEEK_CUR);
+    }
+    result
+}
+
+/// Makes the slow file hold what flash holds of `range`, for a reader that the library does not see.
+pub fn write_back(target: &Target, range: Range) -> Result<(), Errno> {
+    session::with(|session| {
+        fence(Ordering::SeqCst);
+        if target.entry(&shared()).set_bits.load(Ordering::Acquire) == 0 || shared().all_clear(target.file, range) {
+            return Ok(());
+        }
+        match session.call(&Request::WriteBack { file: target.file, offset: range.offset, length: range.length })? {
+            Answer::Done => Ok(()),
+            other => Err(session.unexpected(other)),
+        }
+    })
+}
+
+/// The whole of a file.
+pub const WHOLE: Range = Range { offset: 0, length: u64::MAX };
+
+/// fsync: rule 11 of the protocol. `kernel` syncs the slow file.
+pub fn sync(target: &Target, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    session::with(|session| {
+        let set_bits = target.entry(&shared()).set_bits.load(Ordering::SeqCst);
+        kernel()?;
+        if set_bits != 0 {
+            match session.call(&Request::Sync { file: target.file })? {
+                Answer::Done => {}
+                other => return Err(session.unexpected(other)),
+            }
+        }
+        Ok(0)
+    })
+}

@@ -1,0 +1,52 @@
+//! Writes whose place only the kernel knows: O_APPEND, and plain fallocate. They are never absorbed.
+//!
+//! They land at or behind the end of the file. All that is mapped lies before it, so that nothing is dropped; but a commit behind
+//! the end at the same time must be excluded. So they claim everything from the known size on, and are cheap only while the file has no
+//! set bit at all.
+
+use std::sync::atomic::Ordering;
+
+use headstart_core::protocol::shared::{Counter, KIND_EXTEND};
+use headstart_core::request::Range;
+
+use super::{shared, write::under_lease};
+use crate::descriptors::Target;
+use crate::kernel::{self, Errno};
+use crate::session;
+
+/// An appending write; `kernel` does it.
+pub fn append(target: &Target, durable: bool, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    let written = extend(target, kernel)?;
+    session::with(|session| {
+        session.slot.count(Counter::DiskWriteBytes, written as u64);
+        Ok(())
+    })?;
+    if durable || target.durable() {
+        super::sync(target, || kernel::sync(target.fd, true))?;
+    }
+    Ok(written)
+}
+
+/// A call that may change the end of the file, but no byte before it.
+pub fn extend(target: &Target, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    session::with(|session| {
+        let (slot, shared) = (session.slot, shared());
+        let entry = target.entry(&shared);
+        let tail = || Range::between(entry.size.load(Ordering::Acquire), u64::MAX);
+        slot.publish_cheap(KIND_EXTEND, target.file, tail());
+        if !target.still_open() {
+            slot.free();
+            return Err(libc::EBADF);
+        }
+        if entry.set_bits.load(Ordering::SeqCst) == 0 && entry.size_bit.load(Ordering::SeqCst) == 0 {
+            let result = kernel();
+            slot.free();
+            slot.count(Counter::CheapRequests, 1);
+            return result;
+        }
+        slot.ask();
+        let result = under_lease(session, target.file, tail(), true, || kernel().map(|value| (0, value)));
+        slot.free();
+        result
+    })
+}

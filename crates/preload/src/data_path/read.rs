@@ -1,0 +1,178 @@
+//! Reads: from the slow file while nothing of the range is on flash, else piece by piece as the agent says.
+
+use std::alloc::{self, Layout};
+use std::sync::atomic::Ordering;
+
+use headstart_core::policy::Decision;
+use headstart_core::protocol::message::Request;
+use headstart_core::protocol::shared::{Counter, KIND_READ, PIECES_MAX};
+use headstart_core::request::{self, Direction, Range};
+
+use super::shared;
+use crate::buffers::Buffers;
+use crate::descriptors::Target;
+use crate::kernel::Errno;
+use crate::session::{self, Answer, Session};
+use crate::data_files;
+
+/// Alignment that O_DIRECT reads of any disk accept.
+const DIRECT_ALIGNMENT: u64 = 4096;
+
+/// `pread` of a managed file.
+pub fn read_at(target: &Target, buffers: Buffers, offset: u64) -> Result<usize, Errno> {
+    if !target.readable() {
+        return Err(libc::EBADF);
+    }
+    if offset > i64::MAX as u64 {
+        return Err(libc::EINVAL);
+    }
+    let range = Range::new(offset, buffers.length() as u64);
+    let distance = target.record.distance(range);
+    session::with(|session| {
+        let slot = session.slot;
+        slot.publish_cheap(KIND_READ, target.file, range);
+        if !target.still_open() {
+            slot.free();
+            return Err(libc::EBADF);
+        }
+        if shared().all_clear(target.file, range) {
+            let result = buffers.read(target.fd, 0, buffers.length(), offset);
+            slot.free();
+            slot.count(Counter::CheapRequests, 1);
+            count_disk(session, target, range, distance, &result, true);
+            return result;
+        }
+        slot.ask();
+        let result = read_as_told(session, target, &buffers, offset, distance);
+        slot.free();
+        result
+    })
+}
+
+fn read_as_told(
+    session: &mut Session,
+    target: &Target,
+    buffers: &Buffers,
+    offset: u64,
+    distance: u64,
+) -> Result<usize, Errno> {
+    let (mut done, mut from_flash) = (0, false);
+    while done < buffers.length() {
+        let rest = Range::new(offset + done as u64, (buffers.length() - done) as u64);
+        let ask = Request::Read { file: target.file, offset: rest.offset, length: rest.length };
+        let read = match session.call(&ask) {
+            Ok(Answer::Flash(length)) => {
+                let length = length.min(rest.length) as usize;
+                let result = read_pieces(session, target, buffers, done, length);
+                session.slot.release_read();
+                session.slot.count(Counter::FlashReadRequests, u64::from(!from_flash));
+                session.slot.count(Counter::FlashReadBytes, if result.is_ok() { length as u64 } else { 0 });
+                from_flash = true;
+                result.map(|()| (length, length))
+            }
+            Ok(Answer::Disk(length)) => {
+                let part = Range::new(rest.offset, length.min(rest.length));
+                let result = read_slow(target, buffers, done, part);
+                session.slot.release_read();
+                let whole = done == 0 && part.length == rest.length;
+                count_disk(session, target, part, distance, &result, whole);
+                result.map(|count| (part.length as usize, count))
+            }
+            Ok(other) => Err(session.unexpected(other)),
+            Err(errno) => Err(errno),
+        };
+        match read {
+            Ok((0, _)) | Err(_) if done > 0 => return Ok(done),
+            Ok((0, _)) => return Err(libc::EIO),
+            Err(errno) => return Err(errno),
+            Ok((wanted, count)) => {
+                done += count;
+                if count < wanted {
+                    return Ok(done);
+                }
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Reads the lease's pieces into bytes `from .. from + length`. A data file that ends early is an error: its bytes were promised.
+fn read_pieces(
+    session: &Session,
+    target: &Target,
+    buffers: &Buffers,
+    from: usize,
+    length: usize,
+) -> Result<(), Errno> {
+    let count = session.slot.pieces_count.load(Ordering::Acquire) as usize;
+    let mut done = 0;
+    for piece in &session.slot.pieces[..count.min(PIECES_MAX)] {
+        let (place, held) = (piece.place.load(Ordering::Relaxed), piece.length.load(Ordering::Relaxed));
+        let wanted = held.min((length - done) as u64) as usize;
+        if wanted == 0 {
+            continue;
+        }
+        let number = piece.data_file.load(Ordering::Relaxed);
+        let read = data_files::with(target.file, number, |fd| buffers.read(fd, from + done, wanted, place))?;
+        if read < wanted {
+            return Err(libc::EIO);
+        }
+        done += wanted;
+    }
+    if done < length { Err(libc::EIO) } else { Ok(()) }
+}
+
+/// Reads `part` of the slow file. Past the page cache, a part that flash cut to an odd length is read as an aligned superset; what is
+/// too much is thrown away, so that the lease covers all that is used.
+fn read_slow(target: &Target, buffers: &Buffers, from: usize, part: Range) -> Result<usize, Errno> {
+    let result = buffers.read(target.fd, from, part.length as usize, part.offset);
+    let odd = part.offset % DIRECT_ALIGNMENT != 0 || part.length % DIRECT_ALIGNMENT != 0;
+    if result != Err(libc::EINVAL) || !target.uncached() || !odd {
+        return result;
+    }
+    let start = part.offset / DIRECT_ALIGNMENT * DIRECT_ALIGNMENT;
+    let end = part.end().next_multiple_of(DIRECT_ALIGNMENT);
+    let layout = Layout::from_size_align((end - start) as usize, DIRECT_ALIGNMENT as usize).map_err(|_| libc::EINVAL)?;
+    // SAFETY: the size is not zero, as the part is not empty.
+    let memory = unsafe { alloc::alloc_zeroed(layout) };
+    if memory.is_null() {
+        return Err(libc::ENOMEM);
+    }
+    let element = libc::iovec { iov_base: memory.cast(), iov_len: layout.size() };
+    // SAFETY: the element is the memory just allocated.
+    let read = unsafe { Buffers::one(&element) }.read(target.fd, 0, layout.size(), start);
+    let skip = (part.offset - start) as usize;
+    let result = read.map(|count| {
+        let useful = count.saturating_sub(skip).min(part.length as usize);
+        // SAFETY: `skip + useful` bytes of the memory were read.
+        buffers.fill(from, unsafe { std::slice::from_raw_parts(memory.add(skip.min(count)), useful) });
+        useful
+    });
+    // SAFETY: allocated above with this layout.
+    unsafe { alloc::dealloc(memory, layout) };
+    result
+}
+
+/// Counts a read of the slow file, and tells the agent of it if flash would have served it sooner.
+#[inline]
+fn count_disk(
+    session: &Session,
+    target: &Target,
+    range: Range,
+    distance: u64,
+    result: &Result<usize, Errno>,
+    whole: bool,
+) {
+    let read = *result.as_ref().unwrap_or(&0) as u64;
+    session.slot.count(Counter::DiskReadMissRequests, u64::from(whole));
+    session.slot.count(Counter::DiskReadBytes, read);
+    if read == 0 {
+        return;
+    }
+    let missed = Range::new(range.offset, read);
+    let request = request::Request { direction: Direction::Read, range: missed, distance };
+    if let Decision::Fetch { benefit_ns } = session::decide(&request) {
+        session.slot.count(Counter::CriticalReadMisses, 1);
+        session.slot.hint(target.file, missed, benefit_ns);
+    }
+}

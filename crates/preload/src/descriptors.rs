@@ -1,0 +1,364 @@
+//! What each descriptor of the process is: a static table of atomics, read without a lock.
+//!
+//! ```text
+//! UNKNOWN --first data call: statx, readlink--> UNMANAGED | MANAGED(description) --close--> CLOSING --kernel--> UNKNOWN
+//! OWN_*: the library's own sockets and data files; the program can neither close nor replace them
+//! ```
+//!
+//! Several descriptors share a *description* (dup), several descriptions a file record. Every hooked call that makes or closes a
+//! descriptor keeps the table true. Descriptors that appear otherwise (inherited over exec, received over a socket, opened by stdio)
+//! are UNKNOWN, and classified at their first data call. A managed descriptor that is closed by a raw system call, or inside
+//! libc other than by `fclose` and `freopen`, leaves a stale entry until a hooked call makes that number anew; checking
+//! (device, inode) at every call would cost a system call each.
+
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use headstart_core::protocol::shared::{FileEntry, Shared};
+use libc::c_int;
+
+use crate::files::{self, Record};
+use crate::gate::{Gate, gate};
+use crate::kernel::{self, Errno, Facts};
+use crate::location::{self, PathBuffer};
+use crate::process;
+
+/// Descriptors at or above this number cannot be managed: opening a managed file there fails with EMFILE.
+pub const DESCRIPTORS_MAX: usize = 65536;
+
+const UNKNOWN: u32 = 0;
+const UNMANAGED: u32 = 1;
+const CLOSING: u32 = 2;
+const OWN_SOCKET: u32 = 3;
+const OWN_FILE: u32 = 4;
+/// A managed entry is this plus the description's index.
+const MANAGED: u32 = 16;
+
+static TABLE: [AtomicU32; DESCRIPTORS_MAX] = [const { AtomicU32::new(UNKNOWN) }; DESCRIPTORS_MAX];
+/// One past the highest entry that ever left UNKNOWN.
+static TABLE_USED: AtomicI32 = AtomicI32::new(0);
+
+/// An open file description, shared by the descriptors that dup made.
+struct Description {
+    /// Descriptors of this process; zero: free.
+    references: AtomicU32,
+    record: AtomicU32,
+    /// `O_*` flags that matter: access mode, O_APPEND, O_DSYNC, O_SYNC, O_DIRECT.
+    flags: AtomicI32,
+}
+
+static DESCRIPTIONS: [Description; DESCRIPTORS_MAX] = [const {
+    Description { references: AtomicU32::new(0), record: AtomicU32::new(0), flags: AtomicI32::new(0) }
+}; DESCRIPTORS_MAX];
+
+/// A managed descriptor as one call sees it.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// The descriptor, open on the slow file.
+    pub fd: c_int,
+    /// Index of the file in the shared table.
+    pub file: u32,
+    /// The file's record.
+    pub record: &'static Record,
+    entry: u32,
+    index: u32,
+    flags: c_int,
+}
+
+impl Target {
+    /// Whether the descriptor still means the same file; asked after the request is published, against a `close` at the same time.
+    #[inline]
+    pub fn still_open(&self) -> bool {
+        TABLE[self.fd as usize].load(Ordering::Acquire) == self.entry
+            && DESCRIPTIONS[(self.entry - MANAGED) as usize].record.load(Ordering::Acquire) == self.index
+            && self.record.file() == self.file
+            && self.record.is_current()
+    }
+
+    /// What the shared table says of the file.
+    #[inline]
+    pub fn entry<'s>(&self, shared: &Shared<'s>) -> &'s FileEntry {
+        &shared.files[self.file as usize]
+    }
+
+    /// Whether it may be read.
+    pub fn readable(&self) -> bool {
+        self.flags & libc::O_ACCMODE != libc::O_WRONLY
+    }
+
+    /// Whether it may be written.
+    pub fn writable(&self) -> bool {
+        self.flags & libc::O_ACCMODE != libc::O_RDONLY
+    }
+
+    /// Whether writes go to the end of the file.
+    pub fn appends(&self) -> bool {
+        self.flags & libc::O_APPEND != 0
+    }
+
+    /// Whether writes are durable when they return.
+    pub fn durable(&self) -> bool {
+        self.flags & libc::O_DSYNC != 0
+    }
+
+    /// Whether the slow file is read and written past the page cache.
+    pub fn uncached(&self) -> bool {
+        self.flags & libc::O_DIRECT != 0
+    }
+}
+
+/// The managed file behind a descriptor of a data call; nothing if it is not managed. An error is the call's result: the file is
+/// managed, but the agent refused it or cannot be reached.
+#[inline]
+pub fn managed(fd: c_int) -> Result<Option<Target>, Errno> {
+    let Some(cell) = TABLE.get(fd as usize) else { return Ok(None) };
+    match cell.load(Ordering::Acquire) {
+        UNKNOWN => classify(fd),
+        entry @ MANAGED.. => target(fd, entry).map(Some),
+        _ => Ok(None),
+    }
+}
+
+#[inline]
+fn target(fd: c_int, entry: u32) -> Result<Target, Errno> {
+    let description = &DESCRIPTIONS[(entry - MANAGED) as usize];
+    let index = description.record.load(Ordering::Acquire);
+    let flags = description.flags.load(Ordering::Relaxed);
+    let record = files::record(index);
+    if !record.is_current() {
+        renew(fd, entry, index, flags)?;
+    }
+    Ok(Target { fd, file: record.file(), record, entry, index, flags })
+}
+
+#[cold]
+fn renew(fd: c_int, entry: u32, index: u32, flags: c_int) -> Result<(), Errno> {
+    let gate = gate();
+    if TABLE[fd as usize].load(Ordering::Acquire) != entry {
+        return Err(libc::EBADF);
+    }
+    files::renew(&gate, index, fd, flags & libc::O_ACCMODE != libc::O_RDONLY)
+}
+
+/// Finds out what an unknown descriptor is, and remembers it.
+#[cold]
+fn classify(fd: c_int) -> Result<Option<Target>, Errno> {
+    let Ok(facts) = kernel::facts(fd) else { return Ok(None) };
+    if adopt(fd, &facts)? {
+        let entry = TABLE[fd as usize].load(Ordering::Acquire);
+        return if entry >= MANAGED { target(fd, entry).map(Some) } else { Ok(None) };
+    }
+    Ok(None)
+}
+
+/// Makes a descriptor managed if it is a regular file under the managed directory, and says whether it is.
+pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
+    let mut buffer = PathBuffer::empty();
+    let path = if facts.regular { location::path_of(fd, &mut buffer).unwrap_or(b"") } else { b"" };
+    let flags = if location::is_managed(path) { kernel::fcntl(fd, libc::F_GETFL, 0)? } else { libc::O_PATH };
+    if flags & libc::O_PATH != 0 || !process::is_own() {
+        if let Some(cell) = TABLE.get(fd as usize) {
+            raise_used(fd);
+            let _ = cell.compare_exchange(UNKNOWN, UNMANAGED, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        return Ok(false);
+    }
+    if fd as usize >= DESCRIPTORS_MAX {
+        return Err(libc::EMFILE);
+    }
+    let gate = gate();
+    if TABLE[fd as usize].load(Ordering::Acquire) >= MANAGED {
+        return Ok(true);
+    }
+    let record = files::acquire(&gate, facts, flags & libc::O_ACCMODE != libc::O_RDONLY, path)?;
+    let description = describe(fd, record, flags);
+    raise_used(fd);
+    TABLE[fd as usize].store(MANAGED + description, Ordering::Release);
+    Ok(true)
+}
+
+fn describe(fd: c_int, record: u32, flags: c_int) -> u32 {
+    let free = |index: &usize| DESCRIPTIONS[*index].references.load(Ordering::Acquire) == 0;
+    let index = (fd as usize..DESCRIPTORS_MAX).chain(0..fd as usize).find(free);
+    let index = index.expect("there are as many descriptions as descriptors");
+    DESCRIPTIONS[index].record.store(record, Ordering::Release);
+    DESCRIPTIONS[index].flags.store(flags, Ordering::Release);
+    DESCRIPTIONS[index].references.store(1, Ordering::Release);
+    index as u32
+}
+
+fn raise_used(fd: c_int) {
+    if TABLE_USED.load(Ordering::Relaxed) <= fd {
+        TABLE_USED.fetch_max(fd + 1, Ordering::AcqRel);
+    }
+}
+
+/// A descriptor was made by a call that tells nothing of its file: whatever the table held is out of date.
+pub fn forget(fd: c_int) {
+    let Some(cell) = TABLE.get(fd as usize) else { return };
+    match cell.load(Ordering::Acquire) {
+        UNKNOWN | OWN_SOCKET | OWN_FILE => {}
+        _ => drop(Closing::begin(fd)),
+    }
+}
+
+/// Whether a descriptor is the library's own.
+#[inline]
+pub fn is_own(fd: c_int) -> bool {
+    TABLE.get(fd as usize).is_some_and(|cell| matches!(cell.load(Ordering::Acquire), OWN_SOCKET | OWN_FILE))
+}
+
+/// A descriptor between the decision to close it and the kernel's having done so. Dropping it settles the table: the number may
+/// be anything then, and the file loses a descriptor.
+#[must_use]
+pub struct Closing {
+    fd: c_int,
+    description: Option<u32>,
+}
+
+impl Closing {
+    /// Takes the descriptor out of the table. Nothing happens in a `vfork` child, which shares the table but not the descriptors.
+    #[inline]
+    pub fn begin(fd: c_int) -> Option<Closing> {
+        let cell = TABLE.get(fd as usize)?;
+        match cell.load(Ordering::Acquire) {
+            UNKNOWN | OWN_SOCKET | OWN_FILE => return None,
+            MANAGED.. if !process::is_own() => return None,
+            _ => {}
+        }
+        let entry = cell.swap(CLOSING, Ordering::AcqRel);
+        Some(Closing { fd, description: entry.checked_sub(MANAGED) })
+    }
+}
+
+impl Drop for Closing {
+    #[inline]
+    fn drop(&mut self) {
+        let cell = &TABLE[self.fd as usize];
+        let _ = cell.compare_exchange(CLOSING, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
+        if let Some(description) = self.description {
+            let errno = kernel::errno();
+            release(&gate(), description);
+            kernel::set_errno(errno);
+        }
+    }
+}
+
+fn release(gate: &Gate, index: u32) {
+    let description = &DESCRIPTIONS[index as usize];
+    if description.references.fetch_sub(1, Ordering::AcqRel) == 1 {
+        files::release(gate, description.record.load(Ordering::Acquire));
+    }
+}
+
+/// The description of a descriptor about to be duplicated, with one more reference, which `duplicated` or `Duplicate`'s end uses.
+pub struct Duplicate {
+    description: u32,
+    used: bool,
+}
+
+impl Duplicate {
+    /// Nothing if the descriptor is not managed, or this is a `vfork` child.
+    pub fn of(fd: c_int) -> Result<Option<Duplicate>, Errno> {
+        if TABLE.get(fd as usize).is_none_or(|cell| !matches!(cell.load(Ordering::Acquire), MANAGED..)) {
+            return Ok(None);
+        }
+        if !process::is_own() {
+            return Ok(None);
+        }
+        let _gate = gate();
+        let Some(description) = TABLE[fd as usize].load(Ordering::Acquire).checked_sub(MANAGED) else {
+            return Err(libc::EBADF);
+        };
+        DESCRIPTIONS[description as usize].references.fetch_add(1, Ordering::AcqRel);
+        Ok(Some(Duplicate { description, used: false }))
+    }
+
+    /// The kernel made `fd` a duplicate.
+    pub fn made(mut self, fd: c_int) {
+        self.used = true;
+        raise_used(fd);
+        TABLE[fd as usize].store(MANAGED + self.description, Ordering::Release);
+    }
+}
+
+impl Drop for Duplicate {
+    fn drop(&mut self) {
+        if !self.used {
+            release(&gate(), self.description);
+        }
+    }
+}
+
+/// F_SETFL changed the flags of a managed descriptor's description.
+pub fn flags_changed(fd: c_int) {
+    let Some(cell) = TABLE.get(fd as usize) else { return };
+    let Some(description) = cell.load(Ordering::Acquire).checked_sub(MANAGED) else { return };
+    if let Ok(flags) = kernel::fcntl(fd, libc::F_GETFL, 0) {
+        DESCRIPTIONS[description as usize].flags.store(flags, Ordering::Release);
+    }
+}
+
+/// A descriptor of a record, and whether it can write.
+pub fn any_of(record: u32) -> Option<(c_int, bool)> {
+    (0..TABLE_USED.load(Ordering::Acquire)).find_map(|fd| {
+        let description = TABLE[fd as usize].load(Ordering::Acquire).checked_sub(MANAGED)?;
+        let description = &DESCRIPTIONS[description as usize];
+        let flags = description.flags.load(Ordering::Relaxed);
+        (description.record.load(Ordering::Acquire) == record).then_some((fd, flags & libc::O_ACCMODE != libc::O_RDONLY))
+    })
+}
+
+/// What of the library's own a descriptor is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Own {
+    /// A connection to the agent.
+    Socket,
+    /// A data file on flash, or something held for a moment.
+    File,
+}
+
+/// Moves a descriptor of the library out of the program's way, to a high number, and marks it. It is closed on exec.
+pub fn make_own(fd: c_int, own: Own) -> Result<c_int, Errno> {
+    let limit = kernel::descriptor_limit().min(DESCRIPTORS_MAX as u64) as i64;
+    let wanted = [limit - 1024, limit - 256, 900, limit / 2, 3];
+    let high = wanted.iter().filter(|&&low| low >= 3).find_map(|&low| {
+        kernel::fcntl(fd, libc::F_DUPFD_CLOEXEC, low).ok().filter(|&high| (high as usize) < DESCRIPTORS_MAX)
+    });
+    let Some(high) = high else {
+        let _ = kernel::close(fd);
+        return Err(libc::EMFILE);
+    };
+    let entry = if own == Own::Socket { OWN_SOCKET } else { OWN_FILE };
+    raise_used(high);
+    TABLE[high as usize].store(entry, Ordering::Release);
+    let _ = kernel::close(fd);
+    Ok(high)
+}
+
+/// Closes a descriptor of the library.
+pub fn close_own(fd: c_int) {
+    let cell = &TABLE[fd as usize];
+    let own = cell.load(Ordering::Acquire);
+    let _ = kernel::close(fd);
+    let _ = cell.compare_exchange(own, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+/// In a forked child: the parent's connections are not the child's. Only stores and system calls happen here.
+pub fn close_inherited_sockets() {
+    for fd in 0..TABLE_USED.load(Ordering::Acquire) {
+        if TABLE[fd as usize].load(Ordering::Acquire) == OWN_SOCKET {
+            close_own(fd);
+        }
+    }
+}
+
+/// The descriptors from `first` to `last` for which the table holds anything.
+pub fn known(first: u32, last: u32) -> impl Iterator<Item = c_int> {
+    let end = (TABLE_USED.load(Ordering::Acquire) as u32).min(last.saturating_add(1));
+    (first..end).map(|fd| fd as c_int).filter(|&fd| TABLE[fd as usize].load(Ordering::Acquire) != UNKNOWN)
+}
+
+/// Whether the table holds a descriptor for managed, without looking further.
+pub fn known_managed(fd: c_int) -> bool {
+    TABLE.get(fd as usize).is_some_and(|cell| cell.load(Ordering::Acquire) >= MANAGED)
+}

@@ -1,0 +1,94 @@
+//! Which process this is: a forked child is a new one, a `vfork` child is not yet one.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use libc::c_int;
+
+use crate::{descriptors, gate, kernel, session};
+
+/// The process the tables belong to.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Grows with every fork on the way to this process; never zero once started.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// The process's start time in clock ticks since boot; zero until asked for.
+static START_TIME: AtomicU64 = AtomicU64::new(0);
+
+/// The number of forks that lead here, from 1.
+#[inline]
+pub fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// Whether the caller runs in the process whose descriptors the tables describe. A `vfork` child shares the memory, but not the
+/// descriptors; it must leave the tables alone.
+pub fn is_own() -> bool {
+    kernel::process() == PROCESS.load(Ordering::Relaxed)
+}
+
+/// The process's number.
+pub fn number() -> u32 {
+    PROCESS.load(Ordering::Relaxed)
+}
+
+/// Called once, before anything else.
+pub fn start() {
+    PROCESS.store(kernel::process(), Ordering::Relaxed);
+    GENERATION.store(1, Ordering::Relaxed);
+    // SAFETY: the handlers live as long as the library, which a program cannot unload while it is preloaded.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+}
+
+unsafe extern "C" fn before_fork() {
+    gate::take();
+}
+
+unsafe extern "C" fn after_fork() {
+    gate::release();
+}
+
+/// Only stores and system calls: another thread may have held any lock of libc.
+unsafe extern "C" fn in_child() {
+    PROCESS.store(kernel::process(), Ordering::Relaxed);
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    START_TIME.store(0, Ordering::Relaxed);
+    session::abandon();
+    descriptors::close_inherited_sockets();
+    gate::release();
+}
+
+/// Start time in clock ticks since boot (field 22 of `/proc/self/stat`); zero where it cannot be read.
+pub fn start_time() -> u64 {
+    let known = START_TIME.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    let mut text = [0u8; 1024];
+    let Ok(fd) = kernel::openat(libc::AT_FDCWD, c"/proc/self/stat", libc::O_RDONLY | libc::O_CLOEXEC, 0) else {
+        return 0;
+    };
+    let length = kernel::read(fd, &mut text).unwrap_or(0);
+    let _: Result<usize, c_int> = kernel::close(fd);
+    let found = parse_start_time(&text[..length]).unwrap_or(0);
+    START_TIME.store(found, Ordering::Relaxed);
+    found
+}
+
+/// The program's name, field 2, may hold spaces and parentheses: fields are counted from the last parenthesis.
+fn parse_start_time(text: &[u8]) -> Option<u64> {
+    let after_name = text.iter().rposition(|&byte| byte == b')')? + 2;
+    let field = text.get(after_name..)?.split(|&byte| byte == b' ').nth(22 - 3)?;
+    std::str::from_utf8(field).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_time_is_found_behind_any_program_name() {
+        let rest = (3..=21).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
+        let text = format!("12 (a ) 7 (b) {rest} 4711 23 24");
+        assert_eq!(parse_start_time(text.as_bytes()), Some(4711));
+        assert_eq!(parse_start_time(b"12 (a"), None);
+    }
+}

@@ -1,0 +1,207 @@
+//! A thread's part in the protocol: its slot in the shared file and its connection to the agent.
+//!
+//! A session begins at the thread's first managed call and ends with the thread. The last session to end in a process is parked
+//! for the next thread, so that the agent sees the process as long as it lives. A call that is entered while its thread is
+//! already in one (a signal handler) gets a session of its own for that call.
+
+mod connection;
+mod mapping;
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+
+use headstart_core::policy::s4d::S4d;
+use headstart_core::policy::{self, Decision, disk_only::DiskOnly};
+use headstart_core::protocol::message::{Envelope, Request};
+use headstart_core::protocol::shared::{Counter, SLOTS_MAX, STATE_FREE, Slot};
+use headstart_core::request;
+
+use crate::descriptors::{self, Own};
+use crate::kernel::{self, Errno};
+use crate::settings::settings;
+
+pub use connection::Answer;
+pub use mapping::shared;
+
+/// One thread's slot and connection.
+pub struct Session {
+    /// The slot; only its owner writes it, but for what the agent grants.
+    pub slot: &'static Slot,
+    index: u32,
+    thread: u32,
+    socket: Option<i32>,
+    packet: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+struct Thread {
+    session: Cell<*mut Session>,
+    busy: AtomicBool,
+}
+
+thread_local! {
+    /// Without a destructor, so that it serves to the very end of a thread and of the process.
+    static THREAD: Thread = const { Thread { session: Cell::new(ptr::null_mut()), busy: AtomicBool::new(false) } };
+}
+
+/// The last session that a thread left behind.
+static PARKED: AtomicPtr<Session> = AtomicPtr::new(ptr::null_mut());
+/// Key whose destructor ends a thread's session.
+static KEY: AtomicU32 = AtomicU32::new(0);
+/// Slots of this process, one bit each.
+static SLOTS: [AtomicU64; SLOTS_MAX / 64] = [const { AtomicU64::new(0) }; SLOTS_MAX / 64];
+
+/// What the agent told the process's first thread.
+#[derive(Debug)]
+struct Site {
+    s4d: S4d,
+    fast: Vec<u8>,
+}
+
+static SITE: OnceLock<Site> = OnceLock::new();
+
+/// Called once, before any session.
+pub fn start() {
+    let mut key = 0;
+    // SAFETY: `key` is writable, and the destructor lives as long as the library.
+    unsafe { libc::pthread_key_create(&mut key, Some(end_of_thread)) };
+    KEY.store(key, Ordering::Relaxed);
+}
+
+/// Runs `work` with the calling thread's session.
+#[inline]
+pub fn with<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R, Errno> {
+    THREAD.with(|thread| {
+        if thread.busy.load(Ordering::Relaxed) {
+            return work(&mut *join()?);
+        }
+        if thread.session.get().is_null() {
+            begin(thread)?;
+        }
+        thread.busy.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: the pointer came from `Box::into_raw`, only this thread has it, and `busy` keeps a handler from using it too.
+        let result = work(unsafe { &mut *thread.session.get() });
+        compiler_fence(Ordering::SeqCst);
+        thread.busy.store(false, Ordering::Relaxed);
+        result
+    })
+}
+
+#[cold]
+fn begin(thread: &Thread) -> Result<(), Errno> {
+    let parked = PARKED.swap(ptr::null_mut(), Ordering::AcqRel);
+    let session = if parked.is_null() { Box::into_raw(join()?) } else { parked };
+    thread.session.set(session);
+    // SAFETY: the key exists since `start`.
+    unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), session.cast()) };
+    Ok(())
+}
+
+#[cold]
+fn join() -> Result<Box<Session>, Errno> {
+    Session::join(kernel::thread()).map(Box::new)
+}
+
+unsafe extern "C" fn end_of_thread(session: *mut c_void) {
+    THREAD.with(|thread| thread.session.set(ptr::null_mut()));
+    let session: *mut Session = session.cast();
+    if PARKED.compare_exchange(ptr::null_mut(), session, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        // SAFETY: the pointer came from `Box::into_raw`, and the thread just gave it up.
+        drop(unsafe { Box::from_raw(session) });
+    }
+}
+
+/// In a forked child: forgets the parent's sessions. Their memory is left alone, as another thread may have been in the middle of one.
+pub fn abandon() {
+    THREAD.with(|thread| {
+        thread.session.set(ptr::null_mut());
+        thread.busy.store(false, Ordering::Relaxed);
+    });
+    // SAFETY: the key exists since `start`; setting it to nothing frees nothing.
+    unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), ptr::null()) };
+    PARKED.store(ptr::null_mut(), Ordering::Relaxed);
+    SLOTS.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+}
+
+/// Waits until no other thread of this process has a request for `file` under way. The caller took the file's descriptor away and
+/// fenced; whoever publishes later sees that.
+pub fn wait_for_requests(file: u32) {
+    let Some(shared) = shared() else { return };
+    for (word_index, word) in SLOTS.iter().enumerate() {
+        let mut bits = word.load(Ordering::Acquire);
+        while bits != 0 {
+            let slot = &shared.slots[word_index * 64 + bits.trailing_zeros() as usize];
+            bits &= bits - 1;
+            let mine = THREAD.with(|thread| {
+                let session = thread.session.get();
+                // SAFETY: the pointer is this thread's own; `slot` never changes after `join`.
+                !session.is_null() && ptr::eq(unsafe { (*session).slot }, slot)
+            });
+            let mut tries = 0;
+            let busy = || slot.state.load(Ordering::Acquire) != STATE_FREE && slot.file.load(Ordering::Relaxed) == file;
+            while !mine && busy() {
+                tries += 1;
+                if tries < 100 { std::thread::yield_now() } else { kernel::sleep_ms(1) }
+            }
+        }
+    }
+}
+
+/// What the policy of this run wants of a request.
+#[inline]
+pub fn decide(request: &request::Request) -> Decision {
+    match SITE.get() {
+        Some(site) if settings().policy => policy::decide(&[&site.s4d], request),
+        _ => policy::decide(&[&DiskOnly], request),
+    }
+}
+
+/// Absolute path of the fast directory; empty before the first session.
+pub fn fast_directory() -> &'static [u8] {
+    SITE.get().map_or(b"", |site| &site.fast)
+}
+
+impl Session {
+    /// Sends a request under the slot's next number and waits for the answer, over a restart of the agent if need be.
+    pub fn call(&mut self, request: &Request) -> Result<Answer, Errno> {
+        let seq = self.slot.seq.load(Ordering::Relaxed) + 1;
+        self.slot.seq.store(seq, Ordering::Release);
+        self.slot.count(Counter::RoundTrips, 1);
+        let envelope = Envelope { slot: self.index, seq };
+        request.encode(envelope, &mut self.packet);
+        self.deliver(envelope)
+    }
+
+    /// The agent answered with something that is no answer to the request.
+    pub fn unexpected(&self, answer: Answer) -> Errno {
+        connection::complain(format_args!("the agent gave an unexpected answer ({answer:?}); library and agent differ"));
+        libc::EIO
+    }
+
+    fn own_slot(&self, mine: bool) {
+        let (word, bit) = (&SLOTS[self.index as usize / 64], 1 << (self.index % 64));
+        if mine { word.fetch_or(bit, Ordering::AcqRel) } else { word.fetch_and(!bit, Ordering::AcqRel) };
+    }
+
+    fn hang_up(&mut self) {
+        if let Some(socket) = self.socket.take() {
+            descriptors::close_own(socket);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.own_slot(false);
+        self.hang_up();
+    }
+}
+
+/// Marks a new socket as the library's and moves it away from the program's numbers.
+fn own_socket(socket: i32) -> Result<i32, Errno> {
+    descriptors::make_own(socket, Own::Socket)
+}

@@ -1,0 +1,293 @@
+//! The wire: connecting, the first message, requests and answers, and what happens when the agent is gone.
+//!
+//! A process that was never connected fails at once. One that was waits: its clear bits stay valid, but what a set bit speaks
+//! for only the agent knows. It connects again for up to [`PATIENCE_MS`], says `Hello` for the same slot, opens its files again
+//! and repeats the pending request unchanged. `Hello` and these repeated `Open`s carry number zero.
+
+use std::fmt::{Arguments, Write};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use headstart_core::policy::s4d::S4d;
+use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, Reply, Request};
+use headstart_core::protocol::shared::{SLOTS_MAX, Slot};
+use headstart_core::protocol::{PROTOCOL_VERSION, SOCKET_FILE};
+use libc::c_int;
+
+use super::{SITE, Session, Site, mapping, own_socket};
+use crate::kernel::{self, Errno};
+use crate::settings::settings;
+use crate::{descriptors, files, process};
+
+/// How long a process that has lost the agent waits for another one.
+const PATIENCE_MS: u64 = 30_000;
+/// Pause between attempts to connect.
+const RETRY_MS: u64 = 50;
+/// Lines one process writes to stderr at most.
+const COMPLAINTS_MAX: u32 = 20;
+
+/// Set once the wait was in vain: from then on every call tries only once.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+static COMPLAINTS: AtomicU32 = AtomicU32::new(0);
+
+/// An answer without its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// `Reply::Opened`.
+    Opened(u32),
+    /// `Reply::Done`.
+    Done,
+    /// `Reply::NoSpace`.
+    NoSpace,
+    /// `Reply::Flash`.
+    Flash(u64),
+    /// `Reply::Disk`.
+    Disk(u64),
+    /// `Reply::Go`.
+    Go,
+}
+
+/// Why an exchange brought no answer.
+enum Lost {
+    /// The agent is gone.
+    Agent,
+    /// It answered: no.
+    Refused(Errno),
+}
+
+struct Line {
+    text: [u8; 512],
+    length: usize,
+}
+
+impl Write for Line {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let count = text.len().min(self.text.len() - 1 - self.length);
+        self.text[self.length..self.length + count].copy_from_slice(&text.as_bytes()[..count]);
+        self.length += count;
+        Ok(())
+    }
+}
+
+/// One line on stderr, unless that is a managed file.
+pub fn complain(what: Arguments) {
+    if COMPLAINTS.fetch_add(1, Ordering::Relaxed) >= COMPLAINTS_MAX || descriptors::known_managed(libc::STDERR_FILENO) {
+        return;
+    }
+    let mut line = Line { text: [0; 512], length: 0 };
+    let _ = write!(line, "headstart: {what}");
+    line.text[line.length] = b'\n';
+    let element = libc::iovec { iov_base: line.text.as_mut_ptr().cast(), iov_len: line.length + 1 };
+    // SAFETY: the element is the line's text.
+    let _ = unsafe { kernel::write(libc::STDERR_FILENO, &[element]) };
+}
+
+fn connect() -> Result<c_int, Errno> {
+    // SAFETY: no memory is involved.
+    let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
+    if socket == -1 {
+        return Err(kernel::errno());
+    }
+    let result = connect_socket(socket);
+    if let Err(errno) = result {
+        let _ = kernel::close(socket);
+        return Err(errno);
+    }
+    own_socket(socket)
+}
+
+fn connect_socket(socket: c_int) -> Result<(), Errno> {
+    let path = mapping::runtime_path(SOCKET_FILE)?;
+    let mut path = path.as_bytes();
+    let mut link = Vec::new();
+    let mut directory = None;
+    // SAFETY: an address of zeroes is valid.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    if path.len() >= address.sun_path.len() {
+        // Too long for an address: by way of a descriptor of the directory.
+        let runtime = std::ffi::CString::new(settings().runtime.as_slice()).map_err(|_| libc::EINVAL)?;
+        let fd = kernel::openat(libc::AT_FDCWD, &runtime, libc::O_PATH | libc::O_CLOEXEC, 0)?;
+        let _ = std::io::Write::write_fmt(&mut link, format_args!("/proc/self/fd/{fd}/{SOCKET_FILE}"));
+        path = &link;
+        directory = Some(fd);
+    }
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    for (to, from) in address.sun_path.iter_mut().zip(path) {
+        *to = *from as libc::c_char;
+    }
+    // SAFETY: `address` is readable for the length given; a system call is no cancellation point.
+    let result = unsafe { libc::syscall(libc::SYS_connect, socket, &address, size_of::<libc::sockaddr_un>()) };
+    let errno = kernel::errno();
+    if let Some(fd) = directory {
+        let _ = kernel::close(fd);
+    }
+    if result == -1 { Err(errno) } else { Ok(()) }
+}
+
+/// Sends one packet and waits for the answer that repeats its envelope; its length.
+fn exchange(socket: c_int, envelope: Option<Envelope>, packet: &[u8], answer: &mut [u8]) -> Result<usize, Lost> {
+    loop {
+        match kernel::send(socket, packet) {
+            Ok(_) => break,
+            Err(libc::EINTR) => {}
+            Err(_) => return Err(Lost::Agent),
+        }
+    }
+    loop {
+        match kernel::receive(socket, answer) {
+            Ok(0) => return Err(Lost::Agent),
+            Ok(length) => match Reply::decode(&answer[..length]) {
+                Ok((found, _)) if envelope.is_none_or(|expected| expected == found) => return Ok(length),
+                // The answer to a request that was sent twice.
+                Ok(_) => {}
+                Err(_) => return Err(Lost::Agent),
+            },
+            Err(libc::EINTR) => {}
+            Err(_) => return Err(Lost::Agent),
+        }
+    }
+}
+
+fn refused(errno: Errno, text: &[u8]) -> Lost {
+    if !text.is_empty() {
+        complain(format_args!("{}", text.escape_ascii()));
+    }
+    Lost::Refused(if errno > 0 { errno } else { libc::EIO })
+}
+
+fn answer_of(packet: &[u8]) -> Result<Answer, Lost> {
+    match Reply::decode(packet) {
+        Ok((_, Reply::Opened { file })) => Ok(Answer::Opened(file)),
+        Ok((_, Reply::Done)) => Ok(Answer::Done),
+        Ok((_, Reply::NoSpace)) => Ok(Answer::NoSpace),
+        Ok((_, Reply::Flash { length })) => Ok(Answer::Flash(length)),
+        Ok((_, Reply::Disk { length })) => Ok(Answer::Disk(length)),
+        Ok((_, Reply::Go)) => Ok(Answer::Go),
+        Ok((_, Reply::Error { errno, text })) => Err(refused(errno, text)),
+        Ok((_, Reply::Welcome(_) | Reply::Control { .. })) | Err(_) => Err(Lost::Refused(libc::EIO)),
+    }
+}
+
+impl Session {
+    /// Connects and gets a slot, for thread `thread` of this process.
+    pub(super) fn join(thread: u32) -> Result<Session, Errno> {
+        let patience = if mapping::shared().is_some() { PATIENCE_MS } else { 0 };
+        let (socket, index, slot) = patiently(patience, || hello(thread))?;
+        let (packet, answer) = (Vec::with_capacity(256), vec![0; MESSAGE_MAX]);
+        let session = Session { slot, index, thread, socket: Some(socket), packet, answer };
+        session.own_slot(true);
+        Ok(session)
+    }
+
+    /// Delivers `packet` and decodes what comes back.
+    pub(super) fn deliver(&mut self, envelope: Envelope) -> Result<Answer, Errno> {
+        loop {
+            let sent = match self.socket {
+                Some(socket) => exchange(socket, Some(envelope), &self.packet, &mut self.answer),
+                None => Err(Lost::Agent),
+            };
+            match sent.and_then(|length| answer_of(&self.answer[..length])) {
+                Ok(answer) => return Ok(answer),
+                Err(Lost::Refused(errno)) => return Err(errno),
+                Err(Lost::Agent) => self.join_again()?,
+            }
+        }
+    }
+
+    /// A request while the session joins again: number zero, and no second attempt.
+    pub fn call_joining(&mut self, request: &Request) -> Result<Answer, Errno> {
+        let envelope = Envelope { slot: self.index, seq: 0 };
+        let mut packet = Vec::new();
+        request.encode(envelope, &mut packet);
+        let socket = self.socket.ok_or(libc::EIO)?;
+        let sent = exchange(socket, Some(envelope), &packet, &mut self.answer);
+        sent.and_then(|length| answer_of(&self.answer[..length])).map_err(|lost| match lost {
+            Lost::Agent => libc::ENOTCONN,
+            Lost::Refused(errno) => errno,
+        })
+    }
+
+    fn join_again(&mut self) -> Result<(), Errno> {
+        self.hang_up();
+        let (mut patience, start) = (PATIENCE_MS, kernel::monotonic_ms());
+        loop {
+            let (socket, index, _) = patiently(patience, || hello(self.thread))?;
+            self.socket = Some(socket);
+            if index != self.index {
+                self.hang_up();
+                complain(format_args!("the agent was started anew and knows nothing of this run; see `headstart status`"));
+                return Err(libc::EIO);
+            }
+            match files::reopen_all(self) {
+                Err(libc::ENOTCONN) => self.hang_up(),
+                other => return other,
+            }
+            patience = PATIENCE_MS.saturating_sub(kernel::monotonic_ms() - start);
+        }
+    }
+}
+
+/// Tries `attempt` until it succeeds, is refused, or `patience_ms` are over.
+fn patiently<R>(patience_ms: u64, mut attempt: impl FnMut() -> Result<R, Lost>) -> Result<R, Errno> {
+    let start = kernel::monotonic_ms();
+    loop {
+        match attempt() {
+            Ok(result) => {
+                GIVEN_UP.store(false, Ordering::Relaxed);
+                return Ok(result);
+            }
+            Err(Lost::Refused(errno)) => return Err(errno),
+            Err(Lost::Agent) => {}
+        }
+        if GIVEN_UP.load(Ordering::Relaxed) || kernel::monotonic_ms() - start >= patience_ms {
+            GIVEN_UP.store(true, Ordering::Relaxed);
+            complain(format_args!(
+                "the agent of {} does not answer; managed files cannot be used without it. See `headstart status`",
+                settings().slow.escape_ascii()
+            ));
+            return Err(libc::EIO);
+        }
+        kernel::sleep_ms(RETRY_MS);
+    }
+}
+
+/// Connects, introduces the thread, and maps the shared file: socket, slot index, slot.
+fn hello(thread: u32) -> Result<(c_int, u32, &'static Slot), Lost> {
+    let socket = connect().map_err(|errno| match errno {
+        libc::EMFILE | libc::ENFILE | libc::EACCES | libc::EPERM => Lost::Refused(errno),
+        _ => Lost::Agent,
+    })?;
+    let welcomed = introduce(socket, thread);
+    if welcomed.is_err() {
+        descriptors::close_own(socket);
+    }
+    let (index, slot) = welcomed?;
+    Ok((socket, index, slot))
+}
+
+fn introduce(socket: c_int, thread: u32) -> Result<(u32, &'static Slot), Lost> {
+    let request = Request::Hello {
+        version: PROTOCOL_VERSION,
+        pid: process::number(),
+        tid: thread,
+        start_time: process::start_time(),
+    };
+    let (mut packet, mut answer) = (Vec::with_capacity(256), vec![0; MESSAGE_MAX]);
+    request.encode(Envelope { slot: 0, seq: 0 }, &mut packet);
+    let length = exchange(socket, None, &packet, &mut answer)?;
+    let (envelope, welcome) = match Reply::decode(&answer[..length]) {
+        Ok((envelope, Reply::Welcome(welcome))) => (envelope, welcome),
+        Ok((_, Reply::Error { errno, text })) => return Err(refused(errno, text)),
+        _ => return Err(Lost::Refused(libc::EPROTO)),
+    };
+    let shared = mapping::map().map_err(|errno| {
+        if errno == libc::ESTALE {
+            return refused(libc::EIO, b"the agent was started anew and knows nothing of this run; see `headstart status`");
+        }
+        Lost::Refused(errno)
+    })?;
+    if envelope.slot as usize >= SLOTS_MAX {
+        return Err(Lost::Refused(libc::EPROTO));
+    }
+    SITE.get_or_init(|| Site { s4d: S4d { read: welcome.read, write: welcome.write }, fast: welcome.fast.to_vec() });
+    Ok((envelope.slot, &shared.slots[envelope.slot as usize]))
+}

@@ -1,0 +1,65 @@
+//! The shared file, mapped once in a process and kept for its life.
+
+use std::ffi::CString;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use headstart_core::protocol::shared::{MAGIC, Region, Shared};
+use headstart_core::protocol::{PROTOCOL_VERSION, SHARED_FILE};
+
+use crate::kernel::{self, Errno};
+use crate::settings::settings;
+
+static REGION: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
+/// Inode of the mapped file: an agent that made another one does not know what this process published.
+static INODE: AtomicU64 = AtomicU64::new(0);
+
+/// The shared file's parts, once a session has begun.
+#[inline]
+pub fn shared() -> Option<Shared<'static>> {
+    // SAFETY: the pointer is null or that of a mapping of `Region::BYTES` bytes that is never removed; every field is an atomic.
+    unsafe { REGION.load(Ordering::Acquire).as_ref() }.map(Region::view)
+}
+
+/// A path in the runtime directory.
+pub fn runtime_path(name: &str) -> Result<CString, Errno> {
+    CString::new([settings().runtime.as_slice(), b"/", name.as_bytes()].concat()).map_err(|_| libc::EINVAL)
+}
+
+/// Maps the shared file, or finds that the mapped one is still the agent's.
+pub fn map() -> Result<Shared<'static>, Errno> {
+    let fd = kernel::openat(libc::AT_FDCWD, &runtime_path(SHARED_FILE)?, libc::O_RDWR | libc::O_CLOEXEC, 0)?;
+    let result = map_descriptor(fd);
+    let _ = kernel::close(fd);
+    result
+}
+
+fn map_descriptor(fd: i32) -> Result<Shared<'static>, Errno> {
+    let facts = kernel::facts(fd)?;
+    if let Some(shared) = shared() {
+        return if INODE.load(Ordering::Acquire) == facts.inode { Ok(shared) } else { Err(libc::ESTALE) };
+    }
+    if facts.size < Region::BYTES as u64 {
+        return Err(libc::EPROTO);
+    }
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at an address of the kernel's choice; a system call, so that no hook is entered.
+    let address = unsafe {
+        libc::syscall(libc::SYS_mmap, 0usize, Region::BYTES, protection, libc::MAP_SHARED, fd, 0usize)
+    };
+    if address == -1 {
+        return Err(kernel::errno());
+    }
+    let region = address as *mut Region;
+    // SAFETY: the mapping has `Region::BYTES` bytes, is page-aligned, and is never removed while someone uses it.
+    let header = unsafe { &*region }.view().header;
+    let ready = header.magic.load(Ordering::Acquire) == MAGIC
+        && header.version.load(Ordering::Relaxed) == u64::from(PROTOCOL_VERSION);
+    INODE.store(facts.inode, Ordering::Release);
+    let lost = !ready || REGION.compare_exchange(ptr::null_mut(), region, Ordering::AcqRel, Ordering::Acquire).is_err();
+    if lost {
+        // SAFETY: this mapping was not published, so that nobody else uses it.
+        unsafe { libc::syscall(libc::SYS_munmap, region, Region::BYTES) };
+    }
+    shared().ok_or(libc::EPROTO)
+}
