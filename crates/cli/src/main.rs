@@ -1,1 +1,77 @@
-fn main() {}
+//! The `headstart` command.
+
+mod agent;
+mod run;
+mod site;
+mod status;
+mod testbed;
+mod write_back;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Makes a little flash do for a lot of disk, beneath unmodified programs.
+#[derive(Debug, Parser)]
+#[command(name = "headstart", version, propagate_version = true)]
+struct Cli {
+    /// The site file: which directories, and what they cost [default: $HEADSTART_SITE, else
+    /// ~/.config/headstart/site.toml, else /etc/headstart/site.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    site: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a program with flash in front of the slow directory
+    Run(run::Run),
+    /// Write dirty bytes back to the slow directory
+    Drain(write_back::Drain),
+    /// Show what is on flash and what happened so far
+    Status(status::StatusArguments),
+    /// Stop the agent of this site
+    Stop(write_back::Stop),
+    /// Check or show a site file
+    #[command(subcommand)]
+    Site(site::SiteCommand),
+    /// Emulated disk and flash servers, mounted as two directories
+    #[command(subcommand)]
+    Testbed(testbed::TestbedCommand),
+    /// Serve as the agent, in the foreground (started by `run`)
+    #[command(hide = true)]
+    Agent(agent::AgentArguments),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let site = cli.site.as_deref();
+    let result = match cli.command {
+        Command::Run(arguments) => arguments.execute(site),
+        Command::Drain(arguments) => arguments.execute(site),
+        Command::Status(arguments) => arguments.execute(site),
+        Command::Stop(arguments) => arguments.execute(site),
+        Command::Site(command) => command.execute(site),
+        Command::Testbed(command) => command.execute(site),
+        Command::Agent(arguments) => arguments.execute(site),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("headstart: {error:#}");
+        ExitCode::from(EXIT_FAILED)
+    })
+}
+
+/// Headstart itself failed; programs rarely use this status.
+const EXIT_FAILED: u8 = 125;
+/// The program ended well, but dirty bytes stay on flash that nobody asked to keep there.
+const EXIT_DIRTY: u8 = 75;
+
+/// Writes log lines to stderr: warnings, or what `HEADSTART_LOG` asks for.
+fn log_to_stderr(default: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("HEADSTART_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+}

@@ -30,10 +30,11 @@ mod write_back;
 mod crash_tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 
-use crate::policy::s4d::CriticalData;
+use crate::policy::s4d::{Critical, CriticalData};
 use crate::protocol::message::{Envelope, Request};
-use crate::protocol::shared::Shared;
+use crate::protocol::shared::{LEASE_SLOW_READ, Shared};
 use crate::request::Range;
 use crate::units::ByteSize;
 
@@ -289,13 +290,25 @@ pub struct Overlay {
     dirty_bytes: u64,
     processes: BTreeMap<u32, Process>,
     direct: BTreeMap<u32, Direct>,
-    quarantine: Vec<(u32, Range)>,
+    quarantine: Vec<Quarantined>,
     last_commits: BTreeMap<u32, u64>,
     pending: Vec<Pending>,
     copies: BTreeMap<u64, CopyState>,
+    /// The copies by file and offset; they never overlap.
+    copied: BTreeMap<(u32, u64), u64>,
     next_copy: u64,
     fetches: Vec<Fetch>,
     critical: CriticalData,
+    /// A critical range that waits for room to become free.
+    deferred: Option<Critical>,
+    /// Slots that were granted a slow read which may not have ended yet.
+    slow_reads: BTreeSet<u32>,
+    /// Files whose size is to be changed once no thread may be changing it.
+    extending: BTreeSet<u32>,
+    /// Files to be forgotten when a barrier has cleared their bits.
+    forgetting: BTreeSet<u32>,
+    /// Sum of the known sizes.
+    known_bytes: u64,
     barrier: Barrier,
     pace: Pace,
     outputs: Vec<Output>,
@@ -308,6 +321,18 @@ struct Direct {
     file: u32,
     range: Range,
     extends: bool,
+    truncates: bool,
+}
+
+/// What a dead thread may still write to a slow file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Quarantined {
+    file: u32,
+    range: Range,
+    /// Whose write it is.
+    process: Process,
+    /// The barrier that syncs the slow file and began after the process was gone: it lifts the quarantine.
+    barrier: Option<u64>,
 }
 
 impl Overlay {
@@ -337,8 +362,14 @@ impl Overlay {
             last_commits: BTreeMap::new(),
             pending: Vec::new(),
             copies: BTreeMap::new(),
+            copied: BTreeMap::new(),
             next_copy: 1,
             fetches: Vec::new(),
+            deferred: None,
+            slow_reads: BTreeSet::new(),
+            extending: BTreeSet::new(),
+            forgetting: BTreeSet::new(),
+            known_bytes: 0,
             barrier: Barrier::default(),
             pace: Pace::default(),
             outputs: Vec::new(),
@@ -354,23 +385,30 @@ impl Overlay {
     /// A thread's request. `now_ns` is the time of day, for the modification time of absorbed bytes.
     pub fn on_request(&mut self, shared: Shared<'_>, now_ns: u64, envelope: Envelope, request: &Request<'_>) {
         self.begin(shared, now_ns, envelope, request);
-        self.poll(shared);
+        self.progress(shared);
     }
 
     /// Tries everything again that waits, plans copies and barriers. Call it after time has passed while
     /// [`Overlay::waits_for_slots`], and now and then so that hints and idle disks are noticed.
     pub fn poll(&mut self, shared: Shared<'_>) {
-        self.advance(shared);
         self.take_hints(shared);
+        self.progress(shared);
+    }
+
+    /// What every verb ends with. Hints are left to `poll`, as there is a ring of them in every slot.
+    fn progress(&mut self, shared: Shared<'_>) {
+        self.advance(shared);
         self.plan_copies(shared);
         self.keep_reserve();
         self.plan_barrier();
-        shared.header.free_bytes.store(self.space.available_bytes(), std::sync::atomic::Ordering::Relaxed);
+        shared.header.free_bytes.store(self.space.available_bytes(), Ordering::Relaxed);
     }
 
     /// Whether something waits for another thread's slot or lease, of which no message tells.
     pub fn waits_for_slots(&self) -> bool {
-        !self.pending.is_empty() || !self.fetches.is_empty()
+        !self.extending.is_empty()
+            || self.pending.iter().any(Pending::waits_for_slots)
+            || self.fetches.iter().any(Fetch::waits_for_slots)
     }
 
     /// What is to be done, in order.
@@ -447,10 +485,18 @@ impl Overlay {
             Record::Map { data_file, .. } | Record::Fetched { data_file, .. } => {
                 self.barrier.unsynced_data.insert(*data_file);
             }
-            Record::Clean { file, .. } | Record::Drop { file, .. } | Record::Truncate { file, .. } => {
+            Record::Clean { file, .. }
+            | Record::Drop { file, .. }
+            | Record::Truncate { file, .. }
+            | Record::Closed { file } => {
                 self.barrier.unsynced_slow.insert(*file);
             }
             _ => {}
+        }
+        if let Record::Fetched { file, .. } = record {
+            // What was fetched may be newer than what the disk would hold after power loss: bytes written before the file was
+            // opened here, or under an intent closed since. A clean extent must not outlive such bytes.
+            self.barrier.unsynced_slow.insert(*file);
         }
         self.journal.append(record);
     }
@@ -466,7 +512,11 @@ impl Overlay {
 
     /// Removes what is mapped of `range`. The record that says so has been appended.
     fn carve(&mut self, file: u32, range: Range) {
-        let change = self.file(file).map.carve(range);
+        let known = self.file(file);
+        let change = known.map.carve(range);
+        if known.map.is_empty() && known.openers.is_empty() {
+            self.forgetting.insert(file);
+        }
         for kept in &change.kept {
             self.space.hold(Run::touching(kept.data_file, kept.place, kept.range.length));
         }
@@ -488,6 +538,7 @@ impl Overlay {
         if mapped.dirty {
             self.dirty.insert((file, mapped.range.offset));
             self.dirty_bytes += mapped.range.length;
+            self.file(file).dirty_bytes += mapped.range.length;
         } else {
             self.clean.insert(mapped.stamp, (file, mapped.range.offset));
         }
@@ -497,6 +548,7 @@ impl Overlay {
         if mapped.dirty {
             self.dirty.remove(&(file, mapped.range.offset));
             self.dirty_bytes -= mapped.range.length;
+            self.file(file).dirty_bytes -= mapped.range.length;
         } else {
             self.clean.remove(&mapped.stamp);
         }
@@ -515,5 +567,21 @@ impl Overlay {
 
     fn direct_overlaps(&self, file: u32, range: Range) -> bool {
         self.direct.values().any(|direct| direct.file == file && direct.range.overlaps(range))
+    }
+
+    fn quarantines(&self, file: u32, range: Range) -> bool {
+        self.quarantine.iter().any(|dead| dead.file == file && dead.range.overlaps(range))
+    }
+
+    /// Whether any byte of `range` is dirty.
+    fn is_dirty(&self, file: u32, range: Range) -> bool {
+        let first = self.files[&file].map.overlapping(range).next();
+        first.is_some_and(|mapped| mapped.dirty)
+            || self.dirty.range((file, range.offset)..(file, range.end())).next().is_some()
+    }
+
+    fn slow_read_overlaps(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
+        self.slow_reads.retain(|slot| shared.slots[*slot as usize].lease.load(Ordering::Acquire) == LEASE_SLOW_READ);
+        self.slow_reads.iter().any(|slot| shared.slots[*slot as usize].slow_read_overlaps(file, range))
     }
 }

@@ -46,7 +46,8 @@ impl<'a> Buffers<'a> {
         let vector = unsafe { std::slice::from_raw_parts(vector, count as usize) };
         let mut length = 0usize;
         for element in vector {
-            length = length.checked_add(element.iov_len).filter(|&sum| sum <= isize::MAX as usize).ok_or(libc::EINVAL)?;
+            length =
+                length.checked_add(element.iov_len).filter(|&sum| sum <= isize::MAX as usize).ok_or(libc::EINVAL)?;
         }
         Ok(Buffers { vector, length: length.min(LENGTH_MAX) })
     }
@@ -54,11 +55,6 @@ impl<'a> Buffers<'a> {
     /// Bytes of the request.
     pub fn length(&self) -> usize {
         self.length
-    }
-
-    /// The elements.
-    pub fn elements(&self) -> &'a [iovec] {
-        self.vector
     }
 
     /// Reads the file's bytes from `offset` into bytes `from .. from + length`; stops where the file ends.
@@ -75,6 +71,12 @@ impl<'a> Buffers<'a> {
             // SAFETY: whoever made the buffers vouched for their memory.
             unsafe { kernel::write_at(fd, part, offset + moved as u64) }
         })
+    }
+
+    /// Writes everything at the file's end with pwritev2(2): `place` -1 moves the descriptor's offset.
+    pub fn append(&self, fd: c_int, place: i64, flags: c_int) -> Result<usize, Errno> {
+        // SAFETY: whoever made the buffers vouched for their memory.
+        unsafe { kernel::append(fd, self.vector, place, flags) }
     }
 
     /// Copies into bytes `from ..`, for reads that had to go through a buffer of the library.
@@ -122,7 +124,8 @@ impl<'a> Buffers<'a> {
     #[inline]
     fn each(&self, from: usize, length: usize, mut work: impl FnMut(&[iovec]) -> bool) {
         if let [one] = self.vector {
-            let part = iovec { iov_base: one.iov_base.wrapping_byte_add(from), iov_len: length.min(one.iov_len - from) };
+            let part =
+                iovec { iov_base: one.iov_base.wrapping_byte_add(from), iov_len: length.min(one.iov_len - from) };
             work(&[part]);
             return;
         }

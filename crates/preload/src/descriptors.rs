@@ -46,9 +46,9 @@ struct Description {
     flags: AtomicI32,
 }
 
-static DESCRIPTIONS: [Description; DESCRIPTORS_MAX] = [const {
-    Description { references: AtomicU32::new(0), record: AtomicU32::new(0), flags: AtomicI32::new(0) }
-}; DESCRIPTORS_MAX];
+static DESCRIPTIONS: [Description; DESCRIPTORS_MAX] =
+    [const { Description { references: AtomicU32::new(0), record: AtomicU32::new(0), flags: AtomicI32::new(0) } };
+        DESCRIPTORS_MAX];
 
 /// A managed descriptor as one call sees it.
 #[derive(Clone, Copy)]
@@ -304,7 +304,8 @@ pub fn any_of(record: u32) -> Option<(c_int, bool)> {
         let description = TABLE[fd as usize].load(Ordering::Acquire).checked_sub(MANAGED)?;
         let description = &DESCRIPTIONS[description as usize];
         let flags = description.flags.load(Ordering::Relaxed);
-        (description.record.load(Ordering::Acquire) == record).then_some((fd, flags & libc::O_ACCMODE != libc::O_RDONLY))
+        (description.record.load(Ordering::Acquire) == record)
+            .then_some((fd, flags & libc::O_ACCMODE != libc::O_RDONLY))
     })
 }
 

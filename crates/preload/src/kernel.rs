@@ -110,6 +110,15 @@ pub unsafe fn write(fd: c_int, vector: &[iovec]) -> Result<usize, Errno> {
     check(unsafe { libc::syscall(libc::SYS_writev, fd, vector.as_ptr(), vector.len()) })
 }
 
+/// pwritev2(2), for a descriptor or with flags that append.
+///
+/// # Safety
+/// The vector's elements are memory that may be read.
+pub unsafe fn append(fd: c_int, vector: &[iovec], place: i64, flags: c_int) -> Result<usize, Errno> {
+    // SAFETY: the caller's contract; the offset's high half is ignored on 64-bit machines.
+    check(unsafe { libc::syscall(libc::SYS_pwritev2, fd, vector.as_ptr(), vector.len(), place, 0, flags) })
+}
+
 /// Reads into `buffer` at the descriptor's offset.
 pub fn read(fd: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: `buffer` is writable for its length.
@@ -220,7 +229,8 @@ pub fn thread() -> u32 {
 
 /// Sleeps; a signal may cut it short.
 pub fn sleep_ms(milliseconds: u64) {
-    let time = libc::timespec { tv_sec: (milliseconds / 1000) as i64, tv_nsec: (milliseconds % 1000 * 1_000_000) as i64 };
+    let time =
+        libc::timespec { tv_sec: (milliseconds / 1000) as i64, tv_nsec: (milliseconds % 1000 * 1_000_000) as i64 };
     let rest = std::ptr::null_mut::<libc::timespec>();
     // SAFETY: `time` is readable; the rest is not asked for.
     unsafe { libc::syscall(libc::SYS_nanosleep, &time, rest) };

@@ -22,6 +22,7 @@
 
 mod buffers;
 mod closing;
+mod data_calls;
 mod data_files;
 mod data_path;
 mod descriptors;

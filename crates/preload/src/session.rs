@@ -178,13 +178,19 @@ impl Session {
 
     /// The agent answered with something that is no answer to the request.
     pub fn unexpected(&self, answer: Answer) -> Errno {
-        connection::complain(format_args!("the agent gave an unexpected answer ({answer:?}); library and agent differ"));
+        connection::complain(format_args!(
+            "the agent gave an unexpected answer ({answer:?}); library and agent differ"
+        ));
         libc::EIO
     }
 
     fn own_slot(&self, mine: bool) {
         let (word, bit) = (&SLOTS[self.index as usize / 64], 1 << (self.index % 64));
-        if mine { word.fetch_or(bit, Ordering::AcqRel) } else { word.fetch_and(!bit, Ordering::AcqRel) };
+        if mine {
+            word.fetch_or(bit, Ordering::AcqRel)
+        } else {
+            word.fetch_and(!bit, Ordering::AcqRel)
+        };
     }
 
     fn hang_up(&mut self) {

@@ -237,6 +237,9 @@ impl Filesystem for DiskFilesystem {
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        // To the reader a range of zeros and a hole are the same; tmpfs knows holes only.
+        let hole = mode & (libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_PUNCH_HOLE) != 0;
+        let mode = if hole { libc::FALLOC_FL_PUNCH_HOLE } else { mode };
         match allocate(&self.backing, offset, length, mode | libc::FALLOC_FL_KEEP_SIZE) {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(errno(&error)),

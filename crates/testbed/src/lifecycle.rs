@@ -113,14 +113,23 @@ impl Registration {
         let _ = fs::remove_dir_all(&self.directory);
     }
 
+    /// Makes it unknown after a start that failed; the log stays for the user.
+    pub(crate) fn withdraw(&self) {
+        let _ = fs::remove_file(self.config_file());
+        let _ = fs::remove_file(self.socket());
+    }
+
     /// Makes the directory, private, and refuses one that somebody else made first.
     fn create(&self) -> Result<()> {
         let io = |action| Error::io(action, &self.directory);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory).map_err(io("create"))?;
-        let owner = fs::metadata(&self.directory).map_err(io("inspect"))?.uid();
-        if owner != user_id() {
-            let error = io::Error::new(io::ErrorKind::PermissionDenied, format!("it belongs to user {owner}"));
-            return Err(io("use the runtime directory")(error));
+        // Whoever owns the directory or those around it could put another socket there.
+        for directory in self.directory.ancestors().take(3) {
+            let owner = fs::metadata(directory).map_err(io("inspect"))?.uid();
+            if owner != user_id() && owner != 0 {
+                let reason = format!("{} belongs to user {owner}; set HEADSTART_RUNTIME_DIR", directory.display());
+                return Err(io("use the runtime directory")(io::Error::new(io::ErrorKind::PermissionDenied, reason)));
+            }
         }
         Ok(())
     }
@@ -153,11 +162,14 @@ impl Registration {
         all
     }
 
-    /// The testbed of that name or directory; without a selector the only one.
+    /// The testbed of that name or directory; without a selector the only one, or the only one that answers.
     fn find(selector: Option<&str>) -> Result<(Registration, TestbedConfig)> {
         let all = Registration::all().into_iter().filter_map(|entry| entry.config().map(|config| (entry, config)));
         let mut candidates: Vec<_> =
             all.filter(|(_, config)| selector.is_none_or(|text| matches(config, text))).collect();
+        if candidates.len() > 1 {
+            candidates.retain(|(entry, _)| entry.process().is_some());
+        }
         match candidates.len() {
             1 => Ok(candidates.remove(0)),
             0 => Err(Error::NotRunning {
@@ -182,16 +194,23 @@ impl Registration {
 }
 
 fn matches(config: &TestbedConfig, selector: &str) -> bool {
-    // The path of a stale mount cannot be resolved, so its parent is.
-    let path = Path::new(selector);
-    let absolute = match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => {
-            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-            fs::canonicalize(parent).map(|parent| parent.join(name)).ok()
-        }
-        _ => None,
-    };
-    config.name == selector || [&config.slow, &config.fast].iter().any(|point| Some(*point) == absolute.as_ref())
+    let path = mount_path(selector);
+    config.name == selector || [&config.slow, &config.fast].iter().any(|point| Some(*point) == path.as_ref())
+}
+
+/// The absolute path of a directory that may be a stale mount, which cannot be resolved itself: its parent is.
+fn mount_path(text: &str) -> Option<PathBuf> {
+    let path = Path::new(text);
+    let (parent, name) = (path.parent()?, path.file_name()?);
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    fs::canonicalize(parent).map(|parent| parent.join(name)).ok()
+}
+
+/// Ends a mount of ours that no registration knows: its server was killed and its registration lost.
+fn down_unregistered(selector: &str) -> Option<Down> {
+    let point = mount_path(selector).filter(|point| mounts::is_mounted(point))?;
+    let messages = unmount_with_message(&point).into_iter().collect();
+    Some(Down { name: selector.to_string(), was_running: false, messages })
 }
 
 /// Starts a testbed in the background: runs `testbed serve --config FILE` of the current executable and waits until both directories
@@ -246,6 +265,7 @@ fn spawn_detached(command: &mut Command, log: fs::File) -> io::Result<Child> {
 fn wait_until_up(registration: &Registration, mut child: Child) -> Result<RunningInfo> {
     let start = Instant::now();
     let failed = |reason: String| {
+        registration.withdraw();
         let tail = log_tail(&registration.log());
         Error::StartFailed { reason, log: registration.log(), tail }
     };
@@ -287,7 +307,10 @@ fn log_tail(log: &Path) -> String {
 /// # Errors
 /// [`Error::NotRunning`] if there is none.
 pub fn down(selector: Option<&str>, keep_backing: bool) -> Result<Down> {
-    let (registration, config) = Registration::find(selector)?;
+    let (registration, config) = match Registration::find(selector) {
+        Ok(found) => found,
+        Err(error) => return selector.and_then(down_unregistered).ok_or(error),
+    };
     let name = config.name.clone();
     match control::ask(&registration.socket(), &Request::Down { keep_backing }) {
         Ok(Answer::Done(messages)) => {

@@ -17,8 +17,8 @@ use crate::system::{check, user_id};
 /// The device behind every FUSE mount.
 const FUSE_DEVICE: &str = "/dev/fuse";
 
-/// File system type of our mounts as /proc/self/mountinfo shows it.
-const TYPE: &str = "fuse.headstart";
+/// How the source of our mounts begins in /proc/self/mountinfo.
+const SOURCE: &str = "headstart:";
 
 /// How a mount was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +32,10 @@ pub(crate) enum Unmounted {
 }
 
 /// How this crate mounts: everybody may use a mount of root's.
-pub(crate) fn options(source: &str) -> Config {
+pub(crate) fn options(point: &Path) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::FSName(source.to_string()),
+        MountOption::FSName(format!("{SOURCE}{}", point.display())),
         MountOption::Subtype("headstart".to_string()),
         MountOption::DefaultPermissions,
         MountOption::NoDev,
@@ -80,9 +80,10 @@ pub(crate) fn is_mounted(path: &Path) -> bool {
     let Ok(table) = fs::read("/proc/self/mountinfo") else { return false };
     let table = String::from_utf8_lossy(&table);
     table.lines().any(|line| {
-        let (mount, source) = line.split_once(" - ").unwrap_or((line, ""));
+        let (mount, origin) = line.split_once(" - ").unwrap_or((line, ""));
         let point = mount.split(' ').nth(4).map(unescape);
-        source.starts_with(TYPE) && point.as_deref() == Some(path)
+        let source = origin.split(' ').nth(1).unwrap_or("");
+        source.starts_with(SOURCE) && point.as_deref() == Some(path)
     })
 }
 

@@ -9,8 +9,8 @@
 //! * A model only ever sees events in order of time: whoever holds the lock first lets everything happen that was due, at the time it
 //!   was due and not at the time it was noticed, so that a late thread never slows the modelled disks.
 //! * Bytes of a write reach the backing file while its request is in the model and always before it is acknowledged; bytes of a read
-//!   are fetched when it is answered. So a read returns everything acknowledged before it was issued, and the early visibility of
-//!   unacknowledged bytes is one that concurrent writes permit anyway.
+//!   are fetched when it is answered, large ones piecemeal before that. So a read returns everything acknowledged before it was
+//!   issued, and the early visibility of unacknowledged bytes is one that concurrent writes permit anyway.
 //! * The FUSE threads do nothing that waits for modelled time.
 //!
 //! A request cannot be taken back: fuser does not pass on the kernel's interrupts. A killed process therefore dies when its reply is
@@ -20,7 +20,7 @@ pub mod clock;
 mod replies;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -33,13 +33,16 @@ use headstart_model::server::{Completion, Operation};
 use crate::filesystem::errno;
 use crate::placement::Region;
 use crate::runtime::clock::Clock;
-use crate::runtime::replies::{Body, Pending, PendingRequests, Replier};
+use crate::runtime::replies::{Body, Pending, PendingRequests, Replier, STAGED_READ_BYTES_MIN, Staged, StagingJob};
 use crate::servers::Servers;
 use crate::stats::{MountCounters, MountStats};
 use crate::system::RealTime;
 
 /// Up to this size the bytes of a write are stored before the model is told: about 20 us. Larger ones are stored while it works.
 const STORE_FIRST_BYTES_MAX: usize = 128 << 10;
+
+/// Time to fetch a piece of a large read ahead of time.
+const STAGING_NS: u64 = 50_000;
 
 /// The models of all mounts and the thread that answers for them.
 pub struct Engine {
@@ -65,6 +68,8 @@ struct Mounted {
     finished: BinaryHeap<Reverse<(Nanos, u64)>>,
     scratch: Vec<Completion>,
     in_flight_max: usize,
+    /// Large reads whose bytes could be fetched ahead of time, oldest first.
+    to_stage: VecDeque<u64>,
 }
 
 /// The engine together with its timer thread.
@@ -124,6 +129,7 @@ impl Mounted {
             finished: BinaryHeap::new(),
             scratch: Vec::new(),
             in_flight_max: 0,
+            to_stage: VecDeque::new(),
         }
     }
 
@@ -156,7 +162,7 @@ impl Engine {
     /// Reads `length` bytes at `offset`; the caller has cut the length at the end of the file.
     pub fn read(&self, mount: usize, file: &Arc<File>, place: Region, offset: u64, length: u32, reply: ReplyData) {
         let entered = self.clock.real();
-        let body = Body::Read { file: Arc::clone(file), offset, length, reply };
+        let body = Body::Read { file: Arc::clone(file), offset, length, reply, staged: Staged::default() };
         self.submit(mount, entered, Operation::Read, place, offset, u64::from(length), Pending::complete(body));
     }
 
@@ -224,12 +230,16 @@ impl Engine {
         pending.arrived = mounted.now;
         let id = mounted.pending.insert(pending);
         mounted.in_flight_max = mounted.in_flight_max.max(mounted.pending.len());
+        if operation == Operation::Read && length >= u64::from(STAGED_READ_BYTES_MIN) {
+            mounted.to_stage.push_back(id);
+        }
         mounted.servers.on_request(mounted.now, id, operation, place, offset, length);
         let due = mounted.next_due().map(|at| self.clock.to_real(at));
         let wake = match (shared.sleeping_until, due) {
             (Some(until), Some(due)) => due < until || self.clock.is_virtual(),
             _ => false,
         };
+        let wake = wake || (shared.sleeping_until.is_some() && !shared.mounts[mount].to_stage.is_empty());
         drop(shared);
         if wake {
             self.wake.notify_one();
@@ -258,22 +268,53 @@ impl Engine {
         while !shared.stopping {
             let next = self.collect(&mut shared, &mut batch);
             if batch.is_empty() {
-                shared = self.sleep(shared, next);
+                shared = match self.begin_staging(&mut shared, next) {
+                    Some((mount, mut job)) => {
+                        drop(shared);
+                        job.run(&mut replier);
+                        let mut shared = self.lock();
+                        shared.mounts[mount].pending.end_staging(job);
+                        shared
+                    }
+                    None => self.sleep(shared, next),
+                };
                 continue;
             }
             drop(shared);
             for (mount, due, pending) in batch.drain(..) {
-                let service = self.clock.to_real(due).saturating_sub(self.clock.to_real(pending.arrived));
-                let (operation, bytes) = replier.send(pending);
-                let late =
-                    if self.clock.is_virtual() { 0 } else { self.clock.real().saturating_sub(self.clock.to_real(due)) };
-                self.counters[mount].answered(operation, bytes, service, late);
+                self.deliver(&mut replier, mount, due, pending);
             }
             shared = self.lock();
         }
         for mounted in &mut shared.mounts {
             mounted.pending.fail_all();
         }
+    }
+
+    /// A piece of a large read, if there is time for one before the next thing is due.
+    fn begin_staging(&self, shared: &mut Shared, next: Option<u64>) -> Option<(usize, StagingJob)> {
+        if self.clock.is_virtual() || next.is_some_and(|next| next < self.clock.real() + STAGING_NS) {
+            return None;
+        }
+        shared.mounts.iter_mut().enumerate().find_map(|(mount, mounted)| {
+            while let Some(id) = mounted.to_stage.front() {
+                if let Some(job) = mounted.pending.begin_staging(*id) {
+                    return Some((mount, job));
+                }
+                mounted.to_stage.pop_front();
+            }
+            None
+        })
+    }
+
+    fn deliver(&self, replier: &mut Replier, mount: usize, due: Nanos, pending: Pending) {
+        let due = self.clock.to_real(due);
+        let service = due.saturating_sub(self.clock.to_real(pending.arrived));
+        // Counted before the reply, so that whoever has the reply finds it counted.
+        self.counters[mount].answering(pending.operation(), pending.bytes(), service);
+        replier.send(pending);
+        let late = if self.clock.is_virtual() { 0 } else { self.clock.real().saturating_sub(due) };
+        self.counters[mount].answered(late);
     }
 
     /// Advances all models to now and takes out what is to be answered; returns the next real time something is due.

@@ -1,6 +1,7 @@
 //! The server: two mounts, their engine, and the process around them.
 
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -64,7 +65,10 @@ impl Server {
         let mut server = Server { config, engine, sessions: Vec::new(), request_bytes_max };
         for (mount, ((name, point), allocator)) in points.into_iter().zip(allocators).enumerate() {
             let backing = server.config.backing_directory().join(name);
-            std::fs::create_dir_all(&backing).map_err(Error::io("create the backing directory", &backing))?;
+            // Private: files keep their owners and modes, but only the mounts give access to them.
+            let mut private = std::fs::DirBuilder::new();
+            let made = private.recursive(true).mode(0o700).create(&backing);
+            made.map_err(Error::io("create the backing directory", &backing))?;
             let engine = Arc::clone(&server.engine.engine);
             let filesystem = TestbedFilesystem::over(&backing, engine, mount, allocator)
                 .map_err(Error::io("open the backing directory", &backing))?;
@@ -130,9 +134,8 @@ fn collect_stats(
 
 /// Mounts a filesystem and serves it from a thread that inherits real-time priority, if asked for and permitted.
 pub(crate) fn mount_and_serve(filesystem: impl Filesystem, point: &Path, real_time: bool) -> Result<BackgroundSession> {
-    let source = format!("headstart:{}", point.display());
     let start = || -> io::Result<BackgroundSession> {
-        let session = Session::new(filesystem, point, &mounts::options(&source))?;
+        let session = Session::new(filesystem, point, &mounts::options(point))?;
         std::thread::scope(|scope| {
             let spawner = scope.spawn(move || {
                 if real_time {
@@ -154,8 +157,12 @@ pub(crate) fn mount_and_serve(filesystem: impl Filesystem, point: &Path, real_ti
 /// # Errors
 /// Whatever prevents it from starting.
 pub fn serve(config: TestbedConfig) -> Result<()> {
-    let signals = Signals::block();
     let registration = Registration::claim(&config)?;
+    serve_registered(config, &registration).inspect_err(|_| registration.withdraw())
+}
+
+fn serve_registered(config: TestbedConfig, registration: &Registration) -> Result<()> {
+    let signals = Signals::block();
     let (stop, stopped) = channel();
     spawn_signal_thread(signals, stop.clone());
     // Started before anything asks for real-time priority, so that answering questions has none.

@@ -131,7 +131,7 @@ impl MountCounters {
         self.lock().arrival.record(late_ns);
     }
 
-    pub(crate) fn answered(&self, operation: Operation, bytes: u64, service_ns: u64, late_ns: u64) {
+    pub(crate) fn answering(&self, operation: Operation, bytes: u64, service_ns: u64) {
         let mut counts = self.lock();
         match operation {
             Operation::Read => counts.reads = (counts.reads.0 + 1, counts.reads.1 + bytes),
@@ -139,7 +139,10 @@ impl MountCounters {
             Operation::Flush => counts.flushes += 1,
         }
         counts.service.record(service_ns);
-        counts.lateness.record(late_ns);
+    }
+
+    pub(crate) fn answered(&self, late_ns: u64) {
+        self.lock().lateness.record(late_ns);
     }
 
     pub(crate) fn reset(&self) {

@@ -24,7 +24,7 @@ fn seek(file: &File, offset: i64, whence: i32) -> i64 {
 fn bytes_written_are_read_back_from_both_directories_and_live_in_the_backing_one() {
     let Some(testbed) = Testbed::start() else { return };
     for (directory, name) in [(&testbed.slow, "slow"), (&testbed.fast, "fast")] {
-        let bytes: Vec<u8> = (0..3_000_001u32).map(|i| (i * 31 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..3_000_001u32).map(|i| ((i * 31) >> 3) as u8).collect();
         fs::write(directory.join("a"), &bytes).unwrap();
         assert_eq!(fs::read(directory.join("a")).unwrap(), bytes);
         assert_eq!(fs::read(testbed.backing.join(name).join("a")).unwrap(), bytes);

@@ -25,6 +25,16 @@ fn serve_child() {
     }
 }
 
+/// Registers testbeds where nobody else looks for theirs.
+fn runtime_directory() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let directory = std::env::temp_dir().join("headstart-lifecycle-tests");
+        // SAFETY: the standard library serialises its own accesses, and no C code of this process reads the environment.
+        unsafe { std::env::set_var("HEADSTART_RUNTIME_DIR", directory) };
+    });
+}
+
 fn up(config: &TestbedConfig) -> Result<RunningInfo, Error> {
     up_with(config, |file| {
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -50,6 +60,7 @@ fn a_testbed_goes_up_answers_and_comes_down_without_a_trace() {
     if !can_mount() {
         return;
     }
+    runtime_directory();
     let (_root, config) = prepare();
     let info = up(&config).unwrap();
     fs::write(info.slow.join("a"), "text").unwrap();
@@ -68,6 +79,7 @@ fn backing_files_kept_are_there_the_next_time() {
     if !can_mount() {
         return;
     }
+    runtime_directory();
     let (_root, config) = prepare();
     let info = up(&config).unwrap();
     fs::write(info.fast.join("a"), "text").unwrap();
@@ -83,6 +95,7 @@ fn a_busy_directory_is_detached_and_said_so() {
     if !can_mount() {
         return;
     }
+    runtime_directory();
     let (_root, config) = prepare();
     let info = up(&config).unwrap();
     let held = fs::File::create(info.slow.join("a")).unwrap();
@@ -97,6 +110,7 @@ fn down_clears_away_what_a_killed_server_left() {
     if !can_mount() {
         return;
     }
+    runtime_directory();
     let (_root, config) = prepare();
     let info = up(&config).unwrap();
     kill(&info);
@@ -106,10 +120,28 @@ fn down_clears_away_what_a_killed_server_left() {
 }
 
 #[test]
+fn a_stale_mount_that_no_registration_knows_is_cleared_away_by_its_directory() {
+    if !can_mount() {
+        return;
+    }
+    runtime_directory();
+    let (_root, config) = prepare();
+    let info = up(&config).unwrap();
+    kill(&info);
+    fs::remove_dir_all(info.log.parent().unwrap()).unwrap();
+    assert!(down(config.slow.to_str(), false).is_ok());
+    assert!(is_empty(&config.slow) && !is_empty(&config.fast));
+    up(&config).unwrap();
+    down(Some(&config.name), false).unwrap();
+    assert!(is_empty(&config.slow) && is_empty(&config.fast));
+}
+
+#[test]
 fn up_clears_away_what_a_killed_server_left() {
     if !can_mount() {
         return;
     }
+    runtime_directory();
     let (_root, config) = prepare();
     let killed = up(&config).unwrap();
     fs::write(killed.slow.join("a"), "text").unwrap();
@@ -125,6 +157,7 @@ fn wrong_arguments_are_named() {
     if !can_mount() {
         return;
     }
+    runtime_directory();
     let (root, config) = prepare();
     let wrong = |change: &dyn Fn(&mut TestbedConfig)| {
         let mut config = config.clone();
@@ -146,4 +179,6 @@ fn wrong_arguments_are_named() {
     assert!(message.contains("last lines of") && message.contains("cannot create the backing directory"), "{message}");
     let missing = down(Some("no-such-testbed"), false).expect_err("there is none").to_string();
     assert!(missing.contains("no testbed 'no-such-testbed' runs"), "{missing}");
+    let stay = stats(Some(&config.name)).expect_err("none of them started").to_string();
+    assert!(stay.contains("no testbed"), "{stay}");
 }

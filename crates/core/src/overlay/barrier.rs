@@ -10,6 +10,7 @@
 use std::collections::BTreeSet;
 
 use super::copies::CopyState;
+use super::extent_map::Mapped;
 use super::flash_space::Run;
 use super::granules::ranges_of;
 use super::journal::Record;
@@ -28,8 +29,6 @@ pub(super) struct Barrier {
     pub(super) unsynced_data: BTreeSet<u32>,
     /// Slow files to sync with the next one.
     pub(super) unsynced_slow: BTreeSet<u32>,
-    /// Files whose last writer is gone: `Closed` follows the next barrier.
-    pub(super) closing: BTreeSet<u32>,
     begun: u64,
     ended: u64,
     failed: BTreeSet<u64>,
@@ -41,7 +40,6 @@ struct Running {
     end: u64,
     data_files: Vec<u32>,
     slow_files: Vec<u32>,
-    closing: Vec<u32>,
 }
 
 impl Barrier {
@@ -52,6 +50,11 @@ impl Barrier {
 
     pub(super) fn is_running(&self) -> bool {
         self.running.is_some()
+    }
+
+    /// Whether the barrier under way syncs the slow file: its number must not be used again meanwhile.
+    pub(super) fn names(&self, file: u32) -> bool {
+        self.running.as_ref().is_some_and(|running| running.slow_files.contains(&file))
     }
 
     /// The answer for whoever waits for barrier `number`.
@@ -76,14 +79,14 @@ impl Overlay {
         self.barrier.wanted = false;
         self.barrier.begun += 1;
         self.space.begin_barrier();
+        self.quarantine_awaits(self.barrier.begun);
         let data_files: Vec<u32> = std::mem::take(&mut self.barrier.unsynced_data).into_iter().collect();
         let slow_files: Vec<u32> = std::mem::take(&mut self.barrier.unsynced_slow)
             .into_iter()
-            .filter(|file| self.files.contains_key(file))
+            .filter(|file| self.files.get(file).is_some_and(|known| !known.is_gone()))
             .collect();
-        let closing = std::mem::take(&mut self.barrier.closing).into_iter().collect();
         self.outputs.push(Output::Barrier { data_files: data_files.clone(), slow_files: slow_files.clone() });
-        self.barrier.running = Some(Running { end: self.journal.end(), data_files, slow_files, closing });
+        self.barrier.running = Some(Running { end: self.journal.end(), data_files, slow_files });
     }
 
     /// The files of the barrier are synced, or syncing failed.
@@ -111,8 +114,8 @@ impl Overlay {
         self.barrier.durable_end = if nothing_since { self.journal.end() } else { running.end };
         self.free_places(shared);
         self.clear_bits(shared);
-        self.close_intents(&running.closing);
-        for file in running.closing {
+        self.lift_quarantine(shared, self.barrier.ended);
+        for file in std::mem::take(&mut self.forgetting) {
             self.forget_if_done(shared, file);
         }
         self.remove_unused_data_files();
@@ -126,11 +129,21 @@ impl Overlay {
         self.barrier.unsynced_data.extend(running.data_files);
         self.barrier.unsynced_slow.extend(running.slow_files);
         self.space.abandon_barrier();
-        self.advance(shared);
+        self.quarantine.iter_mut().for_each(|dead| dead.barrier = None);
+        self.poll(shared);
     }
 
     /// Places removed before the barrier are free unless a reader or a copy holds them.
     fn free_places(&mut self, shared: Shared<'_>) {
+        self.space.end_barrier();
+        self.free_unheld(shared);
+    }
+
+    /// Frees the places that a barrier covers and nobody holds any more.
+    pub(super) fn free_unheld(&mut self, shared: Shared<'_>) {
+        if !self.space.has_covered() {
+            return;
+        }
         let mut held: Vec<Run> = Vec::new();
         for slot in shared.used_slots() {
             if slot.lease.load(Ordering::Acquire) == LEASE_FLASH_READ {
@@ -149,7 +162,7 @@ impl Overlay {
         };
         held.extend(self.copies.values().flat_map(copied));
         held.sort_unstable();
-        self.space.end_barrier(|run| overlaps_any(&held, run));
+        self.space.free_covered(|run| overlaps_any(&held, run));
     }
 
     fn clear_bits(&mut self, shared: Shared<'_>) {
@@ -163,15 +176,28 @@ impl Overlay {
         });
     }
 
-    fn close_intents(&mut self, closing: &[u32]) {
-        for &number in closing {
-            if let Some(file) = self.files.get_mut(&number)
-                && file.writers.is_empty()
-                && file.intent
-            {
-                file.intent = false;
-                self.append(&Record::Closed { file: number });
+    /// The barrier that begins now lifts the quarantines of processes that are gone.
+    fn quarantine_awaits(&mut self, barrier: u64) {
+        let processes = &self.processes;
+        for dead in self.quarantine.iter_mut().filter(|dead| dead.barrier.is_none()) {
+            if !processes.values().any(|process| *process == dead.process) {
+                dead.barrier = Some(barrier);
+                self.barrier.unsynced_slow.insert(dead.file);
             }
+        }
+    }
+
+    /// Nothing of these dead threads can land any more. What is clean there may differ from the slow file: it is dropped.
+    fn lift_quarantine(&mut self, shared: Shared<'_>, barrier: u64) {
+        let (lifted, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.quarantine).into_iter().partition(|dead| dead.barrier == Some(barrier));
+        self.quarantine = kept;
+        for dead in lifted {
+            let Some(known) = self.files.get(&dead.file) else { continue };
+            let clean: Vec<Mapped> = known.map.overlapping(dead.range).filter(|mapped| !mapped.dirty).collect();
+            clean.iter().for_each(|mapped| self.evict(dead.file, mapped));
+            self.close_intent(dead.file);
+            self.forget_if_done(shared, dead.file);
         }
     }
 }

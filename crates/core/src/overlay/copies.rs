@@ -231,7 +231,9 @@ impl Overlay {
         let data_file = self.data_file_of(critical.file);
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
         let size_before = self.space.size_bytes(data_file);
-        let Some(run) = self.space.allocate(data_file, pages, pages) else {
+        // The reserve is for writes: a fetch that took of it would evict bytes of more benefit in the next moment.
+        let room = self.space.available_bytes().saturating_sub(self.reserve_bytes()) / PAGE_BYTES;
+        let Some(run) = (room >= pages).then(|| self.space.allocate(data_file, pages, pages)).flatten() else {
             self.displace(pages, benefit_per_kib);
             return false;
         };
@@ -344,11 +346,14 @@ impl Overlay {
         }
     }
 
+    fn reserve_bytes(&self) -> u64 {
+        self.space.capacity_bytes() / RESERVE_SHARE
+    }
+
     /// Drops clean extents ahead of need, least recently used first, so that a reserve of places becomes free with the next
     /// barrier; asks for that barrier when space runs short.
     pub(super) fn keep_reserve(&mut self) {
-        let capacity = self.space.capacity_bytes();
-        let reserve = capacity / RESERVE_SHARE;
+        let reserve = self.reserve_bytes();
         let available = self.space.available_bytes();
         if available >= reserve {
             return;

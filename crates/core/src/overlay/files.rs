@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use super::extent_map::ExtentMap;
 use super::journal::{Identity, Record};
-use super::{Answer, Capacity, Output, Overlay, errno};
-use crate::protocol::shared::Shared;
+use super::{Answer, Capacity, Output, Overlay, Quarantined, errno};
+use crate::protocol::shared::{KIND_EXTEND, KIND_READ, STATE_CHEAP, STATE_FREE, Shared};
 use crate::request::Range;
 
 /// A process: number and start time, so that a number used again is another process.
@@ -52,6 +52,9 @@ pub(super) struct File {
     pub(super) unlinked: bool,
     pub(super) fingerprint: Option<Fingerprint>,
     pub(super) write_back_error: Option<i32>,
+    pub(super) dirty_bytes: u64,
+    /// Opens are answered once this barrier has ended.
+    pub(super) open_barrier: u64,
 }
 
 impl File {
@@ -70,7 +73,14 @@ impl File {
             unlinked: false,
             fingerprint: None,
             write_back_error: None,
+            dirty_bytes: 0,
+            open_barrier: 0,
         }
+    }
+
+    /// Whether it has neither a name nor anybody who has it open.
+    pub(super) fn is_gone(&self) -> bool {
+        self.unlinked && self.openers.is_empty()
     }
 }
 
@@ -93,8 +103,7 @@ impl Overlay {
     /// The known files: number, path, bytes dirty, the error their last write-back ended with.
     pub fn file_list(&self) -> impl Iterator<Item = (u32, &[u8], u64, Option<i32>)> + '_ {
         self.files.iter().map(|(&number, file)| {
-            let dirty = file.map.iter().filter(|mapped| mapped.dirty).map(|mapped| mapped.range.length).sum();
-            (number, file.path.as_slice(), dirty, file.write_back_error)
+            (number, file.path.as_slice(), file.dirty_bytes, file.write_back_error)
         })
     }
 
@@ -120,6 +129,13 @@ impl Overlay {
         path: &[u8],
     ) -> Result<u32, Answer> {
         let process = self.processes.get(&slot).copied().unwrap_or_default();
+        let earlier = self.by_identity.get(&identity).copied().filter(|number| self.files[number].is_gone());
+        if let Some(earlier) = earlier {
+            // The file system has given the identity to a new file. What the journal says of the old one must not be taken for
+            // the new one's: the open waits for the barrier that covers its removal.
+            self.drop_all(earlier);
+            self.by_identity.remove(&identity);
+        }
         let number = match self.by_identity.get(&identity) {
             Some(&number) => {
                 self.check_unchanged(number, observed)?;
@@ -127,11 +143,14 @@ impl Overlay {
             }
             None => self.add_file(shared, identity, path, observed.size)?,
         };
-        let file = self.file(number);
-        if file.openers.is_empty() {
-            file.size = observed.size;
-            file.fingerprint = None;
+        if earlier.is_some() {
+            self.file(number).open_barrier = self.wanted_barrier();
         }
+        if self.file(number).openers.is_empty() {
+            self.set_size(number, observed.size);
+            self.file(number).fingerprint = None;
+        }
+        let file = self.file(number);
         if file.path != path && !path.is_empty() {
             file.path = path.to_vec();
             self.append(&Record::File { file: number, identity, path: path.to_vec() });
@@ -147,15 +166,19 @@ impl Overlay {
         shared.files[number as usize].size.store(size, Ordering::Release);
         if begins_writing {
             self.append(&Record::Intent { file: number });
+            if shared.files[number as usize].set_bits.load(Ordering::SeqCst) != 0 {
+                // The journal as it is on disk may call bytes of it clean. They must not be trusted after power loss once the file
+                // may be written: the intent is made durable before. Every later clean record follows the intent.
+                self.file(number).open_barrier = self.wanted_barrier();
+            }
         }
-        self.update_capacity();
         Ok(number)
     }
 
     fn check_unchanged(&mut self, number: u32, observed: Fingerprint) -> Result<(), Answer> {
         let file = self.file(number);
         let Some(known) = file.fingerprint.filter(|known| *known != observed) else { return Ok(()) };
-        if file.map.iter().any(|mapped| mapped.dirty) {
+        if file.dirty_bytes > 0 {
             return Err(Answer::Error {
                 errno: errno::ESTALE,
                 text: format!(
@@ -167,17 +190,36 @@ impl Overlay {
                 ),
             });
         }
-        let all = Range::new(0, u64::MAX);
-        if !file.map.is_empty() {
-            self.append(&Record::Drop { file: number, offset: all.offset, length: all.length });
-            self.carve(number, all);
-        }
+        self.drop_all(number);
         Ok(())
     }
 
+    /// Drops every extent of the file.
+    fn drop_all(&mut self, number: u32) {
+        let all = Range::new(0, u64::MAX);
+        self.cancel_fetches(number, all);
+        if !self.files[&number].map.is_empty() {
+            self.append(&Record::Drop { file: number, offset: all.offset, length: all.length });
+            self.carve(number, all);
+        }
+    }
+
+    /// Asks for a barrier that begins from now on; its number.
+    pub(super) fn wanted_barrier(&mut self) -> u64 {
+        self.barrier.wanted = true;
+        self.barrier.next()
+    }
+
+    /// A new size the file has at least.
+    pub(super) fn set_size(&mut self, number: u32, size: u64) {
+        let file = self.file(number);
+        let before = std::mem::replace(&mut file.size, size);
+        self.known_bytes = self.known_bytes - before + size;
+        self.update_capacity();
+    }
+
     fn add_file(&mut self, shared: Shared<'_>, identity: Identity, path: &[u8], size: u64) -> Result<u32, Answer> {
-        let free = (0..shared.files.len() as u32).find(|number| !self.files.contains_key(number));
-        let Some(number) = free else {
+        let Some(number) = self.free_number(shared.files.len() as u32) else {
             return Err(Answer::Error {
                 errno: errno::ENFILE,
                 text: format!("{} files are in use at once, which is the limit", shared.files.len()),
@@ -190,10 +232,20 @@ impl Overlay {
         entry.modified_ns.store(0, Ordering::Relaxed);
         entry.size_bit.store(0, Ordering::Relaxed);
         entry.used.store(1, Ordering::Release);
-        self.files.insert(number, File::new(identity, path.to_vec(), size));
+        self.files.insert(number, File::new(identity, path.to_vec(), 0));
+        self.set_size(number, size);
         self.by_identity.insert(identity, number);
         self.append(&Record::File { file: number, identity, path: path.to_vec() });
         Ok(number)
+    }
+
+    /// The number after the last used, else the first of any free.
+    fn free_number(&self, count: u32) -> Option<u32> {
+        let after = self.files.last_key_value().map_or(0, |(last, _)| last + 1);
+        if after < count {
+            return Some(after);
+        }
+        (0..count).find(|number| !self.files.contains_key(number))
     }
 
     /// The process behind `slot` closed its last descriptor of the file.
@@ -209,30 +261,39 @@ impl Overlay {
     fn leave(&mut self, shared: Shared<'_>, process: Process, number: u32) {
         let Some(file) = self.files.get_mut(&number) else { return };
         file.openers.remove(&process);
-        if file.writers.remove(&process) && file.writers.is_empty() && file.intent {
-            if file.map.is_empty() {
-                file.intent = false;
-                self.append(&Record::Closed { file: number });
-            } else {
-                // There are bytes whose trust depends on it: `Closed` follows the next barrier, which syncs the slow file.
-                self.barrier.unsynced_slow.insert(number);
-                self.barrier.closing.insert(number);
-            }
+        if file.writers.remove(&process) {
+            self.close_intent(number);
         }
         self.forget_if_done(shared, number);
+    }
+
+    /// Appends `Closed` once no writer is left, none that is dead either. The barrier that makes it count syncs the slow file.
+    pub(super) fn close_intent(&mut self, number: u32) {
+        let quarantined = self.quarantines(number, Range::new(0, u64::MAX));
+        let file = self.file(number);
+        if file.intent && file.writers.is_empty() && !quarantined {
+            file.intent = false;
+            self.append(&Record::Closed { file: number });
+        }
     }
 
     /// The thread behind `slot` is gone. Reads are released; what it may still write to the slow file is quarantined.
     pub fn on_hang_up(&mut self, shared: Shared<'_>, slot: u32) {
         let cell = &shared.slots[slot as usize];
-        let idle = cell.state.load(Ordering::Acquire) == crate::protocol::shared::STATE_FREE;
+        let idle = cell.state.load(Ordering::Acquire) == STATE_FREE;
+        let process = self.processes.get(&slot).copied().unwrap_or_default();
+        let mut quarantine = |file: u32, range: Range| {
+            self.quarantine.push(Quarantined { file, range, process, barrier: None });
+            self.barrier.wanted = true;
+        };
         if let Some(direct) = self.direct.remove(&slot) {
-            self.quarantine.push((direct.file, direct.range));
+            quarantine(direct.file, direct.range);
         }
-        if cell.state.load(Ordering::Acquire) == crate::protocol::shared::STATE_CHEAP
-            && cell.kind.load(Ordering::Relaxed) != crate::protocol::shared::KIND_READ
-        {
-            self.quarantine.push((cell.file.load(Ordering::Relaxed), cell.requested()));
+        if cell.state.load(Ordering::Acquire) == STATE_CHEAP && cell.kind.load(Ordering::Relaxed) != KIND_READ {
+            let file = cell.file.load(Ordering::Relaxed);
+            if self.files.contains_key(&file) {
+                quarantine(file, cell.requested());
+            }
         }
         if idle {
             self.return_slabs(shared, slot, None);
@@ -261,8 +322,9 @@ impl Overlay {
 
     /// The last name of the file is gone.
     pub(super) fn unlinked(&mut self, shared: Shared<'_>, device: u64, inode: u64) {
-        let found = self.files.iter().find(|(_, file)| file.identity.device == device && file.identity.inode == inode);
-        if let Some((&number, _)) = found {
+        let born = |birth_ns| Identity { device, inode, birth_ns };
+        let found: Vec<u32> = self.by_identity.range(born(0)..=born(u64::MAX)).map(|(_, &number)| number).collect();
+        for number in found {
             self.file(number).unlinked = true;
             self.forget_if_done(shared, number);
         }
@@ -285,34 +347,57 @@ impl Overlay {
         }
     }
 
-    /// Forgets a file nobody has open when nothing of it is on flash, or when it has no name any more.
+    /// Forgets a file nobody has open when nothing of it is on flash, or when it has no name any more. Its bits are cleared
+    /// first, by a barrier as all bits are: the journal on disk may still call bytes of it dirty, and whoever opens it again must see
+    /// that an fsync has to ask.
     pub(super) fn forget_if_done(&mut self, shared: Shared<'_>, number: u32) {
         let Some(file) = self.files.get(&number) else { return };
-        let busy = !file.openers.is_empty()
-            || file.extension.is_some()
-            || self.copies.values().any(|copy| copy.file == number)
-            || self.fetches.iter().any(|fetch| fetch.file == number)
-            || self.pending.iter().any(|pending| pending.file() == Some(number))
-            || self.barrier.closing.contains(&number);
-        if busy || !(file.unlinked || file.map.is_empty()) {
+        if !file.openers.is_empty() {
             return;
         }
+        if file.unlinked {
+            self.drop_all(number);
+        }
+        let all = Range::new(0, u64::MAX);
+        let file = &self.files[&number];
+        let busy = !file.map.is_empty()
+            || file.extension.is_some()
+            || self.copies_in(number, all).next().is_some()
+            || self.fetches.iter().any(|fetch| fetch.file == number)
+            || self.pending.iter().any(|pending| pending.file() == Some(number));
+        if busy {
+            return;
+        }
+        if self.granules.any(number) || self.barrier.names(number) || self.quarantines(number, all) {
+            self.forgetting.insert(number);
+            self.barrier.wanted = true;
+            return;
+        }
+        self.forget(shared, number);
+    }
+
+    fn forget(&mut self, shared: Shared<'_>, number: u32) {
         self.append(&Record::Remove { file: number });
-        self.carve(number, Range::new(0, u64::MAX));
-        let file = self.files.remove(&number).expect("it was found above");
-        self.by_identity.remove(&file.identity);
+        self.set_size(number, 0);
+        let file = self.files.remove(&number).expect("the caller found it");
+        if self.by_identity.get(&file.identity) == Some(&number) {
+            self.by_identity.remove(&file.identity);
+        }
         self.critical.remove_file(number);
-        self.granules.forget(shared, number);
-        self.quarantine.retain(|(quarantined, _)| *quarantined != number);
+        self.deferred = self.deferred.filter(|critical| critical.file != number);
         shared.files[number as usize].used.store(0, Ordering::Release);
         self.barrier.unsynced_slow.remove(&number);
         self.outputs.push(Output::Forget(number));
-        self.remove_unused_data_files();
-        self.update_capacity();
+        if file.data_file.is_some_and(|data_file| self.space.is_unused(data_file)) {
+            self.remove_unused_data_files();
+        }
     }
 
     /// Deletes data files that hold nothing and that nobody will write to any more.
     pub(super) fn remove_unused_data_files(&mut self) {
+        if self.barrier.is_running() {
+            return; // it may sync one of them; its end looks again
+        }
         let unused: Vec<u32> = self
             .data_files
             .iter()
@@ -333,7 +418,7 @@ impl Overlay {
     pub(super) fn update_capacity(&mut self) {
         let bytes = match self.settings.capacity {
             Capacity::Bytes(bytes) => bytes,
-            Capacity::Share(share) => (self.files.values().map(|file| file.size).sum::<u64>() as f64 * share) as u64,
+            Capacity::Share(share) => (self.known_bytes as f64 * share) as u64,
         };
         self.space.set_capacity(bytes);
     }
@@ -350,26 +435,48 @@ impl Overlay {
         match &mut file.extension {
             None => {
                 file.extension = Some(Extension { size, running: false });
+                self.extending.insert(number);
                 shared.files[number as usize].size_bit.store(1, Ordering::SeqCst);
                 std::sync::atomic::fence(Ordering::SeqCst);
             }
             Some(extension) if !extension.running => extension.size = extension.size.max(size),
             Some(_) => {}
         }
-        self.start_extension(shared, number);
+        self.start_extensions(shared);
         Ok(false)
     }
 
-    /// Starts the extension when no thread may be extending the file itself.
-    fn start_extension(&mut self, shared: Shared<'_>, number: u32) {
-        let extending = shared.used_slots().iter().any(|slot| slot.cheap_extends(number))
-            || self.direct.values().any(|direct| direct.file == number && direct.extends);
-        let file = self.file(number);
-        if let Some(extension) = file.extension.as_mut().filter(|extension| !extension.running && !extending) {
-            extension.running = true;
-            let size = extension.size;
-            self.outputs.push(Output::Extend { file: number, size });
+    /// Starts the extensions of files that no thread may be extending itself; true if an extension ended or began.
+    pub(super) fn start_extensions(&mut self, shared: Shared<'_>) -> bool {
+        let before = self.extending.len();
+        for number in self.extending.clone() {
+            let size = self.files[&number].size;
+            let extension = self.files[&number].extension.expect("an extending file has an extension");
+            if extension.size <= size {
+                // A truncation made it long enough meanwhile.
+                self.file(number).extension = None;
+                shared.files[number as usize].size_bit.store(0, Ordering::SeqCst);
+                self.extending.remove(&number);
+            } else if !self.may_be_extending(shared, number, size) {
+                self.file(number).extension = Some(Extension { running: true, ..extension });
+                self.outputs.push(Output::Extend { file: number, size: extension.size });
+                self.extending.remove(&number);
+            }
         }
+        self.extending.len() < before
+    }
+
+    /// Whether a thread may be at a call that makes the file longer. The kind a slot shows does not suffice: the file may have
+    /// become shorter since the thread looked at its size.
+    fn may_be_extending(&self, shared: Shared<'_>, number: u32, size: u64) -> bool {
+        let cheap = shared.used_slots().iter().any(|slot| {
+            let kind = slot.kind.load(Ordering::Relaxed);
+            slot.state.load(Ordering::Acquire) == STATE_CHEAP
+                && slot.file.load(Ordering::Relaxed) == number
+                && (kind == KIND_EXTEND || (kind != KIND_READ && slot.requested().end() > size))
+        });
+        let direct = |direct: &super::Direct| direct.file == number && (direct.extends || direct.range.end() > size);
+        cheap || self.direct.values().any(direct)
     }
 
     /// The slow file is `size` long now, or could not be extended.
@@ -378,13 +485,14 @@ impl Overlay {
         file.extension = None;
         match result {
             Ok(size) => {
-                file.size = file.size.max(size);
-                shared.files[number as usize].size.store(file.size, Ordering::Release);
+                let size = file.size.max(size);
+                self.set_size(number, size);
+                shared.files[number as usize].size.store(size, Ordering::Release);
             }
             Err(error) => file.extension_error = Some(error),
         }
         shared.files[number as usize].size_bit.store(0, Ordering::SeqCst);
-        self.update_capacity();
         self.poll(shared);
+        self.forget_if_done(shared, number);
     }
 }

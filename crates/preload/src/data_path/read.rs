@@ -10,10 +10,10 @@ use headstart_core::request::{self, Direction, Range};
 
 use super::shared;
 use crate::buffers::Buffers;
+use crate::data_files;
 use crate::descriptors::Target;
 use crate::kernel::Errno;
 use crate::session::{self, Answer, Session};
-use crate::data_files;
 
 /// Alignment that O_DIRECT reads of any disk accept.
 const DIRECT_ALIGNMENT: u64 = 4096;
@@ -97,13 +97,7 @@ fn read_as_told(
 }
 
 /// Reads the lease's pieces into bytes `from .. from + length`. A data file that ends early is an error: its bytes were promised.
-fn read_pieces(
-    session: &Session,
-    target: &Target,
-    buffers: &Buffers,
-    from: usize,
-    length: usize,
-) -> Result<(), Errno> {
+fn read_pieces(session: &Session, target: &Target, buffers: &Buffers, from: usize, length: usize) -> Result<(), Errno> {
     let count = session.slot.pieces_count.load(Ordering::Acquire) as usize;
     let mut done = 0;
     for piece in &session.slot.pieces[..count.min(PIECES_MAX)] {
@@ -126,13 +120,14 @@ fn read_pieces(
 /// too much is thrown away, so that the lease covers all that is used.
 fn read_slow(target: &Target, buffers: &Buffers, from: usize, part: Range) -> Result<usize, Errno> {
     let result = buffers.read(target.fd, from, part.length as usize, part.offset);
-    let odd = part.offset % DIRECT_ALIGNMENT != 0 || part.length % DIRECT_ALIGNMENT != 0;
+    let odd = !part.offset.is_multiple_of(DIRECT_ALIGNMENT) || !part.length.is_multiple_of(DIRECT_ALIGNMENT);
     if result != Err(libc::EINVAL) || !target.uncached() || !odd {
         return result;
     }
     let start = part.offset / DIRECT_ALIGNMENT * DIRECT_ALIGNMENT;
     let end = part.end().next_multiple_of(DIRECT_ALIGNMENT);
-    let layout = Layout::from_size_align((end - start) as usize, DIRECT_ALIGNMENT as usize).map_err(|_| libc::EINVAL)?;
+    let layout =
+        Layout::from_size_align((end - start) as usize, DIRECT_ALIGNMENT as usize).map_err(|_| libc::EINVAL)?;
     // SAFETY: the size is not zero, as the part is not empty.
     let memory = unsafe { alloc::alloc_zeroed(layout) };
     if memory.is_null() {

@@ -84,9 +84,8 @@ fn absorb_parts(session: &mut Session, target: &Target, buffers: &Buffers, offse
             Err(errno) => return (done, Some(errno)),
         };
         let length = slab.length.min(rest.length);
-        let written = data_files::with(target.file, slab.data_file, |fd| {
-            buffers.write(fd, done, length as usize, slab.place)
-        });
+        let written =
+            data_files::with(target.file, slab.data_file, |fd| buffers.write(fd, done, length as usize, slab.place));
         if written != Ok(length as usize) {
             return (done, if written == Err(libc::EFAULT) { written.err() } else { None });
         }
@@ -117,7 +116,8 @@ struct Slab {
 
 /// A slab that takes all of `range`, or at least a large part of it; asks the agent if the slot holds none.
 fn slab_for(session: &mut Session, file: u32, range: Range) -> Result<Option<Slab>, Errno> {
-    if let Some(slab) = find_slab(session, file, range, false).filter(|slab| slab.length >= range.length.min(PART_MIN)) {
+    if let Some(slab) = find_slab(session, file, range, false).filter(|slab| slab.length >= range.length.min(PART_MIN))
+    {
         return Ok(Some(slab));
     }
     match session.call(&Request::Slab { file, offset: range.offset, length: range.length })? {
@@ -144,13 +144,7 @@ fn find_slab(session: &Session, file: u32, range: Range, whole: bool) -> Option<
 }
 
 /// Writes bytes `from ..` to the slow file at `offset`; returns how many bytes of the request are written in all.
-fn direct(
-    session: &mut Session,
-    target: &Target,
-    buffers: &Buffers,
-    from: usize,
-    offset: u64,
-) -> Result<usize, Errno> {
+fn direct(session: &mut Session, target: &Target, buffers: &Buffers, from: usize, offset: u64) -> Result<usize, Errno> {
     let length = buffers.length() - from;
     let result = locked(session, target, Range::new(offset, length as u64), || {
         buffers.write(target.fd, from, length, offset).map(|written| (written as u64, written))

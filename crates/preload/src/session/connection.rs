@@ -214,7 +214,9 @@ impl Session {
             self.socket = Some(socket);
             if index != self.index {
                 self.hang_up();
-                complain(format_args!("the agent was started anew and knows nothing of this run; see `headstart status`"));
+                complain(format_args!(
+                    "the agent was started anew and knows nothing of this run; see `headstart status`"
+                ));
                 return Err(libc::EIO);
             }
             match files::reopen_all(self) {
@@ -281,7 +283,10 @@ fn introduce(socket: c_int, thread: u32) -> Result<(u32, &'static Slot), Lost> {
     };
     let shared = mapping::map().map_err(|errno| {
         if errno == libc::ESTALE {
-            return refused(libc::EIO, b"the agent was started anew and knows nothing of this run; see `headstart status`");
+            return refused(
+                libc::EIO,
+                b"the agent was started anew and knows nothing of this run; see `headstart status`",
+            );
         }
         Lost::Refused(errno)
     })?;

@@ -44,9 +44,8 @@ fn map_descriptor(fd: i32) -> Result<Shared<'static>, Errno> {
     }
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice; a system call, so that no hook is entered.
-    let address = unsafe {
-        libc::syscall(libc::SYS_mmap, 0usize, Region::BYTES, protection, libc::MAP_SHARED, fd, 0usize)
-    };
+    let address =
+        unsafe { libc::syscall(libc::SYS_mmap, 0usize, Region::BYTES, protection, libc::MAP_SHARED, fd, 0usize) };
     if address == -1 {
         return Err(kernel::errno());
     }

@@ -292,43 +292,46 @@ impl Inode {
     }
 }
 
-/// Things the kernel has open, by the number it was told.
-pub(super) struct Handles<T> {
-    slots: Mutex<(Vec<Option<Arc<T>>>, Vec<u64>)>,
+/// Things the kernel has open, by the number it was told; numbers are reused.
+pub(super) struct Handles<T>(Mutex<Slots<T>>);
+
+struct Slots<T> {
+    values: Vec<Option<Arc<T>>>,
+    free: Vec<u64>,
 }
 
 impl<T> Default for Handles<T> {
     fn default() -> Handles<T> {
-        Handles { slots: Mutex::default() }
+        Handles(Mutex::new(Slots { values: Vec::new(), free: Vec::new() }))
     }
 }
 
 impl<T> Handles<T> {
     pub(super) fn insert(&self, value: T) -> u64 {
-        let mut slots = lock(&self.slots);
+        let mut slots = lock(&self.0);
         let value = Some(Arc::new(value));
-        match slots.1.pop() {
+        match slots.free.pop() {
             Some(handle) => {
-                slots.0[handle as usize] = value;
+                slots.values[handle as usize] = value;
                 handle
             }
             None => {
-                slots.0.push(value);
-                slots.0.len() as u64 - 1
+                slots.values.push(value);
+                slots.values.len() as u64 - 1
             }
         }
     }
 
     pub(super) fn get(&self, handle: u64) -> io::Result<Arc<T>> {
-        let slots = lock(&self.slots);
-        slots.0.get(handle as usize).cloned().flatten().ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
+        let slots = lock(&self.0);
+        slots.values.get(handle as usize).cloned().flatten().ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
     }
 
     pub(super) fn remove(&self, handle: u64) {
-        let mut slots = lock(&self.slots);
-        let value = slots.0.get_mut(handle as usize).and_then(Option::take);
+        let mut slots = lock(&self.0);
+        let value = slots.values.get_mut(handle as usize).and_then(Option::take);
         if value.is_some() {
-            slots.1.push(handle);
+            slots.free.push(handle);
         }
         drop(slots);
         drop(value);

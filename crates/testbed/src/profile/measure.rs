@@ -14,6 +14,9 @@ const MEASURED_REQUESTS: u64 = 1600;
 /// Requests of the warm-up at least: the queues fill and the ranks leave their common start behind.
 const WARM_UP_REQUESTS_MIN: u64 = 160;
 
+/// Between the ranks' first requests.
+const START_GAP_NS: u64 = 50_000;
+
 /// What each rank does next.
 struct Workload {
     pattern: Pattern,
@@ -65,11 +68,10 @@ pub(super) fn mean_latency_s(
     let mut allocator = Allocator::for_servers(servers.count(), config.stripe_bytes, servers.capacity_bytes());
     let place = allocator.region(0, FILE_BYTES);
     let mut workload = Workload::of(pattern, size_bytes, config.stripe_bytes);
-    let mut issued = vec![Nanos::ZERO; RANKS as usize];
-    for rank in 0..RANKS as usize {
-        // Ranks start apart, as processes do.
-        issued[rank] = Nanos(rank as u64 * 50_000);
-        servers.on_request(issued[rank], rank as u64, operation, place, workload.next_offset(rank), size_bytes);
+    // Ranks start apart, as processes do.
+    let mut issued: Vec<Nanos> = (0..u64::from(RANKS)).map(|rank| Nanos(rank * START_GAP_NS)).collect();
+    for (rank, at) in issued.iter().enumerate() {
+        servers.on_request(*at, rank as u64, operation, place, workload.next_offset(rank), size_bytes);
     }
     let (mut count, mut sum_ns) = (0, 0u64);
     let mut completions = Vec::new();

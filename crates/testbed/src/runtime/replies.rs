@@ -11,14 +11,51 @@ use headstart_model::server::Operation;
 
 use crate::filesystem::{REQUEST_BYTES_MAX, errno};
 
+/// Reads from this size on are fetched ahead of time: copying them would make the reply late by 0.05 ms or more.
+pub(super) const STAGED_READ_BYTES_MIN: u32 = 256 << 10;
+
+/// How much is fetched at once: about 30 us, by which another reply can be late.
+const STAGING_BYTES: usize = 256 << 10;
+
+/// Buffers kept for later large reads.
+const SPARE_BUFFERS_MAX: usize = 32;
+
 /// What is needed to answer a request.
 pub(super) enum Body {
-    /// Bytes are fetched from the backing file when the reply is due.
-    Read { file: Arc<File>, offset: u64, length: u32, reply: ReplyData },
+    /// Bytes are fetched from the backing file when the reply is due, or before in idle moments if they are many.
+    Read { file: Arc<File>, offset: u64, length: u32, reply: ReplyData, staged: Staged },
     /// Bytes stored, or why they could not be.
     Write { reply: ReplyWrite, stored: Result<u32, Errno> },
     /// Nothing but the time.
     Flush { reply: ReplyEmpty },
+}
+
+/// The first bytes of a large read.
+#[derive(Default)]
+pub(super) struct Staged {
+    buffer: Vec<u8>,
+    filled: usize,
+}
+
+/// A piece of a large read to be fetched while nothing else is due.
+pub(super) struct StagingJob {
+    id: u64,
+    file: Arc<File>,
+    offset: u64,
+    length: usize,
+    staged: Staged,
+}
+
+impl StagingJob {
+    /// Fetches the next piece; the request does not notice when that fails, it will be tried again when the reply is due.
+    pub(super) fn run(&mut self, replier: &mut Replier) {
+        let Staged { buffer, filled } = &mut self.staged;
+        if buffer.is_empty() {
+            *buffer = replier.take_buffer(self.length);
+        }
+        let end = self.length.min(*filled + STAGING_BYTES);
+        *filled += read_fully(&self.file, &mut buffer[*filled..end], self.offset + *filled as u64).unwrap_or(0);
+    }
 }
 
 /// A request in the model.
@@ -40,6 +77,24 @@ impl Pending {
     /// A write whose bytes are still being stored.
     pub(super) fn awaiting_bytes(body: Body) -> Pending {
         Pending { awaiting_bytes: true, ..Pending::complete(body) }
+    }
+
+    /// What was asked.
+    pub(super) fn operation(&self) -> Operation {
+        match self.body {
+            Body::Read { .. } => Operation::Read,
+            Body::Write { .. } => Operation::Write,
+            Body::Flush { .. } => Operation::Flush,
+        }
+    }
+
+    /// How many bytes it moves.
+    pub(super) fn bytes(&self) -> u64 {
+        match self.body {
+            Body::Read { length, .. } => u64::from(length),
+            Body::Write { stored: Ok(count), .. } => u64::from(count),
+            Body::Write { stored: Err(_), .. } | Body::Flush { .. } => 0,
+        }
     }
 
     fn fail(self) {
@@ -99,6 +154,27 @@ impl PendingRequests {
         pending.done_at
     }
 
+    /// Takes out the large read `id` for its next piece; `None` if all is fetched or the request answered.
+    pub(super) fn begin_staging(&mut self, id: u64) -> Option<StagingJob> {
+        let Body::Read { file, offset, length, staged, .. } = &mut self.slots.get_mut(id as usize)?.as_mut()?.body
+        else {
+            return None;
+        };
+        let length = *length as usize;
+        if length < STAGED_READ_BYTES_MIN as usize || staged.filled == length {
+            return None;
+        }
+        Some(StagingJob { id, file: Arc::clone(file), offset: *offset, length, staged: std::mem::take(staged) })
+    }
+
+    /// Puts back what was fetched. Requests are answered by the thread that stages them, so it is the same request still.
+    pub(super) fn end_staging(&mut self, job: StagingJob) {
+        let pending = self.slots.get_mut(job.id as usize).and_then(Option::as_mut);
+        if let Some(Pending { body: Body::Read { staged, .. }, .. }) = pending {
+            *staged = job.staged;
+        }
+    }
+
     /// Answers everything with EIO: the server stops.
     pub(super) fn fail_all(&mut self) {
         self.free.clear();
@@ -106,39 +182,42 @@ impl PendingRequests {
     }
 }
 
-/// Sends replies from one buffer, so that no request allocates.
+/// Sends replies from its own buffers, so that no request allocates.
 pub(super) struct Replier {
     buffer: Vec<u8>,
+    spare: Vec<Vec<u8>>,
 }
 
 impl Replier {
     pub(super) fn with_buffer() -> Replier {
-        Replier { buffer: vec![0; REQUEST_BYTES_MAX as usize] }
+        Replier { buffer: vec![0; REQUEST_BYTES_MAX as usize], spare: Vec::new() }
     }
 
-    /// Answers one request; returns what it was and how many bytes it moved.
-    pub(super) fn send(&mut self, pending: Pending) -> (Operation, u64) {
+    fn take_buffer(&mut self, length: usize) -> Vec<u8> {
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        if buffer.len() < length {
+            buffer.resize(length, 0);
+        }
+        buffer
+    }
+
+    /// Answers one request.
+    pub(super) fn send(&mut self, pending: Pending) {
         match pending.body {
-            Body::Read { file, offset, length, reply } => {
-                let buffer = &mut self.buffer[..length as usize];
-                match read_fully(&file, buffer, offset) {
-                    Ok(count) => reply.data(&buffer[..count]),
+            Body::Read { file, offset, length, reply, staged: Staged { buffer: staged, filled } } => {
+                let mut staged = staged;
+                let buffer = if staged.is_empty() { &mut self.buffer } else { &mut staged };
+                match read_fully(&file, &mut buffer[filled..length as usize], offset + filled as u64) {
+                    Ok(count) => reply.data(&buffer[..filled + count]),
                     Err(error) => reply.error(errno(&error)),
                 }
-                (Operation::Read, u64::from(length))
+                if !staged.is_empty() && self.spare.len() < SPARE_BUFFERS_MAX {
+                    self.spare.push(staged);
+                }
             }
-            Body::Write { reply, stored: Ok(count) } => {
-                reply.written(count);
-                (Operation::Write, u64::from(count))
-            }
-            Body::Write { reply, stored: Err(error) } => {
-                reply.error(error);
-                (Operation::Write, 0)
-            }
-            Body::Flush { reply } => {
-                reply.ok();
-                (Operation::Flush, 0)
-            }
+            Body::Write { reply, stored: Ok(count) } => reply.written(count),
+            Body::Write { reply, stored: Err(error) } => reply.error(error),
+            Body::Flush { reply } => reply.ok(),
         }
     }
 }

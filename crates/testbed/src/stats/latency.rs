@@ -72,7 +72,7 @@ fn upper_edge(index: usize) -> u64 {
         return column;
     }
     let shift = row as u32 - 1;
-    ((((1 << SUB_BITS) + column + 1) as u128) << shift).min(u128::from(u64::MAX)) as u64 - 1
+    (((u128::from((1 << SUB_BITS) + column + 1) << shift) - 1).min(u128::from(u64::MAX))) as u64
 }
 
 #[cfg(test)]

@@ -1,0 +1,188 @@
+//! `headstart run`: a program with the library preloaded, then the drain.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use headstart_agent::client::Client;
+use headstart_agent::site::Site;
+use headstart_agent::status::{Command as Ask, RequestCounters, Status};
+use headstart_core::protocol::{ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH};
+use serde::Serialize;
+
+use crate::agent::parse_capacity;
+use crate::write_back::{Interrupts, drain_all};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Policy {
+    /// Online selective cache driven by a cost model (S4D-Cache)
+    S4d,
+    /// Nothing new goes to flash; what is there is still found
+    Off,
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// What goes to flash
+    #[arg(long, value_enum, default_value = "s4d")]
+    policy: Policy,
+
+    /// Flash to use instead of what the site file says: 20% of the files in use, or a size
+    #[arg(long, value_name = "20%|SIZE")]
+    capacity: Option<String>,
+
+    /// Leave dirty bytes on flash at the end, for `headstart drain`
+    #[arg(long)]
+    keep_dirty: bool,
+
+    /// Write figures of the run to FILE as JSON
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// The program and its arguments, for example: -- mpirun -n 16 ./app
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// What `--report` says.
+#[derive(Debug, Serialize)]
+struct Report {
+    exit_status: i32,
+    program_s: f64,
+    drain_s: f64,
+    dirty_bytes: u64,
+    flash_share: f64,
+    requests: RequestCounters,
+    agent_before: headstart_agent::status::AgentCounters,
+    agent_after: headstart_agent::status::AgentCounters,
+    mapped_bytes: u64,
+    capacity_bytes: u64,
+}
+
+impl Run {
+    pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
+        if std::env::var_os(ENVIRONMENT_SWITCH).is_some_and(|value| value == "off") {
+            return Ok(exit_code(self.command().status().with_context(|| self.cannot_start())?));
+        }
+        parse_capacity(self.capacity.as_deref())?;
+        let site_path = Site::locate(site);
+        let site = Site::load(&site_path)?;
+        let library = library()?;
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let client = Client::connect_or_start(&site, &site_path, &program, self.capacity.as_deref())?;
+        if let Some(capacity) = &self.capacity {
+            client.ask(&Ask::Configure { capacity: capacity.clone() })?;
+        }
+        let before = client.ask(&Ask::Status)?;
+        let interrupts = Interrupts::listen()?;
+        let start = Instant::now();
+        let status = self.preloaded(&site, &client, &library).status().with_context(|| self.cannot_start())?;
+        let program_time = start.elapsed();
+        let drained = self.finish(&site, &site_path, &program, &interrupts)?;
+        let drain_time = start.elapsed() - program_time;
+        if let Some(path) = &self.report {
+            let report = report(status, program_time, drain_time, &before, &drained);
+            let text = serde_json::to_string_pretty(&report)?;
+            std::fs::write(path, text).with_context(|| format!("cannot write the report {}", path.display()))?;
+        }
+        if drained.dirty_bytes > 0 && !self.keep_dirty && status.success() {
+            return Ok(ExitCode::from(crate::EXIT_DIRTY));
+        }
+        Ok(exit_code(status))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program[0]);
+        command.args(&self.program[1..]);
+        command
+    }
+
+    fn cannot_start(&self) -> String {
+        format!("cannot start {}", Path::new(&self.program[0]).display())
+    }
+
+    fn preloaded(&self, site: &Site, client: &Client, library: &Path) -> Command {
+        let mut command = self.command();
+        let mut preload = library.as_os_str().to_owned();
+        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+            preload.push(":");
+            preload.push(others);
+        }
+        command.env("LD_PRELOAD", preload);
+        command.env(ENVIRONMENT_RUNTIME, client.runtime());
+        command.env(ENVIRONMENT_SLOW, &site.slow);
+        let policy = match self.policy {
+            Policy::S4d => "s4d",
+            Policy::Off => "off",
+        };
+        command.env(ENVIRONMENT_POLICY, policy);
+        command
+    }
+
+    /// After the program: writes everything back, unless dirty bytes are to be kept.
+    fn finish(&self, site: &Site, site_path: &Path, program: &Path, interrupts: &Interrupts) -> Result<Status> {
+        let client = Client::connect_or_start(site, site_path, program, self.capacity.as_deref())?;
+        if self.keep_dirty {
+            client.ask(&Ask::KeepDirty)?;
+            return wait_until_durable(&client);
+        }
+        drain_all(&client, interrupts)
+    }
+}
+
+/// Kept dirty bytes must survive power loss once `run` has ended.
+fn wait_until_durable(client: &Client) -> Result<Status> {
+    loop {
+        let status = client.ask(&Ask::Status)?;
+        if status.durable {
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn report(status: ExitStatus, program: Duration, drain: Duration, before: &Status, after: &Status) -> Report {
+    let requests = after.requests.since(&before.requests);
+    Report {
+        exit_status: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+        program_s: program.as_secs_f64(),
+        drain_s: drain.as_secs_f64(),
+        dirty_bytes: after.dirty_bytes,
+        flash_share: requests.flash_share(),
+        requests,
+        agent_before: before.agent,
+        agent_after: after.agent,
+        mapped_bytes: after.mapped_bytes,
+        capacity_bytes: after.capacity_bytes,
+    }
+}
+
+/// The program's own status; a signal as a shell reports it.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    ExitCode::from(u8::try_from(code).unwrap_or(crate::EXIT_FAILED))
+}
+
+/// The library: `$HEADSTART_LIBRARY`, beside this program, or in `../lib` of it.
+fn library() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("HEADSTART_LIBRARY") {
+        let path = PathBuf::from(path);
+        if !path.exists() {
+            bail!("HEADSTART_LIBRARY names {}, which does not exist", path.display());
+        }
+        return path.canonicalize().context("HEADSTART_LIBRARY");
+    }
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let beside = program.with_file_name("libheadstart.so");
+    let installed = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib/libheadstart.so"));
+    for candidate in [Some(beside.clone()), installed].into_iter().flatten() {
+        if candidate.exists() {
+            return Ok(candidate);
+        }
+    }
+    bail!("libheadstart.so is not at {}; build it with 'make build' or name it in HEADSTART_LIBRARY", beside.display())
+}

@@ -1,0 +1,299 @@
+//! `headstart testbed`: emulated servers in real time.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use headstart_agent::client::Client;
+use headstart_agent::site::{CostModels, Site};
+use headstart_core::cost::benefit::{Parameters, SeekPoint};
+use headstart_core::units::ByteSize;
+use headstart_testbed::TestbedConfig;
+use headstart_testbed::config::{DriveReadAhead, Elevator, Network};
+use headstart_testbed::disk::DiskConfig;
+use headstart_testbed::profile::{Rates, SiteParameters, site_parameters};
+
+use crate::write_back::stop;
+
+/// First line of a site file that `testbed up` may overwrite.
+const MARK: &str = "# Written by 'headstart testbed up'";
+
+#[derive(Debug, Subcommand)]
+pub enum TestbedCommand {
+    /// Mount two directories of emulated file servers and write a site file for them
+    Up(Box<Up>),
+    /// Unmount them and remove their files
+    Down(Down),
+    /// Show what the servers did and whether their times can be trusted
+    Stats(Stats),
+    /// Measure what the cost model needs, in virtual time, and print it
+    Profile(Box<Shape>),
+    /// Serve one emulated disk as a file, for losetup, mkfs and mount
+    Disk(Disk),
+    /// Serve a testbed in the foreground (started by `up`)
+    #[command(hide = true)]
+    Serve {
+        /// The configuration as JSON
+        #[arg(long)]
+        config: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Up {
+    /// Directory for the disk servers' file system; created if absent
+    #[arg(long, value_name = "DIR")]
+    slow: PathBuf,
+    /// Directory for the flash servers' file system; created if absent
+    #[arg(long, value_name = "DIR")]
+    fast: PathBuf,
+    /// Name, to run several
+    #[arg(long, default_value = "default")]
+    name: String,
+    /// Where the bytes live; a tmpfs keeps the times right
+    #[arg(long, value_name = "DIR")]
+    backing: Option<PathBuf>,
+    #[command(flatten)]
+    shape: Shape,
+}
+
+#[derive(Debug, Args)]
+pub struct Shape {
+    /// Disk servers
+    #[arg(long, default_value_t = 8)]
+    hdd_servers: u32,
+    /// Their drive: wd1602, seagate-250, nearline-24t, null
+    #[arg(long, default_value = "seagate-250")]
+    hdd_profile: String,
+    /// Flash servers
+    #[arg(long, default_value_t = 4)]
+    ssd_servers: u32,
+    /// Their drive: revodrive-x2, onyx, pm9a3, null
+    #[arg(long, default_value = "revodrive-x2")]
+    ssd_profile: String,
+    /// Bytes of a stripe
+    #[arg(long, default_value = "64KiB")]
+    stripe: ByteSize,
+    /// The network at every server: gbe or none
+    #[arg(long, default_value = "gbe")]
+    network: String,
+    /// Write cache of each server; 0 for none
+    #[arg(long, default_value = "8MiB")]
+    server_cache: ByteSize,
+    /// Whether drives acknowledge writes from their own cache: on or off
+    #[arg(long, default_value = "off")]
+    drive_write_cache: String,
+    /// The drives' read-ahead: COUNTxSIZE, or off
+    #[arg(long, default_value = "16x1MiB")]
+    drive_read_ahead: String,
+    /// The servers' I/O scheduler: deadline or noop
+    #[arg(long, default_value = "deadline")]
+    elevator: String,
+    /// Real time over modelled time
+    #[arg(long, default_value_t = 1.0)]
+    time_scale: f64,
+}
+
+impl Shape {
+    fn config(&self) -> Result<TestbedConfig> {
+        let drive_write_cache = match self.drive_write_cache.as_str() {
+            "on" => true,
+            "off" => false,
+            other => bail!("--drive-write-cache: '{other}' is neither on nor off"),
+        };
+        Ok(TestbedConfig {
+            hdd_servers: self.hdd_servers,
+            hdd_profile: self.hdd_profile.clone(),
+            ssd_servers: self.ssd_servers,
+            ssd_profile: self.ssd_profile.clone(),
+            stripe_bytes: self.stripe.0,
+            network: self.network.parse::<Network>()?,
+            server_cache_bytes: self.server_cache.0,
+            drive_write_cache,
+            drive_read_ahead: DriveReadAhead::parse(&self.drive_read_ahead)?,
+            elevator: self.elevator.parse::<Elevator>()?,
+            time_scale: self.time_scale,
+            ..TestbedConfig::default()
+        })
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Down {
+    /// Name or a directory of the testbed; the only one if absent
+    which: Option<String>,
+    /// Keep the backing files
+    #[arg(long)]
+    keep_files: bool,
+    /// Even if dirty bytes on its flash are lost
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Stats {
+    /// Name or a directory of the testbed; the only one if absent
+    which: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Count anew from now on
+    #[arg(long)]
+    reset: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Disk {
+    /// The drive: wd1602, seagate-250, nearline-24t, revodrive-x2, onyx, pm9a3
+    #[arg(long)]
+    profile: String,
+    /// The file to serve it as; its bytes are kept beside it
+    #[arg(long)]
+    file: PathBuf,
+    /// Its size if the file does not exist [default: the drive's]
+    #[arg(long)]
+    size: Option<ByteSize>,
+    /// Real time over modelled time
+    #[arg(long, default_value_t = 1.0)]
+    time_scale: f64,
+}
+
+impl TestbedCommand {
+    pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
+        match self {
+            TestbedCommand::Up(up) => up.execute(site)?,
+            TestbedCommand::Down(down) => down.execute(site)?,
+            TestbedCommand::Stats(stats) => stats.execute()?,
+            TestbedCommand::Profile(shape) => println!("{}", site_parameters(&shape.config()?)?),
+            TestbedCommand::Disk(disk) => {
+                crate::log_to_stderr("info");
+                let size_bytes = disk.size.map(|size| size.0);
+                let config = DiskConfig { size_bytes, time_scale: disk.time_scale, ..DiskConfig::of(&disk.profile, &disk.file) };
+                headstart_testbed::disk::serve(&config)?;
+            }
+            TestbedCommand::Serve { config } => {
+                crate::log_to_stderr("info");
+                let text = std::fs::read_to_string(config).with_context(|| format!("cannot read {}", config.display()))?;
+                let config = serde_json::from_str(&text).with_context(|| format!("cannot understand {}", config.display()))?;
+                headstart_testbed::serve(config)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Up {
+    fn execute(&self, site: Option<&Path>) -> Result<()> {
+        let site_path = Site::locate(site);
+        refuse_foreign(&site_path)?;
+        let config = TestbedConfig {
+            name: self.name.clone(),
+            slow: self.slow.clone(),
+            fast: self.fast.clone(),
+            backing: self.backing.clone(),
+            ..self.shape.config()?
+        };
+        config.validate()?;
+        let parameters = site_parameters(&config)?;
+        for directory in [&self.slow, &self.fast] {
+            // A mount that lost its server answers with an error; `up` clears it away.
+            if std::fs::symlink_metadata(directory).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+                std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+            }
+        }
+        let running = headstart_testbed::up(&config)?;
+        let written = write_site(&site_path, &running.slow, &running.fast, &parameters);
+        if written.is_err() {
+            let _ = headstart_testbed::down(Some(&self.name), false);
+        }
+        written?;
+        println!("testbed {}: slow {}, fast {}", running.name, running.slow.display(), running.fast.display());
+        for refused in &running.real_time.refused {
+            eprintln!("headstart: {refused}");
+        }
+        let (agree, all) = parameters.agreement();
+        println!("site file {}: the cost model names the faster directory in {agree} of {all} profiled cells", site_path.display());
+        Ok(())
+    }
+}
+
+/// A site file that somebody else wrote is not overwritten.
+fn refuse_foreign(path: &Path) -> Result<()> {
+    match std::fs::read_to_string(path) {
+        Ok(text) if !text.starts_with(MARK) => {
+            bail!("{} was not written by a testbed; name another file with --site, or move it away", path.display())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_site(path: &Path, slow: &Path, fast: &Path, parameters: &SiteParameters) -> Result<()> {
+    let model = |rates: &Rates| Parameters {
+        hdd_servers: parameters.hdd_servers,
+        ssd_servers: parameters.ssd_servers,
+        stripe_bytes: parameters.stripe_bytes,
+        rotation_s: parameters.rotation_s,
+        seek_s_max: parameters.seek_max_s,
+        hdd_s_per_byte: rates.beta_d_s_per_byte,
+        ssd_s_per_byte: rates.beta_c_s_per_byte,
+        seek_curve: parameters
+            .seek_curve
+            .iter()
+            .map(|&(distance_bytes, seek_s)| SeekPoint { distance_bytes, seek_s })
+            .collect(),
+    };
+    let site = Site {
+        slow: slow.to_path_buf(),
+        fast: fast.to_path_buf(),
+        capacity: Some("20%".into()),
+        s4d: CostModels { read: model(&parameters.read), write: model(&parameters.write) },
+        agent: None,
+    };
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    }
+    let text = format!(
+        "{MARK}: rates profiled with {} processes at work, network included.\n{}",
+        parameters.ranks,
+        site.to_toml()
+    );
+    std::fs::write(path, text).with_context(|| format!("cannot write the site file {}", path.display()))
+}
+
+impl Down {
+    fn execute(&self, site: Option<&Path>) -> Result<()> {
+        // The agent has files of the testbed open: it goes first, if this testbed is its site.
+        if let Ok(site) = Site::load(&Site::locate(site))
+            && let Ok(stats) = headstart_testbed::stats(self.which.as_deref())
+            && stats.config.slow == site.slow
+            && let Ok(client) = Client::connect(&site)
+        {
+            let stopped = stop(&client, self.force);
+            if !self.force {
+                stopped.context("the testbed stays up (--force takes it down all the same)")?;
+            }
+        }
+        let down = headstart_testbed::down(self.which.as_deref(), self.keep_files)?;
+        for message in &down.messages {
+            eprintln!("headstart: {message}");
+        }
+        println!("testbed {} is down{}", down.name, if down.was_running { "" } else { " (its server was gone)" });
+        Ok(())
+    }
+}
+
+impl Stats {
+    fn execute(&self) -> Result<()> {
+        let stats = headstart_testbed::stats(self.which.as_deref())?;
+        if self.json {
+            println!("{}", serde_json::to_string(&stats)?);
+        } else {
+            println!("{stats}");
+        }
+        if self.reset {
+            headstart_testbed::lifecycle::reset_stats(self.which.as_deref())?;
+        }
+        Ok(())
+    }
+}

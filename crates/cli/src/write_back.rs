@@ -1,0 +1,159 @@
+//! `headstart drain` and `headstart stop`, and the drain at the end of `run`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use headstart_agent::client::Client;
+use headstart_agent::site::Site;
+use headstart_agent::status::{Command, Status};
+use headstart_core::units::ByteSize;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Ctrl-C and SIGTERM, counted instead of obeyed: the program in the foreground receives them itself.
+pub struct Interrupts {
+    count: Arc<AtomicU32>,
+}
+
+impl Interrupts {
+    /// Counts from now on.
+    pub fn listen() -> Result<Interrupts> {
+        let count = Arc::new(AtomicU32::new(0));
+        let counter = count.clone();
+        ctrlc::set_handler(move || {
+            counter.fetch_add(1, Ordering::SeqCst);
+        })
+        .context("cannot listen for Ctrl-C")?;
+        Ok(Interrupts { count })
+    }
+
+    fn so_far(&self) -> u32 {
+        self.count.load(Ordering::SeqCst)
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Drain {
+    /// A file; everything if absent
+    path: Option<PathBuf>,
+}
+
+impl Drain {
+    pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
+        let site_path = Site::locate(site);
+        let site = Site::load(&site_path)?;
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let client = Client::connect_or_start(&site, &site_path, &program, None)?;
+        if let Some(path) = &self.path {
+            let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
+            if !path.starts_with(&site.slow) {
+                bail!("{} does not lie in the slow directory {}", path.display(), site.slow.display());
+            }
+            let path = path.to_str().with_context(|| format!("{} is not UTF-8; drain everything", path.display()))?;
+            client.ask(&Command::Drain { path: Some(path.to_string()) })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let status = drain_all(&client, &Interrupts::listen()?)?;
+        Ok(if status.dirty_bytes == 0 { ExitCode::SUCCESS } else { ExitCode::from(crate::EXIT_DIRTY) })
+    }
+}
+
+/// Writes everything back and shows progress. An interrupt ends the wait: the bytes stay on flash and the user is told.
+pub fn drain_all(client: &Client, interrupts: &Interrupts) -> Result<Status> {
+    let interrupted_before = interrupts.so_far();
+    let mut status = client.ask(&Command::Drain { path: None })?;
+    let total = status.dirty_bytes;
+    let bar = progress_bar(total);
+    while status.dirty_bytes > 0 || status.draining || !status.durable {
+        bar.set_position(total.saturating_sub(status.dirty_bytes));
+        if interrupts.so_far() > interrupted_before {
+            bar.finish_and_clear();
+            status = client.ask(&Command::KeepDirty)?;
+            eprintln!(
+                "headstart: stopped; {} stay on flash and are not lost: write them back with 'headstart drain'",
+                ByteSize(status.dirty_bytes)
+            );
+            return Ok(status);
+        }
+        if let Some(stuck) = stuck(&status) {
+            bar.finish_and_clear();
+            client.ask(&Command::KeepDirty)?;
+            eprintln!("headstart: {stuck}");
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(if status.dirty_bytes > 0 { 20 } else { 2 }));
+        status = client.ask(&Command::Status)?;
+    }
+    bar.finish_and_clear();
+    Ok(status)
+}
+
+/// Whether all that is left cannot be written.
+fn stuck(status: &Status) -> Option<String> {
+    let dirty = || status.files.iter().filter(|file| file.dirty_bytes > 0);
+    let failed = dirty().find(|file| file.error.is_some())?;
+    if dirty().any(|file| file.error.is_none()) {
+        return None;
+    }
+    Some(format!(
+        "{}: {} cannot be written back: {}; the bytes stay on flash: make room or mend the file, then 'headstart drain'",
+        failed.path,
+        ByteSize(failed.dirty_bytes),
+        failed.error.as_deref().unwrap_or("unknown error")
+    ))
+}
+
+fn progress_bar(total: u64) -> ProgressBar {
+    // Drawn on stderr, and only on a terminal.
+    let bar = ProgressBar::new(total);
+    let style = ProgressStyle::with_template("writing back {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
+    bar.set_style(style.expect("the template is well-formed"));
+    bar
+}
+
+#[derive(Debug, Args)]
+pub struct Stop {
+    /// Stop even if dirty bytes stay on flash
+    #[arg(long)]
+    keep_dirty: bool,
+}
+
+impl Stop {
+    pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
+        let site = Site::load(&Site::locate(site))?;
+        let Ok(client) = Client::connect(&site) else {
+            eprintln!("headstart: no agent runs for {}", site.slow.display());
+            return Ok(ExitCode::SUCCESS);
+        };
+        stop(&client, self.keep_dirty)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Stops the agent; refuses to leave dirty bytes behind unless told to.
+pub fn stop(client: &Client, keep_dirty: bool) -> Result<()> {
+    let status = client.ask(&Command::KeepDirty)?;
+    if status.dirty_bytes > 0 && !keep_dirty {
+        bail!(
+            "{} on flash are not on disk yet: 'headstart drain' writes them back, --keep-dirty leaves them for later",
+            ByteSize(status.dirty_bytes)
+        );
+    }
+    while !client.ask(&Command::Status)?.durable {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let status = client.ask(&Command::Stop)?;
+    while headstart_agent::runtime_directory::start_time(status.pid).is_some() && !is_zombie(status.pid) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+fn is_zombie(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
+}

@@ -1,0 +1,1 @@
+//! Interleavings forced step by step.

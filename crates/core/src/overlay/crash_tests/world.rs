@@ -1,0 +1,598 @@
+//! The world of a simulation: overlay, threads, storage, and a runtime that carries out outputs in any order it may.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::random::Random;
+use super::ranks::{self, Rank};
+use super::register::Register;
+use super::storage::{Byte, Bytes, Log, Store, moved};
+use crate::overlay::journal::{HEADER_BYTES, Header, Identity};
+use crate::overlay::recovery::{Recovered, Replay};
+use crate::overlay::{Answer, Capacity, CopyKind, CopyOrder, Output, Overlay, Process, Settings};
+use crate::protocol::message::{Envelope, Request};
+use crate::protocol::shared::{self, FileEntry, STATE_FREE, Shared, Slot, WORDS_PER_FILE};
+use crate::request::Range;
+
+/// Threads of a world; two to a process.
+pub const RANKS: usize = 4;
+/// Entries of the file table.
+const FILES: usize = 12;
+/// Names in the managed directory.
+pub const PATHS: usize = 3;
+
+/// The shared file.
+pub struct Memory {
+    header: shared::Header,
+    files: Vec<FileEntry>,
+    slots: Vec<Slot>,
+    bits: Vec<AtomicU64>,
+}
+
+impl Memory {
+    fn new() -> Memory {
+        let memory = Memory {
+            header: shared::Header::default(),
+            files: (0..FILES).map(|_| FileEntry::default()).collect(),
+            slots: (0..RANKS).map(|_| Slot::default()).collect(),
+            bits: (0..FILES * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
+        };
+        memory.header.slots_used.store(RANKS as u64, Ordering::Relaxed);
+        memory
+    }
+
+    pub fn shared(&self) -> Shared<'_> {
+        Shared { header: &self.header, files: &self.files, slots: &self.slots, bits: &self.bits }
+    }
+}
+
+/// A slow file.
+pub struct Inode {
+    pub identity: Identity,
+    pub store: Store,
+    pub linked: bool,
+    pub register: Register,
+    /// Its size, while operations one after another make it certain.
+    pub size: Option<u64>,
+    /// Operations under way that may change the size, and how many of them truncate.
+    pub resizing: Vec<(u32, bool)>,
+    /// A truncation and something else overlapped in time: the size is uncertain.
+    pub disturbed: bool,
+}
+
+/// Work of the runtime, done a step at a time.
+pub enum Task {
+    Copy { order: CopyOrder, bytes: Vec<Bytes>, written: bool },
+    Extend { file: u32, inode: usize, size: u64, found: Option<u64> },
+    Barrier { data: Vec<u32>, slow: Vec<usize> },
+    SyncJournal,
+}
+
+/// What a dead thread's last call may still do.
+pub enum Late {
+    Slow { inode: usize, bytes: Bytes },
+    Flash { data_file: u32, bytes: Bytes },
+}
+
+/// Everything.
+pub struct World {
+    pub random: Random,
+    pub memory: Memory,
+    pub overlay: Overlay,
+    pub inodes: Vec<Inode>,
+    pub paths: [usize; PATHS],
+    pub data: BTreeMap<u32, Store>,
+    pub journal: Log,
+    pub tasks: Vec<Task>,
+    pub ranks: Vec<Rank>,
+    /// What each process has open: inode to number; none while the answer to its open is awaited.
+    pub open: [BTreeMap<usize, Option<u32>>; RANKS / 2],
+    pub late: Vec<Late>,
+    pub clock: u64,
+    pub versions: u32,
+    pub settings: Settings,
+    pub leaked_pages: u64,
+    pub violations: Vec<String>,
+    /// One copy or sync in so many fails; zero: none.
+    pub failures: u64,
+}
+
+impl World {
+    pub fn new(seed: u64) -> World {
+        let mut random = Random(seed);
+        let capacity = random.pick(&[6, 16, 60]) * 4096;
+        let settings = Settings {
+            capacity: Capacity::Bytes(capacity),
+            dirty_high: random.pick(&[0.0, 0.3]),
+            dirty_low: 0.0,
+            dirty_full: random.pick(&[0.0, 0.6]),
+            copies_max: random.pick(&[1, 3, 8]),
+            write_back_bytes_max: random.pick(&[4096, 40960]),
+            critical_max: 8,
+            slab_bytes_max: random.pick(&[4096, 16384]),
+            ..Settings::default()
+        };
+        let memory = Memory::new();
+        let overlay = Overlay::new(settings.clone(), HEADER_BYTES as u64, 1);
+        let mut world = World {
+            random,
+            memory,
+            overlay,
+            inodes: Vec::new(),
+            paths: [0; PATHS],
+            data: BTreeMap::new(),
+            journal: Log::default(),
+            tasks: Vec::new(),
+            ranks: (0..RANKS).map(Rank::new).collect(),
+            open: Default::default(),
+            late: Vec::new(),
+            clock: 1,
+            versions: 0,
+            settings,
+            leaked_pages: 0,
+            violations: Vec::new(),
+            failures: 0,
+        };
+        world.journal.bytes.extend(Header { boot_id: [1; 16], epoch: 1 }.encode());
+        world.journal.stable = HEADER_BYTES;
+        (0..PATHS).for_each(|path| world.create(path));
+        world.join();
+        world
+    }
+
+    /// A new file under a name.
+    pub fn create(&mut self, path: usize) {
+        let inode = self.inodes.len() as u64;
+        // Some file systems know no birth time and use inode numbers again once nobody has the old file open.
+        let forgotten = |old: &&Inode| {
+            !old.linked && !self.inodes.iter().any(|i| i.linked && i.identity == old.identity)
+        };
+        let gone = self.inodes.iter().filter(forgotten).next_back().map(|old| old.identity);
+        let in_use = gone.is_some_and(|gone| {
+            self.open.iter().any(|open| open.keys().any(|&inode| self.inodes[inode].identity == gone))
+        });
+        let identity = match gone.filter(|_| !in_use && self.random.chance(50)) {
+            Some(identity) => identity,
+            None => Identity { device: 1, inode: inode + 1, birth_ns: 0 },
+        };
+        self.inodes.push(Inode {
+            identity,
+            store: Store::new(Byte::Zero),
+            linked: true,
+            register: Register::new(),
+            size: Some(0),
+            resizing: Vec::new(),
+            disturbed: false,
+        });
+        self.paths[path] = inode as usize;
+    }
+
+    fn join(&mut self) {
+        for slot in 0..RANKS {
+            self.overlay.on_join(slot as u32, self.ranks[slot].process);
+        }
+    }
+
+    pub fn now(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    pub fn violation(&mut self, result: Result<(), String>) {
+        self.violations.extend(result.err());
+    }
+
+    /// The inode behind a number.
+    pub fn inode(&self, file: u32) -> usize {
+        let identity = self.overlay.identity(file).expect("the overlay names files it knows");
+        let found = self.inodes.iter().rposition(|inode| inode.identity == identity);
+        found.expect("every identity has an inode")
+    }
+
+    /// Sends a rank's request.
+    pub fn request(&mut self, rank: usize, request: &Request<'_>) {
+        self.ranks[rank].seq += 1;
+        let envelope = Envelope { slot: rank as u32, seq: self.ranks[rank].seq };
+        self.memory.slots[rank].seq.store(envelope.seq, Ordering::Relaxed);
+        self.ranks[rank].answer = None;
+        let now = self.now();
+        if let Request::Open { device, inode, birth_ns, size, writable, path } = *request {
+            let observed = crate::overlay::Fingerprint { size, modified_ns: 0 };
+            let identity = Identity { device, inode, birth_ns };
+            self.overlay.on_open(self.memory.shared(), envelope, identity, observed, writable, path);
+        } else {
+            self.overlay.on_request(self.memory.shared(), now, envelope, request);
+        }
+        self.carry_out();
+    }
+
+    /// What the runtime does after every verb: the journal first, then the outputs in order.
+    pub fn carry_out(&mut self) {
+        self.journal.bytes.extend(self.overlay.take_journal());
+        for output in self.overlay.take_outputs() {
+            match output {
+                Output::Reply(envelope, answer) => self.deliver(envelope, answer),
+                Output::Copy(order) => self.tasks.push(Task::Copy { order, bytes: Vec::new(), written: false }),
+                Output::Extend { file, size } => {
+                    let inode = self.inode(file);
+                    self.tasks.push(Task::Extend { file, inode, size, found: None });
+                }
+                Output::Barrier { data_files, slow_files } => {
+                    let slow = slow_files.iter().map(|file| self.inode(*file)).collect();
+                    self.tasks.push(Task::Barrier { data: data_files, slow });
+                }
+                Output::SyncJournal => self.tasks.push(Task::SyncJournal),
+                Output::Grow { data_file, .. } => {
+                    self.data.entry(data_file).or_insert_with(|| Store::new(Byte::Garbage));
+                }
+                Output::Punch(run) => {
+                    let store = self.data.get_mut(&run.data_file).expect("a punched data file exists");
+                    store.write(vec![(run.bytes(), Byte::Garbage)]);
+                }
+                Output::RemoveDataFile(data_file) => {
+                    self.data.remove(&data_file);
+                }
+                Output::Forget(_) => {}
+            }
+        }
+    }
+
+    fn deliver(&mut self, envelope: Envelope, answer: Answer) {
+        let rank = &mut self.ranks[envelope.slot as usize];
+        if envelope.seq == rank.seq && rank.answer.is_none() {
+            rank.answer = Some(answer);
+        } else {
+            self.violations.push(format!("an answer to {envelope:?} that nobody awaits: {answer:?}"));
+        }
+    }
+
+    /// Moves one task on by one step.
+    pub fn step_task(&mut self, at: usize) {
+        let mut task = self.tasks.swap_remove(at);
+        let fails = self.failures > 0 && self.random.below(self.failures) == 0;
+        match &mut task {
+            Task::Copy { order, bytes, written } => {
+                if !self.step_copy(order, bytes, written, fails) {
+                    let result = if fails { Err(5) } else { Ok(()) };
+                    self.overlay.on_copy_done(self.memory.shared(), order.id, result);
+                    return self.carry_out();
+                }
+            }
+            Task::Extend { file, inode, size, found } => {
+                let store = &mut self.inodes[*inode].store;
+                match found {
+                    None => *found = Some(store.size()),
+                    Some(found) => {
+                        if *found < *size {
+                            store.truncate(*size);
+                        }
+                        let size = (*found).max(*size);
+                        self.overlay.on_extended(self.memory.shared(), *file, Ok(size));
+                        return self.carry_out();
+                    }
+                }
+            }
+            Task::Barrier { data, slow } => {
+                if fails {
+                    self.overlay.on_barrier_synced(self.memory.shared(), Err(5));
+                    return self.carry_out();
+                }
+                if let Some(data_file) = data.pop() {
+                    self.data.get_mut(&data_file).expect("a synced data file exists").sync();
+                } else if let Some(inode) = slow.pop() {
+                    // What dead threads had under way has landed when an fsync begun since returns.
+                    self.land_late(Some(inode));
+                    self.inodes[inode].store.sync();
+                } else {
+                    self.overlay.on_barrier_synced(self.memory.shared(), Ok(()));
+                    return self.carry_out();
+                }
+            }
+            Task::SyncJournal => {
+                self.journal.stable = self.journal.bytes.len();
+                self.overlay.on_journal_durable(self.memory.shared(), if fails { Err(5) } else { Ok(()) });
+                return self.carry_out();
+            }
+        }
+        self.tasks.push(task);
+    }
+
+    /// Reads first, writes a piece at a time; false when all is done.
+    fn step_copy(&mut self, order: &CopyOrder, bytes: &mut Vec<Bytes>, written: &mut bool, fails: bool) -> bool {
+        let inode = self.inode(order.file);
+        if *written || fails {
+            return false;
+        }
+        if let Some(piece) = order.pieces.get(bytes.len()) {
+            let (offset, length) = (piece.range.offset, piece.range.length);
+            bytes.push(match order.kind {
+                CopyKind::Fetch => moved(&self.inodes[inode].store.read(piece.range), offset, piece.place),
+                CopyKind::WriteBack => {
+                    let store = self.data.get(&piece.data_file).expect("a copied data file exists");
+                    moved(&store.read(Range::new(piece.place, length)), piece.place, offset)
+                }
+            });
+            return true;
+        }
+        for (piece, bytes) in order.pieces.iter().zip(std::mem::take(bytes)) {
+            match order.kind {
+                CopyKind::Fetch => self.data.get_mut(&piece.data_file).expect("it exists").write(bytes),
+                CopyKind::WriteBack => self.inodes[inode].store.write(bytes),
+            }
+        }
+        bytes.resize(order.pieces.len(), Vec::new());
+        *written = true;
+        true
+    }
+
+    /// Lets writes of dead threads land, or vanish: those to one inode, or all.
+    pub fn land_late(&mut self, only: Option<usize>) {
+        for late in std::mem::take(&mut self.late) {
+            if only.is_some_and(|only| !matches!(late, Late::Slow { inode, .. } if inode == only)) {
+                self.late.push(late);
+                continue;
+            }
+            if self.random.chance(80) {
+                self.land(late);
+            }
+        }
+    }
+
+    pub fn land(&mut self, late: Late) {
+        match late {
+            Late::Slow { inode, bytes } => {
+                self.inodes[inode].store.write(bytes);
+                self.inodes[inode].size = None;
+                self.inodes[inode].disturbed |= !self.inodes[inode].resizing.is_empty();
+            }
+            Late::Flash { data_file, bytes } => {
+                if let Some(store) = self.data.get_mut(&data_file) {
+                    store.write(bytes);
+                }
+            }
+        }
+    }
+
+    /// One step of anybody.
+    pub fn step(&mut self, begin: bool) {
+        let choice = self.random.below(100);
+        if choice < 60 {
+            let rank = self.random.below(RANKS as u64) as usize;
+            ranks::step(self, rank, begin);
+        } else if choice < 90 {
+            if !self.tasks.is_empty() {
+                let at = self.random.below(self.tasks.len() as u64) as usize;
+                self.step_task(at);
+            }
+        } else if choice < 96 {
+            self.poll();
+        } else if !self.late.is_empty() {
+            let at = self.random.below(self.late.len() as u64) as usize;
+            let late = self.late.swap_remove(at);
+            self.land(late);
+        }
+        self.check_sizes();
+    }
+
+    pub fn poll(&mut self) {
+        self.overlay.poll(self.memory.shared());
+        self.carry_out();
+    }
+
+    fn check_sizes(&mut self) {
+        for (number, file) in &self.overlay.files {
+            let real = self.inodes[self.inode(*number)].store.size();
+            if file.size > real && !file.unlinked && file.extension.is_none() {
+                self.violations.push(format!("file {number} is {real} bytes long, thought to be at least {}", file.size));
+            }
+        }
+    }
+
+    /// Runs until nobody is under way; the number of steps is bounded.
+    pub fn quiesce(&mut self) {
+        for _ in 0..200_000 {
+            let busy = self.ranks.iter().any(Rank::is_busy) || !self.tasks.is_empty();
+            if !busy {
+                self.poll();
+                if self.tasks.is_empty() {
+                    return;
+                }
+            }
+            self.step(false);
+            if !self.violations.is_empty() {
+                return;
+            }
+        }
+        let stuck: Vec<_> = self.ranks.iter().filter(|rank| rank.is_busy()).collect();
+        self.violations.push(format!("no end is reached: {stuck:?}\n{:#?}", self.overlay.pending));
+    }
+
+    /// Kills a process: its threads hang up; what they had under way may land later.
+    pub fn kill(&mut self, process: usize) {
+        for rank in [2 * process, 2 * process + 1] {
+            ranks::die(self, rank);
+            let slot = &self.memory.slots[rank];
+            if slot.state.load(Ordering::Relaxed) != STATE_FREE {
+                let pages: u64 = slot.slabs.iter().map(|slab| slab.length.load(Ordering::Relaxed) / 4096).sum();
+                self.leaked_pages += pages;
+            }
+        }
+        self.open[process].clear();
+        for rank in [2 * process, 2 * process + 1] {
+            self.overlay.on_hang_up(self.memory.shared(), rank as u32);
+            self.carry_out();
+            let seq = self.ranks[rank].seq;
+            let start_time = self.ranks[rank].process.start_time + 1;
+            self.ranks[rank] = Rank::new(rank);
+            self.ranks[rank].seq = seq;
+            self.ranks[rank].process.start_time = start_time;
+        }
+        for rank in [2 * process, 2 * process + 1] {
+            self.overlay.on_join(rank as u32, self.ranks[rank].process);
+        }
+    }
+
+    /// The agent dies with all threads, or the power fails; then recovery.
+    pub fn crash(&mut self, power: bool) {
+        for rank in 0..RANKS {
+            ranks::die(self, rank);
+        }
+        self.land_late(None);
+        if power {
+            self.journal.lose_power(&mut self.random);
+            for inode in &mut self.inodes {
+                inode.store.lose_power(&mut self.random);
+            }
+            for store in self.data.values_mut() {
+                store.lose_power(&mut self.random);
+            }
+        }
+        self.tasks.clear();
+        self.late.clear();
+        self.open = Default::default();
+        self.leaked_pages = 0;
+        self.ranks = (0..RANKS).map(Rank::new).collect();
+        self.memory = Memory::new();
+        self.recover(power);
+        self.settle(power);
+    }
+
+    fn recover(&mut self, power: bool) {
+        let replay = if power { Replay::ToLastBarrier } else { Replay::Everything };
+        let recovered = Recovered::replay(&self.journal.bytes[HEADER_BYTES..], replay);
+        let find = |identity| self.inodes.iter().rposition(|inode| inode.identity == identity && inode.linked);
+        let found: BTreeMap<u32, Option<usize>> =
+            recovered.files.iter().map(|(&number, file)| (number, find(file.identity))).collect();
+        let sizes: BTreeMap<u32, u64> =
+            found.iter().filter_map(|(&number, inode)| Some((number, self.inodes[(*inode)?].store.size()))).collect();
+        self.data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
+        self.overlay = Overlay::adopt(self.settings.clone(), recovered, self.memory.shared(), &sizes);
+        for (number, inode) in found {
+            if inode.is_none() {
+                self.overlay.disown(self.memory.shared(), number);
+            }
+        }
+        self.overlay.take_journal();
+        self.data.values_mut().for_each(Store::sync);
+        self.inodes.iter_mut().for_each(|inode| inode.store.sync());
+        let checkpoint = self.overlay.checkpoint(HEADER_BYTES as u64);
+        self.journal.bytes.truncate(HEADER_BYTES);
+        self.journal.bytes.extend(checkpoint);
+        self.journal.stable = self.journal.bytes.len();
+        self.join();
+        self.carry_out();
+    }
+
+    /// Everybody reads the same from now on: checks it, and makes it the only allowed contents.
+    fn settle(&mut self, power: bool) {
+        let now = self.now();
+        for inode in 0..self.inodes.len() {
+            if !self.inodes[inode].linked {
+                continue;
+            }
+            let bytes = self.visible(inode);
+            self.inodes[inode].resizing.clear();
+            self.inodes[inode].disturbed = false;
+            self.inodes[inode].size = None;
+            for (range, byte) in bytes {
+                let result = self.inodes[inode].register.settle(range, byte, power, now);
+                self.violation(result.map_err(|text| format!("inode {inode}: {text}")));
+            }
+        }
+    }
+
+    /// What a read of the whole file would return: flash over disk.
+    fn visible(&self, inode: usize) -> Bytes {
+        let all = Range::new(0, u64::MAX);
+        let slow = &self.inodes[inode].store;
+        let Some(file) = self.overlay.find(self.inodes[inode].identity) else { return slow.read(all) };
+        let mut bytes = Vec::new();
+        let mut at = 0;
+        for mapped in self.overlay.files[&file].map.iter() {
+            bytes.extend(slow.read(Range::between(at, mapped.range.offset)));
+            let place = Range::new(mapped.place, mapped.range.length);
+            let store = self.data.get(&mapped.data_file).expect("a mapped data file exists");
+            bytes.extend(moved(&store.read(place), mapped.place, mapped.range.offset));
+            at = mapped.range.end();
+        }
+        bytes.extend(slow.read(Range::between(at, u64::MAX)));
+        bytes
+    }
+
+    /// Ends a case: everybody finishes, everything drains, and disk, model and accounts agree.
+    pub fn finish(&mut self) {
+        self.failures = 0;
+        self.quiesce();
+        self.land_late(None);
+        self.overlay.drain(true);
+        for _ in 0..50 {
+            self.poll();
+            self.quiesce();
+        }
+        if !self.violations.is_empty() {
+            return;
+        }
+        if self.overlay.dirty_bytes() > 0 {
+            self.violations.push(format!("{} dirty bytes do not drain", self.overlay.dirty_bytes()));
+        }
+        self.check_disk();
+        self.drop_everything();
+    }
+
+    fn check_disk(&mut self) {
+        let now = self.now();
+        for inode in 0..self.inodes.len() {
+            if !self.inodes[inode].linked {
+                continue;
+            }
+            let mut disk = self.inodes[inode].store.read(Range::new(0, u64::MAX));
+            disk.extend(self.visible(inode));
+            for (range, byte) in disk {
+                let result = self.inodes[inode].register.settle(range, byte, false, now);
+                self.violation(result.map_err(|text| format!("inode {inode} at the end: {text}")));
+            }
+            let size = self.inodes[inode].store.size();
+            if self.inodes[inode].size.is_some_and(|expected| expected != size) {
+                self.violations.push(format!("inode {inode} is {size} bytes long, not {:?}", self.inodes[inode].size));
+            }
+        }
+    }
+
+    /// Everything is unlinked and closed: no page, file, data file or bit is left.
+    fn drop_everything(&mut self) {
+        for path in 0..PATHS {
+            let identity = self.inodes[self.paths[path]].identity;
+            self.request(0, &Request::Unlinked { device: identity.device, inode: identity.inode });
+        }
+        for (number, file) in self.overlay.files.clone() {
+            for process in file.openers {
+                let rank = self.ranks.iter().position(|rank| rank.process == process).expect("openers live");
+                self.request(rank, &Request::Close { file: number });
+            }
+        }
+        for _ in 0..4 {
+            self.overlay.request_barrier();
+            self.poll();
+            self.quiesce();
+        }
+        let space = &self.overlay.space;
+        let left = (space.charged_bytes() / 4096, space.mapped_bytes() / 4096, space.removed_bytes() / 4096);
+        let mut wrong = Vec::new();
+        if left != (self.leaked_pages, 0, 0) {
+            wrong.push(format!("pages charged, mapped, removed: {left:?}, leaked: {}", self.leaked_pages));
+        }
+        if !self.overlay.files.is_empty() {
+            wrong.push(format!("files are left: {:#?}", self.overlay.files));
+        }
+        if self.leaked_pages == 0 && !self.overlay.data_files.is_empty() {
+            wrong.push(format!("data files are left: {:?}", self.overlay.data_files));
+        }
+        if self.memory.bits.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
+            wrong.push("bits are left".to_string());
+        }
+        if self.memory.files.iter().any(|file| file.size_bit.load(Ordering::Relaxed) != 0) {
+            wrong.push("a size bit is left".to_string());
+        }
+        self.violations.extend(wrong);
+    }
+}

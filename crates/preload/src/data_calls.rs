@@ -1,0 +1,231 @@
+//! The calls that move bytes, brought to one form: a managed descriptor, a vector of buffers, an offset or the descriptor's own.
+
+use std::ffi::c_void;
+
+use libc::{c_int, iovec};
+
+use crate::buffers::Buffers;
+use crate::data_path;
+use crate::descriptors::{self, Target};
+use crate::kernel::{self, Errno};
+
+/// Flags of preadv2 and pwritev2 that say how soon, not what: without meaning where the agent may be asked.
+const HINTS: c_int = libc::RWF_HIPRI | libc::RWF_NOWAIT;
+
+/// Runs `work` on a managed descriptor, else the call as it stands.
+#[inline]
+fn on_managed(fd: c_int, pass: impl FnOnce() -> isize, work: impl FnOnce(&Target) -> Result<usize, Errno>) -> isize {
+    let saved = kernel::errno();
+    match descriptors::managed(fd) {
+        Ok(None) => {
+            kernel::set_errno(saved);
+            pass()
+        }
+        Ok(Some(target)) => kernel::answer(work(&target), saved),
+        Err(errno) => kernel::answer(Err(errno), saved),
+    }
+}
+
+#[inline]
+fn element(buffer: *const c_void, length: usize) -> iovec {
+    iovec { iov_base: buffer.cast_mut(), iov_len: length }
+}
+
+/// # Safety
+/// As read(2).
+#[inline]
+pub unsafe fn read(fd: c_int, buffer: *mut c_void, length: usize, pass: impl Fn() -> isize) -> isize {
+    on_managed(fd, &pass, |target| {
+        let element = element(buffer, length);
+        // SAFETY: the caller's contract.
+        data_path::read_here(target, unsafe { Buffers::one(&element) })
+    })
+}
+
+/// `__read_chk`: libc's own complains when the buffer is too small.
+///
+/// # Safety
+/// As read(2).
+pub unsafe fn read_checked(
+    fd: c_int,
+    buffer: *mut c_void,
+    length: usize,
+    room: usize,
+    pass: impl Fn() -> isize,
+) -> isize {
+    if length > room {
+        return pass();
+    }
+    // SAFETY: the caller's contract.
+    unsafe { read(fd, buffer, length, pass) }
+}
+
+/// # Safety
+/// As pread(2).
+#[inline]
+pub unsafe fn pread(fd: c_int, buffer: *mut c_void, length: usize, offset: i64, pass: impl Fn() -> isize) -> isize {
+    on_managed(fd, &pass, |target| {
+        let element = element(buffer, length);
+        // SAFETY: the caller's contract.
+        data_path::read_at(target, unsafe { Buffers::one(&element) }, at(offset)?)
+    })
+}
+
+/// `__pread_chk`.
+///
+/// # Safety
+/// As pread(2).
+pub unsafe fn pread_checked(
+    fd: c_int,
+    buffer: *mut c_void,
+    length: usize,
+    offset: i64,
+    room: usize,
+    pass: impl Fn() -> isize,
+) -> isize {
+    if length > room {
+        return pass();
+    }
+    // SAFETY: the caller's contract.
+    unsafe { pread(fd, buffer, length, offset, pass) }
+}
+
+/// # Safety
+/// As preadv(2).
+pub unsafe fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: i64, pass: impl Fn() -> isize) -> isize {
+    on_managed(fd, &pass, |target| {
+        // SAFETY: the caller's contract.
+        data_path::read_at(target, unsafe { Buffers::vector(vector, count) }?, at(offset)?)
+    })
+}
+
+/// `readv`, and `preadv2`, whose offset -1 means the descriptor's own.
+///
+/// # Safety
+/// As preadv2(2).
+pub unsafe fn readv(
+    fd: c_int,
+    vector: *const iovec,
+    count: c_int,
+    offset: i64,
+    flags: c_int,
+    pass: impl Fn() -> isize,
+) -> isize {
+    on_managed(fd, &pass, |target| {
+        if flags & !HINTS != 0 {
+            return Err(libc::EOPNOTSUPP);
+        }
+        // SAFETY: the caller's contract.
+        let buffers = unsafe { Buffers::vector(vector, count) }?;
+        match offset {
+            -1 => data_path::read_here(target, buffers),
+            _ => data_path::read_at(target, buffers, at(offset)?),
+        }
+    })
+}
+
+/// # Safety
+/// As write(2).
+#[inline]
+pub unsafe fn write(fd: c_int, buffer: *const c_void, length: usize, pass: impl Fn() -> isize) -> isize {
+    on_managed(fd, &pass, |target| {
+        let element = element(buffer, length);
+        // SAFETY: the caller's contract.
+        write_buffers(target, unsafe { Buffers::one(&element) }, None, 0)
+    })
+}
+
+/// # Safety
+/// As pwrite(2).
+#[inline]
+pub unsafe fn pwrite(fd: c_int, buffer: *const c_void, length: usize, offset: i64, pass: impl Fn() -> isize) -> isize {
+    on_managed(fd, &pass, |target| {
+        let element = element(buffer, length);
+        // SAFETY: the caller's contract.
+        write_buffers(target, unsafe { Buffers::one(&element) }, Some(at(offset)?), 0)
+    })
+}
+
+/// # Safety
+/// As pwritev(2).
+pub unsafe fn pwritev(fd: c_int, vector: *const iovec, count: c_int, offset: i64, pass: impl Fn() -> isize) -> isize {
+    on_managed(fd, &pass, |target| {
+        // SAFETY: the caller's contract.
+        write_buffers(target, unsafe { Buffers::vector(vector, count) }?, Some(at(offset)?), 0)
+    })
+}
+
+/// `writev`, and `pwritev2`, whose offset -1 means the descriptor's own.
+///
+/// # Safety
+/// As pwritev2(2).
+pub unsafe fn writev(
+    fd: c_int,
+    vector: *const iovec,
+    count: c_int,
+    offset: i64,
+    flags: c_int,
+    pass: impl Fn() -> isize,
+) -> isize {
+    on_managed(fd, &pass, |target| {
+        if flags & !(HINTS | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_APPEND) != 0 {
+            return Err(libc::EOPNOTSUPP);
+        }
+        // SAFETY: the caller's contract.
+        let buffers = unsafe { Buffers::vector(vector, count) }?;
+        let offset = if offset == -1 { None } else { Some(at(offset)?) };
+        write_buffers(target, buffers, offset, flags)
+    })
+}
+
+fn at(offset: i64) -> Result<u64, Errno> {
+    u64::try_from(offset).map_err(|_| libc::EINVAL)
+}
+
+/// A write at `offset`, or where the descriptor stands; `flags` as of pwritev2.
+#[inline]
+fn write_buffers(target: &Target, buffers: Buffers, offset: Option<u64>, flags: c_int) -> Result<usize, Errno> {
+    if !target.writable() {
+        return Err(libc::EBADF);
+    }
+    let durable = flags & (libc::RWF_DSYNC | libc::RWF_SYNC) != 0;
+    if target.appends() || flags & libc::RWF_APPEND != 0 {
+        let place = offset.map_or(-1, |offset| offset as i64);
+        return data_path::append(target, durable, || buffers.append(target.fd, place, flags & libc::RWF_APPEND));
+    }
+    match offset {
+        _ if buffers.length() == 0 => Ok(0),
+        Some(offset) => data_path::write_at(target, buffers, offset, durable),
+        None => data_path::write_here(target, buffers, durable),
+    }
+}
+
+/// `lseek`: the kernel knows sizes and offsets, but not what of the file lies on flash.
+#[inline]
+pub fn lseek(fd: c_int, whence: c_int, pass: impl FnOnce() -> i64) -> i64 {
+    if whence != libc::SEEK_DATA && whence != libc::SEEK_HOLE {
+        return pass();
+    }
+    let saved = kernel::errno();
+    let checked = descriptors::managed(fd).and_then(|target| match target {
+        Some(target) => data_path::write_back(&target, data_path::WHOLE),
+        None => Ok(()),
+    });
+    match checked {
+        Ok(()) => {
+            kernel::set_errno(saved);
+            pass()
+        }
+        Err(errno) => kernel::answer(Err(errno), saved) as i64,
+    }
+}
+
+/// `fsync`, `fdatasync`.
+pub fn sync(fd: c_int, pass: impl Fn() -> c_int) -> c_int {
+    let synced = on_managed(
+        fd,
+        || pass() as isize,
+        |target| data_path::sync(target, || if pass() == 0 { Ok(0) } else { Err(kernel::errno()) }),
+    );
+    synced as c_int
+}

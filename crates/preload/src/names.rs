@@ -1,0 +1,95 @@
+//! Removing and renaming: the kernel does it, then the agent is told, so that it forgets what nobody can read any more and knows
+//! files by the names people see.
+
+use libc::{c_char, c_int, c_uint};
+
+use crate::kernel::{self, Facts};
+use crate::location;
+use crate::session;
+use headstart_core::protocol::message::Request;
+
+/// The regular file under the managed directory whose last name `path` is.
+///
+/// # Safety
+/// `path` is a string.
+unsafe fn last_name(dir: c_int, path: *const c_char) -> Option<Facts> {
+    // SAFETY: the caller's contract.
+    let facts = unsafe { kernel::facts_at(dir, path, libc::AT_SYMLINK_NOFOLLOW) }.ok()?;
+    let last = facts.regular && facts.links == 1;
+    // SAFETY: the caller's contract.
+    (last && location::is_managed(&unsafe { location::name_of(dir, path) }?)).then_some(facts)
+}
+
+fn tell(request: &Request) {
+    // The names have changed already; an agent that is gone finds that out by itself.
+    let _ = session::with(|session| session.call(request));
+}
+
+/// `unlink`, `unlinkat`, `remove`.
+///
+/// # Safety
+/// The arguments are those of unlinkat(2).
+pub unsafe fn unlink(dir: c_int, path: *const c_char, pass: impl FnOnce() -> c_int) -> c_int {
+    let saved = kernel::errno();
+    // SAFETY: the caller's contract.
+    let removed = unsafe { last_name(dir, path) };
+    kernel::set_errno(saved);
+    let result = pass();
+    if let (0, Some(facts)) = (result, removed) {
+        tell(&Request::Unlinked { device: facts.device, inode: facts.inode });
+        kernel::set_errno(saved);
+    }
+    result
+}
+
+/// `rename`, `renameat`, `renameat2`. Out of the managed directory it fails with EXDEV, as between file systems, so that the bytes
+/// are copied; an exchange is refused.
+///
+/// # Safety
+/// The arguments are those of renameat2(2).
+pub unsafe fn rename(
+    old_dir: c_int,
+    old: *const c_char,
+    new_dir: c_int,
+    new: *const c_char,
+    flags: c_uint,
+    pass: impl FnOnce() -> c_int,
+) -> c_int {
+    let saved = kernel::errno();
+    // SAFETY: the caller's contract.
+    let names = unsafe { (location::name_of(old_dir, old), location::name_of(new_dir, new)) };
+    let (Some(old_name), Some(new_name)) = names else {
+        kernel::set_errno(saved);
+        return pass();
+    };
+    let (from, to) = (location::is_managed(&old_name), location::is_managed(&new_name));
+    if !from && !to {
+        kernel::set_errno(saved);
+        return pass();
+    }
+    if flags & libc::RENAME_EXCHANGE != 0 {
+        return kernel::answer(Err(libc::EINVAL), saved) as c_int;
+    }
+    if from && !to {
+        return kernel::answer(Err(libc::EXDEV), saved) as c_int;
+    }
+    // SAFETY: the caller's contract.
+    let replaced = unsafe { last_name(new_dir, new) };
+    // SAFETY: the caller's contract.
+    let moved = unsafe { kernel::facts_at(old_dir, old, libc::AT_SYMLINK_NOFOLLOW) };
+    kernel::set_errno(saved);
+    let result = pass();
+    if result != 0 {
+        return result;
+    }
+    let same = matches!((&replaced, &moved), (Some(a), Ok(b)) if (a.device, a.inode) == (b.device, b.inode));
+    if let Some(facts) = replaced.filter(|_| !same) {
+        tell(&Request::Unlinked { device: facts.device, inode: facts.inode });
+    }
+    if from {
+        let paths = [old_name.as_slice(), &new_name].concat();
+        tell(&Request::Renamed { old_length: old_name.len() as u32, paths: &paths });
+    }
+    kernel::set_errno(saved);
+    result
+}

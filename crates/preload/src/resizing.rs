@@ -1,0 +1,133 @@
+//! Calls that change a file's size or remove bytes: truncate, ftruncate, fallocate.
+
+use headstart_core::protocol::message::Request;
+use headstart_core::request::Range;
+use libc::{c_char, c_int};
+
+use crate::data_path;
+use crate::descriptors::{self, Target};
+use crate::files;
+use crate::gate::gate;
+use crate::kernel::{self, Errno};
+use crate::location::{self, PathBuffer};
+use crate::session::{self, Answer};
+
+/// Changes the size of a managed file: the agent agrees first, `kernel` does it, the agent hears whether it happened.
+pub fn resize(file: u32, size: u64, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    session::with(|session| {
+        match session.call(&Request::Truncate { file, size })? {
+            Answer::Go => {}
+            other => return Err(session.unexpected(other)),
+        }
+        let result = kernel();
+        match session.call(&Request::TruncateDone { file, size, changed: result.is_ok() })? {
+            Answer::Done => result,
+            other => Err(session.unexpected(other)),
+        }
+    })
+}
+
+/// What a call of the program's own that returns 0 or -1 came to.
+fn outcome(value: c_int) -> Result<usize, Errno> {
+    if value == 0 { Ok(0) } else { Err(kernel::errno()) }
+}
+
+/// Runs `managed` on a managed descriptor, else the call as it stands.
+fn on_descriptor(
+    fd: c_int,
+    pass: impl FnOnce() -> c_int,
+    managed: impl FnOnce(&Target, &mut dyn FnMut() -> Result<usize, Errno>) -> Result<usize, Errno>,
+) -> c_int {
+    let saved = kernel::errno();
+    let target = match descriptors::managed(fd) {
+        Ok(Some(target)) => target,
+        Ok(None) => return pass(),
+        Err(errno) => return kernel::answer(Err(errno), saved) as c_int,
+    };
+    let mut pass = Some(pass);
+    let mut once = || pass.take().map_or(Err(libc::EIO), |pass| outcome(pass()));
+    kernel::answer(managed(&target, &mut once), saved) as c_int
+}
+
+/// `ftruncate`.
+pub fn ftruncate(fd: c_int, size: i64, pass: impl FnOnce() -> c_int) -> c_int {
+    on_descriptor(fd, pass, |target, kernel| {
+        if size < 0 || !target.writable() {
+            return kernel();
+        }
+        resize(target.file, size as u64, kernel)
+    })
+}
+
+/// `truncate`.
+///
+/// # Safety
+/// `path` is a string, or the kernel answers EFAULT.
+pub unsafe fn truncate(path: *const c_char, size: i64, pass: impl FnOnce() -> c_int) -> c_int {
+    let saved = kernel::errno();
+    // SAFETY: the caller's contract.
+    let Ok(fd) = (unsafe { location::address(libc::AT_FDCWD, path, 0) }) else {
+        kernel::set_errno(saved);
+        return pass();
+    };
+    let mut pass = Some(pass);
+    let once = || pass.take().map_or(Err(libc::EIO), |pass| outcome(pass()));
+    let result = truncate_address(fd, size, once);
+    let _ = kernel::close(fd);
+    kernel::answer(result, saved) as c_int
+}
+
+/// Truncates what `fd`, an address only, names: the file counts as open meanwhile.
+fn truncate_address(fd: c_int, size: i64, mut kernel: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    let facts = kernel::facts(fd)?;
+    let mut buffer = PathBuffer::empty();
+    let path = location::path_of(fd, &mut buffer).unwrap_or(b"");
+    if size < 0 || !facts.regular || !location::is_managed(path) {
+        return kernel();
+    }
+    let index = files::acquire(&gate(), &facts, true, path)?;
+    let result = resize(files::record(index).file(), size as u64, &mut kernel);
+    files::release(&gate(), index);
+    result
+}
+
+/// Cuts a managed file to nothing before something the library does not see opens it.
+///
+/// # Safety
+/// `path` is a string, or the kernel answers EFAULT.
+pub unsafe fn truncate_managed(path: *const c_char) -> Result<(), Errno> {
+    // SAFETY: the caller's contract.
+    let fd = unsafe { location::address(libc::AT_FDCWD, path, 0) }?;
+    let result = truncate_address(fd, 0, || kernel::truncate(location::Link::of(fd).path(), 0));
+    let _ = kernel::close(fd);
+    result.map(drop)
+}
+
+/// `fallocate`. What moves bytes within the file is refused, as file systems do that cannot.
+pub fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: impl FnOnce() -> c_int) -> c_int {
+    on_descriptor(fd, pass, |target, kernel| {
+        if offset < 0 || length <= 0 || !target.writable() {
+            return kernel();
+        }
+        let range = Range::new(offset as u64, length as u64);
+        match mode & !libc::FALLOC_FL_KEEP_SIZE {
+            0 | libc::FALLOC_FL_UNSHARE_RANGE => data_path::extend(target, kernel),
+            libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE => data_path::punch(target, range, kernel),
+            _ => Err(libc::EOPNOTSUPP),
+        }
+    })
+}
+
+/// `posix_fallocate`, which returns its error.
+pub fn posix_fallocate(fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
+    let target = match descriptors::managed(fd) {
+        Ok(Some(target)) => target,
+        Ok(None) => return pass(),
+        Err(errno) => return errno,
+    };
+    let result = data_path::extend(&target, || match pass() {
+        0 => Ok(0),
+        errno => Err(errno),
+    });
+    result.err().unwrap_or(0)
+}

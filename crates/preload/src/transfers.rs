@@ -1,0 +1,78 @@
+//! Calls by which the kernel moves bytes without the library seeing them: mmap, sendfile, copy_file_range, splice, clones.
+//!
+//! A managed source is written back first. A managed destination is refused with the error on which `cp`, `cat` and libraries fall
+//! back to reading and writing. A shared mapping's stores are not seen.
+
+use std::ffi::c_void;
+
+use headstart_core::request::Range;
+use libc::{c_int, c_ulong};
+
+use crate::data_path::{WHOLE, write_back};
+use crate::descriptors;
+use crate::kernel::{self, Errno};
+
+/// `FIEMAP`: asks where bytes lie on the slow disk.
+const FS_IOC_FIEMAP: c_ulong = 0xc020_660b;
+
+/// Makes the slow file whole in `range`, if the descriptor is managed.
+fn bring_back(fd: c_int, range: Range) -> Result<(), Errno> {
+    match descriptors::managed(fd)? {
+        Some(target) => write_back(&target, range),
+        None => Ok(()),
+    }
+}
+
+/// `mmap`.
+#[inline]
+pub fn mmap(fd: c_int, length: usize, offset: i64, pass: impl FnOnce() -> *mut c_void) -> *mut c_void {
+    if fd < 0 {
+        return pass();
+    }
+    let saved = kernel::errno();
+    if let Err(errno) = bring_back(fd, Range::new(offset as u64, length as u64)) {
+        kernel::set_errno(errno);
+        return libc::MAP_FAILED;
+    }
+    kernel::set_errno(saved);
+    pass()
+}
+
+/// `sendfile`, `copy_file_range`, `splice`: `refusal` is what makes callers fall back.
+pub fn copy(from: c_int, to: c_int, refusal: Errno, pass: impl FnOnce() -> isize) -> isize {
+    let saved = kernel::errno();
+    let checked = match descriptors::managed(to) {
+        Ok(Some(_)) => Err(refusal),
+        Ok(None) => bring_back(from, WHOLE),
+        Err(errno) => Err(errno),
+    };
+    match checked {
+        Ok(()) => {
+            kernel::set_errno(saved);
+            pass()
+        }
+        Err(errno) => kernel::answer(Err(errno), saved),
+    }
+}
+
+/// `ioctl`: clones and maps of where bytes lie.
+///
+/// # Safety
+/// The arguments are those of ioctl(2).
+#[inline]
+pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void, pass: impl FnOnce() -> c_int) -> c_int {
+    let source = match request {
+        libc::FICLONE => argument as usize as c_int,
+        // SAFETY: the caller's contract: a `file_clone_range`, whose first field is the source, a signed 64-bit integer.
+        libc::FICLONERANGE if !argument.is_null() => unsafe { *argument.cast::<i64>() as c_int },
+        FS_IOC_FIEMAP => {
+            let saved = kernel::errno();
+            return match bring_back(fd, WHOLE) {
+                Ok(()) => pass(),
+                Err(errno) => kernel::answer(Err(errno), saved) as c_int,
+            };
+        }
+        _ => return pass(),
+    };
+    copy(source, fd, libc::EOPNOTSUPP, || pass() as isize) as c_int
+}

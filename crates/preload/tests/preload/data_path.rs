@@ -1,0 +1,202 @@
+//! What the library writes and reads, against copies in memory.
+
+use std::fs;
+
+use headstart_core::cost::benefit::Parameters;
+use headstart_core::protocol::shared::Counter;
+
+use crate::fake_agent::{self, Agent};
+use crate::programs::{command, compiled, python, succeed};
+
+/// A cost model that wants small requests on flash and large ones on disk.
+fn selective() -> Parameters {
+    Parameters {
+        hdd_servers: 8,
+        ssd_servers: 4,
+        stripe_bytes: 65536,
+        rotation_s: 0.0,
+        seek_s_max: 0.0004,
+        hdd_s_per_byte: 1e-9,
+        ssd_s_per_byte: 1e-8,
+        seek_curve: Vec::new(),
+    }
+}
+
+fn seed() -> u64 {
+    std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_26)
+}
+
+fn torture(agent: &Agent, seed: u64, policy: &str) {
+    let (program, model) = (compiled(agent, "torture"), agent.root.join("outside/model"));
+    println!("SEED={seed}");
+    let mut run = command(agent, program);
+    succeed(run.args(["file", &seed.to_string(), "3000"]).arg(&model).env("HEADSTART_POLICY", policy));
+    agent.drain();
+    assert!(fs::read(agent.slow.join("file")).unwrap() == fs::read(model).unwrap(), "drained bytes are the model's");
+    assert!(fake_agent::is_quiet(agent));
+}
+
+#[test]
+fn random_calls_see_what_they_wrote_when_everything_is_absorbed() {
+    let agent = Agent::start();
+    torture(&agent, seed(), "s4d");
+    assert!(agent.counter(Counter::AbsorbedRequests) > 500);
+    assert!(agent.counter(Counter::FlashReadRequests) > 100);
+}
+
+#[test]
+fn random_calls_see_what_they_wrote_when_small_requests_are_absorbed_and_large_ones_are_not() {
+    let agent = Agent::start_with(selective());
+    torture(&agent, seed() + 1, "s4d");
+    assert!(agent.counter(Counter::AbsorbedRequests) > 100);
+    assert!(agent.counter(Counter::DiskWriteUnwantedRequests) > 100);
+}
+
+#[test]
+fn random_calls_see_what_they_wrote_when_flash_runs_out_of_space() {
+    let agent = Agent::start();
+    agent.set_free_bytes(20 << 20);
+    torture(&agent, seed() + 2, "s4d");
+    assert!(agent.counter(Counter::AbsorbedRequests) > 10);
+    assert!(agent.counter(Counter::DiskWriteNoSpaceRequests) > 100);
+}
+
+#[test]
+fn random_calls_never_ask_the_agent_for_space_when_the_policy_is_off() {
+    let agent = Agent::start();
+    torture(&agent, seed() + 3, "off");
+    assert_eq!(agent.counter(Counter::AbsorbedRequests), 0);
+    assert_eq!(agent.logged("Slab"), 0);
+    assert_eq!(agent.counter(Counter::CriticalReadMisses), 0);
+}
+
+#[test]
+fn threads_of_several_processes_share_a_file() {
+    for parameters in [Parameters::default(), selective()] {
+        let agent = Agent::start_with(parameters);
+        let program = compiled(&agent, "ranks");
+        succeed(command(&agent, &program).args(["small", "4", "4", "40", "5000"]));
+        succeed(command(&agent, &program).args(["large", "2", "2", "20", "300000"]));
+        assert!(agent.everybody_left(), "every session ended with its process");
+    }
+}
+
+#[test]
+fn a_write_larger_than_any_slab_is_absorbed_in_parts() {
+    let agent = Agent::start();
+    python(
+        &agent,
+        "import os
+fd = os.open('big', os.O_RDWR | os.O_CREAT)
+data = os.urandom(3 * 1024 * 1024 + 17)
+assert os.pwrite(fd, data, 1234567) == len(data)
+assert os.pread(fd, len(data) + 5, 1234567) == data
+assert os.pread(fd, 100, 1234500)[:67] == bytes(67)",
+    );
+    assert_eq!(agent.counter(Counter::AbsorbedBytes), (3 << 20) + 17);
+    assert_eq!(agent.counter(Counter::DiskWriteBytes), 0);
+    assert_eq!(agent.mapped_bytes(), (3 << 20) + 17);
+}
+
+#[test]
+fn a_critical_read_that_misses_leaves_a_hint_with_what_it_read() {
+    let agent = Agent::start();
+    fs::write(agent.slow.join("old"), vec![7; 10_000]).unwrap();
+    python(&agent, "import os\nfd = os.open('old', os.O_RDONLY)\nassert os.pread(fd, 8192, 4096) == bytes([7]) * 5904");
+    let hints = agent.take_hints();
+    assert_eq!(hints.len(), 1);
+    assert_eq!((hints[0].1.offset, hints[0].1.length), (4096, 5904));
+    assert_eq!(agent.counter(Counter::CheapRequests), 1);
+    assert_eq!(agent.counter(Counter::CriticalReadMisses), 1);
+}
+
+#[test]
+fn descriptors_keep_their_rights() {
+    let agent = Agent::start();
+    python(
+        &agent,
+        "import os, errno
+def fails(error, call, *args):
+    try: call(*args)
+    except OSError as e: assert e.errno == error, e
+    else: raise AssertionError(call)
+w = os.open('f', os.O_WRONLY | os.O_CREAT); r = os.open('f', os.O_RDONLY)
+os.pwrite(w, b'hello', 0)
+fails(errno.EBADF, os.pread, w, 1, 0)
+fails(errno.EBADF, os.read, w, 1)
+fails(errno.EBADF, os.pwrite, r, b'x', 0)
+fails(errno.EBADF, os.write, r, b'x')
+fails(errno.EINVAL, os.pwrite, w, b'x', -1)
+fails(errno.EINVAL, os.ftruncate, w, -1)
+assert os.read(r, 9) == b'hello'
+assert os.lseek(r, 0, os.SEEK_CUR) == 5
+assert os.read(r, 9) == b''
+assert os.lseek(r, 0, os.SEEK_CUR) == 5",
+    );
+    assert!(agent.counter(Counter::AbsorbedRequests) > 0);
+}
+
+#[test]
+fn synchronous_writes_and_fsync_wait_for_a_barrier_only_where_bytes_are_on_flash() {
+    let agent = Agent::start();
+    fs::write(agent.slow.join("old"), b"old").unwrap();
+    python(&agent, "import os\nfd = os.open('old', os.O_RDWR)\nos.fsync(fd); os.fdatasync(fd)");
+    assert_eq!(agent.logged("Sync"), 0);
+    python(
+        &agent,
+        "import os
+fd = os.open('new', os.O_RDWR | os.O_CREAT); os.pwrite(fd, b'1', 0); os.fsync(fd)
+fd = os.open('new', os.O_RDWR | os.O_DSYNC); os.pwrite(fd, b'2', 1)
+fd = os.open('new', os.O_RDWR); os.pwritev(fd, [b'3'], 2, os.RWF_DSYNC)
+assert os.pread(fd, 9, 0) == b'123'",
+    );
+    assert_eq!(agent.logged("Sync"), 3);
+}
+
+#[test]
+fn reads_past_the_page_cache_see_what_flash_cut_to_odd_lengths() {
+    let agent = Agent::start();
+    fs::write(agent.slow.join("f"), vec![b'.'; 1 << 20]).unwrap();
+    python(
+        &agent,
+        "import os, mmap
+fd = os.open('f', os.O_RDWR); os.pwrite(fd, b'abc', 5001)
+try: direct = os.open('f', os.O_RDONLY | os.O_DIRECT)
+except OSError: raise SystemExit
+memory = mmap.mmap(-1, 65536)
+assert os.preadv(direct, [memory], 0) == 65536
+assert memory[:65536] == b'.' * 5001 + b'abc' + b'.' * (65536 - 5004)",
+    );
+}
+
+#[test]
+fn the_time_of_the_last_write_is_that_of_the_absorbed_write() {
+    let agent = Agent::start();
+    fs::write(agent.slow.join("f"), vec![b'.'; 1 << 20]).unwrap();
+    python(
+        &agent,
+        "import os, time
+os.utime('f', (1000, 1000))
+assert os.stat('f').st_mtime == 1000
+fd = os.open('f', os.O_RDWR); os.pwrite(fd, b'abc', 5001)
+now = time.time()
+for found in os.stat('f'), os.lstat('f'), os.fstat(fd): assert abs(found.st_mtime - now) < 5, found",
+    );
+}
+
+/// Figures, not a claim: run it with `TMPDIR=/dev/shm cargo test --release -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures"]
+fn calls_on_files_of_which_nothing_is_on_flash_cost_little() {
+    let agent = Agent::start();
+    let program = compiled(&agent, "latency");
+    for (name, policy, switch) in [("alone", "off", "off"), ("policy off", "off", "on"), ("policy s4d", "s4d", "on")] {
+        let mut run = command(&agent, &program);
+        if switch == "off" {
+            run.env_remove("LD_PRELOAD");
+        }
+        agent.set_free_bytes(0);
+        let output = succeed(run.arg(format!("file-{policy}")).env("HEADSTART_POLICY", policy));
+        println!("{name}\n{}", String::from_utf8_lossy(&output.stdout));
+    }
+}

@@ -1,0 +1,172 @@
+//! Threads, signals, fork, exec, descriptors closed behind the library's back, and an agent that goes away.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use headstart_core::protocol::shared::Counter;
+
+use crate::fake_agent::Agent;
+use crate::programs::{command, compiled, python, shell, succeed};
+
+#[test]
+fn a_program_that_never_opens_a_managed_file_never_connects() {
+    let agent = Agent::start();
+    shell(&agent, "cd /; ls /usr > /dev/null; cat /etc/passwd | wc -l; echo hello > $OUTSIDE/x; rm $OUTSIDE/x");
+    assert_eq!(agent.log(), Vec::<String>::new());
+}
+
+#[test]
+fn the_switch_disables_everything() {
+    let agent = Agent::start();
+    succeed(command(&agent, "/usr/bin/python3").args(["-c", "open('f', 'w').write('x')"]).env("HEADSTART", "off"));
+    succeed(
+        command(&agent, "/usr/bin/python3").args(["-c", "open('f', 'w').write('x')"]).env_remove("HEADSTART_RUNTIME"),
+    );
+    assert_eq!(agent.log(), Vec::<String>::new());
+    assert_eq!(fs::read(agent.slow.join("f")).unwrap(), b"x");
+}
+
+#[test]
+fn closing_every_descriptor_leaves_the_library_alive_and_no_stale_entry() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "close_all")));
+    assert!(agent.counter(Counter::AbsorbedRequests) >= 4);
+    assert_eq!(agent.logged("Close"), 1);
+}
+
+#[test]
+fn descriptors_survive_fork_vfork_and_exec() {
+    let agent = Agent::start();
+    let program = compiled(&agent, "children");
+    succeed(&mut command(&agent, program));
+    assert!(agent.everybody_left());
+    assert_eq!(agent.counter(Counter::DiskWriteBytes), 0);
+}
+
+#[test]
+fn threads_come_and_go_and_signal_handlers_write() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "threads")));
+    assert!(agent.everybody_left());
+    assert_eq!(agent.logged("Open"), 1);
+}
+
+#[test]
+fn streams_see_what_was_absorbed() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "stdio")));
+    assert_eq!(agent.mapped_bytes(), 0);
+}
+
+#[test]
+fn one_file_is_opened_and_closed_once_however_many_descriptors_it_has() {
+    let agent = Agent::start();
+    python(
+        &agent,
+        "import os
+a = os.open('f', os.O_RDWR | os.O_CREAT); b = os.dup(a); c = os.open('f', os.O_RDONLY); os.dup2(a, 90)
+os.link('f', 'g'); d = os.open('g', os.O_RDWR)
+for fd in a, b, c, 90: os.close(fd)
+os.pwrite(d, b'x', 0)
+os.close(d)
+os.close(os.open('f', os.O_RDWR))",
+    );
+    let told: Vec<_> = agent.log().iter().map(|line| line.split(' ').next().unwrap().to_string()).collect();
+    assert_eq!(told, ["Open", "Slab", "Close", "Open", "Close"]);
+}
+
+#[test]
+fn an_agent_that_refuses_a_file_fails_the_open_with_its_reason() {
+    let agent = Agent::start();
+    fs::write(agent.slow.join("f"), b"x").unwrap();
+    agent.refuse_opens();
+    let output = python(
+        &agent,
+        "import os, errno
+before = len(os.listdir('/proc/self/fd'))
+for k in range(3):
+    try: os.open('f', os.O_RDONLY)
+    except OSError as e: assert e.errno == errno.EBUSY, e
+    else: raise AssertionError",
+    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains("headstart: another node has it"));
+}
+
+#[test]
+fn without_an_agent_a_managed_open_fails_and_other_files_work() {
+    let mut agent = Agent::start();
+    fs::write(agent.slow.join("f"), b"x").unwrap();
+    agent.stop();
+    let start = Instant::now();
+    let output = python(
+        &agent,
+        "import os, errno
+os.open('/etc/passwd', os.O_RDONLY)
+for k in range(3):
+    try: os.open('f', os.O_RDONLY)
+    except OSError as e: assert e.errno == errno.EIO, e
+    else: raise AssertionError",
+    );
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("see `headstart status`")
+            || String::from_utf8_lossy(&output.stderr).contains("See `headstart status`")
+    );
+    assert!(start.elapsed() < Duration::from_secs(10), "nobody waits for an agent that never was");
+}
+
+#[test]
+fn ranks_wait_for_a_new_agent_and_send_the_pending_commit_again() {
+    let mut agent = Agent::start();
+    agent.swallow_commits(true);
+    let script = "import os, time
+fd = os.open('f', os.O_RDWR | os.O_CREAT)
+os.pwrite(fd, b'first', 0)
+os.pwrite(fd, b'second', 5)
+assert os.pread(fd, 99, 0) == b'firstsecond'
+os.close(fd)";
+    let child = command(&agent, "/usr/bin/python3").args(["-c", script]).stderr(Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    while agent.logged("swallowed") == 0 {
+        assert!(start.elapsed() < Duration::from_secs(10));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    agent.stop();
+    agent.swallow_commits(false);
+    std::thread::sleep(Duration::from_millis(300));
+    agent.serve();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(agent.logged("repeated commit"), 1);
+    assert_eq!(agent.logged("Open"), 2, "the file was opened again at the new agent");
+    agent.drain();
+    assert_eq!(fs::read(agent.slow.join("f")).unwrap(), b"firstsecond");
+}
+
+#[test]
+fn clear_bits_stay_valid_while_the_agent_is_gone() {
+    let mut agent = Agent::start();
+    fs::write(agent.slow.join("f"), vec![b'.'; 3 << 20]).unwrap();
+    let script = "import os, sys
+fd = os.open('f', os.O_RDWR)
+os.pread(fd, 1, 0)
+print('ready', flush=True)
+sys.stdin.readline()
+for k in range(1000): assert os.pread(fd, 4096, k * 2048) == b'.' * 4096
+os.pwrite(fd, b'written', 1 << 20)
+assert os.pread(fd, 7, 1 << 20) == b'written'
+print('done', flush=True)
+sys.stdin.readline()";
+    let mut run = command(&agent, "/usr/bin/python3");
+    run.args(["-c", script]).env("HEADSTART_POLICY", "off").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = run.spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut input = child.stdin.take().unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    agent.stop();
+    std::io::Write::write_all(&mut input, b"go\n").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "done");
+    agent.serve();
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}

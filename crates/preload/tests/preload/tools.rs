@@ -1,0 +1,112 @@
+//! Everyday programs on files whose bytes lie on flash.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use headstart_core::protocol::shared::Counter;
+
+use crate::fake_agent::Agent;
+use crate::programs::{command, library, python, shell, succeed};
+
+#[test]
+fn dd_cp_cat_cmp_and_mv_move_the_right_bytes() {
+    let agent = Agent::start();
+    fs::write(agent.root.join("outside/in"), (0..3_000_000u64).map(|k| ((k * k) >> 7) as u8).collect::<Vec<_>>())
+        .unwrap();
+    shell(
+        &agent,
+        "dd if=$OUTSIDE/in of=a bs=7000 status=none
+cmp a $OUTSIDE/in
+cp a b; cmp b $OUTSIDE/in
+cp a $OUTSIDE/b; cmp $OUTSIDE/b $OUTSIDE/in
+cat a > c; cmp c $OUTSIDE/in
+cat a | cmp - $OUTSIDE/in
+dd if=a of=a bs=1000 skip=10 seek=2500 count=500 conv=notrunc status=none
+dd if=$OUTSIDE/in of=$OUTSIDE/in bs=1000 skip=10 seek=2500 count=500 conv=notrunc status=none
+cmp a $OUTSIDE/in
+mv a d; cmp d $OUTSIDE/in
+mv d $OUTSIDE/d; cmp $OUTSIDE/d $OUTSIDE/in; test ! -e d
+echo one > log; echo two >> log; { echo three; echo four; } >> log
+test \"$(cat log)\" = $'one\\ntwo\\nthree\\nfour'
+head -c 5 log | grep -q one
+: > log; test ! -s log
+rm b c log; test -z \"$(ls)\"",
+    );
+    assert!(agent.counter(Counter::AbsorbedBytes) > 9_000_000);
+}
+
+#[test]
+fn shells_redirect_many_descriptors_at_once() {
+    let agent = Agent::start();
+    shell(
+        &agent,
+        "exec 5<>f 6>>f 7<f
+echo first >&5; echo second >&6
+read -r line <&7; test \"$line\" = first
+read -r line <&7; test \"$line\" = second
+exec 5>&- 6>&-
+(echo in a subshell >> f; exec 7<f; read -r line <&7; test \"$line\" = first)
+read -r line <&7; test \"$line\" = 'in a subshell'
+exec 7<&-
+for k in 1 2 3 4 5; do echo $k | tee -a g >/dev/null & done; wait
+test $(sort -n g | tr -d '\\n') = 12345
+python3 -c 'import sys; sys.stdout.write(open(\"g\").read())' > h; cmp g h",
+    );
+}
+
+#[test]
+fn python_reads_writes_maps_copies_and_spawns() {
+    let agent = Agent::start();
+    python(
+        &agent,
+        "import os, mmap, shutil, subprocess, multiprocessing, threading
+data = os.urandom(300000)
+with open('f', 'wb') as f: f.write(data)
+with open('f', 'r+b') as f:
+    f.seek(1000); f.write(b'middle'); f.flush()
+    f.seek(-5, 2); assert f.read() == data[-5:]
+data = data[:1000] + b'middle' + data[1006:]
+assert open('f', 'rb').read() == data
+shutil.copyfile('f', 'g'); shutil.copyfile('f', os.environ['OUTSIDE'] + '/g')
+assert open('g', 'rb').read() == data == open(os.environ['OUTSIDE'] + '/g', 'rb').read()
+with open('f', 'rb') as f:
+    m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); assert m[:] == data
+assert subprocess.run(['cat', 'f'], stdout=subprocess.PIPE, close_fds=True).stdout == data
+with open('f', 'rb') as f:
+    assert subprocess.run(['cat'], stdin=f, stdout=subprocess.PIPE).stdout == data
+with open('h', 'wb') as h: subprocess.run(['cat', 'f'], stdout=h, check=True)
+assert open('h', 'rb').read() == data
+def work(k):
+    fd = os.open('p', os.O_RDWR | os.O_CREAT); os.pwrite(fd, bytes([k]) * 1000, k * 1000); os.close(fd)
+multiprocessing.get_context('fork').Pool(4).map(work, range(8))
+threads = [threading.Thread(target=work, args=(k,)) for k in range(8, 16)]
+[t.start() for t in threads]; [t.join() for t in threads]
+assert open('p', 'rb').read() == b''.join(bytes([k]) * 1000 for k in range(16))
+hole = os.open('p', os.O_RDONLY); assert os.lseek(hole, 0, os.SEEK_DATA) == 0 and os.lseek(hole, 0, os.SEEK_HOLE) == 16000
+os.posix_fallocate(os.open('p', os.O_RDWR), 0, 20000); assert os.path.getsize('p') == 20000
+assert os.pread(hole, 9, 15999) == b'\\x0f' + bytes(8)",
+    );
+    assert!(agent.counter(Counter::AbsorbedBytes) > 900_000);
+}
+
+#[test]
+fn sixteen_open_mpi_ranks_check_what_they_wrote() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/c/mpi_blocks.c");
+    let agent = Agent::start();
+    let program = agent.root.join("mpi_blocks");
+    let Ok(status) = Command::new("mpicc.openmpi").args(["-O1", "-o"]).arg(&program).arg(source).status() else {
+        eprintln!("skipped: no Open MPI");
+        return;
+    };
+    assert!(status.success());
+    for io in ["ompio", "romio321"] {
+        let mut run = command(&agent, "/usr/bin/mpirun.openmpi");
+        run.env_remove("LD_PRELOAD").env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        run.args(["--oversubscribe", "-n", "16", "--mca", "io", io]);
+        run.arg("-x").arg(format!("LD_PRELOAD={}", library().display()));
+        run.args(["-x", "HEADSTART_RUNTIME", "-x", "HEADSTART_SLOW"]).arg(&program).arg(agent.slow.join(io));
+        succeed(&mut run);
+    }
+    assert!(agent.counter(Counter::AbsorbedRequests) > 1000);
+}
