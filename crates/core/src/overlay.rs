@@ -23,6 +23,7 @@ mod granules;
 pub mod journal;
 mod operations;
 pub mod recovery;
+mod reserve;
 mod slabs;
 mod write_back;
 
@@ -47,6 +48,7 @@ use flash_space::{FlashSpace, Run};
 use granules::Granules;
 use journal::{Identity, Journal, Record};
 use operations::Pending;
+use reserve::Reserve;
 use write_back::Pace;
 
 /// `errno` values the overlay answers with.
@@ -92,7 +94,7 @@ impl Default for Settings {
             dirty_low: 0.1,
             dirty_full: 0.9,
             write_back_share_min: 0.25,
-            copies_max: 128,
+            copies_max: 256,
             write_back_bytes_max: 4 << 20,
             critical_max: 65536,
             slab_bytes_max: 256 << 10,
@@ -311,6 +313,7 @@ pub struct Overlay {
     known_bytes: u64,
     barrier: Barrier,
     pace: Pace,
+    reserve: Reserve,
     outputs: Vec<Output>,
     counters: Counters,
 }
@@ -372,6 +375,7 @@ impl Overlay {
             known_bytes: 0,
             barrier: Barrier::default(),
             pace: Pace::default(),
+            reserve: Reserve::default(),
             outputs: Vec::new(),
             counters: Counters::default(),
         }
@@ -399,7 +403,7 @@ impl Overlay {
     fn progress(&mut self, shared: Shared<'_>) {
         self.advance(shared);
         self.plan_copies(shared);
-        self.keep_reserve();
+        self.keep_reserve(shared);
         self.plan_barrier();
         shared.header.free_bytes.store(self.space.available_bytes(), Ordering::Relaxed);
     }

@@ -1,4 +1,5 @@
-//! The program's memory of one request: a vector of one or more elements, so that `pread` and `preadv` share every path.
+//! The program's memory of one request: a vector of one or more elements, so that `pread` and `preadv` share every
+//! path.
 
 use libc::{c_int, iovec};
 

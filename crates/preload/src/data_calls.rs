@@ -1,4 +1,5 @@
-//! The calls that move bytes, brought to one form: a managed descriptor, a vector of buffers, an offset or the descriptor's own.
+//! The calls that move bytes, brought to one form: a managed descriptor, a vector of buffers, an offset or the
+//! descriptor's own.
 
 use std::ffi::c_void;
 

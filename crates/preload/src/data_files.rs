@@ -22,8 +22,8 @@ static SERVES: [AtomicU32; KEPT_MAX] = [const { AtomicU32::new(0) }; KEPT_MAX];
 /// Entries at or above this index were never used.
 static KEPT_USED: AtomicU32 = AtomicU32::new(0);
 
-/// Runs `work` with a descriptor of data file `number`, which serves slow file `file`. The caller's request is published, so that
-/// nobody closes the descriptor meanwhile.
+/// Runs `work` with a descriptor of data file `number`, which serves slow file `file`. The caller's request is
+/// published, so that nobody closes the descriptor meanwhile.
 pub fn with<R>(file: u32, number: u32, work: impl FnOnce(c_int) -> Result<R, Errno>) -> Result<R, Errno> {
     for cell in &KEPT[..KEPT_USED.load(Ordering::Acquire) as usize] {
         let entry = cell.load(Ordering::Acquire);

@@ -5,11 +5,11 @@
 //! OWN_*: the library's own sockets and data files; the program can neither close nor replace them
 //! ```
 //!
-//! Several descriptors share a *description* (dup), several descriptions a file record. Every hooked call that makes or closes a
-//! descriptor keeps the table true. Descriptors that appear otherwise (inherited over exec, received over a socket, opened by stdio)
-//! are UNKNOWN, and classified at their first data call. A managed descriptor that is closed by a raw system call, or inside
-//! libc other than by `fclose` and `freopen`, leaves a stale entry until a hooked call makes that number anew; checking
-//! (device, inode) at every call would cost a system call each.
+//! Several descriptors share a *description* (dup), several descriptions a file record. Every hooked call that makes
+//! or closes a descriptor keeps the table true. Descriptors that appear otherwise (inherited over exec, received over
+//! a socket, opened by stdio) are UNKNOWN, and classified at their first data call. A managed descriptor that is
+//! closed by a raw system call, or inside libc other than by `fclose` and `freopen`, leaves a stale entry until a
+//! hooked call makes that number anew; checking (device, inode) at every call would cost a system call each.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
@@ -65,7 +65,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether the descriptor still means the same file; asked after the request is published, against a `close` at the same time.
+    /// Whether the descriptor still means the same file; asked after the request is published, against a `close` at
+    /// the same time.
     #[inline]
     pub fn still_open(&self) -> bool {
         TABLE[self.fd as usize].load(Ordering::Acquire) == self.entry
@@ -106,8 +107,8 @@ impl Target {
     }
 }
 
-/// The managed file behind a descriptor of a data call; nothing if it is not managed. An error is the call's result: the file is
-/// managed, but the agent refused it or cannot be reached.
+/// The managed file behind a descriptor of a data call; nothing if it is not managed. An error is the call's result:
+/// the file is managed, but the agent refused it or cannot be reached.
 #[inline]
 pub fn managed(fd: c_int) -> Result<Option<Target>, Errno> {
     let Some(cell) = TABLE.get(fd as usize) else { return Ok(None) };
@@ -156,10 +157,7 @@ pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
     let path = if facts.regular { location::path_of(fd, &mut buffer).unwrap_or(b"") } else { b"" };
     let flags = if location::is_managed(path) { kernel::fcntl(fd, libc::F_GETFL, 0)? } else { libc::O_PATH };
     if flags & libc::O_PATH != 0 || !process::is_own() {
-        if let Some(cell) = TABLE.get(fd as usize) {
-            raise_used(fd);
-            let _ = cell.compare_exchange(UNKNOWN, UNMANAGED, Ordering::AcqRel, Ordering::Relaxed);
-        }
+        leave_alone(fd);
         return Ok(false);
     }
     if fd as usize >= DESCRIPTORS_MAX {
@@ -169,11 +167,26 @@ pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
     if TABLE[fd as usize].load(Ordering::Acquire) >= MANAGED {
         return Ok(true);
     }
-    let record = files::acquire(&gate, facts, flags & libc::O_ACCMODE != libc::O_RDONLY, path)?;
+    let record = match files::acquire(&gate, facts, flags & libc::O_ACCMODE != libc::O_RDONLY, path) {
+        // It has no name, and the agent does not know it: nothing of it is on flash, and nobody else can open it.
+        Err(libc::ENOENT) if facts.links == 0 => {
+            leave_alone(fd);
+            return Ok(false);
+        }
+        acquired => acquired?,
+    };
     let description = describe(fd, record, flags);
     raise_used(fd);
     TABLE[fd as usize].store(MANAGED + description, Ordering::Release);
     Ok(true)
+}
+
+/// Takes a descriptor for unmanaged until it is closed.
+pub fn leave_alone(fd: c_int) {
+    if let Some(cell) = TABLE.get(fd as usize) {
+        raise_used(fd);
+        let _ = cell.compare_exchange(UNKNOWN, UNMANAGED, Ordering::AcqRel, Ordering::Relaxed);
+    }
 }
 
 fn describe(fd: c_int, record: u32, flags: c_int) -> u32 {
@@ -207,8 +220,8 @@ pub fn is_own(fd: c_int) -> bool {
     TABLE.get(fd as usize).is_some_and(|cell| matches!(cell.load(Ordering::Acquire), OWN_SOCKET | OWN_FILE))
 }
 
-/// A descriptor between the decision to close it and the kernel's having done so. Dropping it settles the table: the number may
-/// be anything then, and the file loses a descriptor.
+/// A descriptor between the decision to close it and the kernel's having done so. Dropping it settles the table: the
+/// number may be anything then, and the file loses a descriptor.
 #[must_use]
 pub struct Closing {
     fd: c_int,
@@ -216,7 +229,8 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// Takes the descriptor out of the table. Nothing happens in a `vfork` child, which shares the table but not the descriptors.
+    /// Takes the descriptor out of the table. Nothing happens in a `vfork` child, which shares the table but not the
+    /// descriptors.
     #[inline]
     pub fn begin(fd: c_int) -> Option<Closing> {
         let cell = TABLE.get(fd as usize)?;
@@ -250,7 +264,8 @@ fn release(gate: &Gate, index: u32) {
     }
 }
 
-/// The description of a descriptor about to be duplicated, with one more reference, which `duplicated` or `Duplicate`'s end uses.
+/// The description of a descriptor about to be duplicated, with one more reference, which `duplicated` or
+/// `Duplicate`'s end uses.
 pub struct Duplicate {
     description: u32,
     used: bool,

@@ -4,8 +4,8 @@
 //! free --acquire (agent told: Open)--> open --last release (requests waited for; agent told: Close)--> free
 //! ```
 //!
-//! A record is known to the agent for one *generation*: a forked child is a new process to the agent, so its records are opened
-//! again at their first use. Records change under the gate; the data path reads them without.
+//! A record is known to the agent for one *generation*: a forked child is a new process to the agent, so its records
+//! are opened again at their first use. Records change under the gate; the data path reads them without.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -140,7 +140,8 @@ pub fn release(_gate: &Gate, index: u32) {
     if !current {
         return;
     }
-    // A request that was published before its descriptor vanished is seen here; one published later sees the descriptor gone.
+    // A request that was published before its descriptor vanished is seen here; one published later sees the
+    // descriptor gone.
     fence(Ordering::SeqCst);
     session::wait_for_requests(file);
     data_files::forget(file);
@@ -157,11 +158,13 @@ fn tell_open(facts: &Facts, writable: bool, path: &[u8]) -> Result<u32, Errno> {
 
 fn open_request<'a>(facts: &Facts, writable: bool, path: &'a [u8]) -> Request<'a> {
     let Facts { device, inode, birth_ns, size, .. } = *facts;
+    // The kernel says so behind the last name of a file that has none any more.
+    let path = path.strip_suffix(b" (deleted)").filter(|_| facts.links == 0).unwrap_or(path);
     Request::Open { device, inode, birth_ns, size, writable, path }
 }
 
-/// Opens every file again at an agent that was restarted. Says no where the agent gives one another index than before: then
-/// what is published and pending names the wrong file.
+/// Opens every file again at an agent that was restarted. Says no where the agent gives one another index than before:
+/// then what is published and pending names the wrong file.
 pub fn reopen_all(session: &mut Session) -> Result<(), Errno> {
     for (index, record) in used().iter().enumerate() {
         if record.references.load(Ordering::Acquire) == 0 || !record.is_current() {

@@ -1,8 +1,8 @@
 //! The one lock of the library: opening and closing of managed files, and the tables' slow paths.
 //!
-//! It is held across the round trip of `Open` and `Close`, so that a close and an open of the same file reach the agent in the
-//! order of the tables. Signals are blocked meanwhile: a handler that opens a managed file would wait for itself. It is never taken
-//! while a slot is published. `fork` takes it, so that a child finds the tables whole.
+//! It is held across the round trip of `Open` and `Close`, so that a close and an open of the same file reach the
+//! agent in the order of the tables. Signals are blocked meanwhile: a handler that opens a managed file would wait for
+//! itself. It is never taken while a slot is published. `fork` takes it, so that a child finds the tables whole.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;

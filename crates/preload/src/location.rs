@@ -60,7 +60,8 @@ pub enum Probe {
     Other,
 }
 
-/// Opens what a path names as an address only, which has no side effect: closing it does not drop the process's POSIX locks.
+/// Opens what a path names as an address only, which has no side effect: closing it does not drop the process's POSIX
+/// locks.
 ///
 /// # Safety
 /// `path` is a string, or the kernel answers EFAULT.
@@ -87,8 +88,8 @@ pub unsafe fn probe(dir: c_int, path: *const c_char, flags: c_int) -> Probe {
     if managed { Probe::Managed } else { Probe::Other }
 }
 
-/// The absolute path of the *name* `path`: its directory resolved, its last part as it is. Returns nothing where the directory
-/// cannot be resolved, or the path is too long or has no last part.
+/// The absolute path of the *name* `path`: its directory resolved, its last part as it is. Returns nothing where the
+/// directory cannot be resolved, or the path is too long or has no last part.
 ///
 /// # Safety
 /// `path` is a string.

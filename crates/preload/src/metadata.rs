@@ -1,4 +1,5 @@
-//! `stat` and its kin: sizes are right on the slow file; only the time of the last write may be newer than the slow file says.
+//! `stat` and its kin: sizes are right on the slow file; only the time of the last write may be newer than the slow
+//! file says.
 
 use std::sync::atomic::Ordering;
 

@@ -1,5 +1,5 @@
-//! Removing and renaming: the kernel does it, then the agent is told, so that it forgets what nobody can read any more and knows
-//! files by the names people see.
+//! Removing and renaming: the kernel does it, then the agent is told, so that it forgets what nobody can read any more
+//! and knows files by the names people see.
 
 use libc::{c_char, c_int, c_uint};
 
@@ -42,8 +42,8 @@ pub unsafe fn unlink(dir: c_int, path: *const c_char, pass: impl FnOnce() -> c_i
     result
 }
 
-/// `rename`, `renameat`, `renameat2`. Out of the managed directory it fails with EXDEV, as between file systems, so that the bytes
-/// are copied; an exchange is refused.
+/// `rename`, `renameat`, `renameat2`. Out of the managed directory it fails with EXDEV, as between file systems, so
+/// that the bytes are copied; an exchange is refused.
 ///
 /// # Safety
 /// The arguments are those of renameat2(2).

@@ -1,4 +1,5 @@
-//! `open` and its kin: the file is opened first, and only then asked where it lies; `O_TRUNC` waits until the agent agrees.
+//! `open` and its kin: the file is opened first, and only then asked where it lies; `O_TRUNC` waits until the agent
+//! agrees.
 
 use libc::{c_char, c_int, mode_t};
 
@@ -32,6 +33,7 @@ pub unsafe fn open(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t, 
     if fd < 0 {
         return fd;
     }
+    descriptors::forget(fd);
     let opened = if address { Ok(()) } else { opened(fd, flags, held_back) };
     if let Err(errno) = opened {
         close(fd);
@@ -47,7 +49,11 @@ fn close(fd: c_int) {
 }
 
 fn opened(fd: c_int, flags: c_int, truncate: bool) -> Result<(), Errno> {
-    descriptors::forget(fd);
+    if flags & libc::O_TMPFILE == libc::O_TMPFILE {
+        // Without a name the agent cannot open it; nobody else can either.
+        descriptors::leave_alone(fd);
+        return Ok(());
+    }
     let facts = kernel::facts(fd)?;
     let managed = descriptors::adopt(fd, &facts)?;
     if !truncate || !facts.regular {
@@ -73,8 +79,8 @@ fn truncate_opened(fd: c_int, flags: c_int) -> Result<usize, Errno> {
     kernel::truncate(location::Link::of(fd).path(), 0)
 }
 
-/// A call made a descriptor of a file the library has not seen: finds out whether it is managed, and brings its bytes back for a
-/// reader the library does not see.
+/// A call made a descriptor of a file the library has not seen: finds out whether it is managed, and brings its bytes
+/// back for a reader the library does not see.
 pub fn seen_by_others(fd: c_int) -> Result<(), Errno> {
     descriptors::forget(fd);
     match descriptors::managed(fd)? {
@@ -83,9 +89,19 @@ pub fn seen_by_others(fd: c_int) -> Result<(), Errno> {
     }
 }
 
-/// `mkstemp` and its kin: libc opened the file itself.
+/// `mkstemp` and its kin: libc opened the file itself. It is made known at once, because its name may be removed next.
 pub fn made(pass: impl FnOnce() -> c_int) -> c_int {
     let fd = pass();
+    if fd < 0 {
+        return fd;
+    }
+    let saved = kernel::errno();
     descriptors::forget(fd);
-    fd
+    match descriptors::managed(fd) {
+        Ok(_) => kernel::answer(Ok(fd as usize), saved) as c_int,
+        Err(errno) => {
+            close(fd);
+            kernel::answer(Err(errno), saved) as c_int
+        }
+    }
 }

@@ -19,8 +19,8 @@ pub fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Whether the caller runs in the process whose descriptors the tables describe. A `vfork` child shares the memory, but not the
-/// descriptors; it must leave the tables alone.
+/// Whether the caller runs in the process whose descriptors the tables describe. A `vfork` child shares the memory,
+/// but not the descriptors; it must leave the tables alone.
 pub fn is_own() -> bool {
     kernel::process() == PROCESS.load(Ordering::Relaxed)
 }

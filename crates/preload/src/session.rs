@@ -1,8 +1,8 @@
 //! A thread's part in the protocol: its slot in the shared file and its connection to the agent.
 //!
-//! A session begins at the thread's first managed call and ends with the thread. The last session to end in a process is parked
-//! for the next thread, so that the agent sees the process as long as it lives. A call that is entered while its thread is
-//! already in one (a signal handler) gets a session of its own for that call.
+//! A session begins at the thread's first managed call and ends with the thread. The last session to end in a process
+//! is parked for the next thread, so that the agent sees the process as long as it lives. A call that is entered while
+//! its thread is already in one (a signal handler) gets a session of its own for that call.
 
 mod connection;
 mod mapping;
@@ -83,7 +83,8 @@ pub fn with<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R,
         }
         thread.busy.store(true, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the pointer came from `Box::into_raw`, only this thread has it, and `busy` keeps a handler from using it too.
+        // SAFETY: the pointer came from `Box::into_raw`, only this thread has it, and `busy` keeps a handler from
+        // using it too.
         let result = work(unsafe { &mut *thread.session.get() });
         compiler_fence(Ordering::SeqCst);
         thread.busy.store(false, Ordering::Relaxed);
@@ -115,7 +116,8 @@ unsafe extern "C" fn end_of_thread(session: *mut c_void) {
     }
 }
 
-/// In a forked child: forgets the parent's sessions. Their memory is left alone, as another thread may have been in the middle of one.
+/// In a forked child: forgets the parent's sessions. Their memory is left alone, as another thread may have been in
+/// the middle of one.
 pub fn abandon() {
     THREAD.with(|thread| {
         thread.session.set(ptr::null_mut());
@@ -127,8 +129,8 @@ pub fn abandon() {
     SLOTS.iter().for_each(|word| word.store(0, Ordering::Relaxed));
 }
 
-/// Waits until no other thread of this process has a request for `file` under way. The caller took the file's descriptor away and
-/// fenced; whoever publishes later sees that.
+/// Waits until no other thread of this process has a request for `file` under way. The caller took the file's
+/// descriptor away and fenced; whoever publishes later sees that.
 pub fn wait_for_requests(file: u32) {
     let Some(shared) = shared() else { return };
     for (word_index, word) in SLOTS.iter().enumerate() {

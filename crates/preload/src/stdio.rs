@@ -1,5 +1,5 @@
-//! Streams: what stdio reads and writes inside libc is not seen, so a managed file is written back when a stream gets it, and cut through
-//! the agent when a stream would cut it. Bytes that a stream *writes* bypass flash.
+//! Streams: what stdio reads and writes inside libc is not seen, so a managed file is written back when a stream gets
+//! it, and cut through the agent when a stream would cut it. Bytes that a stream *writes* bypass flash.
 
 use std::ffi::CStr;
 
@@ -21,15 +21,15 @@ unsafe fn cut(path: *const c_char, mode: *const c_char) -> Result<(), kernel::Er
     // SAFETY: the caller's contract.
     let mode = unsafe { CStr::from_ptr(mode) }.to_bytes();
     let mode = mode.split(|&byte| byte == b',').next().unwrap_or(b"");
-    // SAFETY: the caller's contract.
-    if mode.starts_with(b"w")
-        && !mode.contains(&b'x')
-        && unsafe { location::probe(libc::AT_FDCWD, path, 0) } == Probe::Managed
-    {
-        // SAFETY: the caller's contract.
-        return unsafe { resizing::truncate_managed(path) };
+    if !mode.starts_with(b"w") || mode.contains(&b'x') {
+        return Ok(());
     }
-    Ok(())
+    // SAFETY: the caller's contract.
+    match unsafe { location::probe(libc::AT_FDCWD, path, 0) } {
+        // SAFETY: the caller's contract.
+        Probe::Managed => unsafe { resizing::truncate_managed(path) },
+        Probe::Missing | Probe::Other => Ok(()),
+    }
 }
 
 fn number(stream: *mut FILE) -> c_int {

@@ -1,7 +1,8 @@
 //! The table of libc symbols the library takes the place of, and the one macro that makes hooks of it.
 //!
-//! A line names the symbols that share a signature and a behaviour, the arguments, and what to do; `pass` makes the program's call as
-//! it stands, with the next library of the chain. While the library is off, a hook does nothing else.
+//! A line names the symbols that share a signature and a behaviour, the arguments, and what to do; `pass` makes the
+//! program's call as it stands, with the next library of the chain. While the library is off, a hook does nothing
+//! else.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -69,8 +70,8 @@ macro_rules! real {
                 Err(_) => unreachable!(),
             };
             type Function = unsafe extern "C-unwind" fn($($type),*) $(-> $result)?;
-            // SAFETY: the symbol is libc's function of this name, which takes these arguments. (Variadic ones are called alike on the
-            // machines supported.)
+            // SAFETY: the symbol is libc's function of this name, which takes these arguments. (Variadic ones are
+            // called alike on the machines supported.)
             let function = unsafe { std::mem::transmute::<*mut c_void, Function>(SYMBOL.address(NAME)) };
             // SAFETY: the caller's contract.
             unsafe { function($($argument),*) }

@@ -1,7 +1,8 @@
-//! Calls by which the kernel moves bytes without the library seeing them: mmap, sendfile, copy_file_range, splice, clones.
+//! Calls by which the kernel moves bytes without the library seeing them: mmap, sendfile, copy_file_range, splice,
+//! clones.
 //!
-//! A managed source is written back first. A managed destination is refused with the error on which `cp`, `cat` and libraries fall
-//! back to reading and writing. A shared mapping's stores are not seen.
+//! A managed source is written back first. A managed destination is refused with the error on which `cp`, `cat` and
+//! libraries fall back to reading and writing. A shared mapping's stores are not seen.
 
 use std::ffi::c_void;
 
@@ -63,7 +64,8 @@ pub fn copy(from: c_int, to: c_int, refusal: Errno, pass: impl FnOnce() -> isize
 pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void, pass: impl FnOnce() -> c_int) -> c_int {
     let source = match request {
         libc::FICLONE => argument as usize as c_int,
-        // SAFETY: the caller's contract: a `file_clone_range`, whose first field is the source, a signed 64-bit integer.
+        // SAFETY: the caller's contract: a `file_clone_range`, whose first field is the source, a signed 64-bit
+        // integer.
         libc::FICLONERANGE if !argument.is_null() => unsafe { *argument.cast::<i64>() as c_int },
         FS_IOC_FIEMAP => {
             let saved = kernel::errno();

@@ -12,10 +12,11 @@ use std::collections::BTreeSet;
 use super::copies::CopyState;
 use super::extent_map::Mapped;
 use super::flash_space::Run;
-use super::granules::ranges_of;
+use super::granules::{ranges_of, speaks_for};
 use super::journal::Record;
 use super::{Answer, Output, Overlay};
 use crate::protocol::shared::{LEASE_FLASH_READ, Shared};
+use crate::request::Range;
 use std::sync::atomic::Ordering;
 
 /// Where the barrier stands.
@@ -110,6 +111,7 @@ impl Overlay {
         let Some(running) = self.barrier.running.take() else { return };
         self.barrier.ended += 1;
         self.counters.barriers_total += 1;
+        self.reserve.adapt(self.space.capacity_bytes());
         let nothing_since = self.journal.end() == running.end + barrier_record_bytes();
         self.barrier.durable_end = if nothing_since { self.journal.end() } else { running.end };
         self.free_places(shared);
@@ -166,14 +168,16 @@ impl Overlay {
     }
 
     fn clear_bits(&mut self, shared: Shared<'_>) {
-        let (files, copies, durable_end) = (&self.files, &self.copies, self.barrier.durable_end);
-        self.granules.clear(shared, durable_end, |file, bit| {
-            let Some(known) = files.get(&file) else { return false };
+        let mut granules = std::mem::take(&mut self.granules);
+        let copied = |file, bit| {
+            self.copies_in(file, Range::new(0, u64::MAX)).any(|copy| speaks_for(bit, copy.range))
+        };
+        granules.clear(shared, self.barrier.durable_end, copied, |file, bit| {
+            let Some(known) = self.files.get(&file) else { return false };
             let end = known.map.end().max(known.size);
-            ranges_of(bit, end).any(|range| {
-                known.map.touches(range) || copies.values().any(|copy| copy.file == file && copy.range.overlaps(range))
-            })
+            ranges_of(bit, end).any(|range| known.map.touches(range))
         });
+        self.granules = granules;
     }
 
     /// The barrier that begins now lifts the quarantines of processes that are gone.

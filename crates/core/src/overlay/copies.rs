@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use super::extent_map::Mapped;
 use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
+use super::operations::Pending;
 use super::{CopyKind, CopyOrder, CopyPiece, Output, Overlay};
 use crate::policy::s4d::Critical;
 use crate::protocol::shared::{LEASE_DIRECT_WRITE, LEASE_SLOW_READ, STATE_CHEAP, Shared};
@@ -47,6 +48,13 @@ pub(super) struct Fetch {
     cancelled: bool,
 }
 
+impl Fetch {
+    /// Whether it waits for something of which no message tells.
+    pub(super) fn waits_for_slots(&self) -> bool {
+        self.step != FetchStep::Copying
+    }
+}
+
 impl Overlay {
     /// Requests at the disks now, as the slots show them.
     fn foreground_disk_requests(shared: Shared<'_>) -> usize {
@@ -65,43 +73,76 @@ impl Overlay {
     /// Starts write-backs and fetches as far as their pace allows.
     pub(super) fn plan_copies(&mut self, shared: Shared<'_>) {
         self.advance_fetches(shared);
-        let idle = self.dirty.is_empty() && self.critical.is_empty();
-        if idle {
-            self.pace.active = false;
-            return;
-        }
-        let foreground = Self::foreground_disk_requests(shared);
         let urgent: Vec<(u32, Range)> =
             self.pending.iter().filter_map(|pending| pending.wants_written_back()).collect();
         for (file, range) in urgent {
             while self.copies.len() < self.settings.copies_max && self.write_back_in(file, range) {}
         }
         let capacity = self.space.capacity_bytes();
+        let due = self.pace.is_due(&self.settings, self.dirty_bytes, capacity) && !self.dirty.is_empty();
+        let wanted = self.deferred.is_some() || !self.critical.is_empty();
+        if !due && !wanted {
+            return;
+        }
+        let foreground = Self::foreground_disk_requests(shared);
         let limit = self.pace.limit(&self.settings, self.dirty_bytes, capacity, foreground);
         while self.copies.len() < limit && self.write_back_next() {}
         self.plan_fetches(shared, foreground);
     }
 
     fn write_back_in(&mut self, file: u32, range: Range) -> bool {
-        let first = self.files[&file].map.overlapping(range).find(|m| m.dirty && self.may_write_back(file, m));
-        first.is_some_and(|mapped| self.start_write_back(file, mapped))
+        let first = self.files[&file].map.overlapping(range).next();
+        let first = first.filter(|first| first.dirty && self.obstacle(file, first).is_none()).map(|first| (file, first));
+        let found = first.or_else(|| self.next_writable((file, range.offset), (file, range.end())));
+        found.is_some_and(|(file, mapped)| self.start_write_back(file, mapped))
     }
 
     /// Starts the next write-back in address order, from where the last one ended; false if there is none.
     fn write_back_next(&mut self) -> bool {
         let cursor = self.pace.cursor;
-        let next = self.dirty.range(cursor..).chain(self.dirty.range(..cursor)).find_map(|&(file, offset)| {
-            let mapped = self.files[&file].map.at(offset).expect("the dirty list names extents");
-            self.may_write_back(file, &mapped).then_some((file, mapped))
-        });
+        let next = self.next_writable(cursor, (u32::MAX, u64::MAX)).or_else(|| self.next_writable((0, 0), cursor));
         next.is_some_and(|(file, mapped)| self.start_write_back(file, mapped))
     }
 
-    fn may_write_back(&self, file: u32, mapped: &Mapped) -> bool {
-        self.files[&file].write_back_error.is_none()
-            && self.files[&file].extension.is_none()
-            && !self.direct_overlaps(file, mapped.range)
-            && !self.copies.values().any(|copy| copy.file == file && copy.range.overlaps(mapped.range))
+    /// The first dirty extent between two positions that may be written back. Ranges that may not are leapt over whole, so that a
+    /// long list behind a lease or in a file with an error costs nothing.
+    fn next_writable(&self, from: (u32, u64), until: (u32, u64)) -> Option<(u32, Mapped)> {
+        let mut at = from;
+        while at < until {
+            let &(file, offset) = self.dirty.range(at..until).next()?;
+            let mapped = self.files[&file].map.at(offset).expect("the dirty list names extents");
+            match self.obstacle(file, &mapped) {
+                None => return Some((file, mapped)),
+                Some(end) => at = (file, end.max(offset + 1)),
+            }
+        }
+        None
+    }
+
+    /// Where in the file what keeps the extent from being written back ends; none if nothing does.
+    fn obstacle(&self, file: u32, mapped: &Mapped) -> Option<u64> {
+        let known = &self.files[&file];
+        if known.write_back_error.is_some() || (known.extension.is_some() && mapped.range.end() > known.size) {
+            return Some(u64::MAX);
+        }
+        let ends = |range: Range| range.overlaps(mapped.range).then(|| range.end());
+        let direct = self.direct.values().filter(|direct| direct.file == file).find_map(|direct| ends(direct.range));
+        let copied = || self.copies_in(file, mapped.range).next().map(|copy| copy.range.end());
+        // Whoever waits to write the range would wait for ever if one write-back after the other began there.
+        let waiting = || {
+            let mut ranges = self.pending.iter().filter_map(Pending::wants_to_write);
+            ranges.find_map(|(other, range)| if other == file { ends(range) } else { None })
+        };
+        direct.or_else(copied).or_else(waiting)
+    }
+
+    /// The copies under way that share a byte with `range`, last first.
+    pub(super) fn copies_in(&self, file: u32, range: Range) -> impl Iterator<Item = &CopyState> {
+        self.copied
+            .range((file, 0)..(file, range.end()))
+            .rev()
+            .map(|(_, id)| &self.copies[id])
+            .take_while(move |copy| copy.range.end() > range.offset)
     }
 
     /// Writes `first` back with the dirty extents that follow it without a gap.
@@ -112,7 +153,7 @@ impl Overlay {
         let following = Range::between(end, limit);
         for mapped in self.files[&file].map.overlapping(following) {
             let fits = mapped.range.offset == end && mapped.range.end() <= limit;
-            if !fits || !mapped.dirty || !self.may_write_back(file, &mapped) {
+            if !fits || !mapped.dirty || self.obstacle(file, &mapped).is_some() {
                 break;
             }
             pieces.push(piece_of(&mapped));
@@ -126,6 +167,8 @@ impl Overlay {
     fn start_copy(&mut self, kind: CopyKind, file: u32, range: Range, pieces: Vec<CopyPiece>) -> u64 {
         let id = self.next_copy;
         self.next_copy += 1;
+        debug_assert!(self.copies_in(file, range).next().is_none(), "copies never overlap");
+        self.copied.insert((file, range.offset), id);
         self.copies.insert(id, CopyState { kind, file, range, pieces: pieces.clone(), cancelled: false });
         self.outputs.push(Output::Copy(CopyOrder { id, kind, file, range, pieces }));
         id
@@ -139,6 +182,7 @@ impl Overlay {
     /// A copy ended, or failed with an `errno`.
     pub fn on_copy_done(&mut self, shared: Shared<'_>, id: u64, result: Result<(), i32>) {
         let Some(copy) = self.copies.remove(&id) else { return };
+        self.copied.remove(&(copy.file, copy.range.offset));
         match copy.kind {
             CopyKind::WriteBack => self.write_back_done(&copy, result),
             CopyKind::Fetch => {
@@ -148,6 +192,7 @@ impl Overlay {
                 }
             }
         }
+        self.free_unheld(shared);
         self.forget_if_done(shared, copy.file);
         self.poll(shared);
     }
@@ -204,7 +249,7 @@ impl Overlay {
         // and a few at a time otherwise.
         let limit = if foreground == 0 { self.settings.copies_max / 4 } else { 1 };
         while self.fetches.len() < limit.max(1) && self.copies.len() < self.settings.copies_max {
-            let Some(critical) = self.critical.pop() else { return };
+            let Some(critical) = self.deferred.take().or_else(|| self.critical.pop()) else { return };
             if !self.start_fetch(shared, critical) {
                 return;
             }
@@ -227,14 +272,14 @@ impl Overlay {
         if range.is_empty() || fetching || file.unlinked || file.openers.is_empty() {
             return true;
         }
-        let benefit_per_kib = (critical.benefit_ns * 1024 / critical.range.length).min(u64::from(u32::MAX) - 1) as u32;
+        let benefit_per_kib = (critical.benefit_ns.saturating_mul(1024) / critical.range.length).min(u64::from(u32::MAX) - 1) as u32;
         let data_file = self.data_file_of(critical.file);
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
         let size_before = self.space.size_bytes(data_file);
         // The reserve is for writes: a fetch that took of it would evict bytes of more benefit in the next moment.
         let room = self.space.available_bytes().saturating_sub(self.reserve_bytes()) / PAGE_BYTES;
         let Some(run) = (room >= pages).then(|| self.space.allocate(data_file, pages, pages)).flatten() else {
-            self.displace(pages, benefit_per_kib);
+            self.deferred = self.displace(pages, benefit_per_kib).then_some(critical);
             return false;
         };
         let size = self.space.size_bytes(data_file);
@@ -256,22 +301,31 @@ impl Overlay {
         true
     }
 
-    /// Drops clean extents of less benefit than `benefit_per_kib`, least recently used first, to make room for `pages`.
-    fn displace(&mut self, pages: u64, benefit_per_kib: u32) {
-        let mut room = self.space.removed_bytes() / PAGE_BYTES;
-        while room < pages {
-            let Some((_, &(file, offset))) = self.clean.first_key_value() else { return };
+    /// Drops clean extents of less benefit than `benefit_per_kib`, least recently used first, to make room for `pages`. True if
+    /// the room will be there after a barrier.
+    fn displace(&mut self, pages: u64, benefit_per_kib: u32) -> bool {
+        let wanted = pages * PAGE_BYTES + self.reserve_bytes();
+        if wanted > self.space.capacity_bytes() {
+            return false;
+        }
+        while self.room_bytes() < wanted {
+            let Some((_, &(file, offset))) = self.clean.first_key_value() else { return false };
             let mapped = self.files[&file].map.at(offset).expect("the clean list names extents");
             if mapped.benefit_per_kib >= benefit_per_kib {
-                return;
+                return false;
             }
             self.evict(file, &mapped);
-            room = self.space.removed_bytes() / PAGE_BYTES;
         }
-        self.barrier.wanted = true;
+        self.barrier.wanted |= self.space.awaits_barrier();
+        true
     }
 
-    fn evict(&mut self, file: u32, mapped: &Mapped) {
+    /// What is free, or will be after a barrier.
+    fn room_bytes(&self) -> u64 {
+        (self.space.available_bytes() + self.space.removed_bytes()).saturating_sub(self.space.excess_bytes())
+    }
+
+    pub(super) fn evict(&mut self, file: u32, mapped: &Mapped) {
         debug_assert!(!mapped.dirty, "only clean extents are evicted");
         self.append(&Record::Drop { file, offset: mapped.range.offset, length: mapped.range.length });
         self.carve(file, mapped.range);
@@ -279,14 +333,16 @@ impl Overlay {
     }
 
     fn advance_fetches(&mut self, shared: Shared<'_>) {
+        let mut ended = Vec::new();
         for mut fetch in std::mem::take(&mut self.fetches) {
             if self.advance_fetch(shared, &mut fetch) {
                 self.fetches.push(fetch);
             } else {
                 self.granules.let_go(fetch.file, fetch.range);
-                self.forget_if_done(shared, fetch.file);
+                ended.push(fetch.file);
             }
         }
+        ended.into_iter().for_each(|file| self.forget_if_done(shared, file));
     }
 
     /// Moves a fetch on; false when it has ended.
@@ -294,7 +350,7 @@ impl Overlay {
         match fetch.step {
             FetchStep::Settling => {
                 let forbidden = self.direct_overlaps(fetch.file, fetch.range)
-                    || self.quarantine.iter().any(|(file, range)| *file == fetch.file && range.overlaps(fetch.range))
+                    || self.quarantines(fetch.file, fetch.range)
                     || self.files[&fetch.file].map.touches(fetch.range);
                 if forbidden || fetch.cancelled {
                     self.space.give_back(fetch.run);
@@ -315,7 +371,7 @@ impl Overlay {
                     self.counters.fetches_cancelled_total += 1;
                     return false;
                 }
-                if shared.slow_read_overlaps(fetch.file, fetch.range) {
+                if self.slow_read_overlaps(shared, fetch.file, fetch.range) {
                     return true;
                 }
                 self.publish(fetch);
@@ -347,30 +403,25 @@ impl Overlay {
     }
 
     fn reserve_bytes(&self) -> u64 {
-        self.space.capacity_bytes() / RESERVE_SHARE
+        self.reserve.bytes(self.space.capacity_bytes())
     }
 
     /// Drops clean extents ahead of need, least recently used first, so that a reserve of places becomes free with the next
     /// barrier; asks for that barrier when space runs short.
-    pub(super) fn keep_reserve(&mut self) {
+    pub(super) fn keep_reserve(&mut self, shared: Shared<'_>) {
         let reserve = self.reserve_bytes();
-        let available = self.space.available_bytes();
-        if available >= reserve {
+        if self.space.available_bytes() >= reserve && self.space.excess_bytes() == 0 {
             return;
         }
-        while self.space.available_bytes() + self.space.removed_bytes() < reserve {
+        self.free_unheld(shared);
+        while self.room_bytes() < reserve || self.space.excess_bytes() > self.space.removed_bytes() {
             let Some((_, &(file, offset))) = self.clean.first_key_value() else { break };
             let mapped = self.files[&file].map.at(offset).expect("the clean list names extents");
             self.evict(file, &mapped);
         }
-        if self.space.removed_bytes() > 0 {
-            self.barrier.wanted = true;
-        }
+        self.barrier.wanted |= self.space.awaits_barrier();
     }
 }
-
-/// One part in so many of the capacity is kept free ahead of need.
-const RESERVE_SHARE: u64 = 16;
 
 fn piece_of(mapped: &Mapped) -> CopyPiece {
     CopyPiece { range: mapped.range, data_file: mapped.data_file, place: mapped.place }

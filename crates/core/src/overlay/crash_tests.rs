@@ -31,6 +31,7 @@ fn run(seed: u64, crash: Crash) -> Vec<String> {
     let kills = world.random.chance(30);
     if world.random.chance(15) {
         world.failures = 40;
+        world.may_fail = true;
     }
     let rounds = if crash == Crash::None { 1 } else { 3 };
     for round in 0..rounds {

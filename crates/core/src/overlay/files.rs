@@ -284,7 +284,6 @@ impl Overlay {
         let process = self.processes.get(&slot).copied().unwrap_or_default();
         let mut quarantine = |file: u32, range: Range| {
             self.quarantine.push(Quarantined { file, range, process, barrier: None });
-            self.barrier.wanted = true;
         };
         if let Some(direct) = self.direct.remove(&slot) {
             quarantine(direct.file, direct.range);
@@ -316,6 +315,7 @@ impl Overlay {
             for number in left {
                 self.leave(shared, process, number);
             }
+            self.barrier.wanted |= self.quarantine.iter().any(|dead| dead.process == process);
         }
         self.poll(shared);
     }
@@ -370,7 +370,7 @@ impl Overlay {
         }
         if self.granules.any(number) || self.barrier.names(number) || self.quarantines(number, all) {
             self.forgetting.insert(number);
-            self.barrier.wanted = true;
+            self.barrier.wanted |= self.granules.any(number);
             return;
         }
         self.forget(shared, number);
@@ -444,6 +444,12 @@ impl Overlay {
         }
         self.start_extensions(shared);
         Ok(false)
+    }
+
+    /// At a start: begins to make the file at least `size` long, if it is not.
+    pub(super) fn complete_size(&mut self, shared: Shared<'_>, number: u32, size: u64) {
+        // Nobody waits for it, so that nothing can have failed before.
+        let _ = self.extend(shared, number, size);
     }
 
     /// Starts the extensions of files that no thread may be extending itself; true if an extension ended or began.

@@ -10,7 +10,7 @@
 //! after a barrier made the superseding or removing record durable. `charged` pages (all but free and hollow) never exceed
 //! the capacity; neither do charged and free pages together, as far as the file system can punch holes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::request::Range;
 
@@ -37,52 +37,60 @@ impl Run {
     /// The pages that `length` bytes from `place` touch.
     pub fn touching(data_file: u32, place: u64, length: u64) -> Run {
         let page = place / PAGE_BYTES;
-        Run { data_file, page, pages: (place + length).div_ceil(PAGE_BYTES) - page }
+        Run { data_file, page, pages: place.saturating_add(length).div_ceil(PAGE_BYTES) - page }
     }
 }
 
-/// Disjoint runs of pages, merged where they touch.
+/// Disjoint runs of pages, merged where they touch, by address and by length.
 #[derive(Clone, Debug, Default)]
 struct RunSet {
     runs: BTreeMap<u64, u64>,
+    by_length: BTreeSet<(u64, u64)>,
     pages: u64,
 }
 
 impl RunSet {
-    fn insert(&mut self, mut page: u64, mut pages: u64) {
+    fn put(&mut self, page: u64, pages: u64) {
+        self.runs.insert(page, pages);
+        self.by_length.insert((pages, page));
         self.pages += pages;
+    }
+
+    fn remove(&mut self, page: u64) -> Option<u64> {
+        let pages = self.runs.remove(&page)?;
+        self.by_length.remove(&(pages, page));
+        self.pages -= pages;
+        Some(pages)
+    }
+
+    fn insert(&mut self, mut page: u64, mut pages: u64) {
         if let Some((&before, &length)) = self.runs.range(..page).next_back()
             && before + length == page
         {
-            self.runs.remove(&before);
+            self.remove(before);
             page = before;
             pages += length;
         }
-        if let Some(length) = self.runs.remove(&(page + pages)) {
+        if let Some(length) = self.remove(page + pages) {
             pages += length;
         }
-        self.runs.insert(page, pages);
+        self.put(page, pages);
     }
 
-    /// Takes up to `most` pages from the first run of at least `least`.
+    /// Takes up to `most` pages, at least `least`: from the shortest run that has `most`, else from the longest.
     fn take(&mut self, least: u64, most: u64) -> Option<(u64, u64)> {
-        let (&page, &pages) = self.runs.iter().find(|(_, pages)| **pages >= least)?;
+        let fitting = self.by_length.range((most, 0)..).next().or_else(|| self.by_length.last());
+        let &(pages, page) = fitting.filter(|(pages, _)| *pages >= least)?;
         let taken = pages.min(most);
-        self.runs.remove(&page);
+        self.remove(page);
         if taken < pages {
-            self.runs.insert(page + taken, pages - taken);
+            self.put(page + taken, pages - taken);
         }
-        self.pages -= taken;
         Some((page, taken))
     }
 
     fn longest(&self) -> u64 {
-        self.runs.values().copied().max().unwrap_or(0)
-    }
-
-    fn drain(&mut self) -> Vec<(u64, u64)> {
-        self.pages = 0;
-        std::mem::take(&mut self.runs).into_iter().collect()
+        self.by_length.last().map_or(0, |(pages, _)| *pages)
     }
 }
 
@@ -103,6 +111,9 @@ pub struct FlashSpace {
     files: BTreeMap<u32, DataFile>,
     removed: Vec<Run>,
     in_barrier: Vec<Run>,
+    /// Covered by a durable barrier, but held by somebody when last looked at.
+    covered: Vec<Run>,
+    removed_pages: u64,
 }
 
 impl FlashSpace {
@@ -115,6 +126,8 @@ impl FlashSpace {
             files: BTreeMap::new(),
             removed: Vec::new(),
             in_barrier: Vec::new(),
+            covered: Vec::new(),
+            removed_pages: 0,
         }
     }
 
@@ -133,9 +146,19 @@ impl FlashSpace {
         self.capacity_pages.saturating_sub(self.charged_pages) * PAGE_BYTES
     }
 
-    /// Bytes removed that wait for a barrier.
+    /// Bytes removed that are not free yet: they wait for a barrier, or for whoever holds them.
     pub fn removed_bytes(&self) -> u64 {
-        self.removed.iter().chain(&self.in_barrier).map(|run| run.pages).sum::<u64>() * PAGE_BYTES
+        self.removed_pages * PAGE_BYTES
+    }
+
+    /// Whether anything removed waits for the next barrier.
+    pub fn awaits_barrier(&self) -> bool {
+        !self.removed.is_empty()
+    }
+
+    /// Bytes charged above the capacity.
+    pub fn excess_bytes(&self) -> u64 {
+        self.charged_pages.saturating_sub(self.capacity_pages) * PAGE_BYTES
     }
 
     /// Bytes in slabs, mapped or removed.
@@ -240,6 +263,7 @@ impl FlashSpace {
                 continue;
             }
             self.mapped_pages -= 1;
+            self.removed_pages += 1;
             match self.removed.last_mut() {
                 Some(last) if last.data_file == run.data_file && last.page + last.pages == page => last.pages += 1,
                 _ => self.removed.push(Run { data_file: run.data_file, page, pages: 1 }),
@@ -252,13 +276,24 @@ impl FlashSpace {
         self.in_barrier.append(&mut self.removed);
     }
 
-    /// The barrier is durable: its pages are free unless `held` says that a reader or a copy still uses them.
-    pub fn end_barrier(&mut self, held: impl Fn(Run) -> bool) {
-        for run in std::mem::take(&mut self.in_barrier) {
+    /// The barrier is durable: its pages can be free.
+    pub fn end_barrier(&mut self) {
+        self.covered.append(&mut self.in_barrier);
+    }
+
+    /// Whether any page could be free if nobody held it.
+    pub fn has_covered(&self) -> bool {
+        !self.covered.is_empty()
+    }
+
+    /// Frees the pages that a durable barrier covers, unless `held` says that a reader or a copy still uses them.
+    pub fn free_covered(&mut self, held: impl Fn(Run) -> bool) {
+        for run in std::mem::take(&mut self.covered) {
             if held(run) {
-                self.removed.push(run);
+                self.covered.push(run);
                 continue;
             }
+            self.removed_pages -= run.pages;
             if let Some(file) = self.files.get_mut(&run.data_file) {
                 file.free.insert(run.page, run.pages);
                 self.charged_pages -= run.pages;
@@ -273,17 +308,19 @@ impl FlashSpace {
         self.removed = runs;
     }
 
-    /// Free runs of other files to punch so that the data files together take no more than the capacity.
+    /// Free runs to punch so that the data files together take no more than the capacity: those of `except`, which may need them
+    /// next, last.
     pub fn punch_excess(&mut self, except: u32) -> Vec<Run> {
         let stored: u64 = self.files.values().map(|file| file.holders.len() as u64 - file.hollow.pages).sum();
         let mut excess = stored.saturating_sub(self.capacity_pages);
         let mut punched = Vec::new();
-        for (&data_file, file) in &mut self.files {
-            if excess == 0 || data_file == except || file.free.pages == 0 {
-                continue;
-            }
-            excess = excess.saturating_sub(file.free.pages);
-            for (page, pages) in file.free.drain() {
+        let others: Vec<u32> = self.files.keys().copied().filter(|file| *file != except).collect();
+        for data_file in others.into_iter().chain([except]) {
+            let Some(file) = self.files.get_mut(&data_file) else { continue };
+            while excess > 0
+                && let Some((page, pages)) = file.free.take(1, excess)
+            {
+                excess -= pages;
                 file.hollow.insert(page, pages);
                 punched.push(Run { data_file, page, pages });
             }
@@ -310,14 +347,15 @@ mod tests {
         space.hold(run);
         space.begin_barrier();
         space.release(run);
-        space.end_barrier(|_| false);
+        space.end_barrier();
+        space.free_covered(|_| false);
         assert_eq!(space.allocate(1, 1, 1), None, "the barrier began before the removal");
         space.begin_barrier();
-        space.end_barrier(|_| true);
+        space.end_barrier();
+        space.free_covered(|_| true);
         assert_eq!(space.allocate(1, 1, 1), None, "somebody still holds it");
-        space.begin_barrier();
-        space.end_barrier(|_| false);
-        assert_eq!(space.allocate(1, 4, 4), Some(run));
+        space.free_covered(|_| false);
+        assert_eq!(space.allocate(1, 4, 4), Some(run), "no further barrier is needed");
     }
 
     #[test]

@@ -95,13 +95,14 @@ impl Granules {
         });
     }
 
-    /// The file is forgotten: all its bits are cleared.
-    pub(super) fn forget(&mut self, shared: Shared<'_>, file: u32) {
-        for (&(_, bit), _) in self.granules.range((file, 0)..=(file, u64::MAX)) {
-            shared.clear_bit(file, bit);
-        }
-        self.granules.retain(|key, _| key.0 != file);
-        self.emptied.retain(|key, _| key.0 != file);
+    /// Whether any bit of the file is set.
+    pub(super) fn any(&self, file: u32) -> bool {
+        self.granules.range((file, 0)..=(file, u64::MAX)).next().is_some()
+    }
+
+    /// The journal begins anew with a checkpoint that ends at `position`: what was emptied before is emptied by it.
+    pub(super) fn rebase(&mut self, position: u64) {
+        self.emptied.values_mut().for_each(|emptied| *emptied = position);
     }
 }
 

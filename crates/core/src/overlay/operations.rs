@@ -25,6 +25,8 @@ use crate::request::Range;
 pub(super) struct Pending {
     envelope: Envelope,
     operation: Operation,
+    /// Its thread is gone: nobody is answered.
+    orphan: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -46,6 +48,20 @@ impl Pending {
             | Operation::WriteBack { file, .. }
             | Operation::Open { file, .. } => Some(file),
             Operation::Sync { .. } => None,
+        }
+    }
+
+    /// Whether it waits for something of which no message tells.
+    pub(super) fn waits_for_slots(&self) -> bool {
+        matches!(self.operation, Operation::Commit { .. })
+    }
+
+    /// The range that somebody waits to write, of which no further write-back should begin.
+    pub(super) fn wants_to_write(&self) -> Option<(u32, Range)> {
+        match self.operation {
+            Operation::Write { file, range, .. } => Some((file, range)),
+            Operation::Truncate { file, size } => Some((file, Range::new(size, u64::MAX))),
+            _ => None,
         }
     }
 
@@ -71,13 +87,10 @@ impl Overlay {
     ) {
         match self.open(shared, envelope.slot, identity, observed, writable, path) {
             Err(answer) => self.outputs.push(Output::Reply(envelope, answer)),
-            // Clean bytes from before must not be trusted after power loss once the file may be written: the intent is made
-            // durable before the program can write. Without such bytes every later clean record follows the intent.
-            Ok(file) if writable && !self.file(file).map.is_empty() => {
-                let barrier = self.barrier.next();
-                self.pending.push(Pending { envelope, operation: Operation::Open { file, barrier } });
+            Ok(file) => {
+                let barrier = self.file(file).open_barrier;
+                self.pending.push(Pending { envelope, operation: Operation::Open { file, barrier }, orphan: false });
             }
-            Ok(file) => self.outputs.push(Output::Reply(envelope, Answer::Opened { file })),
         }
         self.poll(shared);
     }
@@ -121,12 +134,20 @@ impl Overlay {
             }
             Request::Slab { file, offset, length } => {
                 let answer = self.slab(shared, slot, file, Range::new(offset, length));
-                self.counters.no_space_total += u64::from(answer == Answer::NoSpace);
+                if answer == Answer::NoSpace {
+                    self.counters.no_space_total += 1;
+                    self.reserve.starved = true;
+                }
                 return self.reply(envelope, answer);
             }
             Request::Read { file, offset, length } => {
                 let answer = self.read(shared, slot, file, Range::new(offset, length));
                 return self.reply(envelope, answer);
+            }
+            Request::WriteDone { file, .. } | Request::TruncateDone { file, .. }
+                if self.direct.get(&slot).is_some_and(|direct| direct.file != file) =>
+            {
+                return self.reply(envelope, protocol_error("the lease is on another file"));
             }
             Request::WriteDone { file, offset, length } => {
                 self.write_done(shared, slot, file, Range::new(offset, length));
@@ -137,10 +158,16 @@ impl Overlay {
                 return self.reply(envelope, Answer::Done);
             }
             Request::Commit { file, data_file, offset, length, place } => {
-                if self.last_commits.get(&slot) == Some(&envelope.seq) {
-                    return self.reply(envelope, Answer::Done);
-                }
                 let range = Range::new(offset, length);
+                if self.last_commits.get(&slot) == Some(&envelope.seq) {
+                    // The journal holds it. The agent may have died before it made the file long enough, though.
+                    let end = Range::new(range.end().saturating_sub(1), 1);
+                    if !self.files[&file].map.touches(end) {
+                        return self.reply(envelope, Answer::Done);
+                    }
+                    let operation = Operation::Commit { file, range, data_file, place, applied: true, now_ns };
+                    return self.pending.push(Pending { envelope, operation, orphan: false });
+                }
                 if range.is_empty() || !self.consume(shared, slot, file, Run::touching(data_file, place, length)) {
                     return self.reply(envelope, protocol_error("a commit names bytes of no slab"));
                 }
@@ -163,7 +190,7 @@ impl Overlay {
                 Operation::WriteBack { file, range: Range::new(offset, length) }
             }
         };
-        self.pending.push(Pending { envelope, operation });
+        self.pending.push(Pending { envelope, operation, orphan: false });
     }
 
     fn reply(&mut self, envelope: Envelope, answer: Answer) {
@@ -173,17 +200,26 @@ impl Overlay {
     /// Tries every pending request, oldest first, until none gets further.
     pub(super) fn advance(&mut self, shared: Shared<'_>) {
         let mut progress = true;
-        while progress && !self.pending.is_empty() {
-            progress = false;
+        while progress {
+            progress = self.start_extensions(shared);
+            let mut ended = Vec::new();
             for mut pending in std::mem::take(&mut self.pending) {
                 match self.attempt(shared, pending.envelope, &mut pending.operation) {
+                    Some(_) if pending.orphan => ended.extend(pending.file()),
                     Some(answer) => {
+                        if let Operation::Commit { file, range, .. } = pending.operation
+                            && answer == Answer::Done
+                        {
+                            self.top_up(shared, pending.envelope.slot, file, range);
+                        }
                         self.reply(pending.envelope, answer);
-                        progress = true;
+                        ended.extend(pending.file());
                     }
                     None => self.pending.push(pending),
                 }
             }
+            progress |= !ended.is_empty();
+            ended.into_iter().for_each(|file| self.forget_if_done(shared, file));
         }
     }
 
@@ -192,7 +228,7 @@ impl Overlay {
             Operation::Commit { file, range, data_file, place, ref mut applied, now_ns } => {
                 if !*applied {
                     if !self.granules.settled(shared, file, range)
-                        || shared.slow_read_overlaps(file, range)
+                        || self.slow_read_overlaps(shared, file, range)
                         || self.direct_overlaps(file, range)
                     {
                         return None;
@@ -202,12 +238,7 @@ impl Overlay {
                 }
                 match self.extend(shared, file, range.end()) {
                     Ok(false) => None,
-                    Ok(true) => {
-                        if !self.slab_left(shared, envelope.slot, file, range) {
-                            self.slab(shared, envelope.slot, file, range);
-                        }
-                        Some(Answer::Done)
-                    }
+                    Ok(true) => Some(Answer::Done),
                     Err(errno) => {
                         let beyond = Range::between(self.file(file).size.max(range.offset), range.end());
                         self.append(&Record::Drop { file, offset: beyond.offset, length: beyond.length });
@@ -216,19 +247,26 @@ impl Overlay {
                     }
                 }
             }
-            Operation::Write { file, range, extends } => self.grant_direct(shared, envelope.slot, file, range, extends),
+            Operation::Write { file, range, extends } => {
+                // The file may have become shorter since the thread looked at its size.
+                let extends = extends || range.end() > self.file(file).size;
+                self.grant_direct(shared, envelope.slot, Direct { file, range, extends, truncates: false })
+            }
             Operation::Truncate { file, size } => {
+                // One at a time: which of two came last would decide what the size is.
+                if self.direct.values().any(|direct| direct.file == file && direct.truncates) {
+                    return None;
+                }
                 let range = Range::new(size, u64::MAX);
-                let answer = self.grant_direct(shared, envelope.slot, file, range, true)?;
+                let direct = Direct { file, range, extends: true, truncates: true };
+                let answer = self.grant_direct(shared, envelope.slot, direct)?;
                 // A write past the new size may extend the file again from here on, and must say so.
                 shared.files[file as usize].size.fetch_min(size, Ordering::SeqCst);
-                let known = self.file(file);
-                known.size = known.size.min(size);
+                self.set_size(file, self.files[&file].size.min(size));
                 Some(answer)
             }
             Operation::Sync { barrier } => self.barrier.answer(barrier),
             Operation::Open { file, barrier } => {
-                self.barrier.wanted = true;
                 self.barrier.answer(barrier).map(|answer| match answer {
                     Answer::Done => Answer::Opened { file },
                     error => error,
@@ -238,11 +276,8 @@ impl Overlay {
                 if let Some(errno) = self.file(file).write_back_error {
                     return Some(Answer::Error { errno, text: "dirty bytes could not be written back".into() });
                 }
-                let dirty = self.file(file).map.overlapping(range).any(|mapped| mapped.dirty);
-                let copying = self
-                    .copies
-                    .values()
-                    .any(|copy| copy.file == file && copy.kind == CopyKind::WriteBack && copy.range.overlaps(range));
+                let dirty = self.is_dirty(file, range);
+                let copying = self.copies_in(file, range).any(|copy| copy.kind == CopyKind::WriteBack);
                 (!dirty && !copying).then_some(Answer::Done)
             }
         }
@@ -277,23 +312,14 @@ impl Overlay {
         self.counters.absorbed_bytes_total += range.length;
     }
 
-    fn grant_direct(
-        &mut self,
-        shared: Shared<'_>,
-        slot: u32,
-        file: u32,
-        range: Range,
-        extends: bool,
-    ) -> Option<Answer> {
-        let copying = self
-            .copies
-            .values()
-            .any(|copy| copy.file == file && copy.kind == CopyKind::WriteBack && copy.range.overlaps(range));
+    fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, direct: Direct) -> Option<Answer> {
+        let Direct { file, range, extends, .. } = direct;
+        let copying = self.copies_in(file, range).any(|copy| copy.kind == CopyKind::WriteBack);
         if copying || (extends && self.file(file).extension.is_some()) {
             return None;
         }
         self.cancel_fetches(file, range);
-        self.direct.insert(slot, Direct { file, range, extends });
+        self.direct.insert(slot, direct);
         let cell = &shared.slots[slot as usize];
         cell.lease_offset.store(range.offset, Ordering::Relaxed);
         cell.lease_length.store(range.length, Ordering::Relaxed);
@@ -308,9 +334,10 @@ impl Overlay {
     }
 
     fn write_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) {
-        if !self.direct.contains_key(&slot) {
+        let Some(direct) = self.direct.get(&slot) else {
             return; // answered before: nothing was committed under the lease
-        }
+        };
+        let range = range.intersection(direct.range);
         if self.file(file).map.touches(range) {
             self.append(&Record::Drop { file, offset: range.offset, length: range.length });
             self.drop_bytes(file, range);
@@ -325,9 +352,8 @@ impl Overlay {
         if changed {
             self.append(&Record::Truncate { file, size });
             self.drop_bytes(file, Range::new(size, u64::MAX));
-            self.file(file).size = size;
+            self.set_size(file, size);
             shared.files[file as usize].size.store(size, Ordering::Release);
-            self.update_capacity();
         }
         self.end_direct(shared, slot);
     }
@@ -357,6 +383,7 @@ impl Overlay {
             cell.lease_offset.store(hole.offset, Ordering::Relaxed);
             cell.lease_length.store(hole.length, Ordering::Relaxed);
             cell.lease.store(LEASE_SLOW_READ, Ordering::Release);
+            self.slow_reads.insert(slot);
             return Answer::Disk { length: hole.length };
         }
         for (cell, mapped) in cell.pieces.iter().zip(&pieces) {
@@ -375,20 +402,20 @@ impl Overlay {
     }
 
     /// The thread is gone: what it waited for is not answered. A commit not applied yet never was acknowledged, and its bytes
-    /// had landed before it was sent: it is dropped and its space returned.
+    /// had landed before it was sent: it is dropped and its space returned. One that is applied goes on to its end: what it mapped
+    /// must not lie beyond the end of the file.
     pub(super) fn abandon(&mut self, slot: u32) {
-        let mut abandoned = Vec::new();
-        self.pending.retain(|pending| {
-            let keep = pending.envelope.slot != slot;
-            if !keep {
-                abandoned.push(pending.clone());
-            }
-            keep
-        });
+        let (abandoned, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.pending).into_iter().partition(|pending| pending.envelope.slot == slot && !pending.orphan);
+        self.pending = kept;
         for pending in abandoned {
-            if let Operation::Commit { file, range, data_file, place, applied: false, .. } = pending.operation {
-                self.granules.let_go(file, range);
-                self.space.give_back(Run::touching(data_file, place, range.length));
+            match pending.operation {
+                Operation::Commit { applied: true, .. } => self.pending.push(Pending { orphan: true, ..pending }),
+                Operation::Commit { file, range, data_file, place, applied: false, .. } => {
+                    self.granules.let_go(file, range);
+                    self.space.give_back(Run::touching(data_file, place, range.length));
+                }
+                _ => {}
             }
         }
     }

@@ -6,10 +6,12 @@
 //! | this boot | gone | the memory file was removed: only what a barrier covers |
 //! | another boot | there or gone | power may have been lost: only what a barrier covers |
 //!
-//! After anything but the first, clean bytes of files that were open for writing are dropped: the slow file behind them may
-//! hold something older.
+//! Clean bytes of files that were open for writing are dropped: after power loss the slow file behind them may hold something
+//! older; after the agent's death something newer, by a direct write whose lease died with the shared file. They could stay once
+//! leases are adopted.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use super::extent_map::{ExtentMap, Mapped};
 use super::files::File;
@@ -97,8 +99,10 @@ impl Recovered {
             recovered.apply(record);
             recovered.records += 1;
         }
+        recovered.distrust_clean_bytes();
         if replay == Replay::ToLastBarrier {
-            recovered.distrust_clean_bytes();
+            // No writer lives, and the slow files are synced before the next checkpoint counts.
+            recovered.files.values_mut().for_each(|file| file.intent = false);
         }
         recovered
     }
@@ -187,7 +191,8 @@ impl Recovered {
 
 impl Overlay {
     /// The overlay that goes on from a replay: same numbers, bits set for what is mapped, data files of before read only, so
-    /// that nothing a dead process may still write can hit bytes of now. `sizes` are the slow files' sizes as they are.
+    /// that nothing a dead process may still write can hit bytes of now. `sizes` are the slow files' sizes as they are. Files
+    /// that are too short for their absorbed bytes are extended by [`super::Output::Extend`].
     pub fn adopt(settings: Settings, recovered: Recovered, shared: Shared<'_>, sizes: &BTreeMap<u32, u64>) -> Overlay {
         let next_data_file = recovered.data_files.keys().next_back().map_or(1, |last| last + 1);
         let mut overlay = Overlay::new(settings, 0, next_data_file);
@@ -195,17 +200,28 @@ impl Overlay {
             overlay.data_files.insert(data_file, owner);
             overlay.space.add_data_file(data_file, false);
         }
+        // In a new shared file the threads' numbers begin anew: a commit of now must not be taken for one of before.
         overlay.last_commits = recovered.last_commits;
+        overlay.last_commits.retain(|slot, seq| {
+            let slot = shared.slots.get(*slot as usize);
+            slot.is_some_and(|slot| slot.seq.load(Ordering::Relaxed) >= *seq)
+        });
         for (number, found) in recovered.files {
-            let size = sizes.get(&number).copied().unwrap_or(0).max(found.map.end());
-            let file = File { intent: found.intent, ..File::new(found.identity, found.path, size) };
-            overlay.by_identity.insert(file.identity, number);
+            let size = sizes.get(&number).copied().unwrap_or(0);
+            let file = File { intent: found.intent, ..File::new(found.identity, found.path, 0) };
+            if found.map.is_empty() {
+                overlay.forgetting.insert(number);
+                overlay.by_identity.entry(file.identity).or_insert(number);
+            } else {
+                overlay.by_identity.insert(file.identity, number);
+            }
             overlay.files.insert(number, file);
+            overlay.set_size(number, size);
             let entry = &shared.files[number as usize];
-            entry.device.store(found.identity.device, std::sync::atomic::Ordering::Relaxed);
-            entry.inode.store(found.identity.inode, std::sync::atomic::Ordering::Relaxed);
-            entry.size.store(size, std::sync::atomic::Ordering::Relaxed);
-            entry.used.store(1, std::sync::atomic::Ordering::Release);
+            entry.device.store(found.identity.device, Ordering::Relaxed);
+            entry.inode.store(found.identity.inode, Ordering::Relaxed);
+            entry.size.store(size, Ordering::Relaxed);
+            entry.used.store(1, Ordering::Release);
             for mapped in found.map.iter() {
                 overlay.granules.hold(shared, number, mapped.range);
                 overlay.space.hold(Run::touching(mapped.data_file, mapped.place, mapped.range.length));
@@ -217,15 +233,19 @@ impl Overlay {
             for mapped in found.map.iter() {
                 overlay.granules.let_go(number, mapped.range);
             }
+            if sizes.contains_key(&number) {
+                // Absorbed bytes may lie beyond the end: the file was not made long enough, or that was lost with the power.
+                overlay.complete_size(shared, number, found.map.end());
+            }
         }
         overlay.space.charge_adopted();
-        overlay.update_capacity();
         overlay
     }
 
     /// The records of a journal that says what this overlay knows; closed by a barrier at `start` plus their length. The
     /// caller has synced the data files and slow files before.
     pub fn checkpoint(&mut self, start: u64) -> Vec<u8> {
+        assert!(!self.barrier.is_running(), "a barrier under way names positions of the old journal");
         let mut journal = super::journal::Journal::at(start);
         for (&number, file) in &self.files {
             journal.append(&Record::File { file: number, identity: file.identity, path: file.path.clone() });
@@ -253,6 +273,7 @@ impl Overlay {
         journal.append(&Record::Barrier { end });
         self.journal = super::journal::Journal::at(journal.end());
         self.barrier.durable_end = journal.end();
+        self.granules.rebase(journal.end());
         journal.take()
     }
 
@@ -307,7 +328,8 @@ mod tests {
         let lost = Recovered::replay(&body(&records), Replay::ToLastBarrier);
         assert_eq!(lost.files[&1].map.iter().map(|m| m.range.offset).collect::<Vec<_>>(), vec![0]);
         let killed = Recovered::replay(&body(&records), Replay::Everything);
-        assert_eq!(killed.files[&1].map.len(), 3);
+        let kept: Vec<u64> = killed.files[&1].map.iter().map(|m| m.range.offset).collect();
+        assert_eq!(kept, vec![0, 200], "a direct write may have gone on behind the clean bytes");
         assert_eq!(killed.last_commits[&3], 8192 + 200);
     }
 

@@ -34,9 +34,21 @@ fn write(piece: &Piece, file: u32, run: Run) {
 impl Overlay {
     /// Leases space for a write of `range`: in one run if there is one, else in several that hold it together.
     pub(super) fn slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
+        self.make_slab_room(shared, slot, file);
+        self.add_slab(shared, slot, file, range)
+    }
+
+    /// After a commit: makes sure that the slot can take another write like `range` without asking. Slabs it has stay, as the
+    /// thread may be about to commit more of them.
+    pub(super) fn top_up(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) {
+        if !self.slab_left(shared, slot, file, range) {
+            self.add_slab(shared, slot, file, range);
+        }
+    }
+
+    fn add_slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
         let data_file = self.data_file_of(file);
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
-        self.make_slab_room(shared, slot, file);
         let size_before = self.space.size_bytes(data_file);
         let granted = self.grant(shared, slot, file, data_file, pages);
         let size = self.space.size_bytes(data_file);
@@ -113,7 +125,7 @@ impl Overlay {
     }
 
     /// Whether a slab of the slot holds another write like `range` next to it.
-    pub(super) fn slab_left(&self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> bool {
+    fn slab_left(&self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> bool {
         let pages = Run::touching(0, range.offset % PAGE_BYTES, range.length).pages;
         shared.slots[slot as usize].slabs.iter().map(read).any(|(owner, run)| owner == file && run.pages >= pages)
     }

@@ -20,11 +20,24 @@ pub(super) struct Pace {
     pub(super) draining: bool,
     /// Between the marks.
     pub(super) active: bool,
+    /// Flash was almost full, and the low mark is not yet reached: programs wait for space, not for disks.
+    pub(super) pressed: bool,
     /// Address order goes on from here: file, offset.
     pub(super) cursor: (u32, u64),
 }
 
+fn share(dirty_bytes: u64, capacity_bytes: u64) -> f64 {
+    if capacity_bytes == 0 { 1.0 } else { dirty_bytes as f64 / capacity_bytes as f64 }
+}
+
 impl Pace {
+    /// Whether anything may be written back now, the programs at the disks aside.
+    pub(super) fn is_due(&mut self, settings: &Settings, dirty_bytes: u64, capacity_bytes: u64) -> bool {
+        let share = share(dirty_bytes, capacity_bytes);
+        self.active = share > settings.dirty_high || (self.active && share > settings.dirty_low);
+        self.active || self.draining || share > settings.dirty_full
+    }
+
     /// The number of copies that may be in flight, with `foreground` requests of programs at the disks.
     pub(super) fn limit(
         &mut self,
@@ -33,12 +46,13 @@ impl Pace {
         capacity_bytes: u64,
         foreground: usize,
     ) -> usize {
-        let share = if capacity_bytes == 0 { 1.0 } else { dirty_bytes as f64 / capacity_bytes as f64 };
-        self.active = share > settings.dirty_high || (self.active && share > settings.dirty_low);
+        let share = share(dirty_bytes, capacity_bytes);
+        self.is_due(settings, dirty_bytes, capacity_bytes);
         if self.draining {
             return settings.copies_max;
         }
-        if share > settings.dirty_full {
+        self.pressed = share > settings.dirty_full || (self.pressed && share > settings.dirty_high);
+        if self.pressed {
             let least = settings.write_back_share_min / (1.0 - settings.write_back_share_min) * foreground as f64;
             return settings.copies_max.max(least.ceil() as usize);
         }

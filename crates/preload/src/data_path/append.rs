@@ -1,8 +1,8 @@
 //! Writes whose place only the kernel knows: O_APPEND, and plain fallocate. They are never absorbed.
 //!
-//! They land at or behind the end of the file. All that is mapped lies before it, so that nothing is dropped; but a commit behind
-//! the end at the same time must be excluded. So they claim everything from the known size on, and are cheap only while the file has no
-//! set bit at all.
+//! They land at or behind the end of the file. All that is mapped lies before it, so that nothing is dropped; but a
+//! commit behind the end at the same time must be excluded. So they claim everything from the known size on, and are
+//! cheap only while the file has no set bit at all.
 
 use std::sync::atomic::Ordering;
 

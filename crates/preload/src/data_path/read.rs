@@ -96,7 +96,8 @@ fn read_as_told(
     Ok(done)
 }
 
-/// Reads the lease's pieces into bytes `from .. from + length`. A data file that ends early is an error: its bytes were promised.
+/// Reads the lease's pieces into bytes `from .. from + length`. A data file that ends early is an error: its bytes
+/// were promised.
 fn read_pieces(session: &Session, target: &Target, buffers: &Buffers, from: usize, length: usize) -> Result<(), Errno> {
     let count = session.slot.pieces_count.load(Ordering::Acquire) as usize;
     let mut done = 0;
@@ -116,8 +117,8 @@ fn read_pieces(session: &Session, target: &Target, buffers: &Buffers, from: usiz
     if done < length { Err(libc::EIO) } else { Ok(()) }
 }
 
-/// Reads `part` of the slow file. Past the page cache, a part that flash cut to an odd length is read as an aligned superset; what is
-/// too much is thrown away, so that the lease covers all that is used.
+/// Reads `part` of the slow file. Past the page cache, a part that flash cut to an odd length is read as an aligned
+/// superset; what is too much is thrown away, so that the lease covers all that is used.
 fn read_slow(target: &Target, buffers: &Buffers, from: usize, part: Range) -> Result<usize, Errno> {
     let result = buffers.read(target.fd, from, part.length as usize, part.offset);
     let odd = !part.offset.is_multiple_of(DIRECT_ALIGNMENT) || !part.length.is_multiple_of(DIRECT_ALIGNMENT);

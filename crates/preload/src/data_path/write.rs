@@ -51,8 +51,8 @@ pub fn write_at(target: &Target, buffers: Buffers, offset: u64, durable: bool) -
     Ok(written)
 }
 
-/// Writes to slabs and commits. Returns how much was absorbed, and the error if the agent reported one; without an error the rest is
-/// to be written directly.
+/// Writes to slabs and commits. Returns how much was absorbed, and the error if the agent reported one; without an
+/// error the rest is to be written directly.
 fn absorb(session: &mut Session, target: &Target, buffers: &Buffers, offset: u64) -> (usize, Option<Errno>) {
     let range = Range::new(offset, buffers.length() as u64);
     let free_bytes = shared().header.free_bytes.load(Ordering::Relaxed);
@@ -127,7 +127,8 @@ fn slab_for(session: &mut Session, file: u32, range: Range) -> Result<Option<Sla
     }
 }
 
-/// The smallest of the slot's slabs that takes all of `range`; if none does and `whole` is not asked for, the one that takes most.
+/// The smallest of the slot's slabs that takes all of `range`; if none does and `whole` is not asked for, the one that
+/// takes most.
 fn find_slab(session: &Session, file: u32, range: Range, whole: bool) -> Option<Slab> {
     let usable = session.slot.slabs.iter().filter_map(|slab| {
         let (place, held) = (slab.place.load(Ordering::Acquire), slab.length.load(Ordering::Acquire));
@@ -162,7 +163,8 @@ pub fn punch(target: &Target, range: Range, kernel: impl FnOnce() -> Result<usiz
     session::with(|session| locked(session, target, range, || kernel().map(|value| (range.length, value))))
 }
 
-/// A direct write of `range`: `write` changes the slow file and returns how many bytes from the range's first on it changed.
+/// A direct write of `range`: `write` changes the slow file and returns how many bytes from the range's first on it
+/// changed.
 fn locked<R>(
     session: &mut Session,
     target: &Target,

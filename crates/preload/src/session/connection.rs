@@ -1,8 +1,8 @@
 //! The wire: connecting, the first message, requests and answers, and what happens when the agent is gone.
 //!
-//! A process that was never connected fails at once. One that was waits: its clear bits stay valid, but what a set bit speaks
-//! for only the agent knows. It connects again for up to [`PATIENCE_MS`], says `Hello` for the same slot, opens its files again
-//! and repeats the pending request unchanged. `Hello` and these repeated `Open`s carry number zero.
+//! A process that was never connected fails at once. One that was waits: its clear bits stay valid, but what a set bit
+//! speaks for only the agent knows. It connects again for up to [`PATIENCE_MS`], says `Hello` for the same slot, opens
+//! its files again and repeats the pending request unchanged. `Hello` and these repeated `Open`s carry number zero.
 
 use std::fmt::{Arguments, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

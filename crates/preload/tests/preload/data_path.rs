@@ -82,6 +82,55 @@ fn threads_of_several_processes_share_a_file() {
 }
 
 #[test]
+fn bits_that_come_and_go_under_threads_of_several_processes_lose_nothing() {
+    for parameters in [Parameters::default(), selective()] {
+        let agent = Agent::start_with(parameters);
+        agent.churn();
+        let program = compiled(&agent, "ranks");
+        succeed(command(&agent, &program).args(["small", "3", "4", "300", "5000"]));
+        succeed(command(&agent, &program).args(["large", "2", "3", "30", "300000"]));
+        torture(&agent, seed() + 4, "s4d");
+        assert!(agent.churned() > 100);
+        assert!(agent.counter(Counter::CheapRequests) > 100);
+    }
+}
+
+#[test]
+fn appending_processes_lose_nothing_while_others_are_absorbed_and_written_back() {
+    let agent = Agent::start();
+    agent.churn();
+    python(
+        &agent,
+        "import os
+def append(k):
+    fd = os.open('log', os.O_WRONLY | os.O_APPEND)
+    for n in range(400): assert os.write(fd, (b'%d %04d ' % (k, n)).ljust(99, b'.') + b'\\n') == 100
+def overwrite():
+    fd = os.open('log', os.O_RDWR)
+    for n in range(400):
+        size = os.fstat(fd).st_size // 100 * 100
+        os.pwrite(fd, b'x' * 100, n * 100 % max(size, 100) // 2000 * 2000)
+fd = os.open('log', os.O_RDWR | os.O_CREAT)
+os.pwrite(fd, (b'y' * 99 + b'\\n') * 200, 0)
+for k in range(4):
+    if os.fork() == 0:
+        append(k) if k else overwrite()
+        os._exit(0)
+for k in range(4): assert os.wait()[1] == 0
+data = os.pread(fd, 1 << 20, 0)
+lines = [data[k:k + 100] for k in range(0, len(data), 100)]
+assert len(lines) == 200 + 1200, len(lines)
+left = [line for line in lines[200:] if line[:1] != b'x']
+over = len(lines[200:]) - len(left)
+for k in 1, 2, 3:
+    numbers = [int(line.split()[1]) for line in left if line.startswith(b'%d ' % k)]
+    assert numbers == sorted(set(numbers))
+assert all(line[-1:] in b'\\nx' and not line.startswith(b'\\0') for line in lines)",
+    );
+    assert!(agent.churned() > 50);
+}
+
+#[test]
 fn a_write_larger_than_any_slab_is_absorbed_in_parts() {
     let agent = Agent::start();
     python(

@@ -1,7 +1,8 @@
-//! An agent just good enough to test the library: one thread, the map in memory, always new flash space, nothing durable.
+//! An agent just good enough to test the library: one thread, the map in memory, always new flash space, nothing
+//! durable.
 //!
-//! It keeps the protocol's order (bits, fence, wait for cheap requests, then the map), leases exclude commits, and a new agent
-//! adopts slots and map. It never frees flash space, and it takes every process at its word.
+//! It keeps the protocol's order (bits, fence, wait for cheap requests, then the map), leases exclude commits, and a
+//! new agent adopts slots and map. It never frees flash space, and it takes every process at its word.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -17,8 +18,8 @@ use std::thread::JoinHandle;
 use headstart_core::cost::benefit::Parameters;
 use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, Reply, Request, Welcome};
 use headstart_core::protocol::shared::{
-    Counter, FileEntry, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, MAGIC, PIECES_MAX, Piece,
-    Region, STATE_CHEAP, STATE_FREE, Shared, bits_of,
+    Counter, FileEntry, GRANULE_BYTES, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, MAGIC,
+    PIECES_MAX, Piece, Region, STATE_CHEAP, STATE_FREE, Shared, bits_of,
 };
 use headstart_core::protocol::{FLASH_DIRECTORY, PROTOCOL_VERSION, SHARED_FILE, SOCKET_FILE, data_file_name};
 use headstart_core::request::Range;
@@ -75,6 +76,9 @@ struct Inner {
     /// Commits that are applied but not answered before the agent dies.
     swallow_commits: bool,
     refuse_opens: bool,
+    /// Extents that are written back and dropped, one for each message or so.
+    churn: bool,
+    churned: u64,
 }
 
 /// The fake agent and the directories of one test.
@@ -155,6 +159,16 @@ impl Agent {
     /// From now on every `Open` fails with EBUSY.
     pub fn refuse_opens(&self) {
         self.inner.lock().unwrap().refuse_opens = true;
+    }
+
+    /// From now on it keeps writing extents back, dropping them and clearing their bits.
+    pub fn churn(&self) {
+        self.inner.lock().unwrap().churn = true;
+    }
+
+    /// How many extents that were dropped.
+    pub fn churned(&self) -> u64 {
+        self.inner.lock().unwrap().churned
     }
 
     /// Bytes of flash it admits to having.
@@ -239,7 +253,11 @@ impl Server {
             for (socket, packet) in std::mem::take(&mut self.waiting) {
                 self.on_packet(socket, packet);
             }
-            let ready = self.poll();
+            let churns = self.inner.lock().unwrap().churn;
+            if churns {
+                churn(self.shared, &mut self.inner.lock().unwrap());
+            }
+            let ready = self.poll(churns);
             for fd in ready {
                 if fd == self.listener.as_raw_fd() {
                     self.accept();
@@ -258,10 +276,10 @@ impl Server {
         }
     }
 
-    fn poll(&self) -> Vec<RawFd> {
+    fn poll(&self, at_once: bool) -> Vec<RawFd> {
         let all = self.connections.iter().map(|c| c.socket.as_raw_fd()).chain([self.listener.as_raw_fd()]);
         let mut set: Vec<_> = all.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-        let timeout = if self.waiting.is_empty() { 20 } else { 0 };
+        let timeout = if self.waiting.is_empty() && !at_once { 20 } else { 0 };
         // SAFETY: `set` is writable for its length.
         unsafe { libc::poll(set.as_mut_ptr(), set.len() as libc::nfds_t, timeout) };
         set.iter().filter(|entry| entry.revents != 0).map(|entry| entry.fd).collect()
@@ -388,7 +406,10 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             if inner.refuse_opens {
                 return Served::Reply(Reply::Error { errno: libc::EBUSY, text: b"another node has it" });
             }
-            Reply::Opened { file: open(shared, fast, inner, device, inode, path) }
+            match open(shared, fast, inner, device, inode, path) {
+                Ok(file) => Reply::Opened { file },
+                Err(error) => Reply::Error { errno: error.raw_os_error().unwrap(), text: b"the agent cannot open it" },
+            }
         }
         Request::Slab { file, offset, length } => {
             let wanted = (length + 4096 + offset % 4096).next_multiple_of(4096).clamp(64 << 10, SLAB_BYTES);
@@ -495,13 +516,38 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
     Served::Reply(reply)
 }
 
-fn open(shared: Shared, fast: &Path, inner: &mut Inner, device: u64, inode: u64, path: &[u8]) -> u32 {
+/// Writes one extent of each file back, drops it, and clears the bits of granules nothing is left in.
+fn churn(shared: Shared, inner: &mut Inner) {
+    for (file, cached) in inner.files.iter_mut().enumerate() {
+        let Some(extent) = cached.extents.first().copied() else { continue };
+        let leased = shared.used_slots().iter().any(|slot| {
+            slot.lease.load(Ordering::Acquire) == LEASE_DIRECT_WRITE
+                && slot.file.load(Ordering::Relaxed) == file as u32
+                && slot.leased().overlaps(extent.range)
+        });
+        if leased {
+            cached.extents.rotate_left(1);
+            continue;
+        }
+        cached.write_back(extent.range);
+        cached.carve(extent.range);
+        inner.churned += 1;
+        for bit in bits_of(extent.range) {
+            let granule = Range::new(bit * GRANULE_BYTES, GRANULE_BYTES);
+            if !cached.extents.iter().any(|extent| extent.range.overlaps(granule)) {
+                shared.clear_bit(file as u32, bit);
+            }
+        }
+    }
+}
+
+fn open(shared: Shared, fast: &Path, inner: &mut Inner, device: u64, inode: u64, path: &[u8]) -> std::io::Result<u32> {
     if let Some(&file) = inner.index.get(&(device, inode)) {
-        return file;
+        return Ok(file);
     }
     let file = inner.files.len() as u32;
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
-    let slow = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let slow = OpenOptions::new().read(true).write(true).open(path)?;
     let flash = fast.join(FLASH_DIRECTORY).join(data_file_name(file));
     let flash = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(flash).unwrap();
     let entry = &shared.files[file as usize];
@@ -509,7 +555,7 @@ fn open(shared: Shared, fast: &Path, inner: &mut Inner, device: u64, inode: u64,
     entry.used.store(1, Ordering::Release);
     inner.files.push(Cached { slow, flash, extents: Vec::new(), next_place: 0 });
     inner.index.insert((device, inode), file);
-    file
+    Ok(file)
 }
 
 fn commit(

@@ -102,3 +102,20 @@ assert open('c').read() == 'b'",
         format!("Renamed {{ old_length: {}, paths: {:?} }}", slow.len() + 2, format!("{slow}/b{slow}/b2").as_bytes());
     assert!(agent.log().contains(&renamed), "{renamed}");
 }
+
+#[test]
+fn files_without_a_name_work() {
+    let agent = Agent::start();
+    python(
+        &agent,
+        "import os, tempfile, subprocess
+with tempfile.TemporaryFile(dir='.') as f:
+    f.write(b'hello'); f.flush(); f.seek(0); assert f.read() == b'hello'
+    f.seek(0); assert subprocess.run(['cat'], stdin=f, stdout=subprocess.PIPE).stdout == b'hello'
+with tempfile.NamedTemporaryFile(dir='.') as f:
+    f.write(b'hello'); f.flush(); os.unlink(f.name); f.seek(0); assert f.read() == b'hello'
+    f.seek(0); assert subprocess.run(['cat'], stdin=f, stdout=subprocess.PIPE).stdout == b'hello'
+    open(f.name, 'w').close()",
+    );
+    assert_eq!(agent.counter(Counter::AbsorbedRequests), 1);
+}

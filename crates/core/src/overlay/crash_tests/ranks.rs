@@ -134,7 +134,7 @@ fn choose(w: &mut World, rank: usize) {
                 82..90 => begin(w, rank, Kind::Fsync, inode, file, range, Step::KernelSync),
                 90..92 => begin(w, rank, Kind::WriteBack, inode, file, range, Step::Ask),
                 92..98 if alone => {
-                    w.open[process].remove(&inode);
+                    w.open[process].insert(inode, None);
                     begin(w, rank, Kind::Close, inode, file, range, Step::Ask);
                 }
                 98 => {
@@ -204,10 +204,8 @@ pub fn begin_other(w: &mut World, rank: usize, kind: Kind, inode: usize, range: 
         Kind::Fsync => Step::KernelSync,
         _ => Step::Ask,
     };
-    match kind {
-        Kind::Open(_) => drop(w.open[rank / 2].insert(inode, None)),
-        Kind::Close => drop(w.open[rank / 2].remove(&inode)),
-        _ => {}
+    if matches!(kind, Kind::Open(_) | Kind::Close) {
+        w.open[rank / 2].insert(inode, None);
     }
     begin(w, rank, kind, inode, file, range, step);
 }
@@ -215,6 +213,9 @@ pub fn begin_other(w: &mut World, rank: usize, kind: Kind, inode: usize, range: 
 fn finish(w: &mut World, rank: usize, operation: &Operation) {
     w.memory.shared().slots[rank].free();
     let now = w.now();
+    if operation.kind == Kind::Close {
+        w.open[rank / 2].remove(&operation.inode);
+    }
     let target = &mut w.inodes[operation.inode];
     if operation.resizes() {
         target.register.end_write(operation.range, operation.version, now);
@@ -362,7 +363,7 @@ fn on_answer(w: &mut World, slot: usize, o: &mut Operation, answer: Answer) -> b
             return false;
         }
         // A failed sync promises nothing; a failed open leaves nothing open; a failed write-back is tried again.
-        (Step::LastSent, Answer::Error { .. }) if w.failures > 0 => {
+        (Step::LastSent, Answer::Error { .. }) if w.may_fail => {
             match o.kind {
                 Kind::Fsync => o.begun = 0,
                 Kind::Open(_) => drop(w.open[slot / 2].remove(&o.inode)),

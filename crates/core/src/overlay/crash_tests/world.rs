@@ -9,7 +9,7 @@ use super::register::Register;
 use super::storage::{Byte, Bytes, Log, Store, moved};
 use crate::overlay::journal::{HEADER_BYTES, Header, Identity};
 use crate::overlay::recovery::{Recovered, Replay};
-use crate::overlay::{Answer, Capacity, CopyKind, CopyOrder, Output, Overlay, Process, Settings};
+use crate::overlay::{Answer, Capacity, CopyKind, CopyOrder, Output, Overlay, Settings};
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::{self, FileEntry, STATE_FREE, Shared, Slot, WORDS_PER_FILE};
 use crate::request::Range;
@@ -62,7 +62,7 @@ pub struct Inode {
 
 /// Work of the runtime, done a step at a time.
 pub enum Task {
-    Copy { order: CopyOrder, bytes: Vec<Bytes>, written: bool },
+    Copy { inode: usize, order: CopyOrder, bytes: Vec<Bytes>, written: bool },
     Extend { file: u32, inode: usize, size: u64, found: Option<u64> },
     Barrier { data: Vec<u32>, slow: Vec<usize> },
     SyncJournal,
@@ -87,6 +87,8 @@ pub struct World {
     pub ranks: Vec<Rank>,
     /// What each process has open: inode to number; none while the answer to its open is awaited.
     pub open: [BTreeMap<usize, Option<u32>>; RANKS / 2],
+    /// The inode behind each number.
+    numbers: BTreeMap<u32, usize>,
     pub late: Vec<Late>,
     pub clock: u64,
     pub versions: u32,
@@ -95,6 +97,7 @@ pub struct World {
     pub violations: Vec<String>,
     /// One copy or sync in so many fails; zero: none.
     pub failures: u64,
+    pub may_fail: bool,
 }
 
 impl World {
@@ -125,6 +128,7 @@ impl World {
             tasks: Vec::new(),
             ranks: (0..RANKS).map(Rank::new).collect(),
             open: Default::default(),
+            numbers: BTreeMap::new(),
             late: Vec::new(),
             clock: 1,
             versions: 0,
@@ -132,6 +136,7 @@ impl World {
             leaked_pages: 0,
             violations: Vec::new(),
             failures: 0,
+            may_fail: false,
         };
         world.journal.bytes.extend(Header { boot_id: [1; 16], epoch: 1 }.encode());
         world.journal.stable = HEADER_BYTES;
@@ -183,10 +188,8 @@ impl World {
     }
 
     /// The inode behind a number.
-    pub fn inode(&self, file: u32) -> usize {
-        let identity = self.overlay.identity(file).expect("the overlay names files it knows");
-        let found = self.inodes.iter().rposition(|inode| inode.identity == identity);
-        found.expect("every identity has an inode")
+    fn inode(&self, file: u32) -> usize {
+        self.numbers[&file]
     }
 
     /// Sends a rank's request.
@@ -200,6 +203,10 @@ impl World {
             let observed = crate::overlay::Fingerprint { size, modified_ns: 0 };
             let identity = Identity { device, inode, birth_ns };
             self.overlay.on_open(self.memory.shared(), envelope, identity, observed, writable, path);
+            if let Some(number) = self.overlay.find(identity) {
+                let newest = self.inodes.iter().rposition(|inode| inode.identity == identity);
+                self.numbers.insert(number, newest.expect("a file that is opened has an inode"));
+            }
         } else {
             self.overlay.on_request(self.memory.shared(), now, envelope, request);
         }
@@ -212,7 +219,7 @@ impl World {
         for output in self.overlay.take_outputs() {
             match output {
                 Output::Reply(envelope, answer) => self.deliver(envelope, answer),
-                Output::Copy(order) => self.tasks.push(Task::Copy { order, bytes: Vec::new(), written: false }),
+                Output::Copy(order) => self.tasks.push(Task::Copy { inode: self.inode(order.file), order, bytes: Vec::new(), written: false }),
                 Output::Extend { file, size } => {
                     let inode = self.inode(file);
                     self.tasks.push(Task::Extend { file, inode, size, found: None });
@@ -251,8 +258,8 @@ impl World {
         let mut task = self.tasks.swap_remove(at);
         let fails = self.failures > 0 && self.random.below(self.failures) == 0;
         match &mut task {
-            Task::Copy { order, bytes, written } => {
-                if !self.step_copy(order, bytes, written, fails) {
+            Task::Copy { inode, order, bytes, written } => {
+                if !self.step_copy(*inode, order, bytes, written, fails) {
                     let result = if fails { Err(5) } else { Ok(()) };
                     self.overlay.on_copy_done(self.memory.shared(), order.id, result);
                     return self.carry_out();
@@ -298,8 +305,7 @@ impl World {
     }
 
     /// Reads first, writes a piece at a time; false when all is done.
-    fn step_copy(&mut self, order: &CopyOrder, bytes: &mut Vec<Bytes>, written: &mut bool, fails: bool) -> bool {
-        let inode = self.inode(order.file);
+    fn step_copy(&mut self, inode: usize, order: &CopyOrder, bytes: &mut Vec<Bytes>, written: &mut bool, fails: bool) -> bool {
         if *written || fails {
             return false;
         }
@@ -411,14 +417,14 @@ impl World {
     pub fn kill(&mut self, process: usize) {
         for rank in [2 * process, 2 * process + 1] {
             ranks::die(self, rank);
+        }
+        self.open[process].clear();
+        for rank in [2 * process, 2 * process + 1] {
             let slot = &self.memory.slots[rank];
             if slot.state.load(Ordering::Relaxed) != STATE_FREE {
                 let pages: u64 = slot.slabs.iter().map(|slab| slab.length.load(Ordering::Relaxed) / 4096).sum();
                 self.leaked_pages += pages;
             }
-        }
-        self.open[process].clear();
-        for rank in [2 * process, 2 * process + 1] {
             self.overlay.on_hang_up(self.memory.shared(), rank as u32);
             self.carry_out();
             let seq = self.ranks[rank].seq;
@@ -468,8 +474,9 @@ impl World {
         self.data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
         self.overlay = Overlay::adopt(self.settings.clone(), recovered, self.memory.shared(), &sizes);
         for (number, inode) in found {
-            if inode.is_none() {
-                self.overlay.disown(self.memory.shared(), number);
+            match inode {
+                Some(inode) => drop(self.numbers.insert(number, inode)),
+                None => self.overlay.disown(self.memory.shared(), number),
             }
         }
         self.overlay.take_journal();
@@ -560,8 +567,8 @@ impl World {
 
     /// Everything is unlinked and closed: no page, file, data file or bit is left.
     fn drop_everything(&mut self) {
-        for path in 0..PATHS {
-            let identity = self.inodes[self.paths[path]].identity;
+        for inode in 0..self.inodes.len() {
+            let identity = self.inodes[inode].identity;
             self.request(0, &Request::Unlinked { device: identity.device, inode: identity.inode });
         }
         for (number, file) in self.overlay.files.clone() {

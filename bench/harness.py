@@ -1,0 +1,177 @@
+"""What the demo and the benchmarks share: a testbed of their own, runs of the workload program, times to the last close and
+to the last dirty byte on disk."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HEADSTART = os.path.join(ROOT, "target", "release", "headstart")
+PATTERNS = os.path.join(ROOT, "build", "patterns")
+LATENCY = os.path.join(ROOT, "build", "latency")
+RANKS = 16
+STRIPE = 64 << 10
+
+
+class Failed(Exception):
+    """A step failed; the text says which and what it printed."""
+
+
+def say(text):
+    """Progress, for people who watch."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def execute(command, environment=None, timeout=600):
+    """Runs a command to its end and returns what it printed on standard output."""
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout)
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(command)}\nended with status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def mpirun(ranks=RANKS):
+    """The launcher: Open MPI yields when ranks wait, so that 16 of them run on two cores."""
+    return ["mpirun.openmpi", "--oversubscribe", "-n", str(ranks)]
+
+
+class Site:
+    """A pair of directories, its site file, and what a user does with them."""
+
+    def __init__(self, work, slow, fast):
+        self.work, self.slow, self.fast = work, slow, fast
+        self.environment = dict(os.environ)
+        self.environment.update(
+            HEADSTART_SITE=os.path.join(work, "site.toml"),
+            HEADSTART_RUNTIME_DIR=os.path.join(work, "run"),
+            HEADSTART_RUNTIME_BASE=tempfile.mkdtemp(prefix="headstart-bench-", dir="/dev/shm"),
+            OMPI_ALLOW_RUN_AS_ROOT="1",
+            OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+        )
+        os.makedirs(os.path.join(work, "run"), exist_ok=True)
+
+    def headstart(self, *arguments):
+        return execute([HEADSTART, *arguments], self.environment)
+
+    def program(self, command):
+        """Runs a program of the workload without Headstart; its JSON line."""
+        return last_json(execute(command, self.environment))
+
+    def run(self, command, *options):
+        """Runs a program under `headstart run`; its JSON line and the run's report."""
+        report = os.path.join(self.work, "report.json")
+        printed = self.headstart("run", "--report", report, *options, "--", *command)
+        with open(report, encoding="utf-8") as file:
+            return last_json(printed), json.load(file)
+
+    def status(self):
+        return json.loads(self.headstart("status", "--json"))
+
+    def forget(self):
+        """Ends the agent and starts from empty directories."""
+        self.headstart("drain")
+        self.headstart("stop")
+        for directory in (self.slow, self.fast):
+            for entry in os.listdir(directory):
+                path = os.path.join(directory, entry)
+                execute(["rm", "-rf", path])
+
+    def close(self):
+        execute(["rm", "-rf", self.environment["HEADSTART_RUNTIME_BASE"]])
+
+
+def last_json(text):
+    return json.loads(text.strip().splitlines()[-1])
+
+
+@contextlib.contextmanager
+def testbed(*options):
+    """Two mounted directories of emulated servers, gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="headstart-") as work:
+        slow, fast = os.path.join(work, "slow"), os.path.join(work, "fast")
+        site = Site(work, slow, fast)
+        site.headstart("testbed", "up", "--slow", slow, "--fast", fast, *options)
+        try:
+            yield site
+        finally:
+            try:
+                site.headstart("testbed", "down", "--force")
+            finally:
+                site.close()
+
+
+def sync_seconds(path):
+    """Time until the servers' caches have nothing of the file left to write."""
+    start = time.monotonic()
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return time.monotonic() - start
+
+
+def timing(site):
+    """Lateness of the testbed's replies, and why a run does not count if it does not."""
+    stats = json.loads(site.headstart("testbed", "stats", "--json", "--reset"))
+    mounts = stats["mounts"]
+    return {
+        mount["name"]: {
+            "lateness_p99_ms": mount["lateness"]["p99_ns"] / 1e6,
+            "lateness_mean_ms": mount["lateness"]["mean_ns"] / 1e6,
+            "service_mean_ms": mount["service"]["mean_ns"] / 1e6,
+            "void": mount["void"],
+        }
+        for mount in mounts
+        if mount["read_count"] + mount["write_count"] > 0
+    }
+
+
+class Workload:
+    """Random requests of one size, each rank in its own block of an odd number of stripes, so that ranks do not convoy."""
+
+    def __init__(self, transfer, stripes, ranks=RANKS):
+        self.transfer, self.ranks = transfer, ranks
+        self.block = stripes * STRIPE
+        self.bytes = self.block * ranks
+
+    def command(self, path, operation, generation, seed):
+        return [
+            *mpirun(self.ranks), PATTERNS, "ior", "--transfer", str(self.transfer), "--block", str(self.block),
+            "--order", "perm_own_block", "--op", operation, "--generation", str(generation), "--seed", str(seed),
+            "--prealloc", "--verify", "--json", path,
+        ]
+
+
+def phase(result):
+    """The only phase of a run: seconds from before the open to after the last close."""
+    (only,) = result["phases"]
+    if only["errors"]:
+        raise Failed(f"{only['errors']} bytes are wrong")
+    return only
+
+
+def direct(site, workload, path, operation, generation=0, seed=1):
+    """A run without Headstart: seconds to the last close, and until the servers hold nothing back."""
+    seconds = phase(site.program(workload.command(path, operation, generation, seed)))["seconds"]
+    return {"seconds": seconds, "drained_seconds": seconds + (sync_seconds(path) if operation == "write" else 0.0)}
+
+
+def cached(site, workload, path, operation, capacity, generation=0, seed=1):
+    """A run under Headstart: the same two times, and what of it flash served."""
+    result, report = site.run(workload.command(path, operation, generation, seed), "--capacity", capacity)
+    seconds = phase(result)["seconds"]
+    drained = seconds + report["drain_s"] + (sync_seconds(path) if operation == "write" else 0.0)
+    if report["dirty_bytes"]:
+        raise Failed(f"{report['dirty_bytes']} bytes were not written back")
+    return {
+        "seconds": seconds,
+        "drained_seconds": drained,
+        "flash_share": report["flash_share"],
+        "flash_bytes": report["mapped_bytes"],
+        "report": report,
+    }
