@@ -1,7 +1,7 @@
 //! What each descriptor of the process is: a static table of atomics, read without a lock.
 //!
 //! ```text
-//! UNKNOWN --first data call: statx, readlink--> UNMANAGED | MANAGED(description) --close--> CLOSING --kernel--> UNKNOWN
+//! UNKNOWN --first data call--> UNMANAGED | MANAGED(description) --close--> CLOSING --kernel--> UNKNOWN
 //! OWN_*: the library's own sockets and data files; the program can neither close nor replace them
 //! ```
 //!

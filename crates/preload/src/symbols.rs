@@ -119,7 +119,8 @@ hooks! {
     mkostemps | mkostemps64 (template: *mut c_char, suffix: c_int, flags: c_int) -> c_int = |pass| opening::made(pass);
 
     close (fd: c_int) -> c_int = |pass| closing::close(fd, pass);
-    close_range (first: c_uint, last: c_uint, flags: c_int) -> c_int = |pass| closing::close_range(first, last, flags, pass);
+    close_range (first: c_uint, last: c_uint, flags: c_int) -> c_int
+        = |pass| closing::close_range(first, last, flags, pass);
     closefrom (first: c_int) = |_pass| closing::closefrom(first);
     dup (fd: c_int) -> c_int = |pass| closing::duplicate(fd, pass);
     dup2 (fd: c_int, to: c_int) -> c_int = |pass| closing::duplicate_to(fd, to, pass);
@@ -127,23 +128,29 @@ hooks! {
     fcntl | fcntl64 (fd: c_int, command: c_int, argument: c_long) -> c_int
         = |pass| closing::fcntl(fd, command, argument, pass);
 
-    read (fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t = |pass| data_calls::read(fd, buffer, length, pass);
+    read (fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t
+        = |pass| data_calls::read(fd, buffer, length, pass);
     __read_chk (fd: c_int, buffer: *mut c_void, length: size_t, room: size_t) -> ssize_t
         = |pass| data_calls::read_checked(fd, buffer, length, room, pass);
     pread | pread64 (fd: c_int, buffer: *mut c_void, length: size_t, offset: off64_t) -> ssize_t
         = |pass| data_calls::pread(fd, buffer, length, offset, pass);
-    __pread_chk | __pread64_chk (fd: c_int, buffer: *mut c_void, length: size_t, offset: off64_t, room: size_t) -> ssize_t
+    __pread_chk | __pread64_chk (
+        fd: c_int, buffer: *mut c_void, length: size_t, offset: off64_t, room: size_t
+    ) -> ssize_t
         = |pass| data_calls::pread_checked(fd, buffer, length, offset, room, pass);
-    readv (fd: c_int, vector: *const iovec, count: c_int) -> ssize_t = |pass| data_calls::readv(fd, vector, count, -1, 0, pass);
+    readv (fd: c_int, vector: *const iovec, count: c_int) -> ssize_t
+        = |pass| data_calls::readv(fd, vector, count, -1, 0, pass);
     preadv | preadv64 (fd: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t
         = |pass| data_calls::preadv(fd, vector, count, offset, pass);
     preadv2 | preadv64v2 (fd: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t
         = |pass| data_calls::readv(fd, vector, count, offset, flags, pass);
 
-    write (fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t = |pass| data_calls::write(fd, buffer, length, pass);
+    write (fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t
+        = |pass| data_calls::write(fd, buffer, length, pass);
     pwrite | pwrite64 (fd: c_int, buffer: *const c_void, length: size_t, offset: off64_t) -> ssize_t
         = |pass| data_calls::pwrite(fd, buffer, length, offset, pass);
-    writev (fd: c_int, vector: *const iovec, count: c_int) -> ssize_t = |pass| data_calls::writev(fd, vector, count, -1, 0, pass);
+    writev (fd: c_int, vector: *const iovec, count: c_int) -> ssize_t
+        = |pass| data_calls::writev(fd, vector, count, -1, 0, pass);
     pwritev | pwritev64 (fd: c_int, vector: *const iovec, count: c_int, offset: off64_t) -> ssize_t
         = |pass| data_calls::pwritev(fd, vector, count, offset, pass);
     pwritev2 | pwritev64v2 (fd: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t
@@ -167,8 +174,11 @@ hooks! {
         = |pass| metadata::dated(found, pass);
     __xstat | __xstat64 | __lxstat | __lxstat64 (version: c_int, path: *const c_char, found: *mut libc::stat) -> c_int
         = |pass| metadata::dated(found, pass);
-    __fxstat | __fxstat64 (version: c_int, fd: c_int, found: *mut libc::stat) -> c_int = |pass| metadata::dated(found, pass);
-    __fxstatat | __fxstatat64 (version: c_int, dir: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int) -> c_int
+    __fxstat | __fxstat64 (version: c_int, fd: c_int, found: *mut libc::stat) -> c_int
+        = |pass| metadata::dated(found, pass);
+    __fxstatat | __fxstatat64 (
+        version: c_int, dir: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int
+    ) -> c_int
         = |pass| metadata::dated(found, pass);
     statx (dir: c_int, path: *const c_char, flags: c_int, mask: c_uint, found: *mut libc::statx) -> c_int
         = |pass| metadata::dated_x(found, pass);
@@ -182,13 +192,19 @@ hooks! {
     renameat2 (old_dir: c_int, old: *const c_char, new_dir: c_int, new: *const c_char, flags: c_uint) -> c_int
         = |pass| names::rename(old_dir, old, new_dir, new, flags, pass);
 
-    mmap | mmap64 (address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off64_t) -> *mut c_void
+    mmap | mmap64 (
+        address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off64_t
+    ) -> *mut c_void
         = |pass| transfers::mmap(fd, length, offset, pass);
     sendfile | sendfile64 (to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t
         = |pass| transfers::copy(from, to, libc::EINVAL, pass);
-    copy_file_range (from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t
+    copy_file_range (
+        from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint
+    ) -> ssize_t
         = |pass| transfers::copy(from, to, libc::EXDEV, pass);
-    splice (from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint) -> ssize_t
+    splice (
+        from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint
+    ) -> ssize_t
         = |pass| transfers::copy(from, to, libc::EINVAL, pass);
     ioctl (fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int
         = |pass| transfers::ioctl(fd, request, argument, pass);

@@ -83,7 +83,8 @@ multiprocessing.get_context('fork').Pool(4).map(work, range(8))
 threads = [threading.Thread(target=work, args=(k,)) for k in range(8, 16)]
 [t.start() for t in threads]; [t.join() for t in threads]
 assert open('p', 'rb').read() == b''.join(bytes([k]) * 1000 for k in range(16))
-hole = os.open('p', os.O_RDONLY); assert os.lseek(hole, 0, os.SEEK_DATA) == 0 and os.lseek(hole, 0, os.SEEK_HOLE) == 16000
+hole = os.open('p', os.O_RDONLY)
+assert os.lseek(hole, 0, os.SEEK_DATA) == 0 and os.lseek(hole, 0, os.SEEK_HOLE) == 16000
 os.posix_fallocate(os.open('p', os.O_RDWR), 0, 20000); assert os.path.getsize('p') == 20000
 assert os.pread(hole, 9, 15999) == b'\\x0f' + bytes(8)",
     );

@@ -1,0 +1,49 @@
+# `make demo` and `make test` do all set-up themselves on a fresh Debian 12 machine.
+
+CARGO ?= cargo
+PROGRAMS := build/patterns build/latency
+
+.PHONY: help setup build demo test soak bench-client lint clean
+
+help:
+	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
+	@echo "make test          every test"
+	@echo "make bench-client  what Headstart gains and costs, as one JSON object (15 minutes)"
+	@echo "make soak          the randomised tests for longer; CASES=N multiplies them"
+	@echo "make setup         installs what is missing; the targets above do this themselves"
+	@echo "make lint          formatting and clippy"
+
+setup:
+	@bench/setup.sh
+
+build: setup $(PROGRAMS)
+	$(CARGO) build --release --workspace
+
+build/patterns: $(wildcard bench/patterns/*.c) bench/patterns/patterns.h | setup
+	@mkdir -p build
+	mpicc.openmpi -O2 -Wall -Wextra -Werror -o $@ $(wildcard bench/patterns/*.c) -lm
+
+build/latency: bench/latency.c | setup
+	@mkdir -p build
+	cc -O2 -std=c11 -Wall -Wextra -Werror -o $@ $<
+
+demo: build
+	@python3 bench/demo.py
+
+bench-client: build
+	@python3 bench/client.py
+
+test: build
+	$(CARGO) build --workspace --all-targets
+	$(CARGO) test --workspace
+
+soak: build
+	$(CARGO) build --workspace
+	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-core -- --nocapture crash
+
+lint: setup
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+clean:
+	rm -rf build target
