@@ -35,7 +35,7 @@ bench-client: build
 
 test: build
 	$(CARGO) build --workspace --all-targets
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace -- --show-output
 
 soak: build
 	$(CARGO) build --workspace

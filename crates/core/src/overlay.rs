@@ -470,14 +470,15 @@ impl Overlay {
         self.space.capacity_bytes()
     }
 
-    /// Whether every record up to the journal's end is durable.
+    /// Whether every record up to the journal's end is durable, and every slow file it speaks of.
     pub fn is_durable(&self) -> bool {
-        self.barrier.durable_end == self.journal.end()
+        self.barrier.durable_end == self.journal.end() && self.barrier.deferred_slow.is_empty()
     }
 
-    /// Asks for a barrier, for example at the end of a drain.
+    /// Asks for a full barrier, for example at the end of a drain: afterwards all that was acknowledged survives power loss.
     pub fn request_barrier(&mut self) {
         self.barrier.wanted = true;
+        self.barrier.full = true;
     }
 
     fn file(&mut self, file: u32) -> &mut File {
@@ -489,10 +490,14 @@ impl Overlay {
             Record::Map { data_file, .. } | Record::Fetched { data_file, .. } => {
                 self.barrier.unsynced_data.insert(*data_file);
             }
-            Record::Clean { file, .. }
-            | Record::Drop { file, .. }
-            | Record::Truncate { file, .. }
-            | Record::Closed { file } => {
+            // Without an intent the clean bytes are kept after power loss: the disk must hold the same.
+            Record::Clean { file, .. } if !self.files[file].intent => {
+                self.barrier.unsynced_slow.insert(*file);
+            }
+            Record::Clean { file, .. } | Record::Drop { file, .. } | Record::Truncate { file, .. } => {
+                self.barrier.deferred_slow.insert(*file);
+            }
+            Record::Closed { file } => {
                 self.barrier.unsynced_slow.insert(*file);
             }
             _ => {}

@@ -4,6 +4,13 @@
 //! idle --wanted--> syncing data files, then slow files --> appending BARRIER, syncing the journal --> idle
 //! ```
 //!
+//! Slow files need syncing for two reasons: a record that lets clean bytes be trusted after power loss (`Closed`, `Fetched`),
+//! and bytes that fsync acknowledged while they were on flash and that a record (`Clean`, `Drop`, `Truncate`) now entrusts to the
+//! disk. Where no program ever asked for a file's bytes to survive, the second does not arise: what power loss would take was
+//! never promised. So a barrier that only frees space leaves such files to the next full one (a drain, `--keep-dirty`), and
+//! flash is not held up by the disks' caches. The exhaustive checker of the protocol holds with this rule (power rows, `all`)
+//! and finds a counterexample when asked-for files are left out too.
+//!
 //! Its prefix is the journal up to its end when the barrier began. When it is durable, places that the prefix superseded or
 //! removed are free, bits may clear, and whoever waited for a barrier begun since is answered.
 
@@ -30,6 +37,13 @@ pub(super) struct Barrier {
     pub(super) unsynced_data: BTreeSet<u32>,
     /// Slow files to sync with the next one.
     pub(super) unsynced_slow: BTreeSet<u32>,
+    /// Slow files that records since their last sync wrote, cut or left alone, of which no program asked that anything survive
+    /// power loss: only a full barrier syncs them.
+    pub(super) deferred_slow: BTreeSet<u32>,
+    /// Files of which a program asked it, since this agent started or before.
+    pub(super) asked: BTreeSet<u32>,
+    /// The next barrier is to be a full one.
+    pub(super) full: bool,
     begun: u64,
     ended: u64,
     failed: BTreeSet<u64>,
@@ -82,10 +96,15 @@ impl Overlay {
         self.space.begin_barrier();
         self.quarantine_awaits(self.barrier.begun);
         let data_files: Vec<u32> = std::mem::take(&mut self.barrier.unsynced_data).into_iter().collect();
-        let slow_files: Vec<u32> = std::mem::take(&mut self.barrier.unsynced_slow)
+        let full = std::mem::take(&mut self.barrier.full);
+        let mut slow = std::mem::take(&mut self.barrier.unsynced_slow);
+        let (now, later) = std::mem::take(&mut self.barrier.deferred_slow)
             .into_iter()
-            .filter(|file| self.files.get(file).is_some_and(|known| !known.is_gone()))
-            .collect();
+            .partition(|file| full || self.barrier.asked.contains(file) || slow.contains(file));
+        self.barrier.deferred_slow = later;
+        slow.extend::<BTreeSet<u32>>(now);
+        let slow_files: Vec<u32> =
+            slow.into_iter().filter(|file| self.files.get(file).is_some_and(|known| !known.is_gone())).collect();
         self.outputs.push(Output::Barrier { data_files: data_files.clone(), slow_files: slow_files.clone() });
         self.barrier.running = Some(Running { end: self.journal.end(), data_files, slow_files });
     }
@@ -169,9 +188,7 @@ impl Overlay {
 
     fn clear_bits(&mut self, shared: Shared<'_>) {
         let mut granules = std::mem::take(&mut self.granules);
-        let copied = |file, bit| {
-            self.copies_in(file, Range::new(0, u64::MAX)).any(|copy| speaks_for(bit, copy.range))
-        };
+        let copied = |file, bit| self.copies_in(file, Range::new(0, u64::MAX)).any(|copy| speaks_for(bit, copy.range));
         granules.clear(shared, self.barrier.durable_end, copied, |file, bit| {
             let Some(known) = self.files.get(&file) else { return false };
             let end = known.map.end().max(known.size);
@@ -200,6 +217,9 @@ impl Overlay {
             let Some(known) = self.files.get(&dead.file) else { continue };
             let clean: Vec<Mapped> = known.map.overlapping(dead.range).filter(|mapped| !mapped.dirty).collect();
             clean.iter().for_each(|mapped| self.evict(dead.file, mapped));
+            // What a write-back under way wrote may have been overwritten: it does not count, and its bytes are written again.
+            let touched = |copy: &&mut CopyState| copy.file == dead.file && copy.range.overlaps(dead.range);
+            self.copies.values_mut().filter(touched).for_each(|copy| copy.cancelled = true);
             self.close_intent(dead.file);
             self.forget_if_done(shared, dead.file);
         }

@@ -92,7 +92,8 @@ impl Overlay {
 
     fn write_back_in(&mut self, file: u32, range: Range) -> bool {
         let first = self.files[&file].map.overlapping(range).next();
-        let first = first.filter(|first| first.dirty && self.obstacle(file, first).is_none()).map(|first| (file, first));
+        let first =
+            first.filter(|first| first.dirty && self.obstacle(file, first).is_none()).map(|first| (file, first));
         let found = first.or_else(|| self.next_writable((file, range.offset), (file, range.end())));
         found.is_some_and(|(file, mapped)| self.start_write_back(file, mapped))
     }
@@ -205,6 +206,9 @@ impl Overlay {
             }
             return;
         }
+        if copy.cancelled {
+            return;
+        }
         self.counters.write_backs_total += 1;
         self.counters.written_back_bytes_total += copy.range.length;
         let Some(known) = self.files.get(&copy.file) else { return };
@@ -259,8 +263,8 @@ impl Overlay {
     /// Starts fetching the first part of a critical range that is not on flash; false if there is no room now.
     fn start_fetch(&mut self, shared: Shared<'_>, critical: Critical) -> bool {
         let Some(file) = self.files.get(&critical.file) else { return true };
-        let size = file.size;
-        let mut range = Range::between(critical.range.offset, critical.range.end().min(size));
+        // The known size may be less than the file's, as only the agent's extensions raise it. A copy that meets the end fails.
+        let mut range = critical.range;
         while let Some(mapped) = file.map.overlapping(range).next() {
             if mapped.range.offset > range.offset {
                 range = Range::between(range.offset, mapped.range.offset);
@@ -272,7 +276,8 @@ impl Overlay {
         if range.is_empty() || fetching || file.unlinked || file.openers.is_empty() {
             return true;
         }
-        let benefit_per_kib = (critical.benefit_ns.saturating_mul(1024) / critical.range.length).min(u64::from(u32::MAX) - 1) as u32;
+        let benefit_per_kib =
+            (critical.benefit_ns.saturating_mul(1024) / critical.range.length).min(u64::from(u32::MAX) - 1) as u32;
         let data_file = self.data_file_of(critical.file);
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
         let size_before = self.space.size_bytes(data_file);

@@ -5,8 +5,10 @@
 //!
 //! Checked: every read returns a value the atomic register allows (I1); the same across a death of the agent (I2); after
 //! power loss nothing older than fsync acknowledged and no foreign byte (I3); everybody comes to an end and all dirty bytes
-//! drain (I5); sizes; and that no page, bit or file is left once everything is dropped. Not checked: store buffers (one thread
-//! runs everything), threads that live through a restart of the agent, renames, and the runtime.
+//! drain (I5); sizes; and that no page, bit or file is left once everything is dropped. Some copies and syncs fail.
+//!
+//! Not checked: store buffers (one thread runs everything), threads that live through a restart of the agent, renames,
+//! fingerprints, extensions that fail, O_APPEND, a second crash during recovery, and the runtime itself.
 
 mod forced;
 mod random;
@@ -29,6 +31,7 @@ enum Crash {
 fn run(seed: u64, crash: Crash) -> Vec<String> {
     let mut world = World::new(seed);
     let kills = world.random.chance(30);
+    world.hot = world.random.chance(50);
     if world.random.chance(15) {
         world.failures = 40;
         world.may_fail = true;
@@ -38,7 +41,7 @@ fn run(seed: u64, crash: Crash) -> Vec<String> {
         let steps = 200 + world.random.below(1500);
         for _ in 0..steps {
             world.step(true);
-            if kills && world.random.below(400) == 0 {
+            if kills && world.random.below(if world.hot { 100 } else { 400 }) == 0 {
                 let process = world.random.below(RANKS as u64 / 2) as usize;
                 world.kill(process);
             }
@@ -76,35 +79,15 @@ fn run_many(cases: u64, crash: Crash) {
 
 #[test]
 fn reads_are_never_stale_and_everything_drains() {
-    run_many(200, Crash::None);
+    run_many(1500, Crash::None);
 }
 
 #[test]
 fn no_acknowledged_write_is_lost_when_the_agent_dies() {
-    run_many(120, Crash::Agent);
+    run_many(1500, Crash::Agent);
 }
 
 #[test]
 fn nothing_synced_is_lost_and_nothing_foreign_appears_when_the_power_fails() {
-    run_many(200, Crash::Power);
-}
-
-#[test]
-fn survey() {
-    let mut seeds = Random(77);
-    let mut tally = std::collections::BTreeMap::<String, (u64, u64)>::new();
-    std::panic::set_hook(Box::new(|_| {}));
-    for k in 0..std::env::var("N").map_or(600, |n| n.parse().unwrap()) {
-        let seed = seeds.next();
-        let crash = [Crash::None, Crash::Agent, Crash::Power][k % 3];
-        let text = match std::panic::catch_unwind(|| run(seed, crash)) {
-            Ok(v) if v.is_empty() => continue,
-            Ok(v) => format!("{crash:?} {}", v[0]),
-            Err(p) => format!("{crash:?} PANIC {}", p.downcast_ref::<String>().cloned().or(p.downcast_ref::<&str>().map(|s| s.to_string())).unwrap_or_default()),
-        };
-        let key: String = text.chars().filter(|c| !c.is_ascii_digit()).take(60).collect();
-        let e = tally.entry(key).or_insert((0, seed));
-        e.0 += 1;
-    }
-    for (k, (n, seed)) in tally { println!("{n:5} SEED={seed} {k}"); }
+    run_many(2500, Crash::Power);
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::extent_map::ExtentMap;
 use super::journal::{Identity, Record};
-use super::{Answer, Capacity, Output, Overlay, Quarantined, errno};
+use super::{Answer, Capacity, CopyKind, Output, Overlay, Quarantined, errno};
 use crate::protocol::shared::{KIND_EXTEND, KIND_READ, STATE_CHEAP, STATE_FREE, Shared};
 use crate::request::Range;
 
@@ -102,9 +102,12 @@ impl Overlay {
 
     /// The known files: number, path, bytes dirty, the error their last write-back ended with.
     pub fn file_list(&self) -> impl Iterator<Item = (u32, &[u8], u64, Option<i32>)> + '_ {
-        self.files.iter().map(|(&number, file)| {
-            (number, file.path.as_slice(), file.dirty_bytes, file.write_back_error)
-        })
+        self.files.iter().map(|(&number, file)| (number, file.path.as_slice(), file.dirty_bytes, file.write_back_error))
+    }
+
+    /// Whether a process has the file open for writing.
+    pub fn is_open_for_writing(&self, file: u32) -> bool {
+        self.files.get(&file).is_some_and(|file| !file.writers.is_empty())
     }
 
     /// Whether a process has the file open.
@@ -114,9 +117,12 @@ impl Overlay {
 
     /// The slow file's size and modification time while nobody has it open; our own write-backs are no foreign change.
     pub fn set_fingerprint(&mut self, file: u32, fingerprint: Fingerprint) {
-        if let Some(file) = self.files.get_mut(&file) {
-            file.fingerprint = Some(fingerprint);
-        }
+        let Some(known) = self.files.get_mut(&file).filter(|known| known.fingerprint != Some(fingerprint)) else {
+            return;
+        };
+        known.fingerprint = Some(fingerprint);
+        let Fingerprint { size, modified_ns } = fingerprint;
+        self.append(&Record::Fingerprint { file, size, modified_ns });
     }
 
     pub(super) fn open(
@@ -147,7 +153,10 @@ impl Overlay {
             self.file(number).open_barrier = self.wanted_barrier();
         }
         if self.file(number).openers.is_empty() {
-            self.set_size(number, observed.size);
+            // An extension under way for a thread that died may yet cut off what a dead thread appended.
+            if self.file(number).extension.is_none() {
+                self.set_size(number, observed.size);
+            }
             self.file(number).fingerprint = None;
         }
         let file = self.file(number);
@@ -387,6 +396,8 @@ impl Overlay {
         self.deferred = self.deferred.filter(|critical| critical.file != number);
         shared.files[number as usize].used.store(0, Ordering::Release);
         self.barrier.unsynced_slow.remove(&number);
+        self.barrier.deferred_slow.remove(&number);
+        self.barrier.asked.remove(&number);
         self.outputs.push(Output::Forget(number));
         if file.data_file.is_some_and(|data_file| self.space.is_unused(data_file)) {
             self.remove_unused_data_files();
@@ -482,7 +493,10 @@ impl Overlay {
                 && (kind == KIND_EXTEND || (kind != KIND_READ && slot.requested().end() > size))
         });
         let direct = |direct: &super::Direct| direct.file == number && (direct.extends || direct.range.end() > size);
-        cheap || self.direct.values().any(direct)
+        // A truncation whose thread died leaves dirty bytes beyond the known size: their write-back makes the file longer too.
+        let beyond = Range::new(size, u64::MAX);
+        let copied = || self.copies_in(number, beyond).any(|copy| copy.kind == CopyKind::WriteBack);
+        cheap || self.direct.values().any(direct) || copied()
     }
 
     /// The slow file is `size` long now, or could not be extended.

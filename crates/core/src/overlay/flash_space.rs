@@ -380,9 +380,24 @@ mod tests {
         assert_eq!(space.allocate(2, 1, 1), None);
         space.give_back(run);
         assert!(space.allocate(2, 3, 3).is_some());
-        assert_eq!(space.punch_excess(2), vec![run]);
+        assert_eq!(space.punch_excess(2), vec![Run { pages: 3, ..run }], "no more than the other needs");
         assert_eq!(space.allocate(1, 6, 6), None, "five pages are left");
-        assert_eq!(space.allocate(1, 5, 5).map(|run| run.page), Some(0), "a punched address is used again");
+        assert_eq!(space.allocate(1, 4, 4).map(|run| run.page), Some(3));
+        assert_eq!(space.allocate(1, 1, 1).map(|run| run.page), Some(7));
+    }
+
+    #[test]
+    fn a_punched_address_is_used_again_and_a_files_own_fragments_are_punched_when_it_grows_past_them() {
+        let mut space = FlashSpace::new(8 * PAGE_BYTES);
+        space.add_data_file(1, true);
+        let runs: Vec<Run> = (0..8).map(|_| space.allocate(1, 1, 1).unwrap()).collect();
+        runs.iter().step_by(2).for_each(|run| space.give_back(*run));
+        assert_eq!(space.allocate(1, 2, 2).map(|run| run.page), Some(8), "no two pages lie together");
+        let punched = space.punch_excess(1);
+        assert_eq!(punched.iter().map(|run| run.pages).sum::<u64>(), 2);
+        assert_eq!(space.punch_excess(1), vec![]);
+        let reused: Vec<u64> = (0..2).map(|_| space.allocate(1, 1, 1).unwrap().page).collect();
+        assert!(reused.iter().all(|page| *page < 8), "{reused:?}");
     }
 
     #[test]

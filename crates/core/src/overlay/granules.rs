@@ -28,7 +28,11 @@ fn cheap_touches(slot: &Slot, file: u32, bit: u64) -> bool {
     if slot.state.load(Ordering::Acquire) != STATE_CHEAP || slot.file.load(Ordering::Relaxed) != file {
         return false;
     }
-    let range = slot.requested();
+    speaks_for(bit, slot.requested())
+}
+
+/// Whether `bit` speaks for a granule that `range` touches.
+pub(super) fn speaks_for(bit: u64, range: Range) -> bool {
     if range.is_empty() {
         return false;
     }
@@ -79,12 +83,18 @@ impl Granules {
         }
     }
 
-    /// Clears the bits that may be: removed before `durable_end`, held by nobody, and `occupied` says no of every granule.
-    pub(super) fn clear(&mut self, shared: Shared<'_>, durable_end: u64, occupied: impl Fn(u32, u64) -> bool) {
+    /// Clears the bits that may be: removed before `durable_end`, held by nobody, under no copy, and not `occupied` by an extent.
+    pub(super) fn clear(
+        &mut self,
+        shared: Shared<'_>,
+        durable_end: u64,
+        copied: impl Fn(u32, u64) -> bool,
+        occupied: impl Fn(u32, u64) -> bool,
+    ) {
         let granules = &mut self.granules;
         self.emptied.retain(|&(file, bit), &mut position| {
             let Some(granule) = granules.get(&(file, bit)) else { return false };
-            if position > durable_end || granule.holders > 0 {
+            if position > durable_end || granule.holders > 0 || copied(file, bit) {
                 return true;
             }
             if !occupied(file, bit) {

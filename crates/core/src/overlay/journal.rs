@@ -134,6 +134,15 @@ pub enum Record {
         /// Its number.
         seq: u64,
     },
+    /// How the slow file looked when nobody had it open: what looks otherwise later was changed behind our back.
+    Fingerprint {
+        /// The file.
+        file: u32,
+        /// Its size.
+        size: u64,
+        /// When it was last written, nanoseconds since 1970.
+        modified_ns: u64,
+    },
     /// Everything before `end` is durable, the bytes it speaks of included.
     Barrier {
         /// Position.
@@ -200,6 +209,7 @@ impl Record {
             Record::Remove { .. } => 10,
             Record::Barrier { .. } => 11,
             Record::LastCommit { .. } => 12,
+            Record::Fingerprint { .. } => 13,
         }
     }
 
@@ -211,7 +221,8 @@ impl Record {
             | Record::Truncate { file, .. }
             | Record::Intent { file }
             | Record::Closed { file }
-            | Record::Remove { file } => u32(file),
+            | Record::Remove { file }
+            | Record::Fingerprint { file, .. } => u32(file),
             Record::LastCommit { slot, .. } => u32(slot),
             Record::DataFile { file, data_file }
             | Record::Map { file, data_file, .. }
@@ -238,6 +249,7 @@ impl Record {
             }
             Record::Drop { offset, length, .. } => [offset, length].into_iter().for_each(u64),
             Record::Truncate { size, .. } => u64(size),
+            Record::Fingerprint { size, modified_ns, .. } => [size, modified_ns].into_iter().for_each(u64),
             Record::Barrier { end } => u64(end),
             Record::LastCommit { seq, .. } => u64(seq),
             Record::DataFile { .. } | Record::Intent { .. } | Record::Closed { .. } | Record::Remove { .. } => {}
@@ -317,6 +329,10 @@ impl Record {
                 exact(12)?;
                 Record::LastCommit { slot: word(0)?, seq: long(4)? }
             }
+            13 => {
+                exact(20)?;
+                Record::Fingerprint { file: word(0)?, size: long(4)?, modified_ns: long(12)? }
+            }
             _ => return None,
         })
     }
@@ -394,6 +410,7 @@ mod tests {
             Record::Remove { file: 1 },
             Record::Barrier { end: 99 },
             Record::LastCommit { slot: 4, seq: 5 },
+            Record::Fingerprint { file: 1, size: 2, modified_ns: 3 },
         ]
     }
 

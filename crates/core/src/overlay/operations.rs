@@ -178,7 +178,8 @@ impl Overlay {
                 Operation::Write { file, range: Range::new(offset, length), extends }
             }
             Request::Truncate { file, size } => Operation::Truncate { file, size },
-            Request::Sync { .. } => {
+            Request::Sync { file } => {
+                self.barrier.asked.insert(file);
                 if self.is_durable() && !self.barrier.is_running() {
                     return self.reply(envelope, Answer::Done);
                 }
@@ -266,12 +267,10 @@ impl Overlay {
                 Some(answer)
             }
             Operation::Sync { barrier } => self.barrier.answer(barrier),
-            Operation::Open { file, barrier } => {
-                self.barrier.answer(barrier).map(|answer| match answer {
-                    Answer::Done => Answer::Opened { file },
-                    error => error,
-                })
-            }
+            Operation::Open { file, barrier } => self.barrier.answer(barrier).map(|answer| match answer {
+                Answer::Done => Answer::Opened { file },
+                error => error,
+            }),
             Operation::WriteBack { file, range } => {
                 if let Some(errno) = self.file(file).write_back_error {
                     return Some(Answer::Error { errno, text: "dirty bytes could not be written back".into() });
@@ -405,8 +404,9 @@ impl Overlay {
     /// had landed before it was sent: it is dropped and its space returned. One that is applied goes on to its end: what it mapped
     /// must not lie beyond the end of the file.
     pub(super) fn abandon(&mut self, slot: u32) {
-        let (abandoned, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.pending).into_iter().partition(|pending| pending.envelope.slot == slot && !pending.orphan);
+        let (abandoned, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending)
+            .into_iter()
+            .partition(|pending| pending.envelope.slot == slot && !pending.orphan);
         self.pending = kept;
         for pending in abandoned {
             match pending.operation {

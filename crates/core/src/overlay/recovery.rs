@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use super::extent_map::{ExtentMap, Mapped};
-use super::files::File;
+use super::files::{File, Fingerprint};
 use super::flash_space::Run;
 use super::journal::{Identity, Record, records};
 use super::{Overlay, Settings};
@@ -63,6 +63,8 @@ pub struct RecoveredFile {
     pub map: ExtentMap,
     /// It was open for writing.
     pub intent: bool,
+    /// How the slow file looked when nobody had it open; none if it was written since, or never looked at.
+    pub fingerprint: Option<Fingerprint>,
 }
 
 /// What a journal says. Not an [`Overlay`] yet: nothing can be asked of it before it is adopted.
@@ -115,6 +117,7 @@ impl Recovered {
                     path: Vec::new(),
                     map: ExtentMap::default(),
                     intent: false,
+                    fingerprint: None,
                 });
                 known.path = path;
             }
@@ -142,7 +145,10 @@ impl Recovered {
             }
             Record::Drop { file, offset, length } => self.carve(file, Range::new(offset, length)),
             Record::Truncate { file, size } => self.carve(file, Range::new(size, u64::MAX)),
-            Record::Intent { file } => self.set_intent(file, true),
+            Record::Intent { file } => {
+                self.set_intent(file, true);
+                self.set_fingerprint(file, None);
+            }
             Record::Closed { file } => self.set_intent(file, false),
             Record::Remove { file } => {
                 self.files.remove(&file);
@@ -150,7 +156,16 @@ impl Recovered {
             Record::LastCommit { slot, seq } => {
                 self.last_commits.insert(slot, seq);
             }
+            Record::Fingerprint { file, size, modified_ns } => {
+                self.set_fingerprint(file, Some(Fingerprint { size, modified_ns }));
+            }
             Record::Barrier { .. } => {}
+        }
+    }
+
+    fn set_fingerprint(&mut self, file: u32, fingerprint: Option<Fingerprint>) {
+        if let Some(known) = self.files.get_mut(&file) {
+            known.fingerprint = fingerprint;
         }
     }
 
@@ -208,11 +223,14 @@ impl Overlay {
         });
         for (number, found) in recovered.files {
             let size = sizes.get(&number).copied().unwrap_or(0);
-            let file = File { intent: found.intent, ..File::new(found.identity, found.path, 0) };
+            let (intent, fingerprint) = (found.intent, found.fingerprint);
+            let file = File { intent, fingerprint, ..File::new(found.identity, found.path, 0) };
             if found.map.is_empty() {
                 overlay.forgetting.insert(number);
                 overlay.by_identity.entry(file.identity).or_insert(number);
             } else {
+                // Whether somebody asked before is not in the journal.
+                overlay.barrier.asked.insert(number);
                 overlay.by_identity.insert(file.identity, number);
             }
             overlay.files.insert(number, file);
@@ -252,6 +270,9 @@ impl Overlay {
             if file.intent {
                 journal.append(&Record::Intent { file: number });
             }
+            if let Some(Fingerprint { size, modified_ns }) = file.fingerprint {
+                journal.append(&Record::Fingerprint { file: number, size, modified_ns });
+            }
         }
         for (&data_file, &file) in &self.data_files {
             journal.append(&Record::DataFile { file, data_file });
@@ -277,7 +298,7 @@ impl Overlay {
         journal.take()
     }
 
-    /// Drops everything of a file whose slow file is gone or another one; at a start only.
+    /// Drops everything of a file whose slow file is gone or another one, as soon as nobody has it open.
     pub fn disown(&mut self, shared: Shared<'_>, number: u32) {
         if let Some(file) = self.files.get_mut(&number) {
             file.unlinked = true;

@@ -4,7 +4,7 @@
 //! That amount depends on the site; it is found by doubling while writes find no space and shrinking while they do.
 
 /// One part in so many of the capacity is always kept.
-const LEAST_SHARE: u64 = 16;
+const LEAST_SHARE: u64 = 32;
 /// At most one part in so many: the rest stays for bytes that will be read again.
 const MOST_SHARE: u64 = 2;
 
@@ -38,15 +38,15 @@ mod tests {
     #[test]
     fn the_reserve_doubles_while_writes_starve_and_shrinks_to_its_least_share() {
         let mut reserve = Reserve::default();
-        assert_eq!(reserve.bytes(1600), 100);
-        for expected in [200, 400, 800, 800] {
+        assert_eq!(reserve.bytes(3200), 100);
+        for expected in [200, 400, 800, 1600, 1600] {
             reserve.starved = true;
-            reserve.adapt(1600);
-            assert_eq!(reserve.bytes(1600), expected);
+            reserve.adapt(3200);
+            assert_eq!(reserve.bytes(3200), expected);
         }
         for _ in 0..20 {
-            reserve.adapt(1600);
+            reserve.adapt(3200);
         }
-        assert_eq!(reserve.bytes(1600), 100);
+        assert_eq!(reserve.bytes(3200), 100);
     }
 }

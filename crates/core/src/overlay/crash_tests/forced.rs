@@ -1,1 +1,567 @@
-//! Interleavings forced step by step.
+//! Interleavings forced step by step, each for a rule that was broken once or that the harness must be able to see broken.
+
+use std::sync::atomic::Ordering;
+
+use super::ranks::{self, Kind, Rank};
+use super::storage::Byte;
+use super::world::{Task, World};
+use crate::overlay::journal::{HEADER_BYTES, Record, records};
+use crate::overlay::recovery::{Recovered, Replay};
+use crate::overlay::{Answer, Capacity, CopyKind, Settings};
+use crate::protocol::message::Request;
+use crate::protocol::shared::{GRANULE_BYTES, KIND_EXTEND, KIND_WRITE};
+use crate::request::Range;
+
+const A: Range = Range { offset: 0, length: 4096 };
+
+/// A world with one file open for reading and writing in both processes, and a policy that copies only what a test asks for.
+fn world() -> World {
+    let settings = Settings {
+        capacity: Capacity::Bytes(32 * 4096),
+        dirty_high: 1.0,
+        dirty_low: 1.0,
+        dirty_full: 1.0,
+        slab_bytes_max: 4096,
+        ..Settings::default()
+    };
+    let mut w = World::with(1, settings);
+    for rank in [0, 2] {
+        ranks::begin_other(&mut w, rank, Kind::Open(true), 0, Range::default());
+        w.quiesce();
+    }
+    w
+}
+
+fn write(w: &mut World, rank: usize, range: Range, absorbed: bool) {
+    ranks::begin_write(w, rank, 0, range, absorbed);
+    run(w, rank);
+}
+
+fn other(w: &mut World, rank: usize, kind: Kind, range: Range) {
+    ranks::begin_other(w, rank, kind, 0, range);
+    run(w, rank);
+}
+
+/// Lets one thread run to the end of its operation, the runtime helping.
+fn run(w: &mut World, rank: usize) {
+    for _ in 0..10_000 {
+        if !w.ranks[rank].is_busy() {
+            return;
+        }
+        ranks::step(w, rank, false);
+        if !w.tasks.is_empty() {
+            w.step_task(0);
+        }
+        w.poll();
+    }
+    panic!("rank {rank} is stuck: {:?}", w.ranks[rank]);
+}
+
+fn barrier(w: &mut World) {
+    w.overlay.request_barrier();
+    w.poll();
+    w.quiesce();
+}
+
+fn drain(w: &mut World) {
+    w.overlay.drain(true);
+    w.poll();
+    w.quiesce();
+    w.overlay.drain(false);
+}
+
+fn no_violation(w: &World) {
+    assert!(w.violations.is_empty(), "{}", w.violations.join("\n"));
+}
+
+/// A critical read is hinted at, and the fetch of it stands between reading the disk and writing flash.
+fn half_done_fetch(w: &mut World) {
+    write(w, 2, A, false);
+    w.memory.shared().slots[2].hint(0, A, 1 << 30);
+    w.poll();
+    let at = w.tasks.iter().position(|task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch));
+    w.step_task(at.expect("the fetch has begun"));
+}
+
+#[test]
+fn a_direct_write_cancels_the_fetch_under_way() {
+    let mut w = world();
+    half_done_fetch(&mut w);
+    ranks::begin_write(&mut w, 0, 0, Range::new(100, 50), false);
+    while w.ranks[0].is_busy() {
+        ranks::step(&mut w, 0, false); // the copy stands still
+    }
+    w.quiesce();
+    other(&mut w, 2, Kind::Read, A);
+    no_violation(&w);
+    assert_eq!(w.overlay.counters().fetches_cancelled_total, 1);
+    assert_eq!(w.overlay.mapped_bytes(), 0);
+}
+
+#[test]
+fn a_write_that_bypasses_slot_and_agent_makes_the_fetch_publish_old_bytes_and_the_model_sees_it() {
+    let mut w = world();
+    half_done_fetch(&mut w);
+    ranks::begin_write(&mut w, 0, 0, Range::new(100, 50), false);
+    ranks::write_without_asking(&mut w, 0);
+    w.quiesce();
+    assert_eq!(w.overlay.counters().fetches_total, 1, "nobody told the agent");
+    other(&mut w, 2, Kind::Read, A);
+    assert!(w.violations.iter().any(|text| text.contains("a read of")), "{:?}", w.violations);
+}
+
+#[test]
+fn a_cheap_write_seen_before_the_bit_is_waited_for_by_a_commit() {
+    let mut w = world();
+    ranks::begin_write(&mut w, 0, 0, A, false);
+    ranks::step(&mut w, 0, false);
+    ranks::step(&mut w, 0, false); // it has seen the bit clear
+    ranks::begin_write(&mut w, 2, 0, A, true);
+    for _ in 0..20 {
+        ranks::step(&mut w, 2, false);
+        w.poll();
+    }
+    assert!(w.ranks[2].is_busy(), "the commit waits");
+    run(&mut w, 0);
+    run(&mut w, 2);
+    other(&mut w, 0, Kind::Read, A);
+    no_violation(&w);
+}
+
+#[test]
+fn a_file_is_forgotten_only_when_a_barrier_has_made_the_removal_of_its_dirty_bytes_durable() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    other(&mut w, 0, Kind::Fsync, A);
+    write(&mut w, 0, A, false); // drops them, not durable yet
+    w.overlay.barrier.wanted = false;
+    for rank in [0, 2] {
+        ranks::begin_other(&mut w, rank, Kind::Close, 0, A);
+        while w.ranks[rank].is_busy() {
+            ranks::step(&mut w, rank, false);
+        }
+    }
+    w.tasks.clear(); // no barrier ends
+    ranks::begin_other(&mut w, 0, Kind::Open(true), 0, A);
+    ranks::step(&mut w, 0, false);
+    let shared = w.memory.shared();
+    assert!(!shared.all_clear(0, A), "an fsync of the file opened again must ask the agent");
+}
+
+#[test]
+fn slow_bytes_written_back_are_synced_before_the_file_may_be_forgotten() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    other(&mut w, 0, Kind::Fsync, A);
+    drain(&mut w);
+    w.overlay.set_capacity(Capacity::Bytes(0));
+    w.poll();
+    for rank in [0, 2] {
+        other(&mut w, rank, Kind::Close, A);
+    }
+    for _ in 0..3 {
+        barrier(&mut w);
+    }
+    assert!(w.overlay.find(w.inodes[0].identity).is_none(), "it is forgotten");
+    w.crash(true);
+    no_violation(&w);
+}
+
+#[test]
+fn an_extension_that_a_truncation_made_needless_ends() {
+    let mut w = world();
+    write(&mut w, 0, A, false);
+    let file = w.open[0][&0].unwrap();
+    // A truncation to 3 pages is under way while bytes of the second page are committed.
+    let size = 3 * 4096;
+    ranks::begin_other(&mut w, 2, Kind::Truncate, 0, Range::new(size, u64::MAX));
+    for _ in 0..2 {
+        ranks::step(&mut w, 2, false);
+    }
+    ranks::begin_write(&mut w, 0, 0, Range::new(4096, 4096), true);
+    for _ in 0..10 {
+        ranks::step(&mut w, 0, false);
+    }
+    run(&mut w, 2);
+    run(&mut w, 0);
+    w.quiesce();
+    assert_eq!(w.memory.shared().files[file as usize].size_bit.load(Ordering::Relaxed), 0);
+    drain(&mut w);
+    assert_eq!(w.overlay.dirty_bytes(), 0);
+    no_violation(&w);
+}
+
+#[test]
+fn the_file_is_made_long_enough_although_the_committing_thread_died() {
+    let mut w = world();
+    let file = w.open[0][&0].unwrap();
+    // A cheap extending write keeps the extension waiting.
+    w.memory.shared().slots[3].publish_cheap(KIND_EXTEND, file, Range::new(0, 10));
+    ranks::begin_write(&mut w, 0, 0, Range::new(4096, 4096), true);
+    for _ in 0..10 {
+        ranks::step(&mut w, 0, false);
+    }
+    w.memory.shared().slots[3].free();
+    w.memory.shared().slots[3].publish_cheap(KIND_EXTEND, file, Range::new(GRANULE_BYTES * 3, 10));
+    w.poll();
+    assert!(w.ranks[0].is_busy() && w.overlay.dirty_bytes() > 0, "mapped, and not long enough yet");
+    w.kill(0);
+    w.memory.shared().slots[3].free();
+    w.poll();
+    w.quiesce();
+    assert_eq!(w.inodes[0].store.size(), 8192);
+    drain(&mut w);
+    assert_eq!(w.overlay.dirty_bytes(), 0);
+    no_violation(&w);
+}
+
+#[test]
+fn a_write_that_extends_since_the_file_shrank_is_waited_for_though_its_slot_does_not_say_so() {
+    let mut w = world();
+    let far = Range::new(GRANULE_BYTES, 4096); // another granule, so that the commit need not wait for that
+    write(&mut w, 0, far, false);
+    other(&mut w, 0, Kind::Truncate, Range::new(far.end(), u64::MAX)); // now the agent knows the size
+    let file = w.open[0][&0].unwrap();
+    w.memory.shared().slots[3].publish_cheap(KIND_WRITE, file, far);
+    other(&mut w, 2, Kind::Truncate, Range::new(0, u64::MAX));
+    ranks::begin_write(&mut w, 0, 0, Range::new(0, 10), true);
+    for _ in 0..10 {
+        ranks::step(&mut w, 0, false);
+        w.poll();
+    }
+    let extends = |w: &World| w.tasks.iter().any(|task| matches!(task, Task::Extend { .. }));
+    assert!(!extends(&w) && w.ranks[0].is_busy(), "an extension now could cut off what that write appends");
+    w.memory.shared().slots[3].free();
+    run(&mut w, 0);
+    no_violation(&w);
+}
+
+#[test]
+fn truncations_follow_one_another() {
+    let mut w = world();
+    for (rank, size) in [(0, 4096), (2, 8192)] {
+        ranks::begin_other(&mut w, rank, Kind::Truncate, 0, Range::new(size, u64::MAX));
+        ranks::step(&mut w, rank, false);
+    }
+    assert!(w.ranks[0].answer.is_some() && w.ranks[2].answer.is_none(), "the second waits for the first");
+    run(&mut w, 0);
+    run(&mut w, 2);
+    assert_eq!(w.inodes[0].store.size(), 8192);
+    no_violation(&w);
+}
+
+#[test]
+fn the_first_commit_in_a_new_shared_file_is_not_taken_for_one_of_before() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    let seq = w.overlay.last_commits[&0];
+    w.crash(false);
+    ranks::begin_other(&mut w, 0, Kind::Open(true), 0, A);
+    run(&mut w, 0);
+    w.ranks[0].seq = seq - 2; // slab, commit
+    write(&mut w, 0, A, true);
+    assert_eq!(w.ranks[0].seq, seq);
+    other(&mut w, 0, Kind::Read, A);
+    no_violation(&w);
+}
+
+#[test]
+fn a_fetched_extent_counts_only_after_its_slow_file_was_synced() {
+    let mut w = world();
+    half_done_fetch(&mut w);
+    w.quiesce();
+    assert_eq!(w.overlay.counters().fetches_total, 1);
+    for rank in [0, 2] {
+        other(&mut w, rank, Kind::Close, A);
+    }
+    barrier(&mut w);
+    let replay = Recovered::replay(&w.journal.bytes[HEADER_BYTES..], Replay::ToLastBarrier);
+    assert_eq!(replay.files[&0].map.len(), 1, "the clean extent is kept: no writer is left");
+    w.random.0 = 3; // unsynced changes are lost
+    w.crash(true);
+    no_violation(&w);
+    w.check_clean();
+    no_violation(&w);
+}
+
+#[test]
+fn a_commit_does_not_take_away_slabs_that_the_thread_is_about_to_commit() {
+    let mut w = world();
+    let file = w.open[0][&0].unwrap();
+    // Every entry of the table is in use: one slab of three pages, seven of one.
+    for length in [3, 1, 1, 1, 1, 1, 1, 1] {
+        w.request(0, &Request::Slab { file, offset: 0, length: length * 4096 });
+    }
+    let place = |w: &World, k: usize| {
+        let slab = &w.memory.shared().slots[0].slabs[k];
+        (
+            slab.data_file.load(Ordering::Relaxed),
+            slab.place.load(Ordering::Relaxed),
+            slab.length.load(Ordering::Relaxed),
+        )
+    };
+    let held: Vec<_> = (0..8).map(|k| place(&w, k)).filter(|slab| slab.2 > 0).collect();
+    assert_eq!(held.len(), 8);
+    // The thread has written to the first and the last and commits them one after the other. The rest of the first is too short for
+    // another such write.
+    for (offset, length, (data_file, place, _)) in [(0, 8192, held[0]), (8192, 4096, held[7])] {
+        w.request(0, &Request::Commit { file, data_file, offset, length, place });
+        w.quiesce();
+        assert_eq!(w.ranks[0].answer.take(), Some(Answer::Done));
+    }
+}
+
+#[test]
+fn places_a_reader_holds_become_free_when_it_ends_without_another_barrier() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    ranks::begin_other(&mut w, 2, Kind::Read, 0, A);
+    while !matches!(w.ranks[2].answer, Some(Answer::Flash { .. })) {
+        ranks::step(&mut w, 2, false);
+    }
+    write(&mut w, 0, A, true);
+    barrier(&mut w);
+    let barriers = w.overlay.counters().barriers_total;
+    assert_eq!(w.overlay.space.removed_bytes(), 4096, "the reader holds it");
+    w.overlay.set_capacity(Capacity::Bytes(3 * 4096)); // space is short
+    for _ in 0..50 {
+        w.poll();
+        while !w.tasks.is_empty() {
+            w.step_task(0);
+        }
+    }
+    assert_eq!(w.overlay.counters().barriers_total, barriers, "no barrier can help");
+    run(&mut w, 2);
+    w.poll();
+    assert_eq!(w.overlay.space.removed_bytes(), 0);
+    no_violation(&w);
+}
+
+#[test]
+fn a_critical_read_that_waited_for_room_is_fetched_when_there_is_room() {
+    let mut w = world();
+    w.overlay.set_capacity(Capacity::Bytes(2 * 4096));
+    half_done_fetch(&mut w);
+    w.quiesce();
+    assert_eq!(w.overlay.mapped_bytes(), 4096, "the room is taken by bytes of little benefit");
+    let better = Range::new(8192, 4096);
+    write(&mut w, 0, better, false);
+    w.memory.shared().slots[2].hint(0, better, 1 << 40);
+    for _ in 0..5 {
+        w.poll();
+        w.quiesce();
+    }
+    assert_eq!(w.overlay.counters().fetches_total, 2);
+    no_violation(&w);
+}
+
+#[test]
+fn the_open_of_a_file_with_a_durable_intent_waits_for_no_barrier() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    barrier(&mut w);
+    ranks::begin_other(&mut w, 1, Kind::Open(true), 0, A);
+    ranks::step(&mut w, 1, false);
+    assert!(w.ranks[1].answer.is_some());
+    assert!(w.tasks.is_empty(), "nor does it start one");
+}
+
+#[test]
+fn a_new_file_under_an_identity_used_before_gets_nothing_of_the_old_one_after_power_loss() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    other(&mut w, 0, Kind::Fsync, A);
+    for rank in [0, 2] {
+        other(&mut w, rank, Kind::Close, A);
+    }
+    let identity = w.inodes[0].identity;
+    w.inodes[0].linked = false;
+    w.create(0);
+    let new = w.paths[0];
+    w.inodes[new].identity = identity;
+    let request = Request::Unlinked { device: identity.device, inode: identity.inode };
+    w.request(0, &request);
+    // The barrier that would make the removal durable has not ended: the open of the new file waits.
+    ranks::begin_other(&mut w, 0, Kind::Open(true), new, A);
+    ranks::step(&mut w, 0, false);
+    assert!(w.ranks[0].answer.is_none());
+    w.quiesce();
+    no_violation(&w);
+    w.crash(true);
+    no_violation(&w);
+}
+
+#[test]
+fn absorbed_bytes_beyond_the_end_found_at_a_start_extend_the_file() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    w.inodes[0].store.truncate(0); // as if the power had failed before the new size was stable
+    w.crash(false);
+    w.quiesce();
+    assert_eq!(w.inodes[0].store.size(), 4096);
+}
+
+#[test]
+fn a_barrier_that_failed_still_covers_what_it_took_next_time() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    w.overlay.request_barrier();
+    w.poll();
+    w.tasks.clear();
+    w.overlay.on_barrier_synced(w.memory.shared(), Err(5));
+    w.carry_out();
+    other(&mut w, 0, Kind::Fsync, A);
+    w.crash(true);
+    no_violation(&w);
+}
+
+#[test]
+fn a_dead_writers_range_is_fetched_again_once_its_slow_file_was_synced() {
+    let mut w = world();
+    write(&mut w, 2, A, true);
+    drain(&mut w);
+    ranks::begin_write(&mut w, 0, 0, Range::new(0, 10), false);
+    for _ in 0..4 {
+        ranks::step(&mut w, 0, false);
+    }
+    w.kill(0);
+    assert_eq!(w.overlay.quarantine.len(), 1);
+    w.quiesce();
+    assert_eq!(w.overlay.quarantine.len(), 0);
+    assert_eq!(w.overlay.mapped_bytes(), 0, "clean bytes under a write that landed late are dropped");
+    other(&mut w, 2, Kind::Read, A);
+    no_violation(&w);
+    let closed = |bytes: &[u8]| records(bytes).any(|(record, _)| matches!(record, Record::Closed { .. }));
+    assert!(!closed(&w.journal.bytes[HEADER_BYTES..]), "the other process writes it still");
+    assert!(!w.ranks.iter().any(Rank::is_busy));
+    assert_eq!(w.inodes[0].store.read(Range::new(4095, 1))[0].1, Byte::Written { version: 1, shift: 0 });
+}
+
+#[test]
+fn write_back_goes_on_below_the_size_while_the_file_is_being_extended() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    ranks::begin_write(&mut w, 0, 0, Range::new(4096, 4096), true);
+    while !w.tasks.iter().any(|task| matches!(task, Task::Extend { .. })) {
+        ranks::step(&mut w, 0, false);
+    }
+    w.overlay.drain(true);
+    w.poll();
+    let copied = w.tasks.iter().find_map(|task| match task {
+        Task::Copy { order, .. } => Some(order.range),
+        _ => None,
+    });
+    assert_eq!(copied, Some(A));
+}
+
+#[test]
+fn an_extension_waits_for_a_write_back_beyond_the_known_size() {
+    let mut w = world();
+    write(&mut w, 0, Range::new(0, 8192), true);
+    // A thread dies after its truncation and before it could say so: the dirty bytes lie beyond the end.
+    ranks::begin_other(&mut w, 2, Kind::Truncate, 0, Range::new(0, u64::MAX));
+    while w.inodes[0].store.size() > 0 {
+        ranks::step(&mut w, 2, false);
+    }
+    w.kill(1);
+    w.overlay.drain(true);
+    w.poll();
+    let copies = |w: &World| w.tasks.iter().any(|task| matches!(task, Task::Copy { .. }));
+    assert!(copies(&w));
+    ranks::begin_write(&mut w, 0, 0, A, true);
+    for _ in 0..10 {
+        ranks::step(&mut w, 0, false);
+    }
+    let extends = w.tasks.iter().any(|task| matches!(task, Task::Extend { .. }));
+    assert!(copies(&w) && !extends, "the extension might cut off what the write-back adds");
+    run(&mut w, 0);
+    w.quiesce();
+    w.check_clean();
+    no_violation(&w);
+}
+
+#[test]
+fn a_commit_waits_for_a_slow_read_under_a_lease() {
+    let mut w = world();
+    write(&mut w, 0, Range::new(8192, 4096), true); // the bit is set: reads ask
+    ranks::begin_other(&mut w, 2, Kind::Read, 0, A);
+    while !matches!(w.ranks[2].answer, Some(Answer::Disk { .. })) {
+        ranks::step(&mut w, 2, false);
+    }
+    ranks::begin_write(&mut w, 0, 0, A, true);
+    for _ in 0..10 {
+        ranks::step(&mut w, 0, false);
+    }
+    assert!(w.ranks[0].is_busy(), "else the read could return bytes older than another read has seen");
+    run(&mut w, 2);
+    run(&mut w, 0);
+    no_violation(&w);
+}
+
+#[test]
+fn bytes_written_back_after_the_last_close_count_as_clean_only_once_the_slow_file_was_synced() {
+    for seed in 0..8 {
+        let mut w = world();
+        write(&mut w, 0, A, true);
+        for rank in [0, 2] {
+            other(&mut w, rank, Kind::Close, A);
+        }
+        barrier(&mut w);
+        drain(&mut w);
+        w.overlay.barrier.wanted = true; // as when space runs short
+        w.poll();
+        w.quiesce();
+        w.random.0 = seed; // some of these lose what was not synced
+        w.crash(true);
+        w.check_clean();
+        no_violation(&w);
+    }
+}
+
+#[test]
+fn a_size_seen_by_an_open_during_an_extension_is_not_believed() {
+    let mut w = world();
+    ranks::begin_write(&mut w, 0, 0, A, true);
+    let extends = |w: &World| w.tasks.iter().position(|task| matches!(task, Task::Extend { .. }));
+    while extends(&w).is_none() {
+        ranks::step(&mut w, 0, false);
+    }
+    let at = extends(&w).unwrap();
+    w.step_task(at); // it has seen an empty file
+    w.kill(0);
+    w.kill(1);
+    w.inodes[0].store.write(vec![(Range::new(8192, 10), Byte::Zero)]); // a dead thread's write lands
+    ranks::begin_other(&mut w, 0, Kind::Open(true), 0, A);
+    run(&mut w, 0);
+    w.quiesce();
+    assert!(w.overlay.files[&0].size <= w.inodes[0].store.size());
+    no_violation(&w);
+}
+
+#[test]
+fn a_write_back_that_a_dead_thread_may_have_overwritten_does_not_count() {
+    let mut w = world();
+    write(&mut w, 2, A, true);
+    ranks::begin_write(&mut w, 0, 0, Range::new(0, 10), false);
+    for _ in 0..4 {
+        ranks::step(&mut w, 0, false);
+    }
+    w.kill(0); // under its direct-write lease
+    w.tasks.retain(|task| matches!(task, Task::Barrier { .. }));
+    w.overlay.drain(true);
+    w.poll();
+    let find = |w: &World| w.tasks.iter().position(|task| matches!(task, Task::Copy { .. })).expect("a write-back");
+    for _ in 0..2 {
+        let at = find(&w);
+        w.step_task(at); // read, written, not reported yet
+    }
+    w.land_all_late();
+    while let Some(at) = w.tasks.iter().position(|task| !matches!(task, Task::Copy { .. })) {
+        w.step_task(at); // the barrier lifts the quarantine
+    }
+    assert!(w.overlay.quarantine.is_empty());
+    w.quiesce();
+    assert_eq!(w.overlay.dirty_bytes(), 0);
+    w.check_clean();
+    no_violation(&w);
+}

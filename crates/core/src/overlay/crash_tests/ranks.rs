@@ -110,7 +110,7 @@ pub fn step(w: &mut World, rank: usize, begin: bool) {
 
 fn choose(w: &mut World, rank: usize) {
     let process = rank / 2;
-    let path = w.random.below(PATHS as u64) as usize;
+    let path = if w.hot { 0 } else { w.random.below(PATHS as u64) as usize };
     let inode = w.paths[path];
     let range = some_range(w);
     match w.open[process].get(&inode).copied() {
@@ -123,7 +123,12 @@ fn choose(w: &mut World, rank: usize) {
         Some(Some(file)) => {
             let busy = |rank: &Rank| rank.operation.as_ref().is_some_and(|operation| operation.inode == inode);
             let alone = !w.ranks[2 * process..2 * process + 2].iter().any(busy);
-            match w.random.below(100) {
+            let choice = w.random.below(100);
+            let writes = matches!(choice, 30..82);
+            if writes && !w.writable[process].contains(&inode) {
+                return begin(w, rank, Kind::Open(true), inode, 0, Range::default(), Step::Ask);
+            }
+            match choice {
                 0..30 => begin(w, rank, Kind::Read, inode, file, range, Step::Publish),
                 30..60 => begin(w, rank, Kind::Write, inode, file, range, Step::Absorb { asked: false }),
                 60..78 => begin(w, rank, Kind::Write, inode, file, range, Step::Publish),
@@ -140,6 +145,7 @@ fn choose(w: &mut World, rank: usize) {
                 98 => {
                     w.inodes[inode].linked = false;
                     w.create(path);
+                    w.write_before();
                     begin(w, rank, Kind::Unlink, inode, file, range, Step::Ask);
                 }
                 _ => {}
@@ -148,8 +154,13 @@ fn choose(w: &mut World, rank: usize) {
     }
 }
 
-/// Ranges lie round the start and a granule's bound, and now and then where bits wrap round.
+/// Ranges lie round the start and a granule's bound, and now and then where bits wrap round; in a hot world always at the same
+/// few places, so that threads meet.
 fn some_range(w: &mut World) -> Range {
+    if w.hot {
+        let offset = w.random.pick(&[0, 0, 0, 512, 3000, GRANULE_BYTES - 512]);
+        return Range::new(offset, w.random.pick(&[1024, 1024, 4096]));
+    }
     let base = match w.random.below(20) {
         0 => crate::protocol::shared::BITS_PER_FILE * GRANULE_BYTES,
         1..8 => GRANULE_BYTES - 12288,
@@ -166,7 +177,8 @@ fn some_range(w: &mut World) -> Range {
 
 fn begin(w: &mut World, rank: usize, kind: Kind, inode: usize, file: u32, range: Range, step: Step) {
     let begun = w.now();
-    let mut operation = Operation { kind, inode, file, range, next: range.offset, version: 0, begun, set_bits: 0, step };
+    let mut operation =
+        Operation { kind, inode, file, range, next: range.offset, version: 0, begun, set_bits: 0, step };
     if operation.resizes() {
         w.versions += 1;
         operation.version = w.versions;
@@ -196,6 +208,13 @@ pub fn begin_write(w: &mut World, rank: usize, inode: usize, range: Range, absor
     begin(w, rank, Kind::Write, inode, file, range, step);
 }
 
+/// What no library may do: the kernel call, with neither slot nor lease.
+pub fn write_without_asking(w: &mut World, rank: usize) {
+    let operation = w.ranks[rank].operation.take().expect("it has begun");
+    write_slow(w, &operation);
+    finish(w, rank, &operation);
+}
+
 /// Begins something else.
 pub fn begin_other(w: &mut World, rank: usize, kind: Kind, inode: usize, range: Range) {
     let file = w.open[rank / 2].get(&inode).copied().flatten().unwrap_or(0);
@@ -215,6 +234,7 @@ fn finish(w: &mut World, rank: usize, operation: &Operation) {
     let now = w.now();
     if operation.kind == Kind::Close {
         w.open[rank / 2].remove(&operation.inode);
+        w.writable[rank / 2].remove(&operation.inode);
     }
     let target = &mut w.inodes[operation.inode];
     if operation.resizes() {
@@ -360,13 +380,16 @@ fn on_answer(w: &mut World, slot: usize, o: &mut Operation, answer: Answer) -> b
         (Step::DoneSent | Step::LastSent, Answer::Done) => return false,
         (Step::LastSent, Answer::Opened { file }) => {
             w.open[slot / 2].insert(o.inode, Some(file));
+            if o.kind == Kind::Open(true) {
+                w.writable[slot / 2].insert(o.inode);
+            }
             return false;
         }
         // A failed sync promises nothing; a failed open leaves nothing open; a failed write-back is tried again.
         (Step::LastSent, Answer::Error { .. }) if w.may_fail => {
             match o.kind {
                 Kind::Fsync => o.begun = 0,
-                Kind::Open(_) => drop(w.open[slot / 2].remove(&o.inode)),
+                Kind::Open(_) if w.open[slot / 2][&o.inode].is_none() => drop(w.open[slot / 2].remove(&o.inode)),
                 _ => {}
             }
             return false;

@@ -68,7 +68,8 @@ impl Register {
     pub fn read(&mut self, range: Range, byte: Byte, begun: u64, now: u64) -> Result<(), String> {
         let mut result = Ok(());
         self.bytes.update(range, |candidates| {
-            let fits = |candidate: &Candidate| matches(candidate, byte) && candidate.dead.is_none_or(|dead| dead > begun);
+            let fits =
+                |candidate: &Candidate| matches(candidate, byte) && candidate.dead.is_none_or(|dead| dead > begun);
             let found: Vec<u32> = candidates.iter().filter(|c| fits(c)).map(|c| c.version).collect();
             match found[..] {
                 [] => result = Err(format!("a read of {range:?} returned {byte:?}; allowed: {candidates:?}")),

@@ -81,7 +81,9 @@ pub type Bytes = Vec<(Range, Byte)>;
 pub fn moved(bytes: &Bytes, from: u64, to: u64) -> Bytes {
     bytes
         .iter()
-        .map(|(range, byte)| (Range::new(range.offset.wrapping_add(to).wrapping_sub(from), range.length), byte.moved(from, to)))
+        .map(|(range, byte)| {
+            (Range::new(range.offset.wrapping_add(to).wrapping_sub(from), range.length), byte.moved(from, to))
+        })
         .collect()
 }
 
@@ -165,7 +167,8 @@ impl Store {
                     for (range, byte) in bytes {
                         let mut at = range.offset;
                         while at < range.end() {
-                            let end = if torn { (at / SECTOR_BYTES + 1) * SECTOR_BYTES } else { range.end() }.min(range.end());
+                            let end = if torn { (at / SECTOR_BYTES + 1) * SECTOR_BYTES } else { range.end() }
+                                .min(range.end());
                             if if torn { random.chance(50) } else { keep } {
                                 self.stable.write(Range::between(at, end), byte);
                             }

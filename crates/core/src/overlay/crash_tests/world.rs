@@ -1,6 +1,6 @@
 //! The world of a simulation: overlay, threads, storage, and a runtime that carries out outputs in any order it may.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::random::Random;
@@ -87,6 +87,8 @@ pub struct World {
     pub ranks: Vec<Rank>,
     /// What each process has open: inode to number; none while the answer to its open is awaited.
     pub open: [BTreeMap<usize, Option<u32>>; RANKS / 2],
+    /// Which of those it may write.
+    pub writable: [BTreeSet<usize>; RANKS / 2],
     /// The inode behind each number.
     numbers: BTreeMap<u32, usize>,
     pub late: Vec<Late>,
@@ -98,6 +100,8 @@ pub struct World {
     /// One copy or sync in so many fails; zero: none.
     pub failures: u64,
     pub may_fail: bool,
+    /// All threads work at the same few ranges of one file.
+    pub hot: bool,
 }
 
 impl World {
@@ -115,6 +119,14 @@ impl World {
             slab_bytes_max: random.pick(&[4096, 16384]),
             ..Settings::default()
         };
+        let mut world = World::with(random.next(), settings);
+        world.write_before();
+        world
+    }
+
+    /// A world with these settings.
+    pub fn with(seed: u64, settings: Settings) -> World {
+        let random = Random(seed);
         let memory = Memory::new();
         let overlay = Overlay::new(settings.clone(), HEADER_BYTES as u64, 1);
         let mut world = World {
@@ -128,6 +140,7 @@ impl World {
             tasks: Vec::new(),
             ranks: (0..RANKS).map(Rank::new).collect(),
             open: Default::default(),
+            writable: Default::default(),
             numbers: BTreeMap::new(),
             late: Vec::new(),
             clock: 1,
@@ -137,6 +150,7 @@ impl World {
             violations: Vec::new(),
             failures: 0,
             may_fail: false,
+            hot: false,
         };
         world.journal.bytes.extend(Header { boot_id: [1; 16], epoch: 1 }.encode());
         world.journal.stable = HEADER_BYTES;
@@ -150,9 +164,10 @@ impl World {
         let inode = self.inodes.len() as u64;
         // Some file systems know no birth time and use inode numbers again once nobody has the old file open.
         let forgotten = |old: &&Inode| {
-            !old.linked && !self.inodes.iter().any(|i| i.linked && i.identity == old.identity)
+            let removed = self.overlay.find(old.identity).is_none_or(|number| self.overlay.files[&number].unlinked);
+            !old.linked && removed && !self.inodes.iter().any(|i| i.linked && i.identity == old.identity)
         };
-        let gone = self.inodes.iter().filter(forgotten).next_back().map(|old| old.identity);
+        let gone = self.inodes.iter().rfind(forgotten).map(|old| old.identity);
         let in_use = gone.is_some_and(|gone| {
             self.open.iter().any(|open| open.keys().any(|&inode| self.inodes[inode].identity == gone))
         });
@@ -170,6 +185,19 @@ impl World {
             disturbed: false,
         });
         self.paths[path] = inode as usize;
+    }
+
+    /// The newest file may hold bytes that somebody else wrote before and that are not stable yet.
+    pub fn write_before(&mut self) {
+        if self.random.chance(50) {
+            self.versions += 1;
+            let (version, now, range) = (self.versions, self.now(), Range::new(0, 20_000));
+            let new = self.inodes.last_mut().expect("just added");
+            new.register.begin_write(range, version, false, now);
+            new.register.end_write(range, version, now);
+            new.store.write(vec![(range, Byte::Written { version, shift: 0 })]);
+            new.size = Some(range.end());
+        }
     }
 
     fn join(&mut self) {
@@ -219,7 +247,12 @@ impl World {
         for output in self.overlay.take_outputs() {
             match output {
                 Output::Reply(envelope, answer) => self.deliver(envelope, answer),
-                Output::Copy(order) => self.tasks.push(Task::Copy { inode: self.inode(order.file), order, bytes: Vec::new(), written: false }),
+                Output::Copy(order) => self.tasks.push(Task::Copy {
+                    inode: self.inode(order.file),
+                    order,
+                    bytes: Vec::new(),
+                    written: false,
+                }),
                 Output::Extend { file, size } => {
                     let inode = self.inode(file);
                     self.tasks.push(Task::Extend { file, inode, size, found: None });
@@ -257,6 +290,7 @@ impl World {
     pub fn step_task(&mut self, at: usize) {
         let mut task = self.tasks.swap_remove(at);
         let fails = self.failures > 0 && self.random.below(self.failures) == 0;
+        let fails = fails || matches!(&task, Task::Copy { inode, order, .. } if self.ends_early(*inode, order));
         match &mut task {
             Task::Copy { inode, order, bytes, written } => {
                 if !self.step_copy(*inode, order, bytes, written, fails) {
@@ -304,8 +338,20 @@ impl World {
         self.tasks.push(task);
     }
 
+    /// Whether a fetch meets the end of the file, which fails it.
+    fn ends_early(&self, inode: usize, order: &CopyOrder) -> bool {
+        order.kind == CopyKind::Fetch && order.range.end() > self.inodes[inode].store.size()
+    }
+
     /// Reads first, writes a piece at a time; false when all is done.
-    fn step_copy(&mut self, inode: usize, order: &CopyOrder, bytes: &mut Vec<Bytes>, written: &mut bool, fails: bool) -> bool {
+    fn step_copy(
+        &mut self,
+        inode: usize,
+        order: &CopyOrder,
+        bytes: &mut Vec<Bytes>,
+        written: &mut bool,
+        fails: bool,
+    ) -> bool {
         if *written || fails {
             return false;
         }
@@ -342,6 +388,11 @@ impl World {
                 self.land(late);
             }
         }
+    }
+
+    /// Lets all of them land.
+    pub fn land_all_late(&mut self) {
+        std::mem::take(&mut self.late).into_iter().for_each(|late| self.land(late));
     }
 
     pub fn land(&mut self, late: Late) {
@@ -389,7 +440,8 @@ impl World {
         for (number, file) in &self.overlay.files {
             let real = self.inodes[self.inode(*number)].store.size();
             if file.size > real && !file.unlinked && file.extension.is_none() {
-                self.violations.push(format!("file {number} is {real} bytes long, thought to be at least {}", file.size));
+                self.violations
+                    .push(format!("file {number} is {real} bytes long, thought to be at least {}", file.size));
             }
         }
     }
@@ -419,6 +471,7 @@ impl World {
             ranks::die(self, rank);
         }
         self.open[process].clear();
+        self.writable[process].clear();
         for rank in [2 * process, 2 * process + 1] {
             let slot = &self.memory.slots[rank];
             if slot.state.load(Ordering::Relaxed) != STATE_FREE {
@@ -453,9 +506,21 @@ impl World {
                 store.lose_power(&mut self.random);
             }
         }
+        // A file under an identity used before is there for us from its open on, which waits until the old one's removal is
+        // durable. One nobody has opened yet is as good as created after the crash.
+        for inode in 0..self.inodes.len() {
+            let known =
+                self.overlay.find(self.inodes[inode].identity).is_some_and(|number| self.numbers[&number] == inode);
+            let opened = self.open.iter().any(|open| open.get(&inode).is_some_and(Option::is_some));
+            let earlier = self.inodes[..inode].iter().any(|old| old.identity == self.inodes[inode].identity);
+            if earlier && !known && !opened {
+                self.inodes[inode].identity.birth_ns = inode as u64 + 1;
+            }
+        }
         self.tasks.clear();
         self.late.clear();
         self.open = Default::default();
+        self.writable = Default::default();
         self.leaked_pages = 0;
         self.ranks = (0..RANKS).map(Rank::new).collect();
         self.memory = Memory::new();
@@ -532,6 +597,8 @@ impl World {
         self.quiesce();
         self.land_late(None);
         self.overlay.drain(true);
+        // A quarantine whose barrier failed is lifted by the next.
+        self.overlay.request_barrier();
         for _ in 0..50 {
             self.poll();
             self.quiesce();
@@ -544,6 +611,22 @@ impl World {
         }
         self.check_disk();
         self.drop_everything();
+    }
+
+    /// Clean bytes are those of the disk.
+    pub fn check_clean(&mut self) {
+        let mut wrong = Vec::new();
+        for (number, file) in &self.overlay.files {
+            for mapped in file.map.iter().filter(|mapped| !mapped.dirty) {
+                let disk = self.inodes[self.inode(*number)].store.read(mapped.range);
+                let place = Range::new(mapped.place, mapped.range.length);
+                let flash = moved(&self.data[&mapped.data_file].read(place), mapped.place, mapped.range.offset);
+                if merged(&disk) != merged(&flash) {
+                    wrong.push(format!("{mapped:?} is called clean: {flash:?}, disk {disk:?}"));
+                }
+            }
+        }
+        self.violations.extend(wrong);
     }
 
     fn check_disk(&mut self) {
@@ -602,4 +685,16 @@ impl World {
         }
         self.violations.extend(wrong);
     }
+}
+
+/// Neighbours of equal bytes as one run.
+fn merged(bytes: &Bytes) -> Bytes {
+    let mut runs: Bytes = Vec::new();
+    for &(range, byte) in bytes {
+        match runs.last_mut() {
+            Some((last, same)) if *same == byte => last.length += range.length,
+            _ => runs.push((range, byte)),
+        }
+    }
+    runs
 }
