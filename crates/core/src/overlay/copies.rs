@@ -273,7 +273,7 @@ impl Overlay {
             range = Range::between(mapped.range.end(), range.end());
         }
         let fetching = self.fetches.iter().any(|fetch| fetch.file == critical.file && fetch.range.overlaps(range));
-        if range.is_empty() || fetching || file.unlinked || file.openers.is_empty() {
+        if range.is_empty() || fetching || file.unlinked || file.openers.is_empty() || !file.bypassers.is_empty() {
             return true;
         }
         let benefit_per_kib =

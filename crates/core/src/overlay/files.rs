@@ -43,6 +43,8 @@ pub(super) struct File {
     pub(super) size: u64,
     pub(super) openers: BTreeSet<Process>,
     pub(super) writers: BTreeSet<Process>,
+    /// Processes that use the file by means the library does not see; nothing comes to flash while one lives.
+    pub(super) bypassers: BTreeSet<Process>,
     /// An `Intent` stands in the journal without a `Closed` after it.
     pub(super) intent: bool,
     pub(super) extension: Option<Extension>,
@@ -66,6 +68,7 @@ impl File {
             size,
             openers: BTreeSet::new(),
             writers: BTreeSet::new(),
+            bypassers: BTreeSet::new(),
             intent: false,
             extension: None,
             extension_error: None,
@@ -204,7 +207,7 @@ impl Overlay {
     }
 
     /// Drops every extent of the file.
-    fn drop_all(&mut self, number: u32) {
+    pub(super) fn drop_all(&mut self, number: u32) {
         let all = Range::new(0, u64::MAX);
         self.cancel_fetches(number, all);
         if !self.files[&number].map.is_empty() {
@@ -318,10 +321,11 @@ impl Overlay {
             let left: Vec<u32> = self
                 .files
                 .iter()
-                .filter(|(_, file)| file.openers.contains(&process))
+                .filter(|(_, file)| file.openers.contains(&process) || file.bypassers.contains(&process))
                 .map(|(&number, _)| number)
                 .collect();
             for number in left {
+                self.file(number).bypassers.remove(&process);
                 self.leave(shared, process, number);
             }
             self.barrier.wanted |= self.quarantine.iter().any(|dead| dead.process == process);
@@ -370,6 +374,7 @@ impl Overlay {
         let all = Range::new(0, u64::MAX);
         let file = &self.files[&number];
         let busy = !file.map.is_empty()
+            || !file.bypassers.is_empty()
             || file.extension.is_some()
             || self.copies_in(number, all).next().is_some()
             || self.fetches.iter().any(|fetch| fetch.file == number)

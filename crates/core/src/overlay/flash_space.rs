@@ -314,6 +314,9 @@ impl FlashSpace {
         let stored: u64 = self.files.values().map(|file| file.holders.len() as u64 - file.hollow.pages).sum();
         let mut excess = stored.saturating_sub(self.capacity_pages);
         let mut punched = Vec::new();
+        if excess == 0 {
+            return punched;
+        }
         let others: Vec<u32> = self.files.keys().copied().filter(|file| *file != except).collect();
         for data_file in others.into_iter().chain([except]) {
             let Some(file) = self.files.get_mut(&data_file) else { continue };

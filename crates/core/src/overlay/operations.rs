@@ -36,6 +36,7 @@ enum Operation {
     Truncate { file: u32, size: u64 },
     Sync { barrier: u64 },
     WriteBack { file: u32, range: Range },
+    Bypass { file: u32, writes: bool },
     Open { file: u32, barrier: u64 },
 }
 
@@ -46,6 +47,7 @@ impl Pending {
             | Operation::Write { file, .. }
             | Operation::Truncate { file, .. }
             | Operation::WriteBack { file, .. }
+            | Operation::Bypass { file, .. }
             | Operation::Open { file, .. } => Some(file),
             Operation::Sync { .. } => None,
         }
@@ -69,6 +71,7 @@ impl Pending {
     pub(super) fn wants_written_back(&self) -> Option<(u32, Range)> {
         match self.operation {
             Operation::WriteBack { file, range } => Some((file, range)),
+            Operation::Bypass { file, .. } => Some((file, Range::new(0, u64::MAX))),
             _ => None,
         }
     }
@@ -124,6 +127,7 @@ impl Overlay {
             | Request::TruncateDone { file, .. }
             | Request::Sync { file }
             | Request::WriteBack { file, .. }
+            | Request::Bypass { file, .. }
                 if !known(file) =>
             {
                 return self.reply(envelope, protocol_error("no such file"));
@@ -190,6 +194,14 @@ impl Overlay {
                 self.file(file).write_back_error = None;
                 Operation::WriteBack { file, range: Range::new(offset, length) }
             }
+            Request::Bypass { file, writes } => {
+                let process = self.processes.get(&slot).copied().unwrap_or_default();
+                let known = self.file(file);
+                known.write_back_error = None;
+                known.bypassers.insert(process);
+                self.cancel_fetches(file, Range::new(0, u64::MAX));
+                Operation::Bypass { file, writes }
+            }
         };
         self.pending.push(Pending { envelope, operation, orphan: false });
     }
@@ -234,6 +246,11 @@ impl Overlay {
                     {
                         return None;
                     }
+                    if !self.files[&file].bypassers.is_empty() {
+                        self.granules.let_go(file, range);
+                        self.space.give_back(Run::touching(data_file, place, range.length));
+                        return Some(Answer::NoSpace);
+                    }
                     self.apply(shared, envelope, file, range, (data_file, place), now_ns);
                     *applied = true;
                 }
@@ -271,15 +288,25 @@ impl Overlay {
                 Answer::Done => Answer::Opened { file },
                 error => error,
             }),
-            Operation::WriteBack { file, range } => {
-                if let Some(errno) = self.file(file).write_back_error {
-                    return Some(Answer::Error { errno, text: "dirty bytes could not be written back".into() });
+            Operation::WriteBack { file, range } => self.written_back(file, range),
+            Operation::Bypass { file, writes } => {
+                let answer = self.written_back(file, Range::new(0, u64::MAX))?;
+                if writes && answer == Answer::Done {
+                    self.drop_all(file);
                 }
-                let dirty = self.is_dirty(file, range);
-                let copying = self.copies_in(file, range).any(|copy| copy.kind == CopyKind::WriteBack);
-                (!dirty && !copying).then_some(Answer::Done)
+                Some(answer)
             }
         }
+    }
+
+    /// Done once nothing of the range is dirty or being written back; or why it cannot be.
+    fn written_back(&mut self, file: u32, range: Range) -> Option<Answer> {
+        if let Some(errno) = self.file(file).write_back_error {
+            return Some(Answer::Error { errno, text: "dirty bytes could not be written back".into() });
+        }
+        let dirty = self.is_dirty(file, range);
+        let copying = self.copies_in(file, range).any(|copy| copy.kind == CopyKind::WriteBack);
+        (!dirty && !copying).then_some(Answer::Done)
     }
 
     /// The commit takes effect: the bytes of `range` are now at the place.

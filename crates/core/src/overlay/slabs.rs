@@ -34,6 +34,9 @@ fn write(piece: &Piece, file: u32, run: Run) {
 impl Overlay {
     /// Leases space for a write of `range`: in one run if there is one, else in several that hold it together.
     pub(super) fn slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
+        if !self.files[&file].bypassers.is_empty() {
+            return Answer::NoSpace;
+        }
         self.make_slab_room(shared, slot, file);
         self.add_slab(shared, slot, file, range)
     }

@@ -135,6 +135,14 @@ pub enum Request<'a> {
         /// Length.
         length: u64,
     },
+    /// The process uses the file by means the library does not see (a stream, a mapping) until it ends. Dirty bytes go back to
+    /// disk before the answer; if it may write, clean ones leave flash too; and nothing comes to flash while it lives.
+    Bypass {
+        /// The file's index.
+        file: u32,
+        /// Whether it may write.
+        writes: bool,
+    },
     /// The last name of a file was removed, or a file was renamed over it: its dirty bytes need not go back once nobody has it open.
     Unlinked {
         /// `st_dev`.
@@ -336,6 +344,10 @@ impl<'a> Request<'a> {
                 w.u64(size);
                 w.u8(changed.into());
             }
+            Request::Bypass { file, writes } => {
+                w.u32(file);
+                w.u8(writes.into());
+            }
             Request::Unlinked { device, inode } => {
                 w.u64(device);
                 w.u64(inode);
@@ -365,6 +377,7 @@ impl<'a> Request<'a> {
             Request::Unlinked { .. } => 13,
             Request::Renamed { .. } => 14,
             Request::Control { .. } => 15,
+            Request::Bypass { .. } => 16,
         }
     }
 
@@ -402,6 +415,7 @@ impl<'a> Request<'a> {
             13 => Request::Unlinked { device: r.u64()?, inode: r.u64()? },
             14 => Request::Renamed { old_length: r.u32()?, paths: r.all() },
             15 => Request::Control { text: r.all() },
+            16 => Request::Bypass { file: r.u32()?, writes: r.flag()? },
             _ => return Err(DecodeError),
         };
         r.end()?;
@@ -527,6 +541,7 @@ mod tests {
             Request::TruncateDone { file: 7, size: 3, changed: true },
             Request::Sync { file: 7 },
             Request::WriteBack { file: 7, offset: 1, length: 2 },
+            Request::Bypass { file: 7, writes: true },
             Request::Unlinked { device: 1, inode: 2 },
             Request::Renamed { old_length: 2, paths: b"/a/b" },
             Request::Control { text: b"{}" },

@@ -565,3 +565,32 @@ fn a_write_back_that_a_dead_thread_may_have_overwritten_does_not_count() {
     w.check_clean();
     no_violation(&w);
 }
+
+#[test]
+fn a_file_written_by_means_nobody_sees_leaves_flash_until_that_process_ends() {
+    let mut w = world();
+    write(&mut w, 2, A, true);
+    assert_eq!(w.overlay.dirty_bytes(), A.length);
+    other(&mut w, 0, Kind::Bypass(true), Range::default());
+    assert_eq!((w.overlay.dirty_bytes(), w.overlay.extents()), (0, 0), "the bytes went back and left");
+    write(&mut w, 2, A, true);
+    w.memory.shared().slots[2].hint(0, A, 1 << 30);
+    w.quiesce();
+    assert_eq!(w.overlay.extents(), 0, "neither a write nor a critical read brings bytes back");
+    w.kill(0);
+    w.quiesce();
+    write(&mut w, 2, A, true);
+    assert_eq!(w.overlay.dirty_bytes(), A.length);
+    no_violation(&w);
+}
+
+#[test]
+fn a_file_only_read_by_means_nobody_sees_keeps_its_clean_bytes_on_flash() {
+    let mut w = world();
+    write(&mut w, 2, A, true);
+    other(&mut w, 0, Kind::Bypass(false), Range::default());
+    assert_eq!((w.overlay.dirty_bytes(), w.overlay.extents()), (0, 1));
+    write(&mut w, 2, A, true);
+    assert_eq!(w.overlay.extents(), 0, "a newer write went to disk, where the reader looks");
+    no_violation(&w);
+}

@@ -17,6 +17,7 @@ pub enum Kind {
     Truncate,
     Fsync,
     WriteBack,
+    Bypass(bool),
     Open(bool),
     Close,
     Unlink,
@@ -358,7 +359,7 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
 fn on_answer(w: &mut World, slot: usize, o: &mut Operation, answer: Answer) -> bool {
     match (o.step.clone(), answer) {
         (Step::SlabSent, Answer::Done) => o.step = Step::Absorb { asked: true },
-        (Step::SlabSent, Answer::NoSpace) => o.step = Step::Publish,
+        (Step::SlabSent | Step::CommitSent { .. }, Answer::NoSpace) => o.step = Step::Publish,
         (Step::CommitSent { length }, Answer::Done) => {
             o.next += length;
             o.step = Step::Absorb { asked: false };
@@ -446,6 +447,7 @@ fn ask(w: &mut World, rank: usize, o: &mut Operation) {
             return;
         }
         Kind::WriteBack => w.request(rank, &Request::WriteBack { file, offset, length }),
+        Kind::Bypass(writes) => w.request(rank, &Request::Bypass { file, writes }),
         Kind::Close => w.request(rank, &Request::Close { file }),
         Kind::Unlink => {
             let identity = w.inodes[o.inode].identity;
