@@ -7,6 +7,8 @@ use crate::kernel::{self, Errno};
 
 /// Most bytes the kernel moves in one call (`MAX_RW_COUNT` with 4 KiB pages).
 pub const LENGTH_MAX: usize = 0x7fff_f000;
+/// Below this (`vm.mmap_min_addr`) and in the upper half no program has memory.
+const ADDRESS_MIN: usize = 65536;
 /// Elements of a vector the kernel accepts (`UIO_MAXIOV`).
 const ELEMENTS_MAX: usize = 1024;
 /// Elements a part of a longer vector is cut into per system call.
@@ -20,19 +22,23 @@ pub struct Buffers<'a> {
 }
 
 impl<'a> Buffers<'a> {
-    /// One element.
+    /// One element; refused as `read` refuses it.
     ///
     /// # Safety
     /// The element is memory the request may use. (The kernel answers EFAULT where nothing is mapped.)
     #[inline]
-    pub unsafe fn one(element: &'a iovec) -> Buffers<'a> {
-        Buffers { vector: std::slice::from_ref(element), length: element.iov_len.min(LENGTH_MAX) }
+    pub unsafe fn one(element: &'a iovec) -> Result<Buffers<'a>, Errno> {
+        if element.iov_len > isize::MAX as usize {
+            return Err(libc::EFAULT);
+        }
+        Ok(Buffers { vector: std::slice::from_ref(element), length: element.iov_len.min(LENGTH_MAX) })
     }
 
     /// A vector as `readv` takes it; refused as the kernel refuses it.
     ///
     /// # Safety
-    /// `vector` has `count` elements, which are memory the request may use.
+    /// `vector` has `count` elements, which are memory the request may use; or it is an address where no program has
+    /// memory.
     pub unsafe fn vector(vector: *const iovec, count: c_int) -> Result<Buffers<'a>, Errno> {
         if count < 0 || count as usize > ELEMENTS_MAX {
             return Err(libc::EINVAL);
@@ -40,7 +46,7 @@ impl<'a> Buffers<'a> {
         if count == 0 {
             return Ok(Buffers { vector: &[], length: 0 });
         }
-        if vector.is_null() {
+        if vector.addr() < ADDRESS_MIN || vector.addr() > isize::MAX as usize {
             return Err(libc::EFAULT);
         }
         // SAFETY: the caller's contract.
@@ -80,18 +86,12 @@ impl<'a> Buffers<'a> {
         unsafe { kernel::append(fd, self.vector, place, flags) }
     }
 
-    /// Copies into bytes `from ..`, for reads that had to go through a buffer of the library.
-    pub fn fill(&self, from: usize, bytes: &[u8]) {
-        let mut source = bytes;
-        self.each(from, bytes.len(), |part| {
-            for element in part {
-                let (now, rest) = source.split_at(element.iov_len);
-                // SAFETY: whoever made the buffers vouched for their memory; `now` is as long as the element.
-                unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), element.iov_base.cast(), now.len()) };
-                source = rest;
-            }
-            true
-        });
+    /// Copies into bytes `from ..`, for reads that had to go through a buffer of the library; returns how many.
+    pub fn fill(&self, from: usize, bytes: &[u8]) -> Result<usize, Errno> {
+        self.transfer(from, bytes.len(), |part, moved| {
+            // SAFETY: whoever made the buffers vouched for their memory.
+            unsafe { kernel::copy(&bytes[moved..], part) }
+        })
     }
 
     fn transfer(
@@ -128,6 +128,13 @@ impl<'a> Buffers<'a> {
             let part =
                 iovec { iov_base: one.iov_base.wrapping_byte_add(from), iov_len: length.min(one.iov_len - from) };
             work(&[part]);
+            return;
+        }
+        if from == 0 && length == self.length && length < LENGTH_MAX {
+            // One system call, as the program made one.
+            if length > 0 {
+                work(self.vector);
+            }
             return;
         }
         let nothing = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
@@ -184,7 +191,7 @@ mod tests {
             assert_eq!(seen, flat[from..from + length], "{from} {length}");
         }
         let bytes: Vec<u8> = (0..300).map(|k| k as u8).collect();
-        buffers.fill(11, &bytes);
+        assert_eq!(buffers.fill(11, &bytes), Ok(300));
         for (k, &at) in flat[11..311].iter().enumerate() {
             assert_eq!(memory[at], k as u8);
         }
@@ -193,12 +200,16 @@ mod tests {
     #[test]
     fn vectors_are_refused_as_the_kernel_refuses_them() {
         let huge = iovec { iov_base: std::ptr::null_mut(), iov_len: isize::MAX as usize };
+        let endless = iovec { iov_base: std::ptr::null_mut(), iov_len: usize::MAX };
         // SAFETY: nothing is read through them.
         unsafe {
             assert_eq!(Buffers::vector(std::ptr::null(), -1).err(), Some(libc::EINVAL));
             assert_eq!(Buffers::vector(std::ptr::null(), 1025).err(), Some(libc::EINVAL));
             assert_eq!(Buffers::vector([huge, huge].as_ptr(), 2).err(), Some(libc::EINVAL));
-            assert_eq!(Buffers::one(&huge).length(), LENGTH_MAX);
+            assert_eq!(Buffers::vector(std::ptr::dangling(), 1).err(), Some(libc::EFAULT));
+            assert_eq!(Buffers::vector(std::ptr::without_provenance(usize::MAX), 1).err(), Some(libc::EFAULT));
+            assert_eq!(Buffers::one(&endless).err(), Some(libc::EFAULT));
+            assert_eq!(Buffers::one(&huge).unwrap().length(), LENGTH_MAX);
         }
     }
 }

@@ -15,20 +15,24 @@ const HINTS: c_int = libc::RWF_HIPRI | libc::RWF_NOWAIT;
 
 /// Runs `work` on a managed descriptor, else the call as it stands.
 #[inline]
-fn on_managed(fd: c_int, pass: impl FnOnce() -> isize, work: impl FnOnce(&Target) -> Result<usize, Errno>) -> isize {
+fn on_managed(fd: c_int, pass: impl FnOnce() -> isize, work: impl Fn(&Target) -> Result<usize, Errno>) -> isize {
+    if descriptors::known_unmanaged(fd) {
+        return pass();
+    }
     let saved = kernel::errno();
-    match descriptors::managed(fd) {
+    match descriptors::on_managed(fd, work) {
         Ok(None) => {
             kernel::set_errno(saved);
             pass()
         }
-        Ok(Some(target)) => kernel::answer(work(&target), saved),
+        Ok(Some(count)) => kernel::answer(Ok(count), saved),
         Err(errno) => kernel::answer(Err(errno), saved),
     }
 }
 
 #[inline]
-fn element(buffer: *const c_void, length: usize) -> iovec {
+/// One piece of the program's memory.
+pub fn element(buffer: *const c_void, length: usize) -> iovec {
     iovec { iov_base: buffer.cast_mut(), iov_len: length }
 }
 
@@ -39,7 +43,7 @@ pub unsafe fn read(fd: c_int, buffer: *mut c_void, length: usize, pass: impl Fn(
     on_managed(fd, &pass, |target| {
         let element = element(buffer, length);
         // SAFETY: the caller's contract.
-        data_path::read_here(target, unsafe { Buffers::one(&element) })
+        data_path::read_here(target, unsafe { Buffers::one(&element) }?)
     })
 }
 
@@ -68,7 +72,7 @@ pub unsafe fn pread(fd: c_int, buffer: *mut c_void, length: usize, offset: i64, 
     on_managed(fd, &pass, |target| {
         let element = element(buffer, length);
         // SAFETY: the caller's contract.
-        data_path::read_at(target, unsafe { Buffers::one(&element) }, at(offset)?)
+        data_path::read_at(target, unsafe { Buffers::one(&element) }?, at(offset)?)
     })
 }
 
@@ -132,7 +136,7 @@ pub unsafe fn write(fd: c_int, buffer: *const c_void, length: usize, pass: impl 
     on_managed(fd, &pass, |target| {
         let element = element(buffer, length);
         // SAFETY: the caller's contract.
-        write_buffers(target, unsafe { Buffers::one(&element) }, None, 0)
+        write_buffers(target, unsafe { Buffers::one(&element) }?, None, 0)
     })
 }
 
@@ -143,7 +147,7 @@ pub unsafe fn pwrite(fd: c_int, buffer: *const c_void, length: usize, offset: i6
     on_managed(fd, &pass, |target| {
         let element = element(buffer, length);
         // SAFETY: the caller's contract.
-        write_buffers(target, unsafe { Buffers::one(&element) }, Some(at(offset)?), 0)
+        write_buffers(target, unsafe { Buffers::one(&element) }?, Some(at(offset)?), 0)
     })
 }
 
@@ -179,13 +183,14 @@ pub unsafe fn writev(
     })
 }
 
-fn at(offset: i64) -> Result<u64, Errno> {
+/// An offset the program passed.
+pub fn at(offset: i64) -> Result<u64, Errno> {
     u64::try_from(offset).map_err(|_| libc::EINVAL)
 }
 
 /// A write at `offset`, or where the descriptor stands; `flags` as of pwritev2.
 #[inline]
-fn write_buffers(target: &Target, buffers: Buffers, offset: Option<u64>, flags: c_int) -> Result<usize, Errno> {
+pub fn write_buffers(target: &Target, buffers: Buffers, offset: Option<u64>, flags: c_int) -> Result<usize, Errno> {
     if !target.writable() {
         return Err(libc::EBADF);
     }

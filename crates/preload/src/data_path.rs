@@ -40,13 +40,12 @@ fn publish_asking(slot: &Slot, kind: u32, file: u32, range: Range) {
     fence(Ordering::SeqCst);
 }
 
-/// `read`: the offset is reserved by one seek, and what the file did not have is given back.
+/// `read`.
 pub fn read_here(target: &Target, buffers: Buffers) -> Result<usize, Errno> {
     if !target.readable() {
         return Err(libc::EBADF);
     }
-    let offset = reserve(target.fd, buffers.length())?;
-    settle(target.fd, buffers.length(), read_at(target, buffers, offset))
+    here(target.fd, buffers.length(), |offset| read_at(target, buffers, offset))
 }
 
 /// `write` without O_APPEND.
@@ -54,18 +53,21 @@ pub fn write_here(target: &Target, buffers: Buffers, durable: bool) -> Result<us
     if !target.writable() {
         return Err(libc::EBADF);
     }
-    let offset = reserve(target.fd, buffers.length())?;
-    settle(target.fd, buffers.length(), write_at(target, buffers, offset, durable))
+    here(target.fd, buffers.length(), |offset| write_at(target, buffers, offset, durable))
 }
 
-fn reserve(fd: i32, length: usize) -> Result<u64, Errno> {
-    Ok(kernel::lseek(fd, length as i64, libc::SEEK_CUR)? - length as u64)
-}
-
-fn settle(fd: i32, length: usize, result: Result<usize, Errno>) -> Result<usize, Errno> {
+/// A call at the descriptor's offset: the offset is reserved by one seek, and what was not moved is given back.
+fn here(fd: i32, length: usize, work: impl FnOnce(u64) -> Result<usize, Errno>) -> Result<usize, Errno> {
+    let (offset, reserved) = match kernel::lseek(fd, length as i64, libc::SEEK_CUR) {
+        Ok(end) => (end - length as u64, length),
+        // The offset cannot lie that far behind; few of the bytes can be there either.
+        Err(libc::EINVAL | libc::EOVERFLOW) => (kernel::lseek(fd, 0, libc::SEEK_CUR)?, 0),
+        Err(errno) => return Err(errno),
+    };
+    let result = work(offset);
     let moved = *result.as_ref().unwrap_or(&0);
-    if moved < length {
-        let _ = kernel::lseek(fd, moved as i64 - length as i64, libc::SEEK_CUR);
+    if moved != reserved {
+        let _ = kernel::lseek(fd, moved as i64 - reserved as i64, libc::SEEK_CUR);
     }
     result
 }

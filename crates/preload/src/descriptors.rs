@@ -1,7 +1,8 @@
 //! What each descriptor of the process is: a static table of atomics, read without a lock.
 //!
 //! ```text
-//! UNKNOWN --first data call--> UNMANAGED | MANAGED(description) --close--> CLOSING --kernel--> UNKNOWN
+//! UNKNOWN --first data call--> UNMANAGED --close--> CLOSING --kernel--> UNKNOWN
+//!                          \-> MANAGED(description) --close--> CLOSING_MANAGED --kernel--> UNKNOWN
 //! OWN_*: the library's own sockets and data files; the program can neither close nor replace them
 //! ```
 //!
@@ -10,6 +11,9 @@
 //! a socket, opened by stdio) are UNKNOWN, and classified at their first data call. A managed descriptor that is
 //! closed by a raw system call, or inside libc other than by `fclose` and `freopen`, leaves a stale entry until a
 //! hooked call makes that number anew; checking (device, inode) at every call would cost a system call each.
+//!
+//! A call on a managed descriptor that another thread is closing or replacing waits for that to happen: passed through,
+//! it would use the slow file without a slot.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
@@ -30,12 +34,20 @@ const UNMANAGED: u32 = 1;
 const CLOSING: u32 = 2;
 const OWN_SOCKET: u32 = 3;
 const OWN_FILE: u32 = 4;
+const CLOSING_MANAGED: u32 = 5;
 /// A managed entry is this plus the description's index.
 const MANAGED: u32 = 16;
 
 static TABLE: [AtomicU32; DESCRIPTORS_MAX] = [const { AtomicU32::new(UNKNOWN) }; DESCRIPTORS_MAX];
 /// One past the highest entry that ever left UNKNOWN.
 static TABLE_USED: AtomicI32 = AtomicI32::new(0);
+
+/// What a call comes to when its descriptor means something else than when the call began. It is made again, and the
+/// program never sees this.
+pub const CHANGED: Errno = -1;
+
+/// How long a call waits for another thread that closes or replaces its descriptor.
+const CLOSING_MS_MAX: u64 = 100;
 
 /// An open file description, shared by the descriptors that dup made.
 struct Description {
@@ -83,12 +95,12 @@ impl Target {
 
     /// Whether it may be read.
     pub fn readable(&self) -> bool {
-        self.flags & libc::O_ACCMODE != libc::O_WRONLY
+        matches!(self.flags & libc::O_ACCMODE, libc::O_RDONLY | libc::O_RDWR)
     }
 
     /// Whether it may be written.
     pub fn writable(&self) -> bool {
-        self.flags & libc::O_ACCMODE != libc::O_RDONLY
+        can_write(self.flags)
     }
 
     /// Whether writes go to the end of the file.
@@ -115,8 +127,39 @@ pub fn managed(fd: c_int) -> Result<Option<Target>, Errno> {
     match cell.load(Ordering::Acquire) {
         UNKNOWN => classify(fd),
         entry @ MANAGED.. => target(fd, entry).map(Some),
+        CLOSING_MANAGED => once_closed(fd),
         _ => Ok(None),
     }
+}
+
+/// Runs `work` on the managed file behind a descriptor; nothing if it is not managed.
+#[inline]
+pub fn on_managed<R>(fd: c_int, mut work: impl FnMut(&Target) -> Result<R, Errno>) -> Result<Option<R>, Errno> {
+    loop {
+        let Some(target) = managed(fd)? else { return Ok(None) };
+        match work(&target) {
+            Err(CHANGED) => {}
+            result => return result.map(Some),
+        }
+    }
+}
+
+/// What the descriptor is once the thread that closes or replaces it is done. One that takes long, or that this very
+/// thread interrupts, is as good as closed.
+#[cold]
+fn once_closed(fd: c_int) -> Result<Option<Target>, Errno> {
+    let start = kernel::monotonic_ms();
+    while TABLE[fd as usize].load(Ordering::Acquire) == CLOSING_MANAGED {
+        if kernel::monotonic_ms() - start > CLOSING_MS_MAX {
+            return Err(libc::EBADF);
+        }
+        std::thread::yield_now();
+    }
+    managed(fd)
+}
+
+fn can_write(flags: c_int) -> bool {
+    matches!(flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)
 }
 
 #[inline]
@@ -137,7 +180,7 @@ fn renew(fd: c_int, entry: u32, index: u32, flags: c_int) -> Result<(), Errno> {
     if TABLE[fd as usize].load(Ordering::Acquire) != entry {
         return Err(libc::EBADF);
     }
-    files::renew(&gate, index, fd, flags & libc::O_ACCMODE != libc::O_RDONLY)
+    files::renew(&gate, index, fd, can_write(flags))
 }
 
 /// Finds out what an unknown descriptor is, and remembers it.
@@ -156,7 +199,10 @@ pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
     let mut buffer = PathBuffer::empty();
     let path = if facts.regular { location::path_of(fd, &mut buffer).unwrap_or(b"") } else { b"" };
     let flags = if location::is_managed(path) { kernel::fcntl(fd, libc::F_GETFL, 0)? } else { libc::O_PATH };
-    if flags & libc::O_PATH != 0 || !process::is_own() {
+    if !process::is_own() {
+        return Ok(false);
+    }
+    if flags & libc::O_PATH != 0 {
         leave_alone(fd);
         return Ok(false);
     }
@@ -167,7 +213,7 @@ pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
     if TABLE[fd as usize].load(Ordering::Acquire) >= MANAGED {
         return Ok(true);
     }
-    let record = match files::acquire(&gate, facts, flags & libc::O_ACCMODE != libc::O_RDONLY, path) {
+    let record = match files::acquire(&gate, facts, can_write(flags), path) {
         // It has no name, and the agent does not know it: nothing of it is on flash, and nobody else can open it.
         Err(libc::ENOENT) if facts.links == 0 => {
             leave_alone(fd);
@@ -225,6 +271,7 @@ pub fn is_own(fd: c_int) -> bool {
 #[must_use]
 pub struct Closing {
     fd: c_int,
+    mark: u32,
     description: Option<u32>,
 }
 
@@ -234,13 +281,18 @@ impl Closing {
     #[inline]
     pub fn begin(fd: c_int) -> Option<Closing> {
         let cell = TABLE.get(fd as usize)?;
-        match cell.load(Ordering::Acquire) {
-            UNKNOWN | OWN_SOCKET | OWN_FILE => return None,
-            MANAGED.. if !process::is_own() => return None,
-            _ => {}
+        let mut entry = cell.load(Ordering::Acquire);
+        loop {
+            let mark = match entry {
+                UNMANAGED => CLOSING,
+                MANAGED.. if process::is_own() => CLOSING_MANAGED,
+                _ => return None,
+            };
+            match cell.compare_exchange_weak(entry, mark, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Some(Closing { fd, mark, description: entry.checked_sub(MANAGED) }),
+                Err(found) => entry = found,
+            }
         }
-        let entry = cell.swap(CLOSING, Ordering::AcqRel);
-        Some(Closing { fd, description: entry.checked_sub(MANAGED) })
     }
 }
 
@@ -248,7 +300,7 @@ impl Drop for Closing {
     #[inline]
     fn drop(&mut self) {
         let cell = &TABLE[self.fd as usize];
-        let _ = cell.compare_exchange(CLOSING, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
+        let _ = cell.compare_exchange(self.mark, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
         if let Some(description) = self.description {
             let errno = kernel::errno();
             release(&gate(), description);
@@ -313,14 +365,11 @@ pub fn flags_changed(fd: c_int) {
     }
 }
 
-/// A descriptor of a record, and whether it can write.
-pub fn any_of(record: u32) -> Option<(c_int, bool)> {
-    (0..TABLE_USED.load(Ordering::Acquire)).find_map(|fd| {
-        let description = TABLE[fd as usize].load(Ordering::Acquire).checked_sub(MANAGED)?;
-        let description = &DESCRIPTIONS[description as usize];
-        let flags = description.flags.load(Ordering::Relaxed);
-        (description.record.load(Ordering::Acquire) == record)
-            .then_some((fd, flags & libc::O_ACCMODE != libc::O_RDONLY))
+/// A descriptor of a record.
+pub fn any_of(record: u32) -> Option<c_int> {
+    (0..TABLE_USED.load(Ordering::Acquire)).find(|&fd| {
+        let description = TABLE[fd as usize].load(Ordering::Acquire).checked_sub(MANAGED);
+        description.is_some_and(|index| DESCRIPTIONS[index as usize].record.load(Ordering::Acquire) == record)
     })
 }
 
@@ -359,11 +408,14 @@ pub fn close_own(fd: c_int) {
     let _ = cell.compare_exchange(own, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
 }
 
-/// In a forked child: the parent's connections are not the child's. Only stores and system calls happen here.
-pub fn close_inherited_sockets() {
+/// In a forked child: the parent's connections are not the child's, and what other threads of the parent were closing
+/// stays open. Only stores and system calls happen here.
+pub fn settle_inherited() {
     for fd in 0..TABLE_USED.load(Ordering::Acquire) {
-        if TABLE[fd as usize].load(Ordering::Acquire) == OWN_SOCKET {
-            close_own(fd);
+        match TABLE[fd as usize].load(Ordering::Acquire) {
+            OWN_SOCKET => close_own(fd),
+            CLOSING | CLOSING_MANAGED => TABLE[fd as usize].store(UNKNOWN, Ordering::Release),
+            _ => {}
         }
     }
 }
@@ -372,6 +424,12 @@ pub fn close_inherited_sockets() {
 pub fn known(first: u32, last: u32) -> impl Iterator<Item = c_int> {
     let end = (TABLE_USED.load(Ordering::Acquire) as u32).min(last.saturating_add(1));
     (first..end).map(|fd| fd as c_int).filter(|&fd| TABLE[fd as usize].load(Ordering::Acquire) != UNKNOWN)
+}
+
+/// Whether the table holds a descriptor for unmanaged, without looking further.
+#[inline]
+pub fn known_unmanaged(fd: c_int) -> bool {
+    TABLE.get(fd as usize).is_some_and(|cell| cell.load(Ordering::Acquire) == UNMANAGED)
 }
 
 /// Whether the table holds a descriptor for managed, without looking further.

@@ -5,19 +5,25 @@
 //! ```
 //!
 //! A record is known to the agent for one *generation*: a forked child is a new process to the agent, so its records
-//! are opened again at their first use. Records change under the gate; the data path reads them without.
+//! are opened again at their first use. It hears once more of a file that was open for reading and is opened for
+//! writing, as a cheap write tells it nothing. Records change under the gate; the data path reads them without.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use headstart_core::protocol::message::Request;
 use headstart_core::protocol::shared::{FILES_MAX, FileEntry};
 use headstart_core::request::Range;
 
+use crate::descriptors::{self, Target};
 use crate::gate::Gate;
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
 use crate::session::{self, Answer, Session};
-use crate::{data_files, descriptors, process};
+use crate::{data_files, process};
+
+const BYPASS_NONE: u32 = 0;
+const BYPASS_READS: u32 = 1;
+const BYPASS_WRITES: u32 = 2;
 
 /// One managed file.
 #[derive(Debug)]
@@ -28,6 +34,10 @@ pub struct Record {
     file: AtomicU32,
     /// The process generation that told the agent; zero: none.
     generation: AtomicU32,
+    /// Whether the agent was told that this process may write it.
+    writable: AtomicBool,
+    /// `BYPASS_*`: what this process does to it unseen.
+    bypass: AtomicU32,
     device: AtomicU64,
     inode: AtomicU64,
     /// End of the process's previous request in it.
@@ -39,6 +49,8 @@ static RECORDS: [Record; FILES_MAX] = [const {
         references: AtomicU32::new(0),
         file: AtomicU32::new(0),
         generation: AtomicU32::new(0),
+        writable: AtomicBool::new(false),
+        bypass: AtomicU32::new(BYPASS_NONE),
         device: AtomicU64::new(0),
         inode: AtomicU64::new(0),
         previous_end: AtomicU64::new(0),
@@ -95,17 +107,22 @@ pub fn entry_of(device: u64, inode: u64) -> Option<&'static FileEntry> {
 /// The record of a file this process has open, made and told to the agent if there is none; it gains a reference.
 pub fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) -> Result<u32, Errno> {
     let open = used().iter().position(|record| record.is(facts.device, facts.inode));
-    if let Some(index) = open.filter(|&index| RECORDS[index].is_current()) {
+    let known = |record: &Record| record.is_current() && (!writable || record.writable.load(Ordering::Relaxed));
+    if let Some(index) = open.filter(|&index| known(&RECORDS[index])) {
         RECORDS[index].references.fetch_add(1, Ordering::AcqRel);
         return Ok(index as u32);
     }
     let free = open.or_else(|| RECORDS.iter().position(|record| record.references.load(Ordering::Acquire) == 0));
     let index = free.ok_or(libc::EMFILE)?;
-    let file = tell_open(facts, writable, path)?;
     let record = &RECORDS[index];
+    let writable = writable || open.is_some() && record.writable.load(Ordering::Relaxed);
+    let file = tell_open(facts, writable, path)?;
     if open.is_none() {
         record.previous_end.store(0, Ordering::Relaxed);
+        record.bypass.store(BYPASS_NONE, Ordering::Relaxed);
     }
+    tell_bypass(file, record.bypass.load(Ordering::Relaxed))?;
+    record.writable.store(writable, Ordering::Relaxed);
     record.device.store(facts.device, Ordering::Relaxed);
     record.inode.store(facts.inode, Ordering::Relaxed);
     record.file.store(file, Ordering::Release);
@@ -123,7 +140,11 @@ pub fn renew(_gate: &Gate, index: u32, fd: i32, writable: bool) -> Result<(), Er
     }
     let mut buffer = PathBuffer::empty();
     let facts = kernel::facts(fd)?;
+    // Another descriptor of it may be able to write.
+    let writable = writable || record.writable.load(Ordering::Relaxed);
     let file = tell_open(&facts, writable, location::path_of(fd, &mut buffer)?)?;
+    tell_bypass(file, record.bypass.load(Ordering::Relaxed))?;
+    record.writable.store(writable, Ordering::Relaxed);
     record.file.store(file, Ordering::Release);
     record.generation.store(process::generation(), Ordering::Release);
     Ok(())
@@ -148,6 +169,27 @@ pub fn release(_gate: &Gate, index: u32) {
     let _ = session::with(|session| session.call(&Request::Close { file }));
 }
 
+/// From now on, and until it ends, this process reads the file by means the library does not see, or writes it: what
+/// flash holds goes back first, and nothing comes to flash meanwhile.
+pub fn bypass(target: &Target, writes: bool) -> Result<(), Errno> {
+    let wanted = if writes { BYPASS_WRITES } else { BYPASS_READS };
+    if target.record.bypass.load(Ordering::Acquire) < wanted {
+        tell_bypass(target.file, wanted)?;
+        target.record.bypass.fetch_max(wanted, Ordering::AcqRel);
+    }
+    Ok(())
+}
+
+fn tell_bypass(file: u32, bypass: u32) -> Result<(), Errno> {
+    if bypass == BYPASS_NONE {
+        return Ok(());
+    }
+    session::with(|session| match session.call(&Request::Bypass { file, writes: bypass == BYPASS_WRITES })? {
+        Answer::Done => Ok(()),
+        other => Err(session.unexpected(other)),
+    })
+}
+
 fn tell_open(facts: &Facts, writable: bool, path: &[u8]) -> Result<u32, Errno> {
     let request = open_request(facts, writable, path);
     session::with(|session| match session.call(&request)? {
@@ -170,12 +212,21 @@ pub fn reopen_all(session: &mut Session) -> Result<(), Errno> {
         if record.references.load(Ordering::Acquire) == 0 || !record.is_current() {
             continue;
         }
-        let Some((fd, writable)) = descriptors::any_of(index as u32) else { continue };
+        let Some(fd) = descriptors::any_of(index as u32) else { continue };
+        let writable = record.writable.load(Ordering::Relaxed);
         let mut buffer = PathBuffer::empty();
         let (Ok(facts), Ok(path)) = (kernel::facts(fd), location::path_of(fd, &mut buffer)) else { continue };
         match session.call_joining(&open_request(&facts, writable, path))? {
             Answer::Opened(file) if file == record.file() => {}
             other => return Err(session.unexpected(other)),
+        }
+        let bypass = record.bypass.load(Ordering::Relaxed);
+        if bypass != BYPASS_NONE {
+            let again = Request::Bypass { file: record.file(), writes: bypass == BYPASS_WRITES };
+            match session.call_joining(&again)? {
+                Answer::Done => {}
+                other => return Err(session.unexpected(other)),
+            }
         }
     }
     Ok(())

@@ -244,12 +244,43 @@ pub fn monotonic_ms() -> u64 {
     time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
 }
 
+/// Copies the beginning of `from` into the elements of `to`, which the kernel checks. Returns how many bytes; fewer
+/// than there is room for where an element's memory cannot be written.
+///
+/// # Safety
+/// The elements are memory that may be written (or the kernel answers EFAULT), together no longer than `from`.
+pub unsafe fn copy(from: &[u8], to: &[iovec]) -> Result<usize, Errno> {
+    let local = iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
+    // SAFETY: `local` is only read; the caller's contract.
+    let copied =
+        check(unsafe { libc::syscall(libc::SYS_process_vm_writev, process(), &local, 1, to.as_ptr(), to.len(), 0) });
+    if !matches!(copied, Err(libc::ENOSYS | libc::EPERM)) {
+        return copied;
+    }
+    // A sandbox forbids that call.
+    let mut done = 0;
+    for element in to {
+        let now = &from[done..done + element.iov_len];
+        // SAFETY: the caller's contract; `now` is as long as the element.
+        unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), element.iov_base.cast(), now.len()) };
+        done += now.len();
+    }
+    Ok(done)
+}
+
+/// The soft limit on the size of files this process writes.
+pub fn file_size_limit() -> u64 {
+    limit(libc::RLIMIT_FSIZE).unwrap_or(libc::RLIM_INFINITY)
+}
+
 /// The soft limit on descriptor numbers.
 pub fn descriptor_limit() -> u64 {
+    limit(libc::RLIMIT_NOFILE).unwrap_or(1024)
+}
+
+fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is writable.
-    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
-        0 => limit.rlim_cur,
-        _ => 1024,
-    }
+    let result = unsafe { libc::getrlimit(resource, &mut limit) };
+    (result == 0).then_some(limit.rlim_cur)
 }

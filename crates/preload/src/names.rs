@@ -56,7 +56,15 @@ pub unsafe fn rename(
     pass: impl FnOnce() -> c_int,
 ) -> c_int {
     let saved = kernel::errno();
-    // SAFETY: the caller's contract.
+    // SAFETY: the kernel checks the addresses.
+    let facts = |dir, path| unsafe { kernel::facts_at(dir, path, libc::AT_SYMLINK_NOFOLLOW) };
+    let (moved, there) = (facts(old_dir, old), facts(new_dir, new));
+    if moved.is_err() || there.is_err_and(|errno| errno == libc::EFAULT) {
+        // The kernel will say so.
+        kernel::set_errno(saved);
+        return pass();
+    }
+    // SAFETY: the caller's contract, and the kernel could read both.
     let names = unsafe { (location::name_of(old_dir, old), location::name_of(new_dir, new)) };
     let (Some(old_name), Some(new_name)) = names else {
         kernel::set_errno(saved);
@@ -75,8 +83,6 @@ pub unsafe fn rename(
     }
     // SAFETY: the caller's contract.
     let replaced = unsafe { last_name(new_dir, new) };
-    // SAFETY: the caller's contract.
-    let moved = unsafe { kernel::facts_at(old_dir, old, libc::AT_SYMLINK_NOFOLLOW) };
     kernel::set_errno(saved);
     let result = pass();
     if result != 0 {

@@ -5,7 +5,7 @@ use libc::{c_char, c_int, mode_t};
 
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, Probe};
-use crate::{descriptors, resizing};
+use crate::{descriptors, files, resizing};
 
 /// Opens `path`; `pass` is the program's call as it stands.
 ///
@@ -79,12 +79,10 @@ fn truncate_opened(fd: c_int, flags: c_int) -> Result<usize, Errno> {
     kernel::truncate(location::Link::of(fd).path(), 0)
 }
 
-/// A call made a descriptor of a file the library has not seen: finds out whether it is managed, and brings its bytes
-/// back for a reader the library does not see.
-pub fn seen_by_others(fd: c_int) -> Result<(), Errno> {
-    descriptors::forget(fd);
+/// A descriptor is about to be used by means the library does not see; `writes`: not for reading alone.
+pub fn bypass(fd: c_int, writes: bool) -> Result<(), Errno> {
     match descriptors::managed(fd)? {
-        Some(target) => crate::data_path::write_back(&target, crate::data_path::WHOLE),
+        Some(target) => files::bypass(&target, writes && target.writable()),
         None => Ok(()),
     }
 }

@@ -52,7 +52,7 @@ unsafe extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     START_TIME.store(0, Ordering::Relaxed);
     session::abandon();
-    descriptors::close_inherited_sockets();
+    descriptors::settle_inherited();
     gate::release();
 }
 

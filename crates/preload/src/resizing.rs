@@ -35,22 +35,22 @@ fn outcome(value: c_int) -> Result<usize, Errno> {
 /// Runs `managed` on a managed descriptor, else the call as it stands.
 fn on_descriptor(
     fd: c_int,
-    pass: impl FnOnce() -> c_int,
-    managed: impl FnOnce(&Target, &mut dyn FnMut() -> Result<usize, Errno>) -> Result<usize, Errno>,
+    pass: impl Fn() -> c_int,
+    managed: impl Fn(&Target, &mut dyn FnMut() -> Result<usize, Errno>) -> Result<usize, Errno>,
 ) -> c_int {
     let saved = kernel::errno();
-    let target = match descriptors::managed(fd) {
-        Ok(Some(target)) => target,
-        Ok(None) => return pass(),
-        Err(errno) => return kernel::answer(Err(errno), saved) as c_int,
-    };
-    let mut pass = Some(pass);
-    let mut once = || pass.take().map_or(Err(libc::EIO), |pass| outcome(pass()));
-    kernel::answer(managed(&target, &mut once), saved) as c_int
+    match descriptors::on_managed(fd, |target| managed(target, &mut || outcome(pass()))) {
+        Ok(Some(_)) => kernel::answer(Ok(0), saved) as c_int,
+        Ok(None) => {
+            kernel::set_errno(saved);
+            pass()
+        }
+        Err(errno) => kernel::answer(Err(errno), saved) as c_int,
+    }
 }
 
 /// `ftruncate`.
-pub fn ftruncate(fd: c_int, size: i64, pass: impl FnOnce() -> c_int) -> c_int {
+pub fn ftruncate(fd: c_int, size: i64, pass: impl Fn() -> c_int) -> c_int {
     on_descriptor(fd, pass, |target, kernel| {
         if size < 0 || !target.writable() {
             return kernel();
@@ -104,7 +104,7 @@ pub unsafe fn truncate_managed(path: *const c_char) -> Result<(), Errno> {
 }
 
 /// `fallocate`. What moves bytes within the file is refused, as file systems do that cannot.
-pub fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: impl FnOnce() -> c_int) -> c_int {
+pub fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: impl Fn() -> c_int) -> c_int {
     on_descriptor(fd, pass, |target, kernel| {
         if offset < 0 || length <= 0 || !target.writable() {
             return kernel();
@@ -119,15 +119,17 @@ pub fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: impl Fn
 }
 
 /// `posix_fallocate`, which returns its error.
-pub fn posix_fallocate(fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
-    let target = match descriptors::managed(fd) {
-        Ok(Some(target)) => target,
-        Ok(None) => return pass(),
-        Err(errno) => return errno,
-    };
-    let result = data_path::extend(&target, || match pass() {
+pub fn posix_fallocate(fd: c_int, pass: impl Fn() -> c_int) -> c_int {
+    let saved = kernel::errno();
+    let kernel = || match pass() {
         0 => Ok(0),
         errno => Err(errno),
-    });
-    result.err().unwrap_or(0)
+    };
+    let result = descriptors::on_managed(fd, |target| data_path::extend(target, kernel));
+    kernel::set_errno(saved);
+    match result {
+        Ok(Some(_)) => 0,
+        Ok(None) => pass(),
+        Err(errno) => errno,
+    }
 }

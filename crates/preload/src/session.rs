@@ -32,6 +32,8 @@ pub struct Session {
     pub slot: &'static Slot,
     index: u32,
     thread: u32,
+    /// Whether it serves a signal handler that interrupted a request of its thread.
+    pub nested: bool,
     socket: Option<i32>,
     packet: Vec<u8>,
     answer: Vec<u8>,
@@ -76,7 +78,7 @@ pub fn start() {
 pub fn with<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R, Errno> {
     THREAD.with(|thread| {
         if thread.busy.load(Ordering::Relaxed) {
-            return work(&mut *join()?);
+            return work(&mut *join(true)?);
         }
         if thread.session.get().is_null() {
             begin(thread)?;
@@ -95,7 +97,7 @@ pub fn with<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R,
 #[cold]
 fn begin(thread: &Thread) -> Result<(), Errno> {
     let parked = PARKED.swap(ptr::null_mut(), Ordering::AcqRel);
-    let session = if parked.is_null() { Box::into_raw(join()?) } else { parked };
+    let session = if parked.is_null() { Box::into_raw(join(false)?) } else { parked };
     thread.session.set(session);
     // SAFETY: the key exists since `start`.
     unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), session.cast()) };
@@ -103,8 +105,8 @@ fn begin(thread: &Thread) -> Result<(), Errno> {
 }
 
 #[cold]
-fn join() -> Result<Box<Session>, Errno> {
-    Session::join(kernel::thread()).map(Box::new)
+fn join(nested: bool) -> Result<Box<Session>, Errno> {
+    Session::join(kernel::thread(), nested).map(Box::new)
 }
 
 unsafe extern "C" fn end_of_thread(session: *mut c_void) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use headstart_core::protocol::{ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH};
 
-use crate::{process, session};
+use crate::{kernel, process, session};
 
 const UNKNOWN: u32 = 0;
 const STARTING: u32 = 1;
@@ -60,6 +60,7 @@ fn start() -> bool {
         return STATE.load(Ordering::Acquire) == ON;
     }
     STARTING_HERE.with(|here| here.set(true));
+    let errno = kernel::errno();
     let found = read();
     let on = found.is_some();
     if let Some(settings) = found {
@@ -67,6 +68,7 @@ fn start() -> bool {
         process::start();
         session::start();
     }
+    kernel::set_errno(errno);
     STARTING_HERE.with(|here| here.set(false));
     STATE.store(if on { ON } else { OFF }, Ordering::Release);
     on

@@ -1,26 +1,58 @@
-//! Streams: what stdio reads and writes inside libc is not seen, so a managed file is written back when a stream gets
-//! it, and cut through the agent when a stream would cut it. Bytes that a stream *writes* bypass flash.
+//! Streams: what stdio reads and writes inside libc is not seen. So the agent is told of a managed file that a stream
+//! gets: what flash holds goes back first, and nothing comes to flash until the process ends. A file that a stream
+//! would cut is cut through the agent.
 
 use std::ffi::CStr;
 
 use libc::{FILE, c_char, c_int};
 
 use crate::descriptors::{self, Closing};
-use crate::kernel;
+use crate::kernel::{self, Errno};
 use crate::location::{self, Probe};
 use crate::{opening, resizing};
+
+/// Called when the library is loaded, before the program can read its standard input, which another program may have
+/// opened.
+pub fn inherited() {
+    let saved = kernel::errno();
+    // A refusal has been said on stderr; the reads that libc makes cannot be failed.
+    let _ = opening::bypass(libc::STDIN_FILENO, false);
+    kernel::set_errno(saved);
+}
+
+/// A stream's mode without what glibc takes behind a comma.
+///
+/// # Safety
+/// `mode` is a string or null.
+unsafe fn letters<'m>(mode: *const c_char) -> &'m [u8] {
+    if mode.is_null() {
+        return b"";
+    }
+    // SAFETY: the caller's contract.
+    let mode = unsafe { CStr::from_ptr(mode) }.to_bytes();
+    mode.split(|&byte| byte == b',').next().unwrap_or(b"")
+}
+
+/// Whether a stream of this mode may write.
+///
+/// # Safety
+/// `mode` is a string or null.
+unsafe fn writes(mode: *const c_char) -> bool {
+    // SAFETY: the caller's contract.
+    let mode = unsafe { letters(mode) };
+    !mode.starts_with(b"r") || mode.contains(&b'+')
+}
 
 /// Cuts a managed file that `mode` says to cut.
 ///
 /// # Safety
 /// `path` and `mode` are strings or null.
-unsafe fn cut(path: *const c_char, mode: *const c_char) -> Result<(), kernel::Errno> {
+unsafe fn cut(path: *const c_char, mode: *const c_char) -> Result<(), Errno> {
     if path.is_null() || mode.is_null() {
         return Ok(());
     }
     // SAFETY: the caller's contract.
-    let mode = unsafe { CStr::from_ptr(mode) }.to_bytes();
-    let mode = mode.split(|&byte| byte == b',').next().unwrap_or(b"");
+    let mode = unsafe { letters(mode) };
     if !mode.starts_with(b"w") || mode.contains(&b'x') {
         return Ok(());
     }
@@ -38,13 +70,16 @@ fn number(stream: *mut FILE) -> c_int {
 }
 
 /// A stream has a descriptor the library has not seen.
-fn begun(stream: *mut FILE, saved: c_int) -> *mut FILE {
+fn begun(stream: *mut FILE, writes: bool, saved: c_int) -> *mut FILE {
     if stream.is_null() {
         return stream;
     }
     let fd = number(stream);
+    if fd >= 0 {
+        descriptors::forget(fd);
+    }
     if fd >= 0
-        && let Err(errno) = opening::seen_by_others(fd)
+        && let Err(errno) = opening::bypass(fd, writes)
     {
         // SAFETY: the stream is open; nobody else has it yet.
         unsafe { crate::symbols::real::fclose(stream) };
@@ -68,7 +103,8 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char, pass: impl FnOnce(
         return std::ptr::null_mut();
     }
     kernel::set_errno(saved);
-    begun(pass(), saved)
+    // SAFETY: the caller's contract.
+    begun(pass(), unsafe { writes(mode) }, saved)
 }
 
 /// `freopen`: the stream's old descriptor is closed within libc.
@@ -92,17 +128,18 @@ pub unsafe fn freopen(
     let closing = Closing::begin(old);
     let reopened = pass();
     drop(closing);
-    begun(reopened, saved)
+    // SAFETY: the caller's contract.
+    begun(reopened, unsafe { writes(mode) }, saved)
 }
 
 /// `fdopen`.
-pub fn fdopen(fd: c_int, pass: impl FnOnce() -> *mut FILE) -> *mut FILE {
+///
+/// # Safety
+/// `mode` is a string.
+pub unsafe fn fdopen(fd: c_int, mode: *const c_char, pass: impl FnOnce() -> *mut FILE) -> *mut FILE {
     let saved = kernel::errno();
-    let checked = descriptors::managed(fd).and_then(|target| match target {
-        Some(target) => crate::data_path::write_back(&target, crate::data_path::WHOLE),
-        None => Ok(()),
-    });
-    if let Err(errno) = checked {
+    // SAFETY: the caller's contract.
+    if let Err(errno) = opening::bypass(fd, unsafe { writes(mode) }) {
         kernel::set_errno(errno);
         return std::ptr::null_mut();
     }
@@ -112,7 +149,9 @@ pub fn fdopen(fd: c_int, pass: impl FnOnce() -> *mut FILE) -> *mut FILE {
 
 /// `fclose`.
 pub fn fclose(stream: *mut FILE, pass: impl FnOnce() -> c_int) -> c_int {
+    let saved = kernel::errno();
     let fd = if stream.is_null() { -1 } else { number(stream) };
     let _closing = Closing::begin(fd);
+    kernel::set_errno(saved);
     pass()
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{AT_FDCWD, FILE, c_char, c_int, c_long, c_uint, c_ulong, iovec, mode_t, off64_t, size_t, ssize_t};
 
+use crate::aio::{self, ControlBlock, Operation};
 use crate::{closing, data_calls, metadata, names, opening, resizing, settings, stdio, transfers};
 
 /// The next definition of a symbol after ours.
@@ -156,6 +157,14 @@ hooks! {
     pwritev2 | pwritev64v2 (fd: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t
         = |pass| data_calls::writev(fd, vector, count, offset, flags, pass);
 
+    aio_read | aio_read64 (block: *mut ControlBlock) -> c_int = |pass| aio::submit(block, Operation::Read, pass);
+    aio_write | aio_write64 (block: *mut ControlBlock) -> c_int = |pass| aio::submit(block, Operation::Write, pass);
+    aio_fsync | aio_fsync64 (kind: c_int, block: *mut ControlBlock) -> c_int = |pass| aio::sync(kind, block, pass);
+    lio_listio | lio_listio64 (
+        mode: c_int, blocks: *const *mut ControlBlock, count: c_int, event: *mut libc::sigevent
+    ) -> c_int
+        = |pass| aio::list(mode, blocks, count, event, pass);
+
     lseek | lseek64 (fd: c_int, offset: off64_t, whence: c_int) -> off64_t = |pass| data_calls::lseek(fd, whence, pass);
     fsync (fd: c_int) -> c_int = |pass| data_calls::sync(fd, pass);
     fdatasync (fd: c_int) -> c_int = |pass| data_calls::sync(fd, pass);
@@ -195,7 +204,7 @@ hooks! {
     mmap | mmap64 (
         address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off64_t
     ) -> *mut c_void
-        = |pass| transfers::mmap(fd, length, offset, pass);
+        = |pass| transfers::mmap(flags, fd, pass);
     sendfile | sendfile64 (to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t
         = |pass| transfers::copy(from, to, libc::EINVAL, pass);
     copy_file_range (
@@ -212,6 +221,6 @@ hooks! {
     fopen | fopen64 (path: *const c_char, mode: *const c_char) -> *mut FILE = |pass| stdio::fopen(path, mode, pass);
     freopen | freopen64 (path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE
         = |pass| stdio::freopen(path, mode, stream, pass);
-    fdopen (fd: c_int, mode: *const c_char) -> *mut FILE = |pass| stdio::fdopen(fd, pass);
+    fdopen (fd: c_int, mode: *const c_char) -> *mut FILE = |pass| stdio::fdopen(fd, mode, pass);
     fclose (stream: *mut FILE) -> c_int = |pass| stdio::fclose(stream, pass);
 }

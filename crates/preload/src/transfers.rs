@@ -2,7 +2,8 @@
 //! clones.
 //!
 //! A managed source is written back first. A managed destination is refused with the error on which `cp`, `cat` and
-//! libraries fall back to reading and writing. A shared mapping's stores are not seen.
+//! libraries fall back to reading and writing. A mapping is seen by nobody for as long as it stands: nothing of its file
+//! comes to flash until the process ends.
 
 use std::ffi::c_void;
 
@@ -12,6 +13,7 @@ use libc::{c_int, c_ulong};
 use crate::data_path::{WHOLE, write_back};
 use crate::descriptors;
 use crate::kernel::{self, Errno};
+use crate::opening;
 
 /// `FIEMAP`: asks where bytes lie on the slow disk.
 const FS_IOC_FIEMAP: c_ulong = 0xc020_660b;
@@ -26,12 +28,14 @@ fn bring_back(fd: c_int, range: Range) -> Result<(), Errno> {
 
 /// `mmap`.
 #[inline]
-pub fn mmap(fd: c_int, length: usize, offset: i64, pass: impl FnOnce() -> *mut c_void) -> *mut c_void {
-    if fd < 0 {
+pub fn mmap(flags: c_int, fd: c_int, pass: impl FnOnce() -> *mut c_void) -> *mut c_void {
+    if fd < 0 || flags & libc::MAP_ANONYMOUS != 0 {
         return pass();
     }
     let saved = kernel::errno();
-    if let Err(errno) = bring_back(fd, Range::new(offset as u64, length as u64)) {
+    // What is mapped for reading can be made writable later.
+    let writes = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+    if let Err(errno) = opening::bypass(fd, writes) {
         kernel::set_errno(errno);
         return libc::MAP_FAILED;
     }
@@ -70,7 +74,10 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void, pass: im
         FS_IOC_FIEMAP => {
             let saved = kernel::errno();
             return match bring_back(fd, WHOLE) {
-                Ok(()) => pass(),
+                Ok(()) => {
+                    kernel::set_errno(saved);
+                    pass()
+                }
                 Err(errno) => kernel::answer(Err(errno), saved) as c_int,
             };
         }

@@ -10,7 +10,7 @@ use headstart_core::protocol::shared::{Counter, KIND_EXTEND};
 use headstart_core::request::Range;
 
 use super::{shared, write::under_lease};
-use crate::descriptors::Target;
+use crate::descriptors::{CHANGED, Target};
 use crate::kernel::{self, Errno};
 use crate::session;
 
@@ -36,7 +36,7 @@ pub fn extend(target: &Target, kernel: impl FnOnce() -> Result<usize, Errno>) ->
         slot.publish_cheap(KIND_EXTEND, target.file, tail());
         if !target.still_open() {
             slot.free();
-            return Err(libc::EBADF);
+            return Err(CHANGED);
         }
         if entry.set_bits.load(Ordering::SeqCst) == 0 && entry.size_bit.load(Ordering::SeqCst) == 0 {
             let result = kernel();

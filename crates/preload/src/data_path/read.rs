@@ -11,7 +11,7 @@ use headstart_core::request::{self, Direction, Range};
 use super::shared;
 use crate::buffers::Buffers;
 use crate::data_files;
-use crate::descriptors::Target;
+use crate::descriptors::{CHANGED, Target};
 use crate::kernel::Errno;
 use crate::session::{self, Answer, Session};
 
@@ -33,7 +33,7 @@ pub fn read_at(target: &Target, buffers: Buffers, offset: u64) -> Result<usize, 
         slot.publish_cheap(KIND_READ, target.file, range);
         if !target.still_open() {
             slot.free();
-            return Err(libc::EBADF);
+            return Err(CHANGED);
         }
         if shared().all_clear(target.file, range) {
             let result = buffers.read(target.fd, 0, buffers.length(), offset);
@@ -66,9 +66,9 @@ fn read_as_told(
                 let result = read_pieces(session, target, buffers, done, length);
                 session.slot.release_read();
                 session.slot.count(Counter::FlashReadRequests, u64::from(!from_flash));
-                session.slot.count(Counter::FlashReadBytes, if result.is_ok() { length as u64 } else { 0 });
+                session.slot.count(Counter::FlashReadBytes, *result.as_ref().unwrap_or(&0) as u64);
                 from_flash = true;
-                result.map(|()| (length, length))
+                result.map(|count| (length, count))
             }
             Ok(Answer::Disk(length)) => {
                 let part = Range::new(rest.offset, length.min(rest.length));
@@ -96,9 +96,15 @@ fn read_as_told(
     Ok(done)
 }
 
-/// Reads the lease's pieces into bytes `from .. from + length`. A data file that ends early is an error: its bytes
-/// were promised.
-fn read_pieces(session: &Session, target: &Target, buffers: &Buffers, from: usize, length: usize) -> Result<(), Errno> {
+/// Reads the lease's pieces into bytes `from .. from + length`; fewer where the program's memory ends. A data file that
+/// ends early is an error: its bytes were promised.
+fn read_pieces(
+    session: &Session,
+    target: &Target,
+    buffers: &Buffers,
+    from: usize,
+    length: usize,
+) -> Result<usize, Errno> {
     let count = session.slot.pieces_count.load(Ordering::Acquire) as usize;
     let mut done = 0;
     for piece in &session.slot.pieces[..count.min(PIECES_MAX)] {
@@ -108,13 +114,21 @@ fn read_pieces(session: &Session, target: &Target, buffers: &Buffers, from: usiz
             continue;
         }
         let number = piece.data_file.load(Ordering::Relaxed);
-        let read = data_files::with(target.file, number, |fd| buffers.read(fd, from + done, wanted, place))?;
-        if read < wanted {
-            return Err(libc::EIO);
+        let mut read = 0;
+        while read < wanted {
+            let part = data_files::with(target.file, number, |fd| {
+                buffers.read(fd, from + done + read, wanted - read, place + read as u64)
+            });
+            match part {
+                Ok(0) => return Err(libc::EIO),
+                Ok(count) => read += count,
+                Err(libc::EFAULT) if done + read > 0 => return Ok(done + read),
+                Err(errno) => return Err(errno),
+            }
         }
         done += wanted;
     }
-    if done < length { Err(libc::EIO) } else { Ok(()) }
+    if done < length { Err(libc::EIO) } else { Ok(done) }
 }
 
 /// Reads `part` of the slow file. Past the page cache, a part that flash cut to an odd length is read as an aligned
@@ -136,13 +150,12 @@ fn read_slow(target: &Target, buffers: &Buffers, from: usize, part: Range) -> Re
     }
     let element = libc::iovec { iov_base: memory.cast(), iov_len: layout.size() };
     // SAFETY: the element is the memory just allocated.
-    let read = unsafe { Buffers::one(&element) }.read(target.fd, 0, layout.size(), start);
+    let read = unsafe { Buffers::one(&element) }.and_then(|own| own.read(target.fd, 0, layout.size(), start));
     let skip = (part.offset - start) as usize;
-    let result = read.map(|count| {
+    let result = read.and_then(|count| {
         let useful = count.saturating_sub(skip).min(part.length as usize);
         // SAFETY: `skip + useful` bytes of the memory were read.
-        buffers.fill(from, unsafe { std::slice::from_raw_parts(memory.add(skip.min(count)), useful) });
-        useful
+        buffers.fill(from, unsafe { std::slice::from_raw_parts(memory.add(skip.min(count)), useful) })
     });
     // SAFETY: allocated above with this layout.
     unsafe { alloc::dealloc(memory, layout) };

@@ -10,12 +10,15 @@ use headstart_core::request::{self, Direction, Range};
 use super::{publish_asking, shared};
 use crate::buffers::Buffers;
 use crate::data_files;
-use crate::descriptors::Target;
-use crate::kernel::Errno;
+use crate::descriptors::{CHANGED, Target};
+use crate::kernel::{self, Errno};
 use crate::session::{self, Answer, Session};
 
 /// Data files keep offsets equal to the slow file's modulo this.
 const PLACE_ALIGNMENT: u64 = 4096;
+/// Writes that would make a file this much larger are not absorbed: whether the slow file system has files that long
+/// only its kernel knows.
+const EXTENSION_MAX: u64 = 1 << 40;
 /// A slab that holds at least this much of a write too large for it is used without asking for a better one.
 const PART_MIN: u64 = 1 << 20;
 
@@ -25,15 +28,18 @@ pub fn write_at(target: &Target, buffers: Buffers, offset: u64, durable: bool) -
         return Err(libc::EBADF);
     }
     if offset > i64::MAX as u64 - buffers.length() as u64 {
-        return Err(if offset > i64::MAX as u64 { libc::EINVAL } else { libc::EFBIG });
+        return Err(libc::EINVAL);
     }
     let range = Range::new(offset, buffers.length() as u64);
     let distance = target.record.distance(range);
     let request = request::Request { direction: Direction::Write, range, distance };
     let written = session::with(|session| {
         let (done, failure) = match session::decide(&request) {
-            Decision::Flash { .. } | Decision::Fetch { .. } => absorb(session, target, &buffers, offset),
-            Decision::Disk(_) | Decision::Pass => {
+            // Not in a signal handler that interrupted a request: the commit would wait for that request.
+            Decision::Flash { .. } | Decision::Fetch { .. } if !session.nested => {
+                absorb(session, target, &buffers, offset)
+            }
+            _ => {
                 session.slot.count(Counter::DiskWriteUnwantedRequests, 1);
                 (0, None)
             }
@@ -46,7 +52,7 @@ pub fn write_at(target: &Target, buffers: Buffers, offset: u64, durable: bool) -
         }
     })?;
     if durable || target.durable() {
-        super::sync(target, || crate::kernel::sync(target.fd, true))?;
+        super::sync(target, || kernel::sync(target.fd, true))?;
     }
     Ok(written)
 }
@@ -60,12 +66,17 @@ fn absorb(session: &mut Session, target: &Target, buffers: &Buffers, offset: u64
         session.slot.count(Counter::DiskWriteNoSpaceRequests, 1);
         return (0, None);
     }
+    let (limit, size) = (kernel::file_size_limit(), target.entry(&shared()).size.load(Ordering::Relaxed));
+    if range.end() > limit.min(size.saturating_add(EXTENSION_MAX)) {
+        session.slot.count(Counter::DiskWriteUnwantedRequests, 1);
+        return (0, None);
+    }
     publish_asking(session.slot, KIND_EXTEND, target.file, range);
     if !target.still_open() {
         session.slot.free();
-        return (0, Some(libc::EBADF));
+        return (0, Some(CHANGED));
     }
-    let (done, failure) = absorb_parts(session, target, buffers, offset);
+    let (done, failure) = absorb_parts(session, target, buffers, offset, limit);
     session.slot.free();
     let complete = u64::from(done == buffers.length());
     session.slot.count(Counter::AbsorbedRequests, complete);
@@ -74,7 +85,14 @@ fn absorb(session: &mut Session, target: &Target, buffers: &Buffers, offset: u64
     (done, failure)
 }
 
-fn absorb_parts(session: &mut Session, target: &Target, buffers: &Buffers, offset: u64) -> (usize, Option<Errno>) {
+/// `limit`: of the process, on the size of the files it writes.
+fn absorb_parts(
+    session: &mut Session,
+    target: &Target,
+    buffers: &Buffers,
+    offset: u64,
+    limit: u64,
+) -> (usize, Option<Errno>) {
     let mut done = 0;
     while done < buffers.length() {
         let rest = Range::new(offset + done as u64, (buffers.length() - done) as u64);
@@ -84,6 +102,10 @@ fn absorb_parts(session: &mut Session, target: &Target, buffers: &Buffers, offse
             Err(errno) => return (done, Some(errno)),
         };
         let length = slab.length.min(rest.length);
+        if slab.place + length > limit {
+            // The limit holds for data files too, but it is not meant for them.
+            return (done, None);
+        }
         let written =
             data_files::with(target.file, slab.data_file, |fd| buffers.write(fd, done, length as usize, slab.place));
         if written != Ok(length as usize) {
@@ -183,7 +205,7 @@ fn locked<R>(
     }
     if !target.still_open() {
         slot.free();
-        return Err(libc::EBADF);
+        return Err(CHANGED);
     }
     if shared.all_clear(file, range) && !(extends && entry.size_bit.load(Ordering::Acquire) != 0) {
         let result = write();

@@ -169,11 +169,11 @@ fn answer_of(packet: &[u8]) -> Result<Answer, Lost> {
 
 impl Session {
     /// Connects and gets a slot, for thread `thread` of this process.
-    pub(super) fn join(thread: u32) -> Result<Session, Errno> {
+    pub(super) fn join(thread: u32, nested: bool) -> Result<Session, Errno> {
         let patience = if mapping::shared().is_some() { PATIENCE_MS } else { 0 };
         let (socket, index, slot) = patiently(patience, || hello(thread))?;
         let (packet, answer) = (Vec::with_capacity(256), vec![0; MESSAGE_MAX]);
-        let session = Session { slot, index, thread, socket: Some(socket), packet, answer };
+        let session = Session { slot, index, thread, nested, socket: Some(socket), packet, answer };
         session.own_slot(true);
         Ok(session)
     }

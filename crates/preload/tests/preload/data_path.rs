@@ -9,7 +9,7 @@ use crate::fake_agent::{self, Agent};
 use crate::programs::{command, compiled, python, succeed};
 
 /// A cost model that wants small requests on flash and large ones on disk.
-fn selective() -> Parameters {
+pub fn selective() -> Parameters {
     Parameters {
         hdd_servers: 8,
         ssd_servers: 4,
@@ -214,7 +214,11 @@ try: direct = os.open('f', os.O_RDONLY | os.O_DIRECT)
 except OSError: raise SystemExit
 memory = mmap.mmap(-1, 65536)
 assert os.preadv(direct, [memory], 0) == 65536
-assert memory[:65536] == b'.' * 5001 + b'abc' + b'.' * (65536 - 5004)",
+assert memory[:65536] == b'.' * 5001 + b'abc' + b'.' * (65536 - 5004)
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+nothing = ctypes.c_void_p(4096)
+assert libc.pread(direct, nothing, 4096, ctypes.c_long(4096)) == -1 and ctypes.get_errno() == 14  # EFAULT",
     );
 }
 
@@ -231,21 +235,4 @@ fd = os.open('f', os.O_RDWR); os.pwrite(fd, b'abc', 5001)
 now = time.time()
 for found in os.stat('f'), os.lstat('f'), os.fstat(fd): assert abs(found.st_mtime - now) < 5, found",
     );
-}
-
-/// Figures, not a claim: run it with `TMPDIR=/dev/shm cargo test --release -- --ignored --nocapture`.
-#[test]
-#[ignore = "measures"]
-fn calls_on_files_of_which_nothing_is_on_flash_cost_little() {
-    let agent = Agent::start();
-    let program = compiled(&agent, "latency");
-    for (name, policy, switch) in [("alone", "off", "off"), ("policy off", "off", "on"), ("policy s4d", "s4d", "on")] {
-        let mut run = command(&agent, &program);
-        if switch == "off" {
-            run.env_remove("LD_PRELOAD");
-        }
-        agent.set_free_bytes(0);
-        let output = succeed(run.arg(format!("file-{policy}")).env("HEADSTART_POLICY", policy));
-        println!("{name}\n{}", String::from_utf8_lossy(&output.stdout));
-    }
 }

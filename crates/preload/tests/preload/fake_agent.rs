@@ -38,6 +38,8 @@ struct Cached {
     flash: File,
     extents: Vec<Extent>,
     next_place: u64,
+    /// Processes that use it unseen.
+    bypassers: Vec<u32>,
 }
 
 impl Cached {
@@ -413,7 +415,7 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
         }
         Request::Slab { file, offset, length } => {
             let wanted = (length + 4096 + offset % 4096).next_multiple_of(4096).clamp(64 << 10, SLAB_BYTES);
-            if shared.header.free_bytes.load(Ordering::Relaxed) < wanted {
+            if bypassed(shared, inner, file) || shared.header.free_bytes.load(Ordering::Relaxed) < wanted {
                 return Served::Reply(Reply::NoSpace);
             }
             shared.header.free_bytes.fetch_sub(wanted, Ordering::Relaxed);
@@ -430,6 +432,9 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             if inner.commits.get(&envelope.slot) == Some(&envelope.seq) {
                 inner.log.push("repeated commit".into());
                 return Served::Reply(Reply::Done);
+            }
+            if bypassed(shared, inner, file) {
+                return Served::Reply(Reply::NoSpace);
             }
             for bit in bits_of(range) {
                 shared.set_bit(file, bit);
@@ -508,12 +513,29 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             inner.files[file as usize].write_back(Range::new(offset, length));
             Reply::Done
         }
+        Request::Bypass { file, writes } => {
+            let (everything, cached) = (Range::new(0, u64::MAX), &mut inner.files[file as usize]);
+            cached.write_back(everything);
+            if writes {
+                cached.carve(everything);
+            }
+            cached.bypassers.push(slot.owner_pid.load(Ordering::Relaxed));
+            Reply::Done
+        }
         Request::Close { .. } | Request::Sync { .. } | Request::Unlinked { .. } | Request::Renamed { .. } => {
             Reply::Done
         }
         Request::Hello { .. } | Request::Control { .. } => unreachable!(),
     };
     Served::Reply(reply)
+}
+
+/// Whether a living process uses the file unseen.
+fn bypassed(shared: Shared, inner: &mut Inner, file: u32) -> bool {
+    let living = |pid: &u32| shared.used_slots().iter().any(|slot| slot.owner_pid.load(Ordering::Acquire) == *pid);
+    let bypassers = &mut inner.files[file as usize].bypassers;
+    bypassers.retain(living);
+    !bypassers.is_empty()
 }
 
 /// Writes one extent of each file back, drops it, and clears the bits of granules nothing is left in.
@@ -553,7 +575,7 @@ fn open(shared: Shared, fast: &Path, inner: &mut Inner, device: u64, inode: u64,
     let entry = &shared.files[file as usize];
     entry.size.store(slow.metadata().unwrap().len(), Ordering::Relaxed);
     entry.used.store(1, Ordering::Release);
-    inner.files.push(Cached { slow, flash, extents: Vec::new(), next_place: 0 });
+    inner.files.push(Cached { slow, flash, extents: Vec::new(), next_place: 0, bypassers: Vec::new() });
     inner.index.insert((device, inode), file);
     Ok(file)
 }

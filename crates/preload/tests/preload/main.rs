@@ -1,8 +1,11 @@
 //! The library under real programs, with a fake agent.
 
+mod aio;
 mod data_path;
+mod edges;
 mod fake_agent;
 mod names;
+mod neighbours;
 mod processes;
 mod programs;
 mod tools;

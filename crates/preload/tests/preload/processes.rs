@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use headstart_core::protocol::shared::Counter;
 
+use crate::data_path::selective;
 use crate::fake_agent::Agent;
 use crate::programs::{command, compiled, python, shell, succeed};
 
@@ -50,6 +51,74 @@ fn threads_come_and_go_and_signal_handlers_write() {
     succeed(&mut command(&agent, compiled(&agent, "threads")));
     assert!(agent.everybody_left());
     assert_eq!(agent.logged("Open"), 1);
+}
+
+#[test]
+fn a_signal_handler_never_waits_for_the_request_it_interrupted() {
+    let agent = Agent::start_with(selective());
+    succeed(&mut command(&agent, compiled(&agent, "interrupted")));
+}
+
+#[test]
+fn a_descriptor_that_another_thread_replaces_is_never_taken_for_unmanaged() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "replaced")));
+    assert_eq!(agent.counter(Counter::DiskWriteBytes), 0);
+}
+
+#[test]
+fn the_agent_hears_that_a_file_open_for_reading_is_opened_for_writing() {
+    let agent = Agent::start();
+    fs::write(agent.slow.join("f"), b"x").unwrap();
+    python(
+        &agent,
+        "import os
+r = os.open('f', os.O_RDONLY)
+w = os.open('f', os.O_RDWR)
+again = os.open('f', os.O_WRONLY)
+if os.fork() == 0:
+    os.pread(r, 1, 0); os.pwrite(w, b'y', 0); os._exit(0)
+os.wait()",
+    );
+    let opens: Vec<bool> = agent
+        .log()
+        .iter()
+        .filter(|line| line.starts_with("Open"))
+        .map(|line| line.contains("writable: true"))
+        .collect();
+    assert_eq!(opens, [false, true, true]);
+}
+
+#[test]
+fn stores_to_a_mapping_and_writes_to_the_file_see_each_other() {
+    let agent = Agent::start();
+    python(
+        &agent,
+        "import os, mmap
+fd = os.open('f', os.O_RDWR | os.O_CREAT); os.pwrite(fd, b'flash' * 2000, 0)
+m = mmap.mmap(fd, 0)
+assert m[:5] == b'flash'
+m[:5] = b'store'; assert os.pread(fd, 10, 0) == b'storeflash'
+os.pwrite(fd, b'direct', 100); assert m[100:106] == b'direct'
+if os.fork() == 0:
+    m[:5] = b'child'; assert os.pread(fd, 5, 0) == b'child'; os._exit(0)
+assert os.wait()[1] == 0
+assert os.pread(fd, 5, 0) == b'child'",
+    );
+    assert_eq!(agent.logged("Bypass"), 2, "a child with its parent's mapping says so too");
+    assert_eq!(agent.mapped_bytes(), 0);
+}
+
+#[test]
+fn standard_input_is_read_as_others_left_it() {
+    let agent = Agent::start();
+    shell(
+        &agent,
+        "python3 -c 'import os; os.pwrite(os.open(\"f\", os.O_RDWR | os.O_CREAT), b\"b\\na\\n\", 0)'
+test \"$(sort < f)\" = $'a\\nb'
+test \"$(sed -n 2p < f)\" = a",
+    );
+    assert_eq!(agent.counter(Counter::AbsorbedRequests), 1);
 }
 
 #[test]

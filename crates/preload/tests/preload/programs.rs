@@ -16,12 +16,40 @@ pub fn library() -> PathBuf {
 
 /// A C program of `tests/preload/c`, compiled.
 pub fn compiled(agent: &Agent, name: &str) -> PathBuf {
+    compile(agent, "cc", &["-O1", "-Wall", "-D_GNU_SOURCE", "-pthread"], name).expect("there is a C compiler")
+}
+
+/// A C library of `tests/preload/c`, compiled.
+pub fn compiled_library(agent: &Agent, name: &str) -> PathBuf {
+    let options = ["-O1", "-Wall", "-D_GNU_SOURCE", "-fPIC", "-shared", "-fno-builtin"];
+    compile(agent, "cc", &options, name).expect("there is a C compiler")
+}
+
+/// An MPI program of `tests/preload/c`, compiled; nothing where Open MPI is missing.
+pub fn compiled_with_mpi(agent: &Agent, name: &str) -> Option<PathBuf> {
+    let program = compile(agent, "mpicc.openmpi", &["-O1"], name);
+    if program.is_none() {
+        eprintln!("SKIPPED: no Open MPI");
+    }
+    program
+}
+
+fn compile(agent: &Agent, compiler: &str, options: &[&str], name: &str) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/c").join(format!("{name}.c"));
     let binary = agent.root.join(name);
-    let status =
-        Command::new("cc").args(["-O1", "-Wall", "-D_GNU_SOURCE", "-pthread", "-o"]).arg(&binary).arg(source).status();
-    assert!(status.unwrap().success(), "{name}.c compiles");
-    binary
+    let status = Command::new(compiler).args(options).arg("-o").arg(&binary).arg(source).status().ok()?;
+    assert!(status.success(), "{name}.c compiles");
+    Some(binary)
+}
+
+/// Runs an Open MPI program on a file named after the I/O component, and expects success.
+pub fn open_mpi(agent: &Agent, program: &Path, ranks: u32, io: &str) {
+    let mut run = command(agent, "/usr/bin/mpirun.openmpi");
+    run.env_remove("LD_PRELOAD").env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    run.args(["--oversubscribe", "-n", &ranks.to_string(), "--mca", "io", io]);
+    run.arg("-x").arg(format!("LD_PRELOAD={}", library().display()));
+    run.args(["-x", "HEADSTART_RUNTIME", "-x", "HEADSTART_SLOW"]).arg(program).arg(agent.slow.join(io));
+    succeed(&mut run);
 }
 
 /// A command that runs under the library, in the slow directory.

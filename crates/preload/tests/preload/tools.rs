@@ -1,13 +1,11 @@
 //! Everyday programs on files whose bytes lie on flash.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use headstart_core::protocol::shared::Counter;
 
 use crate::fake_agent::Agent;
-use crate::programs::{command, library, python, shell, succeed};
+use crate::programs::{compiled_with_mpi, open_mpi, python, shell};
 
 #[test]
 fn dd_cp_cat_cmp_and_mv_move_the_right_bytes() {
@@ -93,21 +91,10 @@ assert os.pread(hole, 9, 15999) == b'\\x0f' + bytes(8)",
 
 #[test]
 fn sixteen_open_mpi_ranks_check_what_they_wrote() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preload/c/mpi_blocks.c");
     let agent = Agent::start();
-    let program = agent.root.join("mpi_blocks");
-    let Ok(status) = Command::new("mpicc.openmpi").args(["-O1", "-o"]).arg(&program).arg(source).status() else {
-        eprintln!("skipped: no Open MPI");
-        return;
-    };
-    assert!(status.success());
+    let Some(program) = compiled_with_mpi(&agent, "mpi_blocks") else { return };
     for io in ["ompio", "romio321"] {
-        let mut run = command(&agent, "/usr/bin/mpirun.openmpi");
-        run.env_remove("LD_PRELOAD").env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        run.args(["--oversubscribe", "-n", "16", "--mca", "io", io]);
-        run.arg("-x").arg(format!("LD_PRELOAD={}", library().display()));
-        run.args(["-x", "HEADSTART_RUNTIME", "-x", "HEADSTART_SLOW"]).arg(&program).arg(agent.slow.join(io));
-        succeed(&mut run);
+        open_mpi(&agent, &program, 16, io);
     }
     assert!(agent.counter(Counter::AbsorbedRequests) > 1000);
 }

@@ -11,6 +11,12 @@ int main(void)
     char seen[64] = "";
     int fd = open("file", O_RDWR | O_CREAT, 0644);
     assert(pwrite(fd, "absorbed", 8, 0) == 8);
+    /* what a stream writes is not hidden behind what was absorbed before */
+    assert(pwrite(fd, "old old", 7, 100) == 7);
+    FILE *both = fopen("file", "r+");
+    assert(both && !fseek(both, 100, SEEK_SET) && fputs("new", both) >= 0 && !fclose(both));
+    assert(pread(fd, seen, 7, 100) == 7 && !strcmp(seen, "new old"));
+    memset(seen, 0, sizeof seen);
     FILE *in = fopen("file", "r");
     assert(in && fread(seen, 1, 8, in) == 8 && !strcmp(seen, "absorbed"));
     int number = fileno(in);
