@@ -1,8 +1,9 @@
 //! The command line's side: finding, starting and asking the agent.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command as Process, Stdio};
+use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
 use headstart_core::protocol::SOCKET_FILE;
@@ -16,6 +17,9 @@ use crate::status::{Answer, Command, Status};
 
 /// How long an agent may take to start: replaying a long journal takes a while.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Status with which an agent ends that finds another one serving the directory.
+pub const EXIT_ALREADY_SERVED: i32 = 69;
 
 /// A connection to an agent, for commands.
 pub struct Client {
@@ -33,41 +37,50 @@ impl Client {
     }
 
     /// Connects to the site's agent; starts one with `program agent --site FILE` if none runs. Two that try at once end up with
-    /// the same agent: the second one started finds the lock taken and ends.
+    /// the same agent: the second one started finds the lock taken and ends, and the first one is waited for.
     pub fn connect_or_start(site: &Site, site_path: &Path, program: &Path, capacity: Option<&str>) -> Result<Client> {
-        if let Ok(client) = Client::connect(site) {
-            return Ok(client);
-        }
         let runtime = runtime_directory::path(&site.slow);
-        runtime_directory::create(&runtime)?;
         let log_path = runtime_directory::log(&runtime);
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(&log_path);
-        let log = log.map_err(|error| Error::file("open", &log_path, error))?;
-        let log_start = log.metadata().map(|found| found.len()).unwrap_or(0);
-        let errors = log.try_clone().map_err(|error| Error::file("open", &log_path, error))?;
-        let mut process = Process::new(program);
-        process.arg("agent").arg("--site").arg(site_path);
-        if let Some(capacity) = capacity {
-            process.arg("--capacity").arg(capacity);
-        }
-        process.stdin(Stdio::null()).stdout(log).stderr(errors).env_remove("LD_PRELOAD");
-        detach(&mut process);
-        let mut child = process.spawn().map_err(|error| Error::file("start the agent", program, error))?;
         let deadline = Instant::now() + START_TIMEOUT;
+        let mut started: Option<(Child, u64)> = None;
         loop {
-            if let Ok(client) = Client::connect(site) {
+            if let Some(client) = Client::connect_to_living(site) {
                 return Ok(client);
             }
-            let ended = child.try_wait().ok().flatten().is_some();
-            if ended || Instant::now() > deadline {
-                // Another agent may have won the race.
-                if let Ok(client) = Client::connect(site) {
-                    return Ok(client);
-                }
+            let log_start = match &mut started {
+                None => 0,
+                Some((child, log_start)) => match child.try_wait().ok().flatten() {
+                    // Another agent has the lock: it is starting, or ending.
+                    Some(status) if status.code() == Some(EXIT_ALREADY_SERVED) => {
+                        started = None;
+                        0
+                    }
+                    Some(_) => return Err(Error::NotStarted { log: tail(&log_path, *log_start), path: log_path }),
+                    None => *log_start,
+                },
+            };
+            if Instant::now() > deadline {
                 return Err(Error::NotStarted { log: tail(&log_path, log_start), path: log_path });
+            }
+            if started.is_none() {
+                runtime_directory::create(&runtime)?;
+                started = Some(start(site_path, program, capacity, &log_path)?);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Another connection to the same agent.
+    pub fn again(&self) -> Result<Client> {
+        let runtime = self.runtime.clone();
+        let socket = socket::connect_to(&runtime.join(SOCKET_FILE))
+            .map_err(|source| Error::NoAgent { path: runtime.clone(), source })?;
+        Ok(Client { socket, runtime })
+    }
+
+    /// A connection that was answered: an agent on its way out still has a socket.
+    fn connect_to_living(site: &Site) -> Option<Client> {
+        Client::connect(site).ok().filter(|client| client.ask(&Command::Status).is_ok())
     }
 
     /// The agent's runtime directory.
@@ -97,6 +110,26 @@ impl Client {
             _ => Err(gone(std::io::Error::other("it closed the connection"))),
         }
     }
+}
+
+/// Starts an agent; where its part of the log begins.
+fn start(site_path: &Path, program: &Path, capacity: Option<&str>, log_path: &Path) -> Result<(Child, u64)> {
+    let log = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(log_path);
+    let log = log.map_err(|error| Error::file("open", log_path, error))?;
+    let log_start = log.metadata().map(|found| found.len()).unwrap_or(0);
+    let errors = log.try_clone().map_err(|error| Error::file("open", log_path, error))?;
+    let site_path = std::path::absolute(site_path).map_err(|error| Error::file("find", site_path, error))?;
+    let mut process = Process::new(program);
+    process.arg("agent").arg("--site").arg(site_path);
+    if let Some(capacity) = capacity {
+        process.arg("--capacity").arg(capacity);
+    }
+    process.stdin(Stdio::null()).stdout(log).stderr(errors).env_remove("LD_PRELOAD");
+    // It must not keep a file system busy that somebody wants to unmount.
+    process.env(runtime_directory::ENVIRONMENT_BASE, runtime_directory::base()).current_dir("/");
+    detach(&mut process);
+    let child = process.spawn().map_err(|error| Error::file("start the agent", program, error))?;
+    Ok((child, log_start))
 }
 
 /// Lets the agent outlive this process and its terminal.

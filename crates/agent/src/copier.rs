@@ -21,6 +21,9 @@ pub struct CopyJob {
     pub data: Vec<Arc<File>>,
 }
 
+/// A buffer that grew beyond this is given back after its copy: there are hundreds of these threads.
+const BUFFER_KEPT_BYTES: usize = 256 << 10;
+
 /// Takes copies until the queue is closed.
 pub fn run(jobs: &Jobs<CopyJob>, mailbox: &Mailbox<Completion>) {
     let mut buffer = Vec::new();
@@ -29,7 +32,11 @@ pub fn run(jobs: &Jobs<CopyJob>, mailbox: &Mailbox<Completion>) {
         if let Err(error) = &result {
             tracing::warn!(file = job.order.file, kind = ?job.order.kind, offset = job.order.range.offset, %error, "a copy failed");
         }
-        mailbox.post(Completion::Copied { id: job.order.id, result: result.map_err(|error| errno_of(&error)) });
+        if buffer.len() > BUFFER_KEPT_BYTES {
+            buffer = Vec::new();
+        }
+        let CopyOrder { id, file, kind, .. } = job.order;
+        mailbox.post(Completion::Copied { id, file, kind, result: result.map_err(|error| errno_of(&error)) });
     }
 }
 

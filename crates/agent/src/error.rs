@@ -52,8 +52,14 @@ pub enum Error {
         /// The runtime directory.
         path: PathBuf,
     },
+    /// An agent with another runtime directory uses the flash.
+    #[error("another agent uses {}; stop that one, or give this site a fast directory of its own", path.display())]
+    FlashInUse {
+        /// Its directory on flash.
+        path: PathBuf,
+    },
     /// Processes of an earlier agent still run.
-    #[error("process {pid} still runs with an earlier agent of {}; end it first, then start again", path.display())]
+    #[error("process {pid} still runs with an earlier agent of {}; wait for it or end it, then start again", path.display())]
     LivingRank {
         /// The process.
         pid: u32,
@@ -83,6 +89,14 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong.
         problem: String,
+    },
+    /// The fast or the slow directory failed, so that what lies on flash would not survive power loss.
+    #[error("{}: bytes there could not be made durable; see {}", fast.display(), log.display())]
+    NotDurable {
+        /// The fast directory.
+        fast: PathBuf,
+        /// The agent's log.
+        log: PathBuf,
     },
     /// The agent refused a command.
     #[error("{0}")]

@@ -3,14 +3,16 @@
 //! It waits for packets, completions and time; hands each to the overlay; stores the records; carries out the outputs in
 //! order. It never waits for storage, except to size a file.
 
-use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use headstart_core::overlay::journal::Identity;
-use headstart_core::overlay::{Answer, Output, Overlay, Process};
+use headstart_core::overlay::{Answer, CopyKind, CopyOrder, Output, Overlay, Process};
 use headstart_core::protocol::PROTOCOL_VERSION;
 use headstart_core::protocol::message::{Envelope, Reply, Request, Welcome};
 use headstart_core::protocol::shared::{STATE_FREE, Shared};
@@ -23,7 +25,9 @@ use crate::copier::CopyJob;
 use crate::error::{Error, Result, errno_of};
 use crate::jobs::Completion;
 use crate::runtime::{Options, SyncJob, Workers};
+use crate::runtime_directory;
 use crate::shared_file::SharedFile;
+use crate::slow_file::SlowFile;
 use crate::socket::{self, PACKET_MAX};
 use crate::status::{self, Command, FileStatus, RequestCounters, Status};
 use crate::store::{self, Store, as_path};
@@ -46,10 +50,67 @@ const JOURNAL_ROTATE_BYTES: u64 = 32 << 20;
 const JOURNAL_UNWRITTEN_MAX: usize = 4 << 20;
 /// Envelope slot of commands, which have none.
 const NO_SLOT: u32 = u32::MAX;
+/// Answers kept for a connection that does not read them; one that leaves more is cut off.
+const UNSENT_MAX: usize = 1024;
+/// Files named in a status, and bytes their paths may take: a status is one packet.
+const STATUS_FILES_MAX: usize = 64;
+const STATUS_PATHS_MAX: usize = 16 << 10;
+/// How often files that were removed by a stranger are looked for, and how many files at a time: each is a call on the
+/// slow file system.
+const SWEEP_PERIOD: Duration = Duration::from_secs(1);
+const SWEEP_FILES: usize = 256;
+/// A log longer than this begins anew: it lies in memory.
+const LOG_BYTES_MAX: u64 = 1 << 20;
 
 struct Connection {
     socket: OwnedFd,
     slot: Option<u32>,
+    /// Answers the socket did not take yet.
+    unsent: VecDeque<Vec<u8>>,
+}
+
+impl Connection {
+    /// Sends what can be sent. Of an error the next receive tells.
+    fn send_unsent(&mut self) -> std::io::Result<()> {
+        while let Some(packet) = self.unsent.front() {
+            if !socket::send_packet(&self.socket, packet)? {
+                return Ok(());
+            }
+            self.unsent.pop_front();
+        }
+        Ok(())
+    }
+
+    fn events(&self, token: u64) -> EpollEvent {
+        let writable = if self.unsent.is_empty() { EpollFlags::empty() } else { EpollFlags::EPOLLOUT };
+        EpollEvent::new(EpollFlags::EPOLLIN | writable, token)
+    }
+}
+
+/// A command that waits for barriers.
+struct SyncCommand {
+    token: u64,
+    /// Barriers that have to end; the last of them begins after the command came.
+    barriers: u32,
+}
+
+/// How far the agent is on its way out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// It serves.
+    No,
+    /// Nobody is served any more; a barrier makes what was acknowledged durable.
+    Syncing,
+    /// It ends now; false if the barrier failed.
+    Now { durable: bool },
+}
+
+/// The signals that end the agent; blocked before any thread starts, or one of the threads would die of them.
+pub(crate) fn signals_awaited() -> SigSet {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGTERM);
+    signals.add(Signal::SIGINT);
+    signals
 }
 
 pub(crate) struct EventLoop<'a> {
@@ -58,20 +119,30 @@ pub(crate) struct EventLoop<'a> {
     store: Store,
     overlay: Overlay,
     workers: &'a Workers,
-    listener: OwnedFd,
+    listener: Option<OwnedFd>,
+    /// Given up to refuse a connection when descriptors have run out.
+    spare: Option<File>,
     epoll: Epoll,
     timer: TimerFd,
     signals: SignalFd,
     connections: BTreeMap<u64, Connection>,
     by_slot: BTreeMap<u32, u64>,
     next_connection: u64,
-    commands: BTreeMap<u64, u64>,
+    /// Drains of one file: who waits, and the file's path.
+    commands: BTreeMap<u64, (u64, String)>,
     next_command: u64,
     gone: RequestCounters,
+    syncs: Vec<SyncCommand>,
+    barrier_running: bool,
     draining: bool,
-    stopping: bool,
+    ending: Ending,
     capacity: String,
     packet: Vec<u8>,
+    last_sweep: Instant,
+    /// The next file to look at.
+    sweep_from: u32,
+    /// Position of the journal at which it is replaced.
+    rotate_at: u64,
 }
 
 impl<'a> EventLoop<'a> {
@@ -87,11 +158,8 @@ impl<'a> EventLoop<'a> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)
             .map_err(failed)?;
-        let mut mask = SigSet::empty();
-        mask.add(Signal::SIGTERM);
-        mask.add(Signal::SIGINT);
-        mask.thread_block().map_err(failed)?;
-        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(failed)?;
+        let signals =
+            SignalFd::with_flags(&signals_awaited(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(failed)?;
         let readable = |token| EpollEvent::new(EpollFlags::EPOLLIN, token);
         epoll.add(&listener, readable(LISTENER)).map_err(failed)?;
         epoll.add(workers.mailbox.descriptor(), readable(MAILBOX)).map_err(failed)?;
@@ -105,7 +173,8 @@ impl<'a> EventLoop<'a> {
             store,
             overlay,
             workers,
-            listener,
+            listener: Some(listener),
+            spare: File::open("/dev/null").ok(),
             epoll,
             timer,
             signals,
@@ -115,10 +184,15 @@ impl<'a> EventLoop<'a> {
             commands: BTreeMap::new(),
             next_command: 1,
             gone: RequestCounters::default(),
+            syncs: Vec::new(),
+            barrier_running: false,
             draining: false,
-            stopping: false,
+            ending: Ending::No,
             capacity,
             packet: Vec::with_capacity(PACKET_MAX),
+            last_sweep: Instant::now(),
+            sweep_from: 0,
+            rotate_at: JOURNAL_ROTATE_BYTES,
         })
     }
 
@@ -126,7 +200,10 @@ impl<'a> EventLoop<'a> {
         let mut events = [EpollEvent::empty(); 64];
         let mut buffer = vec![0; PACKET_MAX];
         self.settle()?;
-        while !self.stopping {
+        loop {
+            if let Ending::Now { durable } = self.ending {
+                return if durable { Ok(()) } else { Err(self.not_durable()) };
+            }
             let count = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
                 Ok(count) => count,
                 Err(nix::errno::Errno::EINTR) => continue,
@@ -140,50 +217,65 @@ impl<'a> EventLoop<'a> {
                         let _ = self.timer.wait();
                         self.overlay.poll(self.shared.view());
                     }
-                    SIGNALS => {
-                        let _ = self.signals.read_signal();
-                        self.stopping = true;
+                    SIGNALS => self.on_signal(),
+                    connection => {
+                        if event.events().contains(EpollFlags::EPOLLOUT) {
+                            self.send_unsent(connection);
+                        }
+                        if event.events() != EpollFlags::EPOLLOUT {
+                            self.receive(connection, &mut buffer);
+                        }
                     }
-                    connection => self.receive(connection, &mut buffer)?,
                 }
+                // Before the next event: a file's number may be given to another file in it.
+                self.carry_out_all()?;
             }
             self.settle()?;
         }
-        Ok(())
     }
 
     fn shared(&self) -> Shared<'static> {
         self.shared.view()
     }
 
-    /// Stores records and carries out outputs until none is left, then sets the timer.
-    fn settle(&mut self) -> Result<()> {
-        self.keep_draining();
+    /// Stores records and carries out outputs until none is left.
+    fn carry_out_all(&mut self) -> Result<()> {
         loop {
             let records = self.overlay.take_journal();
             self.store.append(records)?;
             let outputs = self.overlay.take_outputs();
             if outputs.is_empty() {
-                break;
+                return Ok(());
             }
             for output in outputs {
                 self.carry_out(output)?;
             }
         }
+    }
+
+    /// What is due after events; then sets the timer.
+    fn settle(&mut self) -> Result<()> {
+        self.keep_draining();
+        self.carry_out_all()?;
         if self.store.unwritten_bytes() > JOURNAL_UNWRITTEN_MAX {
             self.overlay.request_barrier();
         }
-        if self.overlay.journal_end() > JOURNAL_ROTATE_BYTES && self.overlay.is_durable() {
-            self.store.rotate(&mut self.overlay)?;
+        if self.overlay.journal_end() > self.rotate_at && self.overlay.is_durable() {
+            let rotated = self.store.rotate(&mut self.overlay)?;
+            self.rotate_at = JOURNAL_ROTATE_BYTES + if rotated { 0 } else { self.overlay.journal_end() };
+        }
+        if self.ending == Ending::Syncing && self.overlay.is_durable() {
+            self.ending = Ending::Now { durable: true };
         }
         self.set_timer();
         Ok(())
     }
 
+    /// Time matters only where threads leave hints and traces of which no message tells.
     fn set_timer(&self) {
         let period = if self.overlay.waits_for_slots() {
             SLOT_POLL
-        } else if self.overlay.dirty_bytes() > 0 || self.draining {
+        } else if self.draining || (self.overlay.dirty_bytes() > 0 && !self.by_slot.is_empty()) {
             WORK_POLL
         } else if !self.by_slot.is_empty() {
             HINT_POLL
@@ -194,15 +286,44 @@ impl<'a> EventLoop<'a> {
         let _ = self.timer.set(Expiration::OneShot(period.into()), TimerSetTimeFlags::empty());
     }
 
+    /// The first signal ends the agent once everything acknowledged is durable; the second at once.
+    fn on_signal(&mut self) {
+        let _ = self.signals.read_signal();
+        match self.ending {
+            Ending::No => self.end(),
+            _ => self.ending = Ending::Now { durable: false },
+        }
+    }
+
+    /// Serves nobody any more, so that a barrier comes to an end. What is in flight is left as it is: replay finds it dirty.
+    fn end(&mut self) {
+        self.ending = Ending::Syncing;
+        if let Some(listener) = self.listener.take() {
+            let _ = self.epoll.delete(&listener);
+        }
+        for connection in self.connections.values() {
+            let _ = self.epoll.delete(&connection.socket);
+        }
+        self.draining = false;
+        self.overlay.drain(false);
+        self.overlay.request_barrier();
+        self.overlay.poll(self.shared.view());
+    }
+
+    fn not_durable(&self) -> Error {
+        let runtime = runtime_directory::path(&self.options.site.slow);
+        Error::NotDurable { fast: self.options.site.fast.clone(), log: runtime_directory::log(&runtime) }
+    }
+
     fn accept(&mut self) {
-        loop {
-            match socket::accept(&self.listener) {
+        while let Some(listener) = &self.listener {
+            match socket::accept(listener) {
                 Ok(Some(socket)) => {
                     let token = self.next_connection;
                     self.next_connection += 1;
                     match self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token)) {
                         Ok(()) => {
-                            self.connections.insert(token, Connection { socket, slot: None });
+                            self.connections.insert(token, Connection { socket, slot: None, unsent: VecDeque::new() });
                         }
                         Err(error) => tracing::error!(%error, "a connection could not be watched"),
                     }
@@ -210,14 +331,20 @@ impl<'a> EventLoop<'a> {
                 Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(%error, "a connection was not accepted");
+                    if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
+                        // It would wait, and be announced, for ever: it is refused by accepting and closing it.
+                        self.spare = None;
+                        let _ = socket::accept(listener);
+                        self.spare = File::open("/dev/null").ok();
+                    }
                     return;
                 }
             }
         }
     }
 
-    fn receive(&mut self, token: u64, buffer: &mut [u8]) -> Result<()> {
-        let Some(connection) = self.connections.get(&token) else { return Ok(()) };
+    fn receive(&mut self, token: u64, buffer: &mut [u8]) {
+        let Some(connection) = self.connections.get(&token) else { return };
         match socket::receive(&connection.socket, buffer) {
             Ok(None) => {}
             Ok(Some(0)) | Err(_) => self.hang_up(token),
@@ -229,7 +356,6 @@ impl<'a> EventLoop<'a> {
                 }
             },
         }
-        Ok(())
     }
 
     fn handle(&mut self, token: u64, envelope: Envelope, request: &Request<'_>) {
@@ -244,14 +370,20 @@ impl<'a> EventLoop<'a> {
                 }
                 match *request {
                     Request::Open { device, inode, birth_ns, writable, path, .. } => {
+                        self.sweep(SWEEP_FILES);
                         self.open(envelope, Identity { device, inode, birth_ns }, writable, path);
                     }
                     _ => {
                         let now_ns =
                             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+                        let no_space_before = self.overlay.counters().no_space_total;
                         self.overlay.on_request(self.shared.view(), now_ns, envelope, request);
-                        if let Request::Close { file } = *request {
-                            self.take_fingerprint(file);
+                        match *request {
+                            Request::Close { file } => self.take_fingerprint(file),
+                            Request::Slab { .. } if self.overlay.counters().no_space_total > no_space_before => {
+                                self.sweep(SWEEP_FILES);
+                            }
+                            _ => {}
                         }
                     }
                 }
@@ -261,6 +393,9 @@ impl<'a> EventLoop<'a> {
 
     fn hello(&mut self, token: u64, version: u32, pid: u32, tid: u32, start_time: u64) {
         let shared = self.shared();
+        if self.connections.get(&token).is_none_or(|connection| connection.slot.is_some()) {
+            return self.hang_up(token);
+        }
         if version != PROTOCOL_VERSION {
             let text = format!(
                 "library speaks version {version}, the agent {PROTOCOL_VERSION}; stop the agent: headstart stop"
@@ -308,7 +443,8 @@ impl<'a> EventLoop<'a> {
     fn hang_up(&mut self, token: u64) {
         let Some(connection) = self.connections.remove(&token) else { return };
         let _ = self.epoll.delete(&connection.socket);
-        self.commands.retain(|_, waiting| *waiting != token);
+        self.commands.retain(|_, (waiting, _)| *waiting != token);
+        self.syncs.retain(|sync| sync.token != token);
         if let Some(slot) = connection.slot {
             self.by_slot.remove(&slot);
             self.gone.add(&self.shared().slots[slot as usize]);
@@ -320,20 +456,30 @@ impl<'a> EventLoop<'a> {
     }
 
     fn open(&mut self, envelope: Envelope, identity: Identity, writable: bool, path: &[u8]) {
-        let known = self.overlay.find(identity).and_then(|file| self.store.slow(file).cloned());
+        let known = self.overlay.find(identity).filter(|file| self.store.slow(*file).is_some());
         let opened = match known {
-            Some(slow) => Ok((slow.file, None)),
-            None => store::open_slow(path, identity).map(|file| {
-                let file = Arc::new(file);
-                (file.clone(), Some(file))
-            }),
+            Some(_) => Ok(None),
+            None => store::open_slow(path, identity).map(|file| Some(SlowFile::new(Arc::new(file), None))),
         };
-        let observed = opened.and_then(|(file, new)| store::fingerprint(&file).map(|observed| (observed, new)));
+        let observed = opened.and_then(|new| {
+            let slow = new.as_ref().or_else(|| known.and_then(|file| self.store.slow(file)));
+            let observed = slow.expect("it was found or opened").look()?;
+            Ok((observed, new))
+        });
         match observed {
             Ok((observed, new)) => {
                 self.overlay.on_open(self.shared.view(), envelope, identity, observed, writable, path);
-                if let (Some(file), Some(number)) = (new, self.overlay.find(identity)) {
-                    self.store.put_slow(number, file);
+                let Some(number) = self.overlay.find(identity) else { return };
+                if let Some(slow) = new {
+                    self.store.put_slow(number, slow);
+                } else if known != Some(number) {
+                    // The identity now belongs to another file of the same number in the file system.
+                    let file = known.and_then(|known| self.store.slow(known)).map(|slow| slow.file.clone());
+                    let file = file.expect("it was found");
+                    self.store.put_slow(number, SlowFile::new(file, None));
+                }
+                if let Some(slow) = self.store.slow_mut(number).filter(|_| writable) {
+                    slow.may_be_written();
                 }
             }
             Err(error) => {
@@ -344,13 +490,40 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Remembers how a file that nobody has open any more looks, so that a change behind our back is noticed.
+    /// Nobody may have the file open any more: remembers how it looks, so that a change behind our back is noticed; forgets it
+    /// if it has lost its name.
     fn take_fingerprint(&mut self, file: u32) {
-        if self.overlay.is_open(file) {
+        if self.overlay.is_open(file) || self.overlay.path(file).is_none() {
             return;
         }
-        if let Some(Ok(found)) = self.store.slow(file).map(|slow| store::fingerprint(&slow.file)) {
+        let shared = self.shared();
+        let Some(slow) = self.store.slow_mut(file).filter(|slow| !slow.is_written_back()) else { return };
+        if !slow.has_name() {
+            return self.overlay.disown(shared, file);
+        }
+        let absorbed = &shared.files[file as usize].modified_ns;
+        if let Some(Ok(found)) = slow.settle(absorbed.load(Ordering::Relaxed)) {
+            absorbed.store(0, Ordering::Relaxed);
             self.overlay.set_fingerprint(file, found);
+        }
+    }
+
+    /// Forgets files that a program without the library removed: looks at the next `count` files that nobody has open.
+    fn sweep(&mut self, count: usize) {
+        if self.last_sweep.elapsed() < SWEEP_PERIOD {
+            return;
+        }
+        self.last_sweep = Instant::now();
+        let looked_at: Vec<(u32, bool)> = self
+            .store
+            .slow_files(self.sweep_from)
+            .filter(|(number, _)| !self.overlay.is_open(*number))
+            .take(count)
+            .map(|(number, slow)| (number, slow.has_name()))
+            .collect();
+        self.sweep_from = if looked_at.len() < count { 0 } else { looked_at.last().map_or(0, |(last, _)| last + 1) };
+        for (number, _) in looked_at.into_iter().filter(|(_, has_name)| !has_name) {
+            self.overlay.disown(self.shared.view(), number);
         }
     }
 
@@ -358,41 +531,83 @@ impl<'a> EventLoop<'a> {
         for completion in self.workers.mailbox.collect() {
             let shared = self.shared.view();
             match completion {
-                Completion::Copied { id, result } => {
-                    let file = self.overlay.copy_file(id);
+                Completion::Copied { .. } if self.ending != Ending::No => {}
+                Completion::Copied { id, file, kind, result } => {
+                    if let Some(slow) = self.store.slow_mut(file).filter(|_| kind == CopyKind::WriteBack) {
+                        slow.end_write_back();
+                    }
                     self.overlay.on_copy_done(shared, id, result);
-                    if let Some(file) = file {
-                        self.take_fingerprint(file);
+                    self.take_fingerprint(file);
+                }
+                Completion::BarrierSynced(result) => {
+                    self.overlay.on_barrier_synced(shared, result);
+                    if result.is_err() {
+                        self.barrier_ended(false);
                     }
                 }
-                Completion::BarrierSynced(result) => self.overlay.on_barrier_synced(shared, result),
-                Completion::JournalDurable(result) => self.overlay.on_journal_durable(shared, result),
+                Completion::JournalDurable(result) => {
+                    self.store.journal_done(result.is_ok());
+                    self.overlay.on_journal_durable(shared, result);
+                    self.barrier_ended(result.is_ok());
+                }
             }
+        }
+    }
+
+    fn barrier_ended(&mut self, durable: bool) {
+        self.barrier_running = false;
+        if !durable && self.ending == Ending::Syncing {
+            self.ending = Ending::Now { durable: false };
+        }
+        let mut answered = Vec::new();
+        self.syncs.retain_mut(|sync| {
+            sync.barriers -= 1;
+            if sync.barriers == 0 {
+                answered.push(sync.token);
+            }
+            sync.barriers > 0
+        });
+        for token in answered {
+            let answer =
+                if durable { self.status() } else { status::Answer::Error { error: self.not_durable().to_string() } };
+            self.send_status(token, &answer);
+        }
+        self.shorten_log();
+    }
+
+    /// Empties the agent's log when it has grown too long.
+    fn shorten_log(&self) {
+        use std::os::fd::AsFd;
+        let path = runtime_directory::log(&runtime_directory::path(&self.options.site.slow));
+        let Ok(log) = std::io::stderr().as_fd().try_clone_to_owned().map(File::from) else { return };
+        let (Ok(own), Ok(named)) = (log.metadata(), std::fs::metadata(path)) else { return };
+        if (own.dev(), own.ino()) == (named.dev(), named.ino()) && own.len() > LOG_BYTES_MAX {
+            let _ = log.set_len(0);
+            tracing::info!("the log was longer than {LOG_BYTES_MAX} bytes and begins anew");
         }
     }
 
     fn carry_out(&mut self, output: Output) -> Result<()> {
         match output {
             Output::Reply(envelope, answer) => self.send_answer(envelope, &answer),
-            Output::Copy(order) => {
-                let data: Option<Vec<_>> = order.pieces.iter().map(|piece| self.store.data(piece.data_file)).collect();
-                let slow = self.store.slow(order.file).map(|slow| slow.file.clone());
-                match (slow, data) {
-                    (Some(slow), Some(data)) => self.workers.copies.push(CopyJob { order, slow, data }),
-                    _ => self.workers.mailbox.post(Completion::Copied { id: order.id, result: Err(libc::EIO) }),
-                }
-            }
+            Output::Copy(_) if self.ending != Ending::No => {}
+            Output::Copy(order) => self.copy(order),
             Output::Extend { file, size } => {
-                let result = match self.store.slow(file) {
-                    Some(slow) => extend(&slow.file, size),
+                let result = match self.store.slow_mut(file) {
+                    Some(slow) => {
+                        slow.may_be_written();
+                        extend(&slow.file, size)
+                    }
                     None => Err(libc::EIO),
                 };
                 self.overlay.on_extended(self.shared.view(), file, result);
+                self.take_fingerprint(file);
             }
             Output::Barrier { data_files, slow_files } => {
                 let data = data_files.iter().filter_map(|file| self.store.data(*file)).collect();
                 let slow =
                     slow_files.iter().filter_map(|file| self.store.slow(*file)).map(|slow| slow.file.clone()).collect();
+                self.barrier_running = true;
                 self.workers.syncs.push(SyncJob::Barrier { data, slow });
             }
             Output::SyncJournal => {
@@ -413,6 +628,27 @@ impl<'a> EventLoop<'a> {
         Ok(())
     }
 
+    fn copy(&mut self, order: CopyOrder) {
+        let data: Option<Vec<_>> = order.pieces.iter().map(|piece| self.store.data(piece.data_file)).collect();
+        let open_for_writing = self.overlay.is_open_for_writing(order.file);
+        let CopyOrder { id, file, kind, .. } = order;
+        let changed = |slow: &SlowFile| kind == CopyKind::WriteBack && !self.overlay.is_open(file) && slow.is_changed();
+        if self.store.slow(file).is_some_and(changed) {
+            // Nothing is overwritten until the user says so: with `headstart drain`.
+            return self.workers.mailbox.post(Completion::Copied { id, file, kind, result: Err(libc::ESTALE) });
+        }
+        let slow = self.store.slow_mut(order.file).map(|slow| {
+            if order.kind == CopyKind::WriteBack {
+                slow.begin_write_back(open_for_writing);
+            }
+            slow.file.clone()
+        });
+        if let (Some(slow), Some(data)) = (slow, data) {
+            return self.workers.copies.push(CopyJob { order, slow, data });
+        }
+        self.workers.mailbox.post(Completion::Copied { id, file, kind, result: Err(libc::EIO) });
+    }
+
     fn send_answer(&mut self, envelope: Envelope, answer: &Answer) {
         if envelope.slot == NO_SLOT {
             return self.answer_command(envelope.seq, answer);
@@ -430,25 +666,51 @@ impl<'a> EventLoop<'a> {
         self.send(token, envelope, &reply);
     }
 
+    /// Sends an answer, or keeps it until the socket takes it.
     fn send(&mut self, token: u64, envelope: Envelope, reply: &Reply<'_>) {
         reply.encode(envelope, &mut self.packet);
-        let Some(connection) = self.connections.get(&token) else { return };
-        if let Err(error) = socket::send_packet(&connection.socket, &self.packet) {
-            tracing::debug!(%error, "an answer found nobody");
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        if connection.unsent.is_empty() {
+            match socket::send_packet(&connection.socket, &self.packet) {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => return tracing::debug!(%error, "an answer found nobody"),
+            }
         }
+        connection.unsent.push_back(self.packet.clone());
+        let mut events = connection.events(token);
+        let _ = self.epoll.modify(&connection.socket, &mut events);
+        if connection.unsent.len() > UNSENT_MAX {
+            tracing::warn!("a connection that does not read its answers is closed");
+            self.hang_up(token);
+        }
+    }
+
+    fn send_unsent(&mut self, token: u64) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        if let Err(error) = connection.send_unsent() {
+            tracing::debug!(%error, "an answer found nobody");
+            connection.unsent.clear();
+        }
+        let mut events = connection.events(token);
+        let _ = self.epoll.modify(&connection.socket, &mut events);
     }
 
     fn control(&mut self, token: u64, text: &[u8]) {
         let answer = match serde_json::from_slice::<Command>(text) {
             Err(error) => status::Answer::Error { error: format!("no such command: {error}") },
             Ok(Command::Status) => self.status(),
-            Ok(Command::Drain { path: None }) => {
+            Ok(Command::Drain { path: None, over_changes }) => {
+                self.sweep(usize::MAX);
+                if over_changes {
+                    self.store.accept_changes(..);
+                }
                 self.draining = true;
                 self.overlay.drain(true);
                 self.overlay.poll(self.shared.view());
                 self.status()
             }
-            Ok(Command::Drain { path: Some(path) }) => match self.drain_file(token, &path) {
+            Ok(Command::Drain { path: Some(path), .. }) => match self.drain_file(token, &path) {
                 Some(answer) => answer,
                 None => return,
             },
@@ -458,6 +720,12 @@ impl<'a> EventLoop<'a> {
                 self.overlay.request_barrier();
                 self.overlay.poll(self.shared.view());
                 self.status()
+            }
+            Ok(Command::Sync) => {
+                let barriers = 1 + u32::from(self.barrier_running);
+                self.syncs.push(SyncCommand { token, barriers });
+                self.overlay.request_barrier();
+                return self.overlay.poll(self.shared.view());
             }
             Ok(Command::Configure { capacity }) => match capacity.parse() {
                 Ok(parsed) => {
@@ -474,8 +742,9 @@ impl<'a> EventLoop<'a> {
                         error: format!("{threads} threads of programs take part; let them end first"),
                     }
                 } else {
-                    self.stopping = true;
-                    self.status()
+                    let status = self.status();
+                    self.send_status(token, &status);
+                    return self.end();
                 }
             }
         };
@@ -489,21 +758,25 @@ impl<'a> EventLoop<'a> {
 
     /// Begins writing one file back; answers at once only if there is nothing to do.
     fn drain_file(&mut self, token: u64, path: &str) -> Option<status::Answer> {
-        let found = self.overlay.file_list().find(|(_, known, ..)| *known == path.as_bytes()).map(|(file, ..)| file);
+        let by_path =
+            || self.overlay.file_list().find(|(_, known, ..)| *known == path.as_bytes()).map(|(file, ..)| file);
+        let found = identity_of(path).and_then(|identity| self.overlay.find(identity)).or_else(by_path);
         let Some(file) = found else { return Some(self.status()) };
+        self.store.accept_changes(file..=file);
         let command = self.next_command;
         self.next_command += 1;
-        self.commands.insert(command, token);
+        self.commands.insert(command, (token, path.to_string()));
         let request = Request::WriteBack { file, offset: 0, length: u64::MAX };
         self.overlay.on_request(self.shared.view(), 0, Envelope { slot: NO_SLOT, seq: command }, &request);
         None
     }
 
     fn answer_command(&mut self, command: u64, answer: &Answer) {
-        let Some(token) = self.commands.remove(&command) else { return };
+        let Some((token, path)) = self.commands.remove(&command) else { return };
         let answer = match answer {
             Answer::Error { errno, text } => {
-                status::Answer::Error { error: format!("{text}: {}", std::io::Error::from_raw_os_error(*errno)) }
+                let error = std::io::Error::from_raw_os_error(*errno);
+                status::Answer::Error { error: format!("{path}: {text}: {error}; the bytes stay on flash") }
             }
             _ => {
                 self.overlay.request_barrier();
@@ -527,6 +800,7 @@ impl<'a> EventLoop<'a> {
         let shared = self.shared();
         let mut requests = self.gone;
         self.by_slot.keys().for_each(|slot| requests.add(&shared.slots[*slot as usize]));
+        let dirty = || self.overlay.file_list().filter(|(_, _, dirty_bytes, _)| *dirty_bytes > 0);
         status::Answer::Status(Box::new(Status {
             pid: std::process::id(),
             slow: self.options.site.slow.display().to_string(),
@@ -539,27 +813,44 @@ impl<'a> EventLoop<'a> {
             threads: self.by_slot.len() as u64,
             durable: self.overlay.is_durable(),
             draining: self.draining,
-            files: self
-                .overlay
-                .file_list()
-                .take(64)
-                .map(|(_, path, dirty_bytes, error)| FileStatus {
-                    path: as_path(path).display().to_string(),
-                    dirty_bytes,
-                    error: error.map(|errno| std::io::Error::from_raw_os_error(errno).to_string()),
-                })
-                .collect(),
+            files: self.file_statuses(),
+            files_known: self.overlay.file_list().count() as u64,
+            files_dirty: dirty().count() as u64,
+            files_failed: dirty().filter(|(_, _, _, error)| error.is_some()).count() as u64,
             agent: self.overlay.counters().into(),
             requests,
             journal_bytes: self.overlay.journal_end(),
         }))
     }
+
+    /// The files worth naming first: those that cannot be written back, then those with dirty bytes.
+    fn file_statuses(&self) -> Vec<FileStatus> {
+        let mut files: Vec<_> = self.overlay.file_list().collect();
+        let rank = |(_, _, dirty_bytes, error): &(u32, &[u8], u64, Option<i32>)| match dirty_bytes {
+            0 => 2,
+            _ => u32::from(error.is_none()),
+        };
+        files.sort_by_key(rank);
+        let mut room = STATUS_PATHS_MAX;
+        let named = files.into_iter().take(STATUS_FILES_MAX).map_while(|(_, path, dirty_bytes, error)| {
+            let path = as_path(path).display().to_string();
+            room = room.checked_sub(path.len())?;
+            let error = error.map(|errno| match errno {
+                libc::ESTALE => "another program changed the file since; 'headstart drain' writes them over it".into(),
+                errno => std::io::Error::from_raw_os_error(errno).to_string(),
+            });
+            Some(FileStatus { path, dirty_bytes, error })
+        });
+        named.collect()
+    }
 }
 
-impl Drop for EventLoop<'_> {
-    fn drop(&mut self) {
-        let _ = self.epoll.delete(self.listener.as_fd());
-    }
+/// Who the file at `path` is, as the library says it.
+fn identity_of(path: &str) -> Option<Identity> {
+    let found = std::fs::metadata(path).ok()?;
+    let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    let birth_ns = born.map_or(0, |born| born.as_nanos() as u64);
+    Some(Identity { device: found.dev(), inode: found.ino(), birth_ns })
 }
 
 fn extend(file: &std::fs::File, size: u64) -> std::result::Result<u64, i32> {

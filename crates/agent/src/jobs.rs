@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
 
+use headstart_core::overlay::CopyKind;
+
 /// What a worker finished.
 #[derive(Debug)]
 pub enum Completion {
@@ -10,6 +12,10 @@ pub enum Completion {
     Copied {
         /// The copy's number.
         id: u64,
+        /// The slow file.
+        file: u32,
+        /// Which way it went.
+        kind: CopyKind,
         /// Nothing, or an `errno`.
         result: Result<(), i32>,
     },
@@ -19,7 +25,7 @@ pub enum Completion {
     JournalDurable(Result<(), i32>),
 }
 
-/// A queue of jobs; closing it ends its workers once it is empty.
+/// A queue of jobs; closing it ends its workers, and what none of them began is forgotten.
 pub struct Jobs<T> {
     state: Mutex<(VecDeque<T>, bool)>,
     arrived: Condvar,
@@ -37,21 +43,21 @@ impl<T> Jobs<T> {
         self.arrived.notify_one();
     }
 
-    /// Waits for a job; none once the queue is closed and empty.
+    /// Waits for a job; none once the queue is closed.
     pub fn take(&self) -> Option<T> {
         let mut state = self.state.lock().expect("no thread panics with the lock");
         loop {
-            if let Some(job) = state.0.pop_front() {
-                return Some(job);
-            }
             if state.1 {
                 return None;
+            }
+            if let Some(job) = state.0.pop_front() {
+                return Some(job);
             }
             state = self.arrived.wait(state).expect("no thread panics with the lock");
         }
     }
 
-    /// No more jobs will come.
+    /// No more jobs are to be begun.
     pub fn close(&self) {
         self.state.lock().expect("no thread panics with the lock").1 = true;
         self.arrived.notify_all();

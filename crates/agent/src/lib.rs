@@ -19,6 +19,7 @@ mod runtime;
 pub mod runtime_directory;
 mod shared_file;
 pub mod site;
+mod slow_file;
 mod socket;
 pub mod status;
 mod store;

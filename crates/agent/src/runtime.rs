@@ -1,15 +1,16 @@
 //! Starting and ending the agent.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use headstart_core::overlay::Capacity;
 use headstart_core::protocol::SOCKET_FILE;
 
 use crate::copier::{self, CopyJob};
 use crate::error::{Error, Result, errno_of};
-use crate::event_loop::EventLoop;
+use crate::event_loop::{EventLoop, signals_awaited};
 use crate::jobs::{Completion, Jobs};
 use crate::mailbox::Mailbox;
 use crate::runtime_directory;
@@ -42,7 +43,7 @@ pub(crate) struct Workers {
     pub(crate) copies: Arc<Jobs<CopyJob>>,
     pub(crate) syncs: Arc<Jobs<SyncJob>>,
     pub(crate) mailbox: Arc<Mailbox<Completion>>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Workers {
@@ -66,13 +67,14 @@ impl Workers {
             let (syncs, mailbox) = (Arc::clone(&syncs), Arc::clone(&mailbox));
             spawn("syncer".into(), Box::new(move || sync_until_closed(&syncs, &mailbox)))?;
         }
-        Ok(Workers { copies, syncs, mailbox, threads })
+        Ok(Workers { copies, syncs, mailbox, threads: Mutex::new(threads) })
     }
 
-    fn end(self) {
+    /// Waits until nothing they began is under way.
+    fn end(&self) {
         self.copies.close();
         self.syncs.close();
-        for thread in self.threads {
+        for thread in self.threads.lock().expect("no thread panics with the lock").drain(..) {
             let _ = thread.join();
         }
     }
@@ -95,15 +97,20 @@ fn sync_until_closed(jobs: &Jobs<SyncJob>, mailbox: &Mailbox<Completion>) {
     }
 }
 
+/// A barrier that fails is wanted again at once.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
+
 fn logged(what: &str, result: std::io::Result<()>) -> std::result::Result<(), i32> {
     result.map_err(|error| {
         tracing::error!(%error, "{what}");
+        std::thread::sleep(PAUSE_AFTER_FAILURE);
         errno_of(&error)
     })
 }
 
-/// Runs the agent in the foreground until it is told to stop or receives SIGTERM.
+/// Runs the agent in the foreground until it is told to stop or receives SIGTERM; what was acknowledged is durable then.
 pub fn serve(options: Options) -> Result<()> {
+    raise_descriptor_limit();
     let runtime = runtime_directory::path(&options.site.slow);
     runtime_directory::create(&runtime)?;
     let mut settings =
@@ -114,24 +121,38 @@ pub fn serve(options: Options) -> Result<()> {
     let boot_id = runtime_directory::boot_id()?;
     // The lock comes first: two agents must not replay one journal.
     let shared = SharedFile::create(&runtime, boot_id, 0)?;
+    let claim = store::claim(&options.site.fast)?;
     let found = store::recover(&options.site.fast, &runtime, boot_id)?;
     let epoch = found.epoch + 1;
     shared.view().header.epoch.store(epoch, std::sync::atomic::Ordering::Relaxed);
     let copies_max = settings.copies_max;
     let (store, overlay) =
-        Store::begin(&options.site.fast, &runtime, boot_id, epoch, settings, found.recovered, shared.view())?;
+        Store::begin(&options.site.fast, &runtime, boot_id, epoch, settings, found.recovered, shared.view(), claim)?;
     let socket_path = runtime.join(SOCKET_FILE);
     let listener = socket::listen_at(&socket_path).map_err(|error| Error::file("listen at", &socket_path, error))?;
+    signals_awaited().thread_block().map_err(|error| Error::system("block signals", error))?;
     let workers = Workers::start(copies_max)?;
     prefer_this_thread();
     tracing::info!(runtime = %runtime.display(), epoch, "serving");
     let mut event_loop = EventLoop::new(options, shared, store, overlay, &workers, listener)?;
     let result = event_loop.run();
-    drop(event_loop);
+    // The locks are the event loop's: the next agent must not start while a copy of this one may still land.
     workers.end();
+    drop(event_loop);
     let _ = std::fs::remove_file(&socket_path);
     tracing::info!("ended");
     result
+}
+
+/// A descriptor for every thread, slow file and data file: what is permitted. Where it is not enough, opens fail with EMFILE.
+fn raise_descriptor_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a valid structure that lives across the call.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0 {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: as above; the structure is only read.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+    }
 }
 
 /// Asks for real-time priority: a rank that waits for an answer must not wait for a time slice of ranks that compute. The

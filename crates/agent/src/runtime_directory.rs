@@ -9,9 +9,17 @@ use crate::error::{Error, Result};
 /// The runtime directory for the managed directory `slow`. `HEADSTART_RUNTIME_BASE` moves it; it must be on a tmpfs, because
 /// what lies there must vanish with the machine's memory.
 pub fn path(slow: &Path) -> PathBuf {
-    let base = std::env::var_os("HEADSTART_RUNTIME_BASE")
+    base().join(format!("{:016x}", hash(slow.as_os_str().as_bytes())))
+}
+
+/// Environment: where runtime directories are.
+pub const ENVIRONMENT_BASE: &str = "HEADSTART_RUNTIME_BASE";
+
+/// Where runtime directories are; absolute, as programs change their directory.
+pub fn base() -> PathBuf {
+    let base = std::env::var_os(ENVIRONMENT_BASE)
         .map_or_else(|| PathBuf::from(format!("/dev/shm/headstart-{}", nix::unistd::getuid())), PathBuf::from);
-    base.join(format!("{:016x}", hash(slow.as_os_str().as_bytes())))
+    std::path::absolute(&base).unwrap_or(base)
 }
 
 /// FNV-1a: names must be the same in every process of every version.

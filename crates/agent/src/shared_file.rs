@@ -97,3 +97,42 @@ fn map(file: &File) -> std::io::Result<&'static Region> {
     // the process.
     Ok(unsafe { &*address.as_ptr().cast::<Region>() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_agent_at_a_time_serves_a_runtime_directory() {
+        let runtime = tempfile::tempdir().unwrap();
+        let first = SharedFile::create(runtime.path(), [1; 16], 1).unwrap();
+        assert_eq!(first.view().header.magic.load(Ordering::Acquire), MAGIC);
+        assert!(matches!(SharedFile::create(runtime.path(), [1; 16], 2), Err(Error::AlreadyServed { .. })));
+        drop(first);
+        assert!(SharedFile::create(runtime.path(), [1; 16], 2).is_ok());
+    }
+
+    #[test]
+    fn a_living_process_of_the_last_agent_is_named_and_a_dead_one_is_not_waited_for() {
+        let runtime = tempfile::tempdir().unwrap();
+        let (own, start) = (std::process::id(), start_time(std::process::id()).unwrap());
+        for (pid, start, lives) in [(own, start, true), (own, start + 1, false), (u32::MAX, 1, false), (0, 0, false)] {
+            let _ = std::fs::remove_file(runtime.path().join(SHARED_FILE));
+            let before = SharedFile::create(runtime.path(), [1; 16], 1).unwrap();
+            before.view().header.slots_used.store(1, Ordering::Relaxed);
+            before.view().slots[0].owner_start.store(start, Ordering::Relaxed);
+            before.view().slots[0].owner_pid.store(pid, Ordering::Relaxed);
+            drop(before);
+            let next = SharedFile::create(runtime.path(), [1; 16], 2);
+            assert_eq!(matches!(next, Err(Error::LivingRank { pid, .. }) if pid == own), lives);
+            assert_eq!(next.is_ok(), !lives);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_shared_file_is_replaced() {
+        let runtime = tempfile::tempdir().unwrap();
+        std::fs::write(runtime.path().join(SHARED_FILE), b"cut").unwrap();
+        assert!(SharedFile::create(runtime.path(), [1; 16], 1).is_ok());
+    }
+}

@@ -29,6 +29,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
+/// Points of a seek curve: both curves go to every thread in one message of limited length.
+const SEEK_POINTS_MAX: usize = 128;
+
 /// The site file's contents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -109,6 +112,13 @@ impl Site {
         }
         site.s4d.read.check().map_err(|error| bad(format!("[s4d.read] {error}")))?;
         site.s4d.write.check().map_err(|error| bad(format!("[s4d.write] {error}")))?;
+        for (name, parameters) in [("read", &site.s4d.read), ("write", &site.s4d.write)] {
+            let points = parameters.seek_curve.len();
+            if points > SEEK_POINTS_MAX {
+                let problem = format!("seek_curve has {points} points; at most {SEEK_POINTS_MAX} are told to programs");
+                return Err(bad(format!("[s4d.{name}] {problem}")));
+            }
+        }
         site.settings().map_err(bad)?;
         Ok(site)
     }
@@ -157,6 +167,8 @@ fn directory(path: &Path) -> std::result::Result<PathBuf, String> {
 
 #[cfg(test)]
 mod tests {
+    use headstart_core::cost::benefit::SeekPoint;
+
     use super::*;
 
     fn example(slow: &Path, fast: &Path) -> Site {
@@ -204,6 +216,10 @@ mod tests {
         let mut bad = good.clone();
         bad.s4d.write.ssd_servers = 0;
         fails_with(&bad, &["[s4d.write]", "ssd_servers"]);
+        let mut bad = good.clone();
+        let point = |k| SeekPoint { distance_bytes: k, seek_s: 0.0 };
+        bad.s4d.read.seek_curve = (0..=SEEK_POINTS_MAX as u64).map(point).collect();
+        fails_with(&bad, &["[s4d.read]", "seek_curve", "129"]);
         std::fs::write(&file, format!("{}\nnonsense = 1\n", "slow = 3")).unwrap();
         assert!(Site::load(&file).is_err());
     }

@@ -63,8 +63,14 @@ pub fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usize>>
     }
 }
 
-/// Sends one packet.
-pub fn send_packet(socket: &OwnedFd, packet: &[u8]) -> io::Result<()> {
-    send(socket.as_raw_fd(), packet, MsgFlags::MSG_NOSIGNAL)?;
-    Ok(())
+/// Sends one packet; false if a non-blocking socket takes none now.
+pub fn send_packet(socket: &OwnedFd, packet: &[u8]) -> io::Result<bool> {
+    loop {
+        match send(socket.as_raw_fd(), packet, MsgFlags::MSG_NOSIGNAL) {
+            Ok(_) => return Ok(true),
+            Err(nix::errno::Errno::EAGAIN) => return Ok(false),
+            Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }

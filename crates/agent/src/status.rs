@@ -13,9 +13,14 @@ pub enum Command {
     Drain {
         /// Absolute path of a file.
         path: Option<String>,
+        /// Even over files that another program changed since; always so for one file.
+        #[serde(default)]
+        over_changes: bool,
     },
     /// No longer insist on writing everything back.
     KeepDirty,
+    /// Answered when everything acknowledged before survives power loss.
+    Sync,
     /// Use so much flash from now on.
     Configure {
         /// `20%` or a size.
@@ -64,8 +69,15 @@ pub struct Status {
     pub durable: bool,
     /// Everything is being written back.
     pub draining: bool,
-    /// Files with bytes on flash, or open.
+    /// Files with bytes on flash, or open: first those that cannot be written back, then those with dirty bytes; not all if
+    /// they are many.
     pub files: Vec<FileStatus>,
+    /// Number of files known.
+    pub files_known: u64,
+    /// Number of files with dirty bytes.
+    pub files_dirty: u64,
+    /// Number of files with dirty bytes whose last write-back failed.
+    pub files_failed: u64,
     /// What the agent did.
     pub agent: AgentCounters,
     /// What the programs' requests met, since the agent started.

@@ -12,25 +12,26 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::ops::RangeBounds;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use headstart_core::overlay::extent_map::ExtentMap;
 use headstart_core::overlay::journal::{HEADER_BYTES, Header, Identity};
 use headstart_core::overlay::recovery::{Observation, Recovered};
-use headstart_core::overlay::{Fingerprint, Overlay, Settings, flash_space::Run};
+use headstart_core::overlay::{Overlay, Settings, flash_space::Run};
 use headstart_core::protocol::shared::Shared;
 use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
+use headstart_core::request::Range;
+
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
 
 use crate::error::{Error, Result};
-
-/// A slow file the agent has open.
-#[derive(Clone)]
-pub struct SlowFile {
-    /// For reading, and for writing where the user may.
-    pub file: Arc<File>,
-}
+use crate::slow_file::{SlowFile, fingerprint};
 
 /// Everything the agent keeps open.
 pub struct Store {
@@ -40,22 +41,38 @@ pub struct Store {
     journal: Arc<File>,
     journal_written: u64,
     unwritten: Vec<u8>,
+    /// Part of a journal job under way.
+    writing: Arc<Vec<u8>>,
     live: File,
     data: BTreeMap<u32, (Arc<File>, u64)>,
     slow: BTreeMap<u32, SlowFile>,
+    _claim: Claim,
+}
+
+/// Space kept allocated behind the journal's end, in the best case and in the worst.
+const JOURNAL_IN_HAND_BYTES: u64 = 1 << 20;
+const JOURNAL_IN_HAND_BYTES_MIN: u64 = 64 << 10;
+
+/// Allocates storage without changing the size; what cannot be allocated ahead on this file system is not.
+fn allocate(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, offset as i64, length as i64) {
+        Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Bytes of the journal to write and sync.
 pub struct JournalJob {
     journal: Arc<File>,
     offset: u64,
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
 }
 
 impl JournalJob {
-    /// Writes and syncs.
+    /// Writes and syncs; keeps space in hand for the next ones, as absorbed bytes may take all there is.
     pub fn run(&self) -> io::Result<()> {
         self.journal.write_all_at(&self.bytes, self.offset)?;
+        let _ = allocate(&self.journal, self.offset + self.bytes.len() as u64, JOURNAL_IN_HAND_BYTES);
         self.journal.sync_data()
     }
 }
@@ -68,13 +85,47 @@ pub struct Found {
     pub epoch: u64,
 }
 
+/// How long an agent that was killed may take to let go.
+const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The right to use the fast directory; ends with the process.
+pub struct Claim {
+    _lock: Flock<File>,
+}
+
+/// Makes this agent the only one of this machine that uses the fast directory, whatever its runtime directory.
+pub fn claim(fast: &Path) -> Result<Claim> {
+    let directory = fast.join(FLASH_DIRECTORY);
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory)
+        .map_err(|error| Error::file("create", &directory, error))?;
+    let path = directory.join("lock");
+    let mut file = create(&path).map_err(|error| Error::file("open", &path, error))?;
+    let deadline = Instant::now() + CLAIM_PATIENCE;
+    loop {
+        file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(Claim { _lock: lock }),
+            Err((file, Errno::EWOULDBLOCK)) if Instant::now() < deadline => file,
+            Err((_, Errno::EWOULDBLOCK)) => return Err(Error::FlashInUse { path: directory }),
+            Err((_, error)) => return Err(Error::file("lock", &path, error)),
+        };
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Looks for a journal in the fast directory and its copy in memory, and replays what counts of them.
 pub fn recover(fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> {
     let path = fast.join(FLASH_DIRECTORY).join("journal");
     let Some((header, body)) = read_journal(&path)? else {
+        refuse_lost_journal(&path)?;
         return Ok(Found { recovered: Recovered::default(), epoch: 0 });
     };
-    let live = read_journal(&runtime.join("journal.live")).unwrap_or(None);
+    let live = read_journal(&runtime.join("journal.live")).unwrap_or_else(|error| {
+        tracing::warn!(%error, "only what was made durable counts");
+        None
+    });
     let live = live.filter(|(live_header, _)| live_header.boot_id == boot_id && live_header.epoch == header.epoch);
     let observation = Observation { same_boot: header.boot_id == boot_id, tail_present: live.is_some() };
     let replay = observation.decide();
@@ -88,6 +139,21 @@ pub fn recover(fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> 
         "journal replayed"
     );
     Ok(Found { recovered, epoch: header.epoch })
+}
+
+/// A journal is there before the first data file is.
+fn refuse_lost_journal(path: &Path) -> Result<()> {
+    let entries = path.parent().and_then(|directory| std::fs::read_dir(directory).ok());
+    let data =
+        entries.and_then(|entries| entries.flatten().find(|entry| data_file_number(&entry.file_name()).is_some()));
+    data.map_or(Ok(()), |data| {
+        let problem = format!("it is missing, but {} is there", data.path().display());
+        Err(Error::Journal { path: path.to_path_buf(), problem })
+    })
+}
+
+fn data_file_number(name: &std::ffi::OsStr) -> Option<u32> {
+    u32::from_str_radix(name.to_str()?.strip_prefix("data.")?, 16).ok()
 }
 
 fn read_journal(path: &Path) -> Result<Option<(Header, Vec<u8>)>> {
@@ -125,13 +191,6 @@ pub fn open_slow(path: &[u8], identity: Identity) -> io::Result<File> {
     Ok(file)
 }
 
-/// Size and modification time now.
-pub fn fingerprint(file: &File) -> io::Result<Fingerprint> {
-    let found = file.metadata()?;
-    let modified_ns = (found.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec() as u64);
-    Ok(Fingerprint { size: found.len(), modified_ns })
-}
-
 impl Store {
     /// Adopts what was found and begins a new epoch: everything it names is synced, then a journal that says the same takes the
     /// old one's place.
@@ -141,17 +200,13 @@ impl Store {
         boot_id: [u8; 16],
         epoch: u64,
         settings: Settings,
-        recovered: Recovered,
+        mut recovered: Recovered,
         shared: Shared<'_>,
+        claim: Claim,
     ) -> Result<(Store, Overlay)> {
         let directory = fast.join(FLASH_DIRECTORY);
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&directory)
-            .map_err(|error| Error::file("create", &directory, error))?;
         let live_path = runtime.join("journal.live");
-        let (slow, sizes) = open_recovered(&recovered);
+        let (slow, sizes) = open_recovered(&mut recovered)?;
         let data = open_data_files(&directory, &recovered)?;
         let mut overlay = Overlay::adopt(settings, recovered, shared, &sizes);
         let header = Header { boot_id, epoch };
@@ -163,9 +218,11 @@ impl Store {
             journal: Arc::new(journal),
             journal_written: written,
             unwritten: Vec::new(),
+            writing: Arc::default(),
             live,
             data,
             slow,
+            _claim: claim,
         };
         store.remove_strangers();
         Ok((store, overlay))
@@ -175,10 +232,7 @@ impl Store {
     fn remove_strangers(&self) {
         let Ok(entries) = std::fs::read_dir(&self.directory) else { return };
         for entry in entries.flatten() {
-            let name = entry.file_name();
-            let number =
-                name.to_str().and_then(|name| name.strip_prefix("data.")).map(|hex| u32::from_str_radix(hex, 16));
-            if let Some(Ok(number)) = number
+            if let Some(number) = data_file_number(&entry.file_name())
                 && !self.data.contains_key(&number)
             {
                 let _ = std::fs::remove_file(entry.path());
@@ -201,23 +255,48 @@ impl Store {
         self.unwritten.len()
     }
 
-    /// Everything appended so far, to be made durable.
+    /// Everything appended so far, to be made durable; [`Store::journal_done`] ends it.
     pub fn journal_job(&mut self) -> JournalJob {
-        let bytes = std::mem::take(&mut self.unwritten);
-        let offset = self.journal_written;
-        self.journal_written += bytes.len() as u64;
-        JournalJob { journal: self.journal.clone(), offset, bytes }
+        self.writing = Arc::new(std::mem::take(&mut self.unwritten));
+        JournalJob { journal: self.journal.clone(), offset: self.journal_written, bytes: self.writing.clone() }
+    }
+
+    /// The job ended. What it could not write is written again with the next one: a gap would end the replay there.
+    pub fn journal_done(&mut self, written: bool) {
+        let bytes = std::mem::take(&mut self.writing);
+        if written {
+            self.journal_written += bytes.len() as u64;
+        } else {
+            self.unwritten.splice(0..0, bytes.iter().copied());
+        }
     }
 
     /// Puts a journal that says no more than the overlay knows in the place of the grown one. Everything the journal names is
-    /// durable.
-    pub fn rotate(&mut self, overlay: &mut Overlay) -> Result<()> {
+    /// durable. False, and nothing is changed, if the fast directory has no room for both.
+    pub fn rotate(&mut self, overlay: &mut Overlay) -> Result<bool> {
+        if !self.reserve_journal(overlay.journal_end()) {
+            return Ok(false);
+        }
         let (journal, live, written) = write_journals(&self.directory, &self.live_path, &self.header, overlay)?;
         self.journal = Arc::new(journal);
         self.live = live;
         self.journal_written = written;
         self.unwritten.clear();
-        Ok(())
+        Ok(true)
+    }
+
+    /// Allocates what the next journal may need: once the overlay has written its checkpoint there is no way back.
+    fn reserve_journal(&self, bytes: u64) -> bool {
+        let fresh = self.directory.join("journal.new");
+        let Ok(file) = create(&fresh) else { return false };
+        match allocate(&file, 0, bytes + JOURNAL_IN_HAND_BYTES_MIN) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(%error, path = %fresh.display(), "the journal cannot be replaced and goes on growing");
+                let _ = std::fs::remove_file(&fresh);
+                false
+            }
+        }
     }
 
     /// The data file, which exists and is at least `size` long afterwards.
@@ -238,7 +317,6 @@ impl Store {
 
     /// Gives storage back, where the file system can.
     pub fn punch(&self, run: Run) {
-        use nix::fcntl::{FallocateFlags, fallocate};
         if let Some((file, _)) = self.data.get(&run.data_file) {
             let bytes = run.bytes();
             let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
@@ -267,9 +345,24 @@ impl Store {
         self.slow.get(&number)
     }
 
+    /// A slow file.
+    pub fn slow_mut(&mut self, number: u32) -> Option<&mut SlowFile> {
+        self.slow.get_mut(&number)
+    }
+
+    /// The slow files from number `from` on.
+    pub fn slow_files(&self, from: u32) -> impl Iterator<Item = (u32, &SlowFile)> + '_ {
+        self.slow.range(from..).map(|(&number, slow)| (number, slow))
+    }
+
+    /// The user wants what is on flash written over whatever a stranger made of these files.
+    pub fn accept_changes(&mut self, numbers: impl RangeBounds<u32>) {
+        self.slow.range_mut(numbers).for_each(|(_, slow)| slow.accept_changes());
+    }
+
     /// Remembers a slow file.
-    pub fn put_slow(&mut self, number: u32, file: Arc<File>) {
-        self.slow.insert(number, SlowFile { file });
+    pub fn put_slow(&mut self, number: u32, slow: SlowFile) {
+        self.slow.insert(number, slow);
     }
 
     /// Closes a slow file.
@@ -282,27 +375,58 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-fn open_recovered(recovered: &Recovered) -> (BTreeMap<u32, SlowFile>, BTreeMap<u32, u64>) {
+/// Opens the slow files of a replay, makes durable what it says of them, and takes back what it may say no longer: bytes that are
+/// clean on flash count only if the slow file looks as it did when nobody had it open.
+fn open_recovered(recovered: &mut Recovered) -> Result<(BTreeMap<u32, SlowFile>, BTreeMap<u32, u64>)> {
     let mut slow = BTreeMap::new();
     let mut sizes = BTreeMap::new();
-    for (&number, file) in &recovered.files {
-        match open_slow(&file.path, file.identity) {
-            Ok(opened) => {
-                let mut size = opened.metadata().map(|found| found.len()).unwrap_or(0);
-                // A commit may have been appended and its extension lost with the agent.
-                if size < file.map.end() && opened.set_len(file.map.end()).is_ok() {
-                    size = file.map.end();
-                }
-                sizes.insert(number, size);
-                slow.insert(number, SlowFile { file: Arc::new(opened) });
-            }
+    for (&number, found) in &mut recovered.files {
+        let path = as_path(&found.path).to_path_buf();
+        let opened = match open_slow(&found.path, found.identity) {
+            Ok(opened) => opened,
             Err(error) => {
-                let path = as_path(&file.path).display().to_string();
-                tracing::error!(%error, %path, "a file with bytes on flash cannot be opened; its bytes are kept");
+                if dirty_end(&found.map).is_none() {
+                    found.map.carve(Range::new(0, u64::MAX));
+                } else {
+                    let path = path.display();
+                    tracing::error!(%error, %path, "a file with dirty bytes on flash cannot be opened; they are kept");
+                }
+                continue;
             }
+        };
+        // Records of write-backs and of dropped bytes rest on it.
+        opened.sync_all().map_err(|error| Error::file("sync", &path, error))?;
+        let before = fingerprint(&opened).map_err(|error| Error::file("look at", &path, error))?;
+        if found.fingerprint != Some(before) {
+            let clean: Vec<Range> =
+                found.map.iter().filter(|mapped| !mapped.dirty).map(|mapped| mapped.range).collect();
+            clean.into_iter().for_each(|range| {
+                found.map.carve(range);
+            });
         }
+        if let Some(known) = found.fingerprint.filter(|known| known.size != before.size)
+            && dirty_end(&found.map).is_some()
+        {
+            // No write-back of ours changes a size: it is for the user to say which bytes are wanted.
+            sizes.insert(number, before.size.max(dirty_end(&found.map).unwrap_or(0)));
+            slow.insert(number, SlowFile::new(Arc::new(opened), Some(known)));
+            continue;
+        }
+        // A commit may have been appended and its extension lost with the agent.
+        if let Some(end) = dirty_end(&found.map).filter(|end| before.size < *end) {
+            opened.set_len(end).map_err(|error| Error::file("extend", &path, error))?;
+        }
+        let now = fingerprint(&opened).map_err(|error| Error::file("look at", &path, error))?;
+        found.fingerprint = Some(now);
+        sizes.insert(number, now.size);
+        slow.insert(number, SlowFile::new(Arc::new(opened), Some(now)));
     }
-    (slow, sizes)
+    Ok((slow, sizes))
+}
+
+/// Where the last dirty extent ends.
+fn dirty_end(map: &ExtentMap) -> Option<u64> {
+    map.iter().filter(|mapped| mapped.dirty).map(|mapped| mapped.range.end()).max()
 }
 
 fn open_data_files(directory: &Path, recovered: &Recovered) -> Result<BTreeMap<u32, (Arc<File>, u64)>> {
@@ -342,10 +466,18 @@ fn write_journals(
 fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<File> {
     let fresh = path.with_extension("new");
     let attempt = || -> io::Result<File> {
-        let _ = std::fs::remove_file(&fresh);
+        // Space may have been allocated for it, which must not be given back now.
         let mut file = create(&fresh)?;
         file.write_all(bytes)?;
+        file.set_len(bytes.len() as u64)?;
         if durable {
+            let mut in_hand = JOURNAL_IN_HAND_BYTES;
+            while let Err(error) = allocate(&file, bytes.len() as u64, in_hand) {
+                in_hand /= 2;
+                if in_hand < JOURNAL_IN_HAND_BYTES_MIN {
+                    return Err(error);
+                }
+            }
             file.sync_all()?;
         }
         std::fs::rename(&fresh, path)?;
@@ -355,4 +487,124 @@ fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<File> {
         Ok(file)
     };
     attempt().map_err(|error| Error::file("write the journal", path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use headstart_core::overlay::journal::{Journal, Record};
+
+    use super::*;
+
+    const BOOT: [u8; 16] = [7; 16];
+
+    /// A fast directory whose journal names `/slow/a` with ten dirty bytes before a barrier and ten after it.
+    fn fast(epoch: u64) -> tempfile::TempDir {
+        let fast = tempfile::tempdir().unwrap();
+        let directory = fast.path().join(FLASH_DIRECTORY);
+        std::fs::create_dir(&directory).unwrap();
+        let bytes = journal(epoch);
+        std::fs::write(directory.join("journal"), &bytes).unwrap();
+        fast
+    }
+
+    fn journal(epoch: u64) -> Vec<u8> {
+        let mut journal = Journal::at(HEADER_BYTES as u64);
+        let map = |offset| Record::Map { file: 1, offset, length: 10, data_file: 1, place: offset, slot: 0, seq: 1 };
+        journal.append(&Record::File { file: 1, identity: Identity::default(), path: b"/slow/a".to_vec() });
+        journal.append(&map(0));
+        let end = journal.end();
+        journal.append(&Record::Barrier { end });
+        journal.append(&map(100));
+        [Header { boot_id: BOOT, epoch }.encode().to_vec(), journal.take()].concat()
+    }
+
+    fn dirty_bytes(fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> u64 {
+        recover(fast, runtime, boot_id).unwrap().recovered.dirty_bytes()
+    }
+
+    #[test]
+    fn what_was_appended_counts_only_with_the_memory_file_of_the_same_boot_and_epoch() {
+        let (fast, runtime) = (fast(3), tempfile::tempdir().unwrap());
+        let live = runtime.path().join("journal.live");
+        assert_eq!(dirty_bytes(fast.path(), runtime.path(), BOOT), 10, "it is gone");
+        std::fs::write(&live, journal(3)).unwrap();
+        assert_eq!(dirty_bytes(fast.path(), runtime.path(), BOOT), 20);
+        assert_eq!(dirty_bytes(fast.path(), runtime.path(), [8; 16]), 10, "the machine was started anew");
+        std::fs::write(&live, journal(2)).unwrap();
+        assert_eq!(dirty_bytes(fast.path(), runtime.path(), BOOT), 10, "it is of an earlier agent");
+        std::fs::write(&live, b"nonsense").unwrap();
+        assert_eq!(dirty_bytes(fast.path(), runtime.path(), BOOT), 10);
+    }
+
+    #[test]
+    fn a_journal_cut_anywhere_behind_its_header_is_read_up_to_there() {
+        let (fast, runtime) = (fast(1), tempfile::tempdir().unwrap());
+        let path = fast.path().join(FLASH_DIRECTORY).join("journal");
+        let whole = std::fs::read(&path).unwrap();
+        for length in HEADER_BYTES..whole.len() {
+            std::fs::write(&path, &whole[..length]).unwrap();
+            assert!(dirty_bytes(fast.path(), runtime.path(), BOOT) <= 10);
+        }
+    }
+
+    #[test]
+    fn a_journal_without_a_whole_header_is_named() {
+        let (fast, runtime) = (fast(1), tempfile::tempdir().unwrap());
+        let path = fast.path().join(FLASH_DIRECTORY).join("journal");
+        for bytes in [&b""[..], b"HSJRNL01", &[0; 100]] {
+            std::fs::write(&path, bytes).unwrap();
+            let error = recover(fast.path(), runtime.path(), BOOT).err().unwrap().to_string();
+            assert!(error.contains(path.to_str().unwrap()) && error.contains("move it away"), "{error}");
+        }
+    }
+
+    #[test]
+    fn data_files_without_a_journal_are_not_taken_for_rubbish() {
+        let (fast, runtime) = (fast(1), tempfile::tempdir().unwrap());
+        let directory = fast.path().join(FLASH_DIRECTORY);
+        std::fs::remove_file(directory.join("journal")).unwrap();
+        assert_eq!(dirty_bytes(fast.path(), runtime.path(), BOOT), 0);
+        std::fs::write(directory.join("data.00000001"), b"x").unwrap();
+        let error = recover(fast.path(), runtime.path(), BOOT).err().unwrap().to_string();
+        assert!(error.contains("missing") && error.contains("data.00000001"), "{error}");
+    }
+
+    #[test]
+    fn a_journal_that_could_not_be_written_is_written_whole_the_next_time() {
+        let (fast, runtime) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let shared = crate::shared_file::SharedFile::create(runtime.path(), BOOT, 1).unwrap();
+        let (mut store, mut overlay) = Store::begin(
+            fast.path(),
+            runtime.path(),
+            BOOT,
+            1,
+            Settings::default(),
+            Recovered::default(),
+            shared.view(),
+            claim(fast.path()).unwrap(),
+        )
+        .unwrap();
+        let path = fast.path().join(FLASH_DIRECTORY).join("journal");
+        let before = std::fs::read(&path).unwrap();
+        store.append(b"first".to_vec()).unwrap();
+        drop(store.journal_job());
+        store.append(b"second".to_vec()).unwrap();
+        store.journal_done(false);
+        store.append(b"third".to_vec()).unwrap();
+        store.journal_job().run().unwrap();
+        store.journal_done(true);
+        assert_eq!(std::fs::read(&path).unwrap(), [&before[..], b"firstsecondthird"].concat());
+        assert!(store.rotate(&mut overlay).unwrap());
+        assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(runtime.path().join("journal.live")).unwrap());
+        assert_eq!(recover(fast.path(), runtime.path(), BOOT).unwrap().recovered.dirty_bytes(), 0);
+    }
+
+    #[test]
+    fn two_agents_never_use_one_fast_directory() {
+        let fast = tempfile::tempdir().unwrap();
+        let first = claim(fast.path()).unwrap();
+        assert!(matches!(claim(fast.path()), Err(Error::FlashInUse { .. })));
+        drop(first);
+        assert!(claim(fast.path()).is_ok());
+    }
 }

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use headstart_agent::client::EXIT_ALREADY_SERVED;
 
 /// Makes a little flash do for a lot of disk, beneath unmodified programs.
 #[derive(Debug, Parser)]
@@ -47,7 +48,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS };
+        }
+    };
     let site = cli.site.as_deref();
     let result = match cli.command {
         Command::Run(arguments) => arguments.execute(site),
@@ -60,7 +67,10 @@ fn main() -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         eprintln!("headstart: {error:#}");
-        ExitCode::from(EXIT_FAILED)
+        match error.downcast_ref() {
+            Some(headstart_agent::Error::AlreadyServed { .. }) => ExitCode::from(EXIT_ALREADY_SERVED as u8),
+            _ => ExitCode::from(EXIT_FAILED),
+        }
     })
 }
 

@@ -15,7 +15,7 @@ use headstart_core::protocol::{ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONM
 use serde::Serialize;
 
 use crate::agent::parse_capacity;
-use crate::write_back::{Interrupts, drain_all};
+use crate::write_back::{Interrupts, drain_all, make_durable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Policy {
@@ -32,7 +32,7 @@ pub struct Run {
     policy: Policy,
 
     /// Flash to use instead of what the site file says: 20% of the files in use, or a size
-    #[arg(long, value_name = "20%|SIZE")]
+    #[arg(long, value_name = "20%|SIZE", allow_hyphen_values = true)]
     capacity: Option<String>,
 
     /// Leave dirty bytes on flash at the end, for `headstart drain`
@@ -128,20 +128,10 @@ impl Run {
         let client = Client::connect_or_start(site, site_path, program, self.capacity.as_deref())?;
         if self.keep_dirty {
             client.ask(&Ask::KeepDirty)?;
-            return wait_until_durable(&client);
+            // Kept dirty bytes must survive power loss once `run` has ended.
+            return make_durable(&client, interrupts);
         }
-        drain_all(&client, interrupts)
-    }
-}
-
-/// Kept dirty bytes must survive power loss once `run` has ended.
-fn wait_until_durable(client: &Client) -> Result<Status> {
-    loop {
-        let status = client.ask(&Ask::Status)?;
-        if status.durable {
-            return Ok(status);
-        }
-        std::thread::sleep(Duration::from_millis(5));
+        drain_all(&client, interrupts, false)
     }
 }
 

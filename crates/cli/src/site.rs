@@ -33,7 +33,9 @@ impl SiteCommand {
                     s4d: CostModels { read: parameters.clone(), write: parameters },
                     agent: None,
                 };
-                println!("# Where the two tiers are and what they cost. Rates are seconds per byte of one server's part of a");
+                println!(
+                    "# Where the two tiers are and what they cost. Rates are seconds per byte of one server's part of a"
+                );
                 println!("# request, as measured with the site's usual number of processes at work, network included.");
                 print!("{}", example.to_toml());
                 Ok(ExitCode::SUCCESS)
@@ -47,7 +49,8 @@ fn check(path: &Path) -> Result<ExitCode> {
     println!("site file  {}", path.display());
     for (name, directory) in [("slow", &site.slow), ("fast", &site.fast)] {
         let scratch = directory.join(format!(".headstart-check-{}", std::process::id()));
-        std::fs::write(&scratch, b"check").with_context(|| format!("cannot write in the {name} directory {}", directory.display()))?;
+        std::fs::write(&scratch, b"check")
+            .with_context(|| format!("cannot write in the {name} directory {}", directory.display()))?;
         std::fs::remove_file(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))?;
         println!("{name:<10} {}, {} free", directory.display(), ByteSize(free_bytes(directory)?));
     }
@@ -86,6 +89,7 @@ fn critical_sizes(parameters: &Parameters, direction: Direction) -> String {
 }
 
 fn free_bytes(directory: &Path) -> Result<u64> {
-    let found = nix::sys::statvfs::statvfs(directory).with_context(|| format!("cannot look at {}", directory.display()))?;
+    let found =
+        nix::sys::statvfs::statvfs(directory).with_context(|| format!("cannot look at {}", directory.display()))?;
     Ok(found.blocks_available() * found.fragment_size())
 }

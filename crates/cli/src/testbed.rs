@@ -169,13 +169,16 @@ impl TestbedCommand {
             TestbedCommand::Disk(disk) => {
                 crate::log_to_stderr("info");
                 let size_bytes = disk.size.map(|size| size.0);
-                let config = DiskConfig { size_bytes, time_scale: disk.time_scale, ..DiskConfig::of(&disk.profile, &disk.file) };
+                let config =
+                    DiskConfig { size_bytes, time_scale: disk.time_scale, ..DiskConfig::of(&disk.profile, &disk.file) };
                 headstart_testbed::disk::serve(&config)?;
             }
             TestbedCommand::Serve { config } => {
                 crate::log_to_stderr("info");
-                let text = std::fs::read_to_string(config).with_context(|| format!("cannot read {}", config.display()))?;
-                let config = serde_json::from_str(&text).with_context(|| format!("cannot understand {}", config.display()))?;
+                let text =
+                    std::fs::read_to_string(config).with_context(|| format!("cannot read {}", config.display()))?;
+                let config =
+                    serde_json::from_str(&text).with_context(|| format!("cannot understand {}", config.display()))?;
                 headstart_testbed::serve(config)?;
             }
         }
@@ -213,7 +216,10 @@ impl Up {
             eprintln!("headstart: {refused}");
         }
         let (agree, all) = parameters.agreement();
-        println!("site file {}: the cost model names the faster directory in {agree} of {all} profiled cells", site_path.display());
+        println!(
+            "site file {}: the cost model names the faster directory in {agree} of {all} profiled cells",
+            site_path.display()
+        );
         Ok(())
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -53,26 +54,31 @@ impl Drain {
             if !path.starts_with(&site.slow) {
                 bail!("{} does not lie in the slow directory {}", path.display(), site.slow.display());
             }
+            if path.is_dir() {
+                bail!("{} is a directory; name a file, or nothing to drain everything", path.display());
+            }
             let path = path.to_str().with_context(|| format!("{} is not UTF-8; drain everything", path.display()))?;
-            client.ask(&Command::Drain { path: Some(path.to_string()) })?;
+            client.ask(&Command::Drain { path: Some(path.to_string()), over_changes: true })?;
             return Ok(ExitCode::SUCCESS);
         }
-        let status = drain_all(&client, &Interrupts::listen()?)?;
+        let status = drain_all(&client, &Interrupts::listen()?, true)?;
         Ok(if status.dirty_bytes == 0 { ExitCode::SUCCESS } else { ExitCode::from(crate::EXIT_DIRTY) })
     }
 }
 
-/// Writes everything back and shows progress. An interrupt ends the wait: the bytes stay on flash and the user is told.
-pub fn drain_all(client: &Client, interrupts: &Interrupts) -> Result<Status> {
+/// Writes everything back, over files that another program changed only if told to, makes that durable, and shows progress. An interrupt ends the wait: the bytes stay on flash and the user is told.
+pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -> Result<Status> {
+    let drain = Command::Drain { path: None, over_changes };
     let interrupted_before = interrupts.so_far();
-    let mut status = client.ask(&Command::Drain { path: None })?;
+    let mut status = client.ask(&drain)?;
     let total = status.dirty_bytes;
     let bar = progress_bar(total);
-    while status.dirty_bytes > 0 || status.draining || !status.durable {
+    while status.dirty_bytes > 0 || status.draining {
         bar.set_position(total.saturating_sub(status.dirty_bytes));
         if interrupts.so_far() > interrupted_before {
             bar.finish_and_clear();
-            status = client.ask(&Command::KeepDirty)?;
+            client.ask(&Command::KeepDirty)?;
+            status = make_durable(client, interrupts)?;
             eprintln!(
                 "headstart: stopped; {} stay on flash and are not lost: write them back with 'headstart drain'",
                 ByteSize(status.dirty_bytes)
@@ -86,19 +92,42 @@ pub fn drain_all(client: &Client, interrupts: &Interrupts) -> Result<Status> {
             return Ok(status);
         }
         std::thread::sleep(Duration::from_millis(if status.dirty_bytes > 0 { 20 } else { 2 }));
-        status = client.ask(&Command::Status)?;
+        // Somebody else's command may have ended the drain meanwhile.
+        status = client.ask(if status.draining { &Command::Status } else { &drain })?;
     }
     bar.finish_and_clear();
+    make_durable(client, interrupts)?;
+    // What another run made dirty meanwhile is for that one to drain.
     Ok(status)
+}
+
+/// Waits until everything acknowledged survives power loss; an interrupt ends the wait.
+pub fn make_durable(client: &Client, interrupts: &Interrupts) -> Result<Status> {
+    let interrupted_before = interrupts.so_far();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let asking = client.again()?;
+    std::thread::spawn(move || {
+        // Nobody may wait any more.
+        let _ = sender.send(asking.ask(&Command::Sync));
+    });
+    loop {
+        match receiver.recv_timeout(Duration::from_millis(20)) {
+            Ok(answer) => return Ok(answer?),
+            Err(RecvTimeoutError::Timeout) if interrupts.so_far() == interrupted_before => {}
+            Err(_) => {
+                eprintln!("headstart: stopped; what the program wrote last may not survive power loss yet");
+                return Ok(client.ask(&Command::Status)?);
+            }
+        }
+    }
 }
 
 /// Whether all that is left cannot be written.
 fn stuck(status: &Status) -> Option<String> {
-    let dirty = || status.files.iter().filter(|file| file.dirty_bytes > 0);
-    let failed = dirty().find(|file| file.error.is_some())?;
-    if dirty().any(|file| file.error.is_none()) {
+    if status.files_failed < status.files_dirty {
         return None;
     }
+    let failed = status.files.iter().find(|file| file.error.is_some() && file.dirty_bytes > 0)?;
     Some(format!(
         "{}: {} cannot be written back: {}; the bytes stay on flash: make room or mend the file, then 'headstart drain'",
         failed.path,
@@ -136,16 +165,14 @@ impl Stop {
 
 /// Stops the agent; refuses to leave dirty bytes behind unless told to.
 pub fn stop(client: &Client, keep_dirty: bool) -> Result<()> {
-    let status = client.ask(&Command::KeepDirty)?;
+    let status = client.ask(&Command::Status)?;
     if status.dirty_bytes > 0 && !keep_dirty {
         bail!(
             "{} on flash are not on disk yet: 'headstart drain' writes them back, --keep-dirty leaves them for later",
             ByteSize(status.dirty_bytes)
         );
     }
-    while !client.ask(&Command::Status)?.durable {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    // It ends once what was acknowledged is durable.
     let status = client.ask(&Command::Stop)?;
     while headstart_agent::runtime_directory::start_time(status.pid).is_some() && !is_zombie(status.pid) {
         std::thread::sleep(Duration::from_millis(2));

@@ -1,0 +1,177 @@
+//! A slow file the agent has open: what it looks like, and its time of last write.
+//!
+//! Our own write-backs change neither of the two that people see. While nobody has the file open, its *fingerprint* tells a change
+//! behind our back; while write-backs are under way the time in it means nothing, and it is taken anew when they have ended.
+//! Then the time of last write is put back to what it was, or to that of the last absorbed write if that is later. If a
+//! program could write the file at the same time it stays as it is, because it may be the program's.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+use headstart_core::overlay::Fingerprint;
+use nix::sys::stat::futimens;
+use nix::sys::time::TimeSpec;
+
+/// See the module.
+#[derive(Debug)]
+pub struct SlowFile {
+    /// For reading, and for writing where the user may.
+    pub file: Arc<File>,
+    fingerprint: Option<Fingerprint>,
+    /// One of ours may have written it since the fingerprint was taken.
+    written: bool,
+    write_backs: u32,
+    /// The time of last write before the write-backs under way; none if a program may write too.
+    kept_ns: Option<u64>,
+}
+
+impl SlowFile {
+    /// A file just opened; `fingerprint` if it is known how it looked when nobody had it open.
+    pub fn new(file: Arc<File>, fingerprint: Option<Fingerprint>) -> SlowFile {
+        SlowFile { file, fingerprint, written: fingerprint.is_none(), write_backs: 0, kept_ns: None }
+    }
+
+    /// A process opens it: how it looks, for comparison with the fingerprint.
+    pub fn look(&self) -> io::Result<Fingerprint> {
+        let found = fingerprint(&self.file)?;
+        let known = self.fingerprint.filter(|_| self.write_backs > 0);
+        Ok(Fingerprint { modified_ns: known.map_or(found.modified_ns, |known| known.modified_ns), ..found })
+    }
+
+    /// A program, or the agent for one, may write it from now on.
+    pub fn may_be_written(&mut self) {
+        self.written = true;
+        self.kept_ns = None;
+    }
+
+    /// Whether a stranger changed the file since nobody had it open; not known while write-backs are under way.
+    pub fn is_changed(&self) -> bool {
+        let known = self.fingerprint.filter(|_| !self.written && self.write_backs == 0);
+        known.is_some_and(|known| fingerprint(&self.file).is_ok_and(|found| found != known))
+    }
+
+    /// The user wants what is on flash whatever a stranger did.
+    pub fn accept_changes(&mut self) {
+        self.written = true;
+    }
+
+    /// Whether write-backs are under way.
+    pub fn is_written_back(&self) -> bool {
+        self.write_backs > 0
+    }
+
+    /// A write-back is about to begin.
+    pub fn begin_write_back(&mut self, open_for_writing: bool) {
+        if self.write_backs == 0 && !open_for_writing {
+            self.kept_ns = fingerprint(&self.file).ok().map(|found| found.modified_ns);
+        }
+        self.write_backs += 1;
+        self.written = true;
+    }
+
+    /// A write-back has ended.
+    pub fn end_write_back(&mut self) {
+        self.write_backs = self.write_backs.saturating_sub(1);
+    }
+
+    /// Nobody has it open: sets the time of last write, and returns the fingerprint. Nothing while write-backs are under way.
+    /// What was not written by ours since the last time keeps its fingerprint, so that a change meanwhile is noticed.
+    pub fn settle(&mut self, absorbed_ns: u64) -> Option<io::Result<Fingerprint>> {
+        if self.write_backs > 0 {
+            return None;
+        }
+        let known = self.fingerprint.filter(|_| !self.written);
+        let settled = known.map_or_else(|| self.set_modified(absorbed_ns), Ok);
+        if let Ok(found) = settled {
+            self.fingerprint = Some(found);
+            self.written = false;
+        }
+        Some(settled)
+    }
+
+    fn set_modified(&mut self, absorbed_ns: u64) -> io::Result<Fingerprint> {
+        let found = fingerprint(&self.file)?;
+        let wanted = self.kept_ns.take().unwrap_or(found.modified_ns).max(absorbed_ns);
+        if wanted == found.modified_ns {
+            return Ok(found);
+        }
+        let time = TimeSpec::new((wanted / 1_000_000_000) as i64, (wanted % 1_000_000_000) as i64);
+        match futimens(&self.file, &TimeSpec::UTIME_OMIT, &time) {
+            Ok(()) => fingerprint(&self.file),
+            // A file of somebody else's: its time stays that of the write-back.
+            Err(_) => Ok(found),
+        }
+    }
+
+    /// Whether a directory still names the file.
+    pub fn has_name(&self) -> bool {
+        match self.file.metadata() {
+            Ok(found) => found.nlink() > 0,
+            Err(error) => error.raw_os_error() != Some(libc::ESTALE),
+        }
+    }
+}
+
+/// Size and time of last write now.
+pub fn fingerprint(file: &File) -> io::Result<Fingerprint> {
+    let found = file.metadata()?;
+    let modified_ns = (found.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec() as u64);
+    Ok(Fingerprint { size: found.len(), modified_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn file() -> (tempfile::NamedTempFile, SlowFile) {
+        let named = tempfile::NamedTempFile::new().unwrap();
+        futimens(named.as_file(), &TimeSpec::UTIME_OMIT, &TimeSpec::new(1000, 0)).unwrap();
+        let slow = SlowFile::new(Arc::new(named.reopen().unwrap()), None);
+        (named, slow)
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_write_back_leaves_the_time_of_last_write_as_it_was() {
+        let (mut named, mut slow) = file();
+        assert_eq!(slow.settle(0).unwrap().unwrap().modified_ns, 1000 * SECOND);
+        slow.begin_write_back(false);
+        named.write_all(b"written back").unwrap();
+        assert!(slow.settle(0).is_none(), "it is still under way");
+        assert_eq!(slow.look().unwrap().modified_ns, 1000 * SECOND, "no foreign change");
+        slow.end_write_back();
+        assert_eq!(slow.settle(0).unwrap().unwrap(), Fingerprint { size: 12, modified_ns: 1000 * SECOND });
+        assert_eq!(slow.look().unwrap().modified_ns, 1000 * SECOND);
+    }
+
+    #[test]
+    fn the_time_of_the_last_absorbed_write_is_set_when_the_file_is_closed() {
+        let (_named, mut slow) = file();
+        slow.may_be_written();
+        assert_eq!(slow.settle(2000 * SECOND + 5).unwrap().unwrap().modified_ns, 2000 * SECOND + 5);
+    }
+
+    #[test]
+    fn a_time_that_may_be_a_programs_is_not_put_back() {
+        let (mut named, mut slow) = file();
+        slow.begin_write_back(false);
+        slow.may_be_written();
+        named.write_all(b"by a program").unwrap();
+        slow.end_write_back();
+        assert!(slow.settle(0).unwrap().unwrap().modified_ns > 1000 * SECOND);
+    }
+
+    #[test]
+    fn a_change_while_only_readers_had_the_file_open_is_not_taken_for_ours() {
+        let (mut named, mut slow) = file();
+        let before = slow.settle(0).unwrap().unwrap();
+        named.write_all(b"by a stranger").unwrap();
+        assert_eq!(slow.settle(0).unwrap().unwrap(), before);
+        assert_ne!(slow.look().unwrap(), before);
+    }
+}

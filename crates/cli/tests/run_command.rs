@@ -1,0 +1,445 @@
+//! `headstart run`, `drain` and `stop`: exit statuses, dirty bytes that are kept, and what survives whom.
+
+#[path = "support/site.rs"]
+mod site;
+
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Output, Stdio};
+
+use headstart_core::protocol::message::{Envelope, Reply, Request};
+use nix::sys::signal::Signal;
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, recv, send, socket};
+use site::{HEADSTART, TestSite, content, managed, role, wait_for};
+
+/// Bytes of the file that the roles write and read.
+const LENGTH: usize = 300_000;
+const PIECE: usize = 3000;
+
+/// Roles: `write N` writes generation N in small pieces, `read N` expects it; `wait` waits for the file `go` beside the site.
+fn play() {
+    let role = role().unwrap();
+    let (verb, generation) = role.split_once(' ').unwrap();
+    let generation = generation.parse().unwrap();
+    let path = managed().join("a");
+    let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+    for offset in (0..LENGTH).step_by(PIECE) {
+        let expected = content(generation, offset as u64, PIECE);
+        match verb {
+            "write" | "write-wait" => file.write_all_at(&expected, offset as u64).unwrap(),
+            _ => {
+                let mut found = vec![0; PIECE];
+                file.read_exact_at(&mut found, offset as u64).unwrap();
+                assert!(found == expected, "wrong bytes at {offset}");
+            }
+        }
+    }
+    if verb == "write-wait" {
+        fs::write(managed().with_file_name("written"), b"").unwrap();
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+fn whole(generation: u64) -> Vec<u8> {
+    (0..LENGTH).step_by(PIECE).flat_map(|offset| content(generation, offset as u64, PIECE)).collect()
+}
+
+/// A site whose file `a` is at generation 0 on disk, and of which nothing is written back before it is asked for.
+fn prepared() -> TestSite {
+    let site = TestSite::with_capacity("64MiB");
+    fs::write(site.slow.join("a"), whole(0)).unwrap();
+    site
+}
+
+fn on_disk(site: &TestSite) -> Vec<u8> {
+    fs::read(site.slow.join("a")).unwrap()
+}
+
+#[test]
+fn the_programs_exit_status_is_that_of_run() {
+    let site = prepared();
+    for (script, status) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 128 + 9), ("kill -TERM $$", 128 + 15)] {
+        for switch in ["on", "off"] {
+            let mut command = site.command(HEADSTART);
+            command.env("HEADSTART", switch).args(["run", "--", "sh", "-c", script]);
+            assert_eq!(command.status().unwrap().code(), Some(status), "{script}, {switch}");
+        }
+    }
+}
+
+#[test]
+fn headstart_off_runs_the_program_without_agent_and_library() {
+    let test = "headstart_off_runs_the_program_without_agent_and_library";
+    if role().is_some() {
+        return;
+    }
+    let site = prepared();
+    fs::remove_file(&site.file).unwrap();
+    let mut command = site.command(HEADSTART);
+    let output = command.env("HEADSTART", "off").args(["run", "--", "sh", "-c", "echo $LD_PRELOAD."]).output().unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(0), b".\n".to_vec()), "{test}");
+    assert!(!site.runtime_base().exists());
+}
+
+#[test]
+fn without_options_everything_is_on_disk_when_run_ends() {
+    let test = "without_options_everything_is_on_disk_when_run_ends";
+    if role().is_some() {
+        return play();
+    }
+    let site = prepared();
+    let report = site.path("report.json");
+    site.played(&["--report", report.to_str().unwrap()], test, "write 1");
+    assert!(on_disk(&site) == whole(1));
+    let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    assert_eq!(report["exit_status"], 0);
+    assert_eq!(report["dirty_bytes"], 0);
+    assert!(report["requests"]["absorbed_bytes_total"].as_u64().unwrap() >= LENGTH as u64, "{report:#}");
+}
+
+#[test]
+fn kept_dirty_bytes_outlive_the_agent_and_are_written_back_by_a_drain() {
+    let test = "kept_dirty_bytes_outlive_the_agent_and_are_written_back_by_a_drain";
+    if role().is_some() {
+        return play();
+    }
+    let site = prepared();
+    site.played(&["--keep-dirty"], test, "write 1");
+    assert!(site.figure("/dirty_bytes") >= LENGTH as u64 && on_disk(&site) == whole(0));
+    site.fail(125, &["stop"], &["not on disk yet", "headstart drain", "--keep-dirty"]);
+    site.succeed(&["stop", "--keep-dirty"]);
+    assert_eq!(site.agent(), None);
+    site.played(&["--keep-dirty"], test, "read 1");
+    assert!(on_disk(&site) == whole(0), "nothing was written back");
+    site.succeed(&["drain"]);
+    assert!(on_disk(&site) == whole(1));
+    assert_eq!(site.figure("/dirty_bytes"), 0);
+}
+
+#[test]
+fn dirty_bytes_survive_an_agent_that_is_killed() {
+    let test = "dirty_bytes_survive_an_agent_that_is_killed";
+    if role().is_some() {
+        return play();
+    }
+    let site = prepared();
+    for generation in 1..4 {
+        site.played(&["--keep-dirty"], test, &format!("write {generation}"));
+        site.kill_agent();
+        site.played(&["--keep-dirty"], test, &format!("read {generation}"));
+    }
+    site.kill_agent();
+    site.succeed(&["drain"]);
+    assert!(on_disk(&site) == whole(3));
+}
+
+#[test]
+fn kept_dirty_bytes_survive_the_loss_of_memory() {
+    let test = "kept_dirty_bytes_survive_the_loss_of_memory";
+    if role().is_some() {
+        return play();
+    }
+    let site = prepared();
+    site.played(&["--keep-dirty"], test, "write 1");
+    site.kill_agent();
+    fs::remove_dir_all(site.runtime_base()).unwrap();
+    site.played(&["--keep-dirty"], test, "read 1");
+    site.succeed(&["drain"]);
+    assert!(on_disk(&site) == whole(1));
+}
+
+#[test]
+fn a_terminated_agent_leaves_dirty_bytes_durable() {
+    let test = "a_terminated_agent_leaves_dirty_bytes_durable";
+    if role().is_some() {
+        return play();
+    }
+    let site = prepared();
+    // The program is killed, so that nobody else asks for a barrier.
+    let mut run = start(&site, &["--keep-dirty"], test, "write-wait 1");
+    wait_for("the program has written", || site.path("written").exists());
+    let agent = site.agent().unwrap();
+    site::kill(agent, Signal::SIGTERM);
+    wait_for("the agent has ended", || site::has_ended(agent));
+    site::kill(-(run.id() as i32), Signal::SIGKILL);
+    run.wait().unwrap();
+    fs::remove_dir_all(site.runtime_base()).unwrap();
+    site.played(&["--keep-dirty"], test, "read 1");
+}
+
+#[test]
+fn drain_of_one_file_leaves_the_others_dirty() {
+    let test = "drain_of_one_file_leaves_the_others_dirty";
+    if role().is_some() {
+        for name in ["a", "b"] {
+            fs::write(managed().join(name), content(1, 0, 5000)).unwrap();
+        }
+        return;
+    }
+    let site = TestSite::with_capacity("64MiB");
+    site.played(&["--keep-dirty"], test, "program");
+    assert_eq!(site.figure("/dirty_bytes"), 10_000);
+    fs::hard_link(site.slow.join("a"), site.slow.join("other-name")).unwrap();
+    site.succeed(&["drain", site.slow.join("other-name").to_str().unwrap()]);
+    assert_eq!(site.figure("/dirty_bytes"), 5000);
+    assert!(on_disk(&site) == content(1, 0, 5000));
+    assert!(fs::read(site.slow.join("b")).unwrap() != content(1, 0, 5000));
+    site.fail(125, &["drain", site.slow.to_str().unwrap()], &["is a directory"]);
+    site.fail(125, &["drain", "/etc/passwd"], &["/etc/passwd", "does not lie in the slow directory"]);
+    site.fail(125, &["drain", "/no/such/file"], &["/no/such/file"]);
+}
+
+#[test]
+fn without_a_policy_nothing_goes_to_flash_but_what_is_there_is_found() {
+    let test = "without_a_policy_nothing_goes_to_flash_but_what_is_there_is_found";
+    if role().is_some() {
+        return play();
+    }
+    let site = prepared();
+    site.played(&["--keep-dirty"], test, "write 1");
+    let absorbed = site.figure("/agent/absorbed_requests_total");
+    site.played(&["--keep-dirty", "--policy", "off"], test, "read 1");
+    assert!(on_disk(&site) == whole(0));
+    site.played(&["--policy", "off"], test, "write 2");
+    assert_eq!(site.figure("/agent/absorbed_requests_total"), absorbed);
+    assert!(on_disk(&site) == whole(2));
+    site.played(&["--policy", "off"], test, "read 2");
+}
+
+#[test]
+fn two_runs_at_once_start_one_agent() {
+    let test = "two_runs_at_once_start_one_agent";
+    if role().is_some() {
+        return play();
+    }
+    for _ in 0..5 {
+        let site = prepared();
+        let runs: Vec<Child> = (0..4)
+            .map(|_| site.play(&[], test, "write 1").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+            .collect();
+        for run in runs {
+            let output = run.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}\n{}", output.status, site.say(&output));
+        }
+        assert!(on_disk(&site) == whole(1));
+        let log = fs::read_to_string(site.runtime().join("log")).unwrap();
+        assert_eq!(log.matches("serving").count(), 1, "{log}");
+    }
+}
+
+#[test]
+fn figures_of_the_library_and_of_the_agent_agree() {
+    let test = "figures_of_the_library_and_of_the_agent_agree";
+    if role().is_some() {
+        return play();
+    }
+    let site = prepared();
+    site.played(&["--keep-dirty"], test, "write 1");
+    let status = site.status();
+    let (agent, requests) = (&status["agent"], &status["requests"]);
+    let figure = |value: &serde_json::Value| value.as_u64().unwrap();
+    assert_eq!(figure(&agent["absorbed_bytes_total"]), LENGTH as u64);
+    assert_eq!(requests["absorbed_bytes_total"], agent["absorbed_bytes_total"]);
+    assert_eq!(figure(&requests["absorbed_requests_total"]), (LENGTH / PIECE) as u64);
+    assert_eq!(figure(&status["dirty_bytes"]), LENGTH as u64);
+    site.played(&[], test, "read 1");
+    let status = site.status();
+    let (agent, requests) = (&status["agent"], &status["requests"]);
+    let read = figure(&requests["flash_read_bytes_total"]) + figure(&requests["disk_read_bytes_total"]);
+    assert_eq!(read, LENGTH as u64);
+    assert_eq!(figure(&agent["written_back_bytes_total"]), LENGTH as u64);
+}
+
+/// Starts a run in a process group of its own, as a shell would.
+fn start(site: &TestSite, options: &[&str], test: &str, role: &str) -> Child {
+    let mut command = site.play(options, test, role);
+    command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn interrupt(run: &Child) {
+    site::kill(-(run.id() as i32), Signal::SIGINT);
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn an_interrupted_program_is_drained_and_a_second_interrupt_keeps_what_is_dirty() {
+    let test = "an_interrupted_program_is_drained_and_a_second_interrupt_keeps_what_is_dirty";
+    if role().is_some() {
+        return play();
+    }
+    let site = prepared();
+    let run = start(&site, &[], test, "write-wait 1");
+    wait_for("the program has written", || site.path("written").exists());
+    interrupt(&run);
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(128 + 2), "{}", site.say(&output));
+    assert!(on_disk(&site) == whole(1), "the first interrupt drains");
+
+    // A disk that takes no bytes: the drain lasts until the second interrupt. The agent's copies are held up by stopping it.
+    fs::remove_file(site.path("written")).unwrap();
+    let run = start(&site, &[], test, "write-wait 2");
+    wait_for("the program has written", || site.path("written").exists());
+    let agent = site.agent().unwrap();
+    let program = children(run.id()).into_iter().next().expect("the program runs");
+    site::kill(agent, Signal::SIGSTOP);
+    interrupt(&run);
+    wait_for("the program has ended", || !children(run.id()).contains(&program));
+    // `run` now waits for the agent's answer to its drain; the interrupt is counted meanwhile.
+    wait_for("run asks for the drain", || is_receiving(run.id()));
+    interrupt(&run);
+    wait_for("the interrupt has arrived", || no_signal_waits(run.id()));
+    site::kill(agent, Signal::SIGCONT);
+    let output = run.wait_with_output().unwrap();
+    assert!(!output.status.success(), "{}", site.say(&output));
+    if site.figure("/dirty_bytes") > 0 {
+        assert!(
+            said(&output).contains("stay on flash") && said(&output).contains("headstart drain"),
+            "{}",
+            said(&output)
+        );
+    }
+    site.succeed(&["drain"]);
+    assert!(on_disk(&site) == whole(2));
+}
+
+/// Processes whose parent is `parent`.
+fn children(parent: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{parent}/task")).map(|tasks| tasks.flatten().collect::<Vec<_>>());
+    let lists = tasks.unwrap_or_default().into_iter().map(|task| fs::read_to_string(task.path().join("children")));
+    lists
+        .flatten()
+        .flat_map(|list| list.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// Whether the process's first thread waits in a system call for a socket.
+fn is_receiving(pid: u32) -> bool {
+    let call = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    call.split(' ').next().and_then(|number| number.parse().ok()) == Some(libc::SYS_recvfrom)
+}
+
+fn no_signal_waits(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status
+        .lines()
+        .filter(|line| line.starts_with("SigPnd") || line.starts_with("ShdPnd"))
+        .all(|line| line.ends_with("0000"))
+}
+
+#[test]
+fn status_and_stop_without_an_agent_say_so() {
+    let site = prepared();
+    assert!(site.succeed(&["status"]).contains("no agent runs"));
+    assert_eq!(site.status()["running"], false);
+    let output = site.headstart(&["stop"]);
+    assert!(output.status.success() && said(&output).contains("no agent runs"));
+}
+
+#[test]
+fn an_agent_is_not_stopped_under_a_program() {
+    let test = "an_agent_is_not_stopped_under_a_program";
+    if role().is_some() {
+        return play();
+    }
+    let site = prepared();
+    let mut run = start(&site, &[], test, "write-wait 1");
+    wait_for("the program has written", || site.path("written").exists());
+    site.fail(125, &["stop", "--keep-dirty"], &["threads of programs take part"]);
+    interrupt(&run);
+    run.wait().unwrap();
+    site.succeed(&["stop"]);
+}
+
+#[test]
+fn a_second_agent_on_the_same_flash_is_refused() {
+    let test = "a_second_agent_on_the_same_flash_is_refused";
+    if role().is_some() {
+        return play();
+    }
+    let site = prepared();
+    site.played(&["--keep-dirty"], test, "write 1");
+    let mut other: Command = site.command(HEADSTART);
+    other.env("HEADSTART_RUNTIME_BASE", site.path("other-runtime")).args(["drain"]);
+    let output = other.output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(said(&output).contains("another agent uses"), "{}", said(&output));
+    site.succeed(&["drain"]);
+    assert!(on_disk(&site) == whole(1));
+}
+
+/// A connection to the agent's socket.
+fn connect(site: &TestSite) -> OwnedFd {
+    let socket = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    nix::sys::socket::connect(socket.as_raw_fd(), &UnixAddr::new(&site.runtime().join("socket")).unwrap()).unwrap();
+    socket
+}
+
+fn ask(socket: &OwnedFd, text: &[u8]) {
+    let mut packet = Vec::new();
+    Request::Control { text }.encode(Envelope { slot: 0, seq: 0 }, &mut packet);
+    send(socket.as_raw_fd(), &packet, MsgFlags::empty()).unwrap();
+}
+
+/// The next answer; nothing if the agent hung up.
+fn answer(socket: &OwnedFd) -> Option<String> {
+    let mut packet = vec![0; 256 << 10];
+    let length = recv(socket.as_raw_fd(), &mut packet, MsgFlags::empty()).unwrap_or(0);
+    match Reply::decode(&packet[..length]) {
+        Ok((_, Reply::Control { text })) => Some(String::from_utf8(text.to_vec()).unwrap()),
+        _ => None,
+    }
+}
+
+#[test]
+fn no_answer_is_lost_on_a_client_that_reads_late() {
+    let site = prepared();
+    site.succeed(&["run", "--", "true"]);
+    let late = connect(&site);
+    // Far more than a socket holds.
+    (0..900).for_each(|_| ask(&late, b"{\"command\":\"status\"}"));
+    assert!(site.figure("/pid") > 0, "others are served meanwhile");
+    for number in 0..900 {
+        assert!(answer(&late).is_some_and(|text| text.contains("capacity_bytes")), "answer {number}");
+    }
+}
+
+#[test]
+fn nonsense_on_the_socket_ends_that_connection_alone() {
+    let site = prepared();
+    site.succeed(&["run", "--", "true"]);
+    let good = connect(&site);
+    for packet in [&b""[..], b"\xff", &[0; 5], &[7; 100 << 10]] {
+        let bad = connect(&site);
+        let _ = send(bad.as_raw_fd(), packet, MsgFlags::empty());
+        assert_eq!(answer(&bad), None);
+    }
+    let bad = connect(&site);
+    ask(&bad, b"not JSON");
+    assert!(answer(&bad).unwrap().contains("no such command"));
+    ask(&good, b"{\"command\":\"status\"}");
+    assert!(answer(&good).is_some());
+}
+
+#[test]
+fn a_status_of_many_files_with_long_names_is_one_packet() {
+    let test = "a_status_of_many_files_with_long_names_is_one_packet";
+    if role().is_some() {
+        for k in 0..300 {
+            fs::write(managed().join(format!("{k:0>240}")), b"x").unwrap();
+        }
+        return;
+    }
+    let site = TestSite::with_capacity("64MiB");
+    site.played(&["--keep-dirty"], test, "program");
+    let status = site.status();
+    assert_eq!(status["files_dirty"], 300);
+    assert!(status["files"].as_array().unwrap().len() >= 20);
+    site.succeed(&["drain"]);
+}
