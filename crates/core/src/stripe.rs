@@ -73,7 +73,7 @@ mod tests {
         ) {
             let range = Range::new(offset, length);
             let touched = ((range.end() - 1) / stripe - offset / stripe + 1).min(servers);
-            let surplus = u64::from(range.end() % stripe == 0 && touched < servers);
+            let surplus = u64::from(range.end().is_multiple_of(stripe) && touched < servers);
             prop_assert_eq!(spread(range, stripe, servers).servers, touched + surplus);
         }
     }
