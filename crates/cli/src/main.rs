@@ -1,6 +1,7 @@
 //! The `headstart` command.
 
 mod agent;
+mod interrupts;
 mod run;
 mod site;
 mod status;

@@ -15,7 +15,8 @@ use headstart_core::protocol::{ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONM
 use serde::Serialize;
 
 use crate::agent::parse_capacity;
-use crate::write_back::{Interrupts, drain_all, make_durable};
+use crate::interrupts::Interrupts;
+use crate::write_back::{drain_all, make_durable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Policy {
@@ -66,7 +67,7 @@ struct Report {
 impl Run {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
         if std::env::var_os(ENVIRONMENT_SWITCH).is_some_and(|value| value == "off") {
-            return Ok(exit_code(self.command().status().with_context(|| self.cannot_start())?));
+            return Ok(exit_code(self.wait(self.command(), &Interrupts::listen()?)?));
         }
         parse_capacity(self.capacity.as_deref())?;
         let site_path = Site::locate(site);
@@ -80,7 +81,7 @@ impl Run {
         let before = client.ask(&Ask::Status)?;
         let interrupts = Interrupts::listen()?;
         let start = Instant::now();
-        let status = self.preloaded(&site, &client, &library).status().with_context(|| self.cannot_start())?;
+        let status = self.wait(self.preloaded(&site, &client, &library), &interrupts)?;
         let program_time = start.elapsed();
         let drained = self.finish(&site, &site_path, &program, &interrupts)?;
         let drain_time = start.elapsed() - program_time;
@@ -99,6 +100,15 @@ impl Run {
         let mut command = Command::new(&self.program[0]);
         command.args(&self.program[1..]);
         command
+    }
+
+    /// Runs the program to its end.
+    fn wait(&self, mut command: Command, interrupts: &Interrupts) -> Result<ExitStatus> {
+        let mut child = command.spawn().with_context(|| self.cannot_start())?;
+        interrupts.pass_to(child.id());
+        let status = child.wait().context("cannot wait for the program");
+        interrupts.pass_to(0);
+        status
     }
 
     fn cannot_start(&self) -> String {

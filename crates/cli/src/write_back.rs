@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -15,27 +13,7 @@ use headstart_agent::status::{Command, Status};
 use headstart_core::units::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Ctrl-C and SIGTERM, counted instead of obeyed: the program in the foreground receives them itself.
-pub struct Interrupts {
-    count: Arc<AtomicU32>,
-}
-
-impl Interrupts {
-    /// Counts from now on.
-    pub fn listen() -> Result<Interrupts> {
-        let count = Arc::new(AtomicU32::new(0));
-        let counter = count.clone();
-        ctrlc::set_handler(move || {
-            counter.fetch_add(1, Ordering::SeqCst);
-        })
-        .context("cannot listen for Ctrl-C")?;
-        Ok(Interrupts { count })
-    }
-
-    fn so_far(&self) -> u32 {
-        self.count.load(Ordering::SeqCst)
-    }
-}
+use crate::interrupts::Interrupts;
 
 #[derive(Debug, Args)]
 pub struct Drain {
@@ -66,7 +44,8 @@ impl Drain {
     }
 }
 
-/// Writes everything back, over files that another program changed only if told to, makes that durable, and shows progress. An interrupt ends the wait: the bytes stay on flash and the user is told.
+/// Writes everything back, over files that another program changed only if told to, makes that durable, and shows progress. An
+/// interrupt ends the wait: the bytes stay on flash and the user is told.
 pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -> Result<Status> {
     let drain = Command::Drain { path: None, over_changes };
     let interrupted_before = interrupts.so_far();

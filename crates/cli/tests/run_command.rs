@@ -269,6 +269,21 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
+fn a_run_told_to_end_ends_its_program_and_drains() {
+    let test = "a_run_told_to_end_ends_its_program_and_drains";
+    if role().is_some() {
+        return play();
+    }
+    let site = prepared();
+    let run = start(&site, &[], test, "write-wait 1");
+    wait_for("the program has written", || site.path("written").exists());
+    site::kill(run.id() as i32, Signal::SIGTERM);
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(128 + 15), "{}", site.say(&output));
+    assert!(on_disk(&site) == whole(1), "what the program wrote is on the disk");
+}
+
+#[test]
 fn an_interrupted_program_is_drained_and_a_second_interrupt_keeps_what_is_dirty() {
     let test = "an_interrupted_program_is_drained_and_a_second_interrupt_keeps_what_is_dirty";
     if role().is_some() {

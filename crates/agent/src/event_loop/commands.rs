@@ -1,0 +1,199 @@
+//! The command line's side: status, drains, capacity, stop.
+
+use std::os::unix::fs::MetadataExt;
+use std::time::UNIX_EPOCH;
+
+use headstart_core::overlay::Answer;
+use headstart_core::overlay::journal::Identity;
+use headstart_core::protocol::message::{Envelope, Reply, Request};
+
+use crate::error::Error;
+use crate::runtime_directory;
+use crate::status::{self, Command, FileStatus, Status};
+use crate::store::as_path;
+
+use super::{Ending, EventLoop, NO_SLOT, STATUS_FILES_MAX, STATUS_PATHS_MAX, SyncCommand};
+
+impl EventLoop<'_> {
+    pub(super) fn control(&mut self, token: u64, text: &[u8]) {
+        let answer = match serde_json::from_slice::<Command>(text) {
+            Err(error) => status::Answer::Error { error: format!("no such command: {error}") },
+            Ok(Command::Status) => self.status(),
+            Ok(Command::Drain { path: None, over_changes }) => {
+                self.sweep(usize::MAX);
+                if over_changes {
+                    self.store.accept_changes(..);
+                }
+                self.draining = true;
+                self.overlay.drain(true);
+                self.overlay.poll(self.shared.view());
+                self.status()
+            }
+            Ok(Command::Drain { path: Some(path), .. }) => match self.drain_file(token, &path) {
+                Some(answer) => answer,
+                None => return,
+            },
+            Ok(Command::KeepDirty) => {
+                self.draining = false;
+                self.overlay.drain(false);
+                self.overlay.request_barrier();
+                self.overlay.poll(self.shared.view());
+                self.status()
+            }
+            Ok(Command::Sync) => {
+                let barriers = 1 + u32::from(self.barrier_running);
+                self.syncs.push(SyncCommand { token, barriers });
+                self.overlay.request_barrier();
+                return self.overlay.poll(self.shared.view());
+            }
+            Ok(Command::Configure { capacity }) => match capacity.parse() {
+                Ok(parsed) => {
+                    self.overlay.set_capacity(parsed);
+                    self.capacity = capacity;
+                    self.status()
+                }
+                Err(error) => status::Answer::Error { error },
+            },
+            Ok(Command::Stop) => {
+                let threads = self.by_slot.len();
+                if threads > 0 {
+                    status::Answer::Error {
+                        error: format!("{threads} threads of programs take part; let them end first"),
+                    }
+                } else {
+                    let status = self.status();
+                    self.send_status(token, &status);
+                    return self.end();
+                }
+            }
+        };
+        self.send_status(token, &answer);
+    }
+
+    pub(super) fn send_status(&mut self, token: u64, answer: &status::Answer) {
+        let text = serde_json::to_vec(answer).expect("a status has a JSON form");
+        self.send(token, Envelope { slot: NO_SLOT, seq: 0 }, &Reply::Control { text: &text });
+    }
+
+    /// Begins writing one file back; answers at once only if there is nothing to do.
+    pub(super) fn drain_file(&mut self, token: u64, path: &str) -> Option<status::Answer> {
+        let by_path =
+            || self.overlay.file_list().find(|(_, known, ..)| *known == path.as_bytes()).map(|(file, ..)| file);
+        let found = identity_of(path).and_then(|identity| self.overlay.find(identity)).or_else(by_path);
+        let Some(file) = found else { return Some(self.status()) };
+        self.store.accept_changes(file..=file);
+        let command = self.next_command;
+        self.next_command += 1;
+        self.commands.insert(command, (token, path.to_string()));
+        let request = Request::WriteBack { file, offset: 0, length: u64::MAX };
+        self.overlay.on_request(self.shared.view(), 0, Envelope { slot: NO_SLOT, seq: command }, &request);
+        None
+    }
+
+    pub(super) fn answer_command(&mut self, command: u64, answer: &Answer) {
+        let Some((token, path)) = self.commands.remove(&command) else { return };
+        let answer = match answer {
+            Answer::Error { errno, text } => {
+                let error = std::io::Error::from_raw_os_error(*errno);
+                status::Answer::Error { error: format!("{path}: {text}: {error}; the bytes stay on flash") }
+            }
+            _ => {
+                self.overlay.request_barrier();
+                self.status()
+            }
+        };
+        self.send_status(token, &answer);
+    }
+
+    /// While everything is being written back: at its end a barrier, so that nothing depends on the journal any more.
+    pub(super) fn keep_draining(&mut self) {
+        if self.draining && self.overlay.dirty_bytes() == 0 {
+            self.draining = false;
+            self.overlay.drain(false);
+            self.overlay.request_barrier();
+            self.overlay.poll(self.shared.view());
+        }
+    }
+
+    pub(super) fn status(&self) -> status::Answer {
+        let shared = self.shared();
+        let mut requests = self.gone;
+        self.by_slot.keys().for_each(|slot| requests.add(&shared.slots[*slot as usize]));
+        let dirty = || self.overlay.file_list().filter(|(_, _, dirty_bytes, _)| *dirty_bytes > 0);
+        status::Answer::Status(Box::new(Status {
+            pid: std::process::id(),
+            slow: self.options.site.slow.display().to_string(),
+            fast: self.options.site.fast.display().to_string(),
+            capacity: self.capacity.clone(),
+            capacity_bytes: self.overlay.capacity_bytes(),
+            mapped_bytes: self.overlay.mapped_bytes(),
+            dirty_bytes: self.overlay.dirty_bytes(),
+            extents: self.overlay.extents() as u64,
+            threads: self.by_slot.len() as u64,
+            durable: self.overlay.is_durable(),
+            draining: self.draining,
+            files: self.file_statuses(),
+            files_known: self.overlay.file_list().count() as u64,
+            files_dirty: dirty().count() as u64,
+            files_failed: dirty().filter(|(_, _, _, error)| error.is_some()).count() as u64,
+            agent: self.overlay.counters().into(),
+            requests,
+            journal_bytes: self.overlay.journal_end(),
+        }))
+    }
+
+    /// The files worth naming first: those that cannot be written back, then those with dirty bytes.
+    pub(super) fn file_statuses(&self) -> Vec<FileStatus> {
+        let mut files: Vec<_> = self.overlay.file_list().collect();
+        let rank = |(_, _, dirty_bytes, error): &(u32, &[u8], u64, Option<i32>)| match dirty_bytes {
+            0 => 2,
+            _ => u32::from(error.is_none()),
+        };
+        files.sort_by_key(rank);
+        let mut room = STATUS_PATHS_MAX;
+        let named = files.into_iter().take(STATUS_FILES_MAX).map_while(|(_, path, dirty_bytes, error)| {
+            let path = as_path(path).display().to_string();
+            room = room.checked_sub(path.len())?;
+            let error = error.map(|errno| match errno {
+                libc::ESTALE => "another program changed the file since; 'headstart drain' writes them over it".into(),
+                errno => std::io::Error::from_raw_os_error(errno).to_string(),
+            });
+            Some(FileStatus { path, dirty_bytes, error })
+        });
+        named.collect()
+    }
+
+    pub(super) fn barrier_ended(&mut self, durable: bool) {
+        self.barrier_running = false;
+        if !durable && self.ending == Ending::Syncing {
+            self.ending = Ending::Now { durable: false };
+        }
+        let mut answered = Vec::new();
+        self.syncs.retain_mut(|sync| {
+            sync.barriers -= 1;
+            if sync.barriers == 0 {
+                answered.push(sync.token);
+            }
+            sync.barriers > 0
+        });
+        for token in answered {
+            let answer =
+                if durable { self.status() } else { status::Answer::Error { error: self.not_durable().to_string() } };
+            self.send_status(token, &answer);
+        }
+        self.shorten_log();
+    }
+
+    pub(super) fn not_durable(&self) -> Error {
+        let runtime = runtime_directory::path(&self.options.site.slow);
+        Error::NotDurable { fast: self.options.site.fast.clone(), log: runtime_directory::log(&runtime) }
+    }
+}
+
+/// Who the file at `path` is, as the library says it.
+fn identity_of(path: &str) -> Option<Identity> {
+    let found = std::fs::metadata(path).ok()?;
+    let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    let birth_ns = born.map_or(0, |born| born.as_nanos() as u64);
+    Some(Identity { device: found.dev(), inode: found.ino(), birth_ns })
+}

@@ -1,0 +1,272 @@
+//! The processes' side: accepting, joining, requests in, answers out.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use headstart_core::overlay::journal::Identity;
+use headstart_core::overlay::{Answer, Process};
+use headstart_core::protocol::PROTOCOL_VERSION;
+use headstart_core::protocol::message::{Envelope, Reply, Request, Welcome};
+use headstart_core::protocol::shared::STATE_FREE;
+use nix::sys::epoll::{EpollEvent, EpollFlags};
+
+use crate::error::errno_of;
+use crate::slow_file::SlowFile;
+use crate::socket;
+use crate::store::{self, as_path};
+
+use super::{EventLoop, NO_SLOT, SWEEP_FILES, UNSENT_MAX};
+
+/// A connection of a thread, or of the command line.
+pub(super) struct Connection {
+    pub(super) socket: OwnedFd,
+    pub(super) slot: Option<u32>,
+    /// Answers the socket did not take yet.
+    pub(super) unsent: VecDeque<Vec<u8>>,
+}
+
+impl Connection {
+    /// Sends what can be sent. Of an error the next receive tells.
+    fn send_unsent(&mut self) -> std::io::Result<()> {
+        while let Some(packet) = self.unsent.front() {
+            if !socket::send_packet(&self.socket, packet)? {
+                return Ok(());
+            }
+            self.unsent.pop_front();
+        }
+        Ok(())
+    }
+
+    pub(super) fn events(&self, token: u64) -> EpollEvent {
+        let writable = if self.unsent.is_empty() { EpollFlags::empty() } else { EpollFlags::EPOLLOUT };
+        EpollEvent::new(EpollFlags::EPOLLIN | writable, token)
+    }
+}
+
+impl EventLoop<'_> {
+    pub(super) fn accept(&mut self) {
+        while let Some(listener) = &self.listener {
+            match socket::accept(listener) {
+                Ok(Some(socket)) => {
+                    let token = self.next_connection;
+                    self.next_connection += 1;
+                    match self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token)) {
+                        Ok(()) => {
+                            self.connections.insert(token, Connection { socket, slot: None, unsent: VecDeque::new() });
+                        }
+                        Err(error) => tracing::error!(%error, "a connection could not be watched"),
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection was not accepted");
+                    if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
+                        // It would wait, and be announced, for ever: it is refused by accepting and closing it.
+                        self.spare = None;
+                        let _ = socket::accept(listener);
+                        self.spare = File::open("/dev/null").ok();
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(super) fn receive(&mut self, token: u64, buffer: &mut [u8]) {
+        let Some(connection) = self.connections.get(&token) else { return };
+        match socket::receive(&connection.socket, buffer) {
+            Ok(None) => {}
+            Ok(Some(0)) | Err(_) => self.hang_up(token),
+            Ok(Some(length)) => match Request::decode(&buffer[..length]) {
+                Ok((envelope, request)) => self.handle(token, envelope, &request),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection is closed");
+                    self.hang_up(token);
+                }
+            },
+        }
+    }
+
+    pub(super) fn handle(&mut self, token: u64, envelope: Envelope, request: &Request<'_>) {
+        match *request {
+            Request::Hello { version, pid, tid, start_time } => self.hello(token, version, pid, tid, start_time),
+            Request::Control { text } => self.control(token, text),
+            _ => {
+                let slot = self.connections.get(&token).and_then(|connection| connection.slot);
+                if slot != Some(envelope.slot) {
+                    tracing::warn!(slot = envelope.slot, "a message names a slot that is not its sender's");
+                    return self.hang_up(token);
+                }
+                match *request {
+                    Request::Open { device, inode, birth_ns, writable, path, .. } => {
+                        self.sweep(SWEEP_FILES);
+                        self.open(envelope, Identity { device, inode, birth_ns }, writable, path);
+                    }
+                    _ => {
+                        let now_ns =
+                            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+                        let no_space_before = self.overlay.counters().no_space_total;
+                        self.overlay.on_request(self.shared.view(), now_ns, envelope, request);
+                        match *request {
+                            Request::Close { file } => self.take_fingerprint(file),
+                            Request::Slab { .. } if self.overlay.counters().no_space_total > no_space_before => {
+                                self.sweep(SWEEP_FILES);
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn hello(&mut self, token: u64, version: u32, pid: u32, tid: u32, start_time: u64) {
+        let shared = self.shared();
+        if self.connections.get(&token).is_none_or(|connection| connection.slot.is_some()) {
+            return self.hang_up(token);
+        }
+        if version != PROTOCOL_VERSION {
+            let text = format!(
+                "library speaks version {version}, the agent {PROTOCOL_VERSION}; stop the agent: headstart stop"
+            );
+            return self.send(
+                token,
+                Envelope { slot: 0, seq: 0 },
+                &Reply::Error { errno: libc::EPROTO, text: text.as_bytes() },
+            );
+        }
+        let free = (0..shared.slots.len() as u32).find(|slot| !self.by_slot.contains_key(slot));
+        let Some(slot) = free else {
+            let text = format!("{} threads take part at once, which is the limit", shared.slots.len());
+            return self.send(
+                token,
+                Envelope { slot: 0, seq: 0 },
+                &Reply::Error { errno: libc::EAGAIN, text: text.as_bytes() },
+            );
+        };
+        let cell = &shared.slots[slot as usize];
+        cell.state.store(STATE_FREE, Ordering::Relaxed);
+        cell.counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+        cell.hints_tail.store(cell.hints_head.load(Ordering::Relaxed), Ordering::Relaxed);
+        cell.owner_tid.store(tid, Ordering::Relaxed);
+        cell.owner_start.store(start_time, Ordering::Relaxed);
+        cell.owner_pid.store(pid, Ordering::Release);
+        shared.header.slots_used.fetch_max(u64::from(slot) + 1, Ordering::SeqCst);
+        self.by_slot.insert(slot, token);
+        if let Some(connection) = self.connections.get_mut(&token) {
+            connection.slot = Some(slot);
+        }
+        self.overlay.on_join(slot, Process { pid, start_time });
+        let site = self.options.site.clone();
+        let seq = cell.seq.load(Ordering::Relaxed);
+        use std::os::unix::ffi::OsStrExt;
+        let welcome = Welcome {
+            read: site.s4d.read.clone(),
+            write: site.s4d.write.clone(),
+            slow: site.slow.as_os_str().as_bytes(),
+            fast: site.fast.as_os_str().as_bytes(),
+        };
+        self.send(token, Envelope { slot, seq }, &Reply::Welcome(welcome));
+    }
+
+    pub(super) fn hang_up(&mut self, token: u64) {
+        let Some(connection) = self.connections.remove(&token) else { return };
+        let _ = self.epoll.delete(&connection.socket);
+        self.commands.retain(|_, (waiting, _)| *waiting != token);
+        self.syncs.retain(|sync| sync.token != token);
+        if let Some(slot) = connection.slot {
+            self.by_slot.remove(&slot);
+            self.gone.add(&self.shared().slots[slot as usize]);
+            let open: Vec<u32> =
+                self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
+            self.overlay.on_hang_up(self.shared.view(), slot);
+            open.into_iter().for_each(|file| self.take_fingerprint(file));
+        }
+    }
+
+    pub(super) fn open(&mut self, envelope: Envelope, identity: Identity, writable: bool, path: &[u8]) {
+        let known = self.overlay.find(identity).filter(|file| self.store.slow(*file).is_some());
+        let opened = match known {
+            Some(_) => Ok(None),
+            None => store::open_slow(path, identity).map(|file| Some(SlowFile::new(Arc::new(file), None))),
+        };
+        let observed = opened.and_then(|new| {
+            let slow = new.as_ref().or_else(|| known.and_then(|file| self.store.slow(file)));
+            let observed = slow.expect("it was found or opened").look()?;
+            Ok((observed, new))
+        });
+        match observed {
+            Ok((observed, new)) => {
+                self.overlay.on_open(self.shared.view(), envelope, identity, observed, writable, path);
+                let Some(number) = self.overlay.find(identity) else { return };
+                if let Some(slow) = new {
+                    self.store.put_slow(number, slow);
+                } else if known != Some(number) {
+                    // The identity now belongs to another file of the same number in the file system.
+                    let file = known.and_then(|known| self.store.slow(known)).map(|slow| slow.file.clone());
+                    let file = file.expect("it was found");
+                    self.store.put_slow(number, SlowFile::new(file, None));
+                }
+                if let Some(slow) = self.store.slow_mut(number).filter(|_| writable) {
+                    slow.may_be_written();
+                }
+            }
+            Err(error) => {
+                let text = format!("{}: the agent cannot open it: {error}", as_path(path).display());
+                let (errno, text) = (errno_of(&error), text);
+                self.send_answer(envelope, &Answer::Error { errno, text });
+            }
+        }
+    }
+
+    pub(super) fn send_answer(&mut self, envelope: Envelope, answer: &Answer) {
+        if envelope.slot == NO_SLOT {
+            return self.answer_command(envelope.seq, answer);
+        }
+        let Some(&token) = self.by_slot.get(&envelope.slot) else { return };
+        let reply = match answer {
+            Answer::Opened { file } => Reply::Opened { file: *file },
+            Answer::Done => Reply::Done,
+            Answer::NoSpace => Reply::NoSpace,
+            Answer::Flash { length } => Reply::Flash { length: *length },
+            Answer::Disk { length } => Reply::Disk { length: *length },
+            Answer::Go => Reply::Go,
+            Answer::Error { errno, text } => Reply::Error { errno: *errno, text: text.as_bytes() },
+        };
+        self.send(token, envelope, &reply);
+    }
+
+    /// Sends an answer, or keeps it until the socket takes it.
+    pub(super) fn send(&mut self, token: u64, envelope: Envelope, reply: &Reply<'_>) {
+        reply.encode(envelope, &mut self.packet);
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        if connection.unsent.is_empty() {
+            match socket::send_packet(&connection.socket, &self.packet) {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => return tracing::debug!(%error, "an answer found nobody"),
+            }
+        }
+        connection.unsent.push_back(self.packet.clone());
+        let mut events = connection.events(token);
+        let _ = self.epoll.modify(&connection.socket, &mut events);
+        if connection.unsent.len() > UNSENT_MAX {
+            tracing::warn!("a connection that does not read its answers is closed");
+            self.hang_up(token);
+        }
+    }
+
+    pub(super) fn send_unsent(&mut self, token: u64) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        if let Err(error) = connection.send_unsent() {
+            tracing::debug!(%error, "an answer found nobody");
+            connection.unsent.clear();
+        }
+        let mut events = connection.events(token);
+        let _ = self.epoll.modify(&connection.socket, &mut events);
+    }
+}
