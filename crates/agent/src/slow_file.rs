@@ -62,6 +62,12 @@ impl SlowFile {
         self.write_backs > 0
     }
 
+    /// A program set the time of last write.
+    pub fn times_set(&mut self) {
+        self.kept_ns = fingerprint(&self.file).ok().map(|found| found.modified_ns);
+        self.written = true;
+    }
+
     /// A write-back is about to begin.
     pub fn begin_write_back(&mut self, open_for_writing: bool) {
         if self.write_backs == 0 && !open_for_writing {

@@ -508,3 +508,29 @@ fn the_inode_of_a_managed_file_is_that_of_the_slow_file() {
         &[("a", b"x".to_vec())],
     );
 }
+
+#[test]
+fn a_time_that_a_program_sets_is_no_foreign_change_and_outlasts_the_write_back() {
+    let site = TestSite::with_capacity("8MiB");
+    let path = site.slow.join("a");
+    fs::write(&path, vec![0; 8192]).unwrap();
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    let name = path.to_str().unwrap();
+    let write = format!("head -c 8192 /dev/zero | tr '\\0' x | dd of={name} bs=4096 conv=notrunc status=none");
+    let set = format!("touch -d @1000000000 {name}");
+    let read = format!("test $(tr -d x < {name} | wc -c) = 0");
+    for script in [write, set, read] {
+        site.succeed(&["run", "--keep-dirty", "--", "sh", "-c", &script]);
+    }
+    site.succeed(&[
+        "run",
+        "--",
+        "sh",
+        "-c",
+        &format!(
+            "head -c 4096 /dev/zero | dd of={name} bs=4096 conv=notrunc status=none && touch -d @1000000000 {name}"
+        ),
+    ]);
+    assert_eq!(modified(&path), long_ago);
+    assert_eq!(fs::read(&path).unwrap(), [vec![0; 4096], vec![b'x'; 4096]].concat());
+}

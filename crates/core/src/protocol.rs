@@ -7,7 +7,7 @@ pub mod message;
 pub mod shared;
 
 /// Changes whenever the shared layout or a message changes; library and agent refuse each other when it differs.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// Name of the shared file in the agent's runtime directory.
 pub const SHARED_FILE: &str = "shared";

@@ -192,6 +192,21 @@ hooks! {
     statx (dir: c_int, path: *const c_char, flags: c_int, mask: c_uint, found: *mut libc::statx) -> c_int
         = |pass| metadata::dated_x(found, pass);
 
+    utime (path: *const c_char, times: *const libc::utimbuf) -> c_int
+        = |pass| metadata::times_set(AT_FDCWD, path, 0, pass);
+    utimes (path: *const c_char, times: *const libc::timeval) -> c_int
+        = |pass| metadata::times_set(AT_FDCWD, path, 0, pass);
+    lutimes (path: *const c_char, times: *const libc::timeval) -> c_int
+        = |pass| metadata::times_set(AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW, pass);
+    futimesat (dir: c_int, path: *const c_char, times: *const libc::timeval) -> c_int
+        = |pass| metadata::times_set(dir, path, 0, pass);
+    utimensat (dir: c_int, path: *const c_char, times: *const libc::timespec, flags: c_int) -> c_int
+        = |pass| metadata::times_set(dir, path, flags, pass);
+    futimes (fd: c_int, times: *const libc::timeval) -> c_int
+        = |pass| metadata::times_set(fd, std::ptr::null(), 0, pass);
+    futimens (fd: c_int, times: *const libc::timespec) -> c_int
+        = |pass| metadata::times_set(fd, std::ptr::null(), 0, pass);
+
     unlink | remove (path: *const c_char) -> c_int = |pass| names::unlink(AT_FDCWD, path, pass);
     unlinkat (dir: c_int, path: *const c_char, flags: c_int) -> c_int = |pass| names::unlink(dir, path, pass);
     rename (old: *const c_char, new: *const c_char) -> c_int

@@ -51,9 +51,10 @@ pub enum Error {
         process: u32,
     },
     /// Nothing serves under the given name or directory.
-    #[error("no testbed '{selector}' runs here (looked in {runtime}); start one with: headstart testbed up", runtime = runtime.display())]
+    #[error("no testbed{named} runs here (looked in {runtime}); start one with: headstart testbed up",
+        named = if selector.is_empty() { String::new() } else { format!(" '{selector}'") }, runtime = runtime.display())]
     NotRunning {
-        /// What was asked for.
+        /// What was asked for; empty: any.
         selector: String,
         /// Where running testbeds are registered.
         runtime: PathBuf,

@@ -173,7 +173,7 @@ impl Registration {
         match candidates.len() {
             1 => Ok(candidates.remove(0)),
             0 => Err(Error::NotRunning {
-                selector: selector.unwrap_or("(any)").to_string(),
+                selector: selector.unwrap_or_default().to_string(),
                 runtime: runtime_directory(),
             }),
             _ => {

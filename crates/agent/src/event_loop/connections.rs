@@ -106,6 +106,10 @@ impl EventLoop<'_> {
                         self.sweep(SWEEP_FILES);
                         self.open(envelope, Identity { device, inode, birth_ns }, writable, path);
                     }
+                    Request::TimesSet { device, inode, birth_ns } => {
+                        self.times_set(Identity { device, inode, birth_ns });
+                        self.send_answer(envelope, &Answer::Done);
+                    }
                     _ => {
                         let now_ns =
                             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use headstart_core::overlay::journal::Identity;
 use headstart_core::overlay::{CopyKind, CopyOrder, Output};
 
 use crate::copier::CopyJob;
@@ -137,6 +138,16 @@ impl EventLoop<'_> {
             absorbed.store(0, Ordering::Relaxed);
             self.overlay.set_fingerprint(file, found);
         }
+    }
+
+    /// A program set the time of last write: it stands until bytes are written, through write-backs too.
+    pub(super) fn times_set(&mut self, identity: Identity) {
+        let Some(file) = self.overlay.find(identity) else { return };
+        if let Some(slow) = self.store.slow_mut(file) {
+            slow.times_set();
+        }
+        self.shared().files[file as usize].modified_ns.store(0, Ordering::Relaxed);
+        self.take_fingerprint(file);
     }
 
     /// Forgets files that a program without the library removed: looks at the next `count` files that nobody has open.

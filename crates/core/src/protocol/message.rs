@@ -150,6 +150,15 @@ pub enum Request<'a> {
         /// `st_ino`.
         inode: u64,
     },
+    /// A program set the file's time of last write: it is no foreign change, and it holds until bytes are written.
+    TimesSet {
+        /// `st_dev`.
+        device: u64,
+        /// `st_ino`.
+        inode: u64,
+        /// Birth time as in `Open`.
+        birth_ns: u64,
+    },
     /// A path (a file, or a directory and all below it) has a new name.
     Renamed {
         /// Length of the old path; the rest of `paths` is the new one.
@@ -352,6 +361,11 @@ impl<'a> Request<'a> {
                 w.u64(device);
                 w.u64(inode);
             }
+            Request::TimesSet { device, inode, birth_ns } => {
+                w.u64(device);
+                w.u64(inode);
+                w.u64(birth_ns);
+            }
             Request::Renamed { old_length, paths } => {
                 w.u32(old_length);
                 w.bytes(paths);
@@ -378,6 +392,7 @@ impl<'a> Request<'a> {
             Request::Renamed { .. } => 14,
             Request::Control { .. } => 15,
             Request::Bypass { .. } => 16,
+            Request::TimesSet { .. } => 17,
         }
     }
 
@@ -416,6 +431,7 @@ impl<'a> Request<'a> {
             14 => Request::Renamed { old_length: r.u32()?, paths: r.all() },
             15 => Request::Control { text: r.all() },
             16 => Request::Bypass { file: r.u32()?, writes: r.flag()? },
+            17 => Request::TimesSet { device: r.u64()?, inode: r.u64()?, birth_ns: r.u64()? },
             _ => return Err(DecodeError),
         };
         r.end()?;
@@ -542,6 +558,7 @@ mod tests {
             Request::Sync { file: 7 },
             Request::WriteBack { file: 7, offset: 1, length: 2 },
             Request::Bypass { file: 7, writes: true },
+            Request::TimesSet { device: 1, inode: 2, birth_ns: 3 },
             Request::Unlinked { device: 1, inode: 2 },
             Request::Renamed { old_length: 2, paths: b"/a/b" },
             Request::Control { text: b"{}" },

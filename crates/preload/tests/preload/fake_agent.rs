@@ -522,9 +522,11 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             cached.bypassers.push(slot.owner_pid.load(Ordering::Relaxed));
             Reply::Done
         }
-        Request::Close { .. } | Request::Sync { .. } | Request::Unlinked { .. } | Request::Renamed { .. } => {
-            Reply::Done
-        }
+        Request::Close { .. }
+        | Request::Sync { .. }
+        | Request::Unlinked { .. }
+        | Request::TimesSet { .. }
+        | Request::Renamed { .. } => Reply::Done,
         Request::Hello { .. } | Request::Control { .. } => unreachable!(),
     };
     Served::Reply(reply)
