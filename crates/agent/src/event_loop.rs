@@ -40,8 +40,8 @@ const SLOT_POLL: Duration = Duration::from_micros(100);
 const WORK_POLL: Duration = Duration::from_millis(1);
 /// While threads may leave hints.
 const HINT_POLL: Duration = Duration::from_millis(20);
-/// A journal longer than this is replaced once everything is durable.
-const JOURNAL_ROTATE_BYTES: u64 = 32 << 20;
+/// A journal that has grown by more than this is replaced, unless the site file says otherwise.
+const JOURNAL_BYTES_MAX: u64 = 32 << 20;
 /// More bytes than this waiting for the journal ask for a barrier.
 const JOURNAL_UNWRITTEN_MAX: usize = 4 << 20;
 /// Envelope slot of commands, which have none.
@@ -114,6 +114,7 @@ pub(crate) struct EventLoop<'a> {
     sweep_from: u32,
     /// Position of the journal at which it is replaced.
     rotate_at: u64,
+    journal_bytes_max: u64,
 }
 
 impl<'a> EventLoop<'a> {
@@ -136,6 +137,8 @@ impl<'a> EventLoop<'a> {
         epoll.add(workers.mailbox.descriptor(), readable(MAILBOX)).map_err(failed)?;
         epoll.add(&timer, readable(TIMER)).map_err(failed)?;
         epoll.add(&signals, readable(SIGNALS)).map_err(failed)?;
+        let own = options.site.agent.as_ref().and_then(|agent| agent.journal_bytes_max);
+        let journal_bytes_max = own.unwrap_or(JOURNAL_BYTES_MAX);
         let capacity = options.capacity.map(|capacity| capacity.to_string());
         let capacity = capacity.or_else(|| options.site.capacity.clone()).unwrap_or_else(|| "20%".into());
         Ok(EventLoop {
@@ -163,7 +166,8 @@ impl<'a> EventLoop<'a> {
             packet: Vec::with_capacity(PACKET_MAX),
             last_sweep: Instant::now(),
             sweep_from: 0,
-            rotate_at: JOURNAL_ROTATE_BYTES,
+            rotate_at: journal_bytes_max,
+            journal_bytes_max,
         })
     }
 
@@ -216,9 +220,15 @@ impl<'a> EventLoop<'a> {
         if self.store.unwritten_bytes() > JOURNAL_UNWRITTEN_MAX {
             self.overlay.request_barrier();
         }
-        if self.overlay.journal_end() > self.rotate_at && self.overlay.is_durable() {
-            let rotated = self.store.rotate(&mut self.overlay)?;
-            self.rotate_at = JOURNAL_ROTATE_BYTES + if rotated { 0 } else { self.overlay.journal_end() };
+        if self.overlay.journal_end() > self.rotate_at {
+            self.overlay.hold_barriers(true);
+            if !self.overlay.is_barrier_running() {
+                self.store.rotate(&mut self.overlay)?;
+                self.rotate_at = self.journal_bytes_max + 2 * self.overlay.journal_end();
+                self.overlay.hold_barriers(false);
+                self.overlay.poll(self.shared.view());
+                self.carry_out_all()?;
+            }
         }
         if self.ending == Ending::Syncing && self.overlay.is_durable() {
             self.ending = Ending::Now { durable: true };

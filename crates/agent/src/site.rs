@@ -18,7 +18,8 @@
 //! [s4d.write]               # the same for writes
 //! # ...
 //!
-//! [agent]                   # optional: dirty_high, dirty_low, dirty_full, write_back_share_min, copies_max
+//! [agent]                   # optional: dirty_high, dirty_low, dirty_full, write_back_share_min, copies_max,
+//!                           # journal_bytes_max
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -74,6 +75,8 @@ pub struct AgentSettings {
     pub write_back_share_min: Option<f64>,
     /// See [`Settings::copies_max`].
     pub copies_max: Option<usize>,
+    /// A journal that has grown by more bytes than this is replaced by one that says the same; 32 MiB if absent.
+    pub journal_bytes_max: Option<u64>,
 }
 
 impl Site {

@@ -41,6 +41,8 @@ pub struct Store {
     journal: Arc<File>,
     journal_written: u64,
     unwritten: Vec<u8>,
+    /// The journal begun last has not taken the place of the one before.
+    unpublished: bool,
     /// Part of a journal job under way.
     writing: Arc<Vec<u8>>,
     live: File,
@@ -66,6 +68,8 @@ pub struct JournalJob {
     journal: Arc<File>,
     offset: u64,
     bytes: Arc<Vec<u8>>,
+    /// A journal that begins with these bytes takes the old one's place.
+    publish: Option<PathBuf>,
 }
 
 impl JournalJob {
@@ -73,7 +77,12 @@ impl JournalJob {
     pub fn run(&self) -> io::Result<()> {
         self.journal.write_all_at(&self.bytes, self.offset)?;
         let _ = allocate(&self.journal, self.offset + self.bytes.len() as u64, JOURNAL_IN_HAND_BYTES);
-        self.journal.sync_data()
+        self.journal.sync_data()?;
+        if let Some(path) = &self.publish {
+            self.journal.sync_all()?;
+            put_in_place(&path.with_extension("new"), path, true)?;
+        }
+        Ok(())
     }
 }
 
@@ -219,6 +228,7 @@ impl Store {
             journal_written: written,
             unwritten: Vec::new(),
             writing: Arc::default(),
+            unpublished: false,
             live,
             data,
             slow,
@@ -258,7 +268,12 @@ impl Store {
     /// Everything appended so far, to be made durable; [`Store::journal_done`] ends it.
     pub fn journal_job(&mut self) -> JournalJob {
         self.writing = Arc::new(std::mem::take(&mut self.unwritten));
-        JournalJob { journal: self.journal.clone(), offset: self.journal_written, bytes: self.writing.clone() }
+        JournalJob {
+            journal: self.journal.clone(),
+            offset: self.journal_written,
+            bytes: self.writing.clone(),
+            publish: self.unpublished.then(|| self.directory.join("journal")),
+        }
     }
 
     /// The job ended. What it could not write is written again with the next one: a gap would end the replay there.
@@ -266,37 +281,41 @@ impl Store {
         let bytes = std::mem::take(&mut self.writing);
         if written {
             self.journal_written += bytes.len() as u64;
+            self.unpublished = false;
         } else {
             self.unwritten.splice(0..0, bytes.iter().copied());
         }
     }
 
-    /// Puts a journal that says no more than the overlay knows in the place of the grown one. Everything the journal names is
-    /// durable. False, and nothing is changed, if the fast directory has no room for both.
+    /// Begins a journal that says no more than the overlay knows; it takes the place of the grown one with the barrier that the
+    /// overlay now asks for. No barrier is under way. False, and nothing is changed, if the fast directory has no room for both.
     pub fn rotate(&mut self, overlay: &mut Overlay) -> Result<bool> {
-        if !self.reserve_journal(overlay.journal_end()) {
-            return Ok(false);
-        }
-        let (journal, live, written) = write_journals(&self.directory, &self.live_path, &self.header, overlay)?;
+        let Some(journal) = self.reserve_journal(overlay.journal_end()) else { return Ok(false) };
+        let mut bytes = self.header.encode().to_vec();
+        bytes.extend(overlay.begin_journal(HEADER_BYTES as u64));
+        self.live = replace(&self.live_path, &bytes, false)?;
         self.journal = Arc::new(journal);
-        self.live = live;
-        self.journal_written = written;
-        self.unwritten.clear();
+        self.journal_written = 0;
+        self.unwritten = bytes;
+        self.unpublished = true;
         Ok(true)
     }
 
-    /// Allocates what the next journal may need: once the overlay has written its checkpoint there is no way back.
-    fn reserve_journal(&self, bytes: u64) -> bool {
+    /// Creates the next journal with what it may need allocated: once the overlay has written into it there is no way back.
+    fn reserve_journal(&self, bytes: u64) -> Option<File> {
         let fresh = self.directory.join("journal.new");
-        let Ok(file) = create(&fresh) else { return false };
-        match allocate(&file, 0, bytes + JOURNAL_IN_HAND_BYTES_MIN) {
-            Ok(()) => true,
-            Err(error) => {
+        let _ = std::fs::remove_file(&fresh);
+        let attempt = || {
+            let file = create(&fresh)?;
+            allocate(&file, 0, bytes + JOURNAL_IN_HAND_BYTES_MIN)?;
+            Ok::<File, io::Error>(file)
+        };
+        attempt()
+            .inspect_err(|error| {
                 tracing::warn!(%error, path = %fresh.display(), "the journal cannot be replaced and goes on growing");
                 let _ = std::fs::remove_file(&fresh);
-                false
-            }
-        }
+            })
+            .ok()
     }
 
     /// The data file, which exists and is at least `size` long afterwards.
@@ -480,13 +499,22 @@ fn replace(path: &Path, bytes: &[u8], durable: bool) -> Result<File> {
             }
             file.sync_all()?;
         }
-        std::fs::rename(&fresh, path)?;
-        if durable && let Some(directory) = path.parent() {
-            File::open(directory)?.sync_all()?;
-        }
+        put_in_place(&fresh, path, durable)?;
         Ok(file)
     };
     attempt().map_err(|error| Error::file("write the journal", path, error))
+}
+
+fn put_in_place(fresh: &Path, path: &Path, durable: bool) -> io::Result<()> {
+    match std::fs::rename(fresh, path) {
+        // An earlier try got as far as this.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && path.exists() => {}
+        renamed => renamed?,
+    }
+    match path.parent().filter(|_| durable) {
+        Some(directory) => File::open(directory)?.sync_all(),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -594,7 +622,14 @@ mod tests {
         store.journal_job().run().unwrap();
         store.journal_done(true);
         assert_eq!(std::fs::read(&path).unwrap(), [&before[..], b"firstsecondthird"].concat());
+        let old = std::fs::read(&path).unwrap();
         assert!(store.rotate(&mut overlay).unwrap());
+        assert_eq!(std::fs::read(&path).unwrap(), old, "the old one stays until a barrier");
+        drop(store.journal_job());
+        store.journal_done(false);
+        assert_eq!(std::fs::read(&path).unwrap(), old, "or until one succeeds");
+        store.journal_job().run().unwrap();
+        store.journal_done(true);
         assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(runtime.path().join("journal.live")).unwrap());
         assert_eq!(recover(fast.path(), runtime.path(), BOOT).unwrap().recovered.dirty_bytes(), 0);
     }

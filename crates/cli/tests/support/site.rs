@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use headstart_agent::site::{CostModels, Site};
+use headstart_agent::site::{AgentSettings, CostModels, Site};
 use headstart_core::cost::benefit::Parameters;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -56,7 +56,8 @@ impl TestSite {
             fast: self.fast.clone(),
             capacity: Some(capacity.into()),
             s4d: CostModels { read: parameters.clone(), write: parameters },
-            agent: None,
+            // So short that journals are replaced all the time.
+            agent: Some(AgentSettings { journal_bytes_max: Some(8192), ..AgentSettings::default() }),
         };
         fs::write(&self.file, site.to_toml()).unwrap();
     }

@@ -44,6 +44,7 @@ pub(super) struct Barrier {
     pub(super) asked: BTreeSet<u32>,
     /// The next barrier is to be a full one.
     pub(super) full: bool,
+    held: bool,
     begun: u64,
     ended: u64,
     failed: BTreeSet<u64>,
@@ -86,9 +87,19 @@ impl Barrier {
 }
 
 impl Overlay {
+    /// Lets no barrier begin until told otherwise, so that a new journal can.
+    pub fn hold_barriers(&mut self, hold: bool) {
+        self.barrier.held = hold;
+    }
+
+    /// Whether a barrier is under way.
+    pub fn is_barrier_running(&self) -> bool {
+        self.barrier.is_running()
+    }
+
     /// Begins a barrier if one is wanted and none is under way.
     pub(super) fn plan_barrier(&mut self) {
-        if self.barrier.running.is_some() || !self.barrier.wanted {
+        if self.barrier.running.is_some() || !self.barrier.wanted || self.barrier.held {
             return;
         }
         self.barrier.wanted = false;
@@ -149,6 +160,8 @@ impl Overlay {
         self.barrier.failed.insert(self.barrier.ended);
         self.barrier.unsynced_data.extend(running.data_files);
         self.barrier.unsynced_slow.extend(running.slow_files);
+        // It may have been a full one.
+        self.barrier.full = true;
         self.space.abandon_barrier();
         self.quarantine.iter_mut().for_each(|dead| dead.barrier = None);
         self.poll(shared);

@@ -263,6 +263,25 @@ impl Overlay {
     /// The records of a journal that says what this overlay knows; closed by a barrier at `start` plus their length. The
     /// caller has synced the data files and slow files before.
     pub fn checkpoint(&mut self, start: u64) -> Vec<u8> {
+        let mut journal = self.begin_anew(start);
+        let end = journal.end();
+        journal.append(&Record::Barrier { end });
+        self.journal = super::journal::Journal::at(journal.end());
+        self.barrier.durable_end = journal.end();
+        journal.take()
+    }
+
+    /// The same while programs are at work: nothing of it counts until the barrier it asks for, so that the old journal must
+    /// stay in place until then. No barrier may be under way; see [`Overlay::hold_barriers`].
+    pub fn begin_journal(&mut self, start: u64) -> Vec<u8> {
+        let mut journal = self.begin_anew(start);
+        self.journal = super::journal::Journal::at(journal.end());
+        self.barrier.durable_end = start;
+        self.request_barrier();
+        journal.take()
+    }
+
+    fn begin_anew(&mut self, start: u64) -> super::journal::Journal {
         assert!(!self.barrier.is_running(), "a barrier under way names positions of the old journal");
         let mut journal = super::journal::Journal::at(start);
         for (&number, file) in &self.files {
@@ -290,12 +309,8 @@ impl Overlay {
                 });
             }
         }
-        let end = journal.end();
-        journal.append(&Record::Barrier { end });
-        self.journal = super::journal::Journal::at(journal.end());
-        self.barrier.durable_end = journal.end();
         self.granules.rebase(journal.end());
-        journal.take()
+        journal
     }
 
     /// Drops everything of a file whose slow file is gone or another one, as soon as nobody has it open.
