@@ -104,7 +104,6 @@ pub(crate) struct EventLoop<'a> {
     next_command: u64,
     gone: RequestCounters,
     syncs: Vec<SyncCommand>,
-    barrier_running: bool,
     draining: bool,
     ending: Ending,
     capacity: String,
@@ -159,7 +158,6 @@ impl<'a> EventLoop<'a> {
             next_command: 1,
             gone: RequestCounters::default(),
             syncs: Vec::new(),
-            barrier_running: false,
             draining: false,
             ending: Ending::No,
             capacity,
@@ -270,9 +268,6 @@ impl<'a> EventLoop<'a> {
         for connection in self.connections.values() {
             let _ = self.epoll.delete(&connection.socket);
         }
-        self.draining = false;
-        self.overlay.drain(false);
-        self.overlay.request_barrier();
-        self.overlay.poll(self.shared.view());
+        self.stop_draining();
     }
 }

@@ -79,7 +79,7 @@ pub struct Status {
     /// Number of files with dirty bytes whose last write-back failed.
     pub files_failed: u64,
     /// What the agent did.
-    pub agent: AgentCounters,
+    pub agent: Counters,
     /// What the programs' requests met, since the agent started.
     pub requests: RequestCounters,
     /// Bytes of the journal.
@@ -96,53 +96,6 @@ pub struct FileStatus {
     /// Why its last write-back failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-}
-
-macro_rules! agent_counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What the agent did, in numbers.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(default)]
-        pub struct AgentCounters {
-            $($(#[$doc])* pub $name: u64,)*
-        }
-        impl From<Counters> for AgentCounters {
-            fn from(counters: Counters) -> AgentCounters {
-                AgentCounters { $($name: counters.$name,)* }
-            }
-        }
-    };
-}
-
-agent_counters! {
-    /// Commits applied.
-    absorbed_requests_total,
-    /// Bytes they mapped.
-    absorbed_bytes_total,
-    /// Write-backs finished.
-    write_backs_total,
-    /// Bytes they moved.
-    written_back_bytes_total,
-    /// Extents they cleaned.
-    written_back_extents_total,
-    /// Write-backs that failed.
-    write_back_errors_total,
-    /// Fetches published.
-    fetches_total,
-    /// Bytes they moved.
-    fetched_bytes_total,
-    /// Fetches cancelled or refused.
-    fetches_cancelled_total,
-    /// Clean extents dropped to make room.
-    evicted_extents_total,
-    /// Bytes dropped by direct writes and truncation.
-    dropped_bytes_total,
-    /// Barriers made durable.
-    barriers_total,
-    /// Questions for flash space that found none.
-    no_space_total,
-    /// Critical reads heard of.
-    critical_reads_total,
 }
 
 macro_rules! request_counters {

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use headstart_agent::client::Client;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command as Ask, RequestCounters, Status};
+use headstart_core::overlay::Counters;
 use headstart_core::protocol::{ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH};
 use serde::Serialize;
 
@@ -58,8 +59,8 @@ struct Report {
     dirty_bytes: u64,
     flash_share: f64,
     requests: RequestCounters,
-    agent_before: headstart_agent::status::AgentCounters,
-    agent_after: headstart_agent::status::AgentCounters,
+    agent_before: Counters,
+    agent_after: Counters,
     mapped_bytes: u64,
     capacity_bytes: u64,
 }

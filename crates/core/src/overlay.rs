@@ -243,7 +243,8 @@ pub enum Output {
 }
 
 /// Figures of what happened since the agent started; names as in `status`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
 pub struct Counters {
     /// Commits applied.
     pub absorbed_requests_total: u64,

@@ -34,14 +34,11 @@ impl EventLoop<'_> {
                 None => return,
             },
             Ok(Command::KeepDirty) => {
-                self.draining = false;
-                self.overlay.drain(false);
-                self.overlay.request_barrier();
-                self.overlay.poll(self.shared.view());
+                self.stop_draining();
                 self.status()
             }
             Ok(Command::Sync) => {
-                let barriers = 1 + u32::from(self.barrier_running);
+                let barriers = 1 + u32::from(self.overlay.is_barrier_running());
                 self.syncs.push(SyncCommand { token, barriers });
                 self.overlay.request_barrier();
                 return self.overlay.poll(self.shared.view());
@@ -108,11 +105,16 @@ impl EventLoop<'_> {
     /// While everything is being written back: at its end a barrier, so that nothing depends on the journal any more.
     pub(super) fn keep_draining(&mut self) {
         if self.draining && self.overlay.dirty_bytes() == 0 {
-            self.draining = false;
-            self.overlay.drain(false);
-            self.overlay.request_barrier();
-            self.overlay.poll(self.shared.view());
+            self.stop_draining();
         }
+    }
+
+    /// No longer insists on writing everything back, and makes durable what there is.
+    pub(super) fn stop_draining(&mut self) {
+        self.draining = false;
+        self.overlay.drain(false);
+        self.overlay.request_barrier();
+        self.overlay.poll(self.shared.view());
     }
 
     pub(super) fn status(&self) -> status::Answer {
@@ -136,7 +138,7 @@ impl EventLoop<'_> {
             files_known: self.overlay.file_list().count() as u64,
             files_dirty: dirty().count() as u64,
             files_failed: dirty().filter(|(_, _, _, error)| error.is_some()).count() as u64,
-            agent: self.overlay.counters().into(),
+            agent: self.overlay.counters(),
             requests,
             journal_bytes: self.overlay.journal_end(),
         }))
@@ -164,7 +166,6 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn barrier_ended(&mut self, durable: bool) {
-        self.barrier_running = false;
         if !durable && self.ending == Ending::Syncing {
             self.ending = Ending::Now { durable: false };
         }

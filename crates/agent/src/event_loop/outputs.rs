@@ -53,7 +53,6 @@ impl EventLoop<'_> {
                 let data = data_files.iter().filter_map(|file| self.store.data(*file)).collect();
                 let slow =
                     slow_files.iter().filter_map(|file| self.store.slow(*file)).map(|slow| slow.file.clone()).collect();
-                self.barrier_running = true;
                 self.workers.syncs.push(SyncJob::Barrier { data, slow });
             }
             Output::SyncJournal => {
