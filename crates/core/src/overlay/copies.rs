@@ -395,15 +395,10 @@ impl Overlay {
         self.counters.fetched_bytes_total += range.length;
     }
 
-    /// Somebody writes the range: a fetch of it must not be published.
+    /// Somebody writes the range: a fetch of it must not be published. Each copy of that kind has its entry in the fetches.
     pub(super) fn cancel_fetches(&mut self, file: u32, range: Range) {
         for fetch in self.fetches.iter_mut().filter(|fetch| fetch.file == file && fetch.range.overlaps(range)) {
             fetch.cancelled = true;
-        }
-        for copy in self.copies.values_mut() {
-            if copy.kind == CopyKind::Fetch && copy.file == file && copy.range.overlaps(range) {
-                copy.cancelled = true;
-            }
         }
     }
 
