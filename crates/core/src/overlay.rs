@@ -22,8 +22,10 @@ pub mod flash_space;
 mod granules;
 pub mod journal;
 mod operations;
+mod output;
 pub mod recovery;
 mod reserve;
+mod settings;
 mod slabs;
 mod write_back;
 
@@ -37,7 +39,6 @@ use crate::policy::s4d::{Critical, CriticalData};
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::{LEASE_SLOW_READ, Shared};
 use crate::request::Range;
-use crate::units::ByteSize;
 
 use barrier::Barrier;
 use copies::{CopyState, Fetch};
@@ -48,7 +49,9 @@ use flash_space::{FlashSpace, Run};
 use granules::Granules;
 use journal::{Identity, Journal, Record};
 use operations::Pending;
+pub use output::{Answer, CopyKind, CopyOrder, CopyPiece, Output};
 use reserve::Reserve;
+pub use settings::{Capacity, Settings};
 use write_back::Pace;
 
 /// `errno` values the overlay answers with.
@@ -61,185 +64,6 @@ pub mod errno {
     pub const EPROTO: i32 = 71;
     /// The file was changed behind our back while newer bytes wait on flash.
     pub const ESTALE: i32 = 116;
-}
-
-/// What an agent is told once.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// How much flash may be used.
-    pub capacity: Capacity,
-    /// Write-back starts when more than this share of the capacity is dirty.
-    pub dirty_high: f64,
-    /// and stops when less than this share is.
-    pub dirty_low: f64,
-    /// Above this dirty share write-back no longer yields to the foreground.
-    pub dirty_full: f64,
-    /// The least share of the requests at the disks that write-back keeps then.
-    pub write_back_share_min: f64,
-    /// Copies in flight at once.
-    pub copies_max: usize,
-    /// Longest write-back, bytes.
-    pub write_back_bytes_max: u64,
-    /// Entries of the critical data table.
-    pub critical_max: usize,
-    /// Largest slab, bytes.
-    pub slab_bytes_max: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            capacity: Capacity::Share(0.2),
-            dirty_high: 0.2,
-            dirty_low: 0.1,
-            dirty_full: 0.9,
-            write_back_share_min: 0.25,
-            copies_max: 256,
-            write_back_bytes_max: 4 << 20,
-            critical_max: 65536,
-            slab_bytes_max: 256 << 10,
-        }
-    }
-}
-
-/// How much flash may be used.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Capacity {
-    /// Bytes.
-    Bytes(u64),
-    /// A share, 0 to 1, of the size of the files known.
-    Share(f64),
-}
-
-impl std::str::FromStr for Capacity {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Capacity, String> {
-        if let Some(percent) = text.trim().strip_suffix('%') {
-            let share: f64 = percent.trim().parse().map_err(|_| format!("'{text}' is not a percentage"))?;
-            return if (0.0..=100.0).contains(&share) {
-                Ok(Capacity::Share(share / 100.0))
-            } else {
-                Err(format!("'{text}' is not between 0% and 100%"))
-            };
-        }
-        text.parse::<ByteSize>().map(|size| Capacity::Bytes(size.0)).map_err(|error| error.to_string())
-    }
-}
-
-impl std::fmt::Display for Capacity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Capacity::Bytes(bytes) => write!(f, "{}", ByteSize(*bytes)),
-            Capacity::Share(share) => write!(f, "{}%", share * 100.0),
-        }
-    }
-}
-
-/// An answer to a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The file's number.
-    Opened {
-        /// Index in the shared table.
-        file: u32,
-    },
-    /// Done.
-    Done,
-    /// No flash space: write the slow file.
-    NoSpace,
-    /// A flash-read lease on so many bytes; the pieces are in the slot.
-    Flash {
-        /// Bytes from the first one asked for.
-        length: u64,
-    },
-    /// A slow-read lease on so many bytes.
-    Disk {
-        /// Bytes from the first one asked for.
-        length: u64,
-    },
-    /// A direct-write lease.
-    Go,
-    /// It failed.
-    Error {
-        /// What the program sees.
-        errno: i32,
-        /// What the user is told.
-        text: String,
-    },
-}
-
-/// Where a copy's bytes lie on flash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CopyPiece {
-    /// Bytes of the slow file.
-    pub range: Range,
-    /// The data file.
-    pub data_file: u32,
-    /// Where they begin in it.
-    pub place: u64,
-}
-
-/// Which way a copy goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyKind {
-    /// Disk to flash.
-    Fetch,
-    /// Flash to disk.
-    WriteBack,
-}
-
-/// A copy the runtime makes; it answers with [`Overlay::on_copy_done`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CopyOrder {
-    /// Comes back in the completion.
-    pub id: u64,
-    /// Which way.
-    pub kind: CopyKind,
-    /// The slow file.
-    pub file: u32,
-    /// All its bytes, contiguous; the pieces cover them in order.
-    pub range: Range,
-    /// Where they lie on flash.
-    pub pieces: Vec<CopyPiece>,
-}
-
-/// What the runtime has to do, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Send an answer.
-    Reply(Envelope, Answer),
-    /// Make a copy.
-    Copy(CopyOrder),
-    /// Make the slow file at least `size` long; then [`Overlay::on_extended`].
-    Extend {
-        /// The file.
-        file: u32,
-        /// Bytes.
-        size: u64,
-    },
-    /// Sync these data files, then these slow files; then [`Overlay::on_barrier_synced`].
-    Barrier {
-        /// Data files whose bytes the journal names.
-        data_files: Vec<u32>,
-        /// Slow files written since.
-        slow_files: Vec<u32>,
-    },
-    /// Make the journal durable up to its end; then [`Overlay::on_journal_durable`].
-    SyncJournal,
-    /// Make sure that the data file exists and is at least `size` long, before the next reply.
-    Grow {
-        /// The data file.
-        data_file: u32,
-        /// Bytes.
-        size: u64,
-    },
-    /// Give the storage behind these pages back to the file system.
-    Punch(Run),
-    /// Delete a data file.
-    RemoveDataFile(u32),
-    /// Nobody has the file open any more and nothing of it is on flash: close what is open for it.
-    Forget(u32),
 }
 
 /// Figures of what happened since the agent started; names as in `status`.
