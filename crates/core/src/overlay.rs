@@ -21,8 +21,10 @@ mod files;
 pub mod flash_space;
 mod granules;
 pub mod journal;
+mod mapping;
 mod operations;
 mod output;
+pub mod recency;
 pub mod recovery;
 mod reserve;
 mod settings;
@@ -42,12 +44,12 @@ use crate::request::Range;
 
 use barrier::Barrier;
 use copies::{CopyState, Fetch};
-use extent_map::Mapped;
 use files::File;
 pub use files::{Fingerprint, Process};
-use flash_space::{FlashSpace, Run};
+use flash_space::FlashSpace;
 use granules::Granules;
 use journal::{Identity, Journal, Record};
+use mapping::Mapping;
 use operations::Pending;
 pub use output::{Answer, CopyKind, CopyOrder, CopyPiece, Output};
 use reserve::Reserve;
@@ -111,10 +113,7 @@ pub struct Overlay {
     space: FlashSpace,
     journal: Journal,
     granules: Granules,
-    uses: u64,
-    clean: BTreeMap<u64, (u32, u64)>,
-    dirty: BTreeSet<(u32, u64)>,
-    dirty_bytes: u64,
+    mapping: Mapping,
     processes: BTreeMap<u32, Process>,
     direct: BTreeMap<u32, Direct>,
     quarantine: Vec<Quarantined>,
@@ -180,10 +179,7 @@ impl Overlay {
             space: FlashSpace::new(capacity_bytes),
             journal: Journal::at(journal_end),
             granules: Granules::default(),
-            uses: 0,
-            clean: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            dirty_bytes: 0,
+            mapping: Mapping::default(),
             processes: BTreeMap::new(),
             direct: BTreeMap::new(),
             quarantine: Vec::new(),
@@ -277,7 +273,7 @@ impl Overlay {
 
     /// Bytes on flash that the disk does not have.
     pub fn dirty_bytes(&self) -> u64 {
-        self.dirty_bytes
+        self.mapping.dirty_bytes
     }
 
     /// Bytes of flash that hold extents.
@@ -287,7 +283,7 @@ impl Overlay {
 
     /// Number of extents.
     pub fn extents(&self) -> usize {
-        self.files.values().map(|file| file.map.len()).sum()
+        self.mapping.extents as usize
     }
 
     /// Bytes of flash that may be used now.
@@ -335,83 +331,12 @@ impl Overlay {
         self.journal.append(record);
     }
 
-    /// Adds an extent where nothing is mapped.
-    fn map_in(&mut self, file: u32, mut mapped: Mapped) {
-        self.uses += 1;
-        mapped.stamp = self.uses;
-        self.space.hold(Run::touching(mapped.data_file, mapped.place, mapped.range.length));
-        self.enlist(file, &mapped);
-        self.file(file).map.put(mapped);
-    }
-
-    /// Removes what is mapped of `range`. The record that says so has been appended.
-    fn carve(&mut self, file: u32, range: Range) {
-        let known = self.file(file);
-        let change = known.map.carve(range);
-        if known.map.is_empty() && known.openers.is_empty() {
-            self.forgetting.insert(file);
-        }
-        for kept in &change.kept {
-            self.space.hold(Run::touching(kept.data_file, kept.place, kept.range.length));
-        }
-        for removed in &change.removed {
-            self.delist(file, removed);
-            self.space.release(Run::touching(removed.data_file, removed.place, removed.range.length));
-            self.granules.emptied(file, removed.range.intersection(range), self.journal.end());
-        }
-        for kept in &change.kept {
-            // Both ends of an extent keep its use; the second needs a number of its own in the order of use.
-            self.uses += 1;
-            let kept = Mapped { stamp: self.uses, ..*kept };
-            self.file(file).map.stamp(kept.range.offset, kept.stamp);
-            self.enlist(file, &kept);
-        }
-    }
-
-    fn enlist(&mut self, file: u32, mapped: &Mapped) {
-        if mapped.dirty {
-            self.dirty.insert((file, mapped.range.offset));
-            self.dirty_bytes += mapped.range.length;
-            self.file(file).dirty_bytes += mapped.range.length;
-        } else {
-            self.clean.insert(mapped.stamp, (file, mapped.range.offset));
-        }
-    }
-
-    fn delist(&mut self, file: u32, mapped: &Mapped) {
-        if mapped.dirty {
-            self.dirty.remove(&(file, mapped.range.offset));
-            self.dirty_bytes -= mapped.range.length;
-            self.file(file).dirty_bytes -= mapped.range.length;
-        } else {
-            self.clean.remove(&mapped.stamp);
-        }
-    }
-
-    /// A use of an extent: it becomes the most recent.
-    fn touch(&mut self, file: u32, mapped: &Mapped) {
-        self.uses += 1;
-        let stamp = self.uses;
-        if !mapped.dirty {
-            self.clean.remove(&mapped.stamp);
-            self.clean.insert(stamp, (file, mapped.range.offset));
-        }
-        self.file(file).map.stamp(mapped.range.offset, stamp);
-    }
-
     fn direct_overlaps(&self, file: u32, range: Range) -> bool {
         self.direct.values().any(|direct| direct.file == file && direct.range.overlaps(range))
     }
 
     fn quarantines(&self, file: u32, range: Range) -> bool {
         self.quarantine.iter().any(|dead| dead.file == file && dead.range.overlaps(range))
-    }
-
-    /// Whether any byte of `range` is dirty.
-    fn is_dirty(&self, file: u32, range: Range) -> bool {
-        let first = self.files[&file].map.overlapping(range).next();
-        first.is_some_and(|mapped| mapped.dirty)
-            || self.dirty.range((file, range.offset)..(file, range.end())).next().is_some()
     }
 
     fn slow_read_overlaps(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {

@@ -11,10 +11,11 @@
 
 use std::sync::atomic::Ordering;
 
-use super::extent_map::Mapped;
+use super::extent_map::{Benefit, Mapped};
 use super::files::Fingerprint;
-use super::flash_space::Run;
+use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::{Identity, Record};
+use super::recency::Stamp;
 use super::{Answer, CopyKind, Direct, Output, Overlay, errno};
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::{LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, PIECES_MAX, Shared};
@@ -172,7 +173,12 @@ impl Overlay {
                     let operation = Operation::Commit { file, range, data_file, place, applied: true, now_ns };
                     return self.pending.push(Pending { envelope, operation, orphan: false });
                 }
-                if range.is_empty() || !self.consume(shared, slot, file, Run::touching(data_file, place, length)) {
+                // A map has no word for a place that lies otherwise in its page than the offset does.
+                let aligned = place % PAGE_BYTES == offset % PAGE_BYTES;
+                if range.is_empty()
+                    || !aligned
+                    || !self.consume(shared, slot, file, Run::touching(data_file, place, length))
+                {
                     return self.reply(envelope, protocol_error("a commit names bytes of no slab"));
                 }
                 self.granules.hold(shared, file, range);
@@ -331,7 +337,8 @@ impl Overlay {
         });
         self.last_commits.insert(envelope.slot, envelope.seq);
         self.carve(file, range);
-        self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp: 0, benefit_per_kib: u32::MAX });
+        let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
+        self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp, benefit });
         self.granules.let_go(file, range);
         shared.files[file as usize].modified_ns.fetch_max(now_ns, Ordering::Relaxed);
         self.counters.absorbed_requests_total += 1;

@@ -13,10 +13,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use super::extent_map::{ExtentMap, Mapped};
+use super::extent_map::{Benefit, ExtentMap, Mapped};
 use super::files::{File, Fingerprint};
-use super::flash_space::Run;
 use super::journal::{Identity, Record, records};
+use super::recency::Stamp;
 use super::{Overlay, Settings};
 use crate::protocol::shared::Shared;
 use crate::request::Range;
@@ -184,7 +184,9 @@ impl Recovered {
     fn put(&mut self, file: u32, range: Range, data_file: u32, place: u64, dirty: bool) {
         if let Some(known) = self.files.get_mut(&file) {
             known.map.carve(range);
-            known.map.put(Mapped { range, data_file, place, dirty, stamp: 0, benefit_per_kib: 0 });
+            let (stamp, benefit) = (Stamp::default(), Benefit::default());
+            let mapped = Mapped { range, data_file, place, dirty, stamp, benefit };
+            mapped.parts().for_each(|part| known.map.put(part));
         }
     }
 
@@ -242,11 +244,7 @@ impl Overlay {
             entry.used.store(1, Ordering::Release);
             for mapped in found.map.iter() {
                 overlay.granules.hold(shared, number, mapped.range);
-                overlay.space.hold(Run::touching(mapped.data_file, mapped.place, mapped.range.length));
-                overlay.uses += 1;
-                let mapped = Mapped { stamp: overlay.uses, ..mapped };
-                overlay.enlist(number, &mapped);
-                overlay.file(number).map.put(mapped);
+                overlay.map_in(number, mapped);
             }
             for mapped in found.map.iter() {
                 overlay.granules.let_go(number, mapped.range);
