@@ -142,7 +142,7 @@ impl Overlay {
         self.barrier.ended += 1;
         self.counters.barriers_total += 1;
         self.reserve.adapt(self.space.capacity_bytes());
-        let nothing_since = self.journal.end() == running.end + barrier_record_bytes();
+        let nothing_since = self.journal.end() == running.end + barrier_record_bytes(running.end);
         self.barrier.durable_end = if nothing_since { self.journal.end() } else { running.end };
         self.free_places(shared);
         self.clear_bits(shared);
@@ -245,8 +245,8 @@ fn overlaps_any(sorted: &[Run], run: Run) -> bool {
     sorted[..until].iter().any(|held| held.data_file == run.data_file && held.page + held.pages > run.page)
 }
 
-fn barrier_record_bytes() -> u64 {
+fn barrier_record_bytes(end: u64) -> u64 {
     let mut bytes = Vec::new();
-    Record::Barrier { end: 0 }.encode(&mut bytes);
+    Record::Barrier { end }.encode(&mut bytes);
     bytes.len() as u64
 }

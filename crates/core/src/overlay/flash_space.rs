@@ -17,6 +17,9 @@ use crate::request::Range;
 /// Bytes of a page: unit of allocation, and the alignment that places and offsets share.
 pub const PAGE_BYTES: u64 = 4096;
 
+/// Pages of a data file at most (16 TiB): what the extent map and the journal have words for.
+pub const PAGES_MAX: u64 = 1 << 32;
+
 /// Pages of one data file, by their byte range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {

@@ -15,14 +15,11 @@ use std::sync::atomic::Ordering;
 
 use super::extent_map::{Benefit, ExtentMap, Mapped};
 use super::files::{File, Fingerprint};
-use super::journal::{Identity, Record, records};
+use super::journal::{Batches, Extent, Identity, Record, records};
 use super::recency::Stamp;
 use super::{Overlay, Settings};
 use crate::protocol::shared::Shared;
 use crate::request::Range;
-
-/// Slot of a `Map` record in a checkpoint, which stands for no commit.
-const NO_SLOT: u32 = u32::MAX;
 
 /// What was found at a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,13 +122,16 @@ impl Recovered {
                 self.data_files.insert(data_file, file);
             }
             Record::Map { file, offset, length, data_file, place, slot, seq } => {
-                if slot != NO_SLOT {
-                    self.last_commits.insert(slot, seq);
-                }
+                self.last_commits.insert(slot, seq);
                 self.put(file, Range::new(offset, length), data_file, place, true);
             }
             Record::Fetched { file, offset, length, data_file, place } => {
                 self.put(file, Range::new(offset, length), data_file, place, false);
+            }
+            Record::Extents { file, data_file, extents } => {
+                for Extent { offset, length, place, dirty } in extents {
+                    self.put(file, Range::new(offset, length), data_file, place, dirty);
+                }
             }
             Record::Clean { file, offset, length, data_file, place } => {
                 if let Some(known) = self.files.get_mut(&file) {
@@ -298,14 +298,13 @@ impl Overlay {
             journal.append(&Record::LastCommit { slot, seq });
         }
         for (&number, file) in &self.files {
+            let mut batches = Batches::of(number);
             for mapped in file.map.iter() {
                 let Range { offset, length } = mapped.range;
-                let (data_file, place) = (mapped.data_file, mapped.place);
-                journal.append(&match mapped.dirty {
-                    true => Record::Map { file: number, offset, length, data_file, place, slot: NO_SLOT, seq: 0 },
-                    false => Record::Fetched { file: number, offset, length, data_file, place },
-                });
+                let extent = Extent { offset, length, place: mapped.place, dirty: mapped.dirty };
+                batches.put(&mut journal, mapped.data_file, extent);
             }
+            batches.finish(&mut journal);
         }
         self.granules.rebase(journal.end());
         journal
