@@ -26,7 +26,7 @@ use crate::socket::PACKET_MAX;
 use crate::status::RequestCounters;
 use crate::store::Store;
 
-use connections::Connection;
+use connections::{Connection, WaitingOpen};
 
 const LISTENER: u64 = 0;
 const MAILBOX: u64 = 1;
@@ -99,6 +99,8 @@ pub(crate) struct EventLoop<'a> {
     connections: BTreeMap<u64, Connection>,
     by_slot: BTreeMap<u32, u64>,
     next_connection: u64,
+    /// Opens that wait until a file is forgotten.
+    opens: Vec<WaitingOpen>,
     /// Drains of one file: who waits, and the file's path.
     commands: BTreeMap<u64, (u64, String)>,
     next_command: u64,
@@ -154,6 +156,7 @@ impl<'a> EventLoop<'a> {
             connections: BTreeMap::new(),
             by_slot: BTreeMap::new(),
             next_connection: FIRST_CONNECTION,
+            opens: Vec::new(),
             commands: BTreeMap::new(),
             next_command: 1,
             gone: RequestCounters::default(),
@@ -202,6 +205,7 @@ impl<'a> EventLoop<'a> {
                 }
                 // Before the next event: a file's number may be given to another file in it.
                 self.carry_out_all()?;
+                self.retry_opens()?;
             }
             self.settle()?;
         }

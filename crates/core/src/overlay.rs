@@ -17,6 +17,7 @@
 mod barrier;
 mod copies;
 pub mod extent_map;
+mod file_table;
 mod files;
 pub mod flash_space;
 mod granules;
@@ -44,6 +45,7 @@ use crate::request::Range;
 
 use barrier::Barrier;
 use copies::{CopyState, Fetch};
+use file_table::FileTable;
 use files::File;
 pub use files::{Fingerprint, Process};
 use flash_space::FlashSpace;
@@ -107,6 +109,7 @@ pub struct Counters {
 pub struct Overlay {
     settings: Settings,
     files: BTreeMap<u32, File>,
+    table: FileTable,
     by_identity: BTreeMap<Identity, u32>,
     data_files: BTreeMap<u32, u32>,
     next_data_file: u32,
@@ -173,6 +176,7 @@ impl Overlay {
             critical: CriticalData::new(settings.critical_max),
             settings,
             files: BTreeMap::new(),
+            table: FileTable::default(),
             by_identity: BTreeMap::new(),
             data_files: BTreeMap::new(),
             next_data_file,
@@ -225,6 +229,7 @@ impl Overlay {
         self.advance(shared);
         self.plan_copies(shared);
         self.keep_reserve(shared);
+        self.keep_numbers(shared);
         self.plan_barrier();
         shared.header.free_bytes.store(self.space.available_bytes(), Ordering::Relaxed);
     }

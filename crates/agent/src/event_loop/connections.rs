@@ -14,7 +14,7 @@ use headstart_core::protocol::message::{Envelope, Reply, Request, Welcome};
 use headstart_core::protocol::shared::STATE_FREE;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
-use crate::error::errno_of;
+use crate::error::{Result, errno_of};
 use crate::slow_file::SlowFile;
 use crate::socket;
 use crate::store::{self, as_path};
@@ -45,6 +45,14 @@ impl Connection {
         let writable = if self.unsent.is_empty() { EpollFlags::empty() } else { EpollFlags::EPOLLOUT };
         EpollEvent::new(EpollFlags::EPOLLIN | writable, token)
     }
+}
+
+/// An open that waits: the table of files is full, and one will be forgotten.
+pub(super) struct WaitingOpen {
+    envelope: Envelope,
+    identity: Identity,
+    writable: bool,
+    path: Vec<u8>,
 }
 
 impl EventLoop<'_> {
@@ -103,8 +111,9 @@ impl EventLoop<'_> {
                 }
                 match *request {
                     Request::Open { device, inode, birth_ns, writable, path, .. } => {
-                        self.sweep(SWEEP_FILES);
                         self.open(envelope, Identity { device, inode, birth_ns }, writable, path);
+                        // Afterwards: a number that the sweep sets free may be given away only when the file behind it is closed.
+                        self.sweep(SWEEP_FILES);
                     }
                     Request::TimesSet { device, inode, birth_ns } => {
                         self.times_set(Identity { device, inode, birth_ns });
@@ -184,6 +193,7 @@ impl EventLoop<'_> {
         self.syncs.retain(|sync| sync.token != token);
         if let Some(slot) = connection.slot {
             self.by_slot.remove(&slot);
+            self.opens.retain(|open| open.envelope.slot != slot);
             self.gone.add(&self.shared().slots[slot as usize]);
             let open: Vec<u32> =
                 self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
@@ -192,7 +202,20 @@ impl EventLoop<'_> {
         }
     }
 
+    /// Tries the opens again that wait for a number.
+    pub(super) fn retry_opens(&mut self) -> Result<()> {
+        for WaitingOpen { envelope, identity, writable, path } in std::mem::take(&mut self.opens) {
+            self.open(envelope, identity, writable, &path);
+            // Before the next: a file's number may be given to another file in it.
+            self.carry_out_all()?;
+        }
+        Ok(())
+    }
+
     pub(super) fn open(&mut self, envelope: Envelope, identity: Identity, writable: bool, path: &[u8]) {
+        if self.overlay.awaits_number(self.shared.view(), identity) {
+            return self.opens.push(WaitingOpen { envelope, identity, writable, path: path.to_vec() });
+        }
         let known = self.overlay.find(identity).filter(|file| self.store.slow(*file).is_some());
         let opened = match known {
             Some(_) => Ok(None),

@@ -55,6 +55,7 @@ pub(super) struct Barrier {
 struct Running {
     end: u64,
     data_files: Vec<u32>,
+    /// In order.
     slow_files: Vec<u32>,
 }
 
@@ -70,7 +71,7 @@ impl Barrier {
 
     /// Whether the barrier under way syncs the slow file: its number must not be used again meanwhile.
     pub(super) fn names(&self, file: u32) -> bool {
-        self.running.as_ref().is_some_and(|running| running.slow_files.contains(&file))
+        self.running.as_ref().is_some_and(|running| running.slow_files.binary_search(&file).is_ok())
     }
 
     /// The answer for whoever waits for barrier `number`.

@@ -92,7 +92,7 @@ impl Overlay {
         self.plan_fetches(shared, foreground);
     }
 
-    fn write_back_in(&mut self, file: u32, range: Range) -> bool {
+    pub(super) fn write_back_in(&mut self, file: u32, range: Range) -> bool {
         let first = self.files[&file].map.overlapping(range).next();
         let first =
             first.filter(|first| first.dirty && self.obstacle(file, first).is_none()).map(|first| (file, first));

@@ -15,7 +15,7 @@ mod random;
 mod ranks;
 mod register;
 mod storage;
-mod world;
+pub(super) mod world;
 
 use random::Random;
 use world::{RANKS, World};

@@ -167,6 +167,7 @@ impl Overlay {
             file.path = path.to_vec();
             self.append(&Record::File { file: number, identity, path: path.to_vec() });
         }
+        self.table.closed.remove(&number);
         let file = self.file(number);
         file.openers.insert(process);
         let begins_writing = writable && !file.intent;
@@ -230,36 +231,6 @@ impl Overlay {
         self.update_capacity();
     }
 
-    fn add_file(&mut self, shared: Shared<'_>, identity: Identity, path: &[u8], size: u64) -> Result<u32, Answer> {
-        let Some(number) = self.free_number(shared.files.len() as u32) else {
-            return Err(Answer::Error {
-                errno: errno::ENFILE,
-                text: format!("{} files are in use at once, which is the limit", shared.files.len()),
-            });
-        };
-        let entry = &shared.files[number as usize];
-        entry.device.store(identity.device, Ordering::Relaxed);
-        entry.inode.store(identity.inode, Ordering::Relaxed);
-        entry.size.store(size, Ordering::Relaxed);
-        entry.modified_ns.store(0, Ordering::Relaxed);
-        entry.size_bit.store(0, Ordering::Relaxed);
-        entry.used.store(1, Ordering::Release);
-        self.files.insert(number, File::new(identity, path.to_vec(), 0));
-        self.set_size(number, size);
-        self.by_identity.insert(identity, number);
-        self.append(&Record::File { file: number, identity, path: path.to_vec() });
-        Ok(number)
-    }
-
-    /// The number after the last used, else the first of any free.
-    fn free_number(&self, count: u32) -> Option<u32> {
-        let after = self.files.last_key_value().map_or(0, |(last, _)| last + 1);
-        if after < count {
-            return Some(after);
-        }
-        (0..count).find(|number| !self.files.contains_key(number))
-    }
-
     /// The process behind `slot` closed its last descriptor of the file.
     pub(super) fn close(&mut self, shared: Shared<'_>, slot: u32, number: u32) {
         let process = self.processes.get(&slot).copied().unwrap_or_default();
@@ -273,6 +244,10 @@ impl Overlay {
     fn leave(&mut self, shared: Shared<'_>, process: Process, number: u32) {
         let Some(file) = self.files.get_mut(&number) else { return };
         file.openers.remove(&process);
+        if file.openers.is_empty() {
+            self.table.closed.insert(number);
+        }
+        let file = self.file(number);
         if file.writers.remove(&process) {
             self.close_intent(number);
         }
@@ -357,77 +332,6 @@ impl Overlay {
             let identity = self.file(number).identity;
             self.file(number).path.clone_from(&path);
             self.append(&Record::File { file: number, identity, path });
-        }
-    }
-
-    /// Forgets a file nobody has open when nothing of it is on flash, or when it has no name any more. Its bits are cleared
-    /// first, by a barrier as all bits are: the journal on disk may still call bytes of it dirty, and whoever opens it again must see
-    /// that an fsync has to ask.
-    pub(super) fn forget_if_done(&mut self, shared: Shared<'_>, number: u32) {
-        let Some(file) = self.files.get(&number) else { return };
-        if !file.openers.is_empty() {
-            return;
-        }
-        if file.unlinked {
-            self.drop_all(number);
-        }
-        let all = Range::new(0, u64::MAX);
-        let file = &self.files[&number];
-        let busy = !file.map.is_empty()
-            || !file.bypassers.is_empty()
-            || file.extension.is_some()
-            || self.copies_in(number, all).next().is_some()
-            || self.fetches.iter().any(|fetch| fetch.file == number)
-            || self.pending.iter().any(|pending| pending.file() == Some(number));
-        if busy {
-            return;
-        }
-        if self.granules.any(number) || self.barrier.names(number) || self.quarantines(number, all) {
-            self.forgetting.insert(number);
-            self.barrier.wanted |= self.granules.any(number);
-            return;
-        }
-        self.forget(shared, number);
-    }
-
-    fn forget(&mut self, shared: Shared<'_>, number: u32) {
-        self.append(&Record::Remove { file: number });
-        self.set_size(number, 0);
-        let file = self.files.remove(&number).expect("the caller found it");
-        if self.by_identity.get(&file.identity) == Some(&number) {
-            self.by_identity.remove(&file.identity);
-        }
-        self.critical.remove_file(number);
-        self.deferred = self.deferred.filter(|critical| critical.file != number);
-        shared.files[number as usize].used.store(0, Ordering::Release);
-        self.barrier.unsynced_slow.remove(&number);
-        self.barrier.deferred_slow.remove(&number);
-        self.barrier.asked.remove(&number);
-        self.outputs.push(Output::Forget(number));
-        if file.data_file.is_some_and(|data_file| self.space.is_unused(data_file)) {
-            self.remove_unused_data_files();
-        }
-    }
-
-    /// Deletes data files that hold nothing and that nobody will write to any more.
-    pub(super) fn remove_unused_data_files(&mut self) {
-        if self.barrier.is_running() {
-            return; // it may sync one of them; its end looks again
-        }
-        let unused: Vec<u32> = self
-            .data_files
-            .iter()
-            .filter(|(data_file, owner)| {
-                let current = self.files.get(owner).is_some_and(|file| file.data_file == Some(**data_file));
-                !current && self.space.is_unused(**data_file)
-            })
-            .map(|(&data_file, _)| data_file)
-            .collect();
-        for data_file in unused {
-            self.data_files.remove(&data_file);
-            self.space.remove_data_file(data_file);
-            self.barrier.unsynced_data.remove(&data_file);
-            self.outputs.push(Output::RemoveDataFile(data_file));
         }
     }
 

@@ -215,6 +215,7 @@ impl Overlay {
         let mut overlay = Overlay::new(settings, 0, next_data_file);
         for (&data_file, &owner) in &recovered.data_files {
             overlay.data_files.insert(data_file, owner);
+            overlay.table.unwritten_data_files.insert(data_file);
             overlay.space.add_data_file(data_file, false);
         }
         // In a new shared file the threads' numbers begin anew: a commit of now must not be taken for one of before.
@@ -236,6 +237,7 @@ impl Overlay {
                 overlay.by_identity.insert(file.identity, number);
             }
             overlay.files.insert(number, file);
+            overlay.table.closed.insert(number);
             overlay.set_size(number, size);
             let entry = &shared.files[number as usize];
             entry.device.store(found.identity.device, Ordering::Relaxed);
