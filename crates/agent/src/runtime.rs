@@ -110,7 +110,7 @@ fn logged(what: &str, result: std::io::Result<()>) -> std::result::Result<(), i3
 
 /// Runs the agent in the foreground until it is told to stop or receives SIGTERM; what was acknowledged is durable then.
 pub fn serve(options: Options) -> Result<()> {
-    raise_descriptor_limit();
+    let descriptors_max = raise_descriptor_limit();
     let runtime = runtime_directory::path(&options.site.slow);
     runtime_directory::create(&runtime)?;
     let mut settings =
@@ -118,6 +118,7 @@ pub fn serve(options: Options) -> Result<()> {
     if let Some(capacity) = options.capacity {
         settings.capacity = capacity;
     }
+    settings.files_max = files_max(descriptors_max);
     let boot_id = runtime_directory::boot_id()?;
     // The lock comes first: two agents must not replay one journal.
     let shared = SharedFile::create(&runtime, boot_id, 0)?;
@@ -145,7 +146,7 @@ pub fn serve(options: Options) -> Result<()> {
 }
 
 /// A descriptor for every thread, slow file and data file: what is permitted. Where it is not enough, opens fail with EMFILE.
-fn raise_descriptor_limit() {
+fn raise_descriptor_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a valid structure that lives across the call.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0 {
@@ -153,6 +154,13 @@ fn raise_descriptor_limit() {
         // SAFETY: as above; the structure is only read.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
     }
+    limit.rlim_cur
+}
+
+/// Files that so many descriptors serve: two for each, an eighth for threads, and some.
+fn files_max(descriptors_max: u64) -> usize {
+    let files = (descriptors_max - descriptors_max / 8).saturating_sub(64) / 2;
+    usize::try_from(files).unwrap_or(usize::MAX).max(1)
 }
 
 /// Asks for real-time priority: a rank that waits for an answer must not wait for a time slice of ranks that compute. The

@@ -36,13 +36,13 @@ impl Overlay {
         path: &[u8],
         size: u64,
     ) -> Result<u32, Answer> {
-        let Some(number) = self.free_number(shared.files.len() as u32) else {
+        let Some(number) = self.free_number(self.numbers(shared) as u32) else {
             return Err(Answer::Error {
                 errno: errno::ENFILE,
                 text: format!(
                     "{} files are open, or closed with bytes that cannot leave flash, which is the limit; close some, or see \
                      'headstart status' for what keeps the others",
-                    shared.files.len()
+                    self.numbers(shared)
                 ),
             });
         };
@@ -58,6 +58,11 @@ impl Overlay {
         self.by_identity.insert(identity, number);
         self.append(&Record::File { file: number, identity, path: path.to_vec() });
         Ok(number)
+    }
+
+    /// How many numbers are given out.
+    fn numbers(&self, shared: Shared<'_>) -> usize {
+        shared.files.len().min(self.settings.files_max)
     }
 
     /// The first free number from the last one given on, round the table: a number is used again as late as possible.
@@ -150,7 +155,7 @@ impl Overlay {
     /// Keeps a part of the table free ahead of need: of files nobody has open, dirty bytes go to disk and clean ones are dropped,
     /// so that the files can be forgotten. Those with the oldest numbers first.
     pub(super) fn keep_numbers(&mut self, shared: Shared<'_>) {
-        let most = shared.files.len() - shared.files.len() / FREE_SHARE;
+        let most = self.numbers(shared) - self.numbers(shared) / FREE_SHARE;
         let excess = self.files.len().saturating_sub(most + self.forgetting.len());
         if excess == 0 {
             return;
@@ -178,7 +183,7 @@ impl Overlay {
 
     /// Whether the table is full but will not stay so: an open of a file not known yet has to wait.
     pub fn awaits_number(&self, shared: Shared<'_>, identity: Identity) -> bool {
-        self.files.len() == shared.files.len()
+        self.files.len() >= self.numbers(shared)
             && !self.by_identity.contains_key(&identity)
             && (!self.forgetting.is_empty() || self.table.closed.iter().any(|number| self.may_leave(*number)))
     }

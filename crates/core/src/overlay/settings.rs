@@ -1,5 +1,6 @@
 //! What an agent is told once, and how much flash it may use.
 
+use crate::protocol::shared::FILES_MAX;
 use crate::units::ByteSize;
 
 /// What an agent is told once.
@@ -23,6 +24,8 @@ pub struct Settings {
     pub critical_max: usize,
     /// Largest slab, bytes.
     pub slab_bytes_max: u64,
+    /// Files known at once, if the shared table has as many: each takes descriptors of the runtime.
+    pub files_max: usize,
 }
 
 impl Default for Settings {
@@ -37,6 +40,7 @@ impl Default for Settings {
             write_back_bytes_max: 4 << 20,
             critical_max: 65536,
             slab_bytes_max: 256 << 10,
+            files_max: FILES_MAX,
         }
     }
 }
