@@ -35,7 +35,7 @@ use std::sync::atomic::Ordering;
 
 use crate::policy::s4d::{Critical, CriticalData};
 use crate::protocol::message::{Envelope, Request};
-use crate::protocol::shared::{LEASE_SLOW_READ, Shared};
+use crate::protocol::shared::Shared;
 use crate::request::Range;
 use crate::units::ByteSize;
 
@@ -49,6 +49,7 @@ use granules::Granules;
 use journal::{Identity, Journal, Record};
 use operations::Pending;
 use reserve::Reserve;
+use slabs::Slabs;
 use write_back::Pace;
 
 /// `errno` values the overlay answers with.
@@ -292,6 +293,7 @@ pub struct Overlay {
     dirty: BTreeSet<(u32, u64)>,
     dirty_bytes: u64,
     processes: BTreeMap<u32, Process>,
+    slabs: BTreeMap<u32, Slabs>,
     direct: BTreeMap<u32, Direct>,
     quarantine: Vec<Quarantined>,
     last_commits: BTreeMap<u32, u64>,
@@ -361,6 +363,7 @@ impl Overlay {
             dirty: BTreeSet::new(),
             dirty_bytes: 0,
             processes: BTreeMap::new(),
+            slabs: BTreeMap::new(),
             direct: BTreeMap::new(),
             quarantine: Vec::new(),
             last_commits: BTreeMap::new(),
@@ -591,7 +594,7 @@ impl Overlay {
     }
 
     fn slow_read_overlaps(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
-        self.slow_reads.retain(|slot| shared.slots[*slot as usize].lease.load(Ordering::Acquire) == LEASE_SLOW_READ);
+        self.slow_reads.retain(|slot| shared.slots[*slot as usize].holds_slow_read());
         self.slow_reads.iter().any(|slot| shared.slots[*slot as usize].slow_read_overlaps(file, range))
     }
 }

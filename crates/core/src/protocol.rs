@@ -1,10 +1,15 @@
 //! What library and agent say to each other: the shared file's layout and the messages on the socket.
 //!
 //! Both sides compile this one module, so that the layout has a single source. It holds atomics and byte encodings only;
-//! mapping memory and sending bytes is the runtimes' work.
+//! mapping memory and sending bytes is the runtimes' work. What is written to the shared file in which order is checked by a
+//! model checker (`crates/core/tests/handshake.rs`), which swaps the atomics for its own.
 
+pub mod handshake;
+pub mod hints;
+pub mod lease;
 pub mod message;
 pub mod shared;
+mod sync;
 
 /// Changes whenever the shared layout or a message changes; library and agent refuse each other when it differs.
 pub const PROTOCOL_VERSION: u32 = 3;

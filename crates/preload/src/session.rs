@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, c
 use headstart_core::policy::s4d::S4d;
 use headstart_core::policy::{self, Decision, disk_only::DiskOnly};
 use headstart_core::protocol::message::{Envelope, Request};
-use headstart_core::protocol::shared::{Counter, SLOTS_MAX, STATE_FREE, Slot};
+use headstart_core::protocol::shared::{Counter, SLOTS_MAX, Slot};
 use headstart_core::request;
 
 use crate::descriptors::{self, Own};
@@ -146,8 +146,7 @@ pub fn wait_for_requests(file: u32) {
                 !session.is_null() && ptr::eq(unsafe { (*session).slot }, slot)
             });
             let mut tries = 0;
-            let busy = || slot.state.load(Ordering::Acquire) != STATE_FREE && slot.file.load(Ordering::Relaxed) == file;
-            while !mine && busy() {
+            while !mine && slot.is_busy_with(file) {
                 tries += 1;
                 if tries < 100 { std::thread::yield_now() } else { kernel::sleep_ms(1) }
             }

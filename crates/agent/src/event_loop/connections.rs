@@ -11,7 +11,6 @@ use headstart_core::overlay::journal::Identity;
 use headstart_core::overlay::{Answer, Process};
 use headstart_core::protocol::PROTOCOL_VERSION;
 use headstart_core::protocol::message::{Envelope, Reply, Request, Welcome};
-use headstart_core::protocol::shared::STATE_FREE;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
 use crate::error::errno_of;
@@ -153,9 +152,9 @@ impl EventLoop<'_> {
             );
         };
         let cell = &shared.slots[slot as usize];
-        cell.state.store(STATE_FREE, Ordering::Relaxed);
+        cell.free();
         cell.counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
-        cell.hints_tail.store(cell.hints_head.load(Ordering::Relaxed), Ordering::Relaxed);
+        cell.forget_hints();
         cell.owner_tid.store(tid, Ordering::Relaxed);
         cell.owner_start.store(start_time, Ordering::Relaxed);
         cell.owner_pid.store(pid, Ordering::Release);

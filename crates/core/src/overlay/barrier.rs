@@ -19,12 +19,12 @@ use std::collections::BTreeSet;
 use super::copies::CopyState;
 use super::extent_map::Mapped;
 use super::flash_space::Run;
-use super::granules::{ranges_of, speaks_for};
+use super::granules::ranges_of;
 use super::journal::Record;
 use super::{Answer, Output, Overlay};
-use crate::protocol::shared::{LEASE_FLASH_READ, Shared};
+use crate::protocol::handshake::speaks_for;
+use crate::protocol::shared::Shared;
 use crate::request::Range;
-use std::sync::atomic::Ordering;
 
 /// Where the barrier stands.
 #[derive(Clone, Debug, Default)]
@@ -178,16 +178,9 @@ impl Overlay {
         if !self.space.has_covered() {
             return;
         }
-        let mut held: Vec<Run> = Vec::new();
-        for slot in shared.used_slots() {
-            if slot.lease.load(Ordering::Acquire) == LEASE_FLASH_READ {
-                let count = slot.pieces_count.load(Ordering::Relaxed) as usize;
-                held.extend(slot.pieces.iter().take(count).map(|piece| {
-                    let place = piece.place.load(Ordering::Relaxed);
-                    Run::touching(piece.data_file.load(Ordering::Relaxed), place, piece.length.load(Ordering::Relaxed))
-                }));
-            }
-        }
+        let leased = shared.used_slots().iter().flat_map(|slot| slot.held_pieces());
+        let mut held: Vec<Run> =
+            leased.map(|piece| Run::touching(piece.data_file, piece.place, piece.length)).collect();
         let copied = |copy: &CopyState| {
             copy.pieces
                 .iter()

@@ -18,7 +18,7 @@ use crate::request::Range;
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Pages of one data file, by their byte range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
     /// The data file.
     pub data_file: u32,

@@ -16,8 +16,9 @@ use super::files::Fingerprint;
 use super::flash_space::Run;
 use super::journal::{Identity, Record};
 use super::{Answer, CopyKind, Direct, Output, Overlay, errno};
+use crate::protocol::lease::Place;
 use crate::protocol::message::{Envelope, Request};
-use crate::protocol::shared::{LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, PIECES_MAX, Shared};
+use crate::protocol::shared::{PIECES_MAX, Shared};
 use crate::request::Range;
 
 /// A request not answered yet.
@@ -346,16 +347,13 @@ impl Overlay {
         }
         self.cancel_fetches(file, range);
         self.direct.insert(slot, direct);
-        let cell = &shared.slots[slot as usize];
-        cell.lease_offset.store(range.offset, Ordering::Relaxed);
-        cell.lease_length.store(range.length, Ordering::Relaxed);
-        cell.lease.store(LEASE_DIRECT_WRITE, Ordering::Release);
+        shared.slots[slot as usize].grant_direct_write(range);
         Some(Answer::Go)
     }
 
     fn end_direct(&mut self, shared: Shared<'_>, slot: u32) {
         if self.direct.remove(&slot).is_some() {
-            shared.slots[slot as usize].lease.store(LEASE_NONE, Ordering::Release);
+            shared.slots[slot as usize].revoke_lease();
         }
     }
 
@@ -406,21 +404,14 @@ impl Overlay {
             let until =
                 self.files[&file].map.overlapping(range).next().map_or(range.end(), |mapped| mapped.range.offset);
             let hole = Range::between(range.offset, until);
-            cell.lease_offset.store(hole.offset, Ordering::Relaxed);
-            cell.lease_length.store(hole.length, Ordering::Relaxed);
-            cell.lease.store(LEASE_SLOW_READ, Ordering::Release);
+            cell.grant_slow_read(hole);
             self.slow_reads.insert(slot);
             return Answer::Disk { length: hole.length };
         }
-        for (cell, mapped) in cell.pieces.iter().zip(&pieces) {
+        cell.grant_flash_read(pieces.iter().map(|mapped| {
             let part = mapped.part(range);
-            cell.file.store(file, Ordering::Relaxed);
-            cell.data_file.store(part.data_file, Ordering::Relaxed);
-            cell.place.store(part.place, Ordering::Relaxed);
-            cell.length.store(part.range.length, Ordering::Relaxed);
-        }
-        cell.pieces_count.store(pieces.len() as u32, Ordering::Relaxed);
-        cell.lease.store(LEASE_FLASH_READ, Ordering::Release);
+            Place { file, data_file: part.data_file, place: part.place, length: part.range.length }
+        }));
         for mapped in &pieces {
             self.touch(file, mapped);
         }

@@ -1,11 +1,10 @@
 //! Reads: from the slow file while nothing of the range is on flash, else piece by piece as the agent says.
 
 use std::alloc::{self, Layout};
-use std::sync::atomic::Ordering;
 
 use headstart_core::policy::Decision;
 use headstart_core::protocol::message::Request;
-use headstart_core::protocol::shared::{Counter, KIND_READ, PIECES_MAX};
+use headstart_core::protocol::shared::{Counter, KIND_READ};
 use headstart_core::request::{self, Direction, Range};
 
 use super::shared;
@@ -105,19 +104,16 @@ fn read_pieces(
     from: usize,
     length: usize,
 ) -> Result<usize, Errno> {
-    let count = session.slot.pieces_count.load(Ordering::Acquire) as usize;
     let mut done = 0;
-    for piece in &session.slot.pieces[..count.min(PIECES_MAX)] {
-        let (place, held) = (piece.place.load(Ordering::Relaxed), piece.length.load(Ordering::Relaxed));
-        let wanted = held.min((length - done) as u64) as usize;
+    for piece in session.slot.leased_pieces() {
+        let wanted = piece.length.min((length - done) as u64) as usize;
         if wanted == 0 {
             continue;
         }
-        let number = piece.data_file.load(Ordering::Relaxed);
         let mut read = 0;
         while read < wanted {
-            let part = data_files::with(target.file, number, |fd| {
-                buffers.read(fd, from + done + read, wanted - read, place + read as u64)
+            let part = data_files::with(target.file, piece.data_file, |fd| {
+                buffers.read(fd, from + done + read, wanted - read, piece.place + read as u64)
             });
             match part {
                 Ok(0) => return Err(libc::EIO),

@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -436,12 +436,9 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             if bypassed(shared, inner, file) {
                 return Served::Reply(Reply::NoSpace);
             }
-            for bit in bits_of(range) {
-                shared.set_bit(file, bit);
-            }
-            fence(Ordering::SeqCst);
-            let cheap = shared.used_slots().iter().any(|other| other.cheap_overlaps(file, range));
-            let extenders = shared.used_slots().iter().any(|other| other.cheap_extends(file));
+            shared.announce(file, range);
+            let cheap = !bits_of(range).all(|bit| shared.is_settled(file, bit));
+            let extenders = shared.may_be_extending(file, shared.files[file as usize].size.load(Ordering::Acquire));
             if cheap || extenders || held_up(file, range, &[LEASE_DIRECT_WRITE, LEASE_SLOW_READ]) {
                 return Served::Later;
             }
@@ -610,15 +607,14 @@ fn commit(
 /// Extends the slow file, while writes that would extend it too ask first.
 fn extend(shared: Shared, entry: &FileEntry, slow: &File, file: u32, end: u64) {
     if slow.metadata().unwrap().len() < end {
-        entry.size_bit.store(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        while shared.used_slots().iter().any(|slot| slot.cheap_extends(file)) {
+        shared.announce_extension(file);
+        while shared.may_be_extending(file, entry.size.load(Ordering::Acquire)) {
             std::hint::spin_loop();
         }
         if slow.metadata().unwrap().len() < end {
             slow.set_len(end).unwrap();
         }
-        entry.size_bit.store(0, Ordering::SeqCst);
+        shared.end_extension(file);
     }
     entry.size.store(slow.metadata().unwrap().len(), Ordering::Release);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
