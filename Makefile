@@ -3,7 +3,7 @@
 CARGO ?= cargo
 PROGRAMS := build/patterns build/latency
 
-.PHONY: help setup build demo test soak bench-client lint clean
+.PHONY: help setup build demo test check-handshake soak bench-client lint clean
 
 help:
 	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
@@ -36,8 +36,15 @@ bench-client: build
 test: build
 	$(CARGO) build --workspace --all-targets
 	$(CARGO) test --workspace -- --show-output
+	$(MAKE) check-handshake
+
+# The model checker has atomics of its own, hence a target directory of its own.
+check-handshake:
+	RUSTFLAGS="--cfg loom" $(CARGO) test --package headstart-core --release --target-dir target/loom --test handshake
 
 soak: build
+	DEEP=1 LOOM_MAX_PREEMPTIONS=$${PREEMPTIONS:-4} RUSTFLAGS="--cfg loom" $(CARGO) test --package headstart-core --release \
+		--target-dir target/loom --test handshake a_granule_goes
 	$(CARGO) build --workspace
 	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-core -- --nocapture crash
 
