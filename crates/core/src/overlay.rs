@@ -64,6 +64,11 @@ pub mod errno {
     pub const ESTALE: i32 = 116;
 }
 
+/// No call of the kernel moves more at once: whoever asks for more flash gets none, and a hint that says more is none.
+const REQUEST_BYTES_MAX: u64 = 1 << 31;
+/// No file is longer.
+const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+
 /// What an agent is told once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -313,7 +318,7 @@ pub struct Overlay {
     /// Files to be forgotten when a barrier has cleared their bits.
     forgetting: BTreeSet<u32>,
     /// Sum of the known sizes.
-    known_bytes: u64,
+    known_bytes: u128,
     barrier: Barrier,
     pace: Pace,
     reserve: Reserve,

@@ -23,8 +23,11 @@ use super::granules::ranges_of;
 use super::journal::Record;
 use super::{Answer, Output, Overlay};
 use crate::protocol::handshake::speaks_for;
-use crate::protocol::shared::Shared;
+use crate::protocol::shared::{BITS_PER_FILE, GRANULE_BYTES, Shared};
 use crate::request::Range;
+
+/// Bytes of a file after which its bits begin anew.
+const TURN_BYTES: u64 = BITS_PER_FILE * GRANULE_BYTES;
 
 /// Where the barrier stands.
 #[derive(Clone, Debug, Default)]
@@ -198,6 +201,9 @@ impl Overlay {
         granules.clear(shared, self.barrier.durable_end, copied, |file, bit| {
             let Some(known) = self.files.get(&file) else { return false };
             let end = known.map.end().max(known.size);
+            if end / TURN_BYTES > known.map.len() as u64 {
+                return known.map.iter().any(|mapped| speaks_for(bit, mapped.range));
+            }
             ranges_of(bit, end).any(|range| known.map.touches(range))
         });
         self.granules = granules;

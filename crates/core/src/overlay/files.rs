@@ -5,9 +5,13 @@ use std::sync::atomic::Ordering;
 
 use super::extent_map::ExtentMap;
 use super::journal::{Identity, Record};
+use super::operations::protocol_error;
 use super::{Answer, Capacity, CopyKind, Output, Overlay, Quarantined, errno};
 use crate::protocol::shared::Shared;
 use crate::request::Range;
+
+/// Longest path that the kernel takes.
+const PATH_BYTES_MAX: usize = 4096;
 
 /// A process: number and start time, so that a number used again is another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -137,6 +141,9 @@ impl Overlay {
         writable: bool,
         path: &[u8],
     ) -> Result<u32, Answer> {
+        if path.len() > PATH_BYTES_MAX {
+            return Err(protocol_error("no path is that long"));
+        }
         let process = self.processes.get(&slot).copied().unwrap_or_default();
         let earlier = self.by_identity.get(&identity).copied().filter(|number| self.files[number].is_gone());
         if let Some(earlier) = earlier {
@@ -226,7 +233,7 @@ impl Overlay {
     pub(super) fn set_size(&mut self, number: u32, size: u64) {
         let file = self.file(number);
         let before = std::mem::replace(&mut file.size, size);
-        self.known_bytes = self.known_bytes - before + size;
+        self.known_bytes = self.known_bytes - u128::from(before) + u128::from(size);
         self.update_capacity();
     }
 
@@ -348,6 +355,8 @@ impl Overlay {
                 let rest = file.path.strip_prefix(old)?;
                 (rest.is_empty() || rest[0] == b'/').then(|| (number, [new, rest].concat()))
             })
+            // What no call can name keeps the name it had.
+            .filter(|(_, path)| path.len() <= PATH_BYTES_MAX)
             .collect();
         for (number, path) in moved {
             let identity = self.file(number).identity;

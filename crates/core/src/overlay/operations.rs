@@ -13,9 +13,9 @@ use std::sync::atomic::Ordering;
 
 use super::extent_map::Mapped;
 use super::files::Fingerprint;
-use super::flash_space::Run;
+use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::{Identity, Record};
-use super::{Answer, CopyKind, Direct, Output, Overlay, errno};
+use super::{Answer, CopyKind, Direct, FILE_BYTES_MAX, Output, Overlay, errno};
 use crate::protocol::lease::Place;
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::{PIECES_MAX, Shared};
@@ -158,6 +158,11 @@ impl Overlay {
                 self.write_done(shared, slot, file, Range::new(offset, length));
                 return self.reply(envelope, Answer::Done);
             }
+            Request::TruncateDone { size, .. }
+                if self.direct.get(&slot).is_some_and(|direct| direct.range != Range::new(size, u64::MAX)) =>
+            {
+                return self.reply(envelope, protocol_error("the lease is for another size"));
+            }
             Request::TruncateDone { file, size, changed } => {
                 self.truncate_done(shared, slot, file, size, changed);
                 return self.reply(envelope, Answer::Done);
@@ -173,6 +178,9 @@ impl Overlay {
                     let operation = Operation::Commit { file, range, data_file, place, applied: true, now_ns };
                     return self.pending.push(Pending { envelope, operation, orphan: false });
                 }
+                if place % PAGE_BYTES != offset % PAGE_BYTES || offset.saturating_add(length) > FILE_BYTES_MAX {
+                    return self.reply(envelope, protocol_error("a commit names bytes where none can be"));
+                }
                 if range.is_empty() || !self.consume(shared, slot, file, Run::touching(data_file, place, length)) {
                     return self.reply(envelope, protocol_error("a commit names bytes of no slab"));
                 }
@@ -181,6 +189,9 @@ impl Overlay {
             }
             Request::Write { file, offset, length, extends } => {
                 Operation::Write { file, range: Range::new(offset, length), extends }
+            }
+            Request::Truncate { size, .. } if size > FILE_BYTES_MAX => {
+                return self.reply(envelope, protocol_error("no file is that long"));
             }
             Request::Truncate { file, size } => Operation::Truncate { file, size },
             Request::Sync { file } => {
@@ -439,6 +450,6 @@ impl Overlay {
     }
 }
 
-fn protocol_error(text: &str) -> Answer {
+pub(super) fn protocol_error(text: &str) -> Answer {
     Answer::Error { errno: errno::EPROTO, text: text.into() }
 }

@@ -6,15 +6,13 @@
 
 use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
-use super::{Answer, Output, Overlay};
+use super::{Answer, Output, Overlay, REQUEST_BYTES_MAX};
 use crate::protocol::lease::Place;
 use crate::protocol::shared::{PIECES_MAX, Shared};
 use crate::request::Range;
 
 /// Data files grow in steps of this many bytes, so that absorbed writes do not extend them one by one.
 const GROWTH_BYTES: u64 = 16 << 20;
-/// No call of the kernel writes more at once; whoever asks for more gets none.
-const SLAB_BYTES_MAX: u64 = 1 << 31;
 
 /// One slab; without pages it is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +49,7 @@ impl Overlay {
 
     /// Leases space for a write of `range`: in one run if there is one, else in several that hold it together.
     pub(super) fn slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
-        if !self.files[&file].bypassers.is_empty() || range.length > SLAB_BYTES_MAX {
+        if !self.files[&file].bypassers.is_empty() || range.length > REQUEST_BYTES_MAX {
             return Answer::NoSpace;
         }
         self.make_slab_room(shared, slot, file);
