@@ -18,6 +18,9 @@ pub const PROTOCOL_VERSION: u32 = 3;
 pub const SHARED_FILE: &str = "shared";
 /// Name of the agent's socket (unix, SEQPACKET) in its runtime directory.
 pub const SOCKET_FILE: &str = "socket";
+/// How names of marks begin that the library leaves in the runtime directory: one for each program it told of that it
+/// cannot be in.
+pub const MARK_PREFIX: &str = "unseen.";
 /// Directory in the fast directory that holds the journal and the data files.
 pub const FLASH_DIRECTORY: &str = ".headstart";
 
