@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all set-up themselves on a fresh Debian 12 machine.
 
 CARGO ?= cargo
-PROGRAMS := build/patterns build/latency
+PROGRAMS := build/patterns build/latency build/null.so
 
 .PHONY: help setup build demo test check-handshake soak fuzz bench-client lint clean
 
@@ -27,6 +27,10 @@ build/patterns: $(wildcard bench/patterns/*.c) bench/patterns/patterns.h | setup
 build/latency: bench/latency.c | setup
 	@mkdir -p build
 	cc -O2 -std=c11 -Wall -Wextra -Werror -o $@ $<
+
+build/null.so: bench/null/null.c | setup
+	@mkdir -p build
+	cc -O2 -std=gnu11 -Wall -Wextra -Werror -fPIC -shared -o $@ $< -ldl
 
 demo: build
 	@python3 bench/demo.py

@@ -48,7 +48,17 @@ enum Command {
     Agent(agent::AgentArguments),
 }
 
+/// A broken invariant ends the process, whichever thread finds it: what it would do next cannot be trusted.
+fn abort_on_panic() {
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |what| {
+        say(what);
+        std::process::abort();
+    }));
+}
+
 fn main() -> ExitCode {
+    abort_on_panic();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

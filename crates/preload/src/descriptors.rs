@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use headstart_core::protocol::shared::{FileEntry, Shared};
 use libc::c_int;
 
+use crate::aio::queue;
 use crate::files::{self, Record};
 use crate::gate::{Gate, gate};
 use crate::kernel::{self, Errno, Facts};
@@ -256,8 +257,19 @@ pub fn forget(fd: c_int) {
     let Some(cell) = TABLE.get(fd as usize) else { return };
     match cell.load(Ordering::Acquire) {
         UNKNOWN | OWN_SOCKET | OWN_FILE => {}
+        UNMANAGED => forget_unmanaged(fd),
         _ => drop(Closing::begin(fd)),
     }
+}
+
+/// A file that was not managed became so: descriptors on it are looked at again at their next call.
+pub fn look_again(facts: &Facts) {
+    let same = |fd: &c_int| kernel::facts(*fd).is_ok_and(|now| (now.device, now.inode) == (facts.device, facts.inode));
+    known(0, u32::MAX).filter(|&fd| known_unmanaged(fd)).filter(same).for_each(forget_unmanaged);
+}
+
+fn forget_unmanaged(fd: c_int) {
+    let _ = TABLE[fd as usize].compare_exchange(UNMANAGED, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
 }
 
 /// Whether a descriptor is the library's own.
@@ -276,12 +288,15 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// Takes the descriptor out of the table. Nothing happens in a `vfork` child, which shares the table but not the
+    /// Takes the descriptor out of the table, once the asynchronous operations on it have ended. Nothing happens in a `vfork` child, which shares the table but not the
     /// descriptors.
     #[inline]
     pub fn begin(fd: c_int) -> Option<Closing> {
         let cell = TABLE.get(fd as usize)?;
         let mut entry = cell.load(Ordering::Acquire);
+        if entry >= MANAGED && !queue::is_empty() && process::is_own() {
+            queue::settle(fd);
+        }
         loop {
             let mark = match entry {
                 UNMANAGED => CLOSING,

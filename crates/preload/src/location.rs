@@ -88,6 +88,25 @@ pub unsafe fn probe(dir: c_int, path: *const c_char, flags: c_int) -> Probe {
     if managed { Probe::Managed } else { Probe::Other }
 }
 
+/// Whether what a path names lies under the managed directory: its name where it is a symbolic link that is not
+/// followed, else the file.
+///
+/// # Safety
+/// `path` is a string, or the kernel answers EFAULT.
+pub unsafe fn lies_managed(dir: c_int, path: *const c_char, follow: c_int, flags: c_int) -> bool {
+    let no_follow = if follow & libc::AT_SYMLINK_NOFOLLOW == 0 { 0 } else { libc::O_NOFOLLOW };
+    let mut buffer = PathBuffer::empty();
+    // SAFETY: the caller's contract; an empty path is the directory itself.
+    if flags & libc::AT_EMPTY_PATH != 0 && unsafe { *path } == 0 {
+        return path_of(dir, &mut buffer).is_ok_and(is_managed);
+    }
+    // SAFETY: the caller's contract.
+    let Ok(fd) = (unsafe { address(dir, path, no_follow) }) else { return false };
+    let managed = path_of(fd, &mut buffer).is_ok_and(is_managed);
+    let _ = kernel::close(fd);
+    managed
+}
+
 /// The absolute path of the *name* `path`: its directory resolved, its last part as it is. Returns nothing where the
 /// directory cannot be resolved, or the path is too long or has no last part.
 ///

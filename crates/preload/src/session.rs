@@ -21,9 +21,10 @@ use headstart_core::request;
 
 use crate::descriptors::{self, Own};
 use crate::kernel::{self, Errno};
+use crate::process;
 use crate::settings::settings;
 
-pub use connection::Answer;
+pub use connection::{Answer, complain, say_once};
 pub use mapping::shared;
 
 /// One thread's slot and connection.
@@ -107,6 +108,12 @@ fn begin(thread: &Thread) -> Result<(), Errno> {
 #[cold]
 fn join(nested: bool) -> Result<Box<Session>, Errno> {
     Session::join(kernel::thread(), nested).map(Box::new)
+}
+
+/// Runs `work` with a session of its own, as the process that calls: for a `vfork` child, which shares its parent's
+/// memory, but is another process to the agent. Whatever it opens is closed when it hangs up.
+pub fn apart<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R, Errno> {
+    work(&mut *Session::join_as(kernel::process(), process::read_start_time(), kernel::thread(), true).map(Box::new)?)
 }
 
 unsafe extern "C" fn end_of_thread(session: *mut c_void) {

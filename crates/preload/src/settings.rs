@@ -65,6 +65,7 @@ fn start() -> bool {
     let on = found.is_some();
     if let Some(settings) = found {
         SETTINGS.set(settings).expect("one thread starts the library");
+        abort_on_panic();
         process::start();
         session::start();
     }
@@ -72,6 +73,15 @@ fn start() -> bool {
     STARTING_HERE.with(|here| here.set(false));
     STATE.store(if on { ON } else { OFF }, Ordering::Release);
     on
+}
+
+/// A broken invariant ends the program: a panic must not unwind into it, as a cancelled thread does.
+fn abort_on_panic() {
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |what| {
+        say(what);
+        std::process::abort();
+    }));
 }
 
 fn read() -> Option<Settings> {

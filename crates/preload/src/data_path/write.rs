@@ -170,7 +170,7 @@ fn find_slab(session: &Session, file: u32, range: Range, whole: bool) -> Option<
 fn direct(session: &mut Session, target: &Target, buffers: &Buffers, from: usize, offset: u64) -> Result<usize, Errno> {
     let length = buffers.length() - from;
     let result = locked(session, target, Range::new(offset, length as u64), || {
-        buffers.write(target.fd, from, length, offset).map(|written| (written as u64, written))
+        buffers.write_slow(target.fd, from, length, offset).map(|written| (written as u64, written))
     });
     session.slot.count(Counter::DiskWriteBytes, *result.as_ref().unwrap_or(&0) as u64);
     match result {

@@ -34,6 +34,7 @@ struct Extent {
 }
 
 struct Cached {
+    /// Open for reading alone: a file somebody has open for writing cannot be executed.
     slow: File,
     flash: File,
     extents: Vec<Extent>,
@@ -55,14 +56,23 @@ impl Cached {
         self.extents = left;
     }
 
+    /// The slow file for a moment, for writing.
+    fn writable(&self) -> File {
+        OpenOptions::new().write(true).open(format!("/proc/self/fd/{}", self.slow.as_raw_fd())).unwrap()
+    }
+
     fn write_back(&self, range: Range) {
+        if !self.extents.iter().any(|extent| extent.range.overlaps(range)) {
+            return;
+        }
+        let slow = self.writable();
         for extent in &self.extents {
             let part = extent.range.intersection(range);
             let mut bytes = vec![0; part.length as usize];
             self.flash
                 .read_exact_at(&mut bytes, extent.place + part.offset.saturating_sub(extent.range.offset))
                 .unwrap();
-            self.slow.write_all_at(&bytes, part.offset).unwrap();
+            slow.write_all_at(&bytes, part.offset).unwrap();
         }
     }
 }
@@ -568,7 +578,7 @@ fn open(shared: Shared, fast: &Path, inner: &mut Inner, device: u64, inode: u64,
     }
     let file = inner.files.len() as u32;
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
-    let slow = OpenOptions::new().read(true).write(true).open(path)?;
+    let slow = File::open(path)?;
     let flash = fast.join(FLASH_DIRECTORY).join(data_file_name(file));
     let flash = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(flash).unwrap();
     let entry = &shared.files[file as usize];
@@ -590,7 +600,7 @@ fn commit(
     let cached = &mut inner.files[file as usize];
     cached.carve(range);
     cached.extents.push(Extent { range, place });
-    extend(shared, &shared.files[file as usize], &cached.slow, file, range.end());
+    extend(shared, &shared.files[file as usize], cached, file, range.end());
     let slab = slot
         .slabs
         .iter()
@@ -605,14 +615,15 @@ fn commit(
 }
 
 /// Extends the slow file, while writes that would extend it too ask first.
-fn extend(shared: Shared, entry: &FileEntry, slow: &File, file: u32, end: u64) {
+fn extend(shared: Shared, entry: &FileEntry, cached: &Cached, file: u32, end: u64) {
+    let slow = &cached.slow;
     if slow.metadata().unwrap().len() < end {
         shared.announce_extension(file);
         while shared.may_be_extending(file, entry.size.load(Ordering::Acquire)) {
             std::hint::spin_loop();
         }
         if slow.metadata().unwrap().len() < end {
-            slow.set_len(end).unwrap();
+            cached.writable().set_len(end).unwrap();
         }
         shared.end_extension(file);
     }

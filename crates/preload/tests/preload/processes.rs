@@ -54,6 +54,22 @@ fn threads_come_and_go_and_signal_handlers_write() {
 }
 
 #[test]
+fn cancelled_threads_end_and_leave_nothing_behind() {
+    for parameters in [Default::default(), selective()] {
+        let agent = Agent::start_with(parameters);
+        succeed(&mut command(&agent, compiled(&agent, "cancelled")));
+        assert!(agent.everybody_left());
+    }
+}
+
+#[test]
+fn posix_locks_outlast_whatever_the_library_does_with_the_file() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "locks")));
+    assert!(agent.counter(Counter::AbsorbedRequests) > 0);
+}
+
+#[test]
 fn a_signal_handler_never_waits_for_the_request_it_interrupted() {
     let agent = Agent::start_with(selective());
     succeed(&mut command(&agent, compiled(&agent, "interrupted")));
