@@ -6,6 +6,7 @@ mod run;
 mod site;
 mod status;
 mod testbed;
+mod unseen;
 mod write_back;
 
 use std::path::PathBuf;

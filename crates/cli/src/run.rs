@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::agent::parse_capacity;
 use crate::interrupts::Interrupts;
+use crate::unseen;
 use crate::write_back::{drain_all, make_durable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -81,6 +82,8 @@ impl Run {
         }
         let before = client.ask(&Ask::Status)?;
         let interrupts = Interrupts::listen()?;
+        unseen::forget_marks(client.runtime());
+        unseen::warn(&self.program[0]);
         let start = Instant::now();
         let status = self.wait(self.preloaded(&site, &client, &library), &interrupts)?;
         let program_time = start.elapsed();
