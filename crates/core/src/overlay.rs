@@ -16,6 +16,7 @@
 
 mod barrier;
 mod copies;
+mod dirty;
 pub mod extent_map;
 mod files;
 pub mod flash_space;
@@ -41,6 +42,7 @@ use crate::units::ByteSize;
 
 use barrier::Barrier;
 use copies::{CopyState, Fetch};
+pub use dirty::DirtyFile;
 use extent_map::Mapped;
 use files::File;
 pub use files::{Fingerprint, Process};

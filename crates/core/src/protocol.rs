@@ -12,7 +12,7 @@ pub mod shared;
 mod sync;
 
 /// Changes whenever the shared layout or a message changes; library and agent refuse each other when it differs.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// Name of the shared file in the agent's runtime directory.
 pub const SHARED_FILE: &str = "shared";
@@ -23,6 +23,10 @@ pub const SOCKET_FILE: &str = "socket";
 pub const MARK_PREFIX: &str = "unseen.";
 /// Directory in the fast directory that holds the journal and the data files.
 pub const FLASH_DIRECTORY: &str = ".headstart";
+/// The claim at the top of a managed directory: there while an agent owns it, and until its dirty bytes are on disk.
+pub const OWNER_FILE: &str = ".headstart-owner";
+/// The list of dirty files at the top of a managed directory: there while it is not on disk what it seems to be.
+pub const DIRTY_LIST_FILE: &str = "HEADSTART-DIRTY";
 
 /// Environment: the agent's runtime directory. Its absence disables the library.
 pub const ENVIRONMENT_RUNTIME: &str = "HEADSTART_RUNTIME";

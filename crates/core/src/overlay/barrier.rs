@@ -76,6 +76,12 @@ impl Barrier {
         self.running.as_ref().is_some_and(|running| running.slow_files.contains(&file))
     }
 
+    /// Whether every slow file that records speak of is synced.
+    pub(super) fn slow_files_are_synced(&self) -> bool {
+        let running = self.running.as_ref().is_some_and(|running| !running.slow_files.is_empty());
+        !running && self.unsynced_slow.is_empty() && self.deferred_slow.is_empty()
+    }
+
     /// The answer for whoever waits for barrier `number`.
     pub(super) fn answer(&self, number: u64) -> Option<Answer> {
         if self.ended < number {

@@ -129,6 +129,7 @@ impl Overlay {
             | Request::Sync { file }
             | Request::WriteBack { file, .. }
             | Request::Bypass { file, .. }
+            | Request::FlashFailed { file, .. }
                 if !known(file) =>
             {
                 return self.reply(envelope, protocol_error("no such file"));
@@ -143,6 +144,10 @@ impl Overlay {
                     self.counters.no_space_total += 1;
                     self.reserve.starved = true;
                 }
+                return self.reply(envelope, answer);
+            }
+            Request::FlashFailed { file, offset, length } => {
+                let answer = self.flash_failed(file, Range::new(offset, length));
                 return self.reply(envelope, answer);
             }
             Request::Read { file, offset, length } => {

@@ -529,6 +529,8 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             cached.bypassers.push(slot.owner_pid.load(Ordering::Relaxed));
             Reply::Done
         }
+        // Its flash never fails.
+        Request::FlashFailed { .. } => Reply::Error { errno: libc::EIO, text: b"" },
         Request::Close { .. }
         | Request::Sync { .. }
         | Request::Unlinked { .. }
