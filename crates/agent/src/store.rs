@@ -31,6 +31,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
 
 use crate::error::{Error, Result};
+use crate::origin::birth_ns;
 use crate::slow_file::{SlowFile, fingerprint};
 
 /// Everything the agent keeps open.
@@ -207,7 +208,8 @@ pub fn open_slow(path: &[u8], identity: Identity) -> io::Result<File> {
         _ => Err(error),
     })?;
     let found = file.metadata()?;
-    if (found.dev(), found.ino()) != (identity.device, identity.inode) {
+    let another = identity.birth_ns != 0 && birth_ns(&found) != identity.birth_ns;
+    if another || (found.dev(), found.ino()) != (identity.device, identity.inode) {
         return Err(io::Error::from_raw_os_error(libc::ESTALE));
     }
     Ok(file)
