@@ -25,7 +25,8 @@ use crate::files::{self, Record};
 use crate::gate::{Gate, gate};
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
-use crate::process;
+use crate::settings::{retire, settings};
+use crate::{process, session};
 
 /// Descriptors at or above this number cannot be managed: opening a managed file there fails with EMFILE.
 pub const DESCRIPTORS_MAX: usize = 65536;
@@ -217,6 +218,16 @@ pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
     let record = match files::acquire(&gate, facts, can_write(flags), path) {
         // It has no name, and the agent does not know it: nothing of it is on flash, and nobody else can open it.
         Err(libc::ENOENT) if facts.links == 0 => {
+            leave_alone(fd);
+            return Ok(false);
+        }
+        // Under the gate, so that no other thread makes a descriptor managed meanwhile.
+        Err(libc::ENOTCONN) if session::shared().is_none() => {
+            let slow = settings().slow.escape_ascii();
+            session::complain(format_args!(
+                "no agent serves {slow}, and nothing of it is only on flash: going on without"
+            ));
+            retire();
             leave_alone(fd);
             return Ok(false);
         }

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::io::Write;
 
+use headstart_core::protocol::{DIRTY_LIST_FILE, OWNER_FILE};
 use libc::{c_char, c_int};
 
 use crate::kernel::{self, Errno};
@@ -47,6 +48,22 @@ pub fn path_of(fd: c_int, buffer: &mut PathBuffer) -> Result<&[u8], Errno> {
 pub fn is_managed(path: &[u8]) -> bool {
     let slow = settings().slow.as_slice();
     slow == b"/" || path.strip_prefix(slow).is_some_and(|rest| rest.starts_with(b"/"))
+}
+
+/// Whether no agent owns the managed directory and nothing of it is only on flash: its claim is there as long as an agent
+/// lives, and its list of dirty files as long as there are any.
+pub fn is_nobodys() -> bool {
+    [OWNER_FILE, DIRTY_LIST_FILE].iter().all(|name| {
+        let path = [settings().slow.as_slice(), b"/", name.as_bytes()].concat();
+        let Ok(path) = std::ffi::CString::new(path) else { return false };
+        match kernel::openat(libc::AT_FDCWD, &path, libc::O_PATH | libc::O_CLOEXEC | libc::O_NOFOLLOW, 0) {
+            Ok(fd) => {
+                let _ = kernel::close(fd);
+                false
+            }
+            Err(errno) => errno == libc::ENOENT,
+        }
+    })
 }
 
 /// What a path names before it is opened.

@@ -48,6 +48,11 @@ pub fn settings() -> &'static Settings {
     SETTINGS.get().expect("settings are read before the library is active")
 }
 
+/// No agent serves this process, and none needs to: from now on hooks only pass through. No descriptor of it is managed.
+pub fn retire() {
+    STATE.store(OFF, Ordering::Release);
+}
+
 #[cold]
 fn start() -> bool {
     if STARTING_HERE.with(Cell::get) {

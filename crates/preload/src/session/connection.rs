@@ -1,6 +1,6 @@
 //! The wire: connecting, the first message, requests and answers, and what happens when the agent is gone.
 //!
-//! A process that was never connected fails at once. One that was waits: its clear bits stay valid, but what a set bit
+//! A process that was never connected fails at once, with ENOTCONN where nobody owns the managed directory. One that was waits: its clear bits stay valid, but what a set bit
 //! speaks for only the agent knows. It connects again for up to [`PATIENCE_MS`], says `Hello` for the same slot, opens
 //! its files again and repeats the pending request unchanged. `Hello` and these repeated `Open`s carry number zero.
 
@@ -17,7 +17,7 @@ use super::{SITE, Session, Site, mapping, own_socket};
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
 use crate::settings::settings;
-use crate::{descriptors, files, process};
+use crate::{descriptors, files, location, process};
 
 /// How long a process that has lost the agent waits for another one.
 const PATIENCE_MS: u64 = 30_000;
@@ -254,6 +254,9 @@ fn patiently<R>(patience_ms: u64, mut attempt: impl FnMut() -> Result<R, Lost>) 
             }
             Err(Lost::Refused(errno)) => return Err(errno),
             Err(Lost::Agent) => {}
+        }
+        if location::is_nobodys() && mapping::shared().is_none() {
+            return Err(libc::ENOTCONN);
         }
         if GIVEN_UP.load(Ordering::Relaxed) || kernel::monotonic_ms() - start >= patience_ms {
             GIVEN_UP.store(true, Ordering::Relaxed);

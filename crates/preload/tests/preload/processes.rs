@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use headstart_core::protocol::OWNER_FILE;
 use headstart_core::protocol::shared::Counter;
 
 use crate::data_path::selective;
@@ -182,6 +183,8 @@ for k in range(3):
 fn without_an_agent_a_managed_open_fails_and_other_files_work() {
     let mut agent = Agent::start();
     fs::write(agent.slow.join("f"), b"x").unwrap();
+    // An agent owns the directory, but it is gone.
+    fs::write(agent.slow.join(OWNER_FILE), b"").unwrap();
     agent.stop();
     let start = Instant::now();
     let output = python(
