@@ -122,9 +122,13 @@ impl SlowFile {
 
 /// Size and time of last write now.
 pub fn fingerprint(file: &File) -> io::Result<Fingerprint> {
-    let found = file.metadata()?;
+    Ok(fingerprint_of(&file.metadata()?))
+}
+
+/// The same of what was found.
+pub fn fingerprint_of(found: &std::fs::Metadata) -> Fingerprint {
     let modified_ns = (found.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec() as u64);
-    Ok(Fingerprint { size: found.len(), modified_ns })
+    Fingerprint { size: found.len(), modified_ns }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use headstart_core::overlay::extent_map::ExtentMap;
 use headstart_core::overlay::journal::{HEADER_BYTES, Header, Identity};
 use headstart_core::overlay::recovery::{Observation, Recovered};
 use headstart_core::overlay::{Overlay, Settings, flash_space::Run};
-use headstart_core::protocol::shared::Shared;
+use headstart_core::protocol::shared::{FILES_MAX, Shared};
 use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
 use headstart_core::request::Range;
 
@@ -31,6 +31,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
 
 use crate::error::{Error, Result};
+use crate::origin::birth_ns;
 use crate::slow_file::{SlowFile, fingerprint};
 
 /// Everything the agent keeps open.
@@ -94,6 +95,9 @@ pub struct Found {
     pub epoch: u64,
 }
 
+/// What is taken for possible of a data file that is missing: bytes that lie there cannot be read, the others can.
+const MISSING_BYTES_MAX: u64 = 1 << 40;
+
 /// How long an agent that was killed may take to let go.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -140,6 +144,16 @@ pub fn recover(fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> 
     let replay = observation.decide();
     let body = live.map_or(body, |(_, live_body)| live_body);
     let recovered = Recovered::replay(&body, replay);
+    let directory = fast.join(FLASH_DIRECTORY);
+    let size = |data_file| {
+        let found = std::fs::metadata(directory.join(data_file_name(data_file)));
+        found.map_or(MISSING_BYTES_MAX, |found| found.len())
+    };
+    if !recovered.is_plausible(FILES_MAX, size) {
+        let problem = "it names bytes that are not there; restore the data files beside it, or remove all of them to give up \
+                       what only flash holds";
+        return Err(Error::Journal { path, problem: problem.into() });
+    }
     tracing::info!(
         ?observation,
         ?replay,
@@ -194,7 +208,8 @@ pub fn open_slow(path: &[u8], identity: Identity) -> io::Result<File> {
         _ => Err(error),
     })?;
     let found = file.metadata()?;
-    if (found.dev(), found.ino()) != (identity.device, identity.inode) {
+    let another = identity.birth_ns != 0 && birth_ns(&found) != identity.birth_ns;
+    if another || (found.dev(), found.ino()) != (identity.device, identity.inode) {
         return Err(io::Error::from_raw_os_error(libc::ESTALE));
     }
     Ok(file)

@@ -16,6 +16,7 @@
 
 mod barrier;
 mod copies;
+mod dirty;
 pub mod extent_map;
 mod file_table;
 mod files;
@@ -40,11 +41,12 @@ use std::sync::atomic::Ordering;
 
 use crate::policy::s4d::{Critical, CriticalData};
 use crate::protocol::message::{Envelope, Request};
-use crate::protocol::shared::{LEASE_SLOW_READ, Shared};
+use crate::protocol::shared::Shared;
 use crate::request::Range;
 
 use barrier::Barrier;
 use copies::{CopyState, Fetch};
+pub use dirty::DirtyFile;
 use file_table::FileTable;
 use files::File;
 pub use files::{Fingerprint, Process};
@@ -56,6 +58,7 @@ use operations::Pending;
 pub use output::{Answer, CopyKind, CopyOrder, CopyPiece, Output};
 use reserve::Reserve;
 pub use settings::{Capacity, Settings};
+use slabs::Slabs;
 use write_back::Pace;
 
 /// `errno` values the overlay answers with.
@@ -69,6 +72,11 @@ pub mod errno {
     /// The file was changed behind our back while newer bytes wait on flash.
     pub const ESTALE: i32 = 116;
 }
+
+/// No call of the kernel moves more at once: whoever asks for more flash gets none, and a hint that says more is none.
+const REQUEST_BYTES_MAX: u64 = 1 << 31;
+/// No file is longer.
+const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// Figures of what happened since the agent started; names as in `status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -118,6 +126,7 @@ pub struct Overlay {
     granules: Granules,
     mapping: Mapping,
     processes: BTreeMap<u32, Process>,
+    slabs: BTreeMap<u32, Slabs>,
     direct: BTreeMap<u32, Direct>,
     quarantine: Vec<Quarantined>,
     last_commits: BTreeMap<u32, u64>,
@@ -137,7 +146,7 @@ pub struct Overlay {
     /// Files to be forgotten when a barrier has cleared their bits.
     forgetting: BTreeSet<u32>,
     /// Sum of the known sizes.
-    known_bytes: u64,
+    known_bytes: u128,
     barrier: Barrier,
     pace: Pace,
     reserve: Reserve,
@@ -185,6 +194,7 @@ impl Overlay {
             granules: Granules::default(),
             mapping: Mapping::default(),
             processes: BTreeMap::new(),
+            slabs: BTreeMap::new(),
             direct: BTreeMap::new(),
             quarantine: Vec::new(),
             last_commits: BTreeMap::new(),
@@ -345,7 +355,7 @@ impl Overlay {
     }
 
     fn slow_read_overlaps(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
-        self.slow_reads.retain(|slot| shared.slots[*slot as usize].lease.load(Ordering::Acquire) == LEASE_SLOW_READ);
+        self.slow_reads.retain(|slot| shared.slots[*slot as usize].holds_slow_read());
         self.slow_reads.iter().any(|slot| shared.slots[*slot as usize].slow_read_overlaps(file, range))
     }
 }

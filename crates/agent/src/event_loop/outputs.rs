@@ -106,6 +106,7 @@ impl EventLoop<'_> {
                     self.overlay.on_copy_done(shared, id, result);
                     self.take_fingerprint(file);
                 }
+                Completion::Marked(result) => self.marked(result),
                 Completion::BarrierSynced(result) => {
                     self.overlay.on_barrier_synced(shared, result);
                     if result.is_err() {

@@ -19,12 +19,15 @@ use std::collections::BTreeSet;
 use super::copies::CopyState;
 use super::extent_map::Mapped;
 use super::flash_space::Run;
-use super::granules::{ranges_of, speaks_for};
+use super::granules::ranges_of;
 use super::journal::Record;
 use super::{Answer, Output, Overlay};
-use crate::protocol::shared::{LEASE_FLASH_READ, Shared};
+use crate::protocol::handshake::speaks_for;
+use crate::protocol::shared::{BITS_PER_FILE, GRANULE_BYTES, Shared};
 use crate::request::Range;
-use std::sync::atomic::Ordering;
+
+/// Bytes of a file after which its bits begin anew.
+const TURN_BYTES: u64 = BITS_PER_FILE * GRANULE_BYTES;
 
 /// Where the barrier stands.
 #[derive(Clone, Debug, Default)]
@@ -72,6 +75,12 @@ impl Barrier {
     /// Whether the barrier under way syncs the slow file: its number must not be used again meanwhile.
     pub(super) fn names(&self, file: u32) -> bool {
         self.running.as_ref().is_some_and(|running| running.slow_files.binary_search(&file).is_ok())
+    }
+
+    /// Whether every slow file that records speak of is synced.
+    pub(super) fn slow_files_are_synced(&self) -> bool {
+        let running = self.running.as_ref().is_some_and(|running| !running.slow_files.is_empty());
+        !running && self.unsynced_slow.is_empty() && self.deferred_slow.is_empty()
     }
 
     /// The answer for whoever waits for barrier `number`.
@@ -179,16 +188,9 @@ impl Overlay {
         if !self.space.has_covered() {
             return;
         }
-        let mut held: Vec<Run> = Vec::new();
-        for slot in shared.used_slots() {
-            if slot.lease.load(Ordering::Acquire) == LEASE_FLASH_READ {
-                let count = slot.pieces_count.load(Ordering::Relaxed) as usize;
-                held.extend(slot.pieces.iter().take(count).map(|piece| {
-                    let place = piece.place.load(Ordering::Relaxed);
-                    Run::touching(piece.data_file.load(Ordering::Relaxed), place, piece.length.load(Ordering::Relaxed))
-                }));
-            }
-        }
+        let leased = shared.used_slots().iter().flat_map(|slot| slot.held_pieces());
+        let mut held: Vec<Run> =
+            leased.map(|piece| Run::touching(piece.data_file, piece.place, piece.length)).collect();
         let copied = |copy: &CopyState| {
             copy.pieces
                 .iter()
@@ -206,6 +208,9 @@ impl Overlay {
         granules.clear(shared, self.barrier.durable_end, copied, |file, bit| {
             let Some(known) = self.files.get(&file) else { return false };
             let end = known.map.end().max(known.size);
+            if end / TURN_BYTES > known.map.len() as u64 {
+                return known.map.iter().any(|mapped| speaks_for(bit, mapped.range));
+            }
             ranges_of(bit, end).any(|range| known.map.touches(range))
         });
         self.granules = granules;

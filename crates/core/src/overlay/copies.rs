@@ -10,9 +10,9 @@ use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
 use super::operations::Pending;
 use super::recency::Stamp;
-use super::{CopyKind, CopyOrder, CopyPiece, Output, Overlay};
+use super::{CopyKind, CopyOrder, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
 use crate::policy::s4d::Critical;
-use crate::protocol::shared::{LEASE_DIRECT_WRITE, LEASE_SLOW_READ, STATE_CHEAP, Shared};
+use crate::protocol::shared::{HINTS_MAX, LEASE_DIRECT_WRITE, LEASE_SLOW_READ, STATE_CHEAP, Shared};
 use crate::request::Range;
 
 /// A copy under way.
@@ -238,9 +238,11 @@ impl Overlay {
     /// Reads the threads' hints into the critical data table.
     pub(super) fn take_hints(&mut self, shared: Shared<'_>) {
         for slot in shared.used_slots() {
-            while let Some((file, range, benefit_ns)) = slot.take_hint() {
+            let hints = std::iter::from_fn(|| slot.take_hint()).take(HINTS_MAX);
+            for (file, range, benefit_ns) in hints {
                 self.counters.critical_reads_total += 1;
-                if self.files.contains_key(&file) && !range.is_empty() {
+                let sensible = (1..=REQUEST_BYTES_MAX).contains(&range.length) && range.end() <= FILE_BYTES_MAX;
+                if self.files.contains_key(&file) && sensible {
                     self.critical.insert(Critical { file, range, benefit_ns });
                 }
             }
@@ -307,7 +309,7 @@ impl Overlay {
     /// Drops clean extents of less benefit than `benefit`, least recently used first, to make room for `pages`. True if
     /// the room will be there after a barrier.
     fn displace(&mut self, pages: u64, benefit: Benefit) -> bool {
-        let wanted = pages * PAGE_BYTES + self.reserve_bytes();
+        let wanted = pages.saturating_mul(PAGE_BYTES).saturating_add(self.reserve_bytes());
         if wanted > self.space.capacity_bytes() {
             return false;
         }

@@ -10,6 +10,7 @@
 //! Not checked: store buffers (one thread runs everything), threads that live through a restart of the agent, renames,
 //! fingerprints, extensions that fail, O_APPEND, a second crash during recovery, and the runtime itself.
 
+mod dirty;
 mod forced;
 mod random;
 mod ranks;

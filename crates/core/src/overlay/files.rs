@@ -5,9 +5,13 @@ use std::sync::atomic::Ordering;
 
 use super::extent_map::ExtentMap;
 use super::journal::{Identity, Record};
+use super::operations::protocol_error;
 use super::{Answer, Capacity, CopyKind, Output, Overlay, Quarantined, errno};
-use crate::protocol::shared::{KIND_EXTEND, KIND_READ, STATE_CHEAP, STATE_FREE, Shared};
+use crate::protocol::shared::Shared;
 use crate::request::Range;
+
+/// Longest path that the kernel takes.
+const PATH_BYTES_MAX: usize = 4096;
 
 /// A process: number and start time, so that a number used again is another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -137,6 +141,9 @@ impl Overlay {
         writable: bool,
         path: &[u8],
     ) -> Result<u32, Answer> {
+        if path.len() > PATH_BYTES_MAX {
+            return Err(protocol_error("no path is that long"));
+        }
         let process = self.processes.get(&slot).copied().unwrap_or_default();
         let earlier = self.by_identity.get(&identity).copied().filter(|number| self.files[number].is_gone());
         if let Some(earlier) = earlier {
@@ -227,7 +234,7 @@ impl Overlay {
     pub(super) fn set_size(&mut self, number: u32, size: u64) {
         let file = self.file(number);
         let before = std::mem::replace(&mut file.size, size);
-        self.known_bytes = self.known_bytes - before + size;
+        self.known_bytes = self.known_bytes - u128::from(before) + u128::from(size);
         self.update_capacity();
     }
 
@@ -267,7 +274,7 @@ impl Overlay {
     /// The thread behind `slot` is gone. Reads are released; what it may still write to the slow file is quarantined.
     pub fn on_hang_up(&mut self, shared: Shared<'_>, slot: u32) {
         let cell = &shared.slots[slot as usize];
-        let idle = cell.state.load(Ordering::Acquire) == STATE_FREE;
+        let idle = cell.is_free();
         let process = self.processes.get(&slot).copied().unwrap_or_default();
         let mut quarantine = |file: u32, range: Range| {
             self.quarantine.push(Quarantined { file, range, process, barrier: None });
@@ -275,17 +282,13 @@ impl Overlay {
         if let Some(direct) = self.direct.remove(&slot) {
             quarantine(direct.file, direct.range);
         }
-        if cell.state.load(Ordering::Acquire) == STATE_CHEAP && cell.kind.load(Ordering::Relaxed) != KIND_READ {
-            let file = cell.file.load(Ordering::Relaxed);
-            if self.files.contains_key(&file) {
-                quarantine(file, cell.requested());
-            }
+        if let Some((file, range)) = cell.cheap_write().filter(|(file, _)| self.files.contains_key(file)) {
+            quarantine(file, range);
         }
         if idle {
             self.return_slabs(shared, slot, None);
         } else {
-            // Its last write may still land in a slab: that space is not used again by this agent.
-            cell.slabs.iter().for_each(|slab| slab.length.store(0, Ordering::Relaxed));
+            self.forget_slabs(shared, slot);
         }
         self.abandon(slot);
         cell.release_read();
@@ -327,6 +330,8 @@ impl Overlay {
                 let rest = file.path.strip_prefix(old)?;
                 (rest.is_empty() || rest[0] == b'/').then(|| (number, [new, rest].concat()))
             })
+            // What no call can name keeps the name it had.
+            .filter(|(_, path)| path.len() <= PATH_BYTES_MAX)
             .collect();
         for (number, path) in moved {
             let identity = self.file(number).identity;
@@ -356,8 +361,7 @@ impl Overlay {
             None => {
                 file.extension = Some(Extension { size, running: false });
                 self.extending.insert(number);
-                shared.files[number as usize].size_bit.store(1, Ordering::SeqCst);
-                std::sync::atomic::fence(Ordering::SeqCst);
+                shared.announce_extension(number);
             }
             Some(extension) if !extension.running => extension.size = extension.size.max(size),
             Some(_) => {}
@@ -381,7 +385,7 @@ impl Overlay {
             if extension.size <= size {
                 // A truncation made it long enough meanwhile.
                 self.file(number).extension = None;
-                shared.files[number as usize].size_bit.store(0, Ordering::SeqCst);
+                shared.end_extension(number);
                 self.extending.remove(&number);
             } else if !self.may_be_extending(shared, number, size) {
                 self.file(number).extension = Some(Extension { running: true, ..extension });
@@ -392,20 +396,13 @@ impl Overlay {
         self.extending.len() < before
     }
 
-    /// Whether a thread may be at a call that makes the file longer. The kind a slot shows does not suffice: the file may have
-    /// become shorter since the thread looked at its size.
+    /// Whether a thread may be at a call that makes the file longer.
     fn may_be_extending(&self, shared: Shared<'_>, number: u32, size: u64) -> bool {
-        let cheap = shared.used_slots().iter().any(|slot| {
-            let kind = slot.kind.load(Ordering::Relaxed);
-            slot.state.load(Ordering::Acquire) == STATE_CHEAP
-                && slot.file.load(Ordering::Relaxed) == number
-                && (kind == KIND_EXTEND || (kind != KIND_READ && slot.requested().end() > size))
-        });
         let direct = |direct: &super::Direct| direct.file == number && (direct.extends || direct.range.end() > size);
         // A truncation whose thread died leaves dirty bytes beyond the known size: their write-back makes the file longer too.
         let beyond = Range::new(size, u64::MAX);
         let copied = || self.copies_in(number, beyond).any(|copy| copy.kind == CopyKind::WriteBack);
-        cheap || self.direct.values().any(direct) || copied()
+        shared.may_be_extending(number, size) || self.direct.values().any(direct) || copied()
     }
 
     /// The slow file is `size` long now, or could not be extended.
@@ -420,7 +417,7 @@ impl Overlay {
             }
             Err(error) => file.extension_error = Some(error),
         }
-        shared.files[number as usize].size_bit.store(0, Ordering::SeqCst);
+        shared.end_extension(number);
         self.poll(shared);
         self.forget_if_done(shared, number);
     }

@@ -20,12 +20,14 @@ use run_set::RunSet;
 
 /// Bytes of a page: unit of allocation, and the alignment that places and offsets share.
 pub const PAGE_BYTES: u64 = 4096;
+/// More than any flash has: 1 EiB. Sums of a few such numbers do not overflow.
+const CAPACITY_BYTES_MAX: u64 = 1 << 60;
 
 /// Pages of a data file at most (16 TiB): what the extent map and the journal have words for.
 pub const PAGES_MAX: u64 = 1 << 32;
 
 /// Pages of one data file, by their byte range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
     /// The data file.
     pub data_file: u32,
@@ -101,7 +103,7 @@ impl FlashSpace {
     /// An empty space of `capacity_bytes`, rounded down to pages.
     pub fn new(capacity_bytes: u64) -> FlashSpace {
         FlashSpace {
-            capacity_pages: capacity_bytes / PAGE_BYTES,
+            capacity_pages: capacity_bytes.min(CAPACITY_BYTES_MAX) / PAGE_BYTES,
             charged_pages: 0,
             mapped_pages: 0,
             stored_pages: 0,
@@ -116,7 +118,7 @@ impl FlashSpace {
 
     /// Changes the capacity; what is charged above it stays until it is removed.
     pub fn set_capacity(&mut self, capacity_bytes: u64) {
-        self.capacity_pages = capacity_bytes / PAGE_BYTES;
+        self.capacity_pages = capacity_bytes.min(CAPACITY_BYTES_MAX) / PAGE_BYTES;
     }
 
     /// Capacity in bytes.

@@ -5,9 +5,8 @@
 //! is under way, and a barrier covers the record that removed the last extent.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{Ordering, fence};
 
-use crate::protocol::shared::{BITS_PER_FILE, GRANULE_BYTES, STATE_CHEAP, Shared, Slot, bit_of, bits_of};
+use crate::protocol::shared::{BITS_PER_FILE, GRANULE_BYTES, Shared, bits_of};
 use crate::request::Range;
 
 /// 64 neighbouring bits of a file.
@@ -34,23 +33,6 @@ fn place_of(file: u32, bit: u64) -> ((u32, u32), u64) {
     ((file, (bit / 64) as u32), 1 << (bit % 64))
 }
 
-/// Whether the slot's cheap request touches a granule that `bit` speaks for.
-fn cheap_touches(slot: &Slot, file: u32, bit: u64) -> bool {
-    if slot.state.load(Ordering::Acquire) != STATE_CHEAP || slot.file.load(Ordering::Relaxed) != file {
-        return false;
-    }
-    speaks_for(bit, slot.requested())
-}
-
-/// Whether `bit` speaks for a granule that `range` touches.
-pub(super) fn speaks_for(bit: u64, range: Range) -> bool {
-    if range.is_empty() {
-        return false;
-    }
-    let granules = (range.end() - 1) / GRANULE_BYTES - range.offset / GRANULE_BYTES;
-    (bit + BITS_PER_FILE - bit_of(range.offset)) % BITS_PER_FILE <= granules
-}
-
 impl Granules {
     /// Sets the bits of `range`, fences, and keeps them from being cleared until `let_go`.
     pub(super) fn hold(&mut self, shared: Shared<'_>, file: u32, range: Range) {
@@ -58,9 +40,8 @@ impl Granules {
             let (word, mask) = place_of(file, bit);
             self.words.entry(word).or_default().set |= mask;
             *self.held.entry((file, bit)).or_insert(0) += 1;
-            shared.set_bit(file, bit);
         }
-        fence(Ordering::SeqCst);
+        shared.announce(file, range);
     }
 
     /// Undoes `hold`.
@@ -82,7 +63,7 @@ impl Granules {
             let (word, mask) = place_of(file, bit);
             let word = self.words.get_mut(&word).expect("a held granule is known");
             if word.settled & mask == 0 {
-                if shared.used_slots().iter().any(|slot| cheap_touches(slot, file, bit)) {
+                if !shared.is_settled(file, bit) {
                     return false;
                 }
                 word.settled |= mask;

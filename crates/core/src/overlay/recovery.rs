@@ -106,6 +106,23 @@ impl Recovered {
         recovered
     }
 
+    /// Whether the journal can be one of ours: its files have numbers less than `files_max`, and every extent lies in a data file
+    /// that has the bytes; `data_bytes` tells a data file's size. A journal that says something else, though its checksums are right,
+    /// must not be adopted.
+    pub fn is_plausible(&self, files_max: usize, data_bytes: impl Fn(u32) -> u64) -> bool {
+        if self.data_files.contains_key(&u32::MAX) {
+            return false; // the next one would have no number
+        }
+        let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
+        self.files.iter().all(|(&number, file)| {
+            (number as usize) < files_max
+                && file.map.iter().all(|mapped| {
+                    let size = *sizes.entry(mapped.data_file).or_insert_with(|| data_bytes(mapped.data_file));
+                    mapped.place + mapped.range.length <= size
+                })
+        })
+    }
+
     fn apply(&mut self, record: Record) {
         match record {
             Record::File { file, identity, path } => {
@@ -182,6 +199,9 @@ impl Recovered {
     }
 
     fn put(&mut self, file: u32, range: Range, data_file: u32, place: u64, dirty: bool) {
+        if range.is_empty() || place.checked_add(range.length).is_none() {
+            return;
+        }
         if let Some(known) = self.files.get_mut(&file) {
             known.map.carve(range);
             let (stamp, benefit) = (Stamp::default(), Benefit::default());
