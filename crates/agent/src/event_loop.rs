@@ -5,6 +5,7 @@
 
 mod commands;
 mod connections;
+mod log;
 mod marks;
 mod outputs;
 
@@ -12,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use headstart_core::overlay::Overlay;
@@ -23,9 +25,10 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 use crate::error::{Error, Result};
 use crate::runtime::{Options, Workers};
+use crate::selection::Selection;
 use crate::shared_file::SharedFile;
 use crate::socket::PACKET_MAX;
-use crate::status::RequestCounters;
+use crate::status::{RequestCounters, ServiceCounters};
 use crate::store::Store;
 
 use connections::{Connection, WaitingOpen};
@@ -58,8 +61,6 @@ const STATUS_PATHS_MAX: usize = 16 << 10;
 /// slow file system.
 const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 const SWEEP_FILES: usize = 256;
-/// A log longer than this begins anew: it lies in memory.
-const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// A command that waits for barriers.
 struct SyncCommand {
@@ -108,12 +109,19 @@ pub(crate) struct EventLoop<'a> {
     commands: BTreeMap<u64, (u64, String)>,
     next_command: u64,
     gone: RequestCounters,
+    service: ServiceCounters,
+    /// Which files may come to flash.
+    selection: Selection,
+    /// Files that may not, as far as they were opened.
+    excluded: BTreeSet<u32>,
+    started: Instant,
     syncs: Vec<SyncCommand>,
     draining: bool,
     ending: Ending,
     capacity: String,
     packet: Vec<u8>,
     last_sweep: Instant,
+    last_log_look: Instant,
     /// The next file to look at.
     sweep_from: u32,
     /// Position of the journal at which it is replaced.
@@ -151,6 +159,9 @@ impl<'a> EventLoop<'a> {
         let journal_bytes_max = own.unwrap_or(JOURNAL_BYTES_MAX);
         let capacity = options.capacity.map(|capacity| capacity.to_string());
         let capacity = capacity.or_else(|| options.site.capacity.clone()).unwrap_or_else(|| "20%".into());
+        let selection = options.site.selection();
+        let selection = selection.map_err(|problem| Error::Site { path: options.site_path.clone(), problem })?;
+        let agent_starts_total = shared.view().header.epoch.load(Ordering::Relaxed);
         Ok(EventLoop {
             options,
             shared,
@@ -169,12 +180,17 @@ impl<'a> EventLoop<'a> {
             commands: BTreeMap::new(),
             next_command: 1,
             gone: RequestCounters::default(),
+            service: ServiceCounters { agent_starts_total, ..ServiceCounters::default() },
+            selection,
+            excluded: BTreeSet::new(),
+            started: Instant::now(),
             syncs: Vec::new(),
             draining: false,
             ending: Ending::No,
             capacity,
             packet: Vec::with_capacity(PACKET_MAX),
             last_sweep: Instant::now(),
+            last_log_look: Instant::now(),
             sweep_from: 0,
             rotate_at: journal_bytes_max,
             journal_bytes_max,
@@ -197,6 +213,7 @@ impl<'a> EventLoop<'a> {
                 Err(nix::errno::Errno::EINTR) => continue,
                 Err(error) => return Err(Error::system("wait for events", error)),
             };
+            self.overlay.set_time(self.started.elapsed().as_nanos() as u64);
             for event in &events[..count] {
                 match event.data() {
                     LISTENER => self.accept(),
@@ -239,7 +256,7 @@ impl<'a> EventLoop<'a> {
         if self.overlay.journal_end() > self.rotate_at {
             self.overlay.hold_barriers(true);
             if !self.overlay.is_barrier_running() {
-                self.store.rotate(&mut self.overlay)?;
+                self.service.journal_rotations_total += u64::from(self.store.rotate(&mut self.overlay)?);
                 self.rotate_at = self.journal_bytes_max + 2 * self.overlay.journal_end();
                 self.overlay.hold_barriers(false);
                 self.overlay.poll(self.shared.view());
@@ -249,6 +266,7 @@ impl<'a> EventLoop<'a> {
         if self.ending == Ending::Syncing && self.overlay.is_durable() {
             self.ending = Ending::Now { durable: true };
         }
+        self.rotate_log();
         self.set_timer();
         Ok(())
     }

@@ -9,6 +9,7 @@ use headstart_core::overlay::recovery::RecoveredFile;
 use headstart_core::overlay::{Capacity, Settings};
 use headstart_core::protocol::SOCKET_FILE;
 use headstart_core::request::Range;
+use nix::sys::socket::SockType;
 
 use crate::claim::{self, SlowClaim};
 use crate::copier::{self, CopyJob};
@@ -19,11 +20,13 @@ use crate::event_loop::{EventLoop, signals_awaited};
 use crate::jobs::{Completion, Jobs};
 use crate::mailbox::Mailbox;
 use crate::marker::{MarkJob, Marker};
+use crate::metrics::server::{self, Endpoint, Source};
 use crate::origin::Origin;
 use crate::runtime_directory;
 use crate::shared_file::SharedFile;
 use crate::site::Site;
 use crate::socket;
+use crate::status::Status;
 use crate::store::{self, Found, JournalJob, Store};
 
 /// How the agent is started.
@@ -170,10 +173,12 @@ fn serve_claimed(
     origin.settle(&fast)?;
     list.continue_in(epoch);
     let socket_path = runtime.join(SOCKET_FILE);
-    let listener = socket::listen_at(&socket_path).map_err(|error| Error::file("listen at", &socket_path, error))?;
+    let listener = socket::listen_at(&socket_path, SockType::SeqPacket)
+        .map_err(|error| Error::file("listen at", &socket_path, error))?;
     signals_awaited().thread_block().map_err(|error| Error::system("block signals", error))?;
     let shown = list.is_shown();
     let workers = Workers::start(copies_max, list)?;
+    let _metrics = serve_metrics(&options.site, runtime, &workers);
     prefer_this_thread();
     tracing::info!(runtime = %runtime.display(), epoch, "serving");
     let mut event_loop = EventLoop::new(options, shared, store, overlay, &workers, listener, shown)?;
@@ -212,6 +217,26 @@ fn recovered_files(found: &Found) -> Vec<Shown> {
         }
     });
     files.filter(|file| file.dirty_bytes > 0).collect()
+}
+
+/// The event loop as the source of the metrics socket's figures.
+struct Figures(Arc<Mailbox<Completion>>);
+
+impl Source for Figures {
+    fn snapshot(&self, patience: Duration) -> Option<Box<Status>> {
+        let (to, from) = std::sync::mpsc::sync_channel(1);
+        self.0.post(Completion::Scrape(to));
+        from.recv_timeout(patience).ok()
+    }
+}
+
+/// Without the metrics socket the agent serves all the same.
+fn serve_metrics(site: &Site, runtime: &Path, workers: &Workers) -> Option<Endpoint> {
+    let path = site.metrics_socket(runtime)?;
+    server::start(&path, Figures(Arc::clone(&workers.mailbox)))
+        .inspect(|_| tracing::info!(path = %path.display(), "metrics are served"))
+        .inspect_err(|error| tracing::error!(%error, "there are no metrics"))
+        .ok()
 }
 
 /// A descriptor for every thread, slow file and data file: what is permitted. Where it is not enough, opens fail with EMFILE.

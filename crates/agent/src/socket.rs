@@ -12,15 +12,15 @@ use nix::sys::socket::{
 /// Longest packet.
 pub const PACKET_MAX: usize = 128 << 10;
 
-fn new_socket(flags: SockFlag) -> io::Result<OwnedFd> {
-    Ok(socket(AddressFamily::Unix, SockType::SeqPacket, flags | SockFlag::SOCK_CLOEXEC, None)?)
+fn new_socket(kind: SockType, flags: SockFlag) -> io::Result<OwnedFd> {
+    Ok(socket(AddressFamily::Unix, kind, flags | SockFlag::SOCK_CLOEXEC, None)?)
 }
 
 /// A listening socket at `path`, for this user alone; what stood there is replaced.
-pub fn listen_at(path: &Path) -> io::Result<OwnedFd> {
+pub fn listen_at(path: &Path, kind: SockType) -> io::Result<OwnedFd> {
     use std::os::unix::fs::PermissionsExt;
     let _ = std::fs::remove_file(path);
-    let socket = new_socket(SockFlag::SOCK_NONBLOCK)?;
+    let socket = new_socket(kind, SockFlag::SOCK_NONBLOCK)?;
     bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     listen(&socket, Backlog::MAXCONN)?;
@@ -48,7 +48,7 @@ pub fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
 
 /// A blocking connection to the socket at `path`.
 pub fn connect_to(path: &Path) -> io::Result<OwnedFd> {
-    let socket = new_socket(SockFlag::empty())?;
+    let socket = new_socket(SockType::SeqPacket, SockFlag::empty())?;
     connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
     Ok(socket)
 }

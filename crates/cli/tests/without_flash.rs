@@ -212,7 +212,7 @@ fn a_slab_that_cannot_be_written_sends_the_bytes_to_disk() {
     found.extend_from_slice(&fs::read(site.slow.join("b")).unwrap()[LENGTH / 2..]);
     assert!(found == whole());
     let status = site.status();
-    assert!(status["requests"]["disk_write_no_space_requests_total"].as_u64().unwrap() > 0, "{status:#}");
+    assert!(status["requests"]["disk_write_flash_failed_requests_total"].as_u64().unwrap() > 0, "{status:#}");
 }
 
 #[test]

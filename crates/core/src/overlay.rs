@@ -39,6 +39,7 @@ mod crash_tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
+pub use crate::counters::Counters;
 use crate::policy::s4d::{Critical, CriticalData};
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::Shared;
@@ -77,40 +78,6 @@ pub mod errno {
 const REQUEST_BYTES_MAX: u64 = 1 << 31;
 /// No file is longer.
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;
-
-/// Figures of what happened since the agent started; names as in `status`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(default)]
-pub struct Counters {
-    /// Commits applied.
-    pub absorbed_requests_total: u64,
-    /// Bytes they mapped.
-    pub absorbed_bytes_total: u64,
-    /// Write-backs finished.
-    pub write_backs_total: u64,
-    /// Bytes they moved.
-    pub written_back_bytes_total: u64,
-    /// Extents they cleaned: requests the disk would have seen one by one.
-    pub written_back_extents_total: u64,
-    /// Write-backs that failed.
-    pub write_back_errors_total: u64,
-    /// Fetches published.
-    pub fetches_total: u64,
-    /// Bytes they moved.
-    pub fetched_bytes_total: u64,
-    /// Fetches cancelled or refused.
-    pub fetches_cancelled_total: u64,
-    /// Clean extents dropped to make room.
-    pub evicted_extents_total: u64,
-    /// Bytes dropped by direct writes and truncation.
-    pub dropped_bytes_total: u64,
-    /// Barriers made durable.
-    pub barriers_total: u64,
-    /// Questions for flash space that found none.
-    pub no_space_total: u64,
-    /// Critical reads heard of.
-    pub critical_reads_total: u64,
-}
 
 /// The overlay; see the module.
 #[derive(Debug)]
@@ -152,6 +119,8 @@ pub struct Overlay {
     reserve: Reserve,
     outputs: Vec<Output>,
     counters: Counters,
+    /// The time, for what is measured alone: nothing is decided by it.
+    measured_ns: u64,
 }
 
 /// A direct-write lease.
@@ -213,6 +182,7 @@ impl Overlay {
             reserve: Reserve::default(),
             outputs: Vec::new(),
             counters: Counters::default(),
+            measured_ns: 0,
         }
     }
 
@@ -279,6 +249,11 @@ impl Overlay {
         if on {
             self.files.values_mut().for_each(|file| file.write_back_error = None);
         }
+    }
+
+    /// The time on a clock that never falls, for measuring how long requests wait. Call it before the verbs.
+    pub fn set_time(&mut self, now_ns: u64) {
+        self.measured_ns = now_ns;
     }
 
     /// What happened so far.

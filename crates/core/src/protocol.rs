@@ -9,7 +9,7 @@ pub mod hints;
 pub mod lease;
 pub mod message;
 pub mod shared;
-mod sync;
+pub(crate) mod sync;
 
 /// Changes whenever the shared layout or a message changes; library and agent refuse each other when it differs.
 pub const PROTOCOL_VERSION: u32 = 4;

@@ -13,13 +13,15 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
+use headstart_core::counters::Counter;
 use headstart_core::policy::s4d::S4d;
 use headstart_core::policy::{self, Decision, disk_only::DiskOnly};
 use headstart_core::protocol::message::{Envelope, Request};
-use headstart_core::protocol::shared::{Counter, SLOTS_MAX, Slot};
+use headstart_core::protocol::shared::{SLOTS_MAX, Slot};
 use headstart_core::request;
 
 use crate::descriptors::{self, Own};
+use crate::files::Record;
 use crate::kernel::{self, Errno};
 use crate::process;
 use crate::settings::settings;
@@ -161,9 +163,12 @@ pub fn wait_for_requests(file: u32) {
     }
 }
 
-/// What the policy of this run wants of a request.
+/// What the site, and then the policy of this run, want of a request for a file.
 #[inline]
-pub fn decide(request: &request::Request) -> Decision {
+pub fn decide(file: &Record, request: &request::Request) -> Decision {
+    if let Some(reason) = file.stays_on_disk() {
+        return Decision::Disk(reason);
+    }
     match SITE.get() {
         Some(site) if settings().policy => policy::decide(&[&site.s4d], request),
         _ => policy::decide(&[&DiskOnly], request),

@@ -64,6 +64,7 @@ impl EventLoop<'_> {
         while let Some(listener) = &self.listener {
             match socket::accept(listener) {
                 Ok(Some(socket)) => {
+                    self.service.connections_total += 1;
                     let token = self.next_connection;
                     self.next_connection += 1;
                     match self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token)) {
@@ -104,6 +105,7 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn handle(&mut self, token: u64, envelope: Envelope, request: &Request<'_>) {
+        self.service.message(request);
         match *request {
             Request::Hello { version, pid, tid, start_time } => self.hello(token, version, pid, tid, start_time),
             Request::Control { text } => self.control(token, text),
@@ -203,7 +205,7 @@ impl EventLoop<'_> {
         if let Some(slot) = connection.slot {
             self.by_slot.remove(&slot);
             self.opens.retain(|open| open.envelope.slot != slot);
-            self.gone.add(&self.shared().slots[slot as usize]);
+            self.gone.add(&self.shared().slots[slot as usize].counters);
             let open: Vec<u32> =
                 self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
             self.overlay.on_hang_up(self.shared.view(), slot);
@@ -242,6 +244,13 @@ impl EventLoop<'_> {
             Ok((observed, new)) => {
                 self.overlay.on_open(self.shared.view(), envelope, identity, observed, writable, path);
                 let Some(number) = self.overlay.find(identity) else { return };
+                // Told with the answer, which is not sent yet.
+                if self.is_excluded(path) {
+                    self.excluded.insert(number);
+                    self.service.opens_excluded_total += 1;
+                } else {
+                    self.excluded.remove(&number);
+                }
                 if let Some(slow) = new {
                     self.store.put_slow(number, slow);
                 } else if known != Some(number) {
@@ -280,19 +289,27 @@ impl EventLoop<'_> {
         None
     }
 
+    fn is_excluded(&self, path: &[u8]) -> bool {
+        as_path(path).strip_prefix(&self.options.site.slow).is_ok_and(|path| self.selection.excludes(path))
+    }
+
     pub(super) fn send_answer(&mut self, envelope: Envelope, answer: &Answer) {
         if envelope.slot == NO_SLOT {
             return self.answer_command(envelope.seq, answer);
         }
         let Some(&token) = self.by_slot.get(&envelope.slot) else { return };
         let reply = match answer {
-            Answer::Opened { file } => Reply::Opened { file: *file },
+            Answer::Opened { file } => Reply::Opened { file: *file, excluded: self.excluded.contains(file) },
             Answer::Done => Reply::Done,
             Answer::NoSpace => Reply::NoSpace,
+            Answer::Bypassed => Reply::Bypassed,
             Answer::Flash { length } => Reply::Flash { length: *length },
             Answer::Disk { length } => Reply::Disk { length: *length },
             Answer::Go => Reply::Go,
-            Answer::Error { errno, text } => Reply::Error { errno: *errno, text: text.as_bytes() },
+            Answer::Error { errno, text } => {
+                self.service.errors_answered_total += 1;
+                Reply::Error { errno: *errno, text: text.as_bytes() }
+            }
         };
         self.send(token, envelope, &reply);
     }

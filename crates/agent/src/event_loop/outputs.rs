@@ -1,7 +1,5 @@
 //! Carrying out what the overlay wants done, and hearing of what was.
 
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -12,17 +10,16 @@ use crate::copier::CopyJob;
 use crate::error::{Result, errno_of};
 use crate::jobs::Completion;
 use crate::runtime::SyncJob;
-use crate::runtime_directory;
 use crate::slow_file::SlowFile;
 
-use super::{Ending, EventLoop, LOG_BYTES_MAX, SWEEP_PERIOD};
+use super::{Ending, EventLoop, SWEEP_PERIOD};
 
 impl EventLoop<'_> {
     /// Stores records and carries out outputs until none is left.
     pub(super) fn carry_out_all(&mut self) -> Result<()> {
         loop {
             let records = self.overlay.take_journal();
-            self.store.append(records)?;
+            self.append(records)?;
             let outputs = self.overlay.take_outputs();
             if outputs.is_empty() {
                 return Ok(());
@@ -31,6 +28,11 @@ impl EventLoop<'_> {
                 self.carry_out(output)?;
             }
         }
+    }
+
+    fn append(&mut self, records: Vec<u8>) -> Result<()> {
+        self.service.journal_appended_bytes_total += records.len() as u64;
+        self.store.append(records)
     }
 
     pub(super) fn carry_out(&mut self, output: Output) -> Result<()> {
@@ -57,7 +59,7 @@ impl EventLoop<'_> {
             }
             Output::SyncJournal => {
                 let records = self.overlay.take_journal();
-                self.store.append(records)?;
+                self.append(records)?;
                 let job = self.store.journal_job();
                 self.workers.syncs.push(SyncJob::Journal(job));
             }
@@ -107,6 +109,10 @@ impl EventLoop<'_> {
                     self.take_fingerprint(file);
                 }
                 Completion::Marked(result) => self.marked(result),
+                Completion::Scrape(to) => {
+                    // Whoever asked may have given up.
+                    let _ = to.try_send(Box::new(self.figures()));
+                }
                 Completion::BarrierSynced(result) => {
                     self.overlay.on_barrier_synced(shared, result);
                     if result.is_err() {
@@ -166,18 +172,6 @@ impl EventLoop<'_> {
         self.sweep_from = if looked_at.len() < count { 0 } else { looked_at.last().map_or(0, |(last, _)| last + 1) };
         for (number, _) in looked_at.into_iter().filter(|(_, has_name)| !has_name) {
             self.overlay.disown(self.shared.view(), number);
-        }
-    }
-
-    /// Empties the agent's log when it has grown too long.
-    pub(super) fn shorten_log(&self) {
-        use std::os::fd::AsFd;
-        let path = runtime_directory::log(&runtime_directory::path(&self.options.site.slow));
-        let Ok(log) = std::io::stderr().as_fd().try_clone_to_owned().map(File::from) else { return };
-        let (Ok(own), Ok(named)) = (log.metadata(), std::fs::metadata(path)) else { return };
-        if (own.dev(), own.ino()) == (named.dev(), named.ino()) && own.len() > LOG_BYTES_MAX {
-            let _ = log.set_len(0);
-            tracing::info!("the log was longer than {LOG_BYTES_MAX} bytes and begins anew");
         }
     }
 }

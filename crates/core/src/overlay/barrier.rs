@@ -168,6 +168,7 @@ impl Overlay {
         let Some(running) = self.barrier.running.take() else { return };
         self.barrier.ended += 1;
         self.barrier.failed.insert(self.barrier.ended);
+        self.counters.barrier_errors_total += 1;
         self.barrier.unsynced_data.extend(running.data_files);
         self.barrier.unsynced_slow.extend(running.slow_files);
         // It may have been a full one.

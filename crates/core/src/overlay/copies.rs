@@ -12,6 +12,7 @@ use super::operations::Pending;
 use super::recency::Stamp;
 use super::write_back::Foreground;
 use super::{CopyKind, CopyOrder, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
+use crate::counters::Dropped;
 use crate::policy::s4d::Critical;
 use crate::protocol::shared::{HINTS_MAX, KIND_READ, LEASE_DIRECT_WRITE, LEASE_SLOW_READ, STATE_CHEAP, Shared};
 use crate::request::Range;
@@ -218,6 +219,7 @@ impl Overlay {
         }
         self.counters.write_backs_total += 1;
         self.counters.written_back_bytes_total += copy.range.length;
+        self.counters.seeks_avoided_total += copy.pieces.len() as u64 - 1;
         let Some(known) = self.files.get(&copy.file) else { return };
         let cleaned: Vec<Mapped> = copy
             .pieces
@@ -338,7 +340,7 @@ impl Overlay {
     pub(super) fn evict(&mut self, file: u32, mapped: &Mapped) {
         debug_assert!(!mapped.dirty, "only clean extents are evicted");
         self.append(&Record::Drop { file, offset: mapped.range.offset, length: mapped.range.length });
-        self.carve(file, mapped.range);
+        self.carve(file, mapped.range, Dropped::Eviction);
         self.counters.evicted_extents_total += 1;
     }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use super::files::File;
 use super::journal::{Identity, Record};
 use super::{Answer, Output, Overlay, errno};
+use crate::counters::Dropped;
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
@@ -87,7 +88,7 @@ impl Overlay {
             return;
         }
         if file.unlinked {
-            self.drop_all(number);
+            self.drop_all(number, Dropped::Unlink);
         }
         let all = Range::new(0, u64::MAX);
         let file = &self.files[&number];
@@ -169,7 +170,7 @@ impl Overlay {
             if self.files[&number].dirty_bytes > 0 {
                 while self.copies.len() < self.settings.copies_max && self.write_back_in(number, all) {}
             } else {
-                self.drop_all(number);
+                self.drop_all(number, Dropped::Eviction);
                 self.forget_if_done(shared, number);
                 self.barrier.wanted |= self.forgetting.contains(&number);
             }

@@ -7,6 +7,7 @@ use super::extent_map::ExtentMap;
 use super::journal::{Identity, Record};
 use super::operations::protocol_error;
 use super::{Answer, Capacity, CopyKind, Output, Overlay, Quarantined, errno};
+use crate::counters::Dropped;
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
@@ -149,7 +150,7 @@ impl Overlay {
         if let Some(earlier) = earlier {
             // The file system has given the identity to a new file. What the journal says of the old one must not be taken for
             // the new one's: the open waits for the barrier that covers its removal.
-            self.drop_all(earlier);
+            self.drop_all(earlier, Dropped::Unlink);
             self.by_identity.remove(&identity);
         }
         let number = match self.by_identity.get(&identity) {
@@ -210,17 +211,17 @@ impl Overlay {
                 ),
             });
         }
-        self.drop_all(number);
+        self.drop_all(number, Dropped::ForeignChange);
         Ok(())
     }
 
     /// Drops every extent of the file.
-    pub(super) fn drop_all(&mut self, number: u32) {
+    pub(super) fn drop_all(&mut self, number: u32, why: Dropped) {
         let all = Range::new(0, u64::MAX);
         self.cancel_fetches(number, all);
         if !self.files[&number].map.is_empty() {
             self.append(&Record::Drop { file: number, offset: all.offset, length: all.length });
-            self.carve(number, all);
+            self.carve(number, all, why);
         }
     }
 

@@ -17,6 +17,7 @@ use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::{Identity, Record};
 use super::recency::Stamp;
 use super::{Answer, CopyKind, Direct, FILE_BYTES_MAX, Output, Overlay, errno};
+use crate::counters::{Dropped, Wait};
 use crate::protocol::lease::Place;
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::{PIECES_MAX, Shared};
@@ -29,6 +30,8 @@ pub(super) struct Pending {
     operation: Operation,
     /// Its thread is gone: nobody is answered.
     orphan: bool,
+    /// When it was found that it has to wait.
+    waits_since_ns: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -43,6 +46,19 @@ enum Operation {
 }
 
 impl Pending {
+    fn new(envelope: Envelope, operation: Operation) -> Pending {
+        Pending { envelope, operation, orphan: false, waits_since_ns: None }
+    }
+
+    fn wait(&self) -> Wait {
+        match self.operation {
+            Operation::Commit { .. } => Wait::Requests,
+            Operation::Write { .. } | Operation::Truncate { .. } => Wait::Copies,
+            Operation::WriteBack { .. } | Operation::Bypass { .. } => Wait::WriteBacks,
+            Operation::Sync { .. } | Operation::Open { .. } => Wait::Barriers,
+        }
+    }
+
     pub(super) fn file(&self) -> Option<u32> {
         match self.operation {
             Operation::Commit { file, .. }
@@ -94,7 +110,7 @@ impl Overlay {
             Err(answer) => self.outputs.push(Output::Reply(envelope, answer)),
             Ok(file) => {
                 let barrier = self.file(file).open_barrier;
-                self.pending.push(Pending { envelope, operation: Operation::Open { file, barrier }, orphan: false });
+                self.pending.push(Pending::new(envelope, Operation::Open { file, barrier }));
             }
         }
         self.poll(shared);
@@ -141,9 +157,13 @@ impl Overlay {
             }
             Request::Slab { file, offset, length } => {
                 let answer = self.slab(shared, slot, file, Range::new(offset, length));
-                if answer == Answer::NoSpace {
-                    self.counters.no_space_total += 1;
-                    self.reserve.starved = true;
+                match answer {
+                    Answer::NoSpace => {
+                        self.counters.no_space_total += 1;
+                        self.reserve.starved = true;
+                    }
+                    Answer::Bypassed => self.counters.refused_bypassed_total += 1,
+                    _ => {}
                 }
                 return self.reply(envelope, answer);
             }
@@ -182,7 +202,7 @@ impl Overlay {
                         return self.reply(envelope, Answer::Done);
                     }
                     let operation = Operation::Commit { file, range, data_file, place, applied: true, now_ns };
-                    return self.pending.push(Pending { envelope, operation, orphan: false });
+                    return self.pending.push(Pending::new(envelope, operation));
                 }
                 if place % PAGE_BYTES != offset % PAGE_BYTES || offset.saturating_add(length) > FILE_BYTES_MAX {
                     return self.reply(envelope, protocol_error("a commit names bytes where none can be"));
@@ -221,7 +241,7 @@ impl Overlay {
                 Operation::Bypass { file, writes }
             }
         };
-        self.pending.push(Pending { envelope, operation, orphan: false });
+        self.pending.push(Pending::new(envelope, operation));
     }
 
     fn reply(&mut self, envelope: Envelope, answer: Answer) {
@@ -235,7 +255,11 @@ impl Overlay {
             progress = self.start_extensions(shared);
             let mut ended = Vec::new();
             for mut pending in std::mem::take(&mut self.pending) {
-                match self.attempt(shared, pending.envelope, &mut pending.operation) {
+                let attempt = self.attempt(shared, pending.envelope, &mut pending.operation);
+                if let (Some(_), Some(since_ns)) = (&attempt, pending.waits_since_ns) {
+                    self.counters.waited(pending.wait(), self.measured_ns.saturating_sub(since_ns));
+                }
+                match attempt {
                     Some(_) if pending.orphan => ended.extend(pending.file()),
                     Some(answer) => {
                         if let Operation::Commit { file, range, .. } = pending.operation
@@ -246,7 +270,10 @@ impl Overlay {
                         self.reply(pending.envelope, answer);
                         ended.extend(pending.file());
                     }
-                    None => self.pending.push(pending),
+                    None => {
+                        pending.waits_since_ns.get_or_insert(self.measured_ns);
+                        self.pending.push(pending);
+                    }
                 }
             }
             progress |= !ended.is_empty();
@@ -267,7 +294,8 @@ impl Overlay {
                     if !self.files[&file].bypassers.is_empty() {
                         self.granules.let_go(file, range);
                         self.space.give_back(Run::touching(data_file, place, range.length));
-                        return Some(Answer::NoSpace);
+                        self.counters.refused_bypassed_total += 1;
+                        return Some(Answer::Bypassed);
                     }
                     self.apply(shared, envelope, file, range, (data_file, place), now_ns);
                     *applied = true;
@@ -278,7 +306,7 @@ impl Overlay {
                     Err(errno) => {
                         let beyond = Range::between(self.file(file).size.max(range.offset), range.end());
                         self.append(&Record::Drop { file, offset: beyond.offset, length: beyond.length });
-                        self.carve(file, beyond);
+                        self.carve(file, beyond, Dropped::NotExtended);
                         Some(Answer::Error { errno, text: "the slow file could not be extended".into() })
                     }
                 }
@@ -310,7 +338,7 @@ impl Overlay {
             Operation::Bypass { file, writes } => {
                 let answer = self.written_back(file, Range::new(0, u64::MAX))?;
                 if writes && answer == Answer::Done {
-                    self.drop_all(file);
+                    self.drop_all(file, Dropped::Bypass);
                 }
                 Some(answer)
             }
@@ -348,7 +376,7 @@ impl Overlay {
             seq: envelope.seq,
         });
         self.last_commits.insert(envelope.slot, envelope.seq);
-        self.carve(file, range);
+        self.carve(file, range, Dropped::Overwritten);
         let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
         self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp, benefit });
         self.granules.let_go(file, range);
@@ -382,7 +410,7 @@ impl Overlay {
         let range = range.intersection(direct.range);
         if self.file(file).map.touches(range) {
             self.append(&Record::Drop { file, offset: range.offset, length: range.length });
-            self.drop_bytes(file, range);
+            self.carve(file, range, Dropped::DirectWrite);
         }
         self.end_direct(shared, slot);
     }
@@ -393,18 +421,11 @@ impl Overlay {
         }
         if changed {
             self.append(&Record::Truncate { file, size });
-            self.drop_bytes(file, Range::new(size, u64::MAX));
+            self.carve(file, Range::new(size, u64::MAX), Dropped::Truncate);
             self.set_size(file, size);
             shared.files[file as usize].size.store(size, Ordering::Release);
         }
         self.end_direct(shared, slot);
-    }
-
-    fn drop_bytes(&mut self, file: u32, range: Range) {
-        let dropped: u64 =
-            self.file(file).map.overlapping(range).map(|mapped| mapped.range.intersection(range).length).sum();
-        self.counters.dropped_bytes_total += dropped;
-        self.carve(file, range);
     }
 
     fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {

@@ -191,11 +191,15 @@ pub enum Reply<'a> {
     Opened {
         /// Index of the file in the shared table.
         file: u32,
+        /// The site keeps it off flash: no byte of it is to be absorbed or fetched.
+        excluded: bool,
     },
     /// Done.
     Done,
     /// No flash space now: write the slow file.
     NoSpace,
+    /// Nothing of the file may come to flash now, as a process uses it unseen: write the slow file.
+    Bypassed,
     /// A flash-read lease; the pieces are in the slot, in file order from the first byte asked for.
     Flash {
         /// Bytes from the first one on that the pieces cover.
@@ -467,8 +471,11 @@ impl<'a> Reply<'a> {
                 w.bytes(welcome.slow);
                 w.bytes(welcome.fast);
             }
-            Reply::Opened { file } => w.u32(*file),
-            Reply::Done | Reply::NoSpace | Reply::Go => {}
+            Reply::Opened { file, excluded } => {
+                w.u32(*file);
+                w.u8((*excluded).into());
+            }
+            Reply::Done | Reply::NoSpace | Reply::Bypassed | Reply::Go => {}
             Reply::Flash { length } | Reply::Disk { length } => w.u64(*length),
             Reply::Error { errno, text } => {
                 w.u32(*errno as u32);
@@ -489,6 +496,7 @@ impl<'a> Reply<'a> {
             Reply::Go => 7,
             Reply::Error { .. } => 8,
             Reply::Control { .. } => 9,
+            Reply::Bypassed => 10,
         }
     }
 
@@ -503,7 +511,7 @@ impl<'a> Reply<'a> {
                 let slow_length = r.u32()? as usize;
                 Reply::Welcome(Welcome { read, write, slow: r.bytes(slow_length)?, fast: r.all() })
             }
-            2 => Reply::Opened { file: r.u32()? },
+            2 => Reply::Opened { file: r.u32()?, excluded: r.flag()? },
             3 => Reply::Done,
             4 => Reply::NoSpace,
             5 => Reply::Flash { length: r.u64()? },
@@ -511,6 +519,7 @@ impl<'a> Reply<'a> {
             7 => Reply::Go,
             8 => Reply::Error { errno: r.u32()? as i32, text: r.all() },
             9 => Reply::Control { text: r.all() },
+            10 => Reply::Bypassed,
             _ => return Err(DecodeError),
         };
         r.end()?;
@@ -583,7 +592,8 @@ mod tests {
             Parameters { seek_curve: vec![SeekPoint { distance_bytes: 5, seek_s: 0.25 }], ..Parameters::default() };
         vec![
             Reply::Welcome(Welcome { read: parameters.clone(), write: parameters, slow: b"/slow", fast: b"/fast" }),
-            Reply::Opened { file: 3 },
+            Reply::Opened { file: 3, excluded: true },
+            Reply::Bypassed,
             Reply::Done,
             Reply::NoSpace,
             Reply::Flash { length: 9 },

@@ -14,6 +14,7 @@
 //! The layout is the same for whoever maps the file: its sizes are asserted below.
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
+pub use crate::counters::Counter;
 use crate::request::Range;
 
 /// Bytes one bit speaks for.
@@ -32,8 +33,8 @@ pub const PIECES_MAX: usize = if cfg!(loom) { 1 } else { 8 };
 pub const HINTS_MAX: usize = if cfg!(loom) { 2 } else { 32 };
 /// First word of a shared file that is ready.
 pub const MAGIC: u64 = 0x6865_6164_7374_6131;
-/// Counters of a slot.
-pub const COUNTERS_MAX: usize = 24;
+/// Counters a slot has room for.
+pub const COUNTERS_MAX: usize = 64;
 
 /// `Slot::state`: no request under way.
 pub const STATE_FREE: u32 = 0;
@@ -57,38 +58,6 @@ pub const LEASE_SLOW_READ: u32 = 1;
 pub const LEASE_FLASH_READ: u32 = 2;
 /// `Slot::lease`: writing the slow file in `lease_offset, lease_length`.
 pub const LEASE_DIRECT_WRITE: u32 = 3;
-
-/// What the library counts in its slot; index into [`Slot::counters`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Counter {
-    /// Requests absorbed by flash.
-    AbsorbedRequests = 0,
-    /// Bytes absorbed by flash.
-    AbsorbedBytes = 1,
-    /// Read requests served from flash, in whole or in part.
-    FlashReadRequests = 2,
-    /// Bytes read from flash.
-    FlashReadBytes = 3,
-    /// Read requests served by the disk alone because nothing of them is on flash.
-    DiskReadMissRequests = 4,
-    /// Bytes read from disk.
-    DiskReadBytes = 5,
-    /// Write requests sent to disk because the cost model prefers it.
-    DiskWriteUnwantedRequests = 6,
-    /// Write requests sent to disk because flash had no free space.
-    DiskWriteNoSpaceRequests = 7,
-    /// Bytes written to disk by the program.
-    DiskWriteBytes = 8,
-    /// Critical reads that missed and were handed to the agent as hints.
-    CriticalReadMisses = 9,
-    /// Hints lost because the ring was full.
-    HintsLost = 10,
-    /// Round trips to the agent.
-    RoundTrips = 11,
-    /// Requests that took the cheap path (no round trip).
-    CheapRequests = 12,
-}
 
 /// The first page: who owns the file.
 #[repr(C, align(64))]
@@ -162,6 +131,25 @@ pub struct Hint {
     pub benefit_ns: AtomicU64,
 }
 
+/// What one thread counted.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Cells([AtomicU64; COUNTERS_MAX]);
+
+impl Default for Cells {
+    fn default() -> Cells {
+        Cells(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl std::ops::Deref for Cells {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        &self.0
+    }
+}
+
 /// One thread's place in the shared file.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
@@ -204,7 +192,7 @@ pub struct Slot {
     /// Ring of hints.
     pub hints: [Hint; HINTS_MAX],
     /// [`Counter`]s, written by the owner alone.
-    pub counters: [AtomicU64; COUNTERS_MAX],
+    pub counters: Cells,
 }
 
 /// The shared file as it lies in memory.
@@ -220,8 +208,8 @@ pub struct Region {
 // A model checker's atomics are larger; everybody else sees this.
 #[cfg(not(loom))]
 const _: () = {
-    assert!(size_of::<Header>() == 128 && size_of::<FileEntry>() == 64 && size_of::<Slot>() == 1792);
-    assert!(size_of::<Region>() == 128 + FILES_MAX * 64 + SLOTS_MAX * 1792 + FILES_MAX * 8192);
+    assert!(size_of::<Header>() == 128 && size_of::<FileEntry>() == 64 && size_of::<Slot>() == 2048);
+    assert!(size_of::<Region>() == 128 + FILES_MAX * 64 + SLOTS_MAX * 2048 + FILES_MAX * 8192);
     assert!(std::mem::offset_of!(Slot, pieces) == 72 && std::mem::offset_of!(Slot, hints) == 472);
 };
 

@@ -7,6 +7,7 @@
 use std::fmt::{Arguments, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use headstart_core::counters::Counter;
 use headstart_core::policy::s4d::S4d;
 use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, Reply, Request};
 use headstart_core::protocol::shared::{SLOTS_MAX, Slot};
@@ -33,12 +34,14 @@ static COMPLAINTS: AtomicU32 = AtomicU32::new(0);
 /// An answer without its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// `Reply::Opened`.
-    Opened(u32),
+    /// `Reply::Opened`: the file's index, and whether it is excluded.
+    Opened(u32, bool),
     /// `Reply::Done`.
     Done,
     /// `Reply::NoSpace`.
     NoSpace,
+    /// `Reply::Bypassed`.
+    Bypassed,
     /// `Reply::Flash`.
     Flash(u64),
     /// `Reply::Disk`.
@@ -165,9 +168,10 @@ fn refused(errno: Errno, text: &[u8]) -> Lost {
 
 fn answer_of(packet: &[u8]) -> Result<Answer, Lost> {
     match Reply::decode(packet) {
-        Ok((_, Reply::Opened { file })) => Ok(Answer::Opened(file)),
+        Ok((_, Reply::Opened { file, excluded })) => Ok(Answer::Opened(file, excluded)),
         Ok((_, Reply::Done)) => Ok(Answer::Done),
         Ok((_, Reply::NoSpace)) => Ok(Answer::NoSpace),
+        Ok((_, Reply::Bypassed)) => Ok(Answer::Bypassed),
         Ok((_, Reply::Flash { length })) => Ok(Answer::Flash(length)),
         Ok((_, Reply::Disk { length })) => Ok(Answer::Disk(length)),
         Ok((_, Reply::Go)) => Ok(Answer::Go),
@@ -202,7 +206,13 @@ impl Session {
             match sent.and_then(|length| answer_of(&self.answer[..length])) {
                 Ok(answer) => return Ok(answer),
                 Err(Lost::Refused(errno)) => return Err(errno),
-                Err(Lost::Agent) => self.join_again()?,
+                Err(Lost::Agent) => {
+                    let since = kernel::monotonic_ms();
+                    let joined = self.join_again();
+                    self.slot.count(Counter::AgentAwayWaits, 1);
+                    self.slot.count(Counter::AgentAwayNs, (kernel::monotonic_ms() - since) * 1_000_000);
+                    joined?
+                }
             }
         }
     }

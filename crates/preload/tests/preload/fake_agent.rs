@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use headstart_core::cost::benefit::Parameters;
+use headstart_core::counters::{RequestCounters, families};
 use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, Reply, Request, Welcome};
 use headstart_core::protocol::shared::{
     Counter, FileEntry, GRANULE_BYTES, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, MAGIC,
@@ -88,6 +89,7 @@ struct Inner {
     /// Commits that are applied but not answered before the agent dies.
     swallow_commits: bool,
     refuse_opens: bool,
+    exclude: bool,
     /// Extents that are written back and dropped, one for each message or so.
     churn: bool,
     churned: u64,
@@ -173,6 +175,11 @@ impl Agent {
         self.inner.lock().unwrap().refuse_opens = true;
     }
 
+    /// From now on files are excluded, as they are opened.
+    pub fn exclude(&self) {
+        self.inner.lock().unwrap().exclude = true;
+    }
+
     /// From now on it keeps writing extents back, dropping them and clearing their bits.
     pub fn churn(&self) {
         self.inner.lock().unwrap().churn = true;
@@ -201,6 +208,18 @@ impl Agent {
     /// A counter, summed over all slots.
     pub fn counter(&self, counter: Counter) -> u64 {
         self.shared.slots.iter().map(|slot| slot.counters[counter as usize].load(Ordering::Relaxed)).sum()
+    }
+
+    /// What the requests came to, summed over all slots.
+    pub fn requests(&self) -> RequestCounters {
+        let mut sum = RequestCounters::default();
+        self.shared.slots.iter().for_each(|slot| sum.add(&slot.counters));
+        sum
+    }
+
+    /// Bytes that went to disk.
+    pub fn disk_bytes(&self, direction: &str) -> u64 {
+        self.requests().sum(&families::REQUEST_BYTES, &[("direction", direction), ("outcome", "disk")])
     }
 
     /// Bytes that are mapped to flash.
@@ -419,13 +438,16 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
                 return Served::Reply(Reply::Error { errno: libc::EBUSY, text: b"another node has it" });
             }
             match open(shared, fast, inner, device, inode, path) {
-                Ok(file) => Reply::Opened { file },
+                Ok(file) => Reply::Opened { file, excluded: inner.exclude },
                 Err(error) => Reply::Error { errno: error.raw_os_error().unwrap(), text: b"the agent cannot open it" },
             }
         }
         Request::Slab { file, offset, length } => {
             let wanted = (length + 4096 + offset % 4096).next_multiple_of(4096).clamp(64 << 10, SLAB_BYTES);
-            if bypassed(shared, inner, file) || shared.header.free_bytes.load(Ordering::Relaxed) < wanted {
+            if bypassed(shared, inner, file) {
+                return Served::Reply(Reply::Bypassed);
+            }
+            if shared.header.free_bytes.load(Ordering::Relaxed) < wanted {
                 return Served::Reply(Reply::NoSpace);
             }
             shared.header.free_bytes.fetch_sub(wanted, Ordering::Relaxed);
@@ -444,7 +466,7 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
                 return Served::Reply(Reply::Done);
             }
             if bypassed(shared, inner, file) {
-                return Served::Reply(Reply::NoSpace);
+                return Served::Reply(Reply::Bypassed);
             }
             shared.announce(file, range);
             let cheap = !bits_of(range).all(|bit| shared.is_settled(file, bit));

@@ -101,6 +101,8 @@ pub struct World {
     pub versions: u32,
     pub settings: Settings,
     pub leaked_pages: u64,
+    /// Bytes on flash when the overlay began.
+    pub mapped_before: u64,
     pub violations: Vec<String>,
     /// One copy or sync in so many fails; zero: none.
     pub failures: u64,
@@ -152,6 +154,7 @@ impl World {
             versions: 0,
             settings,
             leaked_pages: 0,
+            mapped_before: 0,
             violations: Vec::new(),
             failures: 0,
             may_fail: false,
@@ -543,6 +546,7 @@ impl World {
             found.iter().filter_map(|(&number, inode)| Some((number, self.inodes[(*inode)?].store.size()))).collect();
         self.data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
         self.overlay = Overlay::adopt(self.settings.clone(), recovered, self.memory.shared(), &sizes);
+        self.mapped_before = self.mapped_bytes() + self.overlay.counters().dropped_bytes();
         for (number, inode) in found {
             match inode {
                 Some(inode) => drop(self.numbers.insert(number, inode)),
@@ -615,7 +619,23 @@ impl World {
             self.violations.push(format!("{} dirty bytes do not drain", self.overlay.dirty_bytes()));
         }
         self.check_disk();
+        self.check_counters();
         self.drop_everything();
+        self.check_counters();
+    }
+
+    fn mapped_bytes(&self) -> u64 {
+        self.overlay.files.values().flat_map(|file| file.map.iter()).map(|mapped| mapped.range.length).sum()
+    }
+
+    /// Bytes that came to flash are there, or are counted as dropped for one reason.
+    fn check_counters(&mut self) {
+        let counters = self.overlay.counters();
+        let came = self.mapped_before + counters.absorbed_bytes_total + counters.fetched_bytes_total;
+        let (left, here) = (counters.dropped_bytes(), self.mapped_bytes());
+        if came != left + here {
+            self.violations.push(format!("{came} bytes came to flash, {left} left, {here} are there: {counters:?}"));
+        }
     }
 
     /// Clean bytes are those of the disk.
