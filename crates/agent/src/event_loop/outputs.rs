@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -14,6 +15,7 @@ use crate::jobs::Completion;
 use crate::runtime::SyncJob;
 use crate::runtime_directory;
 use crate::slow_file::SlowFile;
+use crate::store;
 
 use super::{Ending, EventLoop, LOG_BYTES_MAX, SWEEP_PERIOD};
 
@@ -21,14 +23,14 @@ impl EventLoop<'_> {
     /// Stores records and carries out outputs until none is left.
     pub(super) fn carry_out_all(&mut self) -> Result<()> {
         loop {
-            let records = self.overlay.take_journal();
+            let (records, outputs) = (self.overlay.take_journal(), self.overlay.take_outputs());
             self.store.append(records)?;
-            let outputs = self.overlay.take_outputs();
-            if outputs.is_empty() {
-                return Ok(());
-            }
+            self.overlay.on_appended(self.shared.view());
             for output in outputs {
                 self.carry_out(output)?;
+            }
+            if self.overlay.is_settled() {
+                return Ok(());
             }
         }
     }
@@ -58,6 +60,7 @@ impl EventLoop<'_> {
             Output::SyncJournal => {
                 let records = self.overlay.take_journal();
                 self.store.append(records)?;
+                self.overlay.on_appended(self.shared.view());
                 let job = self.store.journal_job();
                 self.workers.syncs.push(SyncJob::Journal(job));
             }
@@ -82,6 +85,7 @@ impl EventLoop<'_> {
             // Nothing is overwritten until the user says so: with `headstart drain`.
             return self.workers.mailbox.post(Completion::Copied { id, file, kind, result: Err(libc::ESTALE) });
         }
+        self.look_for_slow(file);
         let slow = self.store.slow_mut(order.file).map(|slow| {
             if order.kind == CopyKind::WriteBack {
                 slow.begin_write_back(open_for_writing);
@@ -92,6 +96,16 @@ impl EventLoop<'_> {
             return self.workers.copies.push(CopyJob { order, slow, data });
         }
         self.workers.mailbox.post(Completion::Copied { id, file, kind, result: Err(libc::EIO) });
+    }
+
+    /// Opens a slow file that could not be opened when the agent started: it may have been renamed while there was none.
+    fn look_for_slow(&mut self, file: u32) {
+        let (Some(path), Some(identity)) = (self.overlay.path(file), self.overlay.identity(file)) else { return };
+        if self.store.slow(file).is_none()
+            && let Ok(opened) = store::open_slow(path, identity)
+        {
+            self.store.put_slow(file, SlowFile::new(Arc::new(opened), None));
+        }
     }
 
     pub(super) fn complete(&mut self) {
