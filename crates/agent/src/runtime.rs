@@ -188,7 +188,10 @@ fn serve_claimed(
     // The locks are the event loop's: the next agent must not start while a copy of this one may still land.
     workers.end(last);
     drop(event_loop);
-    let _ = std::fs::remove_file(&socket_path);
+    if result.is_ok() {
+        // Of one that failed the socket tells, as of one that was killed: programs and `run` wait for the next.
+        let _ = std::fs::remove_file(&socket_path);
+    }
     tracing::info!("ended");
     result.map(|()| owes_nothing)
 }
