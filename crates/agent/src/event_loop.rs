@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use headstart_core::overlay::Overlay;
+use headstart_core::overlay::{Overlay, Process};
 use headstart_core::protocol::shared::Shared;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
@@ -24,12 +24,14 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use crate::error::{Error, Result};
+use crate::process::ProcessHandle;
 use crate::runtime::{Options, Workers};
 use crate::selection::Selection;
 use crate::shared_file::SharedFile;
 use crate::socket::PACKET_MAX;
 use crate::status::{RequestCounters, ServiceCounters};
 use crate::store::Store;
+use crate::survivors::Survivors;
 
 use connections::{Connection, WaitingOpen};
 use marks::Marks;
@@ -39,6 +41,8 @@ const MAILBOX: u64 = 1;
 const TIMER: u64 = 2;
 const SIGNALS: u64 = 3;
 const FIRST_CONNECTION: u64 = 16;
+/// Processes of the agent before are numbered from here.
+const FIRST_SURVIVOR: u64 = 1 << 63;
 
 /// While something waits for a slot, of which no message tells.
 const SLOT_POLL: Duration = Duration::from_micros(100);
@@ -105,6 +109,8 @@ pub(crate) struct EventLoop<'a> {
     next_connection: u64,
     /// Opens that wait until a file is forgotten.
     opens: Vec<WaitingOpen>,
+    /// Processes that had slots when this agent started.
+    survivors: Vec<(Process, ProcessHandle)>,
     /// Drains of one file: who waits, and the file's path.
     commands: BTreeMap<u64, (u64, String)>,
     next_command: u64,
@@ -143,6 +149,7 @@ impl<'a> EventLoop<'a> {
         workers: &'a Workers,
         listener: OwnedFd,
         shown: bool,
+        survivors: Survivors,
     ) -> Result<EventLoop<'a>> {
         let failed = |error| Error::system("prepare the event loop", std::io::Error::from(error));
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
@@ -155,6 +162,10 @@ impl<'a> EventLoop<'a> {
         epoll.add(workers.mailbox.descriptor(), readable(MAILBOX)).map_err(failed)?;
         epoll.add(&timer, readable(TIMER)).map_err(failed)?;
         epoll.add(&signals, readable(SIGNALS)).map_err(failed)?;
+        let survivors: Vec<(Process, ProcessHandle)> = survivors.processes.into_iter().collect();
+        for (token, (_, process)) in (FIRST_SURVIVOR..).zip(&survivors) {
+            epoll.add(process, readable(token)).map_err(failed)?;
+        }
         let own = options.site.agent.as_ref().and_then(|agent| agent.journal_bytes_max);
         let journal_bytes_max = own.unwrap_or(JOURNAL_BYTES_MAX);
         let capacity = options.capacity.map(|capacity| capacity.to_string());
@@ -177,6 +188,7 @@ impl<'a> EventLoop<'a> {
             by_slot: BTreeMap::new(),
             next_connection: FIRST_CONNECTION,
             opens: Vec::new(),
+            survivors,
             commands: BTreeMap::new(),
             next_command: 1,
             gone: RequestCounters::default(),
@@ -223,6 +235,7 @@ impl<'a> EventLoop<'a> {
                         self.overlay.poll(self.shared.view());
                     }
                     SIGNALS => self.on_signal(),
+                    survivor if survivor >= FIRST_SURVIVOR => self.survivor_ended(survivor),
                     connection => {
                         if event.events().contains(EpollFlags::EPOLLOUT) {
                             self.send_unsent(connection);
@@ -275,9 +288,9 @@ impl<'a> EventLoop<'a> {
     fn set_timer(&self) {
         let period = if self.overlay.waits_for_slots() {
             SLOT_POLL
-        } else if self.draining || self.shrinking || (self.overlay.dirty_bytes() > 0 && !self.by_slot.is_empty()) {
+        } else if self.draining || self.shrinking || (self.overlay.dirty_bytes() > 0 && self.overlay.threads() > 0) {
             WORK_POLL
-        } else if !self.by_slot.is_empty() {
+        } else if self.overlay.threads() > 0 {
             HINT_POLL
         } else if let Some(left) = self.mark_after() {
             left

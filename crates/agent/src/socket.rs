@@ -16,14 +16,17 @@ fn new_socket(kind: SockType, flags: SockFlag) -> io::Result<OwnedFd> {
     Ok(socket(AddressFamily::Unix, kind, flags | SockFlag::SOCK_CLOEXEC, None)?)
 }
 
-/// A listening socket at `path`, for this user alone; what stood there is replaced.
+/// A listening socket at `path`, for this user alone; what stood there is replaced, so that whoever finds nothing there knows
+/// that no agent is on its way.
 pub fn listen_at(path: &Path, kind: SockType) -> io::Result<OwnedFd> {
     use std::os::unix::fs::PermissionsExt;
-    let _ = std::fs::remove_file(path);
+    let fresh = path.with_extension("new");
+    let _ = std::fs::remove_file(&fresh);
     let socket = new_socket(kind, SockFlag::SOCK_NONBLOCK)?;
-    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    bind(socket.as_raw_fd(), &UnixAddr::new(&fresh)?)?;
+    std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o600))?;
     listen(&socket, Backlog::MAXCONN)?;
+    std::fs::rename(&fresh, path)?;
     Ok(socket)
 }
 

@@ -9,7 +9,7 @@
 //! *Append* is a write to `journal.live`: it survives the agent, and only a barrier lets a record count after power loss, so
 //! that the journal in the fast directory needs writing with the next barrier, not with every record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::ops::RangeBounds;
@@ -19,9 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use headstart_core::overlay::adoption::open_files;
 use headstart_core::overlay::extent_map::ExtentMap;
 use headstart_core::overlay::journal::{HEADER_BYTES, Header, Identity};
-use headstart_core::overlay::recovery::{Observation, Recovered};
+use headstart_core::overlay::recovery::{Observation, Recovered, Replay};
 use headstart_core::overlay::{Overlay, Settings, flash_space::Run};
 use headstart_core::protocol::shared::{FILES_MAX, Shared};
 use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
@@ -31,6 +32,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
 
 use crate::error::{Error, Result};
+use crate::held_file;
 use crate::origin::birth_ns;
 use crate::slow_file::{SlowFile, fingerprint};
 
@@ -93,6 +95,8 @@ pub struct Found {
     pub recovered: Recovered,
     /// The epoch of the agent that wrote it.
     pub epoch: u64,
+    /// Whether nothing that was appended is missing.
+    pub complete: bool,
 }
 
 /// What is taken for possible of a data file that is missing: bytes that lie there cannot be read, the others can.
@@ -133,13 +137,15 @@ pub fn recover(fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> 
     let path = fast.join(FLASH_DIRECTORY).join("journal");
     let Some((header, body)) = read_journal(&path)? else {
         refuse_lost_journal(&path)?;
-        return Ok(Found { recovered: Recovered::default(), epoch: 0 });
+        return Ok(Found { recovered: Recovered::default(), epoch: 0, complete: false });
     };
     let live = read_journal(&runtime.join("journal.live")).unwrap_or_else(|error| {
         tracing::warn!(%error, "only what was made durable counts");
         None
     });
-    let live = live.filter(|(live_header, _)| live_header.boot_id == boot_id && live_header.epoch == header.epoch);
+    // One of a later epoch was written by an agent that died before its journal took the old one's place: it says the same and
+    // all that was appended.
+    let live = live.filter(|(live_header, _)| live_header.boot_id == boot_id && live_header.epoch >= header.epoch);
     let observation = Observation { same_boot: header.boot_id == boot_id, tail_present: live.is_some() };
     let replay = observation.decide();
     let body = live.map_or(body, |(_, live_body)| live_body);
@@ -161,7 +167,7 @@ pub fn recover(fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> 
         dirty_bytes = recovered.dirty_bytes(),
         "journal replayed"
     );
-    Ok(Found { recovered, epoch: header.epoch })
+    Ok(Found { recovered, epoch: header.epoch, complete: replay == Replay::Everything })
 }
 
 /// A journal is there before the first data file is.
@@ -226,13 +232,17 @@ impl Store {
         settings: Settings,
         mut recovered: Recovered,
         shared: Shared<'_>,
+        living: &BTreeSet<u32>,
         claim: Claim,
     ) -> Result<(Store, Overlay)> {
         let directory = fast.join(FLASH_DIRECTORY);
         let live_path = runtime.join("journal.live");
-        let (slow, sizes) = open_recovered(&mut recovered)?;
+        let (slow, sizes) = open_recovered(&mut recovered, &open_files(shared, living))?;
         let data = open_data_files(&directory, &recovered)?;
-        let mut overlay = Overlay::adopt(settings, recovered, shared, &sizes);
+        let mut overlay = Overlay::adopt(settings, recovered, shared, &sizes, living);
+        for (&number, _) in slow.iter().filter(|(_, slow)| !slow.has_name()) {
+            overlay.disown(shared, number);
+        }
         let header = Header { boot_id, epoch };
         let (journal, live, written) = write_journals(&directory, &live_path, &header, &mut overlay)?;
         let store = Store {
@@ -410,13 +420,19 @@ fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Opens the slow files of a replay, makes durable what it says of them, and takes back what it may say no longer: bytes that are
-/// clean on flash count only if the slow file looks as it did when nobody had it open.
-fn open_recovered(recovered: &mut Recovered) -> Result<(BTreeMap<u32, SlowFile>, BTreeMap<u32, u64>)> {
+/// clean on flash count only if the slow file looks as it did when nobody had it open. The files in `open` are left as they are:
+/// those processes go on using them.
+fn open_recovered(
+    recovered: &mut Recovered,
+    open: &BTreeMap<u32, Vec<u32>>,
+) -> Result<(BTreeMap<u32, SlowFile>, BTreeMap<u32, u64>)> {
     let mut slow = BTreeMap::new();
     let mut sizes = BTreeMap::new();
     for (&number, found) in &mut recovered.files {
         let path = as_path(&found.path).to_path_buf();
-        let opened = match open_slow(&found.path, found.identity) {
+        let holders = open.get(&number).map_or(&[][..], Vec::as_slice);
+        let held = |error| held_file::open(found.identity, holders).ok_or(error);
+        let opened = match open_slow(&found.path, found.identity).or_else(held) {
             Ok(opened) => opened,
             Err(error) => {
                 if dirty_end(&found.map).is_none() {
@@ -431,6 +447,12 @@ fn open_recovered(recovered: &mut Recovered) -> Result<(BTreeMap<u32, SlowFile>,
         // Records of write-backs and of dropped bytes rest on it.
         opened.sync_all().map_err(|error| Error::file("sync", &path, error))?;
         let before = fingerprint(&opened).map_err(|error| Error::file("look at", &path, error))?;
+        if !holders.is_empty() {
+            found.fingerprint = None;
+            sizes.insert(number, before.size);
+            slow.insert(number, SlowFile::new(Arc::new(opened), None));
+            continue;
+        }
         if found.fingerprint != Some(before) {
             let clean: Vec<Range> =
                 found.map.iter().filter(|mapped| !mapped.dirty).map(|mapped| mapped.range).collect();
@@ -573,6 +595,12 @@ mod tests {
         std::fs::write(&live, journal(3)).unwrap();
         assert_eq!(dirty_bytes(fast.path(), runtime.path(), BOOT), 20);
         assert_eq!(dirty_bytes(fast.path(), runtime.path(), [8; 16]), 10, "the machine was started anew");
+        std::fs::write(&live, journal(4)).unwrap();
+        assert_eq!(
+            dirty_bytes(fast.path(), runtime.path(), BOOT),
+            20,
+            "the next agent died before its journal was in place"
+        );
         std::fs::write(&live, journal(2)).unwrap();
         assert_eq!(dirty_bytes(fast.path(), runtime.path(), BOOT), 10, "it is of an earlier agent");
         std::fs::write(&live, b"nonsense").unwrap();
@@ -624,6 +652,7 @@ mod tests {
             Settings::default(),
             Recovered::default(),
             shared.view(),
+            &BTreeSet::new(),
             claim(fast.path()).unwrap(),
         )
         .unwrap();

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::agent::parse_capacity;
 use crate::interrupts::Interrupts;
+use crate::supervision::{Start, Supervision};
 use crate::unseen;
 use crate::write_back::{connect_or_start, drain_all, make_durable};
 
@@ -106,8 +107,11 @@ impl Run {
         unseen::forget_marks(client.runtime());
         unseen::warn(&self.program[0]);
         let start = Instant::now();
+        let agent = Start { site: site.clone(), site_path: site_path.clone(), capacity: self.capacity.clone() };
+        let supervision = Supervision::begin(agent, before.pid)?;
         let status = self.wait(self.preloaded(&site, &client, &library), &interrupts)?;
         let program_time = start.elapsed();
+        drop(supervision);
         let drained = self.finish(&site, &site_path, &interrupts)?;
         let drain_time = start.elapsed() - program_time;
         if let Some(path) = &self.report {

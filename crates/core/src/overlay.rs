@@ -7,15 +7,17 @@
 //! ```
 //!
 //! It is a state machine. Each `on_...` verb takes what happened and leaves [`Output`]s, which the runtime carries out in order
-//! after it has stored [`Overlay::take_journal`]: a reply is never sent before the records it rests on are appended. What has
-//! to wait (for another thread's slot, a lease, a copy) stays in a list that [`Overlay::poll`] tries again; slots give no
+//! after it has stored [`Overlay::take_journal`]: a reply is never sent before the records it rests on are appended. What the
+//! shared file may show only then (a lease is gone, a slab is used) waits for [`Overlay::on_appended`]. What has to wait (for another thread's slot, a lease, a copy) stays in a list that [`Overlay::poll`] tries again; slots give no
 //! notice, so the runtime polls while [`Overlay::waits_for_slots`] says so. Spurious polls do nothing.
 //!
 //! Invariant: while a byte is mapped to flash, the slow byte under it is touched only by the holder of a direct-write lease or
 //! the one write-back under way, never both, and nobody reads it.
 
+pub mod adoption;
 mod barrier;
 mod copies;
+mod deaths;
 mod dirty;
 pub mod extent_map;
 mod file_table;
@@ -41,6 +43,7 @@ use std::sync::atomic::Ordering;
 
 pub use crate::counters::Counters;
 use crate::policy::s4d::{Critical, CriticalData};
+use crate::protocol::handover::COPIES_MAX;
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::Shared;
 use crate::request::Range;
@@ -95,6 +98,8 @@ pub struct Overlay {
     processes: BTreeMap<u32, Process>,
     slabs: BTreeMap<u32, Slabs>,
     direct: BTreeMap<u32, Direct>,
+    /// Direct writes that are done, but whose records may not be appended yet.
+    ending: Vec<Envelope>,
     quarantine: Vec<Quarantined>,
     last_commits: BTreeMap<u32, u64>,
     pending: Vec<Pending>,
@@ -135,6 +140,8 @@ struct Direct {
 /// What a dead thread may still write to a slow file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Quarantined {
+    /// The thread's slot, which nobody gets meanwhile.
+    slot: u32,
     file: u32,
     range: Range,
     /// Whose write it is.
@@ -145,7 +152,8 @@ struct Quarantined {
 
 impl Overlay {
     /// An empty overlay whose journal so far ends at `journal_end`; data files get numbers from `next_data_file` on.
-    pub fn new(settings: Settings, journal_end: u64, next_data_file: u32) -> Overlay {
+    pub fn new(mut settings: Settings, journal_end: u64, next_data_file: u32) -> Overlay {
+        settings.copies_max = settings.copies_max.min(COPIES_MAX);
         let capacity_bytes = match settings.capacity {
             Capacity::Bytes(bytes) => bytes,
             Capacity::Share(_) => 0,
@@ -165,6 +173,7 @@ impl Overlay {
             processes: BTreeMap::new(),
             slabs: BTreeMap::new(),
             direct: BTreeMap::new(),
+            ending: Vec::new(),
             quarantine: Vec::new(),
             last_commits: BTreeMap::new(),
             pending: Vec::new(),
@@ -204,6 +213,14 @@ impl Overlay {
         self.progress(shared);
     }
 
+    /// Everything that [`Overlay::take_journal`] has returned so far is appended, and what was left of it too. Call it after
+    /// every append, before outputs taken later are carried out.
+    pub fn on_appended(&mut self, shared: Shared<'_>) {
+        if self.mark_used_slabs(shared) | self.end_direct_writes(shared) {
+            self.progress(shared);
+        }
+    }
+
     /// What every verb ends with. Hints are left to `poll`, as there is a ring of them in every slot.
     fn progress(&mut self, shared: Shared<'_>) {
         self.advance(shared);
@@ -226,9 +243,14 @@ impl Overlay {
         std::mem::take(&mut self.outputs)
     }
 
-    /// Bytes to append to the journal before any output is carried out.
+    /// Bytes to append to the journal before any output is carried out; then [`Overlay::on_appended`].
     pub fn take_journal(&mut self) -> Vec<u8> {
         self.journal.take()
+    }
+
+    /// Whether there is nothing to append and nothing to carry out.
+    pub fn is_settled(&self) -> bool {
+        self.outputs.is_empty() && self.ending.is_empty() && self.journal.is_taken()
     }
 
     /// Position of the journal's end.

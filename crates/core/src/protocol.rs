@@ -4,6 +4,7 @@
 //! mapping memory and sending bytes is the runtimes' work. What is written to the shared file in which order is checked by a
 //! model checker (`crates/core/tests/handshake.rs`), which swaps the atomics for its own.
 
+pub mod handover;
 pub mod handshake;
 pub mod hints;
 pub mod lease;

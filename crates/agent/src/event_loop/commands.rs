@@ -64,7 +64,7 @@ impl EventLoop<'_> {
                 Err(error) => status::Answer::Error { error },
             },
             Ok(Command::Stop) => {
-                let threads = self.by_slot.len();
+                let threads = self.overlay.threads();
                 if threads > 0 {
                     status::Answer::Error {
                         error: format!("{threads} threads of programs take part; let them end first"),
@@ -161,7 +161,7 @@ impl EventLoop<'_> {
     pub(super) fn figures(&self) -> Status {
         let shared = self.shared();
         let mut requests = self.gone;
-        self.by_slot.keys().for_each(|slot| requests.add(&shared.slots[*slot as usize].counters));
+        self.overlay.slots().for_each(|slot| requests.add(&shared.slots[slot as usize].counters));
         let dirty = || self.overlay.file_list().filter(|(_, _, dirty_bytes, _)| *dirty_bytes > 0);
         Status {
             pid: std::process::id(),
@@ -174,7 +174,7 @@ impl EventLoop<'_> {
             mapped_bytes: self.overlay.mapped_bytes(),
             dirty_bytes: self.overlay.dirty_bytes(),
             extents: self.overlay.extents() as u64,
-            threads: self.by_slot.len() as u64,
+            threads: self.overlay.threads() as u64,
             durable: self.overlay.is_durable(),
             draining: self.draining,
             files: Vec::new(),

@@ -11,16 +11,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use headstart_core::overlay::journal::Identity;
 use headstart_core::overlay::{Answer, Process};
 use headstart_core::protocol::PROTOCOL_VERSION;
-use headstart_core::protocol::message::{Envelope, Reply, Request, Welcome};
+use headstart_core::protocol::message::{self, Envelope, Reply, Request, Welcome};
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
 use crate::claim;
 use crate::error::{Error, Result, errno_of};
+use crate::held_file;
 use crate::slow_file::SlowFile;
 use crate::socket;
 use crate::store::{self, as_path};
 
-use super::{EventLoop, NO_SLOT, SWEEP_FILES, UNSENT_MAX};
+use super::{EventLoop, FIRST_SURVIVOR, NO_SLOT, SWEEP_FILES, UNSENT_MAX};
 
 /// Directories remembered.
 const OWN_DIRECTORIES_MAX: usize = 4096;
@@ -107,7 +108,9 @@ impl EventLoop<'_> {
     pub(super) fn handle(&mut self, token: u64, envelope: Envelope, request: &Request<'_>) {
         self.service.message(request);
         match *request {
-            Request::Hello { version, pid, tid, start_time } => self.hello(token, version, pid, tid, start_time),
+            Request::Hello { version, pid, tid, start_time, slot } => {
+                self.hello(token, version, Process { pid, start_time }, tid, slot);
+            }
             Request::Control { text } => self.control(token, text),
             _ => {
                 let slot = self.connections.get(&token).and_then(|connection| connection.slot);
@@ -148,7 +151,8 @@ impl EventLoop<'_> {
         }
     }
 
-    pub(super) fn hello(&mut self, token: u64, version: u32, pid: u32, tid: u32, start_time: u64) {
+    /// A thread introduces itself. `had`: the slot it has, if it comes back to another agent.
+    pub(super) fn hello(&mut self, token: u64, version: u32, process: Process, tid: u32, had: u32) {
         let shared = self.shared();
         if self.connections.get(&token).is_none_or(|connection| connection.slot.is_some()) {
             return self.hang_up(token);
@@ -163,28 +167,18 @@ impl EventLoop<'_> {
                 &Reply::Error { errno: libc::EPROTO, text: text.as_bytes() },
             );
         }
-        let free = (0..shared.slots.len() as u32).find(|slot| !self.by_slot.contains_key(slot));
-        let Some(slot) = free else {
-            let text = format!("{} threads take part at once, which is the limit", shared.slots.len());
-            return self.send(
-                token,
-                Envelope { slot: 0, seq: 0 },
-                &Reply::Error { errno: libc::EAGAIN, text: text.as_bytes() },
-            );
+        let slot = match self.slot_for(process, tid, had) {
+            Ok(slot) => slot,
+            Err((errno, text)) => {
+                let reply = Reply::Error { errno, text: text.as_bytes() };
+                return self.send(token, Envelope { slot: 0, seq: 0 }, &reply);
+            }
         };
         let cell = &shared.slots[slot as usize];
-        cell.free();
-        cell.counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
-        cell.forget_hints();
-        cell.owner_tid.store(tid, Ordering::Relaxed);
-        cell.owner_start.store(start_time, Ordering::Relaxed);
-        cell.owner_pid.store(pid, Ordering::Release);
-        shared.header.slots_used.fetch_max(u64::from(slot) + 1, Ordering::SeqCst);
         self.by_slot.insert(slot, token);
         if let Some(connection) = self.connections.get_mut(&token) {
             connection.slot = Some(slot);
         }
-        self.overlay.on_join(slot, Process { pid, start_time });
         let site = self.options.site.clone();
         let seq = cell.seq.load(Ordering::Relaxed);
         use std::os::unix::ffi::OsStrExt;
@@ -197,6 +191,40 @@ impl EventLoop<'_> {
         self.send(token, Envelope { slot, seq }, &Reply::Welcome(welcome));
     }
 
+    /// The slot that the thread has, as it was; or a free one, made ready.
+    fn slot_for(&mut self, process: Process, tid: u32, had: u32) -> std::result::Result<u32, (i32, String)> {
+        let shared = self.shared();
+        if had != message::NO_SLOT {
+            let kept = self.overlay.owner(had) == Some(process) && !self.by_slot.contains_key(&had);
+            let text = "the agent was started anew and knows nothing of this run; see `headstart status`";
+            return if kept { Ok(had) } else { Err((libc::EIO, text.into())) };
+        }
+        let free = |slot: &u32| shared.slots[*slot as usize].owner_pid.load(Ordering::Acquire) == 0;
+        let Some(slot) = (0..shared.slots.len() as u32).find(free) else {
+            let text = format!("{} threads take part at once, which is the limit", shared.slots.len());
+            return Err((libc::EAGAIN, text));
+        };
+        let cell = &shared.slots[slot as usize];
+        cell.free();
+        cell.counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+        cell.forget_hints();
+        cell.owner_tid.store(tid, Ordering::Relaxed);
+        cell.owner_start.store(process.start_time, Ordering::Relaxed);
+        cell.owner_pid.store(process.pid, Ordering::Release);
+        shared.header.slots_used.fetch_max(u64::from(slot) + 1, Ordering::SeqCst);
+        self.overlay.on_join(slot, process);
+        Ok(slot)
+    }
+
+    /// A process that had slots when this agent started has ended: those of its threads that never came back hang up now. Of
+    /// the others their sockets tell.
+    pub(super) fn survivor_ended(&mut self, token: u64) {
+        let Some((process, handle)) = self.survivors.get((token - FIRST_SURVIVOR) as usize) else { return };
+        let _ = self.epoll.delete(handle);
+        let slots: Vec<u32> = self.overlay.slots_of(*process).filter(|slot| !self.by_slot.contains_key(slot)).collect();
+        slots.into_iter().for_each(|slot| self.thread_gone(slot));
+    }
+
     pub(super) fn hang_up(&mut self, token: u64) {
         let Some(connection) = self.connections.remove(&token) else { return };
         let _ = self.epoll.delete(&connection.socket);
@@ -205,12 +233,16 @@ impl EventLoop<'_> {
         if let Some(slot) = connection.slot {
             self.by_slot.remove(&slot);
             self.opens.retain(|open| open.envelope.slot != slot);
-            self.gone.add(&self.shared().slots[slot as usize].counters);
-            let open: Vec<u32> =
-                self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
-            self.overlay.on_hang_up(self.shared.view(), slot);
-            open.into_iter().for_each(|file| self.take_fingerprint(file));
+            self.thread_gone(slot);
         }
+    }
+
+    fn thread_gone(&mut self, slot: u32) {
+        self.gone.add(&self.shared().slots[slot as usize].counters);
+        let open: Vec<u32> =
+            self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
+        self.overlay.on_hang_up(self.shared.view(), slot);
+        open.into_iter().for_each(|file| self.take_fingerprint(file));
     }
 
     /// Tries the opens again that wait for a number.
@@ -233,7 +265,11 @@ impl EventLoop<'_> {
         }
         let opened = match known {
             Some(_) => Ok(None),
-            None => store::open_slow(path, identity).map(|file| Some(SlowFile::new(Arc::new(file), None))),
+            None => {
+                let pid = self.overlay.owner(envelope.slot).map_or(0, |process| process.pid);
+                let held = |error| held_file::open(identity, &[pid]).ok_or(error);
+                store::open_slow(path, identity).or_else(held).map(|file| Some(SlowFile::new(Arc::new(file), None)))
+            }
         };
         let observed = opened.and_then(|new| {
             let slow = new.as_ref().or_else(|| known.and_then(|file| self.store.slow(file)));
@@ -261,6 +297,9 @@ impl EventLoop<'_> {
                 }
                 if let Some(slow) = self.store.slow_mut(number).filter(|_| writable) {
                     slow.may_be_written();
+                }
+                if self.store.slow(number).is_some_and(|slow| !slow.has_name()) {
+                    self.overlay.disown(self.shared.view(), number);
                 }
             }
             Err(error) => {

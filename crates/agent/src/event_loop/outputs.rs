@@ -1,5 +1,6 @@
 //! Carrying out what the overlay wants done, and hearing of what was.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -11,6 +12,7 @@ use crate::error::{Result, errno_of};
 use crate::jobs::Completion;
 use crate::runtime::SyncJob;
 use crate::slow_file::SlowFile;
+use crate::store;
 
 use super::{Ending, EventLoop, SWEEP_PERIOD};
 
@@ -18,21 +20,22 @@ impl EventLoop<'_> {
     /// Stores records and carries out outputs until none is left.
     pub(super) fn carry_out_all(&mut self) -> Result<()> {
         loop {
-            let records = self.overlay.take_journal();
+            let (records, outputs) = (self.overlay.take_journal(), self.overlay.take_outputs());
             self.append(records)?;
-            let outputs = self.overlay.take_outputs();
-            if outputs.is_empty() {
-                return Ok(());
-            }
             for output in outputs {
                 self.carry_out(output)?;
+            }
+            if self.overlay.is_settled() {
+                return Ok(());
             }
         }
     }
 
     fn append(&mut self, records: Vec<u8>) -> Result<()> {
         self.service.journal_appended_bytes_total += records.len() as u64;
-        self.store.append(records)
+        self.store.append(records)?;
+        self.overlay.on_appended(self.shared.view());
+        Ok(())
     }
 
     pub(super) fn carry_out(&mut self, output: Output) -> Result<()> {
@@ -84,6 +87,7 @@ impl EventLoop<'_> {
             // Nothing is overwritten until the user says so: with `headstart drain`.
             return self.workers.mailbox.post(Completion::Copied { id, file, kind, result: Err(libc::ESTALE) });
         }
+        self.look_for_slow(file);
         let slow = self.store.slow_mut(order.file).map(|slow| {
             if order.kind == CopyKind::WriteBack {
                 slow.begin_write_back(open_for_writing);
@@ -94,6 +98,16 @@ impl EventLoop<'_> {
             return self.workers.copies.push(CopyJob { order, slow, data });
         }
         self.workers.mailbox.post(Completion::Copied { id, file, kind, result: Err(libc::EIO) });
+    }
+
+    /// Opens a slow file that could not be opened when the agent started: it may have been renamed while there was none.
+    fn look_for_slow(&mut self, file: u32) {
+        let (Some(path), Some(identity)) = (self.overlay.path(file), self.overlay.identity(file)) else { return };
+        if self.store.slow(file).is_none()
+            && let Ok(opened) = store::open_slow(path, identity)
+        {
+            self.store.put_slow(file, SlowFile::new(Arc::new(opened), None));
+        }
     }
 
     pub(super) fn complete(&mut self) {

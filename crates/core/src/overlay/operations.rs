@@ -20,7 +20,7 @@ use super::{Answer, CopyKind, Direct, FILE_BYTES_MAX, Output, Overlay, errno};
 use crate::counters::{Dropped, Wait};
 use crate::protocol::lease::Place;
 use crate::protocol::message::{Envelope, Request};
-use crate::protocol::shared::{PIECES_MAX, Shared};
+use crate::protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES, PIECES_MAX, Shared};
 use crate::request::Range;
 
 /// A request not answered yet.
@@ -36,13 +36,24 @@ pub(super) struct Pending {
 
 #[derive(Clone, Debug)]
 enum Operation {
-    Commit { file: u32, range: Range, data_file: u32, place: u64, applied: bool, now_ns: u64 },
+    Commit { file: u32, range: Range, data_file: u32, place: u64, step: CommitStep, now_ns: u64 },
     Write { file: u32, range: Range, extends: bool },
     Truncate { file: u32, size: u64 },
     Sync { barrier: u64 },
     WriteBack { file: u32, range: Range },
     Bypass { file: u32, writes: bool },
     Open { file: u32, barrier: u64 },
+}
+
+/// How far a commit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CommitStep {
+    /// Waits for whoever is in its way.
+    Waiting,
+    /// In the map; its record may not be appended yet.
+    Applied,
+    /// Appended, and its slab is marked used; the slow file may have to become longer.
+    Stored,
 }
 
 impl Pending {
@@ -106,10 +117,17 @@ impl Overlay {
         writable: bool,
         path: &[u8],
     ) {
+        let process = self.processes.get(&envelope.slot).copied().unwrap_or_default();
+        // Number zero: the process was told that it has the file open by an agent before, and whatever that waited for is durable.
+        let again = envelope.seq == 0
+            && self
+                .find(identity)
+                .map(|number| &self.files[&number])
+                .is_some_and(|file| file.openers.contains(&process) && (!writable || file.writers.contains(&process)));
         match self.open(shared, envelope.slot, identity, observed, writable, path) {
             Err(answer) => self.outputs.push(Output::Reply(envelope, answer)),
             Ok(file) => {
-                let barrier = self.file(file).open_barrier;
+                let barrier = if again { 0 } else { self.file(file).open_barrier };
                 self.pending.push(Pending::new(envelope, Operation::Open { file, barrier }));
             }
         }
@@ -135,8 +153,9 @@ impl Overlay {
                 }
                 return self.reply(envelope, Answer::Done);
             }
-            Request::Close { file }
-            | Request::Slab { file, .. }
+            // Sent again to the next agent: the one before had forgotten the file and died before it could answer.
+            Request::Close { file } if !known(file) => return self.reply(envelope, Answer::Done),
+            Request::Slab { file, .. }
             | Request::Commit { file, .. }
             | Request::Read { file, .. }
             | Request::Write { file, .. }
@@ -181,8 +200,8 @@ impl Overlay {
                 return self.reply(envelope, protocol_error("the lease is on another file"));
             }
             Request::WriteDone { file, offset, length } => {
-                self.write_done(shared, slot, file, Range::new(offset, length));
-                return self.reply(envelope, Answer::Done);
+                self.write_done(slot, file, Range::new(offset, length));
+                return self.ending.push(envelope);
             }
             Request::TruncateDone { size, .. }
                 if self.direct.get(&slot).is_some_and(|direct| direct.range != Range::new(size, u64::MAX)) =>
@@ -191,7 +210,7 @@ impl Overlay {
             }
             Request::TruncateDone { file, size, changed } => {
                 self.truncate_done(shared, slot, file, size, changed);
-                return self.reply(envelope, Answer::Done);
+                return self.ending.push(envelope);
             }
             Request::Commit { file, data_file, offset, length, place } => {
                 let range = Range::new(offset, length);
@@ -201,17 +220,27 @@ impl Overlay {
                     if !self.files[&file].map.touches(end) {
                         return self.reply(envelope, Answer::Done);
                     }
-                    let operation = Operation::Commit { file, range, data_file, place, applied: true, now_ns };
+                    let operation =
+                        Operation::Commit { file, range, data_file, place, step: CommitStep::Stored, now_ns };
                     return self.pending.push(Pending::new(envelope, operation));
                 }
                 if place % PAGE_BYTES != offset % PAGE_BYTES || offset.saturating_add(length) > FILE_BYTES_MAX {
                     return self.reply(envelope, protocol_error("a commit names bytes where none can be"));
                 }
-                if range.is_empty() || !self.consume(shared, slot, file, Run::touching(data_file, place, length)) {
+                if range.is_empty() || !self.consume(slot, file, Run::touching(data_file, place, length)) {
+                    if self.is_of_before(file, data_file) {
+                        // The agent before may have refused it, taken the slab back, and died before it could say so.
+                        return self.reply(envelope, Answer::NoSpace);
+                    }
                     return self.reply(envelope, protocol_error("a commit names bytes of no slab"));
                 }
                 self.granules.hold(shared, file, range);
-                Operation::Commit { file, range, data_file, place, applied: false, now_ns }
+                Operation::Commit { file, range, data_file, place, step: CommitStep::Waiting, now_ns }
+            }
+            Request::Write { .. } | Request::Truncate { .. } if self.direct.contains_key(&slot) => {
+                // Granted by an agent that died before it could say so: a thread that asks writes nothing.
+                self.end_direct(shared, slot);
+                return self.begin(shared, now_ns, envelope, request);
             }
             Request::Write { file, offset, length, extends } => {
                 Operation::Write { file, range: Range::new(offset, length), extends }
@@ -237,6 +266,7 @@ impl Overlay {
                 let known = self.file(file);
                 known.write_back_error = None;
                 known.bypassers.insert(process);
+                shared.open_files[slot as usize].bypassed.insert(file);
                 self.cancel_fetches(file, Range::new(0, u64::MAX));
                 Operation::Bypass { file, writes }
             }
@@ -283,8 +313,8 @@ impl Overlay {
 
     fn attempt(&mut self, shared: Shared<'_>, envelope: Envelope, operation: &mut Operation) -> Option<Answer> {
         match *operation {
-            Operation::Commit { file, range, data_file, place, ref mut applied, now_ns } => {
-                if !*applied {
+            Operation::Commit { file, range, data_file, place, ref mut step, now_ns } => {
+                if *step == CommitStep::Waiting {
                     if !self.granules.settled(shared, file, range)
                         || self.slow_read_overlaps(shared, file, range)
                         || self.direct_overlaps(file, range)
@@ -294,11 +324,15 @@ impl Overlay {
                     if !self.files[&file].bypassers.is_empty() {
                         self.granules.let_go(file, range);
                         self.space.give_back(Run::touching(data_file, place, range.length));
+                        self.show_slabs(shared, envelope.slot);
                         self.counters.refused_bypassed_total += 1;
                         return Some(Answer::Bypassed);
                     }
                     self.apply(shared, envelope, file, range, (data_file, place), now_ns);
-                    *applied = true;
+                    *step = CommitStep::Applied;
+                }
+                if *step == CommitStep::Applied {
+                    return None;
                 }
                 match self.extend(shared, file, range.end()) {
                     Ok(false) => None,
@@ -385,15 +419,35 @@ impl Overlay {
         self.counters.absorbed_bytes_total += range.length;
     }
 
+    /// The records of commits are appended: the slabs they lie in are marked used, which must not be seen before.
+    pub(super) fn mark_used_slabs(&mut self, shared: Shared<'_>) -> bool {
+        let mut pending = std::mem::take(&mut self.pending);
+        let mut any = false;
+        for one in &mut pending {
+            if let Operation::Commit { ref mut step, .. } = one.operation
+                && *step == CommitStep::Applied
+            {
+                *step = CommitStep::Stored;
+                any = true;
+                if !one.orphan {
+                    self.show_slabs(shared, one.envelope.slot);
+                }
+            }
+        }
+        self.pending = pending;
+        any
+    }
+
     fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, direct: Direct) -> Option<Answer> {
-        let Direct { file, range, extends, .. } = direct;
+        let Direct { file, range, extends, truncates } = direct;
         let copying = self.copies_in(file, range).any(|copy| copy.kind == CopyKind::WriteBack);
         if copying || (extends && self.file(file).extension.is_some()) {
             return None;
         }
         self.cancel_fetches(file, range);
         self.direct.insert(slot, direct);
-        shared.slots[slot as usize].grant_direct_write(range);
+        let flags = if extends { DIRECT_EXTENDS } else { 0 } | if truncates { DIRECT_TRUNCATES } else { 0 };
+        shared.slots[slot as usize].grant_direct_write(file, range, flags);
         Some(Answer::Go)
     }
 
@@ -403,7 +457,18 @@ impl Overlay {
         }
     }
 
-    fn write_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) {
+    /// The records of direct writes are appended: their leases end and they are answered. Not before: were the agent killed in
+    /// between, the next one would find neither lease nor record. Nor may anything be committed under the lease until then.
+    pub(super) fn end_direct_writes(&mut self, shared: Shared<'_>) -> bool {
+        let ended = std::mem::take(&mut self.ending);
+        for envelope in &ended {
+            self.end_direct(shared, envelope.slot);
+            self.reply(*envelope, Answer::Done);
+        }
+        !ended.is_empty()
+    }
+
+    fn write_done(&mut self, slot: u32, file: u32, range: Range) {
         let Some(direct) = self.direct.get(&slot) else {
             return; // answered before: nothing was committed under the lease
         };
@@ -412,7 +477,6 @@ impl Overlay {
             self.append(&Record::Drop { file, offset: range.offset, length: range.length });
             self.carve(file, range, Dropped::DirectWrite);
         }
-        self.end_direct(shared, slot);
     }
 
     fn truncate_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64, changed: bool) {
@@ -425,7 +489,12 @@ impl Overlay {
             self.set_size(file, size);
             shared.files[file as usize].size.store(size, Ordering::Release);
         }
-        self.end_direct(shared, slot);
+        let end = self.files[&file].map.end();
+        if end > self.files[&file].size {
+            // It did not happen. The known size went down when it was granted, and an agent that started since has put off
+            // making the file long enough.
+            self.complete_size(shared, file, end);
+        }
     }
 
     fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
@@ -467,11 +536,11 @@ impl Overlay {
         self.pending = kept;
         for pending in abandoned {
             match pending.operation {
-                Operation::Commit { applied: true, .. } => self.pending.push(Pending { orphan: true, ..pending }),
-                Operation::Commit { file, range, data_file, place, applied: false, .. } => {
+                Operation::Commit { file, range, data_file, place, step: CommitStep::Waiting, .. } => {
                     self.granules.let_go(file, range);
                     self.space.give_back(Run::touching(data_file, place, range.length));
                 }
+                Operation::Commit { .. } => self.pending.push(Pending { orphan: true, ..pending }),
                 _ => {}
             }
         }

@@ -1,6 +1,8 @@
 //! The wire: connecting, the first message, requests and answers, and what happens when the agent is gone.
 //!
-//! A process that was never connected fails at once, with ENOTCONN where nobody owns the managed directory. One that was waits: its clear bits stay valid, but what a set bit
+//! A process that was never connected fails at once, with ENOTCONN where nobody owns the managed directory, unless a socket tells
+//! of an agent that was killed: another one may be on its way. One that was connected waits: its clear bits stay valid, but what a
+//! set bit
 //! speaks for only the agent knows. It connects again for up to [`PATIENCE_MS`], says `Hello` for the same slot, opens
 //! its files again and repeats the pending request unchanged. `Hello` and these repeated `Open`s carry number zero.
 
@@ -9,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use headstart_core::counters::Counter;
 use headstart_core::policy::s4d::S4d;
-use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, Reply, Request};
+use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, NO_SLOT, Reply, Request};
 use headstart_core::protocol::shared::{SLOTS_MAX, Slot};
 use headstart_core::protocol::{MARK_PREFIX, PROTOCOL_VERSION, SOCKET_FILE};
 use libc::c_int;
@@ -54,6 +56,8 @@ pub enum Answer {
 enum Lost {
     /// The agent is gone.
     Agent,
+    /// So is its socket: it was stopped, or never was.
+    Socket,
     /// It answered: no.
     Refused(Errno),
 }
@@ -188,8 +192,8 @@ impl Session {
 
     /// The same for thread `thread` of process `pid`.
     pub(super) fn join_as(pid: u32, start_time: u64, thread: u32, nested: bool) -> Result<Session, Errno> {
-        let patience = if mapping::shared().is_some() { PATIENCE_MS } else { 0 };
-        let (socket, index, slot) = patiently(patience, || hello(pid, start_time, thread))?;
+        let without_socket = if mapping::shared().is_some() { PATIENCE_MS } else { 0 };
+        let (socket, index, slot) = patiently(PATIENCE_MS, without_socket, || hello(pid, start_time, thread, NO_SLOT))?;
         let (packet, answer) = (Vec::with_capacity(256), vec![0; MESSAGE_MAX]);
         let session = Session { slot, index, thread, nested, socket: Some(socket), packet, answer };
         session.own_slot(true);
@@ -206,7 +210,7 @@ impl Session {
             match sent.and_then(|length| answer_of(&self.answer[..length])) {
                 Ok(answer) => return Ok(answer),
                 Err(Lost::Refused(errno)) => return Err(errno),
-                Err(Lost::Agent) => {
+                Err(Lost::Agent | Lost::Socket) => {
                     let since = kernel::monotonic_ms();
                     let joined = self.join_again();
                     self.slot.count(Counter::AgentAwayWaits, 1);
@@ -225,7 +229,7 @@ impl Session {
         let socket = self.socket.ok_or(libc::EIO)?;
         let sent = exchange(socket, Some(envelope), &packet, &mut self.answer);
         sent.and_then(|length| answer_of(&self.answer[..length])).map_err(|lost| match lost {
-            Lost::Agent => libc::ENOTCONN,
+            Lost::Agent | Lost::Socket => libc::ENOTCONN,
             Lost::Refused(errno) => errno,
         })
     }
@@ -234,8 +238,9 @@ impl Session {
         self.hang_up();
         let (mut patience, start) = (PATIENCE_MS, kernel::monotonic_ms());
         loop {
-            let (socket, index, _) =
-                patiently(patience, || hello(process::number(), process::start_time(), self.thread))?;
+            let had = self.index;
+            let again = || hello(process::number(), process::start_time(), self.thread, had);
+            let (socket, index, _) = patiently(patience, patience, again)?;
             self.socket = Some(socket);
             if index != self.index {
                 self.hang_up();
@@ -253,22 +258,27 @@ impl Session {
     }
 }
 
-/// Tries `attempt` until it succeeds, is refused, or `patience_ms` are over.
-fn patiently<R>(patience_ms: u64, mut attempt: impl FnMut() -> Result<R, Lost>) -> Result<R, Errno> {
+/// Tries `attempt` until it succeeds, is refused, or `patience_ms` are over, `without_socket_ms` where no agent was killed.
+fn patiently<R>(
+    patience_ms: u64,
+    without_socket_ms: u64,
+    mut attempt: impl FnMut() -> Result<R, Lost>,
+) -> Result<R, Errno> {
     let start = kernel::monotonic_ms();
     loop {
-        match attempt() {
+        let limit_ms = match attempt() {
             Ok(result) => {
                 GIVEN_UP.store(false, Ordering::Relaxed);
                 return Ok(result);
             }
             Err(Lost::Refused(errno)) => return Err(errno),
-            Err(Lost::Agent) => {}
-        }
+            Err(Lost::Agent) => patience_ms,
+            Err(Lost::Socket) => without_socket_ms,
+        };
         if location::is_nobodys() && mapping::shared().is_none() {
             return Err(libc::ENOTCONN);
         }
-        if GIVEN_UP.load(Ordering::Relaxed) || kernel::monotonic_ms() - start >= patience_ms {
+        if GIVEN_UP.load(Ordering::Relaxed) || kernel::monotonic_ms() - start >= limit_ms {
             GIVEN_UP.store(true, Ordering::Relaxed);
             complain(format_args!(
                 "the agent of {} does not answer; managed files cannot be used without it. See `headstart status`",
@@ -280,13 +290,14 @@ fn patiently<R>(patience_ms: u64, mut attempt: impl FnMut() -> Result<R, Lost>) 
     }
 }
 
-/// Connects, introduces the thread, and maps the shared file: socket, slot index, slot.
-fn hello(pid: u32, start_time: u64, thread: u32) -> Result<(c_int, u32, &'static Slot), Lost> {
+/// Connects, introduces the thread, which may have a slot, and maps the shared file: socket, slot index, slot.
+fn hello(pid: u32, start_time: u64, thread: u32, had: u32) -> Result<(c_int, u32, &'static Slot), Lost> {
     let socket = connect().map_err(|errno| match errno {
         libc::EMFILE | libc::ENFILE | libc::EACCES | libc::EPERM => Lost::Refused(errno),
+        libc::ENOENT => Lost::Socket,
         _ => Lost::Agent,
     })?;
-    let welcomed = introduce(socket, pid, start_time, thread);
+    let welcomed = introduce(socket, pid, start_time, thread, had);
     if welcomed.is_err() {
         descriptors::close_own(socket);
     }
@@ -294,8 +305,8 @@ fn hello(pid: u32, start_time: u64, thread: u32) -> Result<(c_int, u32, &'static
     Ok((socket, index, slot))
 }
 
-fn introduce(socket: c_int, pid: u32, start_time: u64, thread: u32) -> Result<(u32, &'static Slot), Lost> {
-    let request = Request::Hello { version: PROTOCOL_VERSION, pid, tid: thread, start_time };
+fn introduce(socket: c_int, pid: u32, start_time: u64, thread: u32, had: u32) -> Result<(u32, &'static Slot), Lost> {
+    let request = Request::Hello { version: PROTOCOL_VERSION, pid, tid: thread, start_time, slot: had };
     let (mut packet, mut answer) = (Vec::with_capacity(256), vec![0; MESSAGE_MAX]);
     request.encode(Envelope { slot: 0, seq: 0 }, &mut packet);
     let length = exchange(socket, None, &packet, &mut answer)?;

@@ -348,9 +348,9 @@ impl Server {
         let inner = self.inner.clone();
         let mut inner = inner.lock().unwrap();
         let reply = match request {
-            Request::Hello { version, pid, tid, start_time } => {
+            Request::Hello { version, pid, tid, start_time, slot } => {
                 assert_eq!(version, PROTOCOL_VERSION);
-                envelope.slot = self.join(pid, tid, start_time);
+                envelope.slot = self.join(pid, tid, start_time, slot);
                 let connection = self.connections.iter_mut().find(|c| c.socket.as_raw_fd() == socket).unwrap();
                 connection.slot = Some(envelope.slot);
                 Some(Reply::Welcome(Welcome {
@@ -386,20 +386,16 @@ impl Server {
     }
 
     /// The thread's slot: the one it had, or a free one.
-    fn join(&self, pid: u32, tid: u32, start: u64) -> u32 {
+    fn join(&self, pid: u32, tid: u32, start: u64, had: u32) -> u32 {
         let owner = |index: &usize| {
             let slot = &self.shared.slots[*index];
-            (
-                slot.owner_pid.load(Ordering::Relaxed),
-                slot.owner_tid.load(Ordering::Relaxed),
-                slot.owner_start.load(Ordering::Relaxed),
-            )
+            (slot.owner_pid.load(Ordering::Relaxed), slot.owner_start.load(Ordering::Relaxed))
         };
         let taken: Vec<u32> = self.connections.iter().filter_map(|c| c.slot).collect();
         let mut free = (0..self.shared.slots.len()).filter(|index| !taken.contains(&(*index as u32)));
         let index = free
             .clone()
-            .find(|index| owner(index) == (pid, tid, start))
+            .find(|index| *index as u32 == had && owner(index) == (pid, start))
             .or_else(|| free.find(|index| owner(index).0 == 0))
             .unwrap();
         let slot = &self.shared.slots[index];
