@@ -65,6 +65,9 @@ impl Overlay {
             overlay.adopt_size(shared, number, sizes.get(&number).copied());
             // An end of its last writer may have been seen, but not recorded.
             overlay.close_intent(number);
+            if overlay.files[&number].unlinked {
+                overlay.forget_if_done(shared, number);
+            }
         }
         overlay.barrier.wanted = !overlay.quarantine.is_empty();
         overlay
@@ -74,7 +77,9 @@ impl Overlay {
         for (number, found) in recovered.files {
             let size = sizes.get(&number).copied().unwrap_or(0);
             let (intent, fingerprint) = (found.intent, found.fingerprint);
-            let file = File { intent, fingerprint, ..File::new(found.identity, found.path, 0) };
+            // One that was found again has a name, or a process has it open; its removal may have been lost with the power.
+            let unlinked = found.unlinked && !sizes.contains_key(&number);
+            let file = File { intent, fingerprint, unlinked, ..File::new(found.identity, found.path, 0) };
             if found.map.is_empty() {
                 self.forgetting.insert(number);
                 self.by_identity.entry(file.identity).or_insert(number);

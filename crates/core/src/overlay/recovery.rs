@@ -61,6 +61,8 @@ pub struct RecoveredFile {
     pub intent: bool,
     /// How the slow file looked when nobody had it open; none if it was written since, or never looked at.
     pub fingerprint: Option<Fingerprint>,
+    /// Its last name was removed.
+    pub unlinked: bool,
 }
 
 /// What a journal says. Not an [`Overlay`] yet: nothing can be asked of it before it is adopted.
@@ -131,6 +133,7 @@ impl Recovered {
                     map: ExtentMap::default(),
                     intent: false,
                     fingerprint: None,
+                    unlinked: false,
                 });
                 known.path = path;
             }
@@ -174,6 +177,11 @@ impl Recovered {
             }
             Record::Fingerprint { file, size, modified_ns } => {
                 self.set_fingerprint(file, Some(Fingerprint { size, modified_ns }));
+            }
+            Record::Unlinked { file } => {
+                if let Some(known) = self.files.get_mut(&file) {
+                    known.unlinked = true;
+                }
             }
             Record::Barrier { .. } => {}
         }
@@ -255,6 +263,9 @@ impl Overlay {
             if file.intent {
                 journal.append(&Record::Intent { file: number });
             }
+            if file.unlinked {
+                journal.append(&Record::Unlinked { file: number });
+            }
             if let Some(Fingerprint { size, modified_ns }) = file.fingerprint {
                 journal.append(&Record::Fingerprint { file: number, size, modified_ns });
             }
@@ -332,6 +343,13 @@ mod tests {
         let kept: Vec<u64> = killed.files[&1].map.iter().map(|m| m.range.offset).collect();
         assert_eq!(kept, vec![0, 200], "a direct write may have gone on behind the clean bytes");
         assert_eq!(killed.last_commits[&3], 8192 + 200);
+    }
+
+    #[test]
+    fn that_a_file_was_unlinked_is_known_after_a_restart() {
+        let records = [file(), map(0, 4096), Record::Unlinked { file: 1 }];
+        assert!(Recovered::replay(&body(&records), Replay::Everything).files[&1].unlinked);
+        assert!(!Recovered::replay(&body(&records[..2]), Replay::Everything).files[&1].unlinked);
     }
 
     #[test]

@@ -25,6 +25,7 @@ impl Record {
             Record::LastCommit { .. } => 12,
             Record::Fingerprint { .. } => 13,
             Record::Extents { .. } => 14,
+            Record::Unlinked { .. } => 15,
         }
     }
 
@@ -57,7 +58,9 @@ impl Record {
                 out.number(*file);
                 out.number(*size);
             }
-            Record::Intent { file } | Record::Closed { file } | Record::Remove { file } => out.number(*file),
+            Record::Intent { file } | Record::Closed { file } | Record::Remove { file } | Record::Unlinked { file } => {
+                out.number(*file)
+            }
             Record::Barrier { end } => out.number(*end),
             Record::LastCommit { slot, seq } => {
                 out.number(*slot);
@@ -118,6 +121,7 @@ impl Record {
             10 => Record::Remove { file: from.word()? },
             11 => Record::Barrier { end: from.number()? },
             12 => Record::LastCommit { slot: from.word()?, seq: from.number()? },
+            15 => Record::Unlinked { file: from.word()? },
             13 => Record::Fingerprint { file: from.word()?, size: from.number()?, modified_ns: from.number()? },
             14 => Record::Extents { file: from.word()?, data_file: from.word()?, extents: read_extents(&mut from)? },
             _ => return None,
@@ -151,7 +155,7 @@ fn extent(offset: u64, length: u64, page: u64, dirty: bool) -> Option<Extent> {
     let end = offset.checked_add(length)?;
     let pages = end.div_ceil(PAGE_BYTES) - offset / PAGE_BYTES;
     let fits = length > 0 && page.checked_add(pages)? <= PAGES_MAX;
-    fits.then_some(Extent { offset, length, place: page * PAGE_BYTES + offset % PAGE_BYTES, dirty })
+    fits.then(|| Extent { offset, length, place: page * PAGE_BYTES + offset % PAGE_BYTES, dirty })
 }
 
 fn write_placed(out: &mut Writer<'_>, file: u32, data_file: u32, offset: u64, length: u64, place: u64) {

@@ -25,6 +25,7 @@ fn samples() -> Vec<Record> {
         Record::LastCommit { slot: 4, seq: 5 },
         Record::Fingerprint { file, size: 2, modified_ns: 3 },
         Record::Extents { file, data_file, extents },
+        Record::Unlinked { file },
     ]
 }
 
@@ -38,6 +39,18 @@ fn every_record_comes_back_with_its_position() {
     let read: Vec<(Record, u64)> = records(&bytes).collect();
     assert_eq!(read.iter().map(|(record, _)| record.clone()).collect::<Vec<_>>(), samples());
     assert_eq!(read.last().map(|(_, end)| *end), Some(journal.end()));
+}
+
+#[test]
+fn a_page_that_no_data_file_has_makes_no_extent() {
+    for page in [1 << 32, 1 << 52, u64::MAX / 2, u64::MAX] {
+        let mut payload = Vec::new();
+        let mut out = Writer(&mut payload);
+        [300u64, 9].into_iter().for_each(|number| out.number(number));
+        [0, 4096].into_iter().for_each(|bytes| out.position(bytes));
+        out.number(page);
+        assert_eq!(Record::parse(4, &payload), None, "page {page}");
+    }
 }
 
 /// Numbers of every length.
@@ -88,9 +101,10 @@ fn record() -> impl Strategy<Value = Record> {
         }),
         (word(), number(), number()).prop_map(|(file, offset, length)| Record::Drop { file, offset, length }),
         (word(), number()).prop_map(|(file, size)| Record::Truncate { file, size }),
-        (word(), 0..3).prop_map(|(file, which)| match which {
+        (word(), 0..4).prop_map(|(file, which)| match which {
             0 => Record::Intent { file },
             1 => Record::Closed { file },
+            2 => Record::Unlinked { file },
             _ => Record::Remove { file },
         }),
         number().prop_map(|end| Record::Barrier { end }),
