@@ -22,7 +22,10 @@ pub mod site;
 mod slow_file;
 mod socket;
 pub mod status;
+mod storage;
 mod store;
+mod syncer;
+mod tiers;
 
 pub use error::{Error, Result};
 pub use runtime::{Options, serve};

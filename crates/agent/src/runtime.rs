@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use headstart_core::overlay::Capacity;
 use headstart_core::protocol::SOCKET_FILE;
 
 use crate::copier::{self, CopyJob};
-use crate::error::{Error, Result, errno_of};
+use crate::error::{Error, Result};
 use crate::event_loop::{EventLoop, signals_awaited};
 use crate::jobs::{Completion, Jobs};
 use crate::mailbox::Mailbox;
@@ -17,7 +16,9 @@ use crate::runtime_directory;
 use crate::shared_file::SharedFile;
 use crate::site::Site;
 use crate::socket;
-use crate::store::{self, JournalJob, Store};
+use crate::storage::RealStorage;
+use crate::store::{self, Store};
+use crate::syncer::{self, SyncJob};
 
 /// How the agent is started.
 #[derive(Clone, Debug)]
@@ -28,14 +29,6 @@ pub struct Options {
     pub site_path: PathBuf,
     /// Overrides the site's capacity.
     pub capacity: Option<Capacity>,
-}
-
-/// Work for the syncing thread.
-pub(crate) enum SyncJob {
-    /// Files of a barrier.
-    Barrier { data: Vec<Arc<std::fs::File>>, slow: Vec<Arc<std::fs::File>> },
-    /// The journal.
-    Journal(JournalJob),
 }
 
 /// Threads that copy and sync, and the way back from them.
@@ -65,7 +58,7 @@ impl Workers {
         }
         {
             let (syncs, mailbox) = (Arc::clone(&syncs), Arc::clone(&mailbox));
-            spawn("syncer".into(), Box::new(move || sync_until_closed(&syncs, &mailbox)))?;
+            spawn("syncer".into(), Box::new(move || syncer::run(&syncs, &mailbox)))?;
         }
         Ok(Workers { copies, syncs, mailbox, threads: Mutex::new(threads) })
     }
@@ -78,34 +71,6 @@ impl Workers {
             let _ = thread.join();
         }
     }
-}
-
-fn sync_until_closed(jobs: &Jobs<SyncJob>, mailbox: &Mailbox<Completion>) {
-    while let Some(job) = jobs.take() {
-        mailbox.post(match job {
-            SyncJob::Barrier { data, slow } => {
-                let sync = || {
-                    data.iter().try_for_each(|file| file.sync_data())?;
-                    slow.iter().try_for_each(|file| file.sync_all())
-                };
-                Completion::BarrierSynced(logged("a barrier's files could not be synced", sync()))
-            }
-            SyncJob::Journal(job) => {
-                Completion::JournalDurable(logged("the journal could not be made durable", job.run()))
-            }
-        });
-    }
-}
-
-/// A barrier that fails is wanted again at once.
-const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
-
-fn logged(what: &str, result: std::io::Result<()>) -> std::result::Result<(), i32> {
-    result.map_err(|error| {
-        tracing::error!(%error, "{what}");
-        std::thread::sleep(PAUSE_AFTER_FAILURE);
-        errno_of(&error)
-    })
 }
 
 /// Runs the agent in the foreground until it is told to stop or receives SIGTERM; what was acknowledged is durable then.
@@ -122,12 +87,13 @@ pub fn serve(options: Options) -> Result<()> {
     // The lock comes first: two agents must not replay one journal.
     let shared = SharedFile::create(&runtime, boot_id, 0)?;
     let claim = store::claim(&options.site.fast)?;
-    let found = store::recover(&options.site.fast, &runtime, boot_id)?;
+    let found = store::recover(&RealStorage, &options.site.fast, &runtime, boot_id)?;
     let epoch = found.epoch + 1;
     shared.view().header.epoch.store(epoch, std::sync::atomic::Ordering::Relaxed);
     let copies_max = settings.copies_max;
+    let (storage, fast) = (Arc::new(RealStorage), &options.site.fast);
     let (store, overlay) =
-        Store::begin(&options.site.fast, &runtime, boot_id, epoch, settings, found.recovered, shared.view(), claim)?;
+        Store::begin(storage, fast, &runtime, boot_id, epoch, settings, found.recovered, shared.view())?;
     let socket_path = runtime.join(SOCKET_FILE);
     let listener = socket::listen_at(&socket_path).map_err(|error| Error::file("listen at", &socket_path, error))?;
     signals_awaited().thread_block().map_err(|error| Error::system("block signals", error))?;
@@ -136,9 +102,10 @@ pub fn serve(options: Options) -> Result<()> {
     tracing::info!(runtime = %runtime.display(), epoch, "serving");
     let mut event_loop = EventLoop::new(options, shared, store, overlay, &workers, listener)?;
     let result = event_loop.run();
-    // The locks are the event loop's: the next agent must not start while a copy of this one may still land.
+    // The next agent must not start while a copy of this one may still land.
     workers.end();
     drop(event_loop);
+    drop(claim);
     let _ = std::fs::remove_file(&socket_path);
     tracing::info!("ended");
     result

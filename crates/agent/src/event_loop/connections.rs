@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,10 +13,7 @@ use headstart_core::protocol::message::{Envelope, Reply, Request, Welcome};
 use headstart_core::protocol::shared::STATE_FREE;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
-use crate::error::errno_of;
-use crate::slow_file::SlowFile;
 use crate::socket;
-use crate::store::{self, as_path};
 
 use super::{EventLoop, NO_SLOT, SWEEP_FILES, UNSENT_MAX};
 
@@ -193,37 +189,8 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn open(&mut self, envelope: Envelope, identity: Identity, writable: bool, path: &[u8]) {
-        let known = self.overlay.find(identity).filter(|file| self.store.slow(*file).is_some());
-        let opened = match known {
-            Some(_) => Ok(None),
-            None => store::open_slow(path, identity).map(|file| Some(SlowFile::new(Arc::new(file), None))),
-        };
-        let observed = opened.and_then(|new| {
-            let slow = new.as_ref().or_else(|| known.and_then(|file| self.store.slow(file)));
-            let observed = slow.expect("it was found or opened").look()?;
-            Ok((observed, new))
-        });
-        match observed {
-            Ok((observed, new)) => {
-                self.overlay.on_open(self.shared.view(), envelope, identity, observed, writable, path);
-                let Some(number) = self.overlay.find(identity) else { return };
-                if let Some(slow) = new {
-                    self.store.put_slow(number, slow);
-                } else if known != Some(number) {
-                    // The identity now belongs to another file of the same number in the file system.
-                    let file = known.and_then(|known| self.store.slow(known)).map(|slow| slow.file.clone());
-                    let file = file.expect("it was found");
-                    self.store.put_slow(number, SlowFile::new(file, None));
-                }
-                if let Some(slow) = self.store.slow_mut(number).filter(|_| writable) {
-                    slow.may_be_written();
-                }
-            }
-            Err(error) => {
-                let text = format!("{}: the agent cannot open it: {error}", as_path(path).display());
-                let (errno, text) = (errno_of(&error), text);
-                self.send_answer(envelope, &Answer::Error { errno, text });
-            }
+        if let Err(answer) = self.tiers().open(envelope, identity, writable, path) {
+            self.send_answer(envelope, &answer);
         }
     }
 

@@ -1,0 +1,55 @@
+//! What an earlier agent left: the journal in the fast directory and its copy in memory.
+
+use std::path::Path;
+
+use headstart_core::overlay::recovery::{Observation, Recovered};
+use headstart_core::protocol::FLASH_DIRECTORY;
+
+use super::data_files::data_file_number;
+use super::journal_files::read_journal;
+use crate::error::{Error, Result};
+use crate::storage::Storage;
+
+/// What was found before this agent started.
+pub struct Found {
+    /// The replayed journal.
+    pub recovered: Recovered,
+    /// The epoch of the agent that wrote it.
+    pub epoch: u64,
+}
+
+/// Looks for a journal in the fast directory and its copy in memory, and replays what counts of them.
+pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> {
+    let path = fast.join(FLASH_DIRECTORY).join("journal");
+    let Some((header, body)) = read_journal(storage, &path)? else {
+        refuse_lost_journal(storage, &path)?;
+        return Ok(Found { recovered: Recovered::default(), epoch: 0 });
+    };
+    let live = read_journal(storage, &runtime.join("journal.live")).unwrap_or_else(|error| {
+        tracing::warn!(%error, "only what was made durable counts");
+        None
+    });
+    let live = live.filter(|(live_header, _)| live_header.boot_id == boot_id && live_header.epoch == header.epoch);
+    let observation = Observation { same_boot: header.boot_id == boot_id, tail_present: live.is_some() };
+    let replay = observation.decide();
+    let body = live.map_or(body, |(_, live_body)| live_body);
+    let recovered = Recovered::replay(&body, replay);
+    tracing::info!(
+        ?observation,
+        ?replay,
+        records = recovered.records,
+        dirty_bytes = recovered.dirty_bytes(),
+        "journal replayed"
+    );
+    Ok(Found { recovered, epoch: header.epoch })
+}
+
+/// A journal is there before the first data file is.
+fn refuse_lost_journal(storage: &dyn Storage, path: &Path) -> Result<()> {
+    let entries = path.parent().and_then(|directory| storage.list(directory).ok());
+    let data = entries.and_then(|entries| entries.into_iter().find(|entry| data_file_number(entry).is_some()));
+    data.map_or(Ok(()), |data| {
+        let problem = format!("it is missing, but {} is there", data.display());
+        Err(Error::Journal { path: path.to_path_buf(), problem })
+    })
+}
