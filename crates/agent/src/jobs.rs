@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
 
-use headstart_core::overlay::CopyKind;
+use headstart_core::overlay::{CopyKind, NotSynced};
 
 /// What a worker finished.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub enum Completion {
         result: Result<(), i32>,
     },
     /// The data files and slow files of a barrier.
-    BarrierSynced(Result<(), i32>),
+    BarrierSynced(Result<(), NotSynced>),
     /// The journal.
     JournalDurable(Result<(), i32>),
 }

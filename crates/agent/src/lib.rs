@@ -11,6 +11,8 @@
 
 pub mod client;
 mod copier;
+#[cfg(test)]
+mod crash_tests;
 pub mod error;
 mod event_loop;
 mod jobs;

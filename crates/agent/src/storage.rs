@@ -6,6 +6,8 @@
 //! Two kinds of change become durable apart from each other: a file's bytes and size with [`File::sync`], the names in a
 //! directory (creations, renames, removals) with [`Storage::sync_directory`].
 
+#[cfg(test)]
+pub mod faulty;
 mod real;
 
 use std::fmt::Debug;

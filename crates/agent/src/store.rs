@@ -18,7 +18,7 @@ mod slow_files;
 mod tests;
 
 use std::ops::RangeBounds;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use headstart_core::overlay::flash_space::Run;
 use headstart_core::overlay::journal::Header;
@@ -115,6 +115,16 @@ impl Store {
     /// Deletes a data file.
     pub fn remove_data_file(&mut self, number: u32) {
         self.data.remove(number);
+    }
+
+    /// The directory of the data files, if any was created there since it was last taken for a sync.
+    pub fn take_unsynced_directory(&mut self) -> Option<(StorageRef, PathBuf)> {
+        self.data.take_unsynced_directory()
+    }
+
+    /// The sync failed.
+    pub fn directory_not_synced(&mut self) {
+        self.data.directory_not_synced();
     }
 
     /// A data file.

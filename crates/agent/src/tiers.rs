@@ -64,10 +64,11 @@ impl Tiers<'_> {
                 self.take_fingerprint(file);
             }
             Output::Barrier { data_files, slow_files } => {
-                let data = data_files.iter().filter_map(|file| self.store.data(*file)).collect();
-                let slow =
-                    slow_files.iter().filter_map(|file| self.store.slow(*file)).map(|slow| slow.file.clone()).collect();
-                return Ok(Some(Due::Sync(SyncJob::Barrier { data, slow })));
+                let data = data_files.into_iter().map(|file| (file, self.store.data(file))).collect();
+                let opened = |file| self.store.slow(file).map(|slow| (file, slow.file.clone()));
+                let slow = slow_files.into_iter().filter_map(opened).collect();
+                let directory = self.store.take_unsynced_directory();
+                return Ok(Some(Due::Sync(SyncJob::Barrier { data, directory, slow })));
             }
             Output::SyncJournal => {
                 self.store_records()?;
@@ -118,8 +119,12 @@ impl Tiers<'_> {
                 None
             }
             Completion::BarrierSynced(result) => {
+                let failed = result.is_err();
+                if failed {
+                    self.store.directory_not_synced();
+                }
                 self.overlay.on_barrier_synced(self.shared, result);
-                result.is_err().then_some(false)
+                failed.then_some(false)
             }
             Completion::JournalDurable(result) => {
                 self.store.journal_done(result.is_ok());

@@ -40,6 +40,7 @@ use crate::request::Range;
 use crate::units::ByteSize;
 
 use barrier::Barrier;
+pub use barrier::NotSynced;
 use copies::{CopyState, Fetch};
 use extent_map::Mapped;
 use files::File;
@@ -498,7 +499,8 @@ impl Overlay {
             Record::Clean { file, .. } | Record::Drop { file, .. } | Record::Truncate { file, .. } => {
                 self.barrier.deferred_slow.insert(*file);
             }
-            Record::Closed { file } => {
+            // A fingerprint of a size that power loss takes back would be taken for a foreign change.
+            Record::Closed { file } | Record::Fingerprint { file, .. } => {
                 self.barrier.unsynced_slow.insert(*file);
             }
             _ => {}

@@ -17,6 +17,8 @@ pub struct DataFiles {
     storage: StorageRef,
     directory: PathBuf,
     files: BTreeMap<u32, (FileRef, u64)>,
+    /// One was created whose name may not survive power loss.
+    created: bool,
 }
 
 /// The number in a data file's name.
@@ -25,7 +27,7 @@ pub fn data_file_number(path: &Path) -> Option<u32> {
 }
 
 impl DataFiles {
-    /// Opens and syncs the data files of a replay.
+    /// Opens the data files of a replay, and syncs them and their names.
     pub fn open_recovered(storage: StorageRef, directory: PathBuf, recovered: &Recovered) -> Result<DataFiles> {
         let mut files = BTreeMap::new();
         for &number in recovered.data_files.keys() {
@@ -42,7 +44,11 @@ impl DataFiles {
                 Err(error) => return Err(Error::file("open", &path, error)),
             }
         }
-        Ok(DataFiles { storage, directory, files })
+        if !files.is_empty() {
+            // Their names come before the journal that speaks of them.
+            storage.sync_directory(&directory).map_err(|error| Error::file("sync", &directory, error))?;
+        }
+        Ok(DataFiles { storage, directory, files, created: false })
     }
 
     /// Removes data files the journal does not name: their commits were never acknowledged, or they were removed.
@@ -62,7 +68,9 @@ impl DataFiles {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
                 let created = self.storage.open(&path, Access::Create);
-                entry.insert((created.map_err(|error| Error::file("create", &path, error))?, 0))
+                let created = created.map_err(|error| Error::file("create", &path, error))?;
+                self.created = true;
+                entry.insert((created, 0))
             }
         };
         if *known < size {
@@ -70,6 +78,16 @@ impl DataFiles {
             *known = size;
         }
         Ok(())
+    }
+
+    /// The directory, if a data file was created there since it was last taken for a sync.
+    pub fn take_unsynced_directory(&mut self) -> Option<(StorageRef, PathBuf)> {
+        std::mem::take(&mut self.created).then(|| (self.storage.clone(), self.directory.clone()))
+    }
+
+    /// The sync failed.
+    pub fn directory_not_synced(&mut self) {
+        self.created = true;
     }
 
     /// Gives storage back, where the file system can.

@@ -29,10 +29,14 @@ pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8;
         tracing::warn!(%error, "only what was made durable counts");
         None
     });
-    let live = live.filter(|(live_header, _)| live_header.boot_id == boot_id && live_header.epoch == header.epoch);
-    let observation = Observation { same_boot: header.boot_id == boot_id, tail_present: live.is_some() };
+    // The copy is replaced first: one of a later epoch is that of an agent that ended before its journal was in place.
+    let live = live.filter(|(live_header, _)| live_header.boot_id == boot_id && live_header.epoch >= header.epoch);
+    let (header, body, tail_present) = match live {
+        Some((live_header, live_body)) => (live_header, live_body, true),
+        None => (header, body, false),
+    };
+    let observation = Observation { same_boot: header.boot_id == boot_id, tail_present };
     let replay = observation.decide();
-    let body = live.map_or(body, |(_, live_body)| live_body);
     let recovered = Recovered::replay(&body, replay);
     tracing::info!(
         ?observation,

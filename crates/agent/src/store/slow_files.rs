@@ -56,8 +56,6 @@ impl SlowFiles {
                     continue;
                 }
             };
-            // Records of write-backs and of dropped bytes rest on it.
-            opened.sync(Scope::All).map_err(|error| Error::file("sync", &path, error))?;
             let before = fingerprint(&*opened).map_err(|error| Error::file("look at", &path, error))?;
             if found.fingerprint != Some(before) {
                 let clean: Vec<Range> =
@@ -70,6 +68,7 @@ impl SlowFiles {
                 && dirty_end(&found.map).is_some()
             {
                 // No write-back of ours changes a size: it is for the user to say which bytes are wanted.
+                opened.sync(Scope::All).map_err(|error| Error::file("sync", &path, error))?;
                 sizes.insert(number, before.size.max(dirty_end(&found.map).unwrap_or(0)));
                 files.insert(number, SlowFile::new(opened, Some(known)));
                 continue;
@@ -78,6 +77,8 @@ impl SlowFiles {
             if let Some(end) = dirty_end(&found.map).filter(|end| before.size < *end) {
                 opened.set_size(end).map_err(|error| Error::file("extend", &path, error))?;
             }
+            // Records of write-backs and of dropped bytes rest on it, and so does the fingerprint.
+            opened.sync(Scope::All).map_err(|error| Error::file("sync", &path, error))?;
             let now = fingerprint(&*opened).map_err(|error| Error::file("look at", &path, error))?;
             found.fingerprint = Some(now);
             sizes.insert(number, now.size);

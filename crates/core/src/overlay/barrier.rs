@@ -26,6 +26,15 @@ use crate::protocol::shared::{LEASE_FLASH_READ, Shared};
 use crate::request::Range;
 use std::sync::atomic::Ordering;
 
+/// Files that a barrier could not sync; none if it was something else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotSynced {
+    /// Data files.
+    pub data_files: Vec<u32>,
+    /// Slow files.
+    pub slow_files: Vec<u32>,
+}
+
 /// Where the barrier stands.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Barrier {
@@ -121,7 +130,7 @@ impl Overlay {
     }
 
     /// The files of the barrier are synced, or syncing failed.
-    pub fn on_barrier_synced(&mut self, shared: Shared<'_>, result: Result<(), i32>) {
+    pub fn on_barrier_synced(&mut self, shared: Shared<'_>, result: Result<(), NotSynced>) {
         let Some(running) = &self.barrier.running else { return };
         match result {
             Ok(()) => {

@@ -53,6 +53,8 @@ pub(super) struct File {
     pub(super) data_file: Option<u32>,
     pub(super) unlinked: bool,
     pub(super) fingerprint: Option<Fingerprint>,
+    /// The journal holds a fingerprint with no `Intent` after it.
+    pub(super) fingerprint_stands: bool,
     pub(super) write_back_error: Option<i32>,
     pub(super) dirty_bytes: u64,
     /// Opens are answered once this barrier has ended.
@@ -75,6 +77,7 @@ impl File {
             data_file: None,
             unlinked: false,
             fingerprint: None,
+            fingerprint_stands: false,
             write_back_error: None,
             dirty_bytes: 0,
             open_barrier: 0,
@@ -124,6 +127,7 @@ impl Overlay {
             return;
         };
         known.fingerprint = Some(fingerprint);
+        known.fingerprint_stands = true;
         let Fingerprint { size, modified_ns } = fingerprint;
         self.append(&Record::Fingerprint { file, size, modified_ns });
     }
@@ -159,6 +163,8 @@ impl Overlay {
             // An extension under way for a thread that died may yet cut off what a dead thread appended.
             if self.file(number).extension.is_none() {
                 self.set_size(number, observed.size);
+                // Where it could not be found at the start, power loss may have cut it: bytes on flash lie beyond its end.
+                self.complete_size(shared, number, self.files[&number].map.end());
             }
             self.file(number).fingerprint = None;
         }
@@ -169,10 +175,12 @@ impl Overlay {
         }
         let file = self.file(number);
         file.openers.insert(process);
-        let begins_writing = writable && !file.intent;
+        // An intent of an agent that died may stand, with a fingerprint taken since: what is written from now on voids that.
+        let begins_writing = writable && (!file.intent || file.fingerprint_stands);
         if writable {
             file.writers.insert(process);
             file.intent = true;
+            file.fingerprint_stands = false;
         }
         let size = file.size;
         shared.files[number as usize].size.store(size, Ordering::Release);
@@ -462,7 +470,7 @@ impl Overlay {
         Ok(false)
     }
 
-    /// At a start: begins to make the file at least `size` long, if it is not.
+    /// At a start or first open: begins to make the file at least `size` long, if it is not.
     pub(super) fn complete_size(&mut self, shared: Shared<'_>, number: u32, size: u64) {
         // Nobody waits for it, so that nothing can have failed before.
         let _ = self.extend(shared, number, size);

@@ -6,6 +6,7 @@
 //! | read | nothing | leases flash pieces, or the slow file up to the next extent |
 //! | write | write-backs on the range; an extension, if it extends too | cancels fetches, leases the slow range |
 //! | truncate | as write, on everything from the new size | the same |
+//! | open | the barrier that makes its intent durable; an extension | |
 //! | sync | a barrier begun since | |
 //! | write back | no dirty byte left in the range | |
 
@@ -284,6 +285,7 @@ impl Overlay {
                 Some(answer)
             }
             Operation::Sync { barrier } => self.barrier.answer(barrier),
+            Operation::Open { file, .. } if self.files[&file].extension.is_some() => None,
             Operation::Open { file, barrier } => self.barrier.answer(barrier).map(|answer| match answer {
                 Answer::Done => Answer::Opened { file },
                 error => error,

@@ -224,7 +224,8 @@ impl Overlay {
         for (number, found) in recovered.files {
             let size = sizes.get(&number).copied().unwrap_or(0);
             let (intent, fingerprint) = (found.intent, found.fingerprint);
-            let file = File { intent, fingerprint, ..File::new(found.identity, found.path, 0) };
+            let fingerprint_stands = fingerprint.is_some();
+            let file = File { intent, fingerprint, fingerprint_stands, ..File::new(found.identity, found.path, 0) };
             if found.map.is_empty() {
                 overlay.forgetting.insert(number);
                 overlay.by_identity.entry(file.identity).or_insert(number);

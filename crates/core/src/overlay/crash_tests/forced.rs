@@ -7,7 +7,7 @@ use super::storage::Byte;
 use super::world::{Task, World};
 use crate::overlay::journal::{HEADER_BYTES, Record, records};
 use crate::overlay::recovery::{Recovered, Replay};
-use crate::overlay::{Answer, Capacity, CopyKind, Settings};
+use crate::overlay::{Answer, Capacity, CopyKind, NotSynced, Settings};
 use crate::protocol::message::Request;
 use crate::protocol::shared::{GRANULE_BYTES, KIND_EXTEND, KIND_WRITE};
 use crate::request::Range;
@@ -408,7 +408,7 @@ fn a_barrier_that_failed_still_covers_what_it_took_next_time() {
     w.overlay.request_barrier();
     w.poll();
     w.tasks.clear();
-    w.overlay.on_barrier_synced(w.memory.shared(), Err(5));
+    w.overlay.on_barrier_synced(w.memory.shared(), Err(NotSynced::default()));
     w.carry_out();
     other(&mut w, 0, Kind::Fsync, A);
     w.crash(true);
