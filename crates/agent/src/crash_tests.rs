@@ -144,7 +144,7 @@ fn go_on(mut world: World, boot: u8) -> Result<(), String> {
     world.quiesce();
     world.drain();
     world.check_drained();
-    violations(&world)
+    violations(&world).map_err(|text| format!("after {loss:?} at its end and a drain: {text}"))
 }
 
 #[test]

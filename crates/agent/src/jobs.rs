@@ -19,6 +19,13 @@ pub enum Completion {
         /// Nothing, or an `errno`.
         result: Result<(), i32>,
     },
+    /// A copy that was not begun, because a file is missing or was changed by a stranger.
+    Refused {
+        /// The copy's number.
+        id: u64,
+        /// Why.
+        errno: i32,
+    },
     /// The data files and slow files of a barrier.
     BarrierSynced(Result<(), NotSynced>),
     /// The journal.

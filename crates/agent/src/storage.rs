@@ -90,4 +90,6 @@ pub trait Storage: Send + Sync + Debug {
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
     /// Makes creations, renames and removals in a directory durable.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
+    /// Makes the bytes of all files durable in the file system that `path` is in, or was.
+    fn sync_file_system(&self, path: &Path) -> io::Result<()>;
 }

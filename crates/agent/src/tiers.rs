@@ -93,18 +93,15 @@ impl Tiers<'_> {
         let changed = |slow: &SlowFile| kind == CopyKind::WriteBack && !self.overlay.is_open(file) && slow.is_changed();
         if self.store.slow(file).is_some_and(changed) {
             // Nothing is overwritten until the user says so: with `headstart drain`.
-            return Due::Ended(Completion::Copied { id, file, kind, result: Err(libc::ESTALE) });
+            return Due::Ended(Completion::Refused { id, errno: libc::ESTALE });
         }
-        let slow = self.store.slow_mut(order.file).map(|slow| {
-            if order.kind == CopyKind::WriteBack {
-                slow.begin_write_back(open_for_writing);
-            }
-            slow.file.clone()
-        });
-        match (slow, data) {
-            (Some(slow), Some(data)) => Due::Copy(CopyJob { order, slow, data }),
-            _ => Due::Ended(Completion::Copied { id, file, kind, result: Err(libc::EIO) }),
+        let (Some(slow), Some(data)) = (self.store.slow_mut(file), data) else {
+            return Due::Ended(Completion::Refused { id, errno: libc::EIO });
+        };
+        if kind == CopyKind::WriteBack {
+            slow.begin_write_back(open_for_writing);
         }
+        Due::Copy(CopyJob { slow: slow.file.clone(), order, data })
     }
 
     /// A job ended. If it was the last of a barrier: whether that is durable.
@@ -116,6 +113,10 @@ impl Tiers<'_> {
                 }
                 self.overlay.on_copy_done(self.shared, id, result);
                 self.take_fingerprint(file);
+                None
+            }
+            Completion::Refused { id, errno } => {
+                self.overlay.on_copy_done(self.shared, id, Err(errno));
                 None
             }
             Completion::BarrierSynced(result) => {

@@ -48,17 +48,22 @@ struct State {
 }
 
 /// See the module.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct FaultyStorage {
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Debug)]
 struct Handle {
     storage: FaultyStorage,
     path: PathBuf,
     inode: u64,
     errors_seen: Mutex<u64>,
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} (inode {})", self.path.display(), self.inode)
+    }
 }
 
 /// What a call needs and does.
@@ -67,6 +72,12 @@ enum Call {
     Reads,
     Changes,
     TakesSpace,
+}
+
+impl std::fmt::Debug for FaultyStorage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "faulty storage after {} calls", self.calls())
+    }
 }
 
 impl FaultyStorage {
@@ -183,6 +194,11 @@ impl Storage for FaultyStorage {
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         let (mut state, result) = self.enter(Call::Changes, "sync the directory", directory);
         result.map(|()| state.disk.sync_directory(directory))
+    }
+
+    fn sync_file_system(&self, path: &Path) -> io::Result<()> {
+        let (mut state, result) = self.enter(Call::Changes, "sync the file system of", path);
+        result.map(|()| state.disk.sync_files())
     }
 }
 

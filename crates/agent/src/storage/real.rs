@@ -50,6 +50,11 @@ impl Storage for RealStorage {
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         std::fs::File::open(directory)?.sync_all()
     }
+
+    fn sync_file_system(&self, path: &Path) -> io::Result<()> {
+        let existing = path.ancestors().find_map(|ancestor| std::fs::File::open(ancestor).ok());
+        Ok(nix::unistd::syncfs(existing.ok_or(io::ErrorKind::NotFound)?)?)
+    }
 }
 
 impl File for std::fs::File {

@@ -47,6 +47,8 @@ impl SlowFiles {
             let opened = match open_slow(storage, &found.path, found.identity) {
                 Ok(opened) => opened,
                 Err(error) => {
+                    // It may have been renamed just before the agent ended: records rest on it wherever it is.
+                    storage.sync_file_system(&path).map_err(|error| Error::file("sync what was", &path, error))?;
                     if dirty_end(&found.map).is_none() {
                         found.map.carve(Range::new(0, u64::MAX));
                     } else {

@@ -229,6 +229,10 @@ impl Disk {
         self.unsynced_names = kept;
     }
 
+    pub fn sync_files(&mut self) {
+        self.inodes.values_mut().for_each(|inode| Arc::make_mut(inode).sync());
+    }
+
     /// Pages whose sync failed leave the cache.
     pub fn evict(&mut self) {
         self.inodes.values_mut().for_each(|inode| Arc::make_mut(inode).evict());
