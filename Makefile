@@ -39,7 +39,7 @@ test: build
 
 soak: build
 	$(CARGO) build --workspace
-	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-core -- --nocapture crash
+	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-core --package headstart-agent -- --nocapture crash
 
 lint: setup
 	$(CARGO) fmt --all --check

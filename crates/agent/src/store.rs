@@ -63,7 +63,7 @@ impl Store {
     ) -> Result<(Store, Overlay)> {
         let directory = fast.join(FLASH_DIRECTORY);
         let (slow, sizes) = SlowFiles::open_recovered(&*storage, &mut recovered)?;
-        let data = DataFiles::open_recovered(storage.clone(), directory.clone(), &recovered)?;
+        let data = DataFiles::open_recovered(storage.clone(), directory.clone(), &mut recovered)?;
         let mut overlay = Overlay::adopt(settings, recovered, shared, &sizes);
         let (header, live_path) = (Header { boot_id, epoch }, runtime.join("journal.live"));
         let journal = JournalFiles::begin(storage.clone(), directory, live_path, header, &mut overlay)?;

@@ -25,6 +25,7 @@ mod operations;
 pub mod recovery;
 mod reserve;
 mod slabs;
+mod untrusted;
 mod write_back;
 
 #[cfg(test)]
@@ -50,6 +51,7 @@ use granules::Granules;
 use journal::{Identity, Journal, Record};
 use operations::Pending;
 use reserve::Reserve;
+use untrusted::Untrusted;
 use write_back::Pace;
 
 /// `errno` values the overlay answers with.
@@ -314,6 +316,7 @@ pub struct Overlay {
     /// Sum of the known sizes.
     known_bytes: u64,
     barrier: Barrier,
+    untrusted: Untrusted,
     pace: Pace,
     reserve: Reserve,
     outputs: Vec<Output>,
@@ -376,6 +379,7 @@ impl Overlay {
             forgetting: BTreeSet::new(),
             known_bytes: 0,
             barrier: Barrier::default(),
+            untrusted: Untrusted::new(),
             pace: Pace::default(),
             reserve: Reserve::default(),
             outputs: Vec::new(),
@@ -489,8 +493,9 @@ impl Overlay {
 
     fn append(&mut self, record: &Record) {
         match record {
-            Record::Map { data_file, .. } | Record::Fetched { data_file, .. } => {
+            Record::Map { data_file, place, length, .. } | Record::Fetched { data_file, place, length, .. } => {
                 self.barrier.unsynced_data.insert(*data_file);
+                self.barrier.uncovered.push(Run::touching(*data_file, *place, *length));
             }
             // Without an intent the clean bytes are kept after power loss: the disk must hold the same.
             Record::Clean { file, .. } if !self.files[file].intent => {

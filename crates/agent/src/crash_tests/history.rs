@@ -113,9 +113,11 @@ impl History {
 
     fn alone(&self, at: usize) -> bool {
         let begun = self.writes[at].begun;
-        !self.writes.iter().enumerate().any(|(other, write)| {
-            other != at && (write.begun > begun || write.done.is_none_or(|done| done > begun))
-        })
+        !self
+            .writes
+            .iter()
+            .enumerate()
+            .any(|(other, write)| other != at && (write.begun > begun || write.done.is_none_or(|done| done > begun)))
     }
 
     pub fn synced(&mut self, begun: u64, now: u64) {

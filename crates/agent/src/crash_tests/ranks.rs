@@ -196,7 +196,8 @@ fn advance(w: &mut World, rank: usize, task: &mut Task) -> Next {
                 Operation::Truncate(size) => Request::TruncateDone { file: number, size, changed: ok },
                 Operation::Write { ref cells, .. } => {
                     let range = bytes_of(cells);
-                    Request::WriteDone { file: number, offset: range.offset, length: range.length }
+                    let length = if ok { range.length } else { 0 };
+                    Request::WriteDone { file: number, offset: range.offset, length }
                 }
                 ref other => unreachable!("{other:?} asks for no lease to write"),
             };
@@ -323,7 +324,13 @@ fn cheap(w: &mut World, rank: usize, task: &Task, number: u32) -> Next {
     let shared = w.shared();
     let entry = &shared.files[number as usize];
     let extends = !reads && rest.end() > entry.size.load(Ordering::Acquire);
-    let kind = if reads { KIND_READ } else if extends { KIND_EXTEND } else { KIND_WRITE };
+    let kind = if reads {
+        KIND_READ
+    } else if extends {
+        KIND_EXTEND
+    } else {
+        KIND_WRITE
+    };
     let slot = &shared.slots[rank];
     slot.publish_cheap(kind, number, rest);
     if shared.all_clear(number, rest) && !(extends && entry.size_bit.load(Ordering::SeqCst) != 0) {

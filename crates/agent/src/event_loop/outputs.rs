@@ -51,7 +51,8 @@ impl EventLoop<'_> {
 
     pub(super) fn complete(&mut self) {
         for completion in self.workers.mailbox.collect() {
-            if matches!(completion, Completion::Copied { .. } | Completion::Refused { .. }) && self.ending != Ending::No {
+            if matches!(completion, Completion::Copied { .. } | Completion::Refused { .. }) && self.ending != Ending::No
+            {
                 continue;
             }
             if let Some(durable) = self.tiers().complete(completion) {

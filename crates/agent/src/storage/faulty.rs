@@ -21,7 +21,7 @@ pub struct Fault {
     pub at: u64,
     /// `EIO`: any call; `ENOSPC`: calls that need space.
     pub errno: i32,
-    /// All of them from then on.
+    /// All of them from then on; of `EIO` those on disk and flash.
     pub lasting: bool,
 }
 
@@ -144,7 +144,11 @@ impl FaultyStorage {
             state.snapshots = Some(snapshots);
         }
         let calls = state.calls;
-        let fails = |fault: &Fault| calls >= fault.at && (fault.errno != libc::ENOSPC || call == Call::TakesSpace);
+        // Memory has no device that goes on failing beside another.
+        let spared = |fault: &Fault| fault.lasting && fault.errno == libc::EIO && path.starts_with(MEMORY);
+        let fails = |fault: &Fault| {
+            calls >= fault.at && !spared(fault) && (fault.errno != libc::ENOSPC || call == Call::TakesSpace)
+        };
         let Some(fault) = state.fault.filter(fails) else { return (state, Ok(())) };
         if !fault.lasting {
             state.fault = None;

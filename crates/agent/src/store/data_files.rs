@@ -28,13 +28,16 @@ pub fn data_file_number(path: &Path) -> Option<u32> {
 
 impl DataFiles {
     /// Opens the data files of a replay, and syncs them and their names.
-    pub fn open_recovered(storage: StorageRef, directory: PathBuf, recovered: &Recovered) -> Result<DataFiles> {
+    pub fn open_recovered(storage: StorageRef, directory: PathBuf, recovered: &mut Recovered) -> Result<DataFiles> {
         let mut files = BTreeMap::new();
-        for &number in recovered.data_files.keys() {
+        for number in recovered.data_files.keys().copied().collect::<Vec<_>>() {
             let path = directory.join(data_file_name(number));
             match storage.open(&path, Access::Existing) {
                 Ok(file) => {
-                    file.sync(Scope::Data).map_err(|error| Error::file("sync", &path, error))?;
+                    if let Err(error) = file.sync(Scope::Data) {
+                        tracing::error!(%error, path = %path.display(), "what was not synced before is lost");
+                        recovered.distrust(number);
+                    }
                     let size = file.attributes().map_err(|error| Error::file("look at", &path, error))?.size;
                     files.insert(number, (file, size));
                 }

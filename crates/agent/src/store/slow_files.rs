@@ -8,12 +8,12 @@ use std::path::Path;
 
 use headstart_core::overlay::extent_map::ExtentMap;
 use headstart_core::overlay::journal::Identity;
-use headstart_core::overlay::recovery::Recovered;
+use headstart_core::overlay::recovery::{Recovered, RecoveredFile};
 use headstart_core::request::Range;
 
 use crate::error::{Error, Result};
 use crate::slow_file::{SlowFile, fingerprint};
-use crate::storage::{Access, FileRef, Scope, Storage};
+use crate::storage::{Access, File, FileRef, Scope, Storage};
 
 /// Slow files by number.
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ impl SlowFiles {
                 && dirty_end(&found.map).is_some()
             {
                 // No write-back of ours changes a size: it is for the user to say which bytes are wanted.
-                opened.sync(Scope::All).map_err(|error| Error::file("sync", &path, error))?;
+                sync(found, &*opened);
                 sizes.insert(number, before.size.max(dirty_end(&found.map).unwrap_or(0)));
                 files.insert(number, SlowFile::new(opened, Some(known)));
                 continue;
@@ -80,7 +80,7 @@ impl SlowFiles {
                 opened.set_size(end).map_err(|error| Error::file("extend", &path, error))?;
             }
             // Records of write-backs and of dropped bytes rest on it, and so does the fingerprint.
-            opened.sync(Scope::All).map_err(|error| Error::file("sync", &path, error))?;
+            sync(found, &*opened);
             let now = fingerprint(&*opened).map_err(|error| Error::file("look at", &path, error))?;
             found.fingerprint = Some(now);
             sizes.insert(number, now.size);
@@ -117,6 +117,14 @@ impl SlowFiles {
     /// Closes a slow file.
     pub fn forget(&mut self, number: u32) {
         self.files.remove(&number);
+    }
+}
+
+/// A disk that fails here is written again; starting once more would find a sync that succeeds and proves nothing.
+fn sync(found: &mut RecoveredFile, file: &dyn File) {
+    if let Err(error) = file.sync(Scope::All) {
+        tracing::error!(%error, path = %as_path(&found.path).display(), "a slow file could not be synced; it is written again");
+        found.write_back_again();
     }
 }
 

@@ -49,6 +49,9 @@ pub(super) struct Barrier {
     /// Slow files that records since their last sync wrote, cut or left alone, of which no program asked that anything survive
     /// power loss: only a full barrier syncs them.
     pub(super) deferred_slow: BTreeSet<u32>,
+    /// Pages named by records since the last barrier began, and by those the barrier under way takes in.
+    pub(super) uncovered: Vec<Run>,
+    pub(super) covering: Vec<Run>,
     /// Files of which a program asked it, since this agent started or before.
     pub(super) asked: BTreeSet<u32>,
     /// The next barrier is to be a full one.
@@ -114,6 +117,7 @@ impl Overlay {
         self.barrier.wanted = false;
         self.barrier.begun += 1;
         self.space.begin_barrier();
+        self.barrier.covering = std::mem::take(&mut self.barrier.uncovered);
         self.quarantine_awaits(self.barrier.begun);
         let data_files: Vec<u32> = std::mem::take(&mut self.barrier.unsynced_data).into_iter().collect();
         let full = std::mem::take(&mut self.barrier.full);
@@ -135,10 +139,14 @@ impl Overlay {
         match result {
             Ok(()) => {
                 let end = running.end;
+                self.barrier.covering = Vec::new();
                 self.append(&Record::Barrier { end });
                 self.outputs.push(Output::SyncJournal);
             }
-            Err(_) => self.fail_barrier(shared),
+            Err(failed) => {
+                self.distrust(&failed);
+                self.fail_barrier(shared);
+            }
         }
     }
 
@@ -167,7 +175,8 @@ impl Overlay {
         let Some(running) = self.barrier.running.take() else { return };
         self.barrier.ended += 1;
         self.barrier.failed.insert(self.barrier.ended);
-        self.barrier.unsynced_data.extend(running.data_files);
+        let trusted = running.data_files.into_iter().filter(|data_file| !self.untrusted.contains_key(data_file));
+        self.barrier.unsynced_data.extend(trusted);
         self.barrier.unsynced_slow.extend(running.slow_files);
         // It may have been a full one.
         self.barrier.full = true;

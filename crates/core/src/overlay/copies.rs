@@ -123,6 +123,9 @@ impl Overlay {
     /// Where in the file what keeps the extent from being written back ends; none if nothing does.
     fn obstacle(&self, file: u32, mapped: &Mapped) -> Option<u64> {
         let known = &self.files[&file];
+        if self.is_untrusted(mapped) {
+            return Some(mapped.range.end());
+        }
         if known.write_back_error.is_some() || (known.extension.is_some() && mapped.range.end() > known.size) {
             return Some(u64::MAX);
         }
@@ -211,7 +214,8 @@ impl Overlay {
         }
         self.counters.write_backs_total += 1;
         self.counters.written_back_bytes_total += copy.range.length;
-        let Some(known) = self.files.get(&copy.file) else { return };
+        let Some(known) = self.files.get_mut(&copy.file) else { return };
+        known.written_back = true;
         let cleaned: Vec<Mapped> = copy
             .pieces
             .iter()

@@ -56,6 +56,8 @@ pub(super) struct File {
     /// The journal holds a fingerprint with no `Intent` after it.
     pub(super) fingerprint_stands: bool,
     pub(super) write_back_error: Option<i32>,
+    /// A write-back wrote the slow file since this agent knows it.
+    pub(super) written_back: bool,
     pub(super) dirty_bytes: u64,
     /// Opens are answered once this barrier has ended.
     pub(super) open_barrier: u64,
@@ -79,6 +81,7 @@ impl File {
             fingerprint: None,
             fingerprint_stands: false,
             write_back_error: None,
+            written_back: false,
             dirty_bytes: 0,
             open_barrier: 0,
         }
@@ -108,7 +111,11 @@ impl Overlay {
 
     /// The known files: number, path, bytes dirty, the error their last write-back ended with.
     pub fn file_list(&self) -> impl Iterator<Item = (u32, &[u8], u64, Option<i32>)> + '_ {
-        self.files.iter().map(|(&number, file)| (number, file.path.as_slice(), file.dirty_bytes, file.write_back_error))
+        let lost = |number| self.has_untrusted(number, Range::new(0, u64::MAX)).then_some(errno::EIO);
+        self.files.iter().map(move |(&number, file)| {
+            let error = file.write_back_error.or_else(|| lost(number));
+            (number, file.path.as_slice(), file.dirty_bytes, error)
+        })
     }
 
     /// Whether a process has the file open for writing.
@@ -433,6 +440,7 @@ impl Overlay {
             .collect();
         for data_file in unused {
             self.data_files.remove(&data_file);
+            self.untrusted.remove(&data_file);
             self.space.remove_data_file(data_file);
             self.barrier.unsynced_data.remove(&data_file);
             self.outputs.push(Output::RemoveDataFile(data_file));

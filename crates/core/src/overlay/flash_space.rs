@@ -176,6 +176,18 @@ impl FlashSpace {
         self.files.entry(data_file).or_insert_with(|| DataFile { writable, ..DataFile::default() });
     }
 
+    /// Nothing is allocated from the data file any more.
+    pub fn retire(&mut self, data_file: u32) {
+        if let Some(file) = self.files.get_mut(&data_file) {
+            file.writable = false;
+        }
+    }
+
+    /// Whether space is allocated from the data file.
+    pub fn is_writable(&self, data_file: u32) -> bool {
+        self.files.get(&data_file).is_some_and(|file| file.writable)
+    }
+
     /// Forgets a data file that nothing is mapped in; its free pages need not be punched, the file goes.
     pub fn remove_data_file(&mut self, data_file: u32) {
         self.files.remove(&data_file);

@@ -143,6 +143,15 @@ pub enum Record {
         /// When it was last written, nanoseconds since 1970.
         modified_ns: u64,
     },
+    /// Bytes of a data file that could not be synced: what is mapped there may not be what was written.
+    Untrusted {
+        /// The data file.
+        data_file: u32,
+        /// Offset in it.
+        place: u64,
+        /// Length.
+        length: u64,
+    },
     /// Everything before `end` is durable, the bytes it speaks of included.
     Barrier {
         /// Position.
@@ -210,6 +219,7 @@ impl Record {
             Record::Barrier { .. } => 11,
             Record::LastCommit { .. } => 12,
             Record::Fingerprint { .. } => 13,
+            Record::Untrusted { .. } => 14,
         }
     }
 
@@ -224,6 +234,7 @@ impl Record {
             | Record::Remove { file }
             | Record::Fingerprint { file, .. } => u32(file),
             Record::LastCommit { slot, .. } => u32(slot),
+            Record::Untrusted { data_file, .. } => u32(data_file),
             Record::DataFile { file, data_file }
             | Record::Map { file, data_file, .. }
             | Record::Fetched { file, data_file, .. }
@@ -251,6 +262,7 @@ impl Record {
             Record::Truncate { size, .. } => u64(size),
             Record::Fingerprint { size, modified_ns, .. } => [size, modified_ns].into_iter().for_each(u64),
             Record::Barrier { end } => u64(end),
+            Record::Untrusted { place, length, .. } => [place, length].into_iter().for_each(u64),
             Record::LastCommit { seq, .. } => u64(seq),
             Record::DataFile { .. } | Record::Intent { .. } | Record::Closed { .. } | Record::Remove { .. } => {}
         }
@@ -333,6 +345,10 @@ impl Record {
                 exact(20)?;
                 Record::Fingerprint { file: word(0)?, size: long(4)?, modified_ns: long(12)? }
             }
+            14 => {
+                exact(20)?;
+                Record::Untrusted { data_file: word(0)?, place: long(4)?, length: long(12)? }
+            }
             _ => return None,
         })
     }
@@ -411,6 +427,7 @@ mod tests {
             Record::Barrier { end: 99 },
             Record::LastCommit { slot: 4, seq: 5 },
             Record::Fingerprint { file: 1, size: 2, modified_ns: 3 },
+            Record::Untrusted { data_file: 1, place: 4096, length: 8192 },
         ]
     }
 

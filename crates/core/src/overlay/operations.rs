@@ -35,7 +35,7 @@ enum Operation {
     Commit { file: u32, range: Range, data_file: u32, place: u64, applied: bool, now_ns: u64 },
     Write { file: u32, range: Range, extends: bool },
     Truncate { file: u32, size: u64 },
-    Sync { barrier: u64 },
+    Sync { file: u32, barrier: u64 },
     WriteBack { file: u32, range: Range },
     Bypass { file: u32, writes: bool },
     Open { file: u32, barrier: u64 },
@@ -186,10 +186,11 @@ impl Overlay {
             Request::Sync { file } => {
                 self.barrier.asked.insert(file);
                 if self.is_durable() && !self.barrier.is_running() {
-                    return self.reply(envelope, Answer::Done);
+                    let answer = self.synced(file);
+                    return self.reply(envelope, answer);
                 }
                 self.barrier.wanted = true;
-                Operation::Sync { barrier: self.barrier.next() }
+                Operation::Sync { file, barrier: self.barrier.next() }
             }
             Request::WriteBack { file, offset, length } => {
                 self.file(file).write_back_error = None;
@@ -241,6 +242,12 @@ impl Overlay {
         match *operation {
             Operation::Commit { file, range, data_file, place, ref mut applied, now_ns } => {
                 if !*applied {
+                    if !self.space.is_writable(data_file) {
+                        // A sync of the data file failed: whether this was written before or after nobody knows.
+                        self.granules.let_go(file, range);
+                        self.space.give_back(Run::touching(data_file, place, range.length));
+                        return Some(Answer::NoSpace);
+                    }
                     if !self.granules.settled(shared, file, range)
                         || self.slow_read_overlaps(shared, file, range)
                         || self.direct_overlaps(file, range)
@@ -284,7 +291,10 @@ impl Overlay {
                 self.set_size(file, self.files[&file].size.min(size));
                 Some(answer)
             }
-            Operation::Sync { barrier } => self.barrier.answer(barrier),
+            Operation::Sync { file, barrier } => match self.barrier.answer(barrier)? {
+                Answer::Done => Some(self.synced(file)),
+                error => Some(error),
+            },
             Operation::Open { file, .. } if self.files[&file].extension.is_some() => None,
             Operation::Open { file, barrier } => self.barrier.answer(barrier).map(|answer| match answer {
                 Answer::Done => Answer::Opened { file },
@@ -301,8 +311,16 @@ impl Overlay {
         }
     }
 
+    /// What an fsync is told after its barrier.
+    fn synced(&self, file: u32) -> Answer {
+        if self.has_untrusted(file, Range::new(0, u64::MAX)) { lost_bytes() } else { Answer::Done }
+    }
+
     /// Done once nothing of the range is dirty or being written back; or why it cannot be.
     fn written_back(&mut self, file: u32, range: Range) -> Option<Answer> {
+        if self.has_untrusted(file, range) {
+            return Some(lost_bytes());
+        }
         if let Some(errno) = self.file(file).write_back_error {
             return Some(Answer::Error { errno, text: "dirty bytes could not be written back".into() });
         }
@@ -398,15 +416,18 @@ impl Overlay {
         let mut next = range.offset;
         let mut pieces = Vec::new();
         for mapped in self.files[&file].map.overlapping(range) {
-            if mapped.range.offset > next || pieces.len() == PIECES_MAX {
+            if mapped.range.offset > next || pieces.len() == PIECES_MAX || self.is_untrusted(&mapped) {
                 break;
             }
             pieces.push(mapped);
             next = mapped.range.end().min(range.end());
         }
         if pieces.is_empty() {
-            let until =
-                self.files[&file].map.overlapping(range).next().map_or(range.end(), |mapped| mapped.range.offset);
+            let first = self.files[&file].map.overlapping(range).next();
+            let until = first.map_or(range.end(), |mapped| mapped.range.offset);
+            if until <= range.offset {
+                return lost_bytes();
+            }
             let hole = Range::between(range.offset, until);
             cell.lease_offset.store(hole.offset, Ordering::Relaxed);
             cell.lease_length.store(hole.length, Ordering::Relaxed);
@@ -448,6 +469,12 @@ impl Overlay {
             }
         }
     }
+}
+
+fn lost_bytes() -> Answer {
+    let text =
+        "absorbed bytes were lost when flash could not be synced; write them anew, or truncate or remove the file";
+    Answer::Error { errno: errno::EIO, text: text.into() }
 }
 
 fn protocol_error(text: &str) -> Answer {

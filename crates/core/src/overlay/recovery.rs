@@ -17,12 +17,12 @@ use super::extent_map::{ExtentMap, Mapped};
 use super::files::{File, Fingerprint};
 use super::flash_space::Run;
 use super::journal::{Identity, Record, records};
-use super::{Overlay, Settings};
+use super::{Overlay, Settings, untrusted};
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
 /// Slot of a `Map` record in a checkpoint, which stands for no commit.
-const NO_SLOT: u32 = u32::MAX;
+pub(super) const NO_SLOT: u32 = u32::MAX;
 
 /// What was found at a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,16 @@ pub struct RecoveredFile {
     pub fingerprint: Option<Fingerprint>,
 }
 
+impl RecoveredFile {
+    /// The slow file could not be synced: what write-backs wrote there is written again.
+    pub fn write_back_again(&mut self) {
+        for mapped in self.map.iter().filter(|mapped| !mapped.dirty).collect::<Vec<_>>() {
+            self.map.carve(mapped.range);
+            self.map.put(Mapped { dirty: true, ..mapped });
+        }
+    }
+}
+
 /// What a journal says. Not an [`Overlay`] yet: nothing can be asked of it before it is adopted.
 #[derive(Clone, Debug, Default)]
 pub struct Recovered {
@@ -76,6 +86,10 @@ pub struct Recovered {
     pub data_files: BTreeMap<u32, u32>,
     /// The last commit of each slot.
     pub last_commits: BTreeMap<u32, u64>,
+    /// Pages whose sync failed.
+    pub untrusted: BTreeMap<u32, Vec<Run>>,
+    /// Pages written since the last barrier.
+    pub uncovered: Vec<Run>,
     /// Records that counted.
     pub records: usize,
 }
@@ -83,20 +97,27 @@ pub struct Recovered {
 impl Recovered {
     /// Replays a journal's body.
     pub fn replay(body: &[u8], replay: Replay) -> Recovered {
+        let covered = records(body)
+            .filter_map(|(record, _)| match record {
+                Record::Barrier { end } => Some(end),
+                _ => None,
+            })
+            .last()
+            .unwrap_or(0);
         let limit = match replay {
             Replay::Everything => u64::MAX,
-            Replay::ToLastBarrier => records(body)
-                .filter_map(|(record, _)| match record {
-                    Record::Barrier { end } => Some(end),
-                    _ => None,
-                })
-                .last()
-                .unwrap_or(0),
+            Replay::ToLastBarrier => covered,
         };
         let mut recovered = Recovered::default();
         for (record, end) in records(body) {
             if end > limit {
                 break;
+            }
+            if let Record::Map { data_file, place, length, .. } | Record::Fetched { data_file, place, length, .. } =
+                record
+                && end > covered
+            {
+                recovered.uncovered.push(Run::touching(data_file, place, length));
             }
             recovered.apply(record);
             recovered.records += 1;
@@ -159,6 +180,9 @@ impl Recovered {
             Record::Fingerprint { file, size, modified_ns } => {
                 self.set_fingerprint(file, Some(Fingerprint { size, modified_ns }));
             }
+            Record::Untrusted { data_file, place, length } => {
+                self.untrusted.entry(data_file).or_default().push(untrusted::run_of(data_file, place, length));
+            }
             Record::Barrier { .. } => {}
         }
     }
@@ -197,6 +221,19 @@ impl Recovered {
         }
     }
 
+    /// A data file could not be synced: what was written to it since the last barrier is not trusted.
+    pub fn distrust(&mut self, data_file: u32) {
+        let lost: Vec<Run> = self.uncovered.iter().copied().filter(|run| run.data_file == data_file).collect();
+        for known in self.files.values_mut() {
+            let touched = |mapped: &Mapped| !mapped.dirty && mapped.data_file == data_file;
+            // Clean bytes are on the disk as well.
+            for mapped in known.map.iter().filter(touched).collect::<Vec<_>>() {
+                known.map.carve(mapped.range);
+            }
+        }
+        self.untrusted.entry(data_file).or_default().extend(lost);
+    }
+
     /// Bytes on flash that the disk does not have.
     pub fn dirty_bytes(&self) -> u64 {
         let maps = self.files.values().map(|file| &file.map);
@@ -215,6 +252,8 @@ impl Overlay {
             overlay.data_files.insert(data_file, owner);
             overlay.space.add_data_file(data_file, false);
         }
+        overlay.untrusted = recovered.untrusted;
+        overlay.untrusted.retain(|data_file, lost| recovered.data_files.contains_key(data_file) && !lost.is_empty());
         // In a new shared file the threads' numbers begin anew: a commit of now must not be taken for one of before.
         overlay.last_commits = recovered.last_commits;
         overlay.last_commits.retain(|slot, seq| {
@@ -297,6 +336,7 @@ impl Overlay {
         for (&data_file, &file) in &self.data_files {
             journal.append(&Record::DataFile { file, data_file });
         }
+        self.untrusted.values().flatten().for_each(|run| journal.append(&untrusted::record(run)));
         for (&slot, &seq) in &self.last_commits {
             journal.append(&Record::LastCommit { slot, seq });
         }

@@ -130,7 +130,9 @@ impl Overlay {
     /// Whether a slab of the slot holds another write like `range` next to it.
     fn slab_left(&self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> bool {
         let pages = Run::touching(0, range.offset % PAGE_BYTES, range.length).pages;
-        shared.slots[slot as usize].slabs.iter().map(read).any(|(owner, run)| owner == file && run.pages >= pages)
+        let fits =
+            |(owner, run): (u32, Run)| owner == file && run.pages >= pages && self.space.is_writable(run.data_file);
+        shared.slots[slot as usize].slabs.iter().map(read).any(fits)
     }
 
     /// Returns the slot's slabs, all or those of one file.
