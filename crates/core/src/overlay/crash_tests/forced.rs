@@ -12,10 +12,10 @@ use crate::protocol::message::Request;
 use crate::protocol::shared::{GRANULE_BYTES, KIND_EXTEND, KIND_WRITE};
 use crate::request::Range;
 
-const A: Range = Range { offset: 0, length: 4096 };
+pub(super) const A: Range = Range { offset: 0, length: 4096 };
 
 /// A world with one file open for reading and writing in both processes, and a policy that copies only what a test asks for.
-fn world() -> World {
+pub(super) fn world() -> World {
     let settings = Settings {
         capacity: Capacity::Bytes(32 * 4096),
         dirty_high: 1.0,
@@ -32,18 +32,18 @@ fn world() -> World {
     w
 }
 
-fn write(w: &mut World, rank: usize, range: Range, absorbed: bool) {
+pub(super) fn write(w: &mut World, rank: usize, range: Range, absorbed: bool) {
     ranks::begin_write(w, rank, 0, range, absorbed);
     run(w, rank);
 }
 
-fn other(w: &mut World, rank: usize, kind: Kind, range: Range) {
+pub(super) fn other(w: &mut World, rank: usize, kind: Kind, range: Range) {
     ranks::begin_other(w, rank, kind, 0, range);
     run(w, rank);
 }
 
 /// Lets one thread run to the end of its operation, the runtime helping.
-fn run(w: &mut World, rank: usize) {
+pub(super) fn run(w: &mut World, rank: usize) {
     for _ in 0..10_000 {
         if !w.ranks[rank].is_busy() {
             return;
@@ -57,7 +57,7 @@ fn run(w: &mut World, rank: usize) {
     panic!("rank {rank} is stuck: {:?}", w.ranks[rank]);
 }
 
-fn barrier(w: &mut World) {
+pub(super) fn barrier(w: &mut World) {
     w.overlay.request_barrier();
     w.poll();
     w.quiesce();
@@ -70,7 +70,7 @@ fn drain(w: &mut World) {
     w.overlay.drain(false);
 }
 
-fn no_violation(w: &World) {
+pub(super) fn no_violation(w: &World) {
     assert!(w.violations.is_empty(), "{}", w.violations.join("\n"));
 }
 
