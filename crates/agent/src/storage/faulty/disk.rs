@@ -91,8 +91,8 @@ pub struct Inode {
     stable: Contents,
     stable_modified_ns: u64,
     unsynced: Vec<Change>,
-    /// Changes whose sync failed: the kernel calls their pages clean, and no later sync writes them.
-    forgotten: Vec<Change>,
+    /// A sync failed: the kernel calls pages clean that no later sync writes.
+    forgetful: bool,
     /// Syncs that failed; each handle that was open then is told once.
     pub errors: u64,
 }
@@ -117,13 +117,15 @@ impl Inode {
         let size = self.now.size;
         let (resized, written): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.unsynced).into_iter().partition(|change| matches!(change, Change::Size(_)));
-        self.forgotten.extend(written);
+        // Some had reached the disk before the error.
+        written.iter().step_by(2).for_each(|change| self.stable.apply(change));
+        self.forgetful |= !written.is_empty();
         self.unsynced = resized;
         self.unsynced.push(Change::Grow(size));
     }
 
     fn evict(&mut self) {
-        if !self.forgotten.is_empty() {
+        if self.forgetful {
             let size = self.now.size;
             self.now = self.stable.clone();
             self.unsynced.iter().for_each(|change| self.now.apply(change));
@@ -133,8 +135,7 @@ impl Inode {
 
     fn lose_power(&mut self, random: &mut Random) {
         let mood = random.below(4);
-        let changes: Vec<Change> = self.forgotten.drain(..).chain(self.unsynced.drain(..)).collect();
-        for change in changes {
+        for change in std::mem::take(&mut self.unsynced) {
             let keep = match mood {
                 0 => false,
                 1 => true,
@@ -167,7 +168,7 @@ impl Inode {
     fn settle(&mut self) {
         self.stable = self.now.clone();
         self.unsynced.clear();
-        self.forgotten.clear();
+        self.forgetful = false;
     }
 }
 
