@@ -1,15 +1,16 @@
 # `make demo` and `make test` do all set-up themselves on a fresh Debian 12 machine.
 
 CARGO ?= cargo
-PROGRAMS := build/patterns build/latency
+PROGRAMS := build/patterns build/latency build/null.so
 
-.PHONY: help setup build demo test soak bench-client lint clean
+.PHONY: help setup build demo test check-handshake soak fuzz bench-client lint clean
 
 help:
 	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
 	@echo "make test          every test"
 	@echo "make bench-client  what Headstart gains and costs, as one JSON object (15 minutes)"
 	@echo "make soak          the randomised tests for longer; CASES=N multiplies them"
+	@echo "make fuzz          every parser under cargo-fuzz; SECONDS=N for each of them (60)"
 	@echo "make setup         installs what is missing; the targets above do this themselves"
 	@echo "make lint          formatting and clippy"
 
@@ -27,6 +28,10 @@ build/latency: bench/latency.c | setup
 	@mkdir -p build
 	cc -O2 -std=c11 -Wall -Wextra -Werror -o $@ $<
 
+build/null.so: bench/null/null.c | setup
+	@mkdir -p build
+	cc -O2 -std=gnu11 -Wall -Wextra -Werror -fPIC -shared -o $@ $< -ldl
+
 demo: build
 	@python3 bench/demo.py
 
@@ -36,14 +41,25 @@ bench-client: build
 test: build
 	$(CARGO) build --workspace --all-targets
 	$(CARGO) test --workspace -- --show-output
+	$(MAKE) check-handshake
+
+# The model checker has atomics of its own, hence a target directory of its own.
+check-handshake:
+	RUSTFLAGS="--cfg loom" $(CARGO) test --package headstart-core --release --target-dir target/loom --test handshake
 
 soak: build
+	DEEP=1 LOOM_MAX_PREEMPTIONS=$${PREEMPTIONS:-4} RUSTFLAGS="--cfg loom" $(CARGO) test --package headstart-core --release \
+		--target-dir target/loom --test handshake a_granule_goes
+	CASES=$${CASES:-50} $(CARGO) test --package headstart-core --package headstart-agent --test parsers
 	$(CARGO) build --workspace
 	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-core --package headstart-agent -- --nocapture crash
+
+fuzz:
+	@fuzz/run.sh $(or $(SECONDS),60)
 
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
 clean:
-	rm -rf build target
+	rm -rf build target fuzz/target

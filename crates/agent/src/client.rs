@@ -20,6 +20,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Status with which an agent ends that finds another one serving the directory.
 pub const EXIT_ALREADY_SERVED: i32 = 69;
+/// Status with which an agent ends that finds the directory or its flash in use, or bytes missing.
+pub const EXIT_IN_USE: i32 = 70;
 
 /// A connection to an agent, for commands.
 pub struct Client {
@@ -55,12 +57,15 @@ impl Client {
                         started = None;
                         0
                     }
-                    Some(_) => return Err(Error::NotStarted { log: tail(&log_path, *log_start), path: log_path }),
+                    Some(status) => {
+                        let in_use = status.code() == Some(EXIT_IN_USE);
+                        return Err(Error::NotStarted { log: tail(&log_path, *log_start), path: log_path, in_use });
+                    }
                     None => *log_start,
                 },
             };
             if Instant::now() > deadline {
-                return Err(Error::NotStarted { log: tail(&log_path, log_start), path: log_path });
+                return Err(Error::NotStarted { log: tail(&log_path, log_start), path: log_path, in_use: true });
             }
             if started.is_none() {
                 runtime_directory::create(&runtime)?;

@@ -81,6 +81,8 @@ pub enum Error {
         path: PathBuf,
         /// Its last lines.
         log: String,
+        /// It found that somebody may keep newer bytes than the disk.
+        in_use: bool,
     },
     /// The journal in the fast directory cannot be used.
     #[error("journal {}: {problem}; its bytes are kept, move it away to start without them", path.display())]
@@ -98,12 +100,103 @@ pub enum Error {
         /// The agent's log.
         log: PathBuf,
     },
+    /// Somebody else owns the managed directory.
+    #[error(
+        "{} belongs to {owner}: one agent owns a managed directory. Run 'headstart drain' and 'headstart stop' there; if that node or \
+         flash is gone for good, 'headstart disown {}' gives up what it kept, after saying what is lost", slow.display(), slow.display()
+    )]
+    Owned {
+        /// The managed directory.
+        slow: PathBuf,
+        /// Who owns it.
+        owner: Box<crate::claim::Owner>,
+    },
+    /// Another fast directory of the same user keeps bytes of the managed directory.
+    #[error(
+        "{} is served from the fast directory {} (agent process {}), not from that of this site: 'headstart drain' and \
+         'headstart stop' with that site file first, or 'headstart disown {}' if that flash is gone for good",
+        slow.display(), owner.fast, owner.pid, slow.display()
+    )]
+    OtherFlash {
+        /// The managed directory.
+        slow: PathBuf,
+        /// The claim found.
+        owner: Box<crate::claim::Owner>,
+    },
+    /// The claim of a managed directory says nothing.
+    #[error(
+        "the claim {} cannot be understood ({problem}), so that nobody knows who keeps newer bytes of the directory: see \
+         'headstart check', and remove it with 'headstart disown' if nobody does", path.display()
+    )]
+    Claim {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A directory lies inside another one that is managed.
+    #[error(
+        "{} lies inside {}, which is managed already: manage one of the two, or directories beside each other",
+        inner.display(), outer.display()
+    )]
+    Nested {
+        /// The directory of this site.
+        inner: PathBuf,
+        /// The managed one around it.
+        outer: PathBuf,
+    },
+    /// Bytes lie on flash that is not there, or not the same.
+    #[error(
+        "{}: {dirty_bytes} bytes of {files} files are newer on the flash in {fast} (node {node}) than on disk, but its journal \
+         cannot be used: make it available again. If it is gone for good, 'headstart check' names what is lost and \
+         'headstart drain --discard' gives it up", slow.display()
+    )]
+    Owed {
+        /// The managed directory.
+        slow: PathBuf,
+        /// Where the bytes lie.
+        fast: String,
+        /// On which node.
+        node: String,
+        /// How many.
+        dirty_bytes: u64,
+        /// Of how many files, those open for writing included.
+        files: u64,
+    },
+    /// The fast directory cannot be used.
+    #[error("site file {}: fast = {}: {problem}", path.display(), fast.display())]
+    FastDirectory {
+        /// The site file.
+        path: PathBuf,
+        /// The slow directory.
+        slow: PathBuf,
+        /// The fast one.
+        fast: PathBuf,
+        /// What is wrong and what to do.
+        problem: String,
+    },
     /// The agent refused a command.
     #[error("{0}")]
     Refused(String),
 }
 
 impl Error {
+    /// Whether somebody may keep newer bytes than the disk, so that nobody must go on with the slow directory alone.
+    pub fn means_in_use(&self) -> bool {
+        matches!(
+            self,
+            Error::AlreadyServed { .. }
+                | Error::FlashInUse { .. }
+                | Error::LivingRank { .. }
+                | Error::Owned { .. }
+                | Error::OtherFlash { .. }
+                | Error::Claim { .. }
+                | Error::Nested { .. }
+                | Error::Owed { .. }
+                | Error::NotStarted { in_use: true, .. }
+        )
+    }
+
     /// A failed call on `path`.
     pub fn file(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Error {
         Error::File { action, path: path.to_path_buf(), source: source.into(), hint: "" }

@@ -5,11 +5,13 @@
 
 mod commands;
 mod connections;
+mod marks;
 mod outputs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use headstart_core::overlay::Overlay;
@@ -26,7 +28,8 @@ use crate::socket::PACKET_MAX;
 use crate::status::RequestCounters;
 use crate::store::Store;
 
-use connections::Connection;
+use connections::{Connection, WaitingOpen};
+use marks::Marks;
 
 const LISTENER: u64 = 0;
 const MAILBOX: u64 = 1;
@@ -99,6 +102,8 @@ pub(crate) struct EventLoop<'a> {
     connections: BTreeMap<u64, Connection>,
     by_slot: BTreeMap<u32, u64>,
     next_connection: u64,
+    /// Opens that wait until a file is forgotten.
+    opens: Vec<WaitingOpen>,
     /// Drains of one file: who waits, and the file's path.
     commands: BTreeMap<u64, (u64, String)>,
     next_command: u64,
@@ -114,6 +119,11 @@ pub(crate) struct EventLoop<'a> {
     /// Position of the journal at which it is replaced.
     rotate_at: u64,
     journal_bytes_max: u64,
+    marks: Marks,
+    /// The capacity was changed, and flash may hold more.
+    shrinking: bool,
+    /// Directories known to lie in no managed directory but this.
+    own_directories: BTreeSet<PathBuf>,
 }
 
 impl<'a> EventLoop<'a> {
@@ -124,6 +134,7 @@ impl<'a> EventLoop<'a> {
         overlay: Overlay,
         workers: &'a Workers,
         listener: OwnedFd,
+        shown: bool,
     ) -> Result<EventLoop<'a>> {
         let failed = |error| Error::system("prepare the event loop", std::io::Error::from(error));
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
@@ -154,6 +165,7 @@ impl<'a> EventLoop<'a> {
             connections: BTreeMap::new(),
             by_slot: BTreeMap::new(),
             next_connection: FIRST_CONNECTION,
+            opens: Vec::new(),
             commands: BTreeMap::new(),
             next_command: 1,
             gone: RequestCounters::default(),
@@ -166,6 +178,9 @@ impl<'a> EventLoop<'a> {
             sweep_from: 0,
             rotate_at: journal_bytes_max,
             journal_bytes_max,
+            marks: Marks::new(shown),
+            shrinking: false,
+            own_directories: BTreeSet::new(),
         })
     }
 
@@ -202,6 +217,7 @@ impl<'a> EventLoop<'a> {
                 }
                 // Before the next event: a file's number may be given to another file in it.
                 self.carry_out_all()?;
+                self.retry_opens()?;
             }
             self.settle()?;
         }
@@ -214,6 +230,8 @@ impl<'a> EventLoop<'a> {
     /// What is due after events; then sets the timer.
     fn settle(&mut self) -> Result<()> {
         self.keep_draining();
+        self.mark();
+        self.shrinking &= self.holds_too_much();
         self.carry_out_all()?;
         if self.store.unwritten_bytes() > JOURNAL_UNWRITTEN_MAX {
             self.overlay.request_barrier();
@@ -233,10 +251,12 @@ impl<'a> EventLoop<'a> {
     fn set_timer(&self) {
         let period = if self.overlay.waits_for_slots() {
             SLOT_POLL
-        } else if self.draining || (self.overlay.dirty_bytes() > 0 && !self.by_slot.is_empty()) {
+        } else if self.draining || self.shrinking || (self.overlay.dirty_bytes() > 0 && !self.by_slot.is_empty()) {
             WORK_POLL
         } else if !self.by_slot.is_empty() {
             HINT_POLL
+        } else if let Some(left) = self.mark_after() {
+            left
         } else {
             let _ = self.timer.unset();
             return;

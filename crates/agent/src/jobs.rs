@@ -30,6 +30,8 @@ pub enum Completion {
     BarrierSynced(Result<(), NotSynced>),
     /// The journal.
     JournalDurable(Result<(), i32>),
+    /// The managed directory shows what it was to show, or cannot.
+    Marked(Result<(), i32>),
 }
 
 /// A queue of jobs; closing it ends its workers, and what none of them began is forgotten.

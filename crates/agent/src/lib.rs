@@ -9,14 +9,21 @@
 //! Everything that decides is `headstart_core::overlay`; this crate carries its outputs out. Data never passes through it,
 //! but for the copies it makes itself.
 
+pub mod claim;
 pub mod client;
 mod copier;
 #[cfg(test)]
 mod crash_tests;
+pub mod dirty_list;
+mod discarded;
 pub mod error;
 mod event_loop;
+pub mod inspection;
 mod jobs;
 mod mailbox;
+mod marker;
+pub mod node;
+mod origin;
 mod runtime;
 pub mod runtime_directory;
 mod shared_file;

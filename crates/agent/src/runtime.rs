@@ -1,23 +1,30 @@
 //! Starting and ending the agent.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use headstart_core::overlay::Capacity;
+use headstart_core::overlay::recovery::RecoveredFile;
+use headstart_core::overlay::{Capacity, Settings};
 use headstart_core::protocol::SOCKET_FILE;
+use headstart_core::request::Range;
 
+use crate::claim::{self, SlowClaim};
 use crate::copier::{self, CopyJob};
+use crate::dirty_list::{self, DirtyList, Shown};
+use crate::discarded;
 use crate::error::{Error, Result};
 use crate::event_loop::{EventLoop, signals_awaited};
 use crate::jobs::{Completion, Jobs};
 use crate::mailbox::Mailbox;
+use crate::marker::{MarkJob, Marker};
+use crate::origin::Origin;
 use crate::runtime_directory;
 use crate::shared_file::SharedFile;
 use crate::site::Site;
 use crate::socket;
 use crate::storage::RealStorage;
-use crate::store::{self, Store};
+use crate::store::{self, Found, Store};
 use crate::syncer::{self, SyncJob};
 
 /// How the agent is started.
@@ -35,12 +42,13 @@ pub struct Options {
 pub(crate) struct Workers {
     pub(crate) copies: Arc<Jobs<CopyJob>>,
     pub(crate) syncs: Arc<Jobs<SyncJob>>,
+    pub(crate) marker: Marker,
     pub(crate) mailbox: Arc<Mailbox<Completion>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Workers {
-    fn start(copiers: usize) -> Result<Workers> {
+    fn start(copiers: usize, list: DirtyList) -> Result<Workers> {
         let copies = Arc::new(Jobs::new());
         let syncs = Arc::new(Jobs::new());
         let mailbox = Arc::new(Mailbox::new()?);
@@ -60,22 +68,24 @@ impl Workers {
             let (syncs, mailbox) = (Arc::clone(&syncs), Arc::clone(&mailbox));
             spawn("syncer".into(), Box::new(move || syncer::run(&syncs, &mailbox)))?;
         }
-        Ok(Workers { copies, syncs, mailbox, threads: Mutex::new(threads) })
+        let marker = Marker::start(list, &mailbox)?;
+        Ok(Workers { copies, syncs, marker, mailbox, threads: Mutex::new(threads) })
     }
 
-    /// Waits until nothing they began is under way.
-    fn end(&self) {
+    /// Waits until nothing they began is under way; `last` is what the managed directory shows from then on.
+    fn end(&self, last: MarkJob) {
         self.copies.close();
         self.syncs.close();
         for thread in self.threads.lock().expect("no thread panics with the lock").drain(..) {
             let _ = thread.join();
         }
+        self.marker.end(last);
     }
 }
 
 /// Runs the agent in the foreground until it is told to stop or receives SIGTERM; what was acknowledged is durable then.
 pub fn serve(options: Options) -> Result<()> {
-    raise_descriptor_limit();
+    let descriptors_max = raise_descriptor_limit();
     let runtime = runtime_directory::path(&options.site.slow);
     runtime_directory::create(&runtime)?;
     let mut settings =
@@ -83,36 +93,94 @@ pub fn serve(options: Options) -> Result<()> {
     if let Some(capacity) = options.capacity {
         settings.capacity = capacity;
     }
+    settings.files_max = files_max(descriptors_max);
     let boot_id = runtime_directory::boot_id()?;
     // The lock comes first: two agents must not replay one journal.
     let shared = SharedFile::create(&runtime, boot_id, 0)?;
+    discarded::set_aside(&options.site.slow, &options.site.fast)?;
     let claim = store::claim(&options.site.fast)?;
-    let found = store::recover(&RealStorage, &options.site.fast, &runtime, boot_id)?;
-    let epoch = found.epoch + 1;
+    let (slow, fast) = (options.site.slow.clone(), options.site.fast.clone());
+    let slow_claim = SlowClaim::take(&slow, &fast)?;
+    let served = serve_claimed(options, &runtime, settings, boot_id, shared, claim, slow_claim.owner());
+    // What failed before there was anything to keep, or ended with nothing owed, leaves the directory to others.
+    if !dirty_list::is_there(&slow) && (served.as_ref().is_ok_and(|owes_nothing| *owes_nothing) || served.is_err()) {
+        slow_claim.release()?;
+    }
+    served.map(drop)
+}
+
+/// Serves under both claims; whether nothing is owed when it ends.
+fn serve_claimed(
+    options: Options,
+    runtime: &Path,
+    settings: Settings,
+    boot_id: [u8; 16],
+    shared: SharedFile,
+    _claim: store::Claim,
+    owner: &claim::Owner,
+) -> Result<bool> {
+    let (slow, fast) = (options.site.slow.clone(), options.site.fast.clone());
+    let mut found = store::recover(&RealStorage, &fast, runtime, boot_id)?;
+    refuse_lost_flash(&slow, &found)?;
+    let epoch = found.epoch.max(discarded::epoch(&slow)?) + 1;
+    let mut list = DirtyList::new(&slow, owner.clone(), found.epoch);
+    let origin = Origin::translate(&slow, &fast, &mut found.recovered)?;
+    if found.recovered.dirty_bytes() > 0 && !list.is_shown() {
+        list.show(&recovered_files(&found)).map_err(|error| Error::file("list what is dirty in", &slow, error))?;
+    }
     shared.view().header.epoch.store(epoch, std::sync::atomic::Ordering::Relaxed);
     let copies_max = settings.copies_max;
-    let (storage, fast) = (Arc::new(RealStorage), &options.site.fast);
     let (store, overlay) =
-        Store::begin(storage, fast, &runtime, boot_id, epoch, settings, found.recovered, shared.view())?;
+        Store::begin(Arc::new(RealStorage), &fast, runtime, boot_id, epoch, settings, found.recovered, shared.view())?;
+    origin.settle(&fast)?;
+    list.continue_in(epoch);
     let socket_path = runtime.join(SOCKET_FILE);
     let listener = socket::listen_at(&socket_path).map_err(|error| Error::file("listen at", &socket_path, error))?;
     signals_awaited().thread_block().map_err(|error| Error::system("block signals", error))?;
-    let workers = Workers::start(copies_max)?;
+    let shown = list.is_shown();
+    let workers = Workers::start(copies_max, list)?;
     prefer_this_thread();
     tracing::info!(runtime = %runtime.display(), epoch, "serving");
-    let mut event_loop = EventLoop::new(options, shared, store, overlay, &workers, listener)?;
+    let mut event_loop = EventLoop::new(options, shared, store, overlay, &workers, listener, shown)?;
     let result = event_loop.run();
+    let (last, owes_nothing) = (event_loop.last_marks(result.is_ok()), event_loop.owes_nothing());
     // The next agent must not start while a copy of this one may still land.
-    workers.end();
+    workers.end(last);
     drop(event_loop);
-    drop(claim);
     let _ = std::fs::remove_file(&socket_path);
     tracing::info!("ended");
-    result
+    result.map(|()| owes_nothing)
+}
+
+/// The list speaks of a journal that is not there, or of a later one than the one that is.
+fn refuse_lost_flash(slow: &Path, found: &Found) -> Result<()> {
+    match dirty_list::read(slow)? {
+        Some(listed) if listed.heading.epoch > found.epoch => claim::refuse_debt(slow),
+        _ => Ok(()),
+    }
+}
+
+fn recovered_files(found: &Found) -> Vec<Shown> {
+    let dirty = |file: &RecoveredFile| -> Vec<Range> {
+        file.map.iter().filter(|mapped| mapped.dirty).map(|mapped| mapped.range).collect()
+    };
+    let files = found.recovered.files.values().map(|file| {
+        let ranges = dirty(file);
+        Shown {
+            path: file.path.clone(),
+            inode: file.identity.inode,
+            dirty_bytes: ranges.iter().map(|range| range.length).sum(),
+            ranges,
+            exact: true,
+            open_for_writing: false,
+            file: None,
+        }
+    });
+    files.filter(|file| file.dirty_bytes > 0).collect()
 }
 
 /// A descriptor for every thread, slow file and data file: what is permitted. Where it is not enough, opens fail with EMFILE.
-fn raise_descriptor_limit() {
+fn raise_descriptor_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a valid structure that lives across the call.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0 {
@@ -120,6 +188,13 @@ fn raise_descriptor_limit() {
         // SAFETY: as above; the structure is only read.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
     }
+    limit.rlim_cur
+}
+
+/// Files that so many descriptors serve: two for each, an eighth for threads, and some.
+fn files_max(descriptors_max: u64) -> usize {
+    let files = (descriptors_max - descriptors_max / 8).saturating_sub(64) / 2;
+    usize::try_from(files).unwrap_or(usize::MAX).max(1)
 }
 
 /// Asks for real-time priority: a rank that waits for an answer must not wait for a time slice of ranks that compute. The

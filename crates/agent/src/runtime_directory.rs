@@ -56,6 +56,14 @@ pub fn start_time(pid: u32) -> Option<u64> {
     after_name.split(' ').nth(19)?.parse().ok()
 }
 
+/// Whether a process has ended with all its threads, and only waits for somebody to ask for its exit status.
+pub fn is_zombie(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let mut fields = stat.rsplit(") ").next().unwrap_or("").split(' ');
+    let (state, threads) = (fields.next(), fields.nth(16).and_then(|count| count.parse::<u32>().ok()));
+    state == Some("Z") && threads.is_none_or(|count| count <= 1)
+}
+
 /// The kernel's boot id.
 pub fn boot_id() -> Result<[u8; 16]> {
     let path = Path::new("/proc/sys/kernel/random/boot_id");

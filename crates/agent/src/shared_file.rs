@@ -12,7 +12,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 
 use crate::error::{Error, Result};
-use crate::runtime_directory::start_time;
+use crate::runtime_directory::{is_zombie, start_time};
 
 /// The mapping, and the lock that makes this process the agent; the kernel frees it when the last thread is gone.
 pub struct SharedFile {
@@ -72,7 +72,7 @@ fn refuse_living_ranks(path: &Path, runtime: &Path) -> Result<()> {
     let old = map(&file).map_err(|error| Error::file("map", path, error))?.view();
     for slot in old.used_slots() {
         let pid = slot.owner_pid.load(Ordering::Relaxed);
-        if pid != 0 && start_time(pid) == Some(slot.owner_start.load(Ordering::Relaxed)) {
+        if pid != 0 && start_time(pid) == Some(slot.owner_start.load(Ordering::Relaxed)) && !is_zombie(pid) {
             return Err(Error::LivingRank { pid, path: runtime.to_path_buf() });
         }
     }

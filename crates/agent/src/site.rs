@@ -109,7 +109,10 @@ impl Site {
         let bad = |problem: String| Error::Site { path: path.to_path_buf(), problem };
         let mut site: Site = toml::from_str(&text).map_err(|error| bad(error.to_string().trim_end().to_string()))?;
         site.slow = directory(&site.slow).map_err(|error| bad(format!("slow = {}: {error}", site.slow.display())))?;
-        site.fast = directory(&site.fast).map_err(|error| bad(format!("fast = {}: {error}", site.fast.display())))?;
+        site.fast = directory(&site.fast).map_err(|problem| {
+            let (slow, fast) = (site.slow.clone(), site.fast.clone());
+            Error::FastDirectory { path: path.to_path_buf(), slow, fast, problem }
+        })?;
         if site.fast.starts_with(&site.slow) || site.slow.starts_with(&site.fast) {
             return Err(bad("slow and fast must not lie inside each other".into()));
         }

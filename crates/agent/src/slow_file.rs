@@ -9,7 +9,7 @@ use std::io;
 
 use headstart_core::overlay::Fingerprint;
 
-use crate::storage::{File, FileRef};
+use crate::storage::{File, FileRef, modified_ns};
 
 /// See the module.
 #[derive(Debug)]
@@ -120,6 +120,11 @@ impl SlowFile {
 pub fn fingerprint(file: &dyn File) -> io::Result<Fingerprint> {
     let found = file.attributes()?;
     Ok(Fingerprint { size: found.size, modified_ns: found.modified_ns })
+}
+
+/// The same of what was found.
+pub fn fingerprint_of(found: &std::fs::Metadata) -> Fingerprint {
+    Fingerprint { size: found.len(), modified_ns: modified_ns(found) }
 }
 
 #[cfg(test)]

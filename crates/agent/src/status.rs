@@ -17,6 +17,11 @@ pub enum Command {
         #[serde(default)]
         over_changes: bool,
     },
+    /// Give dirty bytes up, all or those of one file, as far as no program has the files open.
+    Discard {
+        /// Absolute path of a file, as the status names it.
+        path: Option<String>,
+    },
     /// No longer insist on writing everything back.
     KeepDirty,
     /// Answered when everything acknowledged before survives power loss.

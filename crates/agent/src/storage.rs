@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use real::RealStorage;
+pub use real::{RealStorage, modified_ns};
 
 /// An open file.
 pub type FileRef = Arc<dyn File>;
@@ -35,6 +35,8 @@ pub struct Attributes {
     pub size: u64,
     /// `st_mtime`, nanoseconds since 1970.
     pub modified_ns: u64,
+    /// Birth time, nanoseconds since 1970; zero where unknown.
+    pub birth_ns: u64,
 }
 
 /// How a file is opened.
@@ -76,6 +78,10 @@ pub trait File: Send + Sync + Debug {
     fn attributes(&self) -> io::Result<Attributes>;
     /// Sets the time of last write.
     fn set_modified(&self, modified_ns: u64) -> io::Result<()>;
+    /// Sets an extended attribute.
+    fn set_extended(&self, name: &str, value: &[u8]) -> io::Result<()>;
+    /// Removes one.
+    fn remove_extended(&self, name: &str) -> io::Result<()>;
 }
 
 /// The directories that files are in.

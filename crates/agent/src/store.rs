@@ -31,11 +31,11 @@ use crate::error::Result;
 use crate::slow_file::SlowFile;
 use crate::storage::{FileRef, StorageRef};
 
-pub use claim::claim;
+pub use claim::{Claim, claim};
 use data_files::DataFiles;
 use journal_files::JournalFiles;
 pub use journal_files::JournalJob;
-pub use recovery::recover;
+pub use recovery::{Found, recover};
 use slow_files::SlowFiles;
 pub use slow_files::{as_path, open_slow};
 

@@ -115,6 +115,7 @@ impl Tiers<'_> {
                 self.take_fingerprint(file);
                 None
             }
+            Completion::Marked(_) => unreachable!("marks are the event loop's"),
             Completion::Refused { id, errno } => {
                 self.overlay.on_copy_done(self.shared, id, Err(errno));
                 None

@@ -1,18 +1,22 @@
 //! The `headstart` command.
 
 mod agent;
+mod capacity;
+mod check;
+mod discard;
 mod interrupts;
 mod run;
 mod site;
 mod status;
 mod testbed;
+mod unseen;
 mod write_back;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use headstart_agent::client::EXIT_ALREADY_SERVED;
+use headstart_agent::client::{EXIT_ALREADY_SERVED, EXIT_IN_USE};
 
 /// Makes a little flash do for a lot of disk, beneath unmodified programs.
 #[derive(Debug, Parser)]
@@ -37,6 +41,12 @@ enum Command {
     Status(status::StatusArguments),
     /// Stop the agent of this site
     Stop(write_back::Stop),
+    /// Say how a managed directory stands: who owns it, what is only on flash, what is lost
+    Check(check::Check),
+    /// Give up what a node or flash that is gone for good kept of a managed directory
+    Disown(discard::Disown),
+    /// Show or change how much flash the running agent uses
+    Capacity(capacity::CapacityArguments),
     /// Check or show a site file
     #[command(subcommand)]
     Site(site::SiteCommand),
@@ -48,7 +58,17 @@ enum Command {
     Agent(agent::AgentArguments),
 }
 
+/// A broken invariant ends the process, whichever thread finds it: what it would do next cannot be trusted.
+fn abort_on_panic() {
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |what| {
+        say(what);
+        std::process::abort();
+    }));
+}
+
 fn main() -> ExitCode {
+    abort_on_panic();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -57,21 +77,35 @@ fn main() -> ExitCode {
         }
     };
     let site = cli.site.as_deref();
+    let in_foreground = matches!(cli.command, Command::Agent(_));
     let result = match cli.command {
         Command::Run(arguments) => arguments.execute(site),
         Command::Drain(arguments) => arguments.execute(site),
         Command::Status(arguments) => arguments.execute(site),
         Command::Stop(arguments) => arguments.execute(site),
+        Command::Check(arguments) => arguments.execute(site),
+        Command::Disown(arguments) => arguments.execute(site),
+        Command::Capacity(arguments) => arguments.execute(site),
         Command::Site(command) => command.execute(site),
         Command::Testbed(command) => command.execute(site),
         Command::Agent(arguments) => arguments.execute(site),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("headstart: {error:#}");
+        eprintln!("headstart: {}", in_words(&error));
         match error.downcast_ref() {
             Some(headstart_agent::Error::AlreadyServed { .. }) => ExitCode::from(EXIT_ALREADY_SERVED as u8),
+            Some(error) if in_foreground && error.means_in_use() => ExitCode::from(EXIT_IN_USE as u8),
             _ => ExitCode::from(EXIT_FAILED),
         }
+    })
+}
+
+/// An error and its causes; what already names its cause does not name it twice.
+fn in_words(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |said, cause| match cause.to_string() {
+        cause if said.is_empty() => cause,
+        cause if said.contains(&cause) => said,
+        cause => format!("{said}: {cause}"),
     })
 }
 

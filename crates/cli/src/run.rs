@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
+use headstart_agent::claim;
 use headstart_agent::client::Client;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command as Ask, RequestCounters, Status};
@@ -17,7 +18,8 @@ use serde::Serialize;
 
 use crate::agent::parse_capacity;
 use crate::interrupts::Interrupts;
-use crate::write_back::{drain_all, make_durable};
+use crate::unseen;
+use crate::write_back::{connect_or_start, drain_all, make_durable};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Policy {
@@ -33,7 +35,8 @@ pub struct Run {
     #[arg(long, value_enum, default_value = "s4d")]
     policy: Policy,
 
-    /// Flash to use instead of what the site file says: 20% of the files in use, or a size
+    /// Flash the agent uses from now on, for later runs too while it lives: 20% of the files in use, or a size (as
+    /// `headstart capacity`)
     #[arg(long, value_name = "20%|SIZE", allow_hyphen_values = true)]
     capacity: Option<String>,
 
@@ -72,19 +75,30 @@ impl Run {
         }
         parse_capacity(self.capacity.as_deref())?;
         let site_path = Site::locate(site);
-        let site = Site::load(&site_path)?;
         let library = library()?;
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let client = Client::connect_or_start(&site, &site_path, &program, self.capacity.as_deref())?;
+        let site = match Site::load(&site_path) {
+            Err(headstart_agent::Error::FastDirectory { path, slow, fast, problem }) => {
+                let (known_slow, known_fast) = (slow.clone(), fast.clone());
+                let error = headstart_agent::Error::FastDirectory { path, slow, fast, problem };
+                return self.without_flash(&known_slow, &known_fast, error);
+            }
+            site => site?,
+        };
+        let client = match connect_or_start(&site, &site_path, self.capacity.as_deref()) {
+            Ok(client) => client,
+            Err(error) => return self.without_flash(&site.slow, &site.fast, error),
+        };
         if let Some(capacity) = &self.capacity {
-            client.ask(&Ask::Configure { capacity: capacity.clone() })?;
+            self.configure(&client, &site, capacity)?;
         }
         let before = client.ask(&Ask::Status)?;
         let interrupts = Interrupts::listen()?;
+        unseen::forget_marks(client.runtime());
+        unseen::warn(&self.program[0]);
         let start = Instant::now();
         let status = self.wait(self.preloaded(&site, &client, &library), &interrupts)?;
         let program_time = start.elapsed();
-        let drained = self.finish(&site, &site_path, &program, &interrupts)?;
+        let drained = self.finish(&site, &site_path, &interrupts)?;
         let drain_time = start.elapsed() - program_time;
         if let Some(path) = &self.report {
             let report = report(status, program_time, drain_time, &before, &drained);
@@ -95,6 +109,31 @@ impl Run {
             return Ok(ExitCode::from(crate::EXIT_DIRTY));
         }
         Ok(exit_code(status))
+    }
+
+    /// The agent keeps the capacity after this run, and says so where that is not what the site file says.
+    fn configure(&self, client: &Client, site: &Site, capacity: &str) -> Result<()> {
+        client.ask(&Ask::Configure { capacity: capacity.to_string() })?;
+        if site.capacity.as_deref().unwrap_or("20%") != capacity {
+            eprintln!(
+                "headstart: capacity is {capacity} until the agent ends or 'headstart capacity' changes it, whatever the site file says"
+            );
+        }
+        Ok(())
+    }
+
+    /// The agent cannot serve: the program runs on the slow directory alone, unless flash may hold newer bytes.
+    fn without_flash(&self, slow: &Path, fast: &Path, error: headstart_agent::Error) -> Result<ExitCode> {
+        if error.means_in_use() {
+            return Err(error.into());
+        }
+        claim::refuse_if_owed(slow, fast).with_context(|| reason(&error))?;
+        eprintln!(
+            "headstart: {}; nothing of {} is only on flash: the program runs without flash",
+            reason(&error),
+            slow.display()
+        );
+        Ok(exit_code(self.wait(self.command(), &Interrupts::listen()?)?))
     }
 
     fn command(&self) -> Command {
@@ -135,8 +174,8 @@ impl Run {
     }
 
     /// After the program: writes everything back, unless dirty bytes are to be kept.
-    fn finish(&self, site: &Site, site_path: &Path, program: &Path, interrupts: &Interrupts) -> Result<Status> {
-        let client = Client::connect_or_start(site, site_path, program, self.capacity.as_deref())?;
+    fn finish(&self, site: &Site, site_path: &Path, interrupts: &Interrupts) -> Result<Status> {
+        let client = connect_or_start(site, site_path, self.capacity.as_deref())?;
         if self.keep_dirty {
             client.ask(&Ask::KeepDirty)?;
             // Kept dirty bytes must survive power loss once `run` has ended.
@@ -159,6 +198,17 @@ fn report(status: ExitStatus, program: Duration, drain: Duration, before: &Statu
         agent_after: after.agent,
         mapped_bytes: after.mapped_bytes,
         capacity_bytes: after.capacity_bytes,
+    }
+}
+
+/// Why there is no agent, in one line.
+fn reason(error: &headstart_agent::Error) -> String {
+    match error {
+        headstart_agent::Error::NotStarted { log, path, .. } => {
+            let said = log.lines().rev().find_map(|line| line.strip_prefix("headstart: "));
+            said.map_or_else(|| format!("the agent did not start; see {}", path.display()), str::to_string)
+        }
+        error => error.to_string(),
     }
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use headstart_agent::claim;
 use headstart_agent::client::Client;
+use headstart_agent::runtime_directory::{is_zombie, start_time};
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, Status};
 use headstart_core::units::ByteSize;
@@ -17,17 +19,27 @@ use crate::interrupts::Interrupts;
 
 #[derive(Debug, Args)]
 pub struct Drain {
-    /// A file; everything if absent
-    path: Option<PathBuf>,
+    /// Files; everything if absent
+    paths: Vec<PathBuf>,
+
+    /// Give dirty bytes up instead: they are lost. Says first what is lost, and asks
+    #[arg(long)]
+    discard: bool,
+
+    /// With --discard: do not ask
+    #[arg(long, requires = "discard")]
+    yes: bool,
 }
 
 impl Drain {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
+        if self.discard {
+            return crate::discard::discard(site, &self.paths, self.yes);
+        }
         let site_path = Site::locate(site);
         let site = Site::load(&site_path)?;
-        let program = std::env::current_exe().context("cannot find this program's own file")?;
-        let client = Client::connect_or_start(&site, &site_path, &program, None)?;
-        if let Some(path) = &self.path {
+        let client = connect_or_start(&site, &site_path, None)?;
+        for path in &self.paths {
             let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
             if !path.starts_with(&site.slow) {
                 bail!("{} does not lie in the slow directory {}", path.display(), site.slow.display());
@@ -37,11 +49,28 @@ impl Drain {
             }
             let path = path.to_str().with_context(|| format!("{} is not UTF-8; drain everything", path.display()))?;
             client.ask(&Command::Drain { path: Some(path.to_string()), over_changes: true })?;
+        }
+        if !self.paths.is_empty() {
+            make_durable(&client, &Interrupts::listen()?)?;
             return Ok(ExitCode::SUCCESS);
         }
         let status = drain_all(&client, &Interrupts::listen()?, true)?;
         Ok(if status.dirty_bytes == 0 { ExitCode::SUCCESS } else { ExitCode::from(crate::EXIT_DIRTY) })
     }
+}
+
+/// The site's agent, started if none runs and nobody else owns the directory.
+pub fn connect_or_start(
+    site: &Site,
+    site_path: &Path,
+    capacity: Option<&str>,
+) -> std::result::Result<Client, headstart_agent::Error> {
+    if Client::connect(site).is_err() {
+        claim::examine(&site.slow, &site.fast)?;
+    }
+    let program = std::env::current_exe()
+        .map_err(|error| headstart_agent::Error::system("find this program's own file", error))?;
+    Client::connect_or_start(site, site_path, &program, capacity)
 }
 
 /// Writes everything back, over files that another program changed only if told to, makes that durable, and shows progress. An
@@ -153,13 +182,8 @@ pub fn stop(client: &Client, keep_dirty: bool) -> Result<()> {
     }
     // It ends once what was acknowledged is durable.
     let status = client.ask(&Command::Stop)?;
-    while headstart_agent::runtime_directory::start_time(status.pid).is_some() && !is_zombie(status.pid) {
+    while start_time(status.pid).is_some() && !is_zombie(status.pid) {
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())
-}
-
-fn is_zombie(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
 }

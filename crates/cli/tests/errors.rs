@@ -58,7 +58,9 @@ fn missing_directories_are_named() {
     fs::remove_file(&site.slow).unwrap();
     fs::create_dir(&site.slow).unwrap();
     fs::remove_dir(&site.fast).unwrap();
-    site.fail(125, &TRUE, &["fast", text(&site.fast), "create the directory or mount"]);
+    for command in [&["site", "check"][..], &["drain"], &["stop"]] {
+        site.fail(125, command, &["fast", text(&site.fast), "create the directory or mount"]);
+    }
 }
 
 #[test]
@@ -179,7 +181,7 @@ fn an_unwritable_fast_directory_is_named() {
     let site = TestSite::with_capacity("1MiB");
     let Some(mounted) = Mounted::small(&site.fast, "size=1m") else { return };
     mounted.read_only();
-    site.fail(125, &TRUE, &[text(&site.fast), "Read-only file system"]);
+    site.fail(125, &["drain"], &[text(&site.fast), "Read-only file system"]);
     site.fail(125, &["site", "check"], &["fast", text(&site.fast), "Read-only file system"]);
 }
 

@@ -16,14 +16,20 @@
 
 mod barrier;
 mod copies;
+mod dirty;
 pub mod extent_map;
+mod file_table;
 mod files;
 pub mod flash_space;
 mod granules;
 pub mod journal;
+mod mapping;
 mod operations;
+mod output;
+pub mod recency;
 pub mod recovery;
 mod reserve;
+mod settings;
 mod slabs;
 mod untrusted;
 mod write_back;
@@ -36,21 +42,25 @@ use std::sync::atomic::Ordering;
 
 use crate::policy::s4d::{Critical, CriticalData};
 use crate::protocol::message::{Envelope, Request};
-use crate::protocol::shared::{LEASE_SLOW_READ, Shared};
+use crate::protocol::shared::Shared;
 use crate::request::Range;
-use crate::units::ByteSize;
 
 use barrier::Barrier;
 pub use barrier::NotSynced;
 use copies::{CopyState, Fetch};
-use extent_map::Mapped;
+pub use dirty::DirtyFile;
+use file_table::FileTable;
 use files::File;
 pub use files::{Fingerprint, Process};
 use flash_space::{FlashSpace, Run};
 use granules::Granules;
 use journal::{Identity, Journal, Record};
+use mapping::Mapping;
 use operations::Pending;
+pub use output::{Answer, CopyKind, CopyOrder, CopyPiece, Output};
 use reserve::Reserve;
+pub use settings::{Capacity, Settings};
+use slabs::Slabs;
 use untrusted::Untrusted;
 use write_back::Pace;
 
@@ -66,184 +76,10 @@ pub mod errno {
     pub const ESTALE: i32 = 116;
 }
 
-/// What an agent is told once.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    /// How much flash may be used.
-    pub capacity: Capacity,
-    /// Write-back starts when more than this share of the capacity is dirty.
-    pub dirty_high: f64,
-    /// and stops when less than this share is.
-    pub dirty_low: f64,
-    /// Above this dirty share write-back no longer yields to the foreground.
-    pub dirty_full: f64,
-    /// The least share of the requests at the disks that write-back keeps then.
-    pub write_back_share_min: f64,
-    /// Copies in flight at once.
-    pub copies_max: usize,
-    /// Longest write-back, bytes.
-    pub write_back_bytes_max: u64,
-    /// Entries of the critical data table.
-    pub critical_max: usize,
-    /// Largest slab, bytes.
-    pub slab_bytes_max: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            capacity: Capacity::Share(0.2),
-            dirty_high: 0.2,
-            dirty_low: 0.1,
-            dirty_full: 0.9,
-            write_back_share_min: 0.25,
-            copies_max: 256,
-            write_back_bytes_max: 4 << 20,
-            critical_max: 65536,
-            slab_bytes_max: 256 << 10,
-        }
-    }
-}
-
-/// How much flash may be used.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Capacity {
-    /// Bytes.
-    Bytes(u64),
-    /// A share, 0 to 1, of the size of the files known.
-    Share(f64),
-}
-
-impl std::str::FromStr for Capacity {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Capacity, String> {
-        if let Some(percent) = text.trim().strip_suffix('%') {
-            let share: f64 = percent.trim().parse().map_err(|_| format!("'{text}' is not a percentage"))?;
-            return if (0.0..=100.0).contains(&share) {
-                Ok(Capacity::Share(share / 100.0))
-            } else {
-                Err(format!("'{text}' is not between 0% and 100%"))
-            };
-        }
-        text.parse::<ByteSize>().map(|size| Capacity::Bytes(size.0)).map_err(|error| error.to_string())
-    }
-}
-
-impl std::fmt::Display for Capacity {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Capacity::Bytes(bytes) => write!(f, "{}", ByteSize(*bytes)),
-            Capacity::Share(share) => write!(f, "{}%", share * 100.0),
-        }
-    }
-}
-
-/// An answer to a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The file's number.
-    Opened {
-        /// Index in the shared table.
-        file: u32,
-    },
-    /// Done.
-    Done,
-    /// No flash space: write the slow file.
-    NoSpace,
-    /// A flash-read lease on so many bytes; the pieces are in the slot.
-    Flash {
-        /// Bytes from the first one asked for.
-        length: u64,
-    },
-    /// A slow-read lease on so many bytes.
-    Disk {
-        /// Bytes from the first one asked for.
-        length: u64,
-    },
-    /// A direct-write lease.
-    Go,
-    /// It failed.
-    Error {
-        /// What the program sees.
-        errno: i32,
-        /// What the user is told.
-        text: String,
-    },
-}
-
-/// Where a copy's bytes lie on flash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CopyPiece {
-    /// Bytes of the slow file.
-    pub range: Range,
-    /// The data file.
-    pub data_file: u32,
-    /// Where they begin in it.
-    pub place: u64,
-}
-
-/// Which way a copy goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyKind {
-    /// Disk to flash.
-    Fetch,
-    /// Flash to disk.
-    WriteBack,
-}
-
-/// A copy the runtime makes; it answers with [`Overlay::on_copy_done`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CopyOrder {
-    /// Comes back in the completion.
-    pub id: u64,
-    /// Which way.
-    pub kind: CopyKind,
-    /// The slow file.
-    pub file: u32,
-    /// All its bytes, contiguous; the pieces cover them in order.
-    pub range: Range,
-    /// Where they lie on flash.
-    pub pieces: Vec<CopyPiece>,
-}
-
-/// What the runtime has to do, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Send an answer.
-    Reply(Envelope, Answer),
-    /// Make a copy.
-    Copy(CopyOrder),
-    /// Make the slow file at least `size` long; then [`Overlay::on_extended`].
-    Extend {
-        /// The file.
-        file: u32,
-        /// Bytes.
-        size: u64,
-    },
-    /// Sync these data files, then these slow files; then [`Overlay::on_barrier_synced`].
-    Barrier {
-        /// Data files whose bytes the journal names.
-        data_files: Vec<u32>,
-        /// Slow files written since.
-        slow_files: Vec<u32>,
-    },
-    /// Make the journal durable up to its end; then [`Overlay::on_journal_durable`].
-    SyncJournal,
-    /// Make sure that the data file exists and is at least `size` long, before the next reply.
-    Grow {
-        /// The data file.
-        data_file: u32,
-        /// Bytes.
-        size: u64,
-    },
-    /// Give the storage behind these pages back to the file system.
-    Punch(Run),
-    /// Delete a data file.
-    RemoveDataFile(u32),
-    /// Nobody has the file open any more and nothing of it is on flash: close what is open for it.
-    Forget(u32),
-}
+/// No call of the kernel moves more at once: whoever asks for more flash gets none, and a hint that says more is none.
+const REQUEST_BYTES_MAX: u64 = 1 << 31;
+/// No file is longer.
+const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 
 /// Figures of what happened since the agent started; names as in `status`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -284,17 +120,16 @@ pub struct Counters {
 pub struct Overlay {
     settings: Settings,
     files: BTreeMap<u32, File>,
+    table: FileTable,
     by_identity: BTreeMap<Identity, u32>,
     data_files: BTreeMap<u32, u32>,
     next_data_file: u32,
     space: FlashSpace,
     journal: Journal,
     granules: Granules,
-    uses: u64,
-    clean: BTreeMap<u64, (u32, u64)>,
-    dirty: BTreeSet<(u32, u64)>,
-    dirty_bytes: u64,
+    mapping: Mapping,
     processes: BTreeMap<u32, Process>,
+    slabs: BTreeMap<u32, Slabs>,
     direct: BTreeMap<u32, Direct>,
     quarantine: Vec<Quarantined>,
     last_commits: BTreeMap<u32, u64>,
@@ -314,7 +149,7 @@ pub struct Overlay {
     /// Files to be forgotten when a barrier has cleared their bits.
     forgetting: BTreeSet<u32>,
     /// Sum of the known sizes.
-    known_bytes: u64,
+    known_bytes: u128,
     barrier: Barrier,
     untrusted: Untrusted,
     pace: Pace,
@@ -354,17 +189,16 @@ impl Overlay {
             critical: CriticalData::new(settings.critical_max),
             settings,
             files: BTreeMap::new(),
+            table: FileTable::default(),
             by_identity: BTreeMap::new(),
             data_files: BTreeMap::new(),
             next_data_file,
             space: FlashSpace::new(capacity_bytes),
             journal: Journal::at(journal_end),
             granules: Granules::default(),
-            uses: 0,
-            clean: BTreeMap::new(),
-            dirty: BTreeSet::new(),
-            dirty_bytes: 0,
+            mapping: Mapping::default(),
             processes: BTreeMap::new(),
+            slabs: BTreeMap::new(),
             direct: BTreeMap::new(),
             quarantine: Vec::new(),
             last_commits: BTreeMap::new(),
@@ -410,6 +244,7 @@ impl Overlay {
         self.advance(shared);
         self.plan_copies(shared);
         self.keep_reserve(shared);
+        self.keep_numbers(shared);
         self.plan_barrier();
         shared.header.free_bytes.store(self.space.available_bytes(), Ordering::Relaxed);
     }
@@ -458,7 +293,7 @@ impl Overlay {
 
     /// Bytes on flash that the disk does not have.
     pub fn dirty_bytes(&self) -> u64 {
-        self.dirty_bytes
+        self.mapping.dirty_bytes
     }
 
     /// Bytes of flash that hold extents.
@@ -468,7 +303,7 @@ impl Overlay {
 
     /// Number of extents.
     pub fn extents(&self) -> usize {
-        self.files.values().map(|file| file.map.len()).sum()
+        self.mapping.extents as usize
     }
 
     /// Bytes of flash that may be used now.
@@ -518,70 +353,6 @@ impl Overlay {
         self.journal.append(record);
     }
 
-    /// Adds an extent where nothing is mapped.
-    fn map_in(&mut self, file: u32, mut mapped: Mapped) {
-        self.uses += 1;
-        mapped.stamp = self.uses;
-        self.space.hold(Run::touching(mapped.data_file, mapped.place, mapped.range.length));
-        self.enlist(file, &mapped);
-        self.file(file).map.put(mapped);
-    }
-
-    /// Removes what is mapped of `range`. The record that says so has been appended.
-    fn carve(&mut self, file: u32, range: Range) {
-        let known = self.file(file);
-        let change = known.map.carve(range);
-        if known.map.is_empty() && known.openers.is_empty() {
-            self.forgetting.insert(file);
-        }
-        for kept in &change.kept {
-            self.space.hold(Run::touching(kept.data_file, kept.place, kept.range.length));
-        }
-        for removed in &change.removed {
-            self.delist(file, removed);
-            self.space.release(Run::touching(removed.data_file, removed.place, removed.range.length));
-            self.granules.emptied(file, removed.range.intersection(range), self.journal.end());
-        }
-        for kept in &change.kept {
-            // Both ends of an extent keep its use; the second needs a number of its own in the order of use.
-            self.uses += 1;
-            let kept = Mapped { stamp: self.uses, ..*kept };
-            self.file(file).map.stamp(kept.range.offset, kept.stamp);
-            self.enlist(file, &kept);
-        }
-    }
-
-    fn enlist(&mut self, file: u32, mapped: &Mapped) {
-        if mapped.dirty {
-            self.dirty.insert((file, mapped.range.offset));
-            self.dirty_bytes += mapped.range.length;
-            self.file(file).dirty_bytes += mapped.range.length;
-        } else {
-            self.clean.insert(mapped.stamp, (file, mapped.range.offset));
-        }
-    }
-
-    fn delist(&mut self, file: u32, mapped: &Mapped) {
-        if mapped.dirty {
-            self.dirty.remove(&(file, mapped.range.offset));
-            self.dirty_bytes -= mapped.range.length;
-            self.file(file).dirty_bytes -= mapped.range.length;
-        } else {
-            self.clean.remove(&mapped.stamp);
-        }
-    }
-
-    /// A use of an extent: it becomes the most recent.
-    fn touch(&mut self, file: u32, mapped: &Mapped) {
-        self.uses += 1;
-        let stamp = self.uses;
-        if !mapped.dirty {
-            self.clean.remove(&mapped.stamp);
-            self.clean.insert(stamp, (file, mapped.range.offset));
-        }
-        self.file(file).map.stamp(mapped.range.offset, stamp);
-    }
-
     fn direct_overlaps(&self, file: u32, range: Range) -> bool {
         self.direct.values().any(|direct| direct.file == file && direct.range.overlaps(range))
     }
@@ -590,15 +361,8 @@ impl Overlay {
         self.quarantine.iter().any(|dead| dead.file == file && dead.range.overlaps(range))
     }
 
-    /// Whether any byte of `range` is dirty.
-    fn is_dirty(&self, file: u32, range: Range) -> bool {
-        let first = self.files[&file].map.overlapping(range).next();
-        first.is_some_and(|mapped| mapped.dirty)
-            || self.dirty.range((file, range.offset)..(file, range.end())).next().is_some()
-    }
-
     fn slow_read_overlaps(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
-        self.slow_reads.retain(|slot| shared.slots[*slot as usize].lease.load(Ordering::Acquire) == LEASE_SLOW_READ);
+        self.slow_reads.retain(|slot| shared.slots[*slot as usize].holds_slow_read());
         self.slow_reads.iter().any(|slot| shared.slots[*slot as usize].slow_read_overlaps(file, range))
     }
 }

@@ -1,20 +1,32 @@
 //! What library and agent say to each other: the shared file's layout and the messages on the socket.
 //!
 //! Both sides compile this one module, so that the layout has a single source. It holds atomics and byte encodings only;
-//! mapping memory and sending bytes is the runtimes' work.
+//! mapping memory and sending bytes is the runtimes' work. What is written to the shared file in which order is checked by a
+//! model checker (`crates/core/tests/handshake.rs`), which swaps the atomics for its own.
 
+pub mod handshake;
+pub mod hints;
+pub mod lease;
 pub mod message;
 pub mod shared;
+mod sync;
 
 /// Changes whenever the shared layout or a message changes; library and agent refuse each other when it differs.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// Name of the shared file in the agent's runtime directory.
 pub const SHARED_FILE: &str = "shared";
 /// Name of the agent's socket (unix, SEQPACKET) in its runtime directory.
 pub const SOCKET_FILE: &str = "socket";
+/// How names of marks begin that the library leaves in the runtime directory: one for each program it told of that it
+/// cannot be in.
+pub const MARK_PREFIX: &str = "unseen.";
 /// Directory in the fast directory that holds the journal and the data files.
 pub const FLASH_DIRECTORY: &str = ".headstart";
+/// The claim at the top of a managed directory: there while an agent owns it, and until its dirty bytes are on disk.
+pub const OWNER_FILE: &str = ".headstart-owner";
+/// The list of dirty files at the top of a managed directory: there while it is not on disk what it seems to be.
+pub const DIRTY_LIST_FILE: &str = "HEADSTART-DIRTY";
 
 /// Environment: the agent's runtime directory. Its absence disables the library.
 pub const ENVIRONMENT_RUNTIME: &str = "HEADSTART_RUNTIME";

@@ -75,6 +75,9 @@ pub struct ByteSize(pub u64);
 #[error("'{0}' is not a size; write a number with an optional unit, such as 4096, 64KiB, 8MiB or 2GB")]
 pub struct ParseSizeError(String);
 
+/// No file and no flash is larger: 8 EiB.
+const SIZE_MAX: u64 = 1 << 63;
+
 const UNITS: [(&str, u64); 9] = [
     ("KiB", KIB),
     ("MiB", MIB),
@@ -98,11 +101,12 @@ impl FromStr for ByteSize {
             .find_map(|(unit, factor)| trimmed.strip_suffix(unit).map(|rest| (rest.trim_end(), *factor)))
             .unwrap_or((trimmed, 1));
         if let Ok(count) = digits.parse::<u64>() {
-            return count.checked_mul(factor).map(ByteSize).ok_or_else(bad);
+            let bytes = count.checked_mul(factor).filter(|bytes| *bytes <= SIZE_MAX);
+            return bytes.map(ByteSize).ok_or_else(bad);
         }
         let value: f64 = digits.parse().map_err(|_| bad())?;
         let bytes = value * factor as f64;
-        if !(0.0..9.0e18).contains(&bytes) {
+        if !(0.0..=SIZE_MAX as f64).contains(&bytes) {
             return Err(bad());
         }
         Ok(ByteSize(bytes.round() as u64))
@@ -135,7 +139,7 @@ mod tests {
         {
             assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
         }
-        for text in ["", "x", "-1", "1e40", "99999999999TiB", "4 QB"] {
+        for text in ["", "x", "-1", "1e40", "99999999999TiB", "11111111111000002909", "4 QB"] {
             assert!(text.parse::<ByteSize>().is_err(), "{text}");
         }
     }
@@ -145,5 +149,7 @@ mod tests {
         assert_eq!(ByteSize(65536).to_string(), "64KiB");
         assert_eq!(ByteSize(1536).to_string(), "1.5KiB");
         assert_eq!(ByteSize(12).to_string(), "12B");
+        let largest = ByteSize(SIZE_MAX - 1);
+        assert_eq!(largest.to_string().parse(), Ok(ByteSize(SIZE_MAX)), "what is printed is a size");
     }
 }

@@ -1,15 +1,23 @@
 //! POSIX asynchronous I/O (aio(7)) on managed files, where glibc's own threads would read and write past every hook.
 //!
-//! An operation is carried out by the call that submits it, through the same data path as `pread` and `pwrite`; letting
-//! it overlap with the program's computation belongs to a later version. Its outcome stands where glibc itself keeps
-//! it, in the control block, so that aio_error, aio_return, aio_suspend and aio_cancel need no hook: a program that
-//! polls them hundreds of thousands of times pays nothing. Notifications are glibc's as well: its `lio_listio` of
-//! nothing does nothing but notify.
+//! The library queues them itself (`queue`) and has them carried out by threads of its own, through the same data path
+//! as `pread` and `pwrite`. The outcome stands where glibc keeps it, in the control block, so that aio_error and
+//! aio_return need no hook: a program that polls them hundreds of thousands of times pays nothing. Notifications are
+//! glibc's as well: its `lio_listio` of nothing does nothing but notify.
+//!
+//! Where no thread can be had, the call that submits an operation carries it out.
+
+pub mod queue;
+mod waiting;
+
+pub use queue::abandon;
+pub use waiting::{cancel, suspend};
 
 use std::mem::offset_of;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicIsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 
+use headstart_core::request::Range;
 use libc::{c_int, c_void, sigevent};
 
 use crate::buffers::Buffers;
@@ -37,12 +45,79 @@ pub struct ControlBlock {
     length: usize,
     event: sigevent,
     next: *mut c_void,
-    absolute_priority: c_int,
-    policy: c_int,
+    /// The queue's while the operation is under way: `WAITING` or `RUNNING`.
+    state: AtomicI32,
+    /// What the operation is: a `Kind`, and for a sync whether of data alone.
+    kind: c_int,
     error: AtomicI32,
     returned: AtomicIsize,
     offset: i64,
-    reserved: [u8; 32],
+    /// Says that the block is in the queue; see `mark`.
+    mark: AtomicUsize,
+    /// The list that is notified when its last operation has ended.
+    group: *mut Group,
+    reserved: [u8; 16],
+}
+
+/// Nobody has begun it.
+const WAITING: c_int = 0;
+/// A thread carries it out.
+const RUNNING: c_int = 1;
+
+/// What an operation is to the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Read,
+    Write,
+    /// A write to the end of the file.
+    Append,
+    Sync,
+}
+
+/// Operations of a list that is notified as one.
+struct Group {
+    left: AtomicU32,
+    event: sigevent,
+}
+
+impl ControlBlock {
+    /// What a block that is in the queue holds: another block, a copy even, does not.
+    fn mark_of(block: *const ControlBlock) -> usize {
+        block.addr() ^ 0x6865_6164_7374_6172
+    }
+
+    /// Whether a block waits for an outcome from this library.
+    ///
+    /// # Safety
+    /// `block` is a control block.
+    unsafe fn is_under_way(block: *const ControlBlock) -> bool {
+        // SAFETY: the caller's contract; both are atomics.
+        unsafe {
+            (*block).error.load(Ordering::Acquire) == libc::EINPROGRESS
+                && (*block).mark.load(Ordering::Relaxed) == ControlBlock::mark_of(block)
+        }
+    }
+
+    fn operation(&self) -> Operation {
+        match self.kind >> 1 {
+            0 => Operation::Read,
+            1 | 2 => Operation::Write,
+            _ => Operation::Sync { data_only: self.kind & 1 != 0 },
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match self.kind >> 1 {
+            0 => Kind::Read,
+            1 => Kind::Write,
+            2 => Kind::Append,
+            _ => Kind::Sync,
+        }
+    }
+
+    fn range(&self) -> Range {
+        Range::new(self.offset.max(0) as u64, self.length.min(i64::MAX as usize) as u64)
+    }
 }
 
 const _: () = {
@@ -85,9 +160,13 @@ impl Operation {
 pub unsafe fn submit(block: *mut ControlBlock, operation: Operation, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
-    let managed = unsafe { carry_out(block, operation) }.is_some();
+    let taken = unsafe { take(block, operation, ptr::null_mut()) };
     kernel::set_errno(saved);
-    if managed { 0 } else { pass() }
+    match taken {
+        Taken::Ours => 0,
+        Taken::Refused(errno) => kernel::answer(Err(errno), saved) as c_int,
+        Taken::Not => pass(),
+    }
 }
 
 /// `aio_fsync`.
@@ -104,8 +183,7 @@ pub unsafe fn sync(kind: c_int, block: *mut ControlBlock, pass: impl FnOnce() ->
     }
 }
 
-/// `lio_listio`: what is managed is carried out first; libc gets the list without it, and notifies when the rest is
-/// done.
+/// `lio_listio`: what is managed is queued; libc gets the list without it.
 ///
 /// # Safety
 /// The arguments are those of lio_listio(3).
@@ -121,61 +199,178 @@ pub unsafe fn list(
     }
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
-    let mut rest = unsafe { std::slice::from_raw_parts(blocks, count as usize) }.to_vec();
-    let mut failed = false;
-    for block in rest.iter_mut().filter(|block| !block.is_null()) {
-        // SAFETY: the caller's contract: a member is a control block or null.
-        let result = unsafe { Operation::of((**block).opcode).and_then(|operation| carry_out(*block, operation)) };
-        if let Some(result) = result {
-            failed |= result.is_err();
-            *block = ptr::null_mut();
+    let (ours, mut rest) = unsafe { divided(std::slice::from_raw_parts(blocks, count as usize)) };
+    if ours.is_empty() {
+        kernel::set_errno(saved);
+        return pass();
+    }
+    let alone = rest.iter().all(|block| block.is_null());
+    // SAFETY: the caller's contract.
+    let notified = mode == libc::LIO_NOWAIT && !event.is_null() && unsafe { notifies(&*event) };
+    let group = match notified && alone {
+        // SAFETY: an event that is not null.
+        true => Box::into_raw(Box::new(Group { left: AtomicU32::new(ours.len() as u32), event: unsafe { *event } })),
+        false => ptr::null_mut(),
+    };
+    for &(block, operation) in &ours {
+        // SAFETY: the caller's contract.
+        match unsafe { take(block, operation, group) } {
+            Taken::Ours => {}
+            // SAFETY: the same.
+            Taken::Refused(errno) => unsafe { ended(block, Err(errno), group) },
+            // Its descriptor was closed meanwhile.
+            // SAFETY: the same.
+            Taken::Not => unsafe { ended(block, Err(libc::EBADF), group) },
         }
     }
+    if mode == libc::LIO_WAIT || notified && !alone {
+        // A list of both kinds is notified by libc when its own part is done; so that ours must be done before.
+        waiting::all(ours.iter().map(|&(block, _)| block));
+    }
     kernel::set_errno(saved);
+    if alone && mode == libc::LIO_NOWAIT {
+        return 0;
+    }
     // SAFETY: the program's arguments, with fewer members; libc keeps no reference to the list itself.
-    let result = unsafe { real::lio_listio(mode, rest.as_ptr(), count, event) };
+    let result = unsafe { real::lio_listio(mode, rest.as_mut_ptr(), count, event) };
+    // SAFETY: the caller's contract.
+    let failed = ours.iter().any(|&(block, _)| unsafe { (*block).error.load(Ordering::Acquire) } != 0);
     if result == 0 && failed && mode == libc::LIO_WAIT {
         return kernel::answer(Err(libc::EIO), saved) as c_int;
     }
     result
 }
 
-/// Carries the operation out and stores its outcome, which it returns; nothing if it is libc's to do.
+/// The members of a list that are managed, and the list without them.
+///
+/// # Safety
+/// A member is a control block or null.
+unsafe fn divided(list: &[*mut ControlBlock]) -> (Vec<(*mut ControlBlock, Operation)>, Vec<*mut ControlBlock>) {
+    let (mut ours, mut rest) = (Vec::new(), list.to_vec());
+    for block in rest.iter_mut().filter(|block| !block.is_null()) {
+        // SAFETY: the caller's contract.
+        let (fd, opcode, priority) = unsafe { ((**block).fd, (**block).opcode, (**block).priority) };
+        if let Some(operation) = Operation::of(opcode)
+            && (0..=PRIORITY_MAX).contains(&priority)
+            && !matches!(descriptors::managed(fd), Ok(None))
+        {
+            ours.push((*block, operation));
+            *block = ptr::null_mut();
+        } else if opcode == libc::LIO_NOP {
+            *block = ptr::null_mut();
+        }
+    }
+    (ours, rest)
+}
+
+fn notifies(event: &sigevent) -> bool {
+    matches!(event.sigev_notify, libc::SIGEV_SIGNAL | libc::SIGEV_THREAD)
+}
+
+/// What became of a submission.
+enum Taken {
+    /// It will have an outcome, or has one.
+    Ours,
+    /// The call fails.
+    Refused(Errno),
+    /// It is libc's to do.
+    Not,
+}
+
+/// Queues an operation on a managed file.
 ///
 /// # Safety
 /// `block` is a control block as aio(7) wants it.
-unsafe fn carry_out(block: *mut ControlBlock, operation: Operation) -> Option<Result<usize, Errno>> {
-    // SAFETY: the caller's contract. Other threads may look at the two atomics meanwhile.
-    let (error, returned) = unsafe { (&(*block).error, &(*block).returned) };
-    // SAFETY: the same; nobody writes the rest, and the block is the program's again once `error` is stored.
-    let (fd, priority, event) = unsafe { ((*block).fd, (*block).priority, (*block).event) };
+unsafe fn take(block: *mut ControlBlock, operation: Operation, group: *mut Group) -> Taken {
+    // SAFETY: the caller's contract; the block is nobody else's until it is queued.
+    let (fd, priority) = unsafe { ((*block).fd, (*block).priority) };
     if !(0..=PRIORITY_MAX).contains(&priority) {
         // libc refuses it.
-        return None;
+        return Taken::Not;
     }
-    let result = loop {
-        let result = descriptors::on_managed(fd, |target| {
-            error.store(libc::EINPROGRESS, Ordering::Release);
-            // SAFETY: the caller's contract.
-            unsafe { transfer(target, block, operation) }
-        });
-        if result != Err(libc::EINTR) {
-            break result.transpose()?;
-        }
+    let kind = match (descriptors::managed(fd), operation) {
+        (Ok(None), _) => return Taken::Not,
+        (Ok(Some(target)), Operation::Sync { .. }) if !target.writable() => return Taken::Refused(libc::EBADF),
+        (Ok(Some(target)), Operation::Write) if target.appends() => Kind::Append,
+        (_, Operation::Read) => Kind::Read,
+        (_, Operation::Write) => Kind::Write,
+        (_, Operation::Sync { .. }) => Kind::Sync,
     };
-    returned.store(result.map_or(-1, |count| count as isize), Ordering::Relaxed);
-    error.store(result.err().unwrap_or(0), Ordering::Release);
-    if matches!(event.sigev_notify, libc::SIGEV_SIGNAL | libc::SIGEV_THREAD) {
-        let mut event = event;
+    let data_only = matches!(operation, Operation::Sync { data_only: true });
+    // SAFETY: the same.
+    unsafe {
+        (*block).next = ptr::null_mut();
+        (*block).kind = (kind as c_int) << 1 | c_int::from(data_only);
+        (*block).group = group;
+        (*block).state.store(WAITING, Ordering::Relaxed);
+        (*block).mark.store(ControlBlock::mark_of(block), Ordering::Relaxed);
+        (*block).error.store(libc::EINPROGRESS, Ordering::Release);
+        if !queue::submit(block) {
+            queue::settle(fd);
+            let result = transfer(block);
+            finish(block, result);
+        }
+    }
+    Taken::Ours
+}
+
+/// Stores the outcome of an operation that is in no list, and notifies.
+///
+/// # Safety
+/// `block` was taken, and nobody else stores its outcome.
+unsafe fn finish(block: *mut ControlBlock, result: Result<usize, Errno>) {
+    // SAFETY: the caller's contract.
+    unsafe { ended(block, result, (*block).group) };
+}
+
+/// # Safety
+/// As [`finish`].
+unsafe fn ended(block: *mut ControlBlock, result: Result<usize, Errno>, group: *mut Group) {
+    // SAFETY: the caller's contract; the block is the program's again once `error` is stored.
+    let event = unsafe {
+        let event = (*block).event;
+        (*block).mark.store(0, Ordering::Relaxed);
+        (*block).returned.store(result.map_or(-1, |count| count as isize), Ordering::Relaxed);
+        (*block).error.store(result.err().unwrap_or(0), Ordering::Release);
+        event
+    };
+    queue::ENDED.fetch_add(1, Ordering::Release);
+    kernel::wake(&queue::ENDED, u32::MAX >> 1);
+    notify(event);
+    // SAFETY: a group lives until its last member has ended.
+    if !group.is_null() && unsafe { (*group).left.fetch_sub(1, Ordering::AcqRel) } == 1 {
+        // SAFETY: it came from `Box::into_raw`, and this was the last member.
+        notify(unsafe { Box::from_raw(group) }.event);
+    }
+}
+
+/// Notifies as libc does.
+fn notify(mut event: sigevent) {
+    if notifies(&event) {
         // SAFETY: a list of one member that is no control block.
         unsafe { real::lio_listio(libc::LIO_NOWAIT, &ptr::null_mut(), 1, &mut event) };
     }
-    Some(result)
+}
+
+/// Carries an operation out.
+///
+/// # Safety
+/// `block` was taken, and nobody else carries it out.
+unsafe fn transfer(block: *mut ControlBlock) -> Result<usize, Errno> {
+    // SAFETY: the caller's contract.
+    let (fd, operation) = unsafe { ((*block).fd, (*block).operation()) };
+    loop {
+        // SAFETY: the caller's contract.
+        match descriptors::on_managed(fd, |target| unsafe { move_bytes(target, block, operation) }) {
+            Err(libc::EINTR) => {}
+            result => return result.and_then(|moved| moved.ok_or(libc::EBADF)),
+        }
+    }
 }
 
 /// # Safety
 /// `block` is a control block as aio(7) wants it.
-unsafe fn transfer(target: &Target, block: *const ControlBlock, operation: Operation) -> Result<usize, Errno> {
+unsafe fn move_bytes(target: &Target, block: *const ControlBlock, operation: Operation) -> Result<usize, Errno> {
     // SAFETY: the caller's contract; nobody writes these fields.
     let (buffer, length, offset) = unsafe { ((*block).buffer, (*block).length, (*block).offset) };
     let element = element(buffer, length);

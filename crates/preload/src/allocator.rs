@@ -8,6 +8,9 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
 
+use crate::kernel::Errno;
+use crate::kernel::raw::syscall;
+
 /// What the kernel hands out, and the largest alignment.
 const PAGE_BYTES: usize = 4096;
 
@@ -23,8 +26,8 @@ fn mapped_bytes(bytes: usize) -> usize {
 }
 
 /// The address a system call returned, or null.
-fn address(result: libc::c_long) -> *mut u8 {
-    if result == -1 { ptr::null_mut() } else { result as *mut u8 }
+fn address(result: Result<usize, Errno>) -> *mut u8 {
+    result.map_or(ptr::null_mut(), |address| address as *mut u8)
 }
 
 // SAFETY: every piece is a mapping of its own, at least as long as its layout says and aligned to a page.
@@ -35,9 +38,7 @@ unsafe impl GlobalAlloc for Pages {
         }
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping at an address of the kernel's choice.
-        address(unsafe {
-            libc::syscall(libc::SYS_mmap, 0usize, mapped_bytes(layout.size()), protection, flags, -1, 0usize)
-        })
+        address(unsafe { syscall!(libc::SYS_mmap, 0, mapped_bytes(layout.size()), protection, flags, -1i32, 0) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -47,7 +48,7 @@ unsafe impl GlobalAlloc for Pages {
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: `alloc` or `realloc` made this mapping with this size, and the caller gives it up.
-        unsafe { libc::syscall(libc::SYS_munmap, memory, mapped_bytes(layout.size())) };
+        let _ = unsafe { syscall!(libc::SYS_munmap, memory, mapped_bytes(layout.size())) };
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
@@ -56,7 +57,7 @@ unsafe impl GlobalAlloc for Pages {
             return memory;
         }
         // SAFETY: `alloc` or `realloc` made this mapping with this size; the caller uses the new address alone.
-        address(unsafe { libc::syscall(libc::SYS_mremap, memory, before, after, libc::MREMAP_MAYMOVE) })
+        address(unsafe { syscall!(libc::SYS_mremap, memory, before, after, libc::MREMAP_MAYMOVE) })
     }
 }
 

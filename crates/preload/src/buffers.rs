@@ -19,6 +19,8 @@ const ELEMENTS_PER_CALL: usize = 64;
 pub struct Buffers<'a> {
     vector: &'a [iovec],
     length: usize,
+    /// Flags of pwritev2 that a write to the slow file needs.
+    flags: c_int,
 }
 
 impl<'a> Buffers<'a> {
@@ -31,7 +33,7 @@ impl<'a> Buffers<'a> {
         if element.iov_len > isize::MAX as usize {
             return Err(libc::EFAULT);
         }
-        Ok(Buffers { vector: std::slice::from_ref(element), length: element.iov_len.min(LENGTH_MAX) })
+        Ok(Buffers { vector: std::slice::from_ref(element), length: element.iov_len.min(LENGTH_MAX), flags: 0 })
     }
 
     /// A vector as `readv` takes it; refused as the kernel refuses it.
@@ -44,7 +46,7 @@ impl<'a> Buffers<'a> {
             return Err(libc::EINVAL);
         }
         if count == 0 {
-            return Ok(Buffers { vector: &[], length: 0 });
+            return Ok(Buffers { vector: &[], length: 0, flags: 0 });
         }
         if vector.addr() < ADDRESS_MIN || vector.addr() > isize::MAX as usize {
             return Err(libc::EFAULT);
@@ -56,7 +58,12 @@ impl<'a> Buffers<'a> {
             length =
                 length.checked_add(element.iov_len).filter(|&sum| sum <= isize::MAX as usize).ok_or(libc::EINVAL)?;
         }
-        Ok(Buffers { vector, length: length.min(LENGTH_MAX) })
+        Ok(Buffers { vector, length: length.min(LENGTH_MAX), flags: 0 })
+    }
+
+    /// The same, to be written with flags of pwritev2.
+    pub fn with_flags(self, flags: c_int) -> Buffers<'a> {
+        Buffers { flags, ..self }
     }
 
     /// Bytes of the request.
@@ -77,6 +84,17 @@ impl<'a> Buffers<'a> {
         self.transfer(from, length, |part, moved| {
             // SAFETY: whoever made the buffers vouched for their memory.
             unsafe { kernel::write_at(fd, part, offset + moved as u64) }
+        })
+    }
+
+    /// The same to a slow file, with the flags.
+    pub fn write_slow(&self, fd: c_int, from: usize, length: usize, offset: u64) -> Result<usize, Errno> {
+        if self.flags == 0 {
+            return self.write(fd, from, length, offset);
+        }
+        self.transfer(from, length, |part, moved| {
+            // SAFETY: whoever made the buffers vouched for their memory.
+            unsafe { kernel::append(fd, part, offset as i64 + moved as i64, self.flags) }
         })
     }
 

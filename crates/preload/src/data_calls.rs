@@ -8,16 +8,35 @@ use libc::{c_int, iovec};
 use crate::buffers::Buffers;
 use crate::data_path;
 use crate::descriptors::{self, Target};
+use crate::files;
 use crate::kernel::{self, Errno};
 
+unsafe extern "C-unwind" {
+    /// Ends the thread if it was cancelled.
+    fn pthread_testcancel();
+}
+
 /// Flags of preadv2 and pwritev2 that say how soon, not what: without meaning where the agent may be asked.
-const HINTS: c_int = libc::RWF_HIPRI | libc::RWF_NOWAIT;
+const HINTS: c_int = libc::RWF_HIPRI | libc::RWF_NOWAIT | RWF_DONTCACHE | RWF_NOSIGNAL;
+/// To leave nothing in the page cache.
+const RWF_DONTCACHE: c_int = 0x80;
+/// No SIGPIPE, which files never cause.
+const RWF_NOSIGNAL: c_int = 0x100;
+
+/// To write where the call says although the descriptor appends.
+const RWF_NOAPPEND: c_int = 0x20;
+/// What else they take; without meaning for reads.
+const WRITE_FLAGS: c_int = libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_APPEND | RWF_NOAPPEND;
 
 /// Runs `work` on a managed descriptor, else the call as it stands.
 #[inline]
 fn on_managed(fd: c_int, pass: impl FnOnce() -> isize, work: impl Fn(&Target) -> Result<usize, Errno>) -> isize {
     if descriptors::known_unmanaged(fd) {
         return pass();
+    }
+    if descriptors::known_managed(fd) {
+        // SAFETY: nothing is held; the system calls below are no cancellation points, but the program's call is one.
+        unsafe { pthread_testcancel() };
     }
     let saved = kernel::errno();
     match descriptors::on_managed(fd, work) {
@@ -117,7 +136,7 @@ pub unsafe fn readv(
     pass: impl Fn() -> isize,
 ) -> isize {
     on_managed(fd, &pass, |target| {
-        if flags & !HINTS != 0 {
+        if flags & !(HINTS | WRITE_FLAGS) != 0 {
             return Err(libc::EOPNOTSUPP);
         }
         // SAFETY: the caller's contract.
@@ -173,8 +192,11 @@ pub unsafe fn writev(
     pass: impl Fn() -> isize,
 ) -> isize {
     on_managed(fd, &pass, |target| {
-        if flags & !(HINTS | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_APPEND) != 0 {
+        if flags & !(HINTS | WRITE_FLAGS) != 0 {
             return Err(libc::EOPNOTSUPP);
+        }
+        if flags & libc::RWF_APPEND != 0 && flags & RWF_NOAPPEND != 0 {
+            return Err(libc::EINVAL);
         }
         // SAFETY: the caller's contract.
         let buffers = unsafe { Buffers::vector(vector, count) }?;
@@ -195,7 +217,8 @@ pub fn write_buffers(target: &Target, buffers: Buffers, offset: Option<u64>, fla
         return Err(libc::EBADF);
     }
     let durable = flags & (libc::RWF_DSYNC | libc::RWF_SYNC) != 0;
-    if target.appends() || flags & libc::RWF_APPEND != 0 {
+    let buffers = if target.appends() { buffers.with_flags(flags & RWF_NOAPPEND) } else { buffers };
+    if target.appends() && flags & RWF_NOAPPEND == 0 || flags & libc::RWF_APPEND != 0 {
         let place = offset.map_or(-1, |offset| offset as i64);
         return data_path::append(target, durable, || buffers.append(target.fd, place, flags & libc::RWF_APPEND));
     }
@@ -231,7 +254,33 @@ pub fn sync(fd: c_int, pass: impl Fn() -> c_int) -> c_int {
     let synced = on_managed(
         fd,
         || pass() as isize,
-        |target| data_path::sync(target, || if pass() == 0 { Ok(0) } else { Err(kernel::errno()) }),
+        |target| {
+            data_path::sync(target, || match kernel::uncancelled(&pass) {
+                0 => Ok(0),
+                _ => Err(kernel::errno()),
+            })
+        },
     );
     synced as c_int
+}
+
+/// `sync`, which cannot fail.
+pub fn sync_everything(pass: impl FnOnce()) {
+    sync_all(|| {
+        pass();
+        0
+    });
+}
+
+/// `syncfs`: of what flash holds, a barrier makes everything durable; asked for by each file that this process
+/// has open.
+pub fn sync_all(pass: impl FnOnce() -> c_int) -> c_int {
+    let saved = kernel::errno();
+    let asked = files::with_set_bits();
+    kernel::set_errno(saved);
+    let result = pass();
+    if result != 0 || !asked {
+        return result;
+    }
+    kernel::answer(files::sync_all().map(|()| 0), saved) as c_int
 }

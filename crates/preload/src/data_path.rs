@@ -15,8 +15,9 @@ pub use write::{punch, write_at};
 
 use std::sync::atomic::{Ordering, fence};
 
+use headstart_core::protocol::handshake;
 use headstart_core::protocol::message::Request;
-use headstart_core::protocol::shared::{STATE_ASKING, Shared, Slot};
+use headstart_core::protocol::shared::Shared;
 use headstart_core::request::Range;
 
 use crate::buffers::Buffers;
@@ -28,16 +29,6 @@ use crate::session::{self, Answer};
 #[inline]
 fn shared() -> Shared<'static> {
     session::shared().expect("a session maps the shared file before it begins")
-}
-
-/// Publishes a request that nobody has to wait for, so that a `close` in another thread sees it.
-fn publish_asking(slot: &Slot, kind: u32, file: u32, range: Range) {
-    slot.kind.store(kind, Ordering::Relaxed);
-    slot.file.store(file, Ordering::Relaxed);
-    slot.offset.store(range.offset, Ordering::Relaxed);
-    slot.length.store(range.length, Ordering::Relaxed);
-    slot.state.store(STATE_ASKING, Ordering::Release);
-    fence(Ordering::SeqCst);
 }
 
 /// `read`.
@@ -92,14 +83,11 @@ pub const WHOLE: Range = Range { offset: 0, length: u64::MAX };
 /// fsync: rule 11 of the protocol. `kernel` syncs the slow file.
 pub fn sync(target: &Target, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
     session::with(|session| {
-        let set_bits = target.entry(&shared()).set_bits.load(Ordering::SeqCst);
-        kernel()?;
-        if set_bits != 0 {
-            match session.call(&Request::Sync { file: target.file })? {
-                Answer::Done => {}
-                other => return Err(session.unexpected(other)),
-            }
-        }
+        let ask = || match session.call(&Request::Sync { file: target.file })? {
+            Answer::Done => Ok(()),
+            other => Err(session.unexpected(other)),
+        };
+        handshake::sync(target.entry(&shared()), || kernel().map(drop), ask)?;
         Ok(0)
     })
 }

@@ -20,11 +20,13 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use headstart_core::protocol::shared::{FileEntry, Shared};
 use libc::c_int;
 
+use crate::aio::queue;
 use crate::files::{self, Record};
 use crate::gate::{Gate, gate};
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
-use crate::process;
+use crate::settings::{retire, settings};
+use crate::{process, session};
 
 /// Descriptors at or above this number cannot be managed: opening a managed file there fails with EMFILE.
 pub const DESCRIPTORS_MAX: usize = 65536;
@@ -219,6 +221,16 @@ pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
             leave_alone(fd);
             return Ok(false);
         }
+        // Under the gate, so that no other thread makes a descriptor managed meanwhile.
+        Err(libc::ENOTCONN) if session::shared().is_none() => {
+            let slow = settings().slow.escape_ascii();
+            session::complain(format_args!(
+                "no agent serves {slow}, and nothing of it is only on flash: going on without"
+            ));
+            retire();
+            leave_alone(fd);
+            return Ok(false);
+        }
         acquired => acquired?,
     };
     let description = describe(fd, record, flags);
@@ -256,8 +268,19 @@ pub fn forget(fd: c_int) {
     let Some(cell) = TABLE.get(fd as usize) else { return };
     match cell.load(Ordering::Acquire) {
         UNKNOWN | OWN_SOCKET | OWN_FILE => {}
+        UNMANAGED => forget_unmanaged(fd),
         _ => drop(Closing::begin(fd)),
     }
+}
+
+/// A file that was not managed became so: descriptors on it are looked at again at their next call.
+pub fn look_again(facts: &Facts) {
+    let same = |fd: &c_int| kernel::facts(*fd).is_ok_and(|now| (now.device, now.inode) == (facts.device, facts.inode));
+    known(0, u32::MAX).filter(|&fd| known_unmanaged(fd)).filter(same).for_each(forget_unmanaged);
+}
+
+fn forget_unmanaged(fd: c_int) {
+    let _ = TABLE[fd as usize].compare_exchange(UNMANAGED, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
 }
 
 /// Whether a descriptor is the library's own.
@@ -276,12 +299,15 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// Takes the descriptor out of the table. Nothing happens in a `vfork` child, which shares the table but not the
+    /// Takes the descriptor out of the table, once the asynchronous operations on it have ended. Nothing happens in a `vfork` child, which shares the table but not the
     /// descriptors.
     #[inline]
     pub fn begin(fd: c_int) -> Option<Closing> {
         let cell = TABLE.get(fd as usize)?;
         let mut entry = cell.load(Ordering::Acquire);
+        if entry >= MANAGED && !queue::is_empty() && process::is_own() {
+            queue::settle(fd);
+        }
         loop {
             let mark = match entry {
                 UNMANAGED => CLOSING,

@@ -15,11 +15,11 @@ use headstart_core::protocol::shared::{FILES_MAX, FileEntry};
 use headstart_core::request::Range;
 
 use crate::descriptors::{self, Target};
-use crate::gate::Gate;
+use crate::gate::{Gate, gate};
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
 use crate::session::{self, Answer, Session};
-use crate::{data_files, process};
+use crate::{data_files, process, rings};
 
 const BYPASS_NONE: u32 = 0;
 const BYPASS_READS: u32 = 1;
@@ -121,6 +121,10 @@ pub fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) -> Resu
         record.previous_end.store(0, Ordering::Relaxed);
         record.bypass.store(BYPASS_NONE, Ordering::Relaxed);
     }
+    if rings::in_use() {
+        rings::say();
+        record.bypass.fetch_max(if writable { BYPASS_WRITES } else { BYPASS_READS }, Ordering::Relaxed);
+    }
     tell_bypass(file, record.bypass.load(Ordering::Relaxed))?;
     record.writable.store(writable, Ordering::Relaxed);
     record.device.store(facts.device, Ordering::Relaxed);
@@ -169,6 +173,30 @@ pub fn release(_gate: &Gate, index: u32) {
     let _ = session::with(|session| session.call(&Request::Close { file }));
 }
 
+/// Whether anything of the files this process has open may be on flash.
+pub fn with_set_bits() -> bool {
+    fence(Ordering::SeqCst);
+    open_now().next().is_some()
+}
+
+/// Makes durable what flash holds of every file this process has open.
+pub fn sync_all() -> Result<(), Errno> {
+    open_now().try_for_each(|record| {
+        session::with(|session| match session.call(&Request::Sync { file: record.file() })? {
+            Answer::Done => Ok(()),
+            other => Err(session.unexpected(other)),
+        })
+    })
+}
+
+fn open_now() -> impl Iterator<Item = &'static Record> {
+    let shared = session::shared();
+    used().iter().filter(move |record| {
+        let open = record.references.load(Ordering::Acquire) > 0 && record.is_current();
+        open && shared.as_ref().is_some_and(|shared| has_set_bits(&shared.files[record.file() as usize]))
+    })
+}
+
 /// From now on, and until it ends, this process reads the file by means the library does not see, or writes it: what
 /// flash holds goes back first, and nothing comes to flash meanwhile.
 pub fn bypass(target: &Target, writes: bool) -> Result<(), Errno> {
@@ -180,14 +208,52 @@ pub fn bypass(target: &Target, writes: bool) -> Result<(), Errno> {
     Ok(())
 }
 
+fn has_set_bits(entry: &FileEntry) -> bool {
+    entry.set_bits.load(Ordering::SeqCst) != 0
+}
+
 fn tell_bypass(file: u32, bypass: u32) -> Result<(), Errno> {
     if bypass == BYPASS_NONE {
         return Ok(());
     }
-    session::with(|session| match session.call(&Request::Bypass { file, writes: bypass == BYPASS_WRITES })? {
-        Answer::Done => Ok(()),
+    session::with(|session| {
+        let writes = bypass == BYPASS_WRITES;
+        match session.call(&Request::Bypass { file, writes })? {
+            Answer::Done => {}
+            other => return Err(session.unexpected(other)),
+        }
+        // What is written unseen may also be made durable unseen (msync, a ring): the records that took the old bytes off
+        // flash must be durable before, lest the old bytes come back with the power.
+        let lingers = session::shared().is_some_and(|shared| has_set_bits(&shared.files[file as usize]));
+        if !writes || !lingers {
+            return Ok(());
+        }
+        match session.call(&Request::Sync { file })? {
+            Answer::Done => Ok(()),
+            other => Err(session.unexpected(other)),
+        }
+    })
+}
+
+/// Makes the slow file whole for somebody who opens it unseen by `path`, whether this process has it open or not.
+pub fn write_back(facts: &Facts, path: &[u8]) -> Result<(), Errno> {
+    if process::is_own() {
+        let index = acquire(&gate(), facts, false, path)?;
+        let asked = session::with(|session| ask_write_back(session, record(index).file()));
+        release(&gate(), index);
+        return asked;
+    }
+    session::apart(|session| match session.call(&open_request(facts, false, path))? {
+        Answer::Opened(file) => ask_write_back(session, file),
         other => Err(session.unexpected(other)),
     })
+}
+
+fn ask_write_back(session: &mut Session, file: u32) -> Result<(), Errno> {
+    match session.call(&Request::WriteBack { file, offset: 0, length: u64::MAX })? {
+        Answer::Done => Ok(()),
+        other => Err(session.unexpected(other)),
+    }
 }
 
 fn tell_open(facts: &Facts, writable: bool, path: &[u8]) -> Result<u32, Errno> {
@@ -203,6 +269,22 @@ fn open_request<'a>(facts: &Facts, writable: bool, path: &'a [u8]) -> Request<'a
     // The kernel says so behind the last name of a file that has none any more.
     let path = path.strip_suffix(b" (deleted)").filter(|_| facts.links == 0).unwrap_or(path);
     Request::Open { device, inode, birth_ns, size, writable, path }
+}
+
+/// From now on this process uses whatever it has open by means the library does not see; whether there is any.
+pub fn bypass_all() -> Result<bool, Errno> {
+    let mut any = false;
+    for (index, record) in used().iter().enumerate() {
+        if record.references.load(Ordering::Acquire) == 0 {
+            continue;
+        }
+        let Some(fd) = descriptors::any_of(index as u32) else { continue };
+        if let Some(target) = descriptors::managed(fd)? {
+            bypass(&target, record.writable.load(Ordering::Relaxed))?;
+            any = true;
+        }
+    }
+    Ok(any)
 }
 
 /// Opens every file again at an agent that was restarted. Says no where the agent gives one another index than before:

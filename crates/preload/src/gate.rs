@@ -1,8 +1,9 @@
-//! The one lock of the library: opening and closing of managed files, and the tables' slow paths.
+//! The locks of the library. Signals are blocked while one is held: a handler that needs it too would wait for itself.
+//! `fork` takes both, so that a child finds what they guard whole.
 //!
-//! It is held across the round trip of `Open` and `Close`, so that a close and an open of the same file reach the
-//! agent in the order of the tables. Signals are blocked meanwhile: a handler that opens a managed file would wait for
-//! itself. It is never taken while a slot is published. `fork` takes it, so that a child finds the tables whole.
+//! The *gate* guards opening and closing of managed files, and the tables' slow paths. It is held across the round trip
+//! of `Open` and `Close`, so that a close and an open of the same file reach the agent in the order of the tables. It is
+//! never taken while a slot is published. The *queue's lock* guards the list of asynchronous operations, for moments.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -10,58 +11,77 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::kernel;
 
-static LOCKED: AtomicBool = AtomicBool::new(false);
+/// A lock that blocks signals.
+pub struct Lock {
+    locked: AtomicBool,
+    /// The holder's signal mask from before, needed where `fork` takes and releases in different functions.
+    mask: UnsafeCell<MaybeUninit<libc::sigset_t>>,
+}
 
-struct Mask(UnsafeCell<MaybeUninit<libc::sigset_t>>);
+// SAFETY: only the holder touches the mask.
+unsafe impl Sync for Lock {}
 
-// SAFETY: only the holder of the lock touches it.
-unsafe impl Sync for Mask {}
+/// The gate.
+pub static GATE: Lock = Lock::free();
+/// The lock of the queue of asynchronous operations; never held while the gate is taken.
+pub static QUEUE: Lock = Lock::free();
 
-/// The holder's signal mask from before, needed where `fork` takes and releases in different functions.
-static MASK: Mask = Mask(UnsafeCell::new(MaybeUninit::uninit()));
+/// A lock, held until it is dropped.
+pub struct Held(&'static Lock);
 
-/// The lock, held until it is dropped.
-pub struct Gate(());
+/// The gate, held.
+pub type Gate = Held;
 
-/// Takes the lock.
+/// Takes the gate.
 pub fn gate() -> Gate {
-    take();
-    Gate(())
+    GATE.hold()
 }
 
-impl Drop for Gate {
+impl Drop for Held {
     fn drop(&mut self) {
-        release();
+        self.0.release();
     }
 }
 
-/// Takes the lock without a guard, for `fork`.
-pub fn take() {
-    let mut before = MaybeUninit::uninit();
-    let mut all = MaybeUninit::uninit();
-    // SAFETY: both sets are writable; `sigfillset` fills `all` before it is used.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+impl Lock {
+    const fn free() -> Lock {
+        Lock { locked: AtomicBool::new(false), mask: UnsafeCell::new(MaybeUninit::uninit()) }
     }
-    let mut tries = 0u32;
-    while LOCKED.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        tries += 1;
-        match tries {
-            0..64 => std::hint::spin_loop(),
-            64..256 => std::thread::yield_now(),
-            _ => kernel::sleep_ms(1),
+
+    /// Takes it until the guard is dropped.
+    pub fn hold(&'static self) -> Held {
+        self.take();
+        Held(self)
+    }
+
+    /// Takes it without a guard, for `fork`.
+    pub fn take(&self) {
+        let mut before = MaybeUninit::uninit();
+        let mut all = MaybeUninit::uninit();
+        // SAFETY: both sets are writable; `sigfillset` fills `all` before it is used.
+        unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
         }
+        let mut tries = 0u32;
+        while self.locked.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            tries += 1;
+            match tries {
+                0..64 => std::hint::spin_loop(),
+                64..256 => std::thread::yield_now(),
+                _ => kernel::sleep_ms(1),
+            }
+        }
+        // SAFETY: the lock is held.
+        unsafe { *self.mask.get() = before };
     }
-    // SAFETY: the lock is held.
-    unsafe { *MASK.0.get() = before };
-}
 
-/// Releases it, in the thread that took it (or in its image in a forked child).
-pub fn release() {
-    // SAFETY: the lock is held, and `take` wrote the mask.
-    let before = unsafe { (*MASK.0.get()).assume_init() };
-    LOCKED.store(false, Ordering::Release);
-    // SAFETY: `before` is a mask that pthread_sigmask returned.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    /// Releases it, in the thread that took it (or in its image in a forked child).
+    pub fn release(&self) {
+        // SAFETY: the lock is held, and `take` wrote the mask.
+        let before = unsafe { (*self.mask.get()).assume_init() };
+        self.locked.store(false, Ordering::Release);
+        // SAFETY: `before` is a mask that pthread_sigmask returned.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    }
 }

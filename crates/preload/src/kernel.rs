@@ -1,9 +1,14 @@
 //! System calls as the library itself makes them: past every hook, and never a cancellation point.
 
+pub mod raw;
+
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
+use std::sync::atomic::AtomicU32;
 
 use libc::{c_char, c_int, c_long, iovec, mode_t};
+
+use raw::syscall;
 
 /// An error number; it reaches the program through [`answer`] alone.
 pub type Errno = c_int;
@@ -30,10 +35,6 @@ pub fn answer(result: Result<usize, Errno>, saved: Errno) -> isize {
     value
 }
 
-fn check(result: c_long) -> Result<usize, Errno> {
-    if result == -1 { Err(errno()) } else { Ok(result as usize) }
-}
-
 /// open(2) relative to `dir`.
 pub fn openat(dir: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
     // SAFETY: `path` ends with NUL.
@@ -46,31 +47,31 @@ pub fn openat(dir: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Result<c_i
 /// `path` is a string, or the kernel answers EFAULT.
 pub unsafe fn openat_raw(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
     // SAFETY: the kernel checks the address.
-    check(unsafe { libc::syscall(libc::SYS_openat, dir, path, flags, mode) }).map(|fd| fd as c_int)
+    unsafe { syscall!(libc::SYS_openat, dir, path, flags, mode) }.map(|fd| fd as c_int)
 }
 
 /// close(2).
 pub fn close(fd: c_int) -> Result<usize, Errno> {
     // SAFETY: no memory is involved.
-    check(unsafe { libc::syscall(libc::SYS_close, fd) })
+    unsafe { syscall!(libc::SYS_close, fd) }
 }
 
 /// close_range(2).
 pub fn close_range(first: u32, last: u32, flags: c_int) -> Result<usize, Errno> {
     // SAFETY: no memory is involved.
-    check(unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) })
+    unsafe { syscall!(libc::SYS_close_range, first, last, flags) }
 }
 
 /// fcntl(2) with an integer argument.
 pub fn fcntl(fd: c_int, command: c_int, argument: c_long) -> Result<c_int, Errno> {
     // SAFETY: the commands used here take no pointer.
-    check(unsafe { libc::syscall(libc::SYS_fcntl, fd, command, argument) }).map(|value| value as c_int)
+    unsafe { syscall!(libc::SYS_fcntl, fd, command, argument) }.map(|value| value as c_int)
 }
 
 /// lseek(2).
 pub fn lseek(fd: c_int, offset: i64, whence: c_int) -> Result<u64, Errno> {
     // SAFETY: no memory is involved.
-    check(unsafe { libc::syscall(libc::SYS_lseek, fd, offset, whence) }).map(|position| position as u64)
+    unsafe { syscall!(libc::SYS_lseek, fd, offset, whence) }.map(|position| position as u64)
 }
 
 /// pread(2), or preadv(2) for several elements.
@@ -78,13 +79,12 @@ pub fn lseek(fd: c_int, offset: i64, whence: c_int) -> Result<u64, Errno> {
 /// # Safety
 /// The vector's elements are memory that may be written.
 pub unsafe fn read_at(fd: c_int, vector: &[iovec], offset: u64) -> Result<usize, Errno> {
-    let result = match vector {
+    match vector {
         // SAFETY: the caller's contract.
-        [one] => unsafe { libc::syscall(libc::SYS_pread64, fd, one.iov_base, one.iov_len, offset) },
+        [one] => unsafe { syscall!(libc::SYS_pread64, fd, one.iov_base, one.iov_len, offset) },
         // SAFETY: the caller's contract; the offset's high half is ignored on 64-bit machines.
-        many => unsafe { libc::syscall(libc::SYS_preadv, fd, many.as_ptr(), many.len(), offset, 0) },
-    };
-    check(result)
+        many => unsafe { syscall!(libc::SYS_preadv, fd, many.as_ptr(), many.len(), offset, 0) },
+    }
 }
 
 /// pwrite(2), or pwritev(2) for several elements.
@@ -92,13 +92,12 @@ pub unsafe fn read_at(fd: c_int, vector: &[iovec], offset: u64) -> Result<usize,
 /// # Safety
 /// The vector's elements are memory that may be read.
 pub unsafe fn write_at(fd: c_int, vector: &[iovec], offset: u64) -> Result<usize, Errno> {
-    let result = match vector {
+    match vector {
         // SAFETY: the caller's contract.
-        [one] => unsafe { libc::syscall(libc::SYS_pwrite64, fd, one.iov_base, one.iov_len, offset) },
+        [one] => unsafe { syscall!(libc::SYS_pwrite64, fd, one.iov_base, one.iov_len, offset) },
         // SAFETY: the caller's contract; the offset's high half is ignored on 64-bit machines.
-        many => unsafe { libc::syscall(libc::SYS_pwritev, fd, many.as_ptr(), many.len(), offset, 0) },
-    };
-    check(result)
+        many => unsafe { syscall!(libc::SYS_pwritev, fd, many.as_ptr(), many.len(), offset, 0) },
+    }
 }
 
 /// writev(2).
@@ -107,7 +106,7 @@ pub unsafe fn write_at(fd: c_int, vector: &[iovec], offset: u64) -> Result<usize
 /// The vector's elements are memory that may be read.
 pub unsafe fn write(fd: c_int, vector: &[iovec]) -> Result<usize, Errno> {
     // SAFETY: the caller's contract.
-    check(unsafe { libc::syscall(libc::SYS_writev, fd, vector.as_ptr(), vector.len()) })
+    unsafe { syscall!(libc::SYS_writev, fd, vector.as_ptr(), vector.len()) }
 }
 
 /// pwritev2(2), for a descriptor or with flags that append.
@@ -116,26 +115,25 @@ pub unsafe fn write(fd: c_int, vector: &[iovec]) -> Result<usize, Errno> {
 /// The vector's elements are memory that may be read.
 pub unsafe fn append(fd: c_int, vector: &[iovec], place: i64, flags: c_int) -> Result<usize, Errno> {
     // SAFETY: the caller's contract; the offset's high half is ignored on 64-bit machines.
-    check(unsafe { libc::syscall(libc::SYS_pwritev2, fd, vector.as_ptr(), vector.len(), place, 0, flags) })
+    unsafe { syscall!(libc::SYS_pwritev2, fd, vector.as_ptr(), vector.len(), place, 0, flags) }
 }
 
 /// Reads into `buffer` at the descriptor's offset.
 pub fn read(fd: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: `buffer` is writable for its length.
-    check(unsafe { libc::syscall(libc::SYS_read, fd, buffer.as_mut_ptr(), buffer.len()) })
+    unsafe { syscall!(libc::SYS_read, fd, buffer.as_mut_ptr(), buffer.len()) }
 }
 
 /// readlink(2); returns the part of `buffer` that holds the target.
 pub fn readlink<'b>(path: &CStr, buffer: &'b mut [u8]) -> Result<&'b [u8], Errno> {
     // SAFETY: `path` ends with NUL, `buffer` is writable for its length.
-    let result = unsafe {
-        libc::syscall(libc::SYS_readlinkat, libc::AT_FDCWD, path.as_ptr(), buffer.as_mut_ptr(), buffer.len())
-    };
-    check(result).map(|length| &buffer[..length])
+    let result =
+        unsafe { syscall!(libc::SYS_readlinkat, libc::AT_FDCWD, path.as_ptr(), buffer.as_mut_ptr(), buffer.len()) };
+    result.map(|length| &buffer[..length])
 }
 
 /// What the library wants to know of a file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// `st_dev`.
     pub device: u64,
@@ -149,6 +147,10 @@ pub struct Facts {
     pub links: u32,
     /// Whether it is a regular file.
     pub regular: bool,
+    /// Permissions, with the bits that change who a program runs as.
+    pub mode: u32,
+    /// Owner and group.
+    pub owner: (u32, u32),
 }
 
 /// statx(2) of a descriptor.
@@ -165,7 +167,7 @@ pub unsafe fn facts_at(dir: c_int, path: *const c_char, flags: c_int) -> Result<
     let mut found = MaybeUninit::<libc::statx>::zeroed();
     let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
     // SAFETY: `found` is writable, and the kernel checks `path`.
-    check(unsafe { libc::syscall(libc::SYS_statx, dir, path, flags, mask, found.as_mut_ptr()) })?;
+    unsafe { syscall!(libc::SYS_statx, dir, path, flags, mask, found.as_mut_ptr()) }?;
     // SAFETY: it was zeroed, and every bit pattern is a valid `statx`.
     let found = unsafe { found.assume_init() };
     let born = found.stx_mask & libc::STATX_BTIME != 0;
@@ -177,54 +179,105 @@ pub unsafe fn facts_at(dir: c_int, path: *const c_char, flags: c_int) -> Result<
         size: found.stx_size,
         links: found.stx_nlink,
         regular: u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG,
+        mode: u32::from(found.stx_mode) & 0o7777,
+        owner: (found.stx_uid, found.stx_gid),
     })
 }
 
 /// ftruncate(2).
 pub fn ftruncate(fd: c_int, size: u64) -> Result<usize, Errno> {
     // SAFETY: no memory is involved.
-    check(unsafe { libc::syscall(libc::SYS_ftruncate, fd, size) })
+    unsafe { syscall!(libc::SYS_ftruncate, fd, size) }
 }
 
 /// truncate(2).
 pub fn truncate(path: &CStr, size: u64) -> Result<usize, Errno> {
     // SAFETY: `path` ends with NUL.
-    check(unsafe { libc::syscall(libc::SYS_truncate, path.as_ptr(), size) })
+    unsafe { syscall!(libc::SYS_truncate, path.as_ptr(), size) }
 }
 
 /// fsync(2), or fdatasync(2) if `data_only`.
 pub fn sync(fd: c_int, data_only: bool) -> Result<usize, Errno> {
     let number = if data_only { libc::SYS_fdatasync } else { libc::SYS_fsync };
     // SAFETY: no memory is involved.
-    check(unsafe { libc::syscall(number, fd) })
+    unsafe { syscall!(number, fd) }
 }
 
 /// send(2) without SIGPIPE.
 pub fn send(socket: c_int, packet: &[u8]) -> Result<usize, Errno> {
     let none = std::ptr::null::<libc::sockaddr>();
     // SAFETY: `packet` is readable for its length; no address is given.
-    check(unsafe {
-        libc::syscall(libc::SYS_sendto, socket, packet.as_ptr(), packet.len(), libc::MSG_NOSIGNAL, none, 0)
-    })
+    unsafe { syscall!(libc::SYS_sendto, socket, packet.as_ptr(), packet.len(), libc::MSG_NOSIGNAL, none, 0) }
 }
 
 /// recv(2).
 pub fn receive(socket: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
     let none = std::ptr::null_mut::<libc::sockaddr>();
     // SAFETY: `buffer` is writable for its length; no address is asked for.
-    check(unsafe { libc::syscall(libc::SYS_recvfrom, socket, buffer.as_mut_ptr(), buffer.len(), 0, none, none) })
+    unsafe { syscall!(libc::SYS_recvfrom, socket, buffer.as_mut_ptr(), buffer.len(), 0, none, none) }
 }
 
 /// getpid(2), never cached.
 pub fn process() -> u32 {
     // SAFETY: it has no arguments and cannot fail.
-    unsafe { libc::syscall(libc::SYS_getpid) as u32 }
+    unsafe { syscall!(libc::SYS_getpid) }.unwrap_or(0) as u32
 }
 
 /// gettid(2).
 pub fn thread() -> u32 {
     // SAFETY: it has no arguments and cannot fail.
-    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+    unsafe { syscall!(libc::SYS_gettid) }.unwrap_or(0) as u32
+}
+
+/// getuid(2).
+pub fn real_user() -> u32 {
+    // SAFETY: it has no arguments and cannot fail.
+    unsafe { syscall!(libc::SYS_getuid) }.unwrap_or(0) as u32
+}
+
+/// getgid(2).
+pub fn real_group() -> u32 {
+    // SAFETY: it has no arguments and cannot fail.
+    unsafe { syscall!(libc::SYS_getgid) }.unwrap_or(0) as u32
+}
+
+/// Waits until `word` is woken, if it still holds `value`; at most `milliseconds`, if that is given.
+pub fn wait(word: &AtomicU32, value: u32, milliseconds: Option<u64>) -> Result<(), Errno> {
+    let time =
+        milliseconds.map(|ms| libc::timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
+    let time = time.as_ref().map_or(std::ptr::null(), |time| &raw const *time);
+    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the word is ours, the time is readable or null.
+    unsafe { syscall!(libc::SYS_futex, word.as_ptr(), operation, value, time) }.map(drop)
+}
+
+/// Wakes at most `count` waiters of `word`.
+pub fn wake(word: &AtomicU32, count: u32) {
+    wake_address(word.as_ptr(), count);
+}
+
+/// The same by the word's address, where the word itself may be gone.
+pub fn wake_address(word: *const u32, count: u32) {
+    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: the kernel does not touch the word.
+    let _ = unsafe { syscall!(libc::SYS_futex, word, operation, count) };
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Runs a call of libc's that is a cancellation point while something is held or published: the thread ends at the next
+/// one.
+pub fn uncancelled<R>(work: impl FnOnce() -> R) -> R {
+    const PTHREAD_CANCEL_DISABLE: c_int = 1;
+    let mut before = 0;
+    // SAFETY: `before` is writable.
+    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut before) };
+    let result = work();
+    // SAFETY: no old state is asked for.
+    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+    result
 }
 
 /// Sleeps; a signal may cut it short.
@@ -233,7 +286,7 @@ pub fn sleep_ms(milliseconds: u64) {
         libc::timespec { tv_sec: (milliseconds / 1000) as i64, tv_nsec: (milliseconds % 1000 * 1_000_000) as i64 };
     let rest = std::ptr::null_mut::<libc::timespec>();
     // SAFETY: `time` is readable; the rest is not asked for.
-    unsafe { libc::syscall(libc::SYS_nanosleep, &time, rest) };
+    let _ = unsafe { syscall!(libc::SYS_nanosleep, &raw const time, rest) };
 }
 
 /// CLOCK_MONOTONIC in milliseconds.
@@ -253,7 +306,7 @@ pub unsafe fn copy(from: &[u8], to: &[iovec]) -> Result<usize, Errno> {
     let local = iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
     // SAFETY: `local` is only read; the caller's contract.
     let copied =
-        check(unsafe { libc::syscall(libc::SYS_process_vm_writev, process(), &local, 1, to.as_ptr(), to.len(), 0) });
+        unsafe { syscall!(libc::SYS_process_vm_writev, process(), &raw const local, 1, to.as_ptr(), to.len(), 0) };
     if !matches!(copied, Err(libc::ENOSYS | libc::EPERM)) {
         return copied;
     }

@@ -17,30 +17,35 @@
 //! - No lock and no allocation in a data call; opening and closing a managed file take one lock (`gate`).
 //! - A forked child never uses its parent's sockets or slots (`process`).
 //!
-//! **What it does not see**: bytes that stdio, `mmap`, io_uring, static binaries or raw system calls move. The agent is
-//! told of `fopen`, `fdopen` and `mmap` of a managed file, and of a managed standard input, and keeps it off flash
-//! until the process ends; so do not expect such files to be faster. Streams on inherited descriptors 1 and 2 are not
-//! noticed: they write where nothing lies on flash, unless the file was opened to be overwritten in place. A child that
-//! uses nothing but a stream inherited over `fork` counts only as long as its parent lives. io_uring and raw system
-//! calls are not noticed at all.
+//! **What it does not see**: bytes that stdio, `mmap`, io_uring, Linux aio, static binaries or raw system calls move
+//! (docs/SYMBOLS.md). The agent is told of what it notices of these, and of a managed standard input, and keeps the file
+//! off flash until the process ends; so do not expect such files to be faster. Streams on inherited descriptors 1 and 2
+//! are not noticed: they write where nothing lies on flash, unless the file was opened to be overwritten in place. A
+//! child that uses nothing but a stream inherited over `fork` counts only as long as its parent lives.
 //!
-//! `_Fork` and a raw `clone` skip the handler that separates a child from its parent; a `fork` in a signal handler that
-//! interrupted a call on a managed file, and a `siglongjmp` out of one, leave a request published that is none. An
-//! `O_APPEND` that another process sets on a shared open description is not noticed. A file made with `O_TMPFILE` stays
-//! unmanaged in the process that made it. Managed descriptors must be below [`descriptors::DESCRIPTORS_MAX`]. A vector
-//! of buffers must itself be readable memory.
+//! A raw `clone` skips the handler that separates a child from its parent; a `fork` in a signal handler that interrupted
+//! a call on a managed file, and a `siglongjmp` out of one, leave a request published that is none, as does asynchronous
+//! cancellation. An `O_APPEND` that another process sets on a shared open description is not noticed. Managed
+//! descriptors must be below [`descriptors::DESCRIPTORS_MAX`]. A vector of buffers must itself be readable memory.
 //!
 //! **Beside other preloaded libraries**: one before this one sees every call; one behind it sees none on managed files,
 //! whose calls go to the kernel. Profilers belong before it.
 
+#[cfg(panic = "abort")]
+compile_error!(
+    "a thread that is cancelled in a blocking call must be able to unwind through the hooks: use panic = \"unwind\""
+);
+
 mod aio;
 mod allocator;
+mod arrivals;
 mod buffers;
 mod closing;
 mod data_calls;
 mod data_files;
 mod data_path;
 mod descriptors;
+mod executing;
 mod files;
 mod gate;
 mod kernel;
@@ -49,11 +54,14 @@ mod metadata;
 mod names;
 mod opening;
 mod process;
+mod raw_calls;
 mod resizing;
+mod rings;
 mod session;
 mod settings;
 mod stdio;
 mod symbols;
+mod trampolines;
 mod transfers;
 
 /// Run by the dynamic linker when the library is loaded.

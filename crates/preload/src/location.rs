@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::io::Write;
 
+use headstart_core::protocol::{DIRTY_LIST_FILE, OWNER_FILE};
 use libc::{c_char, c_int};
 
 use crate::kernel::{self, Errno};
@@ -49,6 +50,22 @@ pub fn is_managed(path: &[u8]) -> bool {
     slow == b"/" || path.strip_prefix(slow).is_some_and(|rest| rest.starts_with(b"/"))
 }
 
+/// Whether no agent owns the managed directory and nothing of it is only on flash: its claim is there as long as an agent
+/// lives, and its list of dirty files as long as there are any.
+pub fn is_nobodys() -> bool {
+    [OWNER_FILE, DIRTY_LIST_FILE].iter().all(|name| {
+        let path = [settings().slow.as_slice(), b"/", name.as_bytes()].concat();
+        let Ok(path) = std::ffi::CString::new(path) else { return false };
+        match kernel::openat(libc::AT_FDCWD, &path, libc::O_PATH | libc::O_CLOEXEC | libc::O_NOFOLLOW, 0) {
+            Ok(fd) => {
+                let _ = kernel::close(fd);
+                false
+            }
+            Err(errno) => errno == libc::ENOENT,
+        }
+    })
+}
+
 /// What a path names before it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
@@ -86,6 +103,25 @@ pub unsafe fn probe(dir: c_int, path: *const c_char, flags: c_int) -> Probe {
     let managed = regular && path_of(fd, &mut buffer).is_ok_and(is_managed);
     let _ = kernel::close(fd);
     if managed { Probe::Managed } else { Probe::Other }
+}
+
+/// Whether what a path names lies under the managed directory: its name where it is a symbolic link that is not
+/// followed, else the file.
+///
+/// # Safety
+/// `path` is a string, or the kernel answers EFAULT.
+pub unsafe fn lies_managed(dir: c_int, path: *const c_char, follow: c_int, flags: c_int) -> bool {
+    let no_follow = if follow & libc::AT_SYMLINK_NOFOLLOW == 0 { 0 } else { libc::O_NOFOLLOW };
+    let mut buffer = PathBuffer::empty();
+    // SAFETY: the caller's contract; an empty path is the directory itself.
+    if flags & libc::AT_EMPTY_PATH != 0 && unsafe { *path } == 0 {
+        return path_of(dir, &mut buffer).is_ok_and(is_managed);
+    }
+    // SAFETY: the caller's contract.
+    let Ok(fd) = (unsafe { address(dir, path, no_follow) }) else { return false };
+    let managed = path_of(fd, &mut buffer).is_ok_and(is_managed);
+    let _ = kernel::close(fd);
+    managed
 }
 
 /// The absolute path of the *name* `path`: its directory resolved, its last part as it is. Returns nothing where the

@@ -3,6 +3,7 @@
 
 use libc::{c_char, c_int, c_uint};
 
+use crate::descriptors;
 use crate::kernel::{self, Facts};
 use crate::location;
 use crate::session;
@@ -37,6 +38,46 @@ pub unsafe fn unlink(dir: c_int, path: *const c_char, pass: impl FnOnce() -> c_i
     let result = pass();
     if let (0, Some(facts)) = (result, removed) {
         tell(&Request::Unlinked { device: facts.device, inode: facts.inode });
+        kernel::set_errno(saved);
+    }
+    result
+}
+
+/// `link`, `linkat`. A file has all its names under the managed directory, or none: across its border a link fails with
+/// EXDEV, as between file systems, so that the bytes are copied. A file without a name that gets its first one there
+/// becomes managed.
+///
+/// # Safety
+/// The arguments are those of linkat(2).
+pub unsafe fn link(
+    old_dir: c_int,
+    old: *const c_char,
+    new_dir: c_int,
+    new: *const c_char,
+    flags: c_int,
+    pass: impl FnOnce() -> c_int,
+) -> c_int {
+    let saved = kernel::errno();
+    let follow = if flags & libc::AT_SYMLINK_FOLLOW == 0 { libc::AT_SYMLINK_NOFOLLOW } else { 0 };
+    // SAFETY: the kernel checks the addresses.
+    let facts = unsafe { kernel::facts_at(old_dir, old, follow | flags & libc::AT_EMPTY_PATH) };
+    // SAFETY: the kernel checks the addresses.
+    let readable = unsafe { kernel::facts_at(new_dir, new, libc::AT_SYMLINK_NOFOLLOW) } != Err(libc::EFAULT);
+    let Some(facts) = facts.ok().filter(|facts| readable && facts.regular) else {
+        kernel::set_errno(saved);
+        return pass();
+    };
+    // SAFETY: the caller's contract, and the kernel could read it.
+    let to = unsafe { location::name_of(new_dir, new) }.is_some_and(|name| location::is_managed(&name));
+    // SAFETY: the caller's contract.
+    let from = unsafe { location::lies_managed(old_dir, old, follow, flags) };
+    if facts.links > 0 && from != to {
+        return kernel::answer(Err(libc::EXDEV), saved) as c_int;
+    }
+    kernel::set_errno(saved);
+    let result = pass();
+    if result == 0 && to && facts.links == 0 {
+        descriptors::look_again(&facts);
         kernel::set_errno(saved);
     }
     result
@@ -95,6 +136,9 @@ pub unsafe fn rename(
     if from {
         let paths = [old_name.as_slice(), &new_name].concat();
         tell(&Request::Renamed { old_length: old_name.len() as u32, paths: &paths });
+    } else if let Some(facts) = moved.ok().filter(|facts| facts.regular) {
+        // It came from outside: descriptors on it are managed from now on.
+        descriptors::look_again(&facts);
     }
     kernel::set_errno(saved);
     result

@@ -1,11 +1,12 @@
 //! `open` and its kin: the file is opened first, and only then asked where it lies; `O_TRUNC` waits until the agent
 //! agrees.
 
-use libc::{c_char, c_int, mode_t};
+use libc::{c_char, c_int, c_void, mode_t};
 
+use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, Probe};
-use crate::{descriptors, files, resizing};
+use crate::{descriptors, files, resizing, symbols};
 
 /// Opens `path`; `pass` is the program's call as it stands.
 ///
@@ -13,13 +14,8 @@ use crate::{descriptors, files, resizing};
 /// The arguments are those of openat(2).
 pub unsafe fn open(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
-    let created_here = flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL;
-    let address = flags & libc::O_PATH != 0;
     // SAFETY: the caller's contract.
-    let held_back = flags & libc::O_TRUNC != 0
-        && !created_here
-        && !address
-        && unsafe { location::probe(dir, path, flags) } != Probe::Other;
+    let held_back = unsafe { holds_back(dir, path, flags) };
     let fd = if held_back {
         // SAFETY: the caller's contract.
         match unsafe { kernel::openat_raw(dir, path, flags & !libc::O_TRUNC, mode) } {
@@ -33,8 +29,26 @@ pub unsafe fn open(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t, 
     if fd < 0 {
         return fd;
     }
+    settled(fd, flags, held_back, saved)
+}
+
+/// Whether O_TRUNC has to wait until the agent agrees.
+///
+/// # Safety
+/// The arguments are those of openat(2).
+unsafe fn holds_back(dir: c_int, path: *const c_char, flags: c_int) -> bool {
+    let created_here = flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL;
+    flags & libc::O_TRUNC != 0
+        && !created_here
+        && flags & libc::O_PATH == 0
+        // SAFETY: the caller's contract.
+        && unsafe { location::probe(dir, path, flags) } != Probe::Other
+}
+
+/// Makes a descriptor that was just opened known, and cuts its file if that was held back; the call's result.
+fn settled(fd: c_int, flags: c_int, truncate: bool, saved: Errno) -> c_int {
     descriptors::forget(fd);
-    let opened = if address { Ok(()) } else { opened(fd, flags, held_back) };
+    let opened = if flags & libc::O_PATH != 0 { Ok(()) } else { opened(fd, flags, truncate) };
     if let Err(errno) = opened {
         close(fd);
         return kernel::answer(Err(errno), saved) as c_int;
@@ -85,6 +99,47 @@ pub fn bypass(fd: c_int, writes: bool) -> Result<(), Errno> {
         Some(target) => files::bypass(&target, writes && target.writable()),
         None => Ok(()),
     }
+}
+
+/// `open_by_handle_at`: no name leads there, so that O_TRUNC is always held back.
+pub fn by_handle(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int {
+    let saved = kernel::errno();
+    let truncate = flags & libc::O_TRUNC != 0;
+    // SAFETY: the program's own arguments.
+    let fd = unsafe { symbols::real::open_by_handle_at(mount, handle, flags & !libc::O_TRUNC) };
+    if fd < 0 {
+        return fd;
+    }
+    settled(fd, flags, truncate, saved)
+}
+
+/// `openat2`, which only `syscall` makes.
+///
+/// # Safety
+/// The arguments are those of openat2(2).
+pub unsafe fn open2(dir: c_int, path: *const c_char, how: *const How, length: usize) -> Result<c_int, Errno> {
+    // SAFETY: the kernel checks every address. The program's structure is copied, as its flags may have to change.
+    unsafe {
+        let known = length >= size_of::<How>() && (how as usize) >= 65536;
+        let mut copy = if known { std::ptr::read_unaligned(how) } else { How { flags: 0, mode: 0, resolve: 0 } };
+        let flags = copy.flags as c_int;
+        let held_back = known && length == size_of::<How>() && holds_back(dir, path, flags);
+        copy.flags &= !(libc::O_TRUNC as u64);
+        let how = if held_back { &raw const copy } else { how };
+        let fd = syscall!(libc::SYS_openat2, dir, path, how, length)? as c_int;
+        match settled(fd, flags, held_back, kernel::errno()) {
+            -1 => Err(kernel::errno()),
+            fd => Ok(fd),
+        }
+    }
+}
+
+/// `struct open_how`.
+#[repr(C)]
+pub struct How {
+    flags: u64,
+    mode: u64,
+    resolve: u64,
 }
 
 /// `mkstemp` and its kin: libc opened the file itself. It is made known at once, because its name may be removed next.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libc::c_int;
 
-use crate::{descriptors, gate, kernel, session};
+use crate::{aio, descriptors, gate, kernel, session};
 
 /// The process the tables belong to.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -38,12 +38,29 @@ pub fn start() {
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
 }
 
+/// `_Fork`, and `fork` by its number, which run no handlers.
+pub fn forked<R: From<bool> + PartialEq>(pass: impl FnOnce() -> R) -> R {
+    // SAFETY: as libc calls them around a fork.
+    unsafe {
+        before_fork();
+        let child = pass();
+        if child == R::from(false) {
+            in_child()
+        } else {
+            after_fork()
+        }
+        child
+    }
+}
+
 unsafe extern "C" fn before_fork() {
-    gate::take();
+    gate::GATE.take();
+    gate::QUEUE.take();
 }
 
 unsafe extern "C" fn after_fork() {
-    gate::release();
+    gate::QUEUE.release();
+    gate::GATE.release();
 }
 
 /// Only stores and system calls: another thread may have held any lock of libc.
@@ -53,7 +70,9 @@ unsafe extern "C" fn in_child() {
     START_TIME.store(0, Ordering::Relaxed);
     session::abandon();
     descriptors::settle_inherited();
-    gate::release();
+    aio::abandon();
+    gate::QUEUE.release();
+    gate::GATE.release();
 }
 
 /// Start time in clock ticks since boot (field 22 of `/proc/self/stat`); zero where it cannot be read.
@@ -62,15 +81,20 @@ pub fn start_time() -> u64 {
     if known != 0 {
         return known;
     }
+    let found = read_start_time();
+    START_TIME.store(found, Ordering::Relaxed);
+    found
+}
+
+/// The same, of whichever process calls.
+pub fn read_start_time() -> u64 {
     let mut text = [0u8; 1024];
     let Ok(fd) = kernel::openat(libc::AT_FDCWD, c"/proc/self/stat", libc::O_RDONLY | libc::O_CLOEXEC, 0) else {
         return 0;
     };
     let length = kernel::read(fd, &mut text).unwrap_or(0);
     let _: Result<usize, c_int> = kernel::close(fd);
-    let found = parse_start_time(&text[..length]).unwrap_or(0);
-    START_TIME.store(found, Ordering::Relaxed);
-    found
+    parse_start_time(&text[..length]).unwrap_or(0)
 }
 
 /// The program's name, field 2, may hold spaces and parentheses: fields are counted from the last parenthesis.

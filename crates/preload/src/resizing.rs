@@ -39,7 +39,7 @@ fn on_descriptor(
     managed: impl Fn(&Target, &mut dyn FnMut() -> Result<usize, Errno>) -> Result<usize, Errno>,
 ) -> c_int {
     let saved = kernel::errno();
-    match descriptors::on_managed(fd, |target| managed(target, &mut || outcome(pass()))) {
+    match descriptors::on_managed(fd, |target| managed(target, &mut || outcome(kernel::uncancelled(&pass)))) {
         Ok(Some(_)) => kernel::answer(Ok(0), saved) as c_int,
         Ok(None) => {
             kernel::set_errno(saved);
@@ -121,7 +121,7 @@ pub fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: impl Fn
 /// `posix_fallocate`, which returns its error.
 pub fn posix_fallocate(fd: c_int, pass: impl Fn() -> c_int) -> c_int {
     let saved = kernel::errno();
-    let kernel = || match pass() {
+    let kernel = || match kernel::uncancelled(&pass) {
         0 => Ok(0),
         errno => Err(errno),
     };

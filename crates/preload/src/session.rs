@@ -16,14 +16,15 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, c
 use headstart_core::policy::s4d::S4d;
 use headstart_core::policy::{self, Decision, disk_only::DiskOnly};
 use headstart_core::protocol::message::{Envelope, Request};
-use headstart_core::protocol::shared::{Counter, SLOTS_MAX, STATE_FREE, Slot};
+use headstart_core::protocol::shared::{Counter, SLOTS_MAX, Slot};
 use headstart_core::request;
 
 use crate::descriptors::{self, Own};
 use crate::kernel::{self, Errno};
+use crate::process;
 use crate::settings::settings;
 
-pub use connection::Answer;
+pub use connection::{Answer, complain, say_once};
 pub use mapping::shared;
 
 /// One thread's slot and connection.
@@ -109,6 +110,12 @@ fn join(nested: bool) -> Result<Box<Session>, Errno> {
     Session::join(kernel::thread(), nested).map(Box::new)
 }
 
+/// Runs `work` with a session of its own, as the process that calls: for a `vfork` child, which shares its parent's
+/// memory, but is another process to the agent. Whatever it opens is closed when it hangs up.
+pub fn apart<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R, Errno> {
+    work(&mut *Session::join_as(kernel::process(), process::read_start_time(), kernel::thread(), true).map(Box::new)?)
+}
+
 unsafe extern "C" fn end_of_thread(session: *mut c_void) {
     THREAD.with(|thread| thread.session.set(ptr::null_mut()));
     let session: *mut Session = session.cast();
@@ -146,8 +153,7 @@ pub fn wait_for_requests(file: u32) {
                 !session.is_null() && ptr::eq(unsafe { (*session).slot }, slot)
             });
             let mut tries = 0;
-            let busy = || slot.state.load(Ordering::Acquire) != STATE_FREE && slot.file.load(Ordering::Relaxed) == file;
-            while !mine && busy() {
+            while !mine && slot.is_busy_with(file) {
                 tries += 1;
                 if tries < 100 { std::thread::yield_now() } else { kernel::sleep_ms(1) }
             }

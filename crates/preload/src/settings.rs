@@ -48,6 +48,11 @@ pub fn settings() -> &'static Settings {
     SETTINGS.get().expect("settings are read before the library is active")
 }
 
+/// No agent serves this process, and none needs to: from now on hooks only pass through. No descriptor of it is managed.
+pub fn retire() {
+    STATE.store(OFF, Ordering::Release);
+}
+
 #[cold]
 fn start() -> bool {
     if STARTING_HERE.with(Cell::get) {
@@ -65,6 +70,7 @@ fn start() -> bool {
     let on = found.is_some();
     if let Some(settings) = found {
         SETTINGS.set(settings).expect("one thread starts the library");
+        abort_on_panic();
         process::start();
         session::start();
     }
@@ -72,6 +78,15 @@ fn start() -> bool {
     STARTING_HERE.with(|here| here.set(false));
     STATE.store(if on { ON } else { OFF }, Ordering::Release);
     on
+}
+
+/// A broken invariant ends the program: a panic must not unwind into it, as a cancelled thread does.
+fn abort_on_panic() {
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |what| {
+        say(what);
+        std::process::abort();
+    }));
 }
 
 fn read() -> Option<Settings> {

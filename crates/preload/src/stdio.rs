@@ -147,7 +147,35 @@ pub unsafe fn fdopen(fd: c_int, mode: *const c_char, pass: impl FnOnce() -> *mut
     pass()
 }
 
-/// `fclose`.
+/// `tmpfile`, and `popen`: libc opens a file without a name, or a pipe.
+pub fn made(pass: impl FnOnce() -> *mut FILE) -> *mut FILE {
+    let saved = kernel::errno();
+    let stream = pass();
+    if stream.is_null() { stream } else { begun(stream, true, saved) }
+}
+
+/// `vdprintf`: libc writes by itself.
+pub fn printed(fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
+    if may_print(fd) { pass() } else { -1 }
+}
+
+/// `backtrace_symbols_fd`, which cannot fail.
+pub fn traced(fd: c_int, pass: impl FnOnce()) {
+    let saved = kernel::errno();
+    let _ = opening::bypass(fd, true);
+    kernel::set_errno(saved);
+    pass();
+}
+
+/// Before libc prints to a descriptor; if it may not, errno says why.
+pub fn may_print(fd: c_int) -> bool {
+    let saved = kernel::errno();
+    let told = opening::bypass(fd, true);
+    kernel::set_errno(told.err().unwrap_or(saved));
+    told.is_ok()
+}
+
+/// `fclose`, `endmntent`, `pclose`.
 pub fn fclose(stream: *mut FILE, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
     let fd = if stream.is_null() { -1 } else { number(stream) };

@@ -4,6 +4,8 @@
 //! program's call as it stands, with the next library of the chain. While the library is off, a hook does nothing
 //! else.
 
+#![allow(non_snake_case)]
+
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -11,18 +13,22 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use libc::{AT_FDCWD, FILE, c_char, c_int, c_long, c_uint, c_ulong, iovec, mode_t, off64_t, size_t, ssize_t};
 
 use crate::aio::{self, ControlBlock, Operation};
-use crate::{closing, data_calls, metadata, names, opening, resizing, settings, stdio, transfers};
+use crate::trampolines::trampolines;
+use crate::{arrivals, closing, data_calls, executing, metadata, names, opening, process, raw_calls, resizing, rings};
+use crate::{settings, stdio, transfers};
 
 /// The next definition of a symbol after ours.
-struct Symbol(AtomicPtr<c_void>);
+pub struct Symbol(AtomicPtr<c_void>);
 
 impl Symbol {
-    const fn unknown() -> Symbol {
+    /// One nobody has asked for.
+    pub const fn unknown() -> Symbol {
         Symbol(AtomicPtr::new(ptr::null_mut()))
     }
 
+    /// Its address, looked for once.
     #[inline]
-    fn address(&self, name: &CStr) -> *mut c_void {
+    pub fn address(&self, name: &CStr) -> *mut c_void {
         let known = self.0.load(Ordering::Relaxed);
         if known.is_null() { self.find(name) } else { known }
     }
@@ -30,15 +36,25 @@ impl Symbol {
     #[cold]
     fn find(&self, name: &CStr) -> *mut c_void {
         // SAFETY: `name` ends with NUL.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-        assert!(!found.is_null(), "this libc has no {name:?}, and nobody can have called it");
+        let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        // A library that the program itself loaded is not in the chain.
+        for library in [c"libaio.so.1", c"liburing.so.2"] {
+            if found.is_null() {
+                // SAFETY: both strings end with NUL; a library that is not loaded yet stays so.
+                found = unsafe {
+                    let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+                    if handle.is_null() { handle } else { libc::dlsym(handle, name.as_ptr()) }
+                };
+            }
+        }
+        assert!(!found.is_null(), "nothing loaded has {name:?}, and nobody can have called it");
         self.0.store(found, Ordering::Relaxed);
         found
     }
 }
 
 macro_rules! hook {
-    ($name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?, |$pass:ident| $body:expr) => {
+    ($module:ident $name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?, |$pass:ident| $body:expr) => {
         /// Takes the place of libc's.
         ///
         /// # Safety
@@ -46,7 +62,7 @@ macro_rules! hook {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
             // SAFETY: the arguments are the program's, as this function's contract says.
-            let $pass = || unsafe { real::$name($($argument),*) };
+            let $pass = || unsafe { $module::$name($($argument),*) };
             if !settings::active() {
                 return $pass();
             }
@@ -81,20 +97,20 @@ macro_rules! real {
 }
 
 macro_rules! hooks {
-    ($($($name:ident)|+ ($($arguments:tt)*) $(-> $result:ty)? = |$pass:ident| $body:expr;)*) => {
-        $(hooks!{ @hook [$($name)+] ($($arguments)*) [$(-> $result)?] |$pass| $body })*
+    (mod $module:ident; $($($name:ident)|+ ($($arguments:tt)*) $(-> $result:ty)? = |$pass:ident| $body:expr;)*) => {
+        $(hooks!{ @hook $module [$($name)+] ($($arguments)*) [$(-> $result)?] |$pass| $body })*
 
         /// The functions whose place the hooks take.
         #[allow(dead_code)]
-        pub mod real {
+        pub mod $module {
             use super::*;
             $(hooks!{ @real [$($name)+] ($($arguments)*) [$(-> $result)?] })*
         }
     };
-    (@hook [] $arguments:tt [$(-> $result:ty)?] |$pass:ident| $body:expr) => {};
-    (@hook [$name:ident $($more:ident)*] ($($a:ident: $t:ty),*) [$(-> $result:ty)?] |$pass:ident| $body:expr) => {
-        hook!{ $name ($($a: $t),*) $(-> $result)?, |$pass| $body }
-        hooks!{ @hook [$($more)*] ($($a: $t),*) [$(-> $result)?] |$pass| $body }
+    (@hook $module:ident [] $arguments:tt [$(-> $result:ty)?] |$pass:ident| $body:expr) => {};
+    (@hook $module:ident [$name:ident $($more:ident)*] ($($a:ident: $t:ty),*) [$(-> $result:ty)?] |$pass:ident| $body:expr) => {
+        hook!{ $module $name ($($a: $t),*) $(-> $result)?, |$pass| $body }
+        hooks!{ @hook $module [$($more)*] ($($a: $t),*) [$(-> $result)?] |$pass| $body }
     };
     (@real [] $arguments:tt [$(-> $result:ty)?]) => {};
     (@real [$name:ident $($more:ident)*] ($($a:ident: $t:ty),*) [$(-> $result:ty)?]) => {
@@ -104,7 +120,9 @@ macro_rules! hooks {
 }
 
 hooks! {
-    open | open64 (path: *const c_char, flags: c_int, mode: mode_t) -> c_int
+    mod real;
+
+    open | open64 | __open | __open64 (path: *const c_char, flags: c_int, mode: mode_t) -> c_int
         = |pass| opening::open(AT_FDCWD, path, flags, mode, pass);
     __open_2 | __open64_2 (path: *const c_char, flags: c_int) -> c_int
         = |pass| opening::open(AT_FDCWD, path, flags, 0, pass);
@@ -114,26 +132,28 @@ hooks! {
         = |pass| opening::open(dir, path, flags, 0, pass);
     creat | creat64 (path: *const c_char, mode: mode_t) -> c_int
         = |pass| opening::open(AT_FDCWD, path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode, pass);
+    open_by_handle_at (mount: c_int, handle: *mut c_void, flags: c_int) -> c_int
+        = |_pass| opening::by_handle(mount, handle, flags);
     mkstemp | mkstemp64 (template: *mut c_char) -> c_int = |pass| opening::made(pass);
     mkostemp | mkostemp64 (template: *mut c_char, flags: c_int) -> c_int = |pass| opening::made(pass);
     mkstemps | mkstemps64 (template: *mut c_char, suffix: c_int) -> c_int = |pass| opening::made(pass);
     mkostemps | mkostemps64 (template: *mut c_char, suffix: c_int, flags: c_int) -> c_int = |pass| opening::made(pass);
 
-    close (fd: c_int) -> c_int = |pass| closing::close(fd, pass);
+    close | __close (fd: c_int) -> c_int = |pass| closing::close(fd, pass);
     close_range (first: c_uint, last: c_uint, flags: c_int) -> c_int
         = |pass| closing::close_range(first, last, flags, pass);
     closefrom (first: c_int) = |_pass| closing::closefrom(first);
     dup (fd: c_int) -> c_int = |pass| closing::duplicate(fd, pass);
-    dup2 (fd: c_int, to: c_int) -> c_int = |pass| closing::duplicate_to(fd, to, pass);
+    dup2 | __dup2 (fd: c_int, to: c_int) -> c_int = |pass| closing::duplicate_to(fd, to, pass);
     dup3 (fd: c_int, to: c_int, flags: c_int) -> c_int = |pass| closing::duplicate_to(fd, to, pass);
-    fcntl | fcntl64 (fd: c_int, command: c_int, argument: c_long) -> c_int
+    fcntl | fcntl64 | __fcntl (fd: c_int, command: c_int, argument: c_long) -> c_int
         = |pass| closing::fcntl(fd, command, argument, pass);
 
-    read (fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t
+    read | __read (fd: c_int, buffer: *mut c_void, length: size_t) -> ssize_t
         = |pass| data_calls::read(fd, buffer, length, pass);
     __read_chk (fd: c_int, buffer: *mut c_void, length: size_t, room: size_t) -> ssize_t
         = |pass| data_calls::read_checked(fd, buffer, length, room, pass);
-    pread | pread64 (fd: c_int, buffer: *mut c_void, length: size_t, offset: off64_t) -> ssize_t
+    pread | pread64 | __pread64 (fd: c_int, buffer: *mut c_void, length: size_t, offset: off64_t) -> ssize_t
         = |pass| data_calls::pread(fd, buffer, length, offset, pass);
     __pread_chk | __pread64_chk (
         fd: c_int, buffer: *mut c_void, length: size_t, offset: off64_t, room: size_t
@@ -146,9 +166,11 @@ hooks! {
     preadv2 | preadv64v2 (fd: c_int, vector: *const iovec, count: c_int, offset: off64_t, flags: c_int) -> ssize_t
         = |pass| data_calls::readv(fd, vector, count, offset, flags, pass);
 
-    write (fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t
+    write | __write (fd: c_int, buffer: *const c_void, length: size_t) -> ssize_t
         = |pass| data_calls::write(fd, buffer, length, pass);
-    pwrite | pwrite64 (fd: c_int, buffer: *const c_void, length: size_t, offset: off64_t) -> ssize_t
+    pwrite | pwrite64 | __pwrite64 (
+        fd: c_int, buffer: *const c_void, length: size_t, offset: off64_t
+    ) -> ssize_t
         = |pass| data_calls::pwrite(fd, buffer, length, offset, pass);
     writev (fd: c_int, vector: *const iovec, count: c_int) -> ssize_t
         = |pass| data_calls::writev(fd, vector, count, -1, 0, pass);
@@ -160,14 +182,21 @@ hooks! {
     aio_read | aio_read64 (block: *mut ControlBlock) -> c_int = |pass| aio::submit(block, Operation::Read, pass);
     aio_write | aio_write64 (block: *mut ControlBlock) -> c_int = |pass| aio::submit(block, Operation::Write, pass);
     aio_fsync | aio_fsync64 (kind: c_int, block: *mut ControlBlock) -> c_int = |pass| aio::sync(kind, block, pass);
+    aio_suspend | aio_suspend64 (
+        list: *const *const ControlBlock, count: c_int, timeout: *const libc::timespec
+    ) -> c_int
+        = |pass| aio::suspend(list, count, timeout, pass);
+    aio_cancel | aio_cancel64 (fd: c_int, block: *mut ControlBlock) -> c_int = |pass| aio::cancel(fd, block, pass);
     lio_listio | lio_listio64 (
         mode: c_int, blocks: *const *mut ControlBlock, count: c_int, event: *mut libc::sigevent
     ) -> c_int
         = |pass| aio::list(mode, blocks, count, event, pass);
 
-    lseek | lseek64 (fd: c_int, offset: off64_t, whence: c_int) -> off64_t = |pass| data_calls::lseek(fd, whence, pass);
+    lseek | lseek64 | __lseek | llseek (fd: c_int, offset: off64_t, whence: c_int) -> off64_t = |pass| data_calls::lseek(fd, whence, pass);
     fsync (fd: c_int) -> c_int = |pass| data_calls::sync(fd, pass);
     fdatasync (fd: c_int) -> c_int = |pass| data_calls::sync(fd, pass);
+    sync () = |pass| data_calls::sync_everything(pass);
+    syncfs (fd: c_int) -> c_int = |pass| data_calls::sync_all(pass);
 
     truncate | truncate64 (path: *const c_char, size: off64_t) -> c_int = |pass| resizing::truncate(path, size, pass);
     ftruncate | ftruncate64 (fd: c_int, size: off64_t) -> c_int = |pass| resizing::ftruncate(fd, size, pass);
@@ -209,6 +238,10 @@ hooks! {
 
     unlink | remove (path: *const c_char) -> c_int = |pass| names::unlink(AT_FDCWD, path, pass);
     unlinkat (dir: c_int, path: *const c_char, flags: c_int) -> c_int = |pass| names::unlink(dir, path, pass);
+    link (old: *const c_char, new: *const c_char) -> c_int
+        = |pass| names::link(AT_FDCWD, old, AT_FDCWD, new, 0, pass);
+    linkat (old_dir: c_int, old: *const c_char, new_dir: c_int, new: *const c_char, flags: c_int) -> c_int
+        = |pass| names::link(old_dir, old, new_dir, new, flags, pass);
     rename (old: *const c_char, new: *const c_char) -> c_int
         = |pass| names::rename(AT_FDCWD, old, AT_FDCWD, new, 0, pass);
     renameat (old_dir: c_int, old: *const c_char, new_dir: c_int, new: *const c_char) -> c_int
@@ -233,9 +266,104 @@ hooks! {
     ioctl (fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int
         = |pass| transfers::ioctl(fd, request, argument, pass);
 
-    fopen | fopen64 (path: *const c_char, mode: *const c_char) -> *mut FILE = |pass| stdio::fopen(path, mode, pass);
+    fopen | fopen64 | _IO_fopen | setmntent | __setmntent (path: *const c_char, mode: *const c_char) -> *mut FILE
+        = |pass| stdio::fopen(path, mode, pass);
     freopen | freopen64 (path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE
         = |pass| stdio::freopen(path, mode, stream, pass);
-    fdopen (fd: c_int, mode: *const c_char) -> *mut FILE = |pass| stdio::fdopen(fd, mode, pass);
-    fclose (stream: *mut FILE) -> c_int = |pass| stdio::fclose(stream, pass);
+    fdopen | _IO_fdopen (fd: c_int, mode: *const c_char) -> *mut FILE = |pass| stdio::fdopen(fd, mode, pass);
+    tmpfile | tmpfile64 () -> *mut FILE = |pass| stdio::made(pass);
+    popen | _IO_popen (command: *const c_char, mode: *const c_char) -> *mut FILE = |pass| stdio::made(pass);
+    fclose | _IO_fclose | endmntent | __endmntent | pclose (stream: *mut FILE) -> c_int
+        = |pass| stdio::fclose(stream, pass);
+    backtrace_symbols_fd | __backtrace_symbols_fd (addresses: *const *mut c_void, count: c_int, fd: c_int)
+        = |pass| stdio::traced(fd, pass);
+    vdprintf (fd: c_int, format: *const c_char, list: *mut c_void) -> c_int = |pass| stdio::printed(fd, pass);
+    __vdprintf_chk (fd: c_int, flag: c_int, format: *const c_char, list: *mut c_void) -> c_int
+        = |pass| stdio::printed(fd, pass);
+
+    socket (domain: c_int, kind: c_int, protocol: c_int) -> c_int = |pass| arrivals::fresh(pass);
+    socketpair (domain: c_int, kind: c_int, protocol: c_int, made: *mut c_int) -> c_int
+        = |pass| arrivals::pair(made, pass);
+    accept (fd: c_int, address: *mut c_void, length: *mut c_uint) -> c_int = |pass| arrivals::fresh(pass);
+    accept4 (fd: c_int, address: *mut c_void, length: *mut c_uint, flags: c_int) -> c_int
+        = |pass| arrivals::fresh(pass);
+    pipe | __pipe (made: *mut c_int) -> c_int = |pass| arrivals::pair(made, pass);
+    pipe2 (made: *mut c_int, flags: c_int) -> c_int = |pass| arrivals::pair(made, pass);
+    eventfd (value: c_uint, flags: c_int) -> c_int = |pass| arrivals::fresh(pass);
+    epoll_create (size: c_int) -> c_int = |pass| arrivals::fresh(pass);
+    epoll_create1 (flags: c_int) -> c_int = |pass| arrivals::fresh(pass);
+    signalfd (fd: c_int, mask: *const c_void, flags: c_int) -> c_int = |pass| arrivals::fresh(pass);
+    timerfd_create (clock: c_int, flags: c_int) -> c_int = |pass| arrivals::fresh(pass);
+    inotify_init () -> c_int = |pass| arrivals::fresh(pass);
+    inotify_init1 (flags: c_int) -> c_int = |pass| arrivals::fresh(pass);
+    fanotify_init (flags: c_uint, event_flags: c_uint) -> c_int = |pass| arrivals::fresh(pass);
+    memfd_create (name: *const c_char, flags: c_uint) -> c_int = |pass| arrivals::fresh(pass);
+    pidfd_open (process: c_int, flags: c_uint) -> c_int = |pass| arrivals::fresh(pass);
+    pidfd_getfd (process: c_int, fd: c_int, flags: c_uint) -> c_int = |pass| arrivals::fresh(pass);
+    posix_openpt (flags: c_int) -> c_int = |pass| arrivals::fresh(pass);
+    getpt () -> c_int = |pass| arrivals::fresh(pass);
+    openpty (one: *mut c_int, other: *mut c_int, name: *mut c_char, terminal: *const c_void, size: *const c_void) -> c_int
+        = |pass| arrivals::two(one, other, pass);
+    recvmsg (fd: c_int, message: *mut libc::msghdr, flags: c_int) -> ssize_t = |pass| arrivals::received(message, pass);
+    recvmmsg (fd: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int, timeout: *mut libc::timespec) -> c_int
+        = |pass| arrivals::received_many(messages, pass);
+    daemon (same_directory: c_int, same_descriptors: c_int) -> c_int
+        = |pass| arrivals::standard_replaced(|result| result == 0 && same_descriptors == 0, pass);
+    login_tty (fd: c_int) -> c_int = |pass| arrivals::standard_replaced(|result| result == 0, pass);
+    forkpty (fd: *mut c_int, name: *mut c_char, terminal: *const c_void, size: *const c_void) -> c_int
+        = |pass| arrivals::forked(fd, pass);
+
+    _Fork () -> c_int = |pass| process::forked(pass);
+
+    execve (path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int
+        = |pass| executing::by_path(AT_FDCWD, path, 0, pass);
+    execv (path: *const c_char, arguments: *const *const c_char) -> c_int
+        = |pass| executing::by_path(AT_FDCWD, path, 0, pass);
+    execvp (name: *const c_char, arguments: *const *const c_char) -> c_int = |pass| executing::by_name(name, pass);
+    execvpe (name: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int
+        = |pass| executing::by_name(name, pass);
+    execveat (
+        dir: c_int, path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char, flags: c_int
+    ) -> c_int
+        = |pass| executing::by_path(dir, path, flags, pass);
+    fexecve (fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int
+        = |pass| executing::by_path(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, pass);
+    posix_spawn (
+        process: *mut c_int, path: *const c_char, actions: *const c_void, attributes: *const c_void,
+        arguments: *const *const c_char, environment: *const *const c_char
+    ) -> c_int
+        = |pass| executing::by_path(AT_FDCWD, path, 0, pass);
+    posix_spawnp (
+        process: *mut c_int, name: *const c_char, actions: *const c_void, attributes: *const c_void,
+        arguments: *const *const c_char, environment: *const *const c_char
+    ) -> c_int
+        = |pass| executing::by_name(name, pass);
+
+    syscall (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long
+        = |pass| raw_calls::syscall(number, [a, b, c, d, e, f], pass);
+}
+
+// Of libaio and liburing, for programs linked with them.
+hooks! {
+    mod beside;
+
+    io_submit (context: *mut c_void, count: c_long, blocks: *const *const rings::Submission) -> c_int
+        = |pass| rings::submit(count, blocks, pass);
+    io_uring_queue_init (entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int = |pass| rings::set_up(pass);
+    io_uring_queue_init_params (entries: c_uint, ring: *mut c_void, parameters: *mut c_void) -> c_int
+        = |pass| rings::set_up(pass);
+    io_uring_queue_init_mem (
+        entries: c_uint, ring: *mut c_void, parameters: *mut c_void, memory: *mut c_void, length: size_t
+    ) -> c_int
+        = |pass| rings::set_up(pass);
+}
+
+trampolines! {
+    dprintf = |[fd, ..]| stdio::may_print(fd as c_int);
+    __dprintf_chk = |[fd, ..]| stdio::may_print(fd as c_int);
+    execl = |[path, ..]| executing::seen_path(path as *const c_char);
+    execle = |[path, ..]| executing::seen_path(path as *const c_char);
+    execlp = |[name, ..]| executing::seen_name(name as *const c_char);
+    dlopen = |[path, ..]| executing::loaded(path as *const c_char);
+    dlmopen = |[_, path, _]| executing::loaded(path as *const c_char);
 }

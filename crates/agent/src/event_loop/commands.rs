@@ -1,13 +1,13 @@
 //! The command line's side: status, drains, capacity, stop.
 
 use std::os::unix::fs::MetadataExt;
-use std::time::UNIX_EPOCH;
 
 use headstart_core::overlay::Answer;
 use headstart_core::overlay::journal::Identity;
 use headstart_core::protocol::message::{Envelope, Reply, Request};
 
 use crate::error::Error;
+use crate::origin::birth_ns;
 use crate::runtime_directory;
 use crate::status::{self, Command, FileStatus, Status};
 use crate::store::as_path;
@@ -33,6 +33,7 @@ impl EventLoop<'_> {
                 Some(answer) => answer,
                 None => return,
             },
+            Ok(Command::Discard { path }) => self.discard(path.as_deref()),
             Ok(Command::KeepDirty) => {
                 self.stop_draining();
                 self.status()
@@ -47,6 +48,8 @@ impl EventLoop<'_> {
                 Ok(parsed) => {
                     self.overlay.set_capacity(parsed);
                     self.capacity = capacity;
+                    self.shrinking = true;
+                    self.overlay.poll(self.shared.view());
                     self.status()
                 }
                 Err(error) => status::Answer::Error { error },
@@ -87,6 +90,24 @@ impl EventLoop<'_> {
         None
     }
 
+    /// Gives up what flash holds of one file or of all.
+    fn discard(&mut self, path: Option<&str>) -> status::Answer {
+        let named = |known: &[u8]| path.is_none_or(|path| known == path.as_bytes());
+        let dirty = self.overlay.dirty_files().filter(|known| named(known.path) && known.dirty_bytes > 0);
+        let files: Vec<(u32, String)> =
+            dirty.map(|known| (known.file, as_path(known.path).display().to_string())).collect();
+        if let Some((_, open)) = files.iter().find(|(file, _)| self.overlay.is_open(*file)) {
+            return status::Answer::Error { error: format!("{open}: a program has it open; end that first") };
+        }
+        for (file, path) in files {
+            let given_up = self.overlay.discard(self.shared.view(), file);
+            tracing::warn!(path, bytes = given_up, "dirty bytes were given up, as the user asked");
+        }
+        self.overlay.request_barrier();
+        self.overlay.poll(self.shared.view());
+        self.status()
+    }
+
     pub(super) fn answer_command(&mut self, command: u64, answer: &Answer) {
         let Some((token, path)) = self.commands.remove(&command) else { return };
         let answer = match answer {
@@ -100,6 +121,12 @@ impl EventLoop<'_> {
             }
         };
         self.send_status(token, &answer);
+    }
+
+    /// Whether flash holds more than the capacity, and that may still change.
+    pub(super) fn holds_too_much(&self) -> bool {
+        let stuck = |(_, _, dirty_bytes, error): (u32, &[u8], u64, Option<i32>)| dirty_bytes > 0 && error.is_some();
+        self.overlay.mapped_bytes() > self.overlay.capacity_bytes() && !self.overlay.file_list().any(stuck)
     }
 
     /// While everything is being written back: at its end a barrier, so that nothing depends on the journal any more.
@@ -178,8 +205,11 @@ impl EventLoop<'_> {
             sync.barriers > 0
         });
         for token in answered {
-            let answer =
-                if durable { self.status() } else { status::Answer::Error { error: self.not_durable().to_string() } };
+            if durable {
+                self.answer_shown(token);
+                continue;
+            }
+            let answer = status::Answer::Error { error: self.not_durable().to_string() };
             self.send_status(token, &answer);
         }
         self.shorten_log();
@@ -194,7 +224,6 @@ impl EventLoop<'_> {
 /// Who the file at `path` is, as the library says it.
 fn identity_of(path: &str) -> Option<Identity> {
     let found = std::fs::metadata(path).ok()?;
-    let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
-    let birth_ns = born.map_or(0, |born| born.as_nanos() as u64);
+    let birth_ns = birth_ns(&found);
     Some(Identity { device: found.dev(), inode: found.ino(), birth_ns })
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,12 +11,17 @@ use headstart_core::overlay::journal::Identity;
 use headstart_core::overlay::{Answer, Process};
 use headstart_core::protocol::PROTOCOL_VERSION;
 use headstart_core::protocol::message::{Envelope, Reply, Request, Welcome};
-use headstart_core::protocol::shared::STATE_FREE;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
+use crate::claim;
+use crate::error::{Error, Result};
 use crate::socket;
+use crate::store::as_path;
 
 use super::{EventLoop, NO_SLOT, SWEEP_FILES, UNSENT_MAX};
+
+/// Directories remembered.
+const OWN_DIRECTORIES_MAX: usize = 4096;
 
 /// A connection of a thread, or of the command line.
 pub(super) struct Connection {
@@ -41,6 +47,14 @@ impl Connection {
         let writable = if self.unsent.is_empty() { EpollFlags::empty() } else { EpollFlags::EPOLLOUT };
         EpollEvent::new(EpollFlags::EPOLLIN | writable, token)
     }
+}
+
+/// An open that waits: the table of files is full, and one will be forgotten.
+pub(super) struct WaitingOpen {
+    envelope: Envelope,
+    identity: Identity,
+    writable: bool,
+    path: Vec<u8>,
 }
 
 impl EventLoop<'_> {
@@ -99,9 +113,15 @@ impl EventLoop<'_> {
                 }
                 match *request {
                     Request::Open { device, inode, birth_ns, writable, path, .. } => {
+                        let identity = Identity { device, inode, birth_ns };
+                        if !writable || !self.hold_open(token, envelope, identity, path) {
+                            self.open(envelope, identity, writable, path);
+                        }
+                        // Afterwards: a number that the sweep sets free may be given away only when the file behind it is closed.
                         self.sweep(SWEEP_FILES);
-                        self.open(envelope, Identity { device, inode, birth_ns }, writable, path);
                     }
+                    // Nothing is absorbed before the directory shows it.
+                    Request::Slab { .. } if !self.marks.are_shown() => self.send_answer(envelope, &Answer::NoSpace),
                     Request::TimesSet { device, inode, birth_ns } => {
                         self.times_set(Identity { device, inode, birth_ns });
                         self.send_answer(envelope, &Answer::Done);
@@ -149,9 +169,9 @@ impl EventLoop<'_> {
             );
         };
         let cell = &shared.slots[slot as usize];
-        cell.state.store(STATE_FREE, Ordering::Relaxed);
+        cell.free();
         cell.counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
-        cell.hints_tail.store(cell.hints_head.load(Ordering::Relaxed), Ordering::Relaxed);
+        cell.forget_hints();
         cell.owner_tid.store(tid, Ordering::Relaxed);
         cell.owner_start.store(start_time, Ordering::Relaxed);
         cell.owner_pid.store(pid, Ordering::Release);
@@ -180,6 +200,7 @@ impl EventLoop<'_> {
         self.syncs.retain(|sync| sync.token != token);
         if let Some(slot) = connection.slot {
             self.by_slot.remove(&slot);
+            self.opens.retain(|open| open.envelope.slot != slot);
             self.gone.add(&self.shared().slots[slot as usize]);
             let open: Vec<u32> =
                 self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
@@ -188,10 +209,45 @@ impl EventLoop<'_> {
         }
     }
 
+    /// Tries the opens again that wait for a number.
+    pub(super) fn retry_opens(&mut self) -> Result<()> {
+        for WaitingOpen { envelope, identity, writable, path } in std::mem::take(&mut self.opens) {
+            self.open(envelope, identity, writable, &path);
+            // Before the next: a file's number may be given to another file in it.
+            self.carry_out_all()?;
+        }
+        Ok(())
+    }
+
     pub(super) fn open(&mut self, envelope: Envelope, identity: Identity, writable: bool, path: &[u8]) {
+        if self.overlay.awaits_number(self.shared.view(), identity) {
+            return self.opens.push(WaitingOpen { envelope, identity, writable, path: path.to_vec() });
+        }
+        let known = self.overlay.find(identity).filter(|file| self.store.slow(*file).is_some());
+        if let Some(text) = known.is_none().then(|| self.managed_elsewhere(as_path(path))).flatten() {
+            return self.send_answer(envelope, &Answer::Error { errno: libc::EIO, text });
+        }
         if let Err(answer) = self.tiers().open(envelope, identity, writable, path) {
             self.send_answer(envelope, &answer);
         }
+    }
+
+    /// Whether another agent owns a directory between the managed one and the file. Nobody can claim one later: a claim looks for
+    /// those above it.
+    fn managed_elsewhere(&mut self, path: &Path) -> Option<String> {
+        let parent = path.parent()?;
+        if self.own_directories.contains(parent) {
+            return None;
+        }
+        if let Some(inner) = claim::inner(&self.options.site.slow, path) {
+            let (inner, outer) = (inner, self.options.site.slow.clone());
+            return Some(format!("{}: {}", path.display(), Error::Nested { inner, outer }));
+        }
+        if self.own_directories.len() >= OWN_DIRECTORIES_MAX {
+            self.own_directories.clear();
+        }
+        self.own_directories.insert(parent.to_path_buf());
+        None
     }
 
     pub(super) fn send_answer(&mut self, envelope: Envelope, answer: &Answer) {

@@ -51,12 +51,14 @@ impl EventLoop<'_> {
 
     pub(super) fn complete(&mut self) {
         for completion in self.workers.mailbox.collect() {
-            if matches!(completion, Completion::Copied { .. } | Completion::Refused { .. }) && self.ending != Ending::No
-            {
-                continue;
-            }
-            if let Some(durable) = self.tiers().complete(completion) {
-                self.barrier_ended(durable);
+            match completion {
+                Completion::Copied { .. } | Completion::Refused { .. } if self.ending != Ending::No => {}
+                Completion::Marked(result) => self.marked(result),
+                completion => {
+                    if let Some(durable) = self.tiers().complete(completion) {
+                        self.barrier_ended(durable);
+                    }
+                }
             }
         }
     }

@@ -263,8 +263,15 @@ impl File for Handle {
         let (state, result) = self.storage.enter(Call::Reads, "look at", &self.path);
         result?;
         let inode = state.disk.inode(self.inode);
-        let (size, modified_ns) = (inode.now.size, inode.modified_ns);
-        Ok(Attributes { device: 1, inode: self.inode, links: state.disk.links(self.inode), size, modified_ns })
+        let (size, modified_ns, birth_ns) = (inode.now.size, inode.modified_ns, 0);
+        Ok(Attributes {
+            device: 1,
+            inode: self.inode,
+            links: state.disk.links(self.inode),
+            size,
+            modified_ns,
+            birth_ns,
+        })
     }
 
     fn set_modified(&self, modified_ns: u64) -> io::Result<()> {
@@ -272,5 +279,13 @@ impl File for Handle {
         result?;
         state.disk.inode_mut(self.inode).modified_ns = modified_ns;
         Ok(())
+    }
+
+    fn set_extended(&self, _name: &str, _value: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn remove_extended(&self, _name: &str) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -10,6 +10,9 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::stat::futimens;
 use nix::sys::time::TimeSpec;
+use xattr::FileExt as _;
+
+use crate::origin::birth_ns;
 
 use super::{Access, Attributes, File, FileRef, Scope, Storage};
 
@@ -57,6 +60,11 @@ impl Storage for RealStorage {
     }
 }
 
+/// Time of last write in nanoseconds since 1970.
+pub fn modified_ns(found: &std::fs::Metadata) -> u64 {
+    (found.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec() as u64)
+}
+
 impl File for std::fs::File {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.read_exact_at(bytes, offset)
@@ -91,13 +99,21 @@ impl File for std::fs::File {
 
     fn attributes(&self) -> io::Result<Attributes> {
         let found = self.metadata()?;
-        let modified_ns = (found.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec() as u64);
         let (device, inode, links, size) = (found.dev(), found.ino(), found.nlink(), found.len());
-        Ok(Attributes { device, inode, links, size, modified_ns })
+        let (modified_ns, birth_ns) = (modified_ns(&found), birth_ns(&found));
+        Ok(Attributes { device, inode, links, size, modified_ns, birth_ns })
     }
 
     fn set_modified(&self, modified_ns: u64) -> io::Result<()> {
         let time = TimeSpec::new((modified_ns / 1_000_000_000) as i64, (modified_ns % 1_000_000_000) as i64);
         Ok(futimens(self, &TimeSpec::UTIME_OMIT, &time)?)
+    }
+
+    fn set_extended(&self, name: &str, value: &[u8]) -> io::Result<()> {
+        self.set_xattr(name, value)
+    }
+
+    fn remove_extended(&self, name: &str) -> io::Result<()> {
+        self.remove_xattr(name)
     }
 }

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use headstart_core::overlay::recovery::{Observation, Recovered};
-use headstart_core::protocol::FLASH_DIRECTORY;
+use headstart_core::protocol::shared::FILES_MAX;
+use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
 
 use super::data_files::data_file_number;
 use super::journal_files::read_journal;
 use crate::error::{Error, Result};
-use crate::storage::Storage;
+use crate::storage::{Access, Storage};
 
 /// What was found before this agent started.
 pub struct Found {
@@ -17,6 +18,9 @@ pub struct Found {
     /// The epoch of the agent that wrote it.
     pub epoch: u64,
 }
+
+/// What is taken for possible of a data file that is missing: bytes that lie there cannot be read, the others can.
+const MISSING_BYTES_MAX: u64 = 1 << 40;
 
 /// Looks for a journal in the fast directory and its copy in memory, and replays what counts of them.
 pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> {
@@ -38,6 +42,16 @@ pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8;
     let observation = Observation { same_boot: header.boot_id == boot_id, tail_present };
     let replay = observation.decide();
     let recovered = Recovered::replay(&body, replay);
+    let directory = fast.join(FLASH_DIRECTORY);
+    let size = |data_file| {
+        let opened = storage.open(&directory.join(data_file_name(data_file)), Access::Existing);
+        opened.and_then(|file| file.attributes()).map_or(MISSING_BYTES_MAX, |found| found.size)
+    };
+    if !recovered.is_plausible(FILES_MAX, size) {
+        let problem = "it names bytes that are not there; restore the data files beside it, or remove all of them to give up \
+                       what only flash holds";
+        return Err(Error::Journal { path, problem: problem.into() });
+    }
     tracing::info!(
         ?observation,
         ?replay,

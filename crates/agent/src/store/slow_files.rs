@@ -30,7 +30,8 @@ pub fn as_path(bytes: &[u8]) -> &Path {
 pub fn open_slow(storage: &dyn Storage, path: &[u8], identity: Identity) -> io::Result<FileRef> {
     let file = storage.open(as_path(path), Access::Slow)?;
     let found = file.attributes()?;
-    if (found.device, found.inode) != (identity.device, identity.inode) {
+    let another = identity.birth_ns != 0 && found.birth_ns != identity.birth_ns;
+    if another || (found.device, found.inode) != (identity.device, identity.inode) {
         return Err(io::Error::from_raw_os_error(libc::ESTALE));
     }
     Ok(file)

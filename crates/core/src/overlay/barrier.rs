@@ -19,12 +19,15 @@ use std::collections::BTreeSet;
 use super::copies::CopyState;
 use super::extent_map::Mapped;
 use super::flash_space::Run;
-use super::granules::{ranges_of, speaks_for};
+use super::granules::ranges_of;
 use super::journal::Record;
 use super::{Answer, Output, Overlay};
-use crate::protocol::shared::{LEASE_FLASH_READ, Shared};
+use crate::protocol::handshake::speaks_for;
+use crate::protocol::shared::{BITS_PER_FILE, GRANULE_BYTES, Shared};
 use crate::request::Range;
-use std::sync::atomic::Ordering;
+
+/// Bytes of a file after which its bits begin anew.
+const TURN_BYTES: u64 = BITS_PER_FILE * GRANULE_BYTES;
 
 /// Files that a barrier could not sync; none if it was something else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,6 +70,7 @@ pub(super) struct Barrier {
 struct Running {
     end: u64,
     data_files: Vec<u32>,
+    /// In order.
     slow_files: Vec<u32>,
 }
 
@@ -82,7 +86,13 @@ impl Barrier {
 
     /// Whether the barrier under way syncs the slow file: its number must not be used again meanwhile.
     pub(super) fn names(&self, file: u32) -> bool {
-        self.running.as_ref().is_some_and(|running| running.slow_files.contains(&file))
+        self.running.as_ref().is_some_and(|running| running.slow_files.binary_search(&file).is_ok())
+    }
+
+    /// Whether every slow file that records speak of is synced.
+    pub(super) fn slow_files_are_synced(&self) -> bool {
+        let running = self.running.as_ref().is_some_and(|running| !running.slow_files.is_empty());
+        !running && self.unsynced_slow.is_empty() && self.deferred_slow.is_empty()
     }
 
     /// The answer for whoever waits for barrier `number`.
@@ -159,7 +169,7 @@ impl Overlay {
         self.barrier.ended += 1;
         self.counters.barriers_total += 1;
         self.reserve.adapt(self.space.capacity_bytes());
-        let nothing_since = self.journal.end() == running.end + barrier_record_bytes();
+        let nothing_since = self.journal.end() == running.end + barrier_record_bytes(running.end);
         self.barrier.durable_end = if nothing_since { self.journal.end() } else { running.end };
         self.free_places(shared);
         self.clear_bits(shared);
@@ -196,16 +206,9 @@ impl Overlay {
         if !self.space.has_covered() {
             return;
         }
-        let mut held: Vec<Run> = Vec::new();
-        for slot in shared.used_slots() {
-            if slot.lease.load(Ordering::Acquire) == LEASE_FLASH_READ {
-                let count = slot.pieces_count.load(Ordering::Relaxed) as usize;
-                held.extend(slot.pieces.iter().take(count).map(|piece| {
-                    let place = piece.place.load(Ordering::Relaxed);
-                    Run::touching(piece.data_file.load(Ordering::Relaxed), place, piece.length.load(Ordering::Relaxed))
-                }));
-            }
-        }
+        let leased = shared.used_slots().iter().flat_map(|slot| slot.held_pieces());
+        let mut held: Vec<Run> =
+            leased.map(|piece| Run::touching(piece.data_file, piece.place, piece.length)).collect();
         let copied = |copy: &CopyState| {
             copy.pieces
                 .iter()
@@ -223,6 +226,9 @@ impl Overlay {
         granules.clear(shared, self.barrier.durable_end, copied, |file, bit| {
             let Some(known) = self.files.get(&file) else { return false };
             let end = known.map.end().max(known.size);
+            if end / TURN_BYTES > known.map.len() as u64 {
+                return known.map.iter().any(|mapped| speaks_for(bit, mapped.range));
+            }
             ranges_of(bit, end).any(|range| known.map.touches(range))
         });
         self.granules = granules;
@@ -263,8 +269,8 @@ fn overlaps_any(sorted: &[Run], run: Run) -> bool {
     sorted[..until].iter().any(|held| held.data_file == run.data_file && held.page + held.pages > run.page)
 }
 
-fn barrier_record_bytes() -> u64 {
+fn barrier_record_bytes(end: u64) -> u64 {
     let mut bytes = Vec::new();
-    Record::Barrier { end: 0 }.encode(&mut bytes);
+    Record::Barrier { end }.encode(&mut bytes);
     bytes.len() as u64
 }

@@ -5,13 +5,14 @@
 
 use std::sync::atomic::Ordering;
 
-use super::extent_map::Mapped;
+use super::extent_map::{Benefit, Mapped};
 use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
 use super::operations::Pending;
-use super::{CopyKind, CopyOrder, CopyPiece, Output, Overlay};
+use super::recency::Stamp;
+use super::{CopyKind, CopyOrder, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
 use crate::policy::s4d::Critical;
-use crate::protocol::shared::{LEASE_DIRECT_WRITE, LEASE_SLOW_READ, STATE_CHEAP, Shared};
+use crate::protocol::shared::{HINTS_MAX, LEASE_DIRECT_WRITE, LEASE_SLOW_READ, STATE_CHEAP, Shared};
 use crate::request::Range;
 
 /// A copy under way.
@@ -42,7 +43,7 @@ pub(super) struct Fetch {
     pub(super) range: Range,
     run: Run,
     place: u64,
-    benefit_per_kib: u32,
+    benefit: Benefit,
     step: FetchStep,
     copy: u64,
     cancelled: bool,
@@ -79,18 +80,19 @@ impl Overlay {
             while self.copies.len() < self.settings.copies_max && self.write_back_in(file, range) {}
         }
         let capacity = self.space.capacity_bytes();
-        let due = self.pace.is_due(&self.settings, self.dirty_bytes, capacity) && !self.dirty.is_empty();
+        let due = self.pace.is_due(&self.settings, self.mapping.dirty_bytes, capacity)
+            && !self.mapping.dirty_files.is_empty();
         let wanted = self.deferred.is_some() || !self.critical.is_empty();
         if !due && !wanted {
             return;
         }
         let foreground = Self::foreground_disk_requests(shared);
-        let limit = self.pace.limit(&self.settings, self.dirty_bytes, capacity, foreground);
+        let limit = self.pace.limit(&self.settings, self.mapping.dirty_bytes, capacity, foreground);
         while self.copies.len() < limit && self.write_back_next() {}
         self.plan_fetches(shared, foreground);
     }
 
-    fn write_back_in(&mut self, file: u32, range: Range) -> bool {
+    pub(super) fn write_back_in(&mut self, file: u32, range: Range) -> bool {
         let first = self.files[&file].map.overlapping(range).next();
         let first =
             first.filter(|first| first.dirty && self.obstacle(file, first).is_none()).map(|first| (file, first));
@@ -110,11 +112,10 @@ impl Overlay {
     fn next_writable(&self, from: (u32, u64), until: (u32, u64)) -> Option<(u32, Mapped)> {
         let mut at = from;
         while at < until {
-            let &(file, offset) = self.dirty.range(at..until).next()?;
-            let mapped = self.files[&file].map.at(offset).expect("the dirty list names extents");
+            let (file, mapped) = self.next_dirty(at, until)?;
             match self.obstacle(file, &mapped) {
                 None => return Some((file, mapped)),
-                Some(end) => at = (file, end.max(offset + 1)),
+                Some(end) => at = (file, end.max(mapped.range.offset + 1)),
             }
         }
         None
@@ -234,18 +235,18 @@ impl Overlay {
                 data_file: mapped.data_file,
                 place: mapped.place,
             });
-            self.delist(copy.file, &mapped);
-            self.file(copy.file).map.set_clean(mapped.range.offset);
-            self.enlist(copy.file, &Mapped { dirty: false, ..mapped });
+            self.set_clean(copy.file, &mapped);
         }
     }
 
     /// Reads the threads' hints into the critical data table.
     pub(super) fn take_hints(&mut self, shared: Shared<'_>) {
         for slot in shared.used_slots() {
-            while let Some((file, range, benefit_ns)) = slot.take_hint() {
+            let hints = std::iter::from_fn(|| slot.take_hint()).take(HINTS_MAX);
+            for (file, range, benefit_ns) in hints {
                 self.counters.critical_reads_total += 1;
-                if self.files.contains_key(&file) && !range.is_empty() {
+                let sensible = (1..=REQUEST_BYTES_MAX).contains(&range.length) && range.end() <= FILE_BYTES_MAX;
+                if self.files.contains_key(&file) && sensible {
                     self.critical.insert(Critical { file, range, benefit_ns });
                 }
             }
@@ -280,15 +281,14 @@ impl Overlay {
         if range.is_empty() || fetching || file.unlinked || file.openers.is_empty() || !file.bypassers.is_empty() {
             return true;
         }
-        let benefit_per_kib =
-            (critical.benefit_ns.saturating_mul(1024) / critical.range.length).min(u64::from(u32::MAX) - 1) as u32;
+        let benefit = Benefit::per_kib(critical.benefit_ns.saturating_mul(1024) / critical.range.length);
         let data_file = self.data_file_of(critical.file);
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
         let size_before = self.space.size_bytes(data_file);
         // The reserve is for writes: a fetch that took of it would evict bytes of more benefit in the next moment.
         let room = self.space.available_bytes().saturating_sub(self.reserve_bytes()) / PAGE_BYTES;
         let Some(run) = (room >= pages).then(|| self.space.allocate(data_file, pages, pages)).flatten() else {
-            self.deferred = self.displace(pages, benefit_per_kib).then_some(critical);
+            self.deferred = self.displace(pages, benefit).then_some(critical);
             return false;
         };
         let size = self.space.size_bytes(data_file);
@@ -301,7 +301,7 @@ impl Overlay {
             range,
             run,
             place: run.page * PAGE_BYTES + range.offset % PAGE_BYTES,
-            benefit_per_kib,
+            benefit,
             step: FetchStep::Settling,
             copy: 0,
             cancelled: false,
@@ -310,17 +310,16 @@ impl Overlay {
         true
     }
 
-    /// Drops clean extents of less benefit than `benefit_per_kib`, least recently used first, to make room for `pages`. True if
+    /// Drops clean extents of less benefit than `benefit`, least recently used first, to make room for `pages`. True if
     /// the room will be there after a barrier.
-    fn displace(&mut self, pages: u64, benefit_per_kib: u32) -> bool {
-        let wanted = pages * PAGE_BYTES + self.reserve_bytes();
+    fn displace(&mut self, pages: u64, benefit: Benefit) -> bool {
+        let wanted = pages.saturating_mul(PAGE_BYTES).saturating_add(self.reserve_bytes());
         if wanted > self.space.capacity_bytes() {
             return false;
         }
         while self.room_bytes() < wanted {
-            let Some((_, &(file, offset))) = self.clean.first_key_value() else { return false };
-            let mapped = self.files[&file].map.at(offset).expect("the clean list names extents");
-            if mapped.benefit_per_kib >= benefit_per_kib {
+            let Some((file, mapped)) = self.least_recently_used() else { return false };
+            if mapped.benefit >= benefit {
                 return false;
             }
             self.evict(file, &mapped);
@@ -393,8 +392,8 @@ impl Overlay {
         let (file, range) = (fetch.file, fetch.range);
         let (data_file, place) = (fetch.run.data_file, fetch.place);
         self.append(&Record::Fetched { file, offset: range.offset, length: range.length, data_file, place });
-        let benefit_per_kib = fetch.benefit_per_kib;
-        self.map_in(file, Mapped { range, data_file, place, dirty: false, stamp: 0, benefit_per_kib });
+        let (stamp, benefit) = (Stamp::default(), fetch.benefit);
+        self.map_in(file, Mapped { range, data_file, place, dirty: false, stamp, benefit });
         self.counters.fetches_total += 1;
         self.counters.fetched_bytes_total += range.length;
     }
@@ -419,8 +418,7 @@ impl Overlay {
         }
         self.free_unheld(shared);
         while self.room_bytes() < reserve || self.space.excess_bytes() > self.space.removed_bytes() {
-            let Some((_, &(file, offset))) = self.clean.first_key_value() else { break };
-            let mapped = self.files[&file].map.at(offset).expect("the clean list names extents");
+            let Some((file, mapped)) = self.least_recently_used() else { break };
             self.evict(file, &mapped);
         }
         self.barrier.wanted |= self.space.awaits_barrier();

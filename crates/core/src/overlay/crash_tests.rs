@@ -33,13 +33,14 @@
 //! | no-fence-rank, no-fence-agent, bit-after-commit, no-wait, read-no-slot | `crates/core/tests/handshake` |
 //! | no-adoption, late-writeback, old-files, slow-while-down, quarantine-ends | restart of the agent under living threads |
 
+mod dirty;
 mod forced;
 mod random;
 mod ranks;
 mod register;
 mod rules;
 mod storage;
-mod world;
+pub(super) mod world;
 
 use random::Random;
 use world::{RANKS, World};

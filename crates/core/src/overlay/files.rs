@@ -5,9 +5,13 @@ use std::sync::atomic::Ordering;
 
 use super::extent_map::ExtentMap;
 use super::journal::{Identity, Record};
+use super::operations::protocol_error;
 use super::{Answer, Capacity, CopyKind, Output, Overlay, Quarantined, errno};
-use crate::protocol::shared::{KIND_EXTEND, KIND_READ, STATE_CHEAP, STATE_FREE, Shared};
+use crate::protocol::shared::Shared;
 use crate::request::Range;
+
+/// Longest path that the kernel takes.
+const PATH_BYTES_MAX: usize = 4096;
 
 /// A process: number and start time, so that a number used again is another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -148,6 +152,9 @@ impl Overlay {
         writable: bool,
         path: &[u8],
     ) -> Result<u32, Answer> {
+        if path.len() > PATH_BYTES_MAX {
+            return Err(protocol_error("no path is that long"));
+        }
         let process = self.processes.get(&slot).copied().unwrap_or_default();
         let earlier = self.by_identity.get(&identity).copied().filter(|number| self.files[number].is_gone());
         if let Some(earlier) = earlier {
@@ -180,6 +187,7 @@ impl Overlay {
             file.path = path.to_vec();
             self.append(&Record::File { file: number, identity, path: path.to_vec() });
         }
+        self.table.closed.remove(&number);
         let file = self.file(number);
         file.openers.insert(process);
         // An intent of an agent that died may stand, with a fingerprint taken since: what is written from now on voids that.
@@ -241,38 +249,8 @@ impl Overlay {
     pub(super) fn set_size(&mut self, number: u32, size: u64) {
         let file = self.file(number);
         let before = std::mem::replace(&mut file.size, size);
-        self.known_bytes = self.known_bytes - before + size;
+        self.known_bytes = self.known_bytes - u128::from(before) + u128::from(size);
         self.update_capacity();
-    }
-
-    fn add_file(&mut self, shared: Shared<'_>, identity: Identity, path: &[u8], size: u64) -> Result<u32, Answer> {
-        let Some(number) = self.free_number(shared.files.len() as u32) else {
-            return Err(Answer::Error {
-                errno: errno::ENFILE,
-                text: format!("{} files are in use at once, which is the limit", shared.files.len()),
-            });
-        };
-        let entry = &shared.files[number as usize];
-        entry.device.store(identity.device, Ordering::Relaxed);
-        entry.inode.store(identity.inode, Ordering::Relaxed);
-        entry.size.store(size, Ordering::Relaxed);
-        entry.modified_ns.store(0, Ordering::Relaxed);
-        entry.size_bit.store(0, Ordering::Relaxed);
-        entry.used.store(1, Ordering::Release);
-        self.files.insert(number, File::new(identity, path.to_vec(), 0));
-        self.set_size(number, size);
-        self.by_identity.insert(identity, number);
-        self.append(&Record::File { file: number, identity, path: path.to_vec() });
-        Ok(number)
-    }
-
-    /// The number after the last used, else the first of any free.
-    fn free_number(&self, count: u32) -> Option<u32> {
-        let after = self.files.last_key_value().map_or(0, |(last, _)| last + 1);
-        if after < count {
-            return Some(after);
-        }
-        (0..count).find(|number| !self.files.contains_key(number))
     }
 
     /// The process behind `slot` closed its last descriptor of the file.
@@ -288,6 +266,10 @@ impl Overlay {
     fn leave(&mut self, shared: Shared<'_>, process: Process, number: u32) {
         let Some(file) = self.files.get_mut(&number) else { return };
         file.openers.remove(&process);
+        if file.openers.is_empty() {
+            self.table.closed.insert(number);
+        }
+        let file = self.file(number);
         if file.writers.remove(&process) {
             self.close_intent(number);
         }
@@ -307,7 +289,7 @@ impl Overlay {
     /// The thread behind `slot` is gone. Reads are released; what it may still write to the slow file is quarantined.
     pub fn on_hang_up(&mut self, shared: Shared<'_>, slot: u32) {
         let cell = &shared.slots[slot as usize];
-        let idle = cell.state.load(Ordering::Acquire) == STATE_FREE;
+        let idle = cell.is_free();
         let process = self.processes.get(&slot).copied().unwrap_or_default();
         let mut quarantine = |file: u32, range: Range| {
             self.quarantine.push(Quarantined { file, range, process, barrier: None });
@@ -315,17 +297,13 @@ impl Overlay {
         if let Some(direct) = self.direct.remove(&slot) {
             quarantine(direct.file, direct.range);
         }
-        if cell.state.load(Ordering::Acquire) == STATE_CHEAP && cell.kind.load(Ordering::Relaxed) != KIND_READ {
-            let file = cell.file.load(Ordering::Relaxed);
-            if self.files.contains_key(&file) {
-                quarantine(file, cell.requested());
-            }
+        if let Some((file, range)) = cell.cheap_write().filter(|(file, _)| self.files.contains_key(file)) {
+            quarantine(file, range);
         }
         if idle {
             self.return_slabs(shared, slot, None);
         } else {
-            // Its last write may still land in a slab: that space is not used again by this agent.
-            cell.slabs.iter().for_each(|slab| slab.length.store(0, Ordering::Relaxed));
+            self.forget_slabs(shared, slot);
         }
         self.abandon(slot);
         cell.release_read();
@@ -367,83 +345,13 @@ impl Overlay {
                 let rest = file.path.strip_prefix(old)?;
                 (rest.is_empty() || rest[0] == b'/').then(|| (number, [new, rest].concat()))
             })
+            // What no call can name keeps the name it had.
+            .filter(|(_, path)| path.len() <= PATH_BYTES_MAX)
             .collect();
         for (number, path) in moved {
             let identity = self.file(number).identity;
             self.file(number).path.clone_from(&path);
             self.append(&Record::File { file: number, identity, path });
-        }
-    }
-
-    /// Forgets a file nobody has open when nothing of it is on flash, or when it has no name any more. Its bits are cleared
-    /// first, by a barrier as all bits are: the journal on disk may still call bytes of it dirty, and whoever opens it again must see
-    /// that an fsync has to ask.
-    pub(super) fn forget_if_done(&mut self, shared: Shared<'_>, number: u32) {
-        let Some(file) = self.files.get(&number) else { return };
-        if !file.openers.is_empty() {
-            return;
-        }
-        if file.unlinked {
-            self.drop_all(number);
-        }
-        let all = Range::new(0, u64::MAX);
-        let file = &self.files[&number];
-        let busy = !file.map.is_empty()
-            || !file.bypassers.is_empty()
-            || file.extension.is_some()
-            || self.copies_in(number, all).next().is_some()
-            || self.fetches.iter().any(|fetch| fetch.file == number)
-            || self.pending.iter().any(|pending| pending.file() == Some(number));
-        if busy {
-            return;
-        }
-        if self.granules.any(number) || self.barrier.names(number) || self.quarantines(number, all) {
-            self.forgetting.insert(number);
-            self.barrier.wanted |= self.granules.any(number);
-            return;
-        }
-        self.forget(shared, number);
-    }
-
-    fn forget(&mut self, shared: Shared<'_>, number: u32) {
-        self.append(&Record::Remove { file: number });
-        self.set_size(number, 0);
-        let file = self.files.remove(&number).expect("the caller found it");
-        if self.by_identity.get(&file.identity) == Some(&number) {
-            self.by_identity.remove(&file.identity);
-        }
-        self.critical.remove_file(number);
-        self.deferred = self.deferred.filter(|critical| critical.file != number);
-        shared.files[number as usize].used.store(0, Ordering::Release);
-        self.barrier.unsynced_slow.remove(&number);
-        self.barrier.deferred_slow.remove(&number);
-        self.barrier.asked.remove(&number);
-        self.outputs.push(Output::Forget(number));
-        if file.data_file.is_some_and(|data_file| self.space.is_unused(data_file)) {
-            self.remove_unused_data_files();
-        }
-    }
-
-    /// Deletes data files that hold nothing and that nobody will write to any more.
-    pub(super) fn remove_unused_data_files(&mut self) {
-        if self.barrier.is_running() {
-            return; // it may sync one of them; its end looks again
-        }
-        let unused: Vec<u32> = self
-            .data_files
-            .iter()
-            .filter(|(data_file, owner)| {
-                let current = self.files.get(owner).is_some_and(|file| file.data_file == Some(**data_file));
-                !current && self.space.is_unused(**data_file)
-            })
-            .map(|(&data_file, _)| data_file)
-            .collect();
-        for data_file in unused {
-            self.data_files.remove(&data_file);
-            self.untrusted.remove(&data_file);
-            self.space.remove_data_file(data_file);
-            self.barrier.unsynced_data.remove(&data_file);
-            self.outputs.push(Output::RemoveDataFile(data_file));
         }
     }
 
@@ -468,8 +376,7 @@ impl Overlay {
             None => {
                 file.extension = Some(Extension { size, running: false });
                 self.extending.insert(number);
-                shared.files[number as usize].size_bit.store(1, Ordering::SeqCst);
-                std::sync::atomic::fence(Ordering::SeqCst);
+                shared.announce_extension(number);
             }
             Some(extension) if !extension.running => extension.size = extension.size.max(size),
             Some(_) => {}
@@ -493,7 +400,7 @@ impl Overlay {
             if extension.size <= size {
                 // A truncation made it long enough meanwhile.
                 self.file(number).extension = None;
-                shared.files[number as usize].size_bit.store(0, Ordering::SeqCst);
+                shared.end_extension(number);
                 self.extending.remove(&number);
             } else if !self.may_be_extending(shared, number, size) {
                 self.file(number).extension = Some(Extension { running: true, ..extension });
@@ -504,20 +411,13 @@ impl Overlay {
         self.extending.len() < before
     }
 
-    /// Whether a thread may be at a call that makes the file longer. The kind a slot shows does not suffice: the file may have
-    /// become shorter since the thread looked at its size.
+    /// Whether a thread may be at a call that makes the file longer.
     fn may_be_extending(&self, shared: Shared<'_>, number: u32, size: u64) -> bool {
-        let cheap = shared.used_slots().iter().any(|slot| {
-            let kind = slot.kind.load(Ordering::Relaxed);
-            slot.state.load(Ordering::Acquire) == STATE_CHEAP
-                && slot.file.load(Ordering::Relaxed) == number
-                && (kind == KIND_EXTEND || (kind != KIND_READ && slot.requested().end() > size))
-        });
         let direct = |direct: &super::Direct| direct.file == number && (direct.extends || direct.range.end() > size);
         // A truncation whose thread died leaves dirty bytes beyond the known size: their write-back makes the file longer too.
         let beyond = Range::new(size, u64::MAX);
         let copied = || self.copies_in(number, beyond).any(|copy| copy.kind == CopyKind::WriteBack);
-        cheap || self.direct.values().any(direct) || copied()
+        shared.may_be_extending(number, size) || self.direct.values().any(direct) || copied()
     }
 
     /// The slow file is `size` long now, or could not be extended.
@@ -532,7 +432,7 @@ impl Overlay {
             }
             Err(error) => file.extension_error = Some(error),
         }
-        shared.files[number as usize].size_bit.store(0, Ordering::SeqCst);
+        shared.end_extension(number);
         self.poll(shared);
         self.forget_if_done(shared, number);
     }

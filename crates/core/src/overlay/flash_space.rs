@@ -8,17 +8,26 @@
 //!
 //! A page is 4 KiB. An extent holds every page it touches; a page is removed when the last extent on it is gone, and free only
 //! after a barrier made the superseding or removing record durable. `charged` pages (all but free and hollow) never exceed
-//! the capacity; neither do charged and free pages together, as far as the file system can punch holes.
+//! the capacity; neither do charged and free pages together, as far as the file system can punch holes. A page costs two bytes of
+//! memory, the number of its holders, and each free or hollow run of a writable file some 30.
+
+mod run_set;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::request::Range;
+use run_set::RunSet;
 
 /// Bytes of a page: unit of allocation, and the alignment that places and offsets share.
 pub const PAGE_BYTES: u64 = 4096;
+/// More than any flash has: 1 EiB. Sums of a few such numbers do not overflow.
+const CAPACITY_BYTES_MAX: u64 = 1 << 60;
+
+/// Pages of a data file at most (16 TiB): what the extent map and the journal have words for.
+pub const PAGES_MAX: u64 = 1 << 32;
 
 /// Pages of one data file, by their byte range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
     /// The data file.
     pub data_file: u32,
@@ -41,65 +50,35 @@ impl Run {
     }
 }
 
-/// Disjoint runs of pages, merged where they touch, by address and by length.
-#[derive(Clone, Debug, Default)]
-struct RunSet {
-    runs: BTreeMap<u64, u64>,
-    by_length: BTreeSet<(u64, u64)>,
-    pages: u64,
-}
-
-impl RunSet {
-    fn put(&mut self, page: u64, pages: u64) {
-        self.runs.insert(page, pages);
-        self.by_length.insert((pages, page));
-        self.pages += pages;
-    }
-
-    fn remove(&mut self, page: u64) -> Option<u64> {
-        let pages = self.runs.remove(&page)?;
-        self.by_length.remove(&(pages, page));
-        self.pages -= pages;
-        Some(pages)
-    }
-
-    fn insert(&mut self, mut page: u64, mut pages: u64) {
-        if let Some((&before, &length)) = self.runs.range(..page).next_back()
-            && before + length == page
-        {
-            self.remove(before);
-            page = before;
-            pages += length;
-        }
-        if let Some(length) = self.remove(page + pages) {
-            pages += length;
-        }
-        self.put(page, pages);
-    }
-
-    /// Takes up to `most` pages, at least `least`: from the shortest run that has `most`, else from the longest.
-    fn take(&mut self, least: u64, most: u64) -> Option<(u64, u64)> {
-        let fitting = self.by_length.range((most, 0)..).next().or_else(|| self.by_length.last());
-        let &(pages, page) = fitting.filter(|(pages, _)| *pages >= least)?;
-        let taken = pages.min(most);
-        self.remove(page);
-        if taken < pages {
-            self.put(page + taken, pages - taken);
-        }
-        Some((page, taken))
-    }
-
-    fn longest(&self) -> u64 {
-        self.by_length.last().map_or(0, |(pages, _)| *pages)
-    }
-}
-
 #[derive(Clone, Debug, Default)]
 struct DataFile {
     writable: bool,
+    /// Extents on each page.
     holders: Vec<u16>,
     free: RunSet,
+    /// Hollow pages that may be allocated; in a data file that is only read they are counted and not kept.
     hollow: RunSet,
+    hollow_pages: u64,
+}
+
+impl DataFile {
+    /// Makes room for the count of holders of every page before `end`.
+    fn grow(&mut self, end: u64) {
+        let end = end as usize;
+        let missing = end.saturating_sub(self.holders.capacity());
+        if missing > 0 {
+            // An eighth more than there is: twice as much would cost each page two bytes more.
+            self.holders.reserve_exact((end - self.holders.len()).max(self.holders.len() / 8));
+        }
+        if self.holders.len() < end {
+            self.holders.resize(end, 0);
+        }
+    }
+
+    /// Pages with storage behind them.
+    fn stored_pages(&self) -> u64 {
+        self.holders.len() as u64 - self.hollow_pages
+    }
 }
 
 /// All data files of one agent.
@@ -108,7 +87,11 @@ pub struct FlashSpace {
     capacity_pages: u64,
     charged_pages: u64,
     mapped_pages: u64,
+    /// Pages with storage behind them, of all data files.
+    stored_pages: u64,
     files: BTreeMap<u32, DataFile>,
+    /// Data files with free pages.
+    with_free: BTreeSet<u32>,
     removed: Vec<Run>,
     in_barrier: Vec<Run>,
     /// Covered by a durable barrier, but held by somebody when last looked at.
@@ -120,10 +103,12 @@ impl FlashSpace {
     /// An empty space of `capacity_bytes`, rounded down to pages.
     pub fn new(capacity_bytes: u64) -> FlashSpace {
         FlashSpace {
-            capacity_pages: capacity_bytes / PAGE_BYTES,
+            capacity_pages: capacity_bytes.min(CAPACITY_BYTES_MAX) / PAGE_BYTES,
             charged_pages: 0,
             mapped_pages: 0,
+            stored_pages: 0,
             files: BTreeMap::new(),
+            with_free: BTreeSet::new(),
             removed: Vec::new(),
             in_barrier: Vec::new(),
             covered: Vec::new(),
@@ -133,7 +118,7 @@ impl FlashSpace {
 
     /// Changes the capacity; what is charged above it stays until it is removed.
     pub fn set_capacity(&mut self, capacity_bytes: u64) {
-        self.capacity_pages = capacity_bytes / PAGE_BYTES;
+        self.capacity_pages = capacity_bytes.min(CAPACITY_BYTES_MAX) / PAGE_BYTES;
     }
 
     /// Capacity in bytes.
@@ -190,14 +175,17 @@ impl FlashSpace {
 
     /// Forgets a data file that nothing is mapped in; its free pages need not be punched, the file goes.
     pub fn remove_data_file(&mut self, data_file: u32) {
-        self.files.remove(&data_file);
+        if let Some(file) = self.files.remove(&data_file) {
+            self.stored_pages -= file.stored_pages();
+            self.with_free.remove(&data_file);
+        }
     }
 
     /// Whether nothing of the data file is charged: it may be deleted.
     pub fn is_unused(&self, data_file: u32) -> bool {
         self.files.get(&data_file).is_some_and(|file| {
             let size = file.holders.len() as u64;
-            file.free.pages + file.hollow.pages == size
+            file.free.pages() + file.hollow_pages == size
         })
     }
 
@@ -214,12 +202,25 @@ impl FlashSpace {
             return None;
         }
         let file = self.files.get_mut(&data_file).filter(|file| file.writable)?;
-        let (page, pages) =
-            file.free.take(least, most).or_else(|| file.hollow.take(least, most)).unwrap_or_else(|| {
-                let page = file.holders.len() as u64;
-                file.holders.resize((page + most) as usize, 0);
-                (page, most)
-            });
+        let run = if let Some(run) = file.free.take(least, most) {
+            if file.free.pages() == 0 {
+                self.with_free.remove(&data_file);
+            }
+            run
+        } else if let Some((page, pages)) = file.hollow.take(least, most) {
+            file.hollow_pages -= pages;
+            self.stored_pages += pages;
+            (page, pages)
+        } else {
+            let page = file.holders.len() as u64;
+            if page + most >= PAGES_MAX {
+                return None;
+            }
+            file.grow(page + most);
+            self.stored_pages += most;
+            (page, most)
+        };
+        let (page, pages) = run;
         self.charged_pages += pages;
         Some(Run { data_file, page, pages })
     }
@@ -235,6 +236,7 @@ impl FlashSpace {
             && let Some(file) = self.files.get_mut(&run.data_file)
         {
             file.free.insert(run.page, run.pages);
+            self.with_free.insert(run.data_file);
             self.charged_pages -= run.pages;
         }
     }
@@ -243,25 +245,22 @@ impl FlashSpace {
     pub fn hold(&mut self, run: Run) {
         let file = self.files.entry(run.data_file).or_default();
         let end = (run.page + run.pages) as usize;
-        if file.holders.len() < end {
-            file.holders.resize(end, 0);
-        }
+        self.stored_pages += (end as u64).saturating_sub(file.holders.len() as u64);
+        file.grow(end as u64);
         for holders in &mut file.holders[run.page as usize..end] {
             self.mapped_pages += u64::from(*holders == 0);
             *holders += 1;
         }
     }
 
-    /// Charges pages adopted from the journal, once all extents hold theirs; addresses nobody holds are hollow.
+    /// Charges pages adopted from the journal, once all extents hold theirs; addresses nobody holds are hollow. Adopted data
+    /// files are only read.
     pub fn charge_adopted(&mut self) {
         for file in self.files.values_mut() {
-            for (page, holders) in file.holders.iter().enumerate() {
-                if *holders > 0 {
-                    self.charged_pages += 1;
-                } else {
-                    file.hollow.insert(page as u64, 1);
-                }
-            }
+            let held = file.holders.iter().filter(|holders| **holders > 0).count() as u64;
+            file.hollow_pages = file.holders.len() as u64 - held;
+            self.charged_pages += held;
+            self.stored_pages -= file.hollow_pages;
         }
     }
 
@@ -308,6 +307,7 @@ impl FlashSpace {
             self.removed_pages -= run.pages;
             if let Some(file) = self.files.get_mut(&run.data_file) {
                 file.free.insert(run.page, run.pages);
+                self.with_free.insert(run.data_file);
                 self.charged_pages -= run.pages;
             }
         }
@@ -323,21 +323,25 @@ impl FlashSpace {
     /// Free runs to punch so that the data files together take no more than the capacity: those of `except`, which may need them
     /// next, last.
     pub fn punch_excess(&mut self, except: u32) -> Vec<Run> {
-        let stored: u64 = self.files.values().map(|file| file.holders.len() as u64 - file.hollow.pages).sum();
-        let mut excess = stored.saturating_sub(self.capacity_pages);
+        let mut excess = self.stored_pages.saturating_sub(self.capacity_pages);
         let mut punched = Vec::new();
-        if excess == 0 {
-            return punched;
-        }
-        let others: Vec<u32> = self.files.keys().copied().filter(|file| *file != except).collect();
-        for data_file in others.into_iter().chain([except]) {
-            let Some(file) = self.files.get_mut(&data_file) else { continue };
+        while excess > 0
+            && let Some(&data_file) = self.with_free.iter().find(|file| **file != except).or(self.with_free.first())
+        {
+            let file = self.files.get_mut(&data_file).expect("a data file with free pages is known");
             while excess > 0
                 && let Some((page, pages)) = file.free.take(1, excess)
             {
                 excess -= pages;
-                file.hollow.insert(page, pages);
+                self.stored_pages -= pages;
+                file.hollow_pages += pages;
+                if file.writable {
+                    file.hollow.insert(page, pages);
+                }
                 punched.push(Run { data_file, page, pages });
+            }
+            if file.free.pages() == 0 {
+                self.with_free.remove(&data_file);
             }
         }
         punched

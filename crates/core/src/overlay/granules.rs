@@ -5,57 +5,52 @@
 //! is under way, and a barrier covers the record that removed the last extent.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{Ordering, fence};
 
-use crate::protocol::shared::{BITS_PER_FILE, GRANULE_BYTES, STATE_CHEAP, Shared, Slot, bit_of, bits_of};
+use crate::protocol::shared::{BITS_PER_FILE, GRANULE_BYTES, Shared, bits_of};
 use crate::request::Range;
 
+/// 64 neighbouring bits of a file.
 #[derive(Clone, Copy, Debug, Default)]
-struct Granule {
-    holders: u32,
-    settled: bool,
+struct Word {
+    /// Bits that are set.
+    set: u64,
+    /// Those of them that are settled.
+    settled: u64,
 }
 
 /// Every set bit of every file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Granules {
-    granules: BTreeMap<(u32, u64), Granule>,
+    /// By file and bit / 64; none is empty.
+    words: BTreeMap<(u32, u32), Word>,
+    /// How many operations under way hold a granule: file, bit.
+    held: BTreeMap<(u32, u64), u32>,
     emptied: BTreeMap<(u32, u64), u64>,
 }
 
-/// Whether the slot's cheap request touches a granule that `bit` speaks for.
-fn cheap_touches(slot: &Slot, file: u32, bit: u64) -> bool {
-    if slot.state.load(Ordering::Acquire) != STATE_CHEAP || slot.file.load(Ordering::Relaxed) != file {
-        return false;
-    }
-    speaks_for(bit, slot.requested())
-}
-
-/// Whether `bit` speaks for a granule that `range` touches.
-pub(super) fn speaks_for(bit: u64, range: Range) -> bool {
-    if range.is_empty() {
-        return false;
-    }
-    let granules = (range.end() - 1) / GRANULE_BYTES - range.offset / GRANULE_BYTES;
-    (bit + BITS_PER_FILE - bit_of(range.offset)) % BITS_PER_FILE <= granules
+/// Where a bit stands: its word and its place there.
+fn place_of(file: u32, bit: u64) -> ((u32, u32), u64) {
+    ((file, (bit / 64) as u32), 1 << (bit % 64))
 }
 
 impl Granules {
     /// Sets the bits of `range`, fences, and keeps them from being cleared until `let_go`.
     pub(super) fn hold(&mut self, shared: Shared<'_>, file: u32, range: Range) {
         for bit in bits_of(range) {
-            self.granules.entry((file, bit)).or_default().holders += 1;
-            shared.set_bit(file, bit);
+            let (word, mask) = place_of(file, bit);
+            self.words.entry(word).or_default().set |= mask;
+            *self.held.entry((file, bit)).or_insert(0) += 1;
         }
-        fence(Ordering::SeqCst);
+        shared.announce(file, range);
     }
 
     /// Undoes `hold`.
     pub(super) fn let_go(&mut self, file: u32, range: Range) {
         for bit in bits_of(range) {
-            let granule = self.granules.get_mut(&(file, bit)).expect("a held granule is known");
-            granule.holders -= 1;
-            if granule.holders == 0 {
+            let holders = self.held.get_mut(&(file, bit)).expect("a held granule is known");
+            *holders -= 1;
+            if *holders == 0 {
+                self.held.remove(&(file, bit));
                 // It may be that nothing was mapped in the end; the next barrier looks.
                 self.emptied.entry((file, bit)).or_insert(0);
             }
@@ -65,12 +60,13 @@ impl Granules {
     /// Whether nobody who may have seen one of the range's bits clear is still at the slow file.
     pub(super) fn settled(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
         for bit in bits_of(range) {
-            let granule = self.granules.get_mut(&(file, bit)).expect("a held granule is known");
-            if !granule.settled {
-                if shared.used_slots().iter().any(|slot| cheap_touches(slot, file, bit)) {
+            let (word, mask) = place_of(file, bit);
+            let word = self.words.get_mut(&word).expect("a held granule is known");
+            if word.settled & mask == 0 {
+                if !shared.is_settled(file, bit) {
                     return false;
                 }
-                granule.settled = true;
+                word.settled |= mask;
             }
         }
         true
@@ -91,14 +87,19 @@ impl Granules {
         copied: impl Fn(u32, u64) -> bool,
         occupied: impl Fn(u32, u64) -> bool,
     ) {
-        let granules = &mut self.granules;
+        let (words, held) = (&mut self.words, &self.held);
         self.emptied.retain(|&(file, bit), &mut position| {
-            let Some(granule) = granules.get(&(file, bit)) else { return false };
-            if position > durable_end || granule.holders > 0 || copied(file, bit) {
+            let (at, mask) = place_of(file, bit);
+            let Some(word) = words.get_mut(&at).filter(|word| word.set & mask != 0) else { return false };
+            if position > durable_end || held.contains_key(&(file, bit)) || copied(file, bit) {
                 return true;
             }
             if !occupied(file, bit) {
-                granules.remove(&(file, bit));
+                word.set &= !mask;
+                word.settled &= !mask;
+                if word.set == 0 {
+                    words.remove(&at);
+                }
                 shared.clear_bit(file, bit);
             }
             false
@@ -107,7 +108,7 @@ impl Granules {
 
     /// Whether any bit of the file is set.
     pub(super) fn any(&self, file: u32) -> bool {
-        self.granules.range((file, 0)..=(file, u64::MAX)).next().is_some()
+        self.words.range((file, 0)..=(file, u32::MAX)).next().is_some()
     }
 
     /// The journal begins anew with a checkpoint that ends at `position`: what was emptied before is emptied by it.

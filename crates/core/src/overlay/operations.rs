@@ -12,13 +12,15 @@
 
 use std::sync::atomic::Ordering;
 
-use super::extent_map::Mapped;
+use super::extent_map::{Benefit, Mapped};
 use super::files::Fingerprint;
-use super::flash_space::Run;
+use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::{Identity, Record};
-use super::{Answer, CopyKind, Direct, Output, Overlay, errno};
+use super::recency::Stamp;
+use super::{Answer, CopyKind, Direct, FILE_BYTES_MAX, Output, Overlay, errno};
+use crate::protocol::lease::Place;
 use crate::protocol::message::{Envelope, Request};
-use crate::protocol::shared::{LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, PIECES_MAX, Shared};
+use crate::protocol::shared::{PIECES_MAX, Shared};
 use crate::request::Range;
 
 /// A request not answered yet.
@@ -129,6 +131,7 @@ impl Overlay {
             | Request::Sync { file }
             | Request::WriteBack { file, .. }
             | Request::Bypass { file, .. }
+            | Request::FlashFailed { file, .. }
                 if !known(file) =>
             {
                 return self.reply(envelope, protocol_error("no such file"));
@@ -145,6 +148,10 @@ impl Overlay {
                 }
                 return self.reply(envelope, answer);
             }
+            Request::FlashFailed { file, offset, length } => {
+                let answer = self.flash_failed(file, Range::new(offset, length));
+                return self.reply(envelope, answer);
+            }
             Request::Read { file, offset, length } => {
                 let answer = self.read(shared, slot, file, Range::new(offset, length));
                 return self.reply(envelope, answer);
@@ -157,6 +164,11 @@ impl Overlay {
             Request::WriteDone { file, offset, length } => {
                 self.write_done(shared, slot, file, Range::new(offset, length));
                 return self.reply(envelope, Answer::Done);
+            }
+            Request::TruncateDone { size, .. }
+                if self.direct.get(&slot).is_some_and(|direct| direct.range != Range::new(size, u64::MAX)) =>
+            {
+                return self.reply(envelope, protocol_error("the lease is for another size"));
             }
             Request::TruncateDone { file, size, changed } => {
                 self.truncate_done(shared, slot, file, size, changed);
@@ -173,6 +185,9 @@ impl Overlay {
                     let operation = Operation::Commit { file, range, data_file, place, applied: true, now_ns };
                     return self.pending.push(Pending { envelope, operation, orphan: false });
                 }
+                if place % PAGE_BYTES != offset % PAGE_BYTES || offset.saturating_add(length) > FILE_BYTES_MAX {
+                    return self.reply(envelope, protocol_error("a commit names bytes where none can be"));
+                }
                 if range.is_empty() || !self.consume(shared, slot, file, Run::touching(data_file, place, length)) {
                     return self.reply(envelope, protocol_error("a commit names bytes of no slab"));
                 }
@@ -181,6 +196,9 @@ impl Overlay {
             }
             Request::Write { file, offset, length, extends } => {
                 Operation::Write { file, range: Range::new(offset, length), extends }
+            }
+            Request::Truncate { size, .. } if size > FILE_BYTES_MAX => {
+                return self.reply(envelope, protocol_error("no file is that long"));
             }
             Request::Truncate { file, size } => Operation::Truncate { file, size },
             Request::Sync { file } => {
@@ -351,7 +369,8 @@ impl Overlay {
         });
         self.last_commits.insert(envelope.slot, envelope.seq);
         self.carve(file, range);
-        self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp: 0, benefit_per_kib: u32::MAX });
+        let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
+        self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp, benefit });
         self.granules.let_go(file, range);
         shared.files[file as usize].modified_ns.fetch_max(now_ns, Ordering::Relaxed);
         self.counters.absorbed_requests_total += 1;
@@ -366,16 +385,13 @@ impl Overlay {
         }
         self.cancel_fetches(file, range);
         self.direct.insert(slot, direct);
-        let cell = &shared.slots[slot as usize];
-        cell.lease_offset.store(range.offset, Ordering::Relaxed);
-        cell.lease_length.store(range.length, Ordering::Relaxed);
-        cell.lease.store(LEASE_DIRECT_WRITE, Ordering::Release);
+        shared.slots[slot as usize].grant_direct_write(range);
         Some(Answer::Go)
     }
 
     fn end_direct(&mut self, shared: Shared<'_>, slot: u32) {
         if self.direct.remove(&slot).is_some() {
-            shared.slots[slot as usize].lease.store(LEASE_NONE, Ordering::Release);
+            shared.slots[slot as usize].revoke_lease();
         }
     }
 
@@ -429,21 +445,14 @@ impl Overlay {
                 return lost_bytes();
             }
             let hole = Range::between(range.offset, until);
-            cell.lease_offset.store(hole.offset, Ordering::Relaxed);
-            cell.lease_length.store(hole.length, Ordering::Relaxed);
-            cell.lease.store(LEASE_SLOW_READ, Ordering::Release);
+            cell.grant_slow_read(hole);
             self.slow_reads.insert(slot);
             return Answer::Disk { length: hole.length };
         }
-        for (cell, mapped) in cell.pieces.iter().zip(&pieces) {
+        cell.grant_flash_read(pieces.iter().map(|mapped| {
             let part = mapped.part(range);
-            cell.file.store(file, Ordering::Relaxed);
-            cell.data_file.store(part.data_file, Ordering::Relaxed);
-            cell.place.store(part.place, Ordering::Relaxed);
-            cell.length.store(part.range.length, Ordering::Relaxed);
-        }
-        cell.pieces_count.store(pieces.len() as u32, Ordering::Relaxed);
-        cell.lease.store(LEASE_FLASH_READ, Ordering::Release);
+            Place { file, data_file: part.data_file, place: part.place, length: part.range.length }
+        }));
         for mapped in &pieces {
             self.touch(file, mapped);
         }
@@ -477,6 +486,6 @@ fn lost_bytes() -> Answer {
     Answer::Error { errno: errno::EIO, text: text.into() }
 }
 
-fn protocol_error(text: &str) -> Answer {
+pub(super) fn protocol_error(text: &str) -> Answer {
     Answer::Error { errno: errno::EPROTO, text: text.into() }
 }

@@ -13,16 +13,14 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use super::extent_map::{ExtentMap, Mapped};
+use super::extent_map::{Benefit, ExtentMap, Mapped};
 use super::files::{File, Fingerprint};
 use super::flash_space::Run;
-use super::journal::{Identity, Record, records};
+use super::journal::{Batches, Extent, Identity, Record, records};
+use super::recency::Stamp;
 use super::{Overlay, Settings, untrusted};
 use crate::protocol::shared::Shared;
 use crate::request::Range;
-
-/// Slot of a `Map` record in a checkpoint, which stands for no commit.
-pub(super) const NO_SLOT: u32 = u32::MAX;
 
 /// What was found at a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,11 +111,8 @@ impl Recovered {
             if end > limit {
                 break;
             }
-            if let Record::Map { data_file, place, length, .. } | Record::Fetched { data_file, place, length, .. } =
-                record
-                && end > covered
-            {
-                recovered.uncovered.push(Run::touching(data_file, place, length));
+            if end > covered {
+                recovered.note_uncovered(&record);
             }
             recovered.apply(record);
             recovered.records += 1;
@@ -128,6 +123,41 @@ impl Recovered {
             recovered.files.values_mut().for_each(|file| file.intent = false);
         }
         recovered
+    }
+
+    /// Whether the journal can be one of ours: its files have numbers less than `files_max`, and every extent lies in a data file
+    /// that has the bytes; `data_bytes` tells a data file's size. A journal that says something else, though its checksums are right,
+    /// must not be adopted.
+    pub fn is_plausible(&self, files_max: usize, data_bytes: impl Fn(u32) -> u64) -> bool {
+        if self.data_files.contains_key(&u32::MAX) {
+            return false; // the next one would have no number
+        }
+        let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
+        self.files.iter().all(|(&number, file)| {
+            (number as usize) < files_max
+                && file.map.iter().filter(|mapped| !self.is_untrusted(mapped)).all(|mapped| {
+                    let size = *sizes.entry(mapped.data_file).or_insert_with(|| data_bytes(mapped.data_file));
+                    mapped.place + mapped.range.length <= size
+                })
+        })
+    }
+
+    fn note_uncovered(&mut self, record: &Record) {
+        let mut note = |data_file, place, length| self.uncovered.push(Run::touching(data_file, place, length));
+        match record {
+            Record::Map { data_file, place, length, .. } | Record::Fetched { data_file, place, length, .. } => {
+                note(*data_file, *place, *length);
+            }
+            Record::Extents { data_file, extents, .. } => {
+                extents.iter().for_each(|extent| note(*data_file, extent.place, extent.length));
+            }
+            _ => {}
+        }
+    }
+
+    fn is_untrusted(&self, mapped: &Mapped) -> bool {
+        let lost = self.untrusted.get(&mapped.data_file).into_iter().flatten();
+        untrusted::overlaps(lost, Run::touching(mapped.data_file, mapped.place, mapped.range.length))
     }
 
     fn apply(&mut self, record: Record) {
@@ -146,13 +176,16 @@ impl Recovered {
                 self.data_files.insert(data_file, file);
             }
             Record::Map { file, offset, length, data_file, place, slot, seq } => {
-                if slot != NO_SLOT {
-                    self.last_commits.insert(slot, seq);
-                }
+                self.last_commits.insert(slot, seq);
                 self.put(file, Range::new(offset, length), data_file, place, true);
             }
             Record::Fetched { file, offset, length, data_file, place } => {
                 self.put(file, Range::new(offset, length), data_file, place, false);
+            }
+            Record::Extents { file, data_file, extents } => {
+                for Extent { offset, length, place, dirty } in extents {
+                    self.put(file, Range::new(offset, length), data_file, place, dirty);
+                }
             }
             Record::Clean { file, offset, length, data_file, place } => {
                 if let Some(known) = self.files.get_mut(&file) {
@@ -180,8 +213,8 @@ impl Recovered {
             Record::Fingerprint { file, size, modified_ns } => {
                 self.set_fingerprint(file, Some(Fingerprint { size, modified_ns }));
             }
-            Record::Untrusted { data_file, place, length } => {
-                self.untrusted.entry(data_file).or_default().push(untrusted::run_of(data_file, place, length));
+            Record::Untrusted { data_file, page, pages } => {
+                self.untrusted.entry(data_file).or_default().push(Run { data_file, page, pages });
             }
             Record::Barrier { .. } => {}
         }
@@ -206,9 +239,14 @@ impl Recovered {
     }
 
     fn put(&mut self, file: u32, range: Range, data_file: u32, place: u64, dirty: bool) {
+        if range.is_empty() || place.checked_add(range.length).is_none() {
+            return;
+        }
         if let Some(known) = self.files.get_mut(&file) {
             known.map.carve(range);
-            known.map.put(Mapped { range, data_file, place, dirty, stamp: 0, benefit_per_kib: 0 });
+            let (stamp, benefit) = (Stamp::default(), Benefit::default());
+            let mapped = Mapped { range, data_file, place, dirty, stamp, benefit };
+            mapped.parts().for_each(|part| known.map.put(part));
         }
     }
 
@@ -250,6 +288,7 @@ impl Overlay {
         let mut overlay = Overlay::new(settings, 0, next_data_file);
         for (&data_file, &owner) in &recovered.data_files {
             overlay.data_files.insert(data_file, owner);
+            overlay.table.unwritten_data_files.insert(data_file);
             overlay.space.add_data_file(data_file, false);
         }
         overlay.untrusted = recovered.untrusted;
@@ -274,6 +313,7 @@ impl Overlay {
                 overlay.by_identity.insert(file.identity, number);
             }
             overlay.files.insert(number, file);
+            overlay.table.closed.insert(number);
             overlay.set_size(number, size);
             let entry = &shared.files[number as usize];
             entry.device.store(found.identity.device, Ordering::Relaxed);
@@ -282,11 +322,7 @@ impl Overlay {
             entry.used.store(1, Ordering::Release);
             for mapped in found.map.iter() {
                 overlay.granules.hold(shared, number, mapped.range);
-                overlay.space.hold(Run::touching(mapped.data_file, mapped.place, mapped.range.length));
-                overlay.uses += 1;
-                let mapped = Mapped { stamp: overlay.uses, ..mapped };
-                overlay.enlist(number, &mapped);
-                overlay.file(number).map.put(mapped);
+                overlay.map_in(number, mapped);
             }
             for mapped in found.map.iter() {
                 overlay.granules.let_go(number, mapped.range);
@@ -341,14 +377,13 @@ impl Overlay {
             journal.append(&Record::LastCommit { slot, seq });
         }
         for (&number, file) in &self.files {
+            let mut batches = Batches::of(number);
             for mapped in file.map.iter() {
                 let Range { offset, length } = mapped.range;
-                let (data_file, place) = (mapped.data_file, mapped.place);
-                journal.append(&match mapped.dirty {
-                    true => Record::Map { file: number, offset, length, data_file, place, slot: NO_SLOT, seq: 0 },
-                    false => Record::Fetched { file: number, offset, length, data_file, place },
-                });
+                let extent = Extent { offset, length, place: mapped.place, dirty: mapped.dirty };
+                batches.put(&mut journal, mapped.data_file, extent);
             }
+            batches.finish(&mut journal);
         }
         self.granules.rebase(journal.end());
         journal

@@ -1,40 +1,55 @@
 //! Slabs: flash space leased to a thread, so that an absorbed write costs one round trip.
 //!
-//! A slab is a run of pages of the file's data file. It stands in the thread's slot, written by the agent alone: a commit
-//! takes from its front, and what is left too short is topped up in the same answer.
-
-use std::sync::atomic::Ordering;
+//! A slab is a run of pages of the file's data file. The agent keeps the slabs of each slot and shows them in it: what the slot
+//! says is never taken for space, as any process of the run can write there. A commit takes from the front of a slab, and what is
+//! left too short is topped up in the same answer.
 
 use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
-use super::{Answer, Output, Overlay};
-use crate::protocol::shared::{PIECES_MAX, Piece, Shared};
+use super::{Answer, Output, Overlay, REQUEST_BYTES_MAX};
+use crate::protocol::lease::Place;
+use crate::protocol::shared::{PIECES_MAX, Shared};
 use crate::request::Range;
 
 /// Data files grow in steps of this many bytes, so that absorbed writes do not extend them one by one.
 const GROWTH_BYTES: u64 = 16 << 20;
 
-fn read(piece: &Piece) -> (u32, Run) {
-    let length = piece.length.load(Ordering::Relaxed);
-    let run = Run {
-        data_file: piece.data_file.load(Ordering::Relaxed),
-        page: piece.place.load(Ordering::Relaxed) / PAGE_BYTES,
-        pages: length / PAGE_BYTES,
-    };
-    (piece.file.load(Ordering::Relaxed), run)
+/// One slab; without pages it is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Slab {
+    file: u32,
+    run: Run,
 }
 
-fn write(piece: &Piece, file: u32, run: Run) {
-    piece.file.store(file, Ordering::Relaxed);
-    piece.data_file.store(run.data_file, Ordering::Relaxed);
-    piece.place.store(run.page * PAGE_BYTES, Ordering::Relaxed);
-    piece.length.store(run.pages * PAGE_BYTES, Ordering::Release);
+/// The slabs of one slot, as they stand in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slabs([Slab; PIECES_MAX]);
+
+impl Slabs {
+    fn empty(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..PIECES_MAX).filter(|at| self.0[*at].run.pages == 0)
+    }
 }
 
 impl Overlay {
+    fn slabs_of(&self, slot: u32) -> Slabs {
+        self.slabs.get(&slot).copied().unwrap_or_default()
+    }
+
+    fn set_slab(&mut self, shared: Shared<'_>, slot: u32, at: usize, slab: Slab) {
+        self.slabs.entry(slot).or_default().0[at] = slab;
+        let Slab { file, run } = slab;
+        let cell = &shared.slots[slot as usize].slabs[at];
+        if run.pages == 0 {
+            return cell.revoke();
+        }
+        let bytes = run.bytes();
+        cell.grant(Place { file, data_file: run.data_file, place: bytes.offset, length: bytes.length });
+    }
+
     /// Leases space for a write of `range`: in one run if there is one, else in several that hold it together.
     pub(super) fn slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
-        if !self.files[&file].bypassers.is_empty() {
+        if !self.files[&file].bypassers.is_empty() || range.length > REQUEST_BYTES_MAX {
             return Answer::NoSpace;
         }
         self.make_slab_room(shared, slot, file);
@@ -44,7 +59,7 @@ impl Overlay {
     /// After a commit: makes sure that the slot can take another write like `range` without asking. Slabs it has stay, as the
     /// thread may be about to commit more of them.
     pub(super) fn top_up(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) {
-        if !self.slab_left(shared, slot, file, range) {
+        if !self.slab_left(slot, file, range) {
             self.add_slab(shared, slot, file, range);
         }
     }
@@ -64,13 +79,12 @@ impl Overlay {
     }
 
     fn grant(&mut self, shared: Shared<'_>, slot: u32, file: u32, data_file: u32, pages: u64) -> bool {
-        let empty: Vec<&Piece> =
-            shared.slots[slot as usize].slabs.iter().filter(|slab| slab.length.load(Ordering::Relaxed) == 0).collect();
-        let Some(first) = empty.first() else { return false };
+        let empty: Vec<usize> = self.slabs_of(slot).empty().collect();
+        let Some(&first) = empty.first() else { return false };
         let fair = self.space.available_bytes() / PAGE_BYTES / (2 * self.processes.len().max(1) as u64);
         let most = fair.min(self.settings.slab_bytes_max / PAGE_BYTES).max(pages);
         if let Some(run) = self.space.allocate(data_file, pages, most) {
-            write(first, file, run);
+            self.set_slab(shared, slot, first, Slab { file, run });
             return true;
         }
         let mut runs = Vec::new();
@@ -85,65 +99,68 @@ impl Overlay {
             runs.into_iter().for_each(|run| self.space.give_back(run));
             return false;
         }
-        for (piece, run) in empty.into_iter().zip(runs) {
-            write(piece, file, run);
+        for (at, run) in empty.into_iter().zip(runs) {
+            self.set_slab(shared, slot, at, Slab { file, run });
         }
         true
     }
 
     /// Frees entries of the slot's slab table: those of other files if the table is full.
     fn make_slab_room(&mut self, shared: Shared<'_>, slot: u32, file: u32) {
-        let slabs = &shared.slots[slot as usize].slabs;
-        if slabs.iter().filter(|slab| slab.length.load(Ordering::Relaxed) == 0).count() > PIECES_MAX / 2 {
+        let slabs = self.slabs_of(slot);
+        if slabs.empty().count() > PIECES_MAX / 2 {
             return;
         }
-        let others: Vec<u32> = slabs.iter().map(|slab| read(slab).0).filter(|owner| *owner != file).collect();
-        for owner in others {
-            self.return_slabs(shared, slot, Some(owner));
+        for other in slabs.0.iter().filter(|slab| slab.file != file) {
+            self.return_slabs(shared, slot, Some(other.file));
         }
-        if slabs.iter().all(|slab| slab.length.load(Ordering::Relaxed) > 0) {
+        if self.slabs_of(slot).empty().next().is_none() {
             self.return_slabs(shared, slot, Some(file));
         }
     }
 
     /// Takes the pages of a commit from the slab they lie in; false if they lie in none.
     pub(super) fn consume(&mut self, shared: Shared<'_>, slot: u32, file: u32, used: Run) -> bool {
-        for piece in &shared.slots[slot as usize].slabs {
-            let (owner, slab) = read(piece);
-            let end = slab.page + slab.pages;
-            if slab.pages == 0
-                || owner != file
-                || slab.data_file != used.data_file
-                || used.page < slab.page
-                || used.page + used.pages > end
-            {
-                continue;
-            }
-            self.space.give_back(Run { pages: used.page - slab.page, ..slab });
-            let page = used.page + used.pages;
-            write(piece, file, Run { page, pages: end - page, ..slab });
-            return true;
-        }
-        false
+        let used_end = used.page + used.pages;
+        let holds = |slab: &Slab| {
+            let Slab { file: owner, run } = *slab;
+            owner == file
+                && run.data_file == used.data_file
+                && used.page >= run.page
+                && used_end <= run.page + run.pages
+        };
+        let Some(at) = self.slabs_of(slot).0.iter().position(|slab| slab.run.pages > 0 && holds(slab)) else {
+            return false;
+        };
+        let run = self.slabs_of(slot).0[at].run;
+        self.space.give_back(Run { pages: used.page - run.page, ..run });
+        let rest = Run { page: used_end, pages: run.page + run.pages - used_end, ..run };
+        self.set_slab(shared, slot, at, Slab { file, run: rest });
+        true
     }
 
     /// Whether a slab of the slot holds another write like `range` next to it.
-    fn slab_left(&self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> bool {
+    fn slab_left(&self, slot: u32, file: u32, range: Range) -> bool {
         let pages = Run::touching(0, range.offset % PAGE_BYTES, range.length).pages;
         let fits =
-            |(owner, run): (u32, Run)| owner == file && run.pages >= pages && self.space.is_writable(run.data_file);
-        shared.slots[slot as usize].slabs.iter().map(read).any(fits)
+            |slab: &Slab| slab.file == file && slab.run.pages >= pages && self.space.is_writable(slab.run.data_file);
+        self.slabs_of(slot).0.iter().any(fits)
     }
 
     /// Returns the slot's slabs, all or those of one file.
     pub(super) fn return_slabs(&mut self, shared: Shared<'_>, slot: u32, file: Option<u32>) {
-        for piece in &shared.slots[slot as usize].slabs {
-            let (owner, run) = read(piece);
+        for (at, Slab { file: owner, run }) in self.slabs_of(slot).0.into_iter().enumerate() {
             if run.pages > 0 && file.is_none_or(|file| file == owner) {
-                piece.length.store(0, Ordering::Release);
+                self.set_slab(shared, slot, at, Slab::default());
                 self.space.give_back(run);
             }
         }
+    }
+
+    /// Takes the slot's slabs away without using their space again: a write of a dead thread may still land there.
+    pub(super) fn forget_slabs(&mut self, shared: Shared<'_>, slot: u32) {
+        (0..PIECES_MAX).for_each(|at| self.set_slab(shared, slot, at, Slab::default()));
+        self.slabs.remove(&slot);
     }
 
     /// The data file that `file`'s new bytes go to.

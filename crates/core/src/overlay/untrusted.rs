@@ -10,9 +10,8 @@
 use std::collections::BTreeMap;
 
 use super::extent_map::Mapped;
-use super::flash_space::{PAGE_BYTES, Run};
-use super::journal::Record;
-use super::recovery::NO_SLOT;
+use super::flash_space::Run;
+use super::journal::{Extent, Record};
 use super::{NotSynced, Overlay};
 use crate::request::Range;
 
@@ -21,13 +20,12 @@ pub(super) type Untrusted = BTreeMap<u32, Vec<Run>>;
 
 /// The record that says it.
 pub(super) fn record(run: &Run) -> Record {
-    let Range { offset, length } = run.bytes();
-    Record::Untrusted { data_file: run.data_file, place: offset, length }
+    Record::Untrusted { data_file: run.data_file, page: run.page, pages: run.pages }
 }
 
-/// The run a record speaks of.
-pub(super) fn run_of(data_file: u32, place: u64, length: u64) -> Run {
-    Run { data_file, page: place / PAGE_BYTES, pages: length / PAGE_BYTES }
+/// Whether any page of `run` is among those lost, of the same data file.
+pub(super) fn overlaps<'a>(lost: impl IntoIterator<Item = &'a Run>, run: Run) -> bool {
+    lost.into_iter().any(|lost| lost.page < run.page + run.pages && run.page < lost.page + lost.pages)
 }
 
 impl Overlay {
@@ -54,6 +52,7 @@ impl Overlay {
     /// Nothing new goes to the data file.
     fn retire(&mut self, data_file: u32) {
         self.space.retire(data_file);
+        self.table.unwritten_data_files.insert(data_file);
         for file in self.files.values_mut().filter(|file| file.data_file == Some(data_file)) {
             file.data_file = None;
         }
@@ -72,14 +71,9 @@ impl Overlay {
         let clean: Vec<Mapped> = known.map.iter().filter(|mapped| !mapped.dirty).collect();
         for mapped in clean {
             let Range { offset, length } = mapped.range;
-            let (data_file, place) = (mapped.data_file, mapped.place);
-            self.append(&Record::Map { file, offset, length, data_file, place, slot: NO_SLOT, seq: 0 });
-            self.delist(file, &mapped);
-            let dirty = Mapped { dirty: true, ..mapped };
-            let map = &mut self.file(file).map;
-            map.carve(mapped.range);
-            map.put(dirty);
-            self.enlist(file, &dirty);
+            let extents = vec![Extent { offset, length, place: mapped.place, dirty: true }];
+            self.append(&Record::Extents { file, data_file: mapped.data_file, extents });
+            self.set_dirty(file, &mapped);
         }
     }
 
@@ -87,7 +81,7 @@ impl Overlay {
     pub(super) fn is_untrusted(&self, mapped: &Mapped) -> bool {
         let Some(lost) = self.untrusted.get(&mapped.data_file) else { return false };
         let run = Run::touching(mapped.data_file, mapped.place, mapped.range.length);
-        lost.iter().any(|lost| lost.page < run.page + run.pages && run.page < lost.page + lost.pages)
+        overlaps(lost, run)
     }
 
     /// Whether bytes of `range` are lost.

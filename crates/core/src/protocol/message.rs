@@ -159,6 +159,15 @@ pub enum Request<'a> {
         /// Birth time as in `Open`.
         birth_ns: u64,
     },
+    /// Flash bytes of the range, which a lease named, could not be read. Clean ones are dropped (`Done`); an error if any is dirty.
+    FlashFailed {
+        /// The file's index.
+        file: u32,
+        /// First byte.
+        offset: u64,
+        /// Length.
+        length: u64,
+    },
     /// A path (a file, or a directory and all below it) has a new name.
     Renamed {
         /// Length of the old path; the rest of `paths` is the new one.
@@ -326,7 +335,8 @@ impl<'a> Request<'a> {
             Request::Slab { file, offset, length }
             | Request::Read { file, offset, length }
             | Request::WriteDone { file, offset, length }
-            | Request::WriteBack { file, offset, length } => {
+            | Request::WriteBack { file, offset, length }
+            | Request::FlashFailed { file, offset, length } => {
                 w.u32(file);
                 w.u64(offset);
                 w.u64(length);
@@ -393,6 +403,7 @@ impl<'a> Request<'a> {
             Request::Control { .. } => 15,
             Request::Bypass { .. } => 16,
             Request::TimesSet { .. } => 17,
+            Request::FlashFailed { .. } => 20,
         }
     }
 
@@ -432,6 +443,7 @@ impl<'a> Request<'a> {
             15 => Request::Control { text: r.all() },
             16 => Request::Bypass { file: r.u32()?, writes: r.flag()? },
             17 => Request::TimesSet { device: r.u64()?, inode: r.u64()?, birth_ns: r.u64()? },
+            20 => Request::FlashFailed { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
             _ => return Err(DecodeError),
         };
         r.end()?;
@@ -559,6 +571,7 @@ mod tests {
             Request::WriteBack { file: 7, offset: 1, length: 2 },
             Request::Bypass { file: 7, writes: true },
             Request::TimesSet { device: 1, inode: 2, birth_ns: 3 },
+            Request::FlashFailed { file: 1, offset: 2, length: 3 },
             Request::Unlinked { device: 1, inode: 2 },
             Request::Renamed { old_length: 2, paths: b"/a/b" },
             Request::Control { text: b"{}" },

@@ -8,15 +8,12 @@
 //! A file larger than `BITS_PER_FILE` granules wraps round, so that a set bit may speak for several granules: that costs a
 //! question to the agent, never a wrong answer.
 //!
-//! **Slots.** One per thread. The library writes the request before `state`, with release ordering; `CHEAP` is followed by a
-//! sequentially consistent fence before the bits are loaded ([`Slot::publish_cheap`]). The agent sets a bit, fences and then
-//! loads the slots. So either the library sees the bit or the agent sees the slot.
+//! **Slots.** One per thread. What is written to them, and in which order, is in [`super::handshake`] (requests),
+//! [`super::lease`] (leases and slabs) and [`super::hints`].
 //!
-//! Leases and slabs in a slot are written by the agent before it replies. A read lease is released by the library's store;
-//! a direct-write lease and used slabs by the agent, after its append.
+//! The layout is the same for whoever maps the file: its sizes are asserted below.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-
+use super::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::request::Range;
 
 /// Bytes one bit speaks for.
@@ -26,13 +23,13 @@ pub const SLOTS_MAX: usize = 4096;
 /// Files that can be known at once.
 pub const FILES_MAX: usize = 16384;
 /// Bits of one file.
-pub const BITS_PER_FILE: u64 = 65536;
+pub const BITS_PER_FILE: u64 = if cfg!(loom) { 128 } else { 65536 };
 /// Words of bits of one file.
 pub const WORDS_PER_FILE: usize = (BITS_PER_FILE / 64) as usize;
 /// Pieces of flash that one read lease, and slabs that one slot, can hold.
-pub const PIECES_MAX: usize = 8;
+pub const PIECES_MAX: usize = if cfg!(loom) { 1 } else { 8 };
 /// Hints a slot's ring holds.
-pub const HINTS_MAX: usize = 32;
+pub const HINTS_MAX: usize = if cfg!(loom) { 2 } else { 32 };
 /// First word of a shared file that is ready.
 pub const MAGIC: u64 = 0x6865_6164_7374_6131;
 /// Counters of a slot.
@@ -210,102 +207,6 @@ pub struct Slot {
     pub counters: [AtomicU64; COUNTERS_MAX],
 }
 
-impl Slot {
-    /// Publishes a request that may go to the slow file without the agent, and fences: bits loaded afterwards are newer than the publication.
-    pub fn publish_cheap(&self, kind: u32, file: u32, range: Range) {
-        self.kind.store(kind, Ordering::Relaxed);
-        self.file.store(file, Ordering::Relaxed);
-        self.offset.store(range.offset, Ordering::Relaxed);
-        self.length.store(range.length, Ordering::Relaxed);
-        self.state.store(STATE_CHEAP, Ordering::Release);
-        fence(Ordering::SeqCst);
-    }
-
-    /// Says that the request waits for the agent; whoever waited for the slot goes on.
-    pub fn ask(&self) {
-        self.state.store(STATE_ASKING, Ordering::Release);
-    }
-
-    /// No request is under way any more.
-    pub fn free(&self) {
-        self.state.store(STATE_FREE, Ordering::Release);
-    }
-
-    /// Releases a read lease. Direct-write leases are released by the agent.
-    pub fn release_read(&self) {
-        self.lease.store(LEASE_NONE, Ordering::Release);
-    }
-
-    /// Whether a request in `CHEAP` state overlaps `range` of `file`. Extending writes are taken to reach the end of the file.
-    pub fn cheap_overlaps(&self, file: u32, range: Range) -> bool {
-        if self.state.load(Ordering::Acquire) != STATE_CHEAP || self.file.load(Ordering::Relaxed) != file {
-            return false;
-        }
-        self.requested().overlaps(range)
-    }
-
-    /// Whether a `CHEAP` write that may extend `file` is under way.
-    pub fn cheap_extends(&self, file: u32) -> bool {
-        self.state.load(Ordering::Acquire) == STATE_CHEAP
-            && self.file.load(Ordering::Relaxed) == file
-            && self.kind.load(Ordering::Relaxed) == KIND_EXTEND
-    }
-
-    /// The published range.
-    pub fn requested(&self) -> Range {
-        Range::new(self.offset.load(Ordering::Relaxed), self.length.load(Ordering::Relaxed))
-    }
-
-    /// Whether a slow-read lease on `range` of `file` is held.
-    pub fn slow_read_overlaps(&self, file: u32, range: Range) -> bool {
-        self.lease.load(Ordering::Acquire) == LEASE_SLOW_READ
-            && self.file.load(Ordering::Relaxed) == file
-            && self.leased().overlaps(range)
-    }
-
-    /// The slow range of the lease.
-    pub fn leased(&self) -> Range {
-        Range::new(self.lease_offset.load(Ordering::Relaxed), self.lease_length.load(Ordering::Relaxed))
-    }
-
-    /// Adds to a counter; only the owner calls this.
-    pub fn count(&self, counter: Counter, amount: u64) {
-        let cell = &self.counters[counter as usize];
-        cell.store(cell.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
-    }
-
-    /// Leaves a hint for the agent; counts it as lost if the ring is full.
-    pub fn hint(&self, file: u32, range: Range, benefit_ns: u64) {
-        let head = self.hints_head.load(Ordering::Relaxed);
-        if head.wrapping_sub(self.hints_tail.load(Ordering::Acquire)) as usize >= HINTS_MAX {
-            self.count(Counter::HintsLost, 1);
-            return;
-        }
-        let hint = &self.hints[head as usize % HINTS_MAX];
-        hint.file.store(file.into(), Ordering::Relaxed);
-        hint.offset.store(range.offset, Ordering::Relaxed);
-        hint.length.store(range.length, Ordering::Relaxed);
-        hint.benefit_ns.store(benefit_ns, Ordering::Relaxed);
-        self.hints_head.store(head.wrapping_add(1), Ordering::Release);
-    }
-
-    /// Takes the oldest hint: file, range, benefit in nanoseconds. Only the agent calls this.
-    pub fn take_hint(&self) -> Option<(u32, Range, u64)> {
-        let tail = self.hints_tail.load(Ordering::Relaxed);
-        if tail == self.hints_head.load(Ordering::Acquire) {
-            return None;
-        }
-        let hint = &self.hints[tail as usize % HINTS_MAX];
-        let taken = (
-            hint.file.load(Ordering::Relaxed) as u32,
-            Range::new(hint.offset.load(Ordering::Relaxed), hint.length.load(Ordering::Relaxed)),
-            hint.benefit_ns.load(Ordering::Relaxed),
-        );
-        self.hints_tail.store(tail.wrapping_add(1), Ordering::Release);
-        Some(taken)
-    }
-}
-
 /// The shared file as it lies in memory.
 #[repr(C)]
 #[derive(Debug)]
@@ -315,6 +216,14 @@ pub struct Region {
     slots: [Slot; SLOTS_MAX],
     bits: [AtomicU64; WORDS_PER_FILE * FILES_MAX],
 }
+
+// A model checker's atomics are larger; everybody else sees this.
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<Header>() == 128 && size_of::<FileEntry>() == 64 && size_of::<Slot>() == 1792);
+    assert!(size_of::<Region>() == 128 + FILES_MAX * 64 + SLOTS_MAX * 1792 + FILES_MAX * 8192);
+    assert!(std::mem::offset_of!(Slot, pieces) == 72 && std::mem::offset_of!(Slot, hints) == 472);
+};
 
 impl Region {
     /// Bytes of the shared file. It is sparse: what is not used takes no memory.
@@ -352,50 +261,14 @@ pub fn bits_of(range: Range) -> impl Iterator<Item = u64> {
 }
 
 impl<'a> Shared<'a> {
-    fn word(&self, file: u32, bit: u64) -> &'a AtomicU64 {
+    pub(super) fn word(&self, file: u32, bit: u64) -> &'a AtomicU64 {
         &self.bits[file as usize * WORDS_PER_FILE + (bit / 64) as usize]
-    }
-
-    /// Whether every bit of `range` is clear. The caller has published its slot and fenced.
-    pub fn all_clear(&self, file: u32, range: Range) -> bool {
-        bits_of(range).all(|bit| self.word(file, bit).load(Ordering::Acquire) & (1 << (bit % 64)) == 0)
-    }
-
-    /// Whether one bit is set.
-    pub fn is_set(&self, file: u32, bit: u64) -> bool {
-        self.word(file, bit).load(Ordering::Acquire) & (1 << (bit % 64)) != 0
-    }
-
-    /// Sets one bit; the caller fences before it looks at the slots.
-    pub fn set_bit(&self, file: u32, bit: u64) {
-        let mask = 1 << (bit % 64);
-        if self.word(file, bit).fetch_or(mask, Ordering::SeqCst) & mask == 0 {
-            self.files[file as usize].set_bits.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    /// Clears one bit.
-    pub fn clear_bit(&self, file: u32, bit: u64) {
-        let mask = 1 << (bit % 64);
-        if self.word(file, bit).fetch_and(!mask, Ordering::SeqCst) & mask != 0 {
-            self.files[file as usize].set_bits.fetch_sub(1, Ordering::SeqCst);
-        }
     }
 
     /// The slots that were ever used.
     pub fn used_slots(&self) -> &'a [Slot] {
         let count = self.header.slots_used.load(Ordering::Acquire) as usize;
         &self.slots[..count.min(self.slots.len())]
-    }
-
-    /// Whether a `CHEAP` request of a living thread overlaps `range` of `file`.
-    pub fn cheap_overlaps(&self, file: u32, range: Range) -> bool {
-        self.used_slots().iter().any(|slot| slot.cheap_overlaps(file, range))
-    }
-
-    /// Whether a slow-read lease overlaps `range` of `file`.
-    pub fn slow_read_overlaps(&self, file: u32, range: Range) -> bool {
-        self.used_slots().iter().any(|slot| slot.slow_read_overlaps(file, range))
     }
 }
 
@@ -411,18 +284,5 @@ mod tests {
         assert_eq!(bits(5, GRANULE_BYTES), vec![0, 1]);
         assert_eq!(bits(BITS_PER_FILE * GRANULE_BYTES - 1, 2), vec![BITS_PER_FILE - 1, 0], "bits wrap round");
         assert_eq!(bits(0, u64::MAX).len() as u64, BITS_PER_FILE);
-    }
-
-    #[test]
-    fn hints_keep_their_order_and_a_full_ring_counts_what_it_loses() {
-        let slot = Slot::default();
-        for k in 0..HINTS_MAX as u64 + 3 {
-            slot.hint(1, Range::new(k, 1), k);
-        }
-        assert_eq!(slot.counters[Counter::HintsLost as usize].load(Ordering::Relaxed), 3);
-        for k in 0..HINTS_MAX as u64 {
-            assert_eq!(slot.take_hint(), Some((1, Range::new(k, 1), k)));
-        }
-        assert_eq!(slot.take_hint(), None);
     }
 }

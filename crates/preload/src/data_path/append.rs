@@ -38,7 +38,7 @@ pub fn extend(target: &Target, kernel: impl FnOnce() -> Result<usize, Errno>) ->
             slot.free();
             return Err(CHANGED);
         }
-        if entry.set_bits.load(Ordering::SeqCst) == 0 && entry.size_bit.load(Ordering::SeqCst) == 0 {
+        if shared.append_is_cheap(target.file) {
             let result = kernel();
             slot.free();
             slot.count(Counter::CheapRequests, 1);

@@ -1,11 +1,10 @@
 //! Reads: from the slow file while nothing of the range is on flash, else piece by piece as the agent says.
 
 use std::alloc::{self, Layout};
-use std::sync::atomic::Ordering;
 
 use headstart_core::policy::Decision;
 use headstart_core::protocol::message::Request;
-use headstart_core::protocol::shared::{Counter, KIND_READ, PIECES_MAX};
+use headstart_core::protocol::shared::{Counter, KIND_READ};
 use headstart_core::request::{self, Direction, Range};
 
 use super::shared;
@@ -63,8 +62,17 @@ fn read_as_told(
         let read = match session.call(&ask) {
             Ok(Answer::Flash(length)) => {
                 let length = length.min(rest.length) as usize;
-                let result = read_pieces(session, target, buffers, done, length);
+                let result = read_pieces(session, target, buffers, done, rest.offset, length);
                 session.slot.release_read();
+                if let Err(Unread::Flash(failed)) = result {
+                    // What the disk has as well is read there next.
+                    match drop_failed(session, target, failed) {
+                        Ok(()) => continue,
+                        Err(_) if done > 0 => return Ok(done),
+                        Err(errno) => return Err(errno),
+                    }
+                }
+                let result = result.map_err(Unread::errno);
                 session.slot.count(Counter::FlashReadRequests, u64::from(!from_flash));
                 session.slot.count(Counter::FlashReadBytes, *result.as_ref().unwrap_or(&0) as u64);
                 from_flash = true;
@@ -96,39 +104,66 @@ fn read_as_told(
     Ok(done)
 }
 
-/// Reads the lease's pieces into bytes `from .. from + length`; fewer where the program's memory ends. A data file that
-/// ends early is an error: its bytes were promised.
+/// Why bytes on flash were not read.
+enum Unread {
+    /// The program's fault, or the process lacks something.
+    Refused(Errno),
+    /// Flash does not give these bytes of the file.
+    Flash(Range),
+}
+
+impl Unread {
+    fn errno(self) -> Errno {
+        match self {
+            Unread::Refused(errno) => errno,
+            Unread::Flash(_) => libc::EIO,
+        }
+    }
+}
+
+/// Tells the agent what flash does not give; an error if the disk has it not.
+#[cold]
+fn drop_failed(session: &mut Session, target: &Target, failed: Range) -> Result<(), Errno> {
+    let ask = Request::FlashFailed { file: target.file, offset: failed.offset, length: failed.length };
+    match session.call(&ask)? {
+        Answer::Done => Ok(()),
+        other => Err(session.unexpected(other)),
+    }
+}
+
+/// Reads the lease's pieces, which begin at `offset` of the file, into bytes `from .. from + length`; fewer where the
+/// program's memory ends. A data file that ends early is an error: its bytes were promised.
 fn read_pieces(
     session: &Session,
     target: &Target,
     buffers: &Buffers,
     from: usize,
+    offset: u64,
     length: usize,
-) -> Result<usize, Errno> {
-    let count = session.slot.pieces_count.load(Ordering::Acquire) as usize;
+) -> Result<usize, Unread> {
     let mut done = 0;
-    for piece in &session.slot.pieces[..count.min(PIECES_MAX)] {
-        let (place, held) = (piece.place.load(Ordering::Relaxed), piece.length.load(Ordering::Relaxed));
-        let wanted = held.min((length - done) as u64) as usize;
+    for piece in session.slot.leased_pieces() {
+        let wanted = piece.length.min((length - done) as u64) as usize;
         if wanted == 0 {
             continue;
         }
-        let number = piece.data_file.load(Ordering::Relaxed);
         let mut read = 0;
         while read < wanted {
-            let part = data_files::with(target.file, number, |fd| {
-                buffers.read(fd, from + done + read, wanted - read, place + read as u64)
+            let part = data_files::with(target.file, piece.data_file, |fd| {
+                buffers.read(fd, from + done + read, wanted - read, piece.place + read as u64)
             });
             match part {
-                Ok(0) => return Err(libc::EIO),
-                Ok(count) => read += count,
+                Ok(count) if count > 0 => read += count,
                 Err(libc::EFAULT) if done + read > 0 => return Ok(done + read),
-                Err(errno) => return Err(errno),
+                Err(errno @ (libc::EFAULT | libc::EINTR | libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {
+                    return Err(Unread::Refused(errno));
+                }
+                Ok(_) | Err(_) => return Err(Unread::Flash(Range::new(offset + done as u64, wanted as u64))),
             }
         }
         done += wanted;
     }
-    if done < length { Err(libc::EIO) } else { Ok(done) }
+    if done < length { Err(Unread::Refused(libc::EIO)) } else { Ok(done) }
 }
 
 /// Reads `part` of the slow file. Past the page cache, a part that flash cut to an odd length is read as an aligned

@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 
 use headstart_core::policy::Decision;
 use headstart_core::protocol::message::Request;
-use headstart_core::protocol::shared::{Counter, KIND_EXTEND, KIND_WRITE};
+use headstart_core::protocol::shared::{Counter, KIND_EXTEND};
 use headstart_core::request::{self, Direction, Range};
 
-use super::{publish_asking, shared};
+use super::shared;
 use crate::buffers::Buffers;
 use crate::data_files;
 use crate::descriptors::{CHANGED, Target};
@@ -71,7 +71,7 @@ fn absorb(session: &mut Session, target: &Target, buffers: &Buffers, offset: u64
         session.slot.count(Counter::DiskWriteUnwantedRequests, 1);
         return (0, None);
     }
-    publish_asking(session.slot, KIND_EXTEND, target.file, range);
+    session.slot.publish_asking(KIND_EXTEND, target.file, range);
     if !target.still_open() {
         session.slot.free();
         return (0, Some(CHANGED));
@@ -153,13 +153,13 @@ fn slab_for(session: &mut Session, file: u32, range: Range) -> Result<Option<Sla
 /// takes most.
 fn find_slab(session: &Session, file: u32, range: Range, whole: bool) -> Option<Slab> {
     let usable = session.slot.slabs.iter().filter_map(|slab| {
-        let (place, held) = (slab.place.load(Ordering::Acquire), slab.length.load(Ordering::Acquire));
-        if slab.file.load(Ordering::Relaxed) != file {
+        let held = slab.read();
+        if held.file != file {
             return None;
         }
-        let skip = range.offset.wrapping_sub(place) % PLACE_ALIGNMENT;
-        let length = held.checked_sub(skip).filter(|&length| length > 0)?;
-        Some(Slab { data_file: slab.data_file.load(Ordering::Relaxed), place: place + skip, length })
+        let skip = range.offset.wrapping_sub(held.place) % PLACE_ALIGNMENT;
+        let length = held.length.checked_sub(skip).filter(|&length| length > 0)?;
+        Some(Slab { data_file: held.data_file, place: held.place + skip, length })
     });
     let fits = |slab: &Slab| slab.length >= range.length;
     let smallest = usable.clone().filter(fits).min_by_key(|slab| slab.length);
@@ -170,7 +170,7 @@ fn find_slab(session: &Session, file: u32, range: Range, whole: bool) -> Option<
 fn direct(session: &mut Session, target: &Target, buffers: &Buffers, from: usize, offset: u64) -> Result<usize, Errno> {
     let length = buffers.length() - from;
     let result = locked(session, target, Range::new(offset, length as u64), || {
-        buffers.write(target.fd, from, length, offset).map(|written| (written as u64, written))
+        buffers.write_slow(target.fd, from, length, offset).map(|written| (written as u64, written))
     });
     session.slot.count(Counter::DiskWriteBytes, *result.as_ref().unwrap_or(&0) as u64);
     match result {
@@ -194,20 +194,12 @@ fn locked<R>(
     write: impl FnOnce() -> Result<(u64, R), Errno>,
 ) -> Result<R, Errno> {
     let (slot, shared, file) = (session.slot, shared(), target.file);
-    let entry = target.entry(&shared);
-    let may_extend = || range.end() > entry.size.load(Ordering::Acquire);
-    let mut extends = may_extend();
-    slot.publish_cheap(if extends { KIND_EXTEND } else { KIND_WRITE }, file, range);
-    if !extends && may_extend() {
-        // The file shrank meanwhile.
-        extends = true;
-        slot.publish_cheap(KIND_EXTEND, file, range);
-    }
+    let extends = slot.publish_write(target.entry(&shared), file, range);
     if !target.still_open() {
         slot.free();
         return Err(CHANGED);
     }
-    if shared.all_clear(file, range) && !(extends && entry.size_bit.load(Ordering::Acquire) != 0) {
+    if shared.write_is_cheap(file, range, extends) {
         let result = write();
         slot.free();
         slot.count(Counter::CheapRequests, 1);

@@ -1,6 +1,6 @@
 //! The wire: connecting, the first message, requests and answers, and what happens when the agent is gone.
 //!
-//! A process that was never connected fails at once. One that was waits: its clear bits stay valid, but what a set bit
+//! A process that was never connected fails at once, with ENOTCONN where nobody owns the managed directory. One that was waits: its clear bits stay valid, but what a set bit
 //! speaks for only the agent knows. It connects again for up to [`PATIENCE_MS`], says `Hello` for the same slot, opens
 //! its files again and repeats the pending request unchanged. `Hello` and these repeated `Open`s carry number zero.
 
@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use headstart_core::policy::s4d::S4d;
 use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, Reply, Request};
 use headstart_core::protocol::shared::{SLOTS_MAX, Slot};
-use headstart_core::protocol::{PROTOCOL_VERSION, SOCKET_FILE};
+use headstart_core::protocol::{MARK_PREFIX, PROTOCOL_VERSION, SOCKET_FILE};
 use libc::c_int;
 
 use super::{SITE, Session, Site, mapping, own_socket};
+use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
 use crate::settings::settings;
-use crate::{descriptors, files, process};
+use crate::{descriptors, files, location, process};
 
 /// How long a process that has lost the agent waits for another one.
 const PATIENCE_MS: u64 = 30_000;
@@ -81,12 +82,21 @@ pub fn complain(what: Arguments) {
     let _ = unsafe { kernel::write(libc::STDERR_FILENO, &[element]) };
 }
 
+/// Whether nobody said it yet of the program `facts` are of: the first to ask leaves a mark in the runtime directory,
+/// which `headstart run` removes when it begins.
+pub fn say_once(facts: &kernel::Facts) -> bool {
+    let name = format!("{MARK_PREFIX}{:x}.{:x}", facts.device, facts.inode);
+    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC;
+    match mapping::runtime_path(&name).and_then(|path| kernel::openat(libc::AT_FDCWD, &path, flags, 0o600)) {
+        Ok(fd) => kernel::close(fd).is_ok(),
+        Err(errno) => errno != libc::EEXIST,
+    }
+}
+
 fn connect() -> Result<c_int, Errno> {
     // SAFETY: no memory is involved.
-    let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
-    if socket == -1 {
-        return Err(kernel::errno());
-    }
+    let socket = unsafe { syscall!(libc::SYS_socket, libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) }?;
+    let socket = socket as c_int;
     let result = connect_socket(socket);
     if let Err(errno) = result {
         let _ = kernel::close(socket);
@@ -115,12 +125,11 @@ fn connect_socket(socket: c_int) -> Result<(), Errno> {
         *to = *from as libc::c_char;
     }
     // SAFETY: `address` is readable for the length given; a system call is no cancellation point.
-    let result = unsafe { libc::syscall(libc::SYS_connect, socket, &address, size_of::<libc::sockaddr_un>()) };
-    let errno = kernel::errno();
+    let result = unsafe { syscall!(libc::SYS_connect, socket, &raw const address, size_of::<libc::sockaddr_un>()) };
     if let Some(fd) = directory {
         let _ = kernel::close(fd);
     }
-    if result == -1 { Err(errno) } else { Ok(()) }
+    result.map(drop)
 }
 
 /// Sends one packet and waits for the answer that repeats its envelope; its length.
@@ -170,8 +179,13 @@ fn answer_of(packet: &[u8]) -> Result<Answer, Lost> {
 impl Session {
     /// Connects and gets a slot, for thread `thread` of this process.
     pub(super) fn join(thread: u32, nested: bool) -> Result<Session, Errno> {
+        Session::join_as(process::number(), process::start_time(), thread, nested)
+    }
+
+    /// The same for thread `thread` of process `pid`.
+    pub(super) fn join_as(pid: u32, start_time: u64, thread: u32, nested: bool) -> Result<Session, Errno> {
         let patience = if mapping::shared().is_some() { PATIENCE_MS } else { 0 };
-        let (socket, index, slot) = patiently(patience, || hello(thread))?;
+        let (socket, index, slot) = patiently(patience, || hello(pid, start_time, thread))?;
         let (packet, answer) = (Vec::with_capacity(256), vec![0; MESSAGE_MAX]);
         let session = Session { slot, index, thread, nested, socket: Some(socket), packet, answer };
         session.own_slot(true);
@@ -210,7 +224,8 @@ impl Session {
         self.hang_up();
         let (mut patience, start) = (PATIENCE_MS, kernel::monotonic_ms());
         loop {
-            let (socket, index, _) = patiently(patience, || hello(self.thread))?;
+            let (socket, index, _) =
+                patiently(patience, || hello(process::number(), process::start_time(), self.thread))?;
             self.socket = Some(socket);
             if index != self.index {
                 self.hang_up();
@@ -240,6 +255,9 @@ fn patiently<R>(patience_ms: u64, mut attempt: impl FnMut() -> Result<R, Lost>) 
             Err(Lost::Refused(errno)) => return Err(errno),
             Err(Lost::Agent) => {}
         }
+        if location::is_nobodys() && mapping::shared().is_none() {
+            return Err(libc::ENOTCONN);
+        }
         if GIVEN_UP.load(Ordering::Relaxed) || kernel::monotonic_ms() - start >= patience_ms {
             GIVEN_UP.store(true, Ordering::Relaxed);
             complain(format_args!(
@@ -253,12 +271,12 @@ fn patiently<R>(patience_ms: u64, mut attempt: impl FnMut() -> Result<R, Lost>) 
 }
 
 /// Connects, introduces the thread, and maps the shared file: socket, slot index, slot.
-fn hello(thread: u32) -> Result<(c_int, u32, &'static Slot), Lost> {
+fn hello(pid: u32, start_time: u64, thread: u32) -> Result<(c_int, u32, &'static Slot), Lost> {
     let socket = connect().map_err(|errno| match errno {
         libc::EMFILE | libc::ENFILE | libc::EACCES | libc::EPERM => Lost::Refused(errno),
         _ => Lost::Agent,
     })?;
-    let welcomed = introduce(socket, thread);
+    let welcomed = introduce(socket, pid, start_time, thread);
     if welcomed.is_err() {
         descriptors::close_own(socket);
     }
@@ -266,13 +284,8 @@ fn hello(thread: u32) -> Result<(c_int, u32, &'static Slot), Lost> {
     Ok((socket, index, slot))
 }
 
-fn introduce(socket: c_int, thread: u32) -> Result<(u32, &'static Slot), Lost> {
-    let request = Request::Hello {
-        version: PROTOCOL_VERSION,
-        pid: process::number(),
-        tid: thread,
-        start_time: process::start_time(),
-    };
+fn introduce(socket: c_int, pid: u32, start_time: u64, thread: u32) -> Result<(u32, &'static Slot), Lost> {
+    let request = Request::Hello { version: PROTOCOL_VERSION, pid, tid: thread, start_time };
     let (mut packet, mut answer) = (Vec::with_capacity(256), vec![0; MESSAGE_MAX]);
     request.encode(Envelope { slot: 0, seq: 0 }, &mut packet);
     let length = exchange(socket, None, &packet, &mut answer)?;

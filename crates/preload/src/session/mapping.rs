@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use headstart_core::protocol::shared::{MAGIC, Region, Shared};
 use headstart_core::protocol::{PROTOCOL_VERSION, SHARED_FILE};
 
+use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
 use crate::settings::settings;
 
@@ -45,11 +46,7 @@ fn map_descriptor(fd: i32) -> Result<Shared<'static>, Errno> {
     }
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice; a system call, so that no hook is entered.
-    let address =
-        unsafe { libc::syscall(libc::SYS_mmap, 0usize, Region::BYTES, protection, libc::MAP_SHARED, fd, 0usize) };
-    if address == -1 {
-        return Err(kernel::errno());
-    }
+    let address = unsafe { syscall!(libc::SYS_mmap, 0, Region::BYTES, protection, libc::MAP_SHARED, fd, 0) }?;
     let region = address as *mut Region;
     // SAFETY: the mapping has `Region::BYTES` bytes, is page-aligned, and is never removed while someone uses it.
     let header = unsafe { &*region }.view().header;
@@ -59,7 +56,7 @@ fn map_descriptor(fd: i32) -> Result<Shared<'static>, Errno> {
     let lost = !ready || REGION.compare_exchange(ptr::null_mut(), region, Ordering::AcqRel, Ordering::Acquire).is_err();
     if lost {
         // SAFETY: this mapping was not published, so that nobody else uses it.
-        unsafe { libc::syscall(libc::SYS_munmap, region, Region::BYTES) };
+        let _ = unsafe { syscall!(libc::SYS_munmap, region, Region::BYTES) };
     }
     shared().ok_or(libc::EPROTO)
 }

@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -34,6 +34,7 @@ struct Extent {
 }
 
 struct Cached {
+    /// Open for reading alone: a file somebody has open for writing cannot be executed.
     slow: File,
     flash: File,
     extents: Vec<Extent>,
@@ -55,14 +56,23 @@ impl Cached {
         self.extents = left;
     }
 
+    /// The slow file for a moment, for writing.
+    fn writable(&self) -> File {
+        OpenOptions::new().write(true).open(format!("/proc/self/fd/{}", self.slow.as_raw_fd())).unwrap()
+    }
+
     fn write_back(&self, range: Range) {
+        if !self.extents.iter().any(|extent| extent.range.overlaps(range)) {
+            return;
+        }
+        let slow = self.writable();
         for extent in &self.extents {
             let part = extent.range.intersection(range);
             let mut bytes = vec![0; part.length as usize];
             self.flash
                 .read_exact_at(&mut bytes, extent.place + part.offset.saturating_sub(extent.range.offset))
                 .unwrap();
-            self.slow.write_all_at(&bytes, part.offset).unwrap();
+            slow.write_all_at(&bytes, part.offset).unwrap();
         }
     }
 }
@@ -436,12 +446,9 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             if bypassed(shared, inner, file) {
                 return Served::Reply(Reply::NoSpace);
             }
-            for bit in bits_of(range) {
-                shared.set_bit(file, bit);
-            }
-            fence(Ordering::SeqCst);
-            let cheap = shared.used_slots().iter().any(|other| other.cheap_overlaps(file, range));
-            let extenders = shared.used_slots().iter().any(|other| other.cheap_extends(file));
+            shared.announce(file, range);
+            let cheap = !bits_of(range).all(|bit| shared.is_settled(file, bit));
+            let extenders = shared.may_be_extending(file, shared.files[file as usize].size.load(Ordering::Acquire));
             if cheap || extenders || held_up(file, range, &[LEASE_DIRECT_WRITE, LEASE_SLOW_READ]) {
                 return Served::Later;
             }
@@ -522,6 +529,8 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             cached.bypassers.push(slot.owner_pid.load(Ordering::Relaxed));
             Reply::Done
         }
+        // Its flash never fails.
+        Request::FlashFailed { .. } => Reply::Error { errno: libc::EIO, text: b"" },
         Request::Close { .. }
         | Request::Sync { .. }
         | Request::Unlinked { .. }
@@ -571,7 +580,7 @@ fn open(shared: Shared, fast: &Path, inner: &mut Inner, device: u64, inode: u64,
     }
     let file = inner.files.len() as u32;
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
-    let slow = OpenOptions::new().read(true).write(true).open(path)?;
+    let slow = File::open(path)?;
     let flash = fast.join(FLASH_DIRECTORY).join(data_file_name(file));
     let flash = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(flash).unwrap();
     let entry = &shared.files[file as usize];
@@ -593,7 +602,7 @@ fn commit(
     let cached = &mut inner.files[file as usize];
     cached.carve(range);
     cached.extents.push(Extent { range, place });
-    extend(shared, &shared.files[file as usize], &cached.slow, file, range.end());
+    extend(shared, &shared.files[file as usize], cached, file, range.end());
     let slab = slot
         .slabs
         .iter()
@@ -608,17 +617,17 @@ fn commit(
 }
 
 /// Extends the slow file, while writes that would extend it too ask first.
-fn extend(shared: Shared, entry: &FileEntry, slow: &File, file: u32, end: u64) {
+fn extend(shared: Shared, entry: &FileEntry, cached: &Cached, file: u32, end: u64) {
+    let slow = &cached.slow;
     if slow.metadata().unwrap().len() < end {
-        entry.size_bit.store(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        while shared.used_slots().iter().any(|slot| slot.cheap_extends(file)) {
+        shared.announce_extension(file);
+        while shared.may_be_extending(file, entry.size.load(Ordering::Acquire)) {
             std::hint::spin_loop();
         }
         if slow.metadata().unwrap().len() < end {
-            slow.set_len(end).unwrap();
+            cached.writable().set_len(end).unwrap();
         }
-        entry.size_bit.store(0, Ordering::SeqCst);
+        shared.end_extension(file);
     }
     entry.size.store(slow.metadata().unwrap().len(), Ordering::Release);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();

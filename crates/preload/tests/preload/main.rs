@@ -1,6 +1,7 @@
 //! The library under real programs, with a fake agent.
 
 mod aio;
+mod arrivals;
 mod data_path;
 mod edges;
 mod fake_agent;
@@ -8,4 +9,5 @@ mod names;
 mod neighbours;
 mod processes;
 mod programs;
+mod symbols;
 mod tools;

@@ -7,7 +7,7 @@ use std::path::Path;
 use headstart_core::protocol::shared::Counter;
 
 use crate::fake_agent::Agent;
-use crate::programs::{command, compiled, compiled_library, library, succeed};
+use crate::programs::{command, compiled, compiled_library, library, null_interposer, succeed};
 
 fn preload(libraries: [&Path; 2]) -> OsString {
     libraries.map(Path::as_os_str).join(":".as_ref())
@@ -38,6 +38,24 @@ fn a_library_preloaded_behind_this_one_sees_calls_on_other_files_alone() {
     let counts = counted_beside(|agent| [library(), compiled_library(agent, "interposer")]);
     assert!(counts[0] > 0 && counts[1] > 0, "{counts:?}");
     assert_eq!(counts[2..], [0, 0]);
+}
+
+#[test]
+fn a_library_that_hooks_the_same_symbols_works_in_either_order() {
+    let agent = Agent::start();
+    let (null, ours) = (null_interposer(&agent), library());
+    for (number, libraries) in [[&*null, &*ours], [&*ours, &*null]].into_iter().enumerate() {
+        for program in ["aio", "children", "threads", "close_all", "cancelled"] {
+            succeed(command(&agent, compiled(&agent, program)).env("LD_PRELOAD", preload(libraries)));
+        }
+        let (program, model) = (compiled(&agent, "torture"), agent.root.join("outside/model"));
+        let (file, seed) = (format!("torture{number}"), (number + 40).to_string());
+        let mut run = command(&agent, program);
+        succeed(run.args([&file, &seed, "2000"]).arg(&model).env("LD_PRELOAD", preload(libraries)));
+        agent.drain();
+        assert!(fs::read(agent.slow.join(file)).unwrap() == fs::read(model).unwrap());
+    }
+    assert!(agent.counter(Counter::AbsorbedRequests) > 600);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use headstart_core::protocol::OWNER_FILE;
 use headstart_core::protocol::shared::Counter;
 
 use crate::data_path::selective;
@@ -51,6 +52,22 @@ fn threads_come_and_go_and_signal_handlers_write() {
     succeed(&mut command(&agent, compiled(&agent, "threads")));
     assert!(agent.everybody_left());
     assert_eq!(agent.logged("Open"), 1);
+}
+
+#[test]
+fn cancelled_threads_end_and_leave_nothing_behind() {
+    for parameters in [Default::default(), selective()] {
+        let agent = Agent::start_with(parameters);
+        succeed(&mut command(&agent, compiled(&agent, "cancelled")));
+        assert!(agent.everybody_left());
+    }
+}
+
+#[test]
+fn posix_locks_outlast_whatever_the_library_does_with_the_file() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "locks")));
+    assert!(agent.counter(Counter::AbsorbedRequests) > 0);
 }
 
 #[test]
@@ -166,6 +183,8 @@ for k in range(3):
 fn without_an_agent_a_managed_open_fails_and_other_files_work() {
     let mut agent = Agent::start();
     fs::write(agent.slow.join("f"), b"x").unwrap();
+    // An agent owns the directory, but it is gone.
+    fs::write(agent.slow.join(OWNER_FILE), b"").unwrap();
     agent.stop();
     let start = Instant::now();
     let output = python(

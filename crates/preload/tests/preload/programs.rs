@@ -19,10 +19,29 @@ pub fn compiled(agent: &Agent, name: &str) -> PathBuf {
     compile(agent, "cc", &["-O1", "-Wall", "-D_GNU_SOURCE", "-pthread"], name).expect("there is a C compiler")
 }
 
+/// The same without shared libraries; nothing where libc is only a shared one.
+pub fn compiled_static(agent: &Agent, name: &str) -> Option<PathBuf> {
+    if !Path::new("/usr/lib/x86_64-linux-gnu/libc.a").exists() {
+        println!("SKIPPED: no static libc");
+        return None;
+    }
+    compile(agent, "cc", &["-O1", "-Wall", "-D_GNU_SOURCE", "-pthread", "-static"], name)
+}
+
 /// A C library of `tests/preload/c`, compiled.
 pub fn compiled_library(agent: &Agent, name: &str) -> PathBuf {
     let options = ["-O1", "-Wall", "-D_GNU_SOURCE", "-fPIC", "-shared", "-fno-builtin"];
     compile(agent, "cc", &options, name).expect("there is a C compiler")
+}
+
+/// The null interposer of the benchmarks, compiled.
+pub fn null_interposer(agent: &Agent) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/null/null.c");
+    let library = agent.root.join("null.so");
+    let options = ["-O2", "-std=gnu11", "-Wall", "-fPIC", "-shared", "-o"];
+    let status = Command::new("cc").args(options).arg(&library).arg(source).status().unwrap();
+    assert!(status.success(), "null.c compiles");
+    library
 }
 
 /// An MPI program of `tests/preload/c`, compiled; nothing where Open MPI is missing.

@@ -63,7 +63,7 @@ pub(super) fn barrier(w: &mut World) {
     w.quiesce();
 }
 
-fn drain(w: &mut World) {
+pub(super) fn drain(w: &mut World) {
     w.overlay.drain(true);
     w.poll();
     w.quiesce();

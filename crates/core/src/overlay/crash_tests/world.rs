@@ -25,19 +25,24 @@ pub const PATHS: usize = 3;
 pub struct Memory {
     header: shared::Header,
     files: Vec<FileEntry>,
-    slots: Vec<Slot>,
+    pub slots: Vec<Slot>,
     bits: Vec<AtomicU64>,
 }
 
 impl Memory {
     fn new() -> Memory {
+        Memory::with(FILES, RANKS)
+    }
+
+    /// For so many files and threads.
+    pub fn with(files: usize, threads: usize) -> Memory {
         let memory = Memory {
             header: shared::Header::default(),
-            files: (0..FILES).map(|_| FileEntry::default()).collect(),
-            slots: (0..RANKS).map(|_| Slot::default()).collect(),
-            bits: (0..FILES * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
+            files: (0..files).map(|_| FileEntry::default()).collect(),
+            slots: (0..threads).map(|_| Slot::default()).collect(),
+            bits: (0..files * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
         };
-        memory.header.slots_used.store(RANKS as u64, Ordering::Relaxed);
+        memory.header.slots_used.store(threads as u64, Ordering::Relaxed);
         memory
     }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static volatile int signalled, called, value;
@@ -62,11 +63,11 @@ static void single(int fd, int other)
     struct aiocb b = block(fd, 0, seen, 5, 0);
     errno = 77;
     assert(!aio_read(&b) && errno == 77);
-    /* done at once, and what looks for it finds nothing under way */
-    assert(aio_error(&b) == 0);
-    const struct aiocb *list[] = { &b };
-    struct timespec short_time = { 0, 1 };
-    assert(!aio_suspend(list, 1, &short_time));
+    const struct aiocb *list[] = { 0, &b };
+    struct timespec long_time = { 60, 0 };
+    while (aio_error(&b) == EINPROGRESS) assert(!aio_suspend(list, 2, &long_time));
+    /* what looks for it finds nothing under way */
+    assert(aio_error(&b) == 0 && !aio_suspend(list, 2, 0));
     assert(aio_cancel(fd, &b) == AIO_ALLDONE && aio_cancel(fd, 0) == AIO_ALLDONE);
     assert(aio_return(&b) == 5 && !strcmp(seen, "flash"));
     b = block(fd, 0, "written", 7, 100);
@@ -95,6 +96,8 @@ static void single(int fd, int other)
     assert(!aio_read(&b) && result(&b) == -EBADF);
     b = block(r, 0, seen, 5, 0);
     assert(!aio_write(&b) && result(&b) == -EBADF);
+    b = block(r, 0, 0, 0, 0);
+    assert(aio_fsync(O_SYNC, &b) == -1 && errno == EBADF);
     b = block(append, 0, "at the end", 10, 0);
     assert(!aio_write(&b) && result(&b) == 10);
     expect(fd, 107, "at the end");
@@ -145,7 +148,7 @@ static void lists(int fd, int other)
     struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 44 };
     signalled = 0;
     assert(!lio_listio(LIO_NOWAIT, slow, 2, &event));
-    assert(aio_error(&a) == 0 && aio_error(&e) == EINPROGRESS && !signalled);
+    assert(result(&a) == 4 && aio_error(&e) == EINPROGRESS && !signalled);
     assert(write(pipes[1], "pipe", 4) == 4);
     while (!signalled) usleep(100);
     assert(signalled == 1 && value == 44 && result(&e) == 4 && !strcmp(seen[1], "pipe"));
@@ -162,9 +165,66 @@ static void lists(int fd, int other)
     assert(lio_listio(LIO_WAIT, failing, 3, 0) == -1 && errno == EIO);
     assert(result(&a) == 4 && result(&b) == -EBADF && result(&c) == 5);
     assert(!lio_listio(LIO_NOWAIT, failing, 3, 0));
-    assert(result(&a) == 4 && result(&b) == -EBADF);
+    assert(result(&c) == 5 && result(&a) == 4 && result(&b) == -EBADF);
     assert(lio_listio(7, failing, 3, 0) == -1 && errno == EINVAL);
     assert(!lio_listio(LIO_WAIT, failing, 0, 0));
+}
+
+/* Many at once: what overlaps keeps its order, appends keep theirs, and a sync has everything before it. */
+static void many(int fd)
+{
+    enum { COUNT = 300 };
+    static struct aiocb blocks[COUNT], syncs[3];
+    static char text[COUNT][100], seen[100 * COUNT];
+    for (int round = 0; round < 5; round++) {
+        for (int k = 0; k < COUNT; k++) {
+            memset(text[k], 'a' + (k + round) % 26, 100);
+            /* every place three times, the last one counts */
+            blocks[k] = block(fd, LIO_WRITE, text[k], 100, 10000 + k % (COUNT / 3) * 100);
+            assert(!aio_write(&blocks[k]));
+            if (k % 100 == 50) {
+                syncs[k / 100] = block(fd, 0, 0, 0, 0);
+                assert(!aio_fsync(O_DSYNC, &syncs[k / 100]));
+            }
+        }
+        for (int k = 0; k < 3; k++) {
+            assert(result(&syncs[k]) == 0);
+            for (int before = 0; before <= k * 100 + 50; before++) assert(aio_error(&blocks[before]) == 0);
+        }
+        for (int k = 0; k < COUNT; k++) assert(result(&blocks[k]) == 100);
+        assert(pread(fd, seen, 100 * COUNT / 3, 10000) == 100 * COUNT / 3);
+        for (int k = 0; k < COUNT / 3; k++) assert(!memcmp(seen + 100 * k, text[k + 2 * COUNT / 3], 100));
+    }
+    int append = open("appended", O_RDWR | O_APPEND | O_CREAT, 0644);
+    for (int k = 0; k < COUNT; k++) {
+        blocks[k] = block(append, LIO_WRITE, text[k], 1 + k % 100, 0);
+        assert(!aio_write(&blocks[k]));
+    }
+    /* a close has them done */
+    int again = open("appended", O_RDONLY);
+    assert(!close(append));
+    long at = 0;
+    for (int k = 0; k < COUNT; at += 1 + k++ % 100) {
+        assert(result(&blocks[k]) == 1 + k % 100);
+        assert(pread(again, seen, 1 + k % 100, at) == 1 + k % 100 && !memcmp(seen, text[k], 1 + k % 100));
+    }
+    assert(!close(again));
+    /* a child has none of its parent's, and its own */
+    for (int k = 0; k < COUNT; k++) {
+        blocks[k] = block(fd, LIO_WRITE, text[k], 100, 50000 + k * 100);
+        assert(!aio_write(&blocks[k]));
+    }
+    pid_t child = fork();
+    if (!child) {
+        struct aiocb mine = block(fd, 0, "child", 5, 5000);
+        assert(!aio_write(&mine) && result(&mine) == 5);
+        expect(fd, 5000, "child");
+        _exit(0);
+    }
+    int status;
+    for (int k = 0; k < COUNT; k++) assert(result(&blocks[k]) == 100);
+    assert(waitpid(child, &status, 0) == child && status == 0);
+    expect(fd, 5000, "child");
 }
 
 int main(void)
@@ -177,5 +237,6 @@ int main(void)
     single(fd, other);
     notified(fd);
     lists(fd, other);
+    many(fd);
     return 0;
 }

@@ -79,6 +79,62 @@ static void memory(int fd)
     SHOW(truncate((void *)-1, 0)); SHOW(open((void *)-1, O_RDWR)); SHOW(open((void *)8, O_RDWR | O_TRUNC));
 }
 
+#ifndef RWF_NOAPPEND
+#define RWF_NOAPPEND 0x20
+#endif
+
+static void flags(const char *path, int fd)
+{
+    int append = open(path, O_RDWR | O_APPEND);
+    struct iovec v[2] = { { bytes, 5 }, { bytes + 5, 5 } }, many[1024], gaps[4] = { { 0, 0 }, { bytes, 3 }, { 0, 0 }, { bytes + 3, 4 } };
+    struct stat s;
+    memset(bytes, 'f', sizeof bytes);
+    SHOW(ftruncate(fd, 0)); SHOW(pwrite(fd, "0123456789", 10, 0));
+    int reading[] = { RWF_HIPRI, RWF_DSYNC, RWF_SYNC, RWF_APPEND, RWF_DSYNC | RWF_APPEND, 1 << 29, 1 << 30, -1 };
+    for (unsigned k = 0; k < sizeof reading / sizeof *reading; k++) {
+        SHOW(preadv2(fd, v, 2, 0, reading[k])); SHOW(lseek(fd, 0, SEEK_SET)); SHOW(preadv2(fd, v, 2, -1, reading[k]));
+        SHOW(preadv64v2(fd, v, 1, 1L << 40, reading[k]));
+    }
+    int writing[] = { RWF_DSYNC, RWF_SYNC, RWF_APPEND, RWF_APPEND | RWF_DSYNC, RWF_NOAPPEND, RWF_APPEND | RWF_NOAPPEND, 1 << 29, 1 << 30 };
+    for (unsigned k = 0; k < sizeof writing / sizeof *writing; k++) {
+        memset(bytes, 'A' + k, 10);
+        SHOW(pwritev2(fd, v, 2, 3, writing[k])); SHOW(fstat(fd, &s)); SHOW(s.st_size);
+        SHOW(lseek(fd, 1, SEEK_SET)); SHOW(pwritev2(fd, v, 2, -1, writing[k])); SHOW(lseek(fd, 0, SEEK_CUR));
+        memset(bytes, 'a' + k, 10);
+        SHOW(pwritev2(append, v, 2, 4, writing[k])); SHOW(fstat(fd, &s)); SHOW(s.st_size);
+        SHOW(lseek(append, 2, SEEK_SET)); SHOW(pwritev64v2(append, v, 1, -1, writing[k])); SHOW(lseek(append, 0, SEEK_CUR));
+        long count = pread(fd, bytes + 100, 1000, 0);
+        printf("%ld %.*s\n", count, (int)count, bytes + 100);
+    }
+    SHOW(pwrite(append, "at", 2, 0)); SHOW(fstat(fd, &s)); SHOW(s.st_size);
+    /* as many elements as the kernel takes, one more, empty ones, and ones without memory behind them */
+    for (int k = 0; k < 1024; k++) many[k] = (struct iovec) { bytes + k * 3, 3 };
+    for (int k = 0; k < 3072; k++) bytes[k] = k * 7 + k / 256;
+    SHOW(pwritev(fd, many, 1024, 77)); memset(bytes, 0, 3072); SHOW(preadv(fd, many, 1024, 77));
+    for (int k = 0; k < 3072; k++) if (bytes[k] != (char)(k * 7 + k / 256)) { printf("byte %d\n", k); break; }
+    SHOW(preadv(fd, many, 1025, 77)); SHOW(pwritev(fd, gaps, 4, 5000)); SHOW(preadv(fd, gaps, 4, 5000)); SHOW(preadv(fd, gaps, 1, 0));
+    SHOW(preadv(fd, gaps, -1, 0)); SHOW(pwritev2(fd, gaps, 3, -1, RWF_DSYNC)); SHOW(preadv2(fd, 0, 3, 0, 0)); SHOW(pwritev2(fd, 0, 0, 0, 0));
+    many[1].iov_len = -1; SHOW(preadv(fd, many, 1024, 0)); many[1].iov_len = 3; many[5].iov_base = half + 4096;
+    SHOW(preadv(fd, many, 1024, 77)); SHOW(pwritev(fd, many, 3, -5)); SHOW(pwritev2(fd, many, 3, -2, 0));
+    SHOW(pread(fd, bytes, 10, last)); SHOW(pwrite(fd, bytes, 1, last)); SHOW(pwrite(fd, bytes, 0, last)); SHOW(preadv2(fd, v, 1, last, 0));
+    SHOW(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED)); SHOW(readahead(fd, 0, 100)); SHOW(sync_file_range(fd, 0, 100, SYNC_FILE_RANGE_WRITE));
+    SHOW(pread(fd, bytes, 3, 5000)); SHOW(syncfs(fd)); SHOW(syncfs(-1)); sync();
+    SHOW(close(append));
+}
+
+/* Past the page cache; 1 where that cannot be. */
+static void uncached(const char *path, int fd)
+{
+    int direct = open(path, O_RDWR | O_DIRECT);
+    char *aligned = (char *)(((unsigned long)bytes + 4095) & ~4095UL);
+    if (direct < 0) return;
+    SHOW(ftruncate(fd, 0)); memset(bytes, 'd', sizeof bytes);
+    SHOW(pwrite(direct, aligned, 8192, 0)); SHOW(pwrite(direct, aligned, 4096, 8192)); SHOW(pread(direct, aligned, 16384, 0));
+    SHOW(pread(direct, aligned, 4096, 4096)); SHOW(pread(direct, aligned, 4096, 1 << 20)); SHOW(lseek(direct, 4096, SEEK_SET));
+    SHOW(read(direct, aligned, 4096)); SHOW(lseek(direct, 0, SEEK_CUR));
+    SHOW(close(direct));
+}
+
 static void limits(int fd)
 {
     struct rlimit limit = { 65536, RLIM_INFINITY };
@@ -106,6 +162,8 @@ int main(int argc, char **argv)
     rights(argv[1]);
     offsets(fd);
     memory(fd);
+    flags(argv[1], fd);
+    uncached(argv[1], fd);
     limits(fd);
     SHOW(fsync(fd)); SHOW(close(fd));
     return 0;

@@ -1,0 +1,367 @@
+//! Who owns a managed directory: a file at its top, made durably before an agent uses the directory and removed when one ends
+//! with nothing dirty.
+//!
+//! | claim found | what a starting agent does |
+//! |---|---|
+//! | none | makes one, exclusively |
+//! | of this user and node, its agent gone | takes it over |
+//! | of this user and node, its agent alive | refuses: it uses another fast or runtime directory |
+//! | of this user and node, for another fast directory, and the dirty list is there | refuses: those bytes lie there |
+//! | of another user or node | refuses, and names the owner |
+//! | unreadable | refuses |
+//!
+//! A directory inside a managed one cannot be managed by itself: the claims of all directories above are looked for.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use headstart_core::protocol::{FLASH_DIRECTORY, OWNER_FILE};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::runtime_directory::{self, is_zombie, start_time};
+use crate::{dirty_list, node};
+
+/// What a claim says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Owner {
+    /// For people who find the file.
+    pub note: String,
+    /// Login name.
+    pub user: String,
+    /// Its number.
+    pub uid: u32,
+    /// Name of the node.
+    pub node: String,
+    /// The node's machine id, where it has one and no other name was given to it.
+    pub machine_id: Option<String>,
+    /// The managed directory as the agent knows it.
+    pub slow: String,
+    /// The directory on flash.
+    pub fast: String,
+    /// Boot id of the node when the agent started.
+    pub boot_id: String,
+    /// The agent's process.
+    pub pid: u32,
+    /// Its start time in clock ticks since boot.
+    pub start_time: u64,
+    /// Version of Headstart.
+    pub version: String,
+}
+
+/// What an owner is to this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Relation {
+    /// The same user on the same node.
+    Own,
+    /// Another user of this node.
+    OtherUser,
+    /// Another node.
+    OtherNode,
+}
+
+impl Owner {
+    /// This process as the owner.
+    pub fn this(slow: &Path, fast: &Path) -> Result<Owner> {
+        let (user, uid, node) = (node::user(), nix::unistd::getuid().as_raw(), node::this());
+        let note = format!(
+            "Headstart keeps newer bytes of files below this directory on flash, for user {user} on node {}. Do not remove this \
+             file: another node would read and write old bytes. 'headstart check' says how things stand.",
+            node.name
+        );
+        let pid = std::process::id();
+        Ok(Owner {
+            note,
+            user,
+            uid,
+            node: node.name,
+            machine_id: node.machine_id,
+            slow: slow.display().to_string(),
+            fast: fast.display().to_string(),
+            boot_id: hexadecimal(&runtime_directory::boot_id()?),
+            pid,
+            start_time: start_time(pid).unwrap_or(0),
+            version: env!("CARGO_PKG_VERSION").into(),
+        })
+    }
+
+    /// What it is to this process.
+    pub fn relation(&self) -> Relation {
+        if !node::this().is(&self.node, self.machine_id.as_deref()) {
+            Relation::OtherNode
+        } else if self.uid != nix::unistd::getuid().as_raw() {
+            Relation::OtherUser
+        } else {
+            Relation::Own
+        }
+    }
+
+    /// Whether its agent is a process of this boot that still runs, and not this one.
+    pub fn is_alive(&self) -> bool {
+        let this_boot = runtime_directory::boot_id().is_ok_and(|boot_id| hexadecimal(&boot_id) == self.boot_id);
+        this_boot
+            && self.relation() != Relation::OtherNode
+            && self.pid != std::process::id()
+            && start_time(self.pid) == Some(self.start_time)
+            && !is_zombie(self.pid)
+    }
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "user {} (uid {}) on node {}, fast directory {}", self.user, self.uid, self.node, self.fast)
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The claim on a directory; none if nobody owns it.
+pub fn read(slow: &Path) -> Result<Option<Owner>> {
+    let path = slow.join(OWNER_FILE);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::file("read the claim", &path, error)),
+    };
+    let owner: Owner =
+        serde_json::from_str(&text).map_err(|error| Error::Claim { path: path.clone(), problem: error.to_string() })?;
+    if owner.node.is_empty() {
+        return Err(Error::Claim { path, problem: "it names no node".into() });
+    }
+    Ok(Some(owner))
+}
+
+/// Refuses a directory that somebody else owns, or that lies inside a managed one.
+pub fn examine(slow: &Path, fast: &Path) -> Result<()> {
+    if let Some(owner) = read(slow)? {
+        may_take_over(slow, fast, &owner)?;
+    }
+    refuse_nested(slow, fast)
+}
+
+fn may_take_over(slow: &Path, fast: &Path, owner: &Owner) -> Result<()> {
+    let refused = || Error::Owned { slow: slow.to_path_buf(), owner: Box::new(owner.clone()) };
+    if owner.relation() != Relation::Own {
+        return Err(refused());
+    }
+    if owner.fast != fast.display().to_string() && (owner.is_alive() || dirty_list::is_there(slow)) {
+        return Err(Error::OtherFlash { slow: slow.to_path_buf(), owner: Box::new(owner.clone()) });
+    }
+    Ok(())
+}
+
+/// Refuses to go on with the slow directory alone while somebody owns it or flash may hold newer bytes.
+pub fn refuse_if_owed(slow: &Path, fast: &Path) -> Result<()> {
+    if let Some(owner) = read(slow)? {
+        may_take_over(slow, fast, &owner)?;
+        if owner.is_alive() {
+            return Err(Error::Owned { slow: slow.to_path_buf(), owner: Box::new(owner) });
+        }
+    }
+    refuse_debt(slow)
+}
+
+/// Refuses a directory whose list says that flash may hold newer bytes.
+pub fn refuse_debt(slow: &Path) -> Result<()> {
+    let Some(listed) = dirty_list::read(slow)?.filter(dirty_list::Listed::owes) else { return Ok(()) };
+    let dirty_list::Heading { fast, node, dirty_bytes, files, .. } = listed.heading;
+    Err(Error::Owed { slow: slow.to_path_buf(), fast, node, dirty_bytes, files })
+}
+
+/// A claim above the slow directory, one at or above the fast one, or flash of another site at or above the slow one.
+fn refuse_nested(slow: &Path, fast: &Path) -> Result<()> {
+    let claimed = |directory: &&Path| directory.join(OWNER_FILE).exists();
+    let nested = |inner: &Path, outer: &Path| Error::Nested { inner: inner.into(), outer: outer.into() };
+    if let Some(outer) = slow.ancestors().skip(1).find(claimed) {
+        return Err(nested(slow, outer));
+    }
+    if let Some(outer) = fast.ancestors().find(claimed) {
+        return Err(nested(fast, outer));
+    }
+    let on_flash = |directory: &&Path| directory.join(FLASH_DIRECTORY).join("lock").exists();
+    slow.ancestors().find(on_flash).map_or(Ok(()), |outer| Err(nested(slow, outer)))
+}
+
+/// A managed directory strictly between the top and `path`, or none.
+pub fn inner(slow: &Path, path: &Path) -> Option<PathBuf> {
+    let between = path.ancestors().skip(1).take_while(|directory| *directory != slow && directory.starts_with(slow));
+    between.filter(|directory| directory.join(OWNER_FILE).exists()).map(Path::to_path_buf).last()
+}
+
+/// The right to use a managed directory.
+#[derive(Debug)]
+pub struct SlowClaim {
+    slow: PathBuf,
+    owner: Owner,
+}
+
+impl SlowClaim {
+    /// Claims the directory durably, or takes over what this user and node left behind. The caller holds the locks that make it
+    /// the only agent of this site.
+    pub fn take(slow: &Path, fast: &Path) -> Result<SlowClaim> {
+        let owner = Owner::this(slow, fast)?;
+        let path = slow.join(OWNER_FILE);
+        let fresh = slow.join(format!("{OWNER_FILE}.{}.{}", owner.node.replace('/', "_"), owner.pid));
+        let failed = |error| Error::file("claim the slow directory with", &path, error);
+        write(&fresh, &owner).map_err(failed)?;
+        let taken = loop {
+            match read(slow) {
+                Err(error) => break Err(error),
+                Ok(Some(found)) => {
+                    if found.is_alive() && found.relation() == Relation::Own {
+                        break Err(Error::OtherFlash { slow: slow.into(), owner: Box::new(found) });
+                    }
+                    break may_take_over(slow, fast, &found)
+                        .and_then(|()| std::fs::rename(&fresh, &path).map_err(failed).map(|()| false));
+                }
+                Ok(None) => match publish(&fresh, &path, &owner) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    published => break published.map(|()| true).map_err(failed),
+                },
+            }
+        };
+        let _ = std::fs::remove_file(&fresh);
+        let made = taken?;
+        let claim = SlowClaim { slow: slow.to_path_buf(), owner };
+        sync(slow).map_err(failed)?;
+        if let Err(error) = refuse_nested(slow, fast) {
+            if made {
+                claim.release()?;
+            }
+            return Err(error);
+        }
+        Ok(claim)
+    }
+
+    /// Who this process is as an owner.
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// Gives the directory back: nothing of it is only on flash.
+    pub fn release(self) -> Result<()> {
+        if read(&self.slow)?.as_ref() == Some(&self.owner) {
+            remove(&self.slow)?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes the claim, whoever made it.
+pub fn remove(slow: &Path) -> Result<()> {
+    let path = slow.join(OWNER_FILE);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file("remove the claim", &path, error)),
+        _ => sync(slow).map_err(|error| Error::file("sync", slow, error)),
+    }
+}
+
+fn write(path: &Path, owner: &Owner) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path)?;
+    let text = serde_json::to_string_pretty(owner).expect("an owner has a JSON form");
+    file.write_all(text.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()
+}
+
+/// Gives a whole claim its name, which nobody else may have taken: by a link, as other nodes may try at the same time, or by
+/// creating it where there are no links.
+fn publish(fresh: &Path, path: &Path, owner: &Owner) -> io::Result<()> {
+    match std::fs::hard_link(fresh, path) {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EOPNOTSUPP | libc::ENOSYS)) => {
+            drop(OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?);
+            write(path, owner)
+        }
+        linked => linked,
+    }
+}
+
+/// Makes names in a directory durable; what a file system cannot sync so is as durable as it makes it.
+pub(crate) fn sync(directory: &Path) -> io::Result<()> {
+    match File::open(directory)?.sync_all() {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS)) => Ok(()),
+        synced => synced,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directories() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let directory = tempfile::tempdir().unwrap();
+        let (slow, fast) = (directory.path().join("slow"), directory.path().join("fast"));
+        std::fs::create_dir(&slow).unwrap();
+        std::fs::create_dir(&fast).unwrap();
+        (directory, slow, fast)
+    }
+
+    fn put(slow: &Path, owner: &Owner) {
+        write(&slow.join(OWNER_FILE), owner).unwrap();
+    }
+
+    #[test]
+    fn a_claim_is_there_until_it_is_released_and_leaves_nothing_behind() {
+        let (_directory, slow, fast) = directories();
+        let claim = SlowClaim::take(&slow, &fast).unwrap();
+        assert_eq!(read(&slow).unwrap().as_ref(), Some(claim.owner()));
+        assert_eq!(std::fs::read_dir(&slow).unwrap().count(), 1);
+        claim.release().unwrap();
+        assert_eq!(std::fs::read_dir(&slow).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_dead_agents_claim_is_taken_over_and_that_of_others_is_not() {
+        let (_directory, slow, fast) = directories();
+        let this = Owner::this(&slow, &fast).unwrap();
+        put(&slow, &Owner { pid: u32::MAX, ..this.clone() });
+        assert_eq!(SlowClaim::take(&slow, &fast).unwrap().owner().pid, std::process::id());
+        for other in [Owner { uid: this.uid + 1, ..this.clone() }, Owner { node: "elsewhere".into(), ..this.clone() }] {
+            put(&slow, &other);
+            let message = SlowClaim::take(&slow, &fast).unwrap_err().to_string();
+            assert!(message.contains(&other.node) && message.contains("headstart disown"), "{message}");
+            assert_eq!(read(&slow).unwrap().as_ref(), Some(&other), "it is left as it was");
+        }
+    }
+
+    #[test]
+    fn dirty_bytes_on_another_fast_directory_are_not_forgotten() {
+        let (_directory, slow, fast) = directories();
+        let elsewhere = Owner { fast: "/elsewhere".into(), pid: u32::MAX, ..Owner::this(&slow, &fast).unwrap() };
+        put(&slow, &elsewhere);
+        std::fs::write(slow.join(headstart_core::protocol::DIRTY_LIST_FILE), b"").unwrap();
+        assert!(SlowClaim::take(&slow, &fast).unwrap_err().to_string().contains("/elsewhere"));
+        std::fs::remove_file(slow.join(headstart_core::protocol::DIRTY_LIST_FILE)).unwrap();
+        assert!(SlowClaim::take(&slow, &fast).is_ok());
+    }
+
+    #[test]
+    fn a_claim_that_says_nothing_is_refused() {
+        let (_directory, slow, fast) = directories();
+        for text in ["", "{}", "nonsense"] {
+            std::fs::write(slow.join(OWNER_FILE), text).unwrap();
+            assert!(matches!(SlowClaim::take(&slow, &fast), Err(Error::Claim { .. })), "{text}");
+        }
+    }
+
+    #[test]
+    fn directories_inside_managed_ones_are_refused_and_found() {
+        let (_directory, slow, fast) = directories();
+        let (inside, deep) = (slow.join("inside"), slow.join("inside/deep"));
+        std::fs::create_dir_all(&deep).unwrap();
+        let outer = SlowClaim::take(&slow, &fast).unwrap();
+        assert!(matches!(SlowClaim::take(&inside, &fast), Err(Error::Nested { .. })));
+        assert!(!inside.join(OWNER_FILE).exists());
+        outer.release().unwrap();
+        SlowClaim::take(&inside, &fast).unwrap();
+        assert_eq!(inner(&slow, &deep.join("file")), Some(inside.clone()));
+        assert_eq!(inner(&slow, &slow.join("file")), None);
+        assert!(matches!(SlowClaim::take(&fast, &inside), Err(Error::Nested { .. })));
+    }
+}

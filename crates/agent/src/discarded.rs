@@ -1,0 +1,97 @@
+//! What the user gave up: flash that comes back after its bytes were given up must not write them over newer ones.
+//!
+//! `.headstart-discarded` at the top of the managed directory names the epoch up to which journals count no more. It stays: nobody
+//! knows when an old device is plugged in again.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use headstart_core::overlay::journal::Header;
+use headstart_core::protocol::FLASH_DIRECTORY;
+use serde::{Deserialize, Serialize};
+
+use crate::claim;
+use crate::error::{Error, Result};
+use crate::store;
+
+const FILE: &str = ".headstart-discarded";
+
+#[derive(Serialize, Deserialize)]
+struct Discarded {
+    note: String,
+    epoch: u64,
+}
+
+/// Journals up to this epoch count no more; zero if nothing was given up.
+pub fn epoch(slow: &Path) -> Result<u64> {
+    let path = slow.join(FILE);
+    match std::fs::read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(Error::file("read", &path, error)),
+        Ok(text) => {
+            let bad = |error| Error::file("understand", &path, io::Error::other(error));
+            Ok(serde_json::from_slice::<Discarded>(&text).map_err(bad)?.epoch)
+        }
+    }
+}
+
+/// Remembers durably that journals up to `given_up` count no more.
+pub fn remember(slow: &Path, given_up: u64) -> Result<()> {
+    let epoch = given_up.max(epoch(slow)?);
+    let note = "Dirty bytes of this directory were given up with 'headstart'. Flash of an agent up to this epoch is not trusted \
+                any more, should it come back."
+        .to_string();
+    let path = slow.join(FILE);
+    let fresh = slow.join(format!("{FILE}.new"));
+    let attempt = || {
+        let mut file = std::fs::File::create(&fresh)?;
+        file.write_all(&serde_json::to_vec(&Discarded { note, epoch }).expect("it has a JSON form"))?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, &path)?;
+        claim::sync(slow)
+    };
+    attempt().map_err(|error| Error::file("write", &path, error))
+}
+
+/// Moves a journal that counts no more out of the way, with all that an agent kept beside it.
+pub fn set_aside(slow: &Path, fast: &Path) -> Result<()> {
+    let given_up = epoch(slow)?;
+    if given_up == 0 {
+        return Ok(());
+    }
+    let journal = std::fs::read(fast.join(FLASH_DIRECTORY).join("journal")).unwrap_or_default();
+    if Header::decode(&journal).is_ok_and(|header| header.epoch <= given_up) {
+        let _claim = store::claim(fast)?;
+        move_away(fast)?;
+    }
+    Ok(())
+}
+
+/// Moves what an agent kept on flash out of the way; nothing if it kept nothing there.
+pub fn move_away(fast: &Path) -> Result<()> {
+    let kept = fast.join(FLASH_DIRECTORY);
+    if !kept.join("lock").exists() && !kept.join("journal").exists() {
+        return Ok(());
+    }
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let away = (0..).map(|number| fast.join(format!("{FLASH_DIRECTORY}-discarded-{now}-{number}")));
+    let away = away.into_iter().find(|path| !path.exists()).expect("some number is free");
+    tracing::warn!(from = %kept.display(), to = %away.display(), "bytes that were given up are moved away");
+    std::fs::rename(&kept, &away).map_err(|error| Error::file("move away", &kept, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_given_up_stays_so() {
+        let slow = tempfile::tempdir().unwrap();
+        assert_eq!(epoch(slow.path()).unwrap(), 0);
+        remember(slow.path(), 7).unwrap();
+        remember(slow.path(), 3).unwrap();
+        assert_eq!(epoch(slow.path()).unwrap(), 7);
+        std::fs::write(slow.path().join(FILE), "{").unwrap();
+        assert!(epoch(slow.path()).is_err(), "not taken for nothing");
+    }
+}

@@ -1,0 +1,137 @@
+//! `headstart check`: how a managed directory stands.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use headstart_agent::Error;
+use headstart_agent::inspection::{FileReport, Inspection, JournalState, SlowState, Verdict, inspect};
+use headstart_agent::site::Site;
+use headstart_core::units::ByteSize;
+
+/// Ranges printed of one file; `--json` has all that are known.
+const RANGES_PRINTED: usize = 8;
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit status: 0 everything is on disk; 75 dirty bytes wait on flash; 76 they cannot be written back \
+    before you decide; 77 bytes are lost; 78 another user or node owns the directory; 125 it could not be looked at."
+)]
+pub struct Check {
+    /// A managed directory; that of the site file if absent
+    directory: Option<PathBuf>,
+
+    /// Look at the attributes of all files too: for a directory whose list of dirty files is gone
+    #[arg(long)]
+    scan: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
+        let (slow, fast) = directories(self.directory.as_deref(), site)?;
+        let found = inspect(&slow, fast.as_deref(), self.scan)?;
+        if self.json {
+            let mut value = serde_json::to_value(&found)?;
+            value["exit_status"] = exit_status(found.verdict).into();
+            println!("{}", serde_json::to_string_pretty(&value)?);
+        } else {
+            print(&found);
+        }
+        Ok(ExitCode::from(exit_status(found.verdict)))
+    }
+}
+
+/// The slow directory meant, and the fast one if the site file speaks of it. A fast directory that is gone is no error here.
+pub fn directories(directory: Option<&Path>, site: Option<&Path>) -> Result<(PathBuf, Option<PathBuf>)> {
+    let of_site = match Site::load(&Site::locate(site)) {
+        Ok(site) => Ok((site.slow, site.fast)),
+        Err(Error::FastDirectory { slow, fast, .. }) => Ok((slow, fast)),
+        Err(error) => Err(error),
+    };
+    let Some(directory) = directory else { return Ok(of_site.map(|(slow, fast)| (slow, Some(fast)))?) };
+    let slow = directory.canonicalize().with_context(|| format!("cannot find {}", directory.display()))?;
+    let fast = of_site.ok().filter(|(known, _)| *known == slow).map(|(_, fast)| fast);
+    Ok((slow, fast))
+}
+
+fn exit_status(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Clean => 0,
+        Verdict::Dirty => crate::EXIT_DIRTY,
+        Verdict::Attention => 76,
+        Verdict::Lost => 77,
+        Verdict::OwnedElsewhere => 78,
+    }
+}
+
+fn print(found: &Inspection) {
+    println!("directory  {}", found.directory);
+    println!("fast       {}", found.fast.as_deref().unwrap_or("not known"));
+    match &found.owner {
+        None => println!("owner      nobody"),
+        Some(owner) if found.agent_runs => println!("owner      {owner}; its agent, process {}, runs", owner.pid),
+        Some(owner) => println!("owner      {owner}; no agent of it runs on this node"),
+    }
+    let journal = match found.journal {
+        JournalState::Absent => "there is none",
+        JournalState::Usable => "whole",
+        JournalState::Older => "older than the list of dirty files: not the flash that is meant, or a copy of before",
+        JournalState::Unusable => "cannot be used",
+        JournalState::GivenUp => "its bytes were given up; it is moved away when an agent starts",
+        JournalState::Elsewhere => "kept by the owner",
+    };
+    println!("journal    {journal}");
+    found.problems.iter().for_each(|problem| println!("problem    {problem}"));
+    found.files.iter().for_each(print_file);
+    let size = |bytes| ByteSize(bytes).to_string();
+    let dirty = size(found.dirty_bytes);
+    match found.verdict {
+        Verdict::Clean => println!("everything is on disk"),
+        Verdict::Dirty => println!("{dirty} wait on flash, all there: 'headstart drain' writes them back"),
+        Verdict::OwnedElsewhere => println!(
+            "{dirty} wait on flash of the owner: 'headstart drain' there writes them back; 'headstart disown {}' gives them up",
+            found.directory
+        ),
+        Verdict::Attention => println!(
+            "{dirty} wait on flash, but not all can go back: mend the files named above, 'headstart drain' them over what \
+             changed, or 'headstart drain --discard FILE'"
+        ),
+        Verdict::Lost => println!(
+            "{} are lost unless the flash comes back as it was; 'headstart drain --discard' gives them up",
+            size(found.lost_bytes)
+        ),
+    }
+}
+
+/// What a file has on flash alone, and what of it is lost.
+pub fn print_file(file: &FileReport) {
+    let about = if file.exact { "" } else { " (the last range covers clean bytes too)" };
+    println!("dirty      {} in {}: bytes {}{about}", ByteSize(file.dirty_bytes), file.path, ranges(&file.ranges));
+    if file.open_for_writing {
+        println!("           open for writing: more of it may be dirty");
+    }
+    match file.slow {
+        SlowState::Found => {}
+        SlowState::Missing => println!("           the slow file is missing"),
+        SlowState::Replaced => println!("           another file has its name now"),
+        SlowState::Changed => println!("           another program changed the slow file since"),
+    }
+    if file.lost_bytes > 0 {
+        println!("lost       {} of {}: bytes {}", ByteSize(file.lost_bytes), file.path, ranges(&file.lost));
+    }
+    file.missing_data.iter().for_each(|data| println!("           missing or too short: {data}"));
+}
+
+fn ranges(ranges: &[(u64, u64)]) -> String {
+    let named = ranges.iter().take(RANGES_PRINTED).map(|(offset, length)| format!("{offset}-{}", offset + length));
+    let mut text = named.collect::<Vec<_>>().join(", ");
+    if ranges.len() > RANGES_PRINTED {
+        text.push_str(&format!(" and {} more ranges", ranges.len() - RANGES_PRINTED));
+    }
+    if text.is_empty() { "not known".into() } else { text }
+}

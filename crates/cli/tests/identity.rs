@@ -1,0 +1,210 @@
+//! Files are known by what they are, not by where their directory lies, which device it has, or which inode is used again.
+
+#[path = "support/site.rs"]
+mod site;
+
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use nix::mount::{MntFlags, umount2};
+use site::{TestSite, content, managed, role};
+
+const LENGTH: usize = 60_000;
+
+/// Role `write N`: the whole of `a` at generation N, in pieces. `read N` expects it.
+fn play() {
+    let role = role().unwrap();
+    let (verb, generation) = role.split_once(' ').unwrap();
+    let generation = generation.parse().unwrap();
+    let path = managed().join("a");
+    if verb == "read" {
+        assert!(fs::read(path).unwrap() == whole(generation), "wrong bytes");
+        return;
+    }
+    let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).unwrap();
+    for offset in (0..LENGTH).step_by(3000) {
+        file.write_all_at(&content(generation, offset as u64, 3000), offset as u64).unwrap();
+    }
+}
+
+fn whole(generation: u64) -> Vec<u8> {
+    (0..LENGTH).step_by(3000).flat_map(|offset| content(generation, offset as u64, 3000)).collect()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn dirty_bytes_are_found_again_after_the_slow_directory_was_moved() {
+    let test = "dirty_bytes_are_found_again_after_the_slow_directory_was_moved";
+    if role().is_some() {
+        return play();
+    }
+    let mut site = TestSite::with_capacity("64MiB");
+    fs::write(site.slow.join("a"), whole(0)).unwrap();
+    site.played(&["--keep-dirty"], test, "write 1");
+    site.succeed(&["stop", "--keep-dirty"]);
+    let moved = site.path("moved");
+    fs::rename(&site.slow, &moved).unwrap();
+    site.slow = moved;
+    site.write_site("64MiB");
+    let output = site.headstart(&["check"]);
+    assert_eq!(output.status.code(), Some(75), "{}", said(&output));
+    site.played(&["--keep-dirty"], test, "read 1");
+    assert!(fs::read(site.slow.join("a")).unwrap() == whole(0));
+    site.succeed(&["drain"]);
+    assert!(fs::read(site.slow.join("a")).unwrap() == whole(1));
+}
+
+/// An ext4 file system of its own in a file, mounted through a loop device.
+struct Loop<'a> {
+    image: std::path::PathBuf,
+    directory: &'a Path,
+    device: String,
+}
+
+impl<'a> Loop<'a> {
+    fn mount(image: &Path, directory: &'a Path) -> Option<Loop<'a>> {
+        let run = |program: &str, arguments: &[&str]| {
+            let output = Command::new(program).args(arguments).output().ok()?;
+            output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+        };
+        if !image.exists() {
+            fs::File::create(image).unwrap().set_len(32 << 20).unwrap();
+            run("mkfs.ext4", &["-q", text(image)])?;
+        }
+        let device = run("losetup", &["--find", "--show", text(image)])?;
+        let mounted = Loop { image: image.to_path_buf(), directory, device };
+        run("mount", &["-t", "ext4", &mounted.device, text(directory)])?;
+        Some(mounted)
+    }
+
+    fn device_number(&self) -> u64 {
+        fs::metadata(self.directory).unwrap().dev()
+    }
+}
+
+impl Drop for Loop<'_> {
+    fn drop(&mut self) {
+        let _ = umount2(self.directory, MntFlags::MNT_DETACH);
+        let _ = Command::new("losetup").args(["--detach", &self.device]).status();
+    }
+}
+
+#[test]
+fn dirty_bytes_are_found_again_after_the_slow_file_system_was_mounted_as_another_device() {
+    let test = "dirty_bytes_are_found_again_after_the_slow_file_system_was_mounted_as_another_device";
+    if role().is_some() {
+        return play();
+    }
+    let site = TestSite::with_capacity("64MiB");
+    let Some(mounted) = Loop::mount(&site.path("image"), &site.slow) else {
+        return println!("SKIPPED: a file system of its own needs root, mkfs.ext4 and a loop device");
+    };
+    fs::write(site.slow.join("a"), whole(0)).unwrap();
+    site.played(&["--keep-dirty"], test, "write 1");
+    site.succeed(&["stop", "--keep-dirty"]);
+    let before = mounted.device_number();
+    let image = mounted.image.clone();
+    drop(mounted);
+    // Another file system takes the device that this one had.
+    let other = site.path("other");
+    fs::create_dir(&other).unwrap();
+    let _other = Loop::mount(&site.path("other-image"), &other);
+    let Some(mounted) = Loop::mount(&image, &site.slow) else { return println!("SKIPPED: no second loop device") };
+    if mounted.device_number() == before {
+        return println!("SKIPPED: the file system got its device back");
+    }
+    site.played(&["--keep-dirty"], test, "read 1");
+    site.succeed(&["drain"]);
+    site.succeed(&["stop"]);
+    assert!(fs::read(site.slow.join("a")).unwrap() == whole(1));
+}
+
+#[test]
+fn a_new_file_under_an_inode_used_before_gets_nothing_of_the_old_one() {
+    let test = "a_new_file_under_an_inode_used_before_gets_nothing_of_the_old_one";
+    if role().is_some() {
+        return play();
+    }
+    let mut site = TestSite::with_capacity("64MiB");
+    // A file system that uses inodes again at once, unlike a tmpfs.
+    let slow = tempfile::Builder::new().prefix("headstart-test-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    site.slow = slow.path().canonicalize().unwrap();
+    site.write_site("64MiB");
+    let path = site.slow.join("a");
+    for agent_lives in [false, true] {
+        fs::write(&path, whole(0)).unwrap();
+        site.played(&["--keep-dirty"], test, "write 1");
+        let inode = fs::metadata(&path).unwrap().ino();
+        if !agent_lives {
+            site.succeed(&["stop", "--keep-dirty"]);
+        }
+        fs::remove_file(&path).unwrap();
+        if agent_lives {
+            // It holds the file open, so that its inode is not used again before it lets go.
+            fs::write(&path, whole(2)).unwrap();
+        } else {
+            let mut strangers = Vec::new();
+            for number in 0..100 {
+                fs::write(&path, whole(2)).unwrap();
+                if fs::metadata(&path).unwrap().ino() == inode {
+                    break;
+                }
+                let stranger = site.slow.join(format!("stranger-{number}"));
+                fs::rename(&path, &stranger).unwrap();
+                strangers.push(stranger);
+            }
+            strangers.into_iter().for_each(|stranger| fs::remove_file(stranger).unwrap());
+            if fs::metadata(&path).map_or(0, |found| found.ino()) != inode {
+                println!("SKIPPED: the file system does not use inodes again");
+                fs::write(&path, whole(2)).unwrap();
+            }
+            let output = site.headstart(&["check"]);
+            assert_eq!(output.status.code(), Some(76), "{}", said(&output));
+            assert!(said(&output).contains("another file has its name"), "{}", said(&output));
+        }
+        site.played(&["--keep-dirty"], test, "read 2");
+        let output = site.headstart(&["drain"]);
+        assert!(fs::read(&path).unwrap() == whole(2), "{}", said(&output));
+        if !output.status.success() {
+            assert_eq!(output.status.code(), Some(75), "{}", said(&output));
+            site.succeed(&["drain", "--discard", "--yes"]);
+        }
+        site.played(&[], test, "read 2");
+        assert!(fs::read(&path).unwrap() == whole(2));
+    }
+    site.succeed(&["stop"]);
+}
+
+#[test]
+fn a_file_replaced_from_outside_keeps_what_it_was_replaced_with() {
+    let test = "a_file_replaced_from_outside_keeps_what_it_was_replaced_with";
+    if role().is_some() {
+        return play();
+    }
+    for agent_lives in [true, false] {
+        let site = TestSite::with_capacity("64MiB");
+        fs::write(site.slow.join("a"), whole(0)).unwrap();
+        site.played(&["--keep-dirty"], test, "write 1");
+        if !agent_lives {
+            site.succeed(&["stop", "--keep-dirty"]);
+        }
+        fs::write(site.slow.join("new"), whole(2)).unwrap();
+        fs::rename(site.slow.join("new"), site.slow.join("a")).unwrap();
+        site.played(&["--keep-dirty"], test, "read 2");
+        let output = site.headstart(&["drain"]);
+        assert!(matches!(output.status.code(), Some(0 | 75)), "{}", said(&output));
+        assert!(fs::read(site.slow.join("a")).unwrap() == whole(2));
+        site.succeed(&["drain", "--discard", "--yes"]);
+        assert_eq!(site.figure("/dirty_bytes"), 0);
+        assert_eq!(site.headstart(&["check"]).status.code(), Some(0));
+    }
+}

@@ -1,0 +1,262 @@
+//! Where flash or the agent fails, programs go on with the disks as long as no byte is lost by it.
+
+#[path = "support/site.rs"]
+mod site;
+
+use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use site::{HEADSTART, TestSite, content, data_files, managed, role, wait_for};
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A run goes on without flash: it says so in one line with `word` in it.
+fn goes_on(site: &TestSite, word: &str) {
+    let mark = site.slow.join("mark");
+    let output = site.headstart(&["run", "--", "sh", "-c", &format!("echo done > {}; exit 3", text(&mark))]);
+    assert_eq!(output.status.code(), Some(3), "{}", site.say(&output));
+    let lines = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(lines.lines().count(), 1, "{lines}");
+    assert!(lines.contains(word) && lines.contains("without flash"), "{lines}");
+    assert_eq!(fs::read(&mark).unwrap(), b"done\n");
+    fs::remove_file(mark).unwrap();
+    assert!(!site.slow.join(".headstart-owner").exists(), "nobody owns it");
+}
+
+#[test]
+fn a_run_whose_fast_directory_fails_goes_on_where_nothing_is_owed() {
+    let site = TestSite::with_capacity("1MiB");
+    fs::remove_dir(&site.fast).unwrap();
+    goes_on(&site, text(&site.fast));
+    fs::write(&site.fast, b"no directory").unwrap();
+    goes_on(&site, text(&site.fast));
+    fs::remove_file(&site.fast).unwrap();
+    fs::create_dir(&site.fast).unwrap();
+    fs::create_dir(site.fast.join(".headstart")).unwrap();
+    fs::write(site.fast.join(".headstart/journal"), b"nonsense").unwrap();
+    goes_on(&site, "journal");
+    fs::remove_dir_all(site.fast.join(".headstart")).unwrap();
+    match mount(Some("tmpfs"), &site.fast, Some("tmpfs"), MsFlags::MS_RDONLY, None::<&str>) {
+        Ok(()) => {
+            goes_on(&site, "Read-only file system");
+            umount2(&site.fast, MntFlags::MNT_DETACH).unwrap();
+        }
+        Err(error) => println!("SKIPPED in part: mounting a tmpfs needs root ({error})"),
+    }
+}
+
+#[test]
+fn a_run_without_a_runtime_directory_goes_on_where_nothing_is_owed() {
+    let site = TestSite::with_capacity("1MiB");
+    fs::write(site.runtime_base(), b"no directory").unwrap();
+    goes_on(&site, text(&site.runtime_base()));
+    fs::remove_file(site.runtime_base()).unwrap();
+}
+
+#[test]
+fn a_run_does_not_go_on_where_bytes_are_owed() {
+    let test = "a_run_does_not_go_on_where_bytes_are_owed";
+    if role().is_some() {
+        return fs::write(managed().join("a"), content(1, 0, 9000)).unwrap();
+    }
+    let site = TestSite::with_capacity("1MiB");
+    site.played(&["--keep-dirty"], test, "program");
+    site.succeed(&["stop", "--keep-dirty"]);
+    let mark = site.path("mark");
+    let run = ["run", "--", "touch", text(&mark)];
+    let moved = site.path("moved");
+    fs::rename(&site.fast, &moved).unwrap();
+    site.fail(125, &run, &["9000 bytes of 1 files", text(&site.fast), "make it available"]);
+    fs::rename(&moved, &site.fast).unwrap();
+    let base = site.path("no-directory");
+    fs::write(&base, b"").unwrap();
+    let mut command = site.command(HEADSTART);
+    let output = command.env("HEADSTART_RUNTIME_BASE", &base).args(run).output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", said(&output));
+    assert!(!mark.exists());
+    site.succeed(&["drain"]);
+    assert!(fs::read(site.slow.join("a")).unwrap() == content(1, 0, 9000));
+}
+
+/// Bytes per piece; the data file is cut so that flash gives only the first of them.
+const PIECE: usize = 4096;
+const LENGTH: usize = 40 * PIECE;
+
+fn whole() -> Vec<u8> {
+    (0..LENGTH).step_by(PIECE).flat_map(|offset| content(1, offset as u64, PIECE)).collect()
+}
+
+#[test]
+fn flash_that_cannot_be_read_is_answered_by_the_disk_for_clean_bytes_and_by_eio_for_dirty_ones() {
+    let test = "flash_that_cannot_be_read_is_answered_by_the_disk_for_clean_bytes_and_by_eio_for_dirty_ones";
+    match role().as_deref() {
+        Some("write") => {
+            let file = fs::File::create(managed().join("a")).unwrap();
+            for offset in (0..LENGTH).step_by(PIECE) {
+                file.write_all_at(&content(1, offset as u64, PIECE), offset as u64).unwrap();
+            }
+            return;
+        }
+        Some("read") => {
+            let file = fs::File::open(managed().join("a")).unwrap();
+            let mut found = vec![0; LENGTH];
+            file.read_exact_at(&mut found, 0).unwrap();
+            assert!(found == whole(), "wrong bytes");
+            return;
+        }
+        Some(_) => {
+            let file = fs::File::open(managed().join("a")).unwrap();
+            let mut found = vec![0; PIECE];
+            file.read_exact_at(&mut found, 0).unwrap();
+            assert!(found == content(1, 0, PIECE), "what flash still gives");
+            let error = file.read_at(&mut found, 20 * PIECE as u64).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EIO));
+            return;
+        }
+        None => {}
+    }
+    for dirty in [false, true] {
+        let site = TestSite::with_capacity("64MiB");
+        site.played(if dirty { &["--keep-dirty"] } else { &[] }, test, "write");
+        let data = data_files(&site.fast);
+        assert_eq!(data.len(), 1);
+        fs::OpenOptions::new().write(true).open(&data[0]).unwrap().set_len(PIECE as u64).unwrap();
+        let before = site.figure("/mapped_bytes");
+        let role = if dirty { "read dirty" } else { "read" };
+        let output = site.play(&["--keep-dirty"], test, role).output().unwrap();
+        assert!(output.status.success(), "{}", site.say(&output));
+        let lines = String::from_utf8_lossy(&output.stderr).into_owned();
+        if dirty {
+            for word in [text(&site.slow), "/a: bytes 81920 to 86016", "headstart check"] {
+                assert!(lines.contains(word), "no '{word}' in {lines}");
+            }
+            assert_eq!(site.headstart(&["check"]).status.code(), Some(77));
+            site.succeed(&["drain", "--discard", "--yes"]);
+        } else {
+            assert!(!lines.contains("headstart:"), "{lines}");
+            assert!(site.figure("/mapped_bytes") < before, "what flash does not give leaves the map");
+        }
+    }
+}
+
+#[test]
+fn a_process_without_an_agent_uses_the_slow_directory_where_nobody_owns_it_and_fails_where_somebody_does() {
+    let test = "a_process_without_an_agent_uses_the_slow_directory_where_nobody_owns_it_and_fails_where_somebody_does";
+    if let Some(role) = role() {
+        let go = managed().with_file_name("go");
+        fs::write(managed().with_file_name("started"), b"").unwrap();
+        wait_for("go", || go.exists());
+        let written = fs::write(managed().join("a"), content(1, 0, 9000));
+        match role.as_str() {
+            "nobody's" => {
+                written.unwrap();
+                fs::rename(managed().join("a"), managed().join("b")).unwrap();
+                assert!(fs::read(managed().join("b")).unwrap() == content(1, 0, 9000));
+            }
+            _ => assert_eq!(written.unwrap_err().raw_os_error(), Some(libc::EIO)),
+        }
+        return;
+    }
+    for nobodys in [true, false] {
+        let site = TestSite::with_capacity("1MiB");
+        let role = if nobodys { "nobody's" } else { "somebody's" };
+        let mut program = site.play(&["--keep-dirty"], test, role);
+        let program = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for("the program has started", || site.path("started").exists());
+        match nobodys {
+            true => drop(site.succeed(&["stop"])),
+            false => site.kill_agent(),
+        }
+        assert_eq!(site.slow.join(".headstart-owner").exists(), !nobodys);
+        fs::write(site.path("go"), b"").unwrap();
+        let output = program.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", site.say(&output));
+        if nobodys {
+            assert_eq!(said(&output).matches("no agent serves").count(), 1, "{}", said(&output));
+            assert!(fs::read(site.slow.join("b")).unwrap() == content(1, 0, 9000));
+        }
+    }
+}
+
+#[test]
+fn a_slab_that_cannot_be_written_sends_the_bytes_to_disk() {
+    let test = "a_slab_that_cannot_be_written_sends_the_bytes_to_disk";
+    if role().is_some() {
+        let file = fs::File::create(managed().join("a")).unwrap();
+        let flash = Path::new(&std::env::var("HEADSTART_TEST_FAST").unwrap()).join(".headstart");
+        for offset in (0..LENGTH).step_by(PIECE) {
+            if offset == LENGTH / 2 {
+                // From here on no data file can be opened by its name.
+                fs::rename(&flash, flash.with_extension("away")).unwrap();
+            }
+            let path = managed().join(if offset < LENGTH / 2 { "a" } else { "b" });
+            let other = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).unwrap();
+            other.write_all_at(&content(1, offset as u64, PIECE), offset as u64).unwrap();
+        }
+        drop(file);
+        return fs::rename(flash.with_extension("away"), flash).unwrap();
+    }
+    let site = TestSite::with_capacity("64MiB");
+    let output = site.play(&[], test, "program").env("HEADSTART_TEST_FAST", &site.fast).output().unwrap();
+    assert!(output.status.success(), "{}", site.say(&output));
+    let mut found = fs::read(site.slow.join("a")).unwrap();
+    found.extend_from_slice(&fs::read(site.slow.join("b")).unwrap()[LENGTH / 2..]);
+    assert!(found == whole());
+    let status = site.status();
+    assert!(status["requests"]["disk_write_no_space_requests_total"].as_u64().unwrap() > 0, "{status:#}");
+}
+
+#[test]
+fn a_capacity_made_smaller_is_kept_to_and_stays_until_it_is_changed() {
+    let test = "a_capacity_made_smaller_is_kept_to_and_stays_until_it_is_changed";
+    if role().is_some() {
+        let file = fs::File::create(managed().join("a")).unwrap();
+        for offset in (0..2u64 << 20).step_by(PIECE) {
+            file.write_all_at(&content(1, offset, PIECE), offset).unwrap();
+        }
+        return;
+    }
+    for keep in [&["--keep-dirty"][..], &[]] {
+        let site = TestSite::with_capacity("64MiB");
+        site.fail(125, &["capacity", "1MiB"], &["no agent runs", text(&site.file)]);
+        site.played(keep, test, "program");
+        assert!(site.figure("/mapped_bytes") >= 2 << 20);
+        site.fail(125, &["capacity", "lots"], &["lots"]);
+        assert!(site.succeed(&["capacity", "512KiB"]).contains("512KiB (512KiB)"), "{}", site.succeed(&["capacity"]));
+        wait_for("flash holds no more", || site.figure("/mapped_bytes") <= 512 << 10);
+        let figures: serde_json::Value = serde_json::from_str(&site.succeed(&["capacity", "--json"])).unwrap();
+        assert_eq!((&figures["capacity"], &figures["capacity_bytes"]), (&"512KiB".into(), &(512 << 10).into()));
+        let expected: Vec<u8> = (0..2u64 << 20).step_by(PIECE).flat_map(|at| content(1, at, PIECE)).collect();
+        site.succeed(&["drain"]);
+        assert!(fs::read(site.slow.join("a")).unwrap() == expected);
+        // `run --capacity` says that it lasts.
+        let output = site.headstart(&["run", "--capacity", "1MiB", "--", "true"]);
+        assert!(said(&output).contains("until the agent ends"), "{}", said(&output));
+        assert_eq!(site.figure("/capacity_bytes"), 1 << 20);
+        let output = site.headstart(&["run", "--capacity", "64MiB", "--", "true"]);
+        assert_eq!(said(&output), "", "that is what the site file says");
+    }
+}
+
+#[test]
+fn a_slow_directory_that_cannot_be_written_is_used_without_flash() {
+    let site = TestSite::with_capacity("1MiB");
+    fs::write(site.path("plain/file"), b"x").unwrap();
+    if let Err(error) = mount(Some("tmpfs"), &site.slow, Some("tmpfs"), MsFlags::MS_RDONLY, None::<&str>) {
+        return println!("SKIPPED: mounting a tmpfs needs root ({error})");
+    }
+    let output = site.headstart(&["run", "--", "ls", text(&site.slow)]);
+    assert!(output.status.success(), "{}", site.say(&output));
+    assert!(said(&output).contains("without flash") && said(&output).contains("Read-only"), "{}", said(&output));
+    umount2(&site.slow, MntFlags::MNT_DETACH).unwrap();
+    fs::set_permissions(&site.slow, fs::Permissions::from_mode(0o755)).unwrap();
+}

@@ -1,0 +1,181 @@
+//! The map against plain lists of extents, under random operations.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::overlay::recency::Recency;
+
+/// A xorshift generator; its seed is printed.
+struct Random(u64);
+
+impl Random {
+    fn seeded() -> Random {
+        let seed = std::env::var("SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed_0001);
+        println!("SEED={seed}");
+        Random(seed)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// Extents by offset, in the order of the same operations.
+#[derive(Default)]
+struct Reference(BTreeMap<u64, Mapped>);
+
+impl Reference {
+    fn overlapping(&self, range: Range) -> Vec<Mapped> {
+        self.0.values().filter(|mapped| mapped.range.overlaps(range)).copied().collect()
+    }
+
+    fn carve(&mut self, range: Range) {
+        for old in self.overlapping(range) {
+            self.0.remove(&old.range.offset);
+            for rest in [Range::between(old.range.offset, range.offset), Range::between(range.end(), old.range.end())] {
+                if !rest.is_empty() {
+                    self.0.insert(rest.offset, old.part(rest));
+                }
+            }
+        }
+    }
+}
+
+/// Extents without their uses, which a map may say as of a later fold.
+fn unstamped(mapped: impl IntoIterator<Item = Mapped>) -> Vec<Mapped> {
+    mapped.into_iter().map(|mapped| Mapped { stamp: Stamp::default(), ..mapped }).collect()
+}
+
+fn generation(mapped: &Mapped, folds: u32) -> u8 {
+    mapped.stamp.at(folds).generation
+}
+
+/// Where the operations of one case happen.
+fn range(random: &mut Random, wide: bool) -> Range {
+    let offset = match random.below(4) {
+        0 => random.below(1 << 13) * 4096,
+        1 => random.below(1 << 25),
+        // About the bounds of windows.
+        _ if wide => (random.below(6) << 32).wrapping_sub(1 << 14).saturating_add(random.below(1 << 15)),
+        _ => random.below(1 << 10) * 8192,
+    };
+    let length = match random.below(8) {
+        0 => random.below(1 << 22) + 1,
+        1 => random.below(5000) + 1,
+        _ => 4096,
+    };
+    Range::new(offset.min(1 << 50), length)
+}
+
+fn run(random: &mut Random, operations: usize) {
+    let (mut map, mut reference, mut recency) = (ExtentMap::default(), Reference::default(), Recency::default());
+    let (wide, grow) = (random.below(2) == 0, random.below(3));
+    let mut next_page = 1 << 20;
+    for _ in 0..operations {
+        let range = range(random, wide);
+        let some = reference.0.range(range.offset..).next().map(|(offset, mapped)| (*offset, *mapped));
+        match random.below(10 + 6 * grow) {
+            0 | 1 => {
+                let before = unstamped(reference.overlapping(range));
+                let change = map.carve(range);
+                reference.carve(range);
+                assert_eq!(unstamped(change.removed), before);
+            }
+            2 | 3 => {
+                if let Some((offset, _)) = some {
+                    map.set_clean(offset);
+                    reference.0.get_mut(&offset).unwrap().dirty = false;
+                }
+            }
+            4 | 5 => {
+                if let Some((offset, _)) = some {
+                    let stamp = recency.stamp_use(reference.0.len() as u64);
+                    map.set_stamp(offset, stamp);
+                    reference.0.get_mut(&offset).unwrap().stamp = stamp;
+                }
+            }
+            _ => {
+                map.carve(range);
+                reference.carve(range);
+                next_page -= range.length.div_ceil(4096) + 1;
+                let mapped = Mapped {
+                    range,
+                    data_file: 7 + (random.below(20) / 19) as u32,
+                    place: next_page.max(1) * 4096 + range.offset % 4096,
+                    dirty: random.below(2) == 0,
+                    stamp: recency.stamp_use(reference.0.len() as u64),
+                    benefit: Benefit(random.below(256) as u8),
+                };
+                next_page = next_page.max(1 << 18);
+                map.put(mapped);
+                reference.0.insert(range.offset, mapped);
+            }
+        }
+        check(&mut map, &reference, range, recency.stamp_use(reference.0.len() as u64));
+    }
+    check_whole(&map, &reference);
+    map.carve(Range::new(0, u64::MAX));
+    check_whole(&map, &Reference::default());
+}
+
+fn check(map: &mut ExtentMap, reference: &Reference, range: Range, now: Stamp) {
+    assert_eq!(unstamped(map.overlapping(range)), unstamped(reference.overlapping(range)));
+    assert_eq!(map.touches(range), !reference.overlapping(range).is_empty());
+    let at = map.at(range.offset);
+    assert_eq!(unstamped(at), unstamped(reference.0.get(&range.offset).copied()));
+    if let Some(mapped) = at {
+        assert_eq!(generation(&mapped, now.folds), generation(&reference.0[&range.offset], now.folds));
+    }
+    let after = || reference.0.range(range.offset..).map(|(_, mapped)| *mapped);
+    assert_eq!(unstamped(map.next_dirty(range.offset)), unstamped(after().find(|mapped| mapped.dirty)));
+    for age in [255, 40, 3] {
+        let limit = Stamp { generation: now.generation.saturating_sub(age), folds: now.folds };
+        let oldest = after().find(|mapped| !mapped.dirty && generation(mapped, limit.folds) <= limit.generation);
+        assert_eq!(unstamped(map.oldest(range.offset, limit)), unstamped(oldest));
+    }
+}
+
+fn check_whole(map: &ExtentMap, reference: &Reference) {
+    assert_eq!(unstamped(map.iter()), unstamped(reference.0.values().copied()));
+    assert_eq!(map.len(), reference.0.len());
+    assert_eq!(map.dirty(), reference.0.values().filter(|mapped| mapped.dirty).count());
+    assert_eq!(map.is_empty(), reference.0.is_empty());
+    assert_eq!(map.end(), reference.0.values().next_back().map_or(0, |mapped| mapped.range.end()));
+    let dirty: Vec<u64> = map.chunks.iter().filter(|(_, chunk)| chunk.dirty() > 0).map(|(base, _)| *base).collect();
+    assert_eq!(map.dirty_chunks.iter().copied().collect::<Vec<_>>(), dirty);
+    for chunk in map.chunks.values() {
+        assert!((1..=ENTRIES_MAX).contains(&chunk.entries().len()), "no chunk is empty or too long");
+    }
+}
+
+#[test]
+fn the_map_agrees_with_a_list_of_extents_under_random_operations() {
+    let mut random = Random::seeded();
+    for _ in 0..12 {
+        run(&mut random, 4000);
+    }
+}
+
+#[test]
+fn extents_put_in_any_order_leave_no_more_chunks_than_half_filled_ones_would_be() {
+    let count = 20_000u64;
+    let orders: [fn(u64, u64) -> u64; 3] = [|k, _| k, |k, count| count - 1 - k, |k, count| k * 7919 % count];
+    for order in orders {
+        let mut map = ExtentMap::default();
+        for k in 0..count {
+            let offset = order(k, count) * 8192;
+            let (stamp, benefit) = (Stamp::default(), Benefit::default());
+            let range = Range::new(offset, 4096);
+            map.put(Mapped { range, data_file: 1, place: offset / 2, dirty: true, stamp, benefit });
+        }
+        assert!(map.chunks.len() as u64 <= 2 * count.div_ceil(ENTRIES_MAX as u64), "{} chunks", map.chunks.len());
+        // Nine of ten go: what is left joins.
+        for k in (0..count).filter(|k| k % 10 != 0) {
+            map.carve(Range::new(k * 8192, 4096));
+        }
+        assert!(map.chunks.len() as u64 <= count / 10 * 6 / ENTRIES_MAX as u64, "{} chunks", map.chunks.len());
+    }
+}

@@ -1,0 +1,111 @@
+//! What goes out as data: answers, and work for the runtime.
+
+use super::flash_space::Run;
+use crate::protocol::message::Envelope;
+use crate::request::Range;
+
+/// An answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The file's number.
+    Opened {
+        /// Index in the shared table.
+        file: u32,
+    },
+    /// Done.
+    Done,
+    /// No flash space: write the slow file.
+    NoSpace,
+    /// A flash-read lease on so many bytes; the pieces are in the slot.
+    Flash {
+        /// Bytes from the first one asked for.
+        length: u64,
+    },
+    /// A slow-read lease on so many bytes.
+    Disk {
+        /// Bytes from the first one asked for.
+        length: u64,
+    },
+    /// A direct-write lease.
+    Go,
+    /// It failed.
+    Error {
+        /// What the program sees.
+        errno: i32,
+        /// What the user is told.
+        text: String,
+    },
+}
+
+/// Where a copy's bytes lie on flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyPiece {
+    /// Bytes of the slow file.
+    pub range: Range,
+    /// The data file.
+    pub data_file: u32,
+    /// Where they begin in it.
+    pub place: u64,
+}
+
+/// Which way a copy goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyKind {
+    /// Disk to flash.
+    Fetch,
+    /// Flash to disk.
+    WriteBack,
+}
+
+/// A copy the runtime makes; it answers with [`super::Overlay::on_copy_done`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyOrder {
+    /// Comes back in the completion.
+    pub id: u64,
+    /// Which way.
+    pub kind: CopyKind,
+    /// The slow file.
+    pub file: u32,
+    /// All its bytes, contiguous; the pieces cover them in order.
+    pub range: Range,
+    /// Where they lie on flash.
+    pub pieces: Vec<CopyPiece>,
+}
+
+/// What the runtime has to do, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send an answer.
+    Reply(Envelope, Answer),
+    /// Make a copy.
+    Copy(CopyOrder),
+    /// Make the slow file at least `size` long; then [`super::Overlay::on_extended`].
+    Extend {
+        /// The file.
+        file: u32,
+        /// Bytes.
+        size: u64,
+    },
+    /// Sync these data files, then these slow files; then [`super::Overlay::on_barrier_synced`].
+    Barrier {
+        /// Data files whose bytes the journal names.
+        data_files: Vec<u32>,
+        /// Slow files written since.
+        slow_files: Vec<u32>,
+    },
+    /// Make the journal durable up to its end; then [`super::Overlay::on_journal_durable`].
+    SyncJournal,
+    /// Make sure that the data file exists and is at least `size` long, before the next reply.
+    Grow {
+        /// The data file.
+        data_file: u32,
+        /// Bytes.
+        size: u64,
+    },
+    /// Give the storage behind these pages back to the file system.
+    Punch(Run),
+    /// Delete a data file.
+    RemoveDataFile(u32),
+    /// Nobody has the file open any more and nothing of it is on flash: close what is open for it.
+    Forget(u32),
+}

@@ -1,0 +1,139 @@
+//! When extents were last used, to about one part in 32, in one byte each.
+//!
+//! Uses are counted in *generations*: one lasts as many uses as a 64th of the extents. An extent keeps the number of the
+//! generation of its last use, 0 to 255. When the numbers run out all are halved at once (a *fold*): the present becomes 128, and
+//! each number is shifted only when it is looked at next, as a [`Stamp`] says at which fold it was written. So order holds to
+//! 1/32 of the number of extents for what was used within twice as many uses as there are extents, half as finely for twice as
+//! long, and so on; what was not used for sixteen times as many is all equally old.
+//!
+//! The clean extents of each generation are counted, so that the oldest that has any is known; which they are, the extent map
+//! finds ([`super::extent_map::ExtentMap::oldest`]).
+
+/// A generation lasts as many uses as this part of the extents.
+const GENERATIONS: u64 = 64;
+
+/// When an extent was last used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// The number of the generation, as of that fold.
+    pub generation: u8,
+    /// Folds until it was written.
+    pub folds: u32,
+}
+
+impl Stamp {
+    /// The same as of a later fold.
+    pub fn at(self, folds: u32) -> Stamp {
+        debug_assert!(folds >= self.folds, "a stamp is never older than what it is compared with");
+        Stamp { generation: self.generation.checked_shr(folds - self.folds).unwrap_or(0), folds }
+    }
+}
+
+/// The present, and the clean extents by generation.
+#[derive(Clone, Debug)]
+pub(super) struct Recency {
+    now: Stamp,
+    /// Uses left of this generation.
+    left: u64,
+    clean: [u64; 256],
+    clean_count: u64,
+    /// No generation before this one has clean extents.
+    oldest: u8,
+}
+
+impl Default for Recency {
+    fn default() -> Recency {
+        Recency { now: Stamp::default(), left: 1, clean: [0; 256], clean_count: 0, oldest: 0 }
+    }
+}
+
+impl Recency {
+    /// The stamp of a use now, with so many `extents`.
+    pub(super) fn stamp_use(&mut self, extents: u64) -> Stamp {
+        let stamp = self.now;
+        self.left -= 1;
+        if self.left == 0 {
+            self.left = (extents / GENERATIONS).max(1);
+            if self.now.generation == u8::MAX {
+                self.fold();
+            }
+            self.now.generation += 1;
+        }
+        stamp
+    }
+
+    #[cfg(test)]
+    fn now(&self) -> Stamp {
+        self.now
+    }
+
+    fn fold(&mut self) {
+        for generation in 0..128 {
+            self.clean[generation] = self.clean[2 * generation] + self.clean[2 * generation + 1];
+        }
+        self.clean[128..].fill(0);
+        self.now = Stamp { generation: 127, folds: self.now.folds + 1 };
+        self.oldest /= 2;
+    }
+
+    /// An extent of this stamp is clean now.
+    pub(super) fn enlist(&mut self, stamp: Stamp) {
+        let generation = stamp.at(self.now.folds).generation;
+        self.clean[usize::from(generation)] += 1;
+        self.clean_count += 1;
+        self.oldest = self.oldest.min(generation);
+    }
+
+    /// A clean extent of this stamp is no longer that.
+    pub(super) fn delist(&mut self, stamp: Stamp) {
+        self.clean[usize::from(stamp.at(self.now.folds).generation)] -= 1;
+        self.clean_count -= 1;
+    }
+
+    /// The oldest generation with a clean extent.
+    pub(super) fn oldest(&mut self) -> Option<Stamp> {
+        if self.clean_count == 0 {
+            return None;
+        }
+        while self.clean[usize::from(self.oldest)] == 0 {
+            self.oldest += 1;
+        }
+        Some(Stamp { generation: self.oldest, folds: self.now.folds })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_generation_is_found_again_after_any_number_of_folds() {
+        let mut recency = Recency::default();
+        let first = recency.stamp_use(1);
+        recency.enlist(first);
+        let mut last = first;
+        for _ in 0..10_000 {
+            last = recency.stamp_use(1);
+        }
+        recency.enlist(last);
+        let oldest = recency.oldest().unwrap();
+        assert_eq!(first.at(oldest.folds), oldest);
+        recency.delist(first);
+        let oldest = recency.oldest().unwrap();
+        assert_eq!(last.at(oldest.folds), oldest);
+        recency.delist(last);
+        assert_eq!(recency.oldest(), None);
+    }
+
+    #[test]
+    fn order_holds_to_a_32nd_of_the_extents_for_twice_as_many_uses() {
+        let extents = 6400;
+        let mut recency = Recency::default();
+        let stamps: Vec<Stamp> = (0..20 * extents).map(|_| recency.stamp_use(extents)).collect();
+        let now = recency.now();
+        let recent = &stamps[18 * extents as usize..];
+        for pair in recent.windows(extents as usize / 32 + 1).map(|window| (window[0], window[window.len() - 1])) {
+            assert!(pair.0.at(now.folds).generation < pair.1.at(now.folds).generation, "{pair:?}");
+        }
+    }
+}

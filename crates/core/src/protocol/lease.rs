@@ -1,0 +1,125 @@
+//! What the agent grants in a slot: one lease, and slabs.
+//!
+//! The agent writes a grant before it replies, and the socket orders the reply behind it. A read lease is released by the
+//! library's store, which is ordered behind the reads made under it; a direct-write lease and used slabs are taken back by the
+//! agent, after its append. What a slab and a direct-write lease are worth the agent knows itself: the slot is told of them, and
+//! its word is not taken for them.
+
+use super::shared::{
+    LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, PIECES_MAX, Piece, Shared, Slot,
+};
+use super::sync::Ordering;
+use crate::request::Range;
+
+/// A piece of flash: of a lease, or a slab.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The slow file it belongs to.
+    pub file: u32,
+    /// The data file it lies in.
+    pub data_file: u32,
+    /// Offset in the data file.
+    pub place: u64,
+    /// Length in bytes; zero: none.
+    pub length: u64,
+}
+
+impl Piece {
+    /// Writes it; only the agent calls this. The length comes last: as long as it is zero there is nothing.
+    pub fn grant(&self, place: Place) {
+        self.length.store(0, Ordering::Relaxed);
+        self.file.store(place.file, Ordering::Relaxed);
+        self.data_file.store(place.data_file, Ordering::Relaxed);
+        self.place.store(place.place, Ordering::Relaxed);
+        self.length.store(place.length, Ordering::Release);
+    }
+
+    /// Takes a slab back; only the agent calls this.
+    pub fn revoke(&self) {
+        self.length.store(0, Ordering::Release);
+    }
+
+    /// Reads it.
+    pub fn read(&self) -> Place {
+        let length = self.length.load(Ordering::Acquire);
+        Place {
+            file: self.file.load(Ordering::Relaxed),
+            data_file: self.data_file.load(Ordering::Relaxed),
+            place: self.place.load(Ordering::Relaxed),
+            length,
+        }
+    }
+}
+
+impl Slot {
+    /// The agent's grant of a read of the slow file in `range`.
+    pub fn grant_slow_read(&self, range: Range) {
+        self.grant_slow(LEASE_SLOW_READ, range);
+    }
+
+    /// The agent's grant of a write of the slow file in `range`.
+    pub fn grant_direct_write(&self, range: Range) {
+        self.grant_slow(LEASE_DIRECT_WRITE, range);
+    }
+
+    fn grant_slow(&self, lease: u32, range: Range) {
+        self.lease_offset.store(range.offset, Ordering::Relaxed);
+        self.lease_length.store(range.length, Ordering::Relaxed);
+        self.lease.store(lease, Ordering::Release);
+    }
+
+    /// The agent's grant of a read of at most [`PIECES_MAX`] flash pieces, in file order.
+    pub fn grant_flash_read(&self, pieces: impl IntoIterator<Item = Place>) {
+        let mut count = 0;
+        for (cell, place) in self.pieces.iter().zip(pieces) {
+            cell.grant(place);
+            count += 1;
+        }
+        self.pieces_count.store(count, Ordering::Relaxed);
+        self.lease.store(LEASE_FLASH_READ, Ordering::Release);
+    }
+
+    /// The pieces of a flash-read lease, for the library; what is asked is answered, so that the lease is there.
+    pub fn leased_pieces(&self) -> impl Iterator<Item = Place> + '_ {
+        let count = self.pieces_count.load(Ordering::Acquire) as usize;
+        self.pieces[..count.min(PIECES_MAX)].iter().map(Piece::read)
+    }
+
+    /// The pieces that somebody still reads, for the agent.
+    pub fn held_pieces(&self) -> impl Iterator<Item = Place> + '_ {
+        let held = self.lease.load(Ordering::Acquire) == LEASE_FLASH_READ;
+        held.then(|| self.leased_pieces()).into_iter().flatten()
+    }
+
+    /// Releases a read lease; the library calls this after its last read. Direct-write leases are taken back by the agent.
+    pub fn release_read(&self) {
+        self.lease.store(LEASE_NONE, Ordering::Release);
+    }
+
+    /// Takes a direct-write lease back; only the agent calls this, after its append.
+    pub fn revoke_lease(&self) {
+        self.lease.store(LEASE_NONE, Ordering::Release);
+    }
+
+    /// Whether a slow-read lease is held.
+    pub fn holds_slow_read(&self) -> bool {
+        self.lease.load(Ordering::Acquire) == LEASE_SLOW_READ
+    }
+
+    /// Whether a slow-read lease on `range` of `file` is held.
+    pub fn slow_read_overlaps(&self, file: u32, range: Range) -> bool {
+        self.holds_slow_read() && self.file.load(Ordering::Relaxed) == file && self.leased().overlaps(range)
+    }
+
+    /// The slow range of the lease.
+    pub fn leased(&self) -> Range {
+        Range::new(self.lease_offset.load(Ordering::Relaxed), self.lease_length.load(Ordering::Relaxed))
+    }
+}
+
+impl Shared<'_> {
+    /// Whether a slow-read lease overlaps `range` of `file`.
+    pub fn slow_read_overlaps(&self, file: u32, range: Range) -> bool {
+        self.used_slots().iter().any(|slot| slot.slow_read_overlaps(file, range))
+    }
+}

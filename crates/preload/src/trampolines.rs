@@ -1,0 +1,95 @@
+//! Functions that cannot be written as hooks: variadic ones, and `dlopen`, which looks at who called it.
+//!
+//! A trampoline keeps the argument registers, lets `before` look at the first ones, and jumps to the function that
+//! `before` returns, with the program's return address on the stack.
+
+/// Makes trampolines. `|[a, b, c]| body` sees the first three arguments, and yields whether the call may go on; if it may
+/// not, it returns -1 with the errno that was set.
+macro_rules! trampolines {
+    ($($name:ident = $body:expr;)*) => { $(
+        #[doc = "Takes the place of libc's."]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name() {
+            unsafe extern "C" fn before(a: usize, b: usize, c: usize) -> *mut std::ffi::c_void {
+                static SYMBOL: $crate::symbols::Symbol = $crate::symbols::Symbol::unknown();
+                const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
+                    concat!(stringify!($name), "\0").as_bytes(),
+                ) {
+                    Ok(name) => name,
+                    Err(_) => unreachable!(),
+                };
+                #[allow(unused_unsafe)]
+                // SAFETY: the arguments are the program's, as the trampoline's contract says.
+                if $crate::settings::active() && !unsafe { $crate::trampolines::call3([a, b, c], $body) } {
+                    return $crate::trampolines::refused as *mut std::ffi::c_void;
+                }
+                SYMBOL.address(NAME)
+            }
+            $crate::trampolines::jump!(before)
+        }
+    )* };
+}
+
+/// Hands the arguments on.
+#[inline]
+pub fn call3(arguments: [usize; 3], before: impl FnOnce([usize; 3]) -> bool) -> bool {
+    before(arguments)
+}
+
+/// What a refused call goes to.
+pub extern "C" fn refused() -> isize {
+    -1
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! jump {
+    ($before:path) => {
+        std::arch::naked_asm!(
+            "push rbp",
+            "mov rbp, rsp",
+            "sub rsp, 192",
+            "mov [rsp], rdi", "mov [rsp + 8], rsi", "mov [rsp + 16], rdx", "mov [rsp + 24], rcx",
+            "mov [rsp + 32], r8", "mov [rsp + 40], r9", "mov [rsp + 48], rax",
+            "movups [rsp + 64], xmm0", "movups [rsp + 80], xmm1", "movups [rsp + 96], xmm2",
+            "movups [rsp + 112], xmm3", "movups [rsp + 128], xmm4", "movups [rsp + 144], xmm5",
+            "movups [rsp + 160], xmm6", "movups [rsp + 176], xmm7",
+            "call {before}",
+            "mov r11, rax",
+            "mov rdi, [rsp]", "mov rsi, [rsp + 8]", "mov rdx, [rsp + 16]", "mov rcx, [rsp + 24]",
+            "mov r8, [rsp + 32]", "mov r9, [rsp + 40]", "mov rax, [rsp + 48]",
+            "movups xmm0, [rsp + 64]", "movups xmm1, [rsp + 80]", "movups xmm2, [rsp + 96]",
+            "movups xmm3, [rsp + 112]", "movups xmm4, [rsp + 128]", "movups xmm5, [rsp + 144]",
+            "movups xmm6, [rsp + 160]", "movups xmm7, [rsp + 176]",
+            "leave",
+            "jmp r11",
+            before = sym $before,
+        )
+    };
+}
+
+#[cfg(target_arch = "aarch64")]
+macro_rules! jump {
+    ($before:path) => {
+        std::arch::naked_asm!(
+            "stp x29, x30, [sp, #-224]!",
+            "mov x29, sp",
+            "stp x0, x1, [sp, #16]", "stp x2, x3, [sp, #32]", "stp x4, x5, [sp, #48]", "stp x6, x7, [sp, #64]",
+            "str x8, [sp, #80]",
+            "stp q0, q1, [sp, #96]", "stp q2, q3, [sp, #128]", "stp q4, q5, [sp, #160]", "stp q6, q7, [sp, #192]",
+            "bl {before}",
+            "mov x16, x0",
+            "ldp q0, q1, [sp, #96]", "ldp q2, q3, [sp, #128]", "ldp q4, q5, [sp, #160]", "ldp q6, q7, [sp, #192]",
+            "ldr x8, [sp, #80]",
+            "ldp x0, x1, [sp, #16]", "ldp x2, x3, [sp, #32]", "ldp x4, x5, [sp, #48]", "ldp x6, x7, [sp, #64]",
+            "ldp x29, x30, [sp], #224",
+            "br x16",
+            before = sym $before,
+        )
+    };
+}
+
+pub(crate) use {jump, trampolines};
