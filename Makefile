@@ -8,7 +8,7 @@ PROGRAMS := build/patterns build/latency build/null.so
 help:
 	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
 	@echo "make test          every test"
-	@echo "make bench-client  what Headstart gains and costs, as one JSON object (15 minutes)"
+	@echo "make bench-client  what Headstart gains and costs, as one JSON object (half an hour)"
 	@echo "make soak          the randomised tests for longer; CASES=N multiplies them"
 	@echo "make fuzz          every parser under cargo-fuzz; SECONDS=N for each of them (60)"
 	@echo "make setup         installs what is missing; the targets above do this themselves"
@@ -36,6 +36,7 @@ demo: build
 	@python3 bench/demo.py
 
 bench-client: build
+	$(CARGO) build --release --package headstart-agent --example map_bytes
 	@python3 bench/client.py
 
 test: build

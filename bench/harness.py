@@ -13,6 +13,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 HEADSTART = os.path.join(ROOT, "target", "release", "headstart")
 PATTERNS = os.path.join(ROOT, "build", "patterns")
 LATENCY = os.path.join(ROOT, "build", "latency")
+#: Takes the calls of the hot path and passes them on.
+NULL = os.path.join(ROOT, "build", "null.so")
+#: Measures the overlay's own memory and journal.
+MAP_BYTES = os.path.join(ROOT, "target", "release", "examples", "map_bytes")
 RANKS = 16
 STRIPE = 64 << 10
 

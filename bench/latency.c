@@ -1,7 +1,7 @@
 /*
- * latency: what one pread or pwrite costs the calling thread.
+ * latency: what one pread or pwrite, or one open and close, costs the calling thread.
  *
- *   latency --file FILE [--size 4096] [--count 10000] [--pause-us 0] [--op pread|pwrite] [--span BYTES] [--fill]
+ *   latency --file FILE [--size 4096] [--count 10000] [--pause-us 0] [--op pread|pwrite|open] [--span BYTES] [--fill]
  *
  * Offsets are random multiples of the size within the span (the size of the file by default). Two passes over the
  * same offsets: one times every call, the other times batches of 64 calls, for calls so short that reading the clock
@@ -25,10 +25,15 @@
 
 enum { BATCH_CALLS = 64, FILL_BYTES = 1 << 20, EXIT_IO = 1, EXIT_USAGE = 2 };
 
+enum operation { OPERATION_PREAD, OPERATION_PWRITE, OPERATION_OPEN, OPERATION_COUNT };
+
+static const char *const OPERATIONS[OPERATION_COUNT] = {"pread", "pwrite", "open"};
+
 struct settings {
     const char *file;
     uint64_t size, count, pause_us, span;
-    bool writes, fill;
+    enum operation operation;
+    bool fill;
 };
 
 struct target {
@@ -53,7 +58,7 @@ static void fail(const char *action, const char *file, uint64_t offset) {
 static void usage(const char *text, const char *argument) {
     fprintf(stderr,
             "latency: %s '%s'\nusage: latency --file FILE [--size BYTES] [--count N] [--pause-us N]\n"
-            "               [--op pread|pwrite] [--span BYTES] [--fill]    (BYTES may end in k, M or G)\n",
+            "               [--op pread|pwrite|open] [--span BYTES] [--fill]    (BYTES may end in k, M or G)\n",
             text, argument);
     exit(EXIT_USAGE);
 }
@@ -74,6 +79,16 @@ static uint64_t parse_number(const char *name, const char *text) {
     }
     usage(name, text);
     return 0;
+}
+
+static bool parse_operation(const char *text, enum operation *operation) {
+    for (int i = 0; i < OPERATION_COUNT; i++) {
+        if (strcmp(text, OPERATIONS[i]) == 0) {
+            *operation = i;
+            return true;
+        }
+    }
+    return false;
 }
 
 static struct settings parse(int argc, char **argv) {
@@ -97,9 +112,7 @@ static struct settings parse(int argc, char **argv) {
             settings.pause_us = parse_number("--pause-us takes a number, not", value);
         } else if (strcmp(name, "--span") == 0) {
             settings.span = parse_number("--span takes bytes, not", value);
-        } else if (strcmp(name, "--op") == 0 && (strcmp(value, "pread") == 0 || strcmp(value, "pwrite") == 0)) {
-            settings.writes = strcmp(value, "pwrite") == 0;
-        } else {
+        } else if (strcmp(name, "--op") != 0 || !parse_operation(value, &settings.operation)) {
             usage("unknown option or value:", name);
         }
     }
@@ -122,11 +135,22 @@ static uint64_t random_offset(struct target *target) {
 
 static inline void call(struct target *target, uint64_t offset) {
     const struct settings *settings = target->settings;
+    ssize_t moved = -1;
     errno = 0;
-    ssize_t moved = settings->writes ? pwrite(target->descriptor, target->buffer, settings->size, (off_t)offset)
-                                     : pread(target->descriptor, target->buffer, settings->size, (off_t)offset);
+    switch (settings->operation) {
+    case OPERATION_PREAD:
+        moved = pread(target->descriptor, target->buffer, settings->size, (off_t)offset);
+        break;
+    case OPERATION_PWRITE:
+        moved = pwrite(target->descriptor, target->buffer, settings->size, (off_t)offset);
+        break;
+    default: {
+        int descriptor = open(settings->file, O_RDWR | O_CLOEXEC);
+        moved = descriptor >= 0 && close(descriptor) == 0 ? (ssize_t)settings->size : -1;
+    }
+    }
     if (moved != (ssize_t)settings->size) {
-        fail(settings->writes ? "pwrite" : "pread", settings->file, offset);
+        fail(OPERATIONS[settings->operation], settings->file, offset);
     }
 }
 
@@ -232,7 +256,7 @@ int main(int argc, char **argv) {
     }
     printf("{\"op\":\"%s\",\"size\":%llu,\"count\":%llu,\"pause_us\":%llu,\"mean_ns\":%.1f,\"min_ns\":%llu,"
            "\"p50_ns\":%llu,\"p99_ns\":%llu,",
-           settings.writes ? "pwrite" : "pread", (unsigned long long)settings.size, (unsigned long long)settings.count,
+           OPERATIONS[settings.operation], (unsigned long long)settings.size, (unsigned long long)settings.count,
            (unsigned long long)settings.pause_us, (double)sum / (double)settings.count,
            (unsigned long long)samples[0], (unsigned long long)samples[settings.count / 2],
            (unsigned long long)samples[settings.count * 99 / 100]);

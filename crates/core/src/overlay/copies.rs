@@ -10,9 +10,10 @@ use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
 use super::operations::Pending;
 use super::recency::Stamp;
+use super::write_back::Foreground;
 use super::{CopyKind, CopyOrder, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
 use crate::policy::s4d::Critical;
-use crate::protocol::shared::{HINTS_MAX, LEASE_DIRECT_WRITE, LEASE_SLOW_READ, STATE_CHEAP, Shared};
+use crate::protocol::shared::{HINTS_MAX, KIND_READ, LEASE_DIRECT_WRITE, LEASE_SLOW_READ, STATE_CHEAP, Shared};
 use crate::request::Range;
 
 /// A copy under way.
@@ -57,18 +58,23 @@ impl Fetch {
 }
 
 impl Overlay {
-    /// Requests at the disks now, as the slots show them.
-    fn foreground_disk_requests(shared: Shared<'_>) -> usize {
-        shared
-            .used_slots()
-            .iter()
-            .filter(|slot| {
-                let lease = slot.lease.load(Ordering::Relaxed);
-                slot.state.load(Ordering::Relaxed) == STATE_CHEAP
-                    || lease == LEASE_SLOW_READ
-                    || lease == LEASE_DIRECT_WRITE
-            })
-            .count()
+    /// What programs are at now, as the slots and the counters show it.
+    fn foreground(&self, shared: Shared<'_>) -> Foreground {
+        let counters = &self.counters;
+        let mut found = Foreground {
+            writes_asked_total: counters.absorbed_requests_total + counters.no_space_total,
+            ..Foreground::default()
+        };
+        for slot in shared.used_slots() {
+            let lease = slot.lease.load(Ordering::Relaxed);
+            let cheap = slot.state.load(Ordering::Relaxed) == STATE_CHEAP;
+            if cheap || lease == LEASE_SLOW_READ || lease == LEASE_DIRECT_WRITE {
+                found.disk_requests += 1;
+            }
+            found.writes_disk |=
+                lease == LEASE_DIRECT_WRITE || (cheap && slot.kind.load(Ordering::Relaxed) != KIND_READ);
+        }
+        found
     }
 
     /// Starts write-backs and fetches as far as their pace allows.
@@ -86,10 +92,10 @@ impl Overlay {
         if !due && !wanted {
             return;
         }
-        let foreground = Self::foreground_disk_requests(shared);
+        let foreground = self.foreground(shared);
         let limit = self.pace.limit(&self.settings, self.mapping.dirty_bytes, capacity, foreground);
         while self.copies.len() < limit && self.write_back_next() {}
-        self.plan_fetches(shared, foreground);
+        self.plan_fetches(shared, foreground.disk_requests);
     }
 
     pub(super) fn write_back_in(&mut self, file: u32, range: Range) -> bool {

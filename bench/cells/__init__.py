@@ -1,0 +1,1 @@
+"""The cells of bench-client's table, one file a subject."""

@@ -1,0 +1,135 @@
+"""S4D's evaluation V-B: ten IOR instances one after another, six sequential and four random, each a file of its own that it
+writes, syncs and then reads; capacity 20 % of all ten. The whole mix runs twice, and then its ten reads alone.
+
+The sync before the close is IOR's -e: an instance is as large as all servers' caches together, so that without it the write time of
+stock is that of the network alone, with the disks' work left to whatever comes next."""
+
+import os
+
+import harness
+from cells.ratios import compare
+from harness import RANKS, STRIPE, Failed, mpirun, say
+
+#: The paper gives the numbers but no order.
+ORDER = "SRSSRSSRSR"
+STRIPES = 61
+TRANSFERS = (8 << 10, 16 << 10, 32 << 10, 64 << 10)
+#: One request a rank: the nearest to 4 MiB that leaves an odd number of stripes.
+LARGE = STRIPES * STRIPE
+BYTES = STRIPES * STRIPE * RANKS * len(ORDER)
+CAPACITY = str(BYTES // 5)
+
+
+def command(directory, number, transfer, operation, generation):
+    order = {"S": "seq", "R": "perm_own_block"}[ORDER[number]]
+    return [
+        *mpirun(), harness.PATTERNS, "ior", "--transfer", str(transfer), "--block", str(STRIPES * STRIPE), "--order", order,
+        "--op", operation, "--generation", str(generation), "--seed", str(number), "--prealloc", "--sync", "--verify", "--json",
+        os.path.join(directory, f"ior.{number}"),
+    ]
+
+
+def phases(result):
+    wrong = sum(phase["errors"] for phase in result["phases"])
+    if wrong:
+        raise Failed(f"{wrong} bytes are wrong")
+    return {phase["op"]: phase["seconds"] for phase in result["phases"]}
+
+
+class Pass:
+    """Times of the ten instances, a list an operation; how long the disks were behind after each."""
+
+    def __init__(self):
+        self.seconds = {"write": [], "read": []}
+        self.behind = 0.0
+        self.flash, self.requests = 0.0, 0
+
+    def add(self, found, behind):
+        for operation, seconds in found.items():
+            self.seconds[operation].append(seconds)
+        self.behind += behind
+
+    def of(self, operation):
+        whole = {"seconds": sum(self.seconds[operation])}
+        if operation == "write":
+            whole["drained_seconds"] = whole["seconds"] + self.behind
+        if self.requests:
+            whole["flash_share"] = self.flash / self.requests
+        return whole
+
+
+def plain(site, directory, transfer, generation):
+    """All instances without Headstart."""
+    result = Pass()
+    for number in range(len(ORDER)):
+        found = phases(site.program(command(directory, number, transfer, "write-read", generation)))
+        result.add(found, harness.sync_seconds(os.path.join(directory, f"ior.{number}")))
+    return result
+
+
+def managed(site, transfer, generation, operation="write-read"):
+    """All instances under Headstart, one `headstart run` each."""
+    result = Pass()
+    for number in range(len(ORDER)):
+        printed, report = site.run(command(site.slow, number, transfer, operation, generation), "--capacity", CAPACITY)
+        if report["dirty_bytes"]:
+            raise Failed(f"{report['dirty_bytes']} bytes were not written back")
+        behind = report["drain_s"] + harness.sync_seconds(os.path.join(site.slow, f"ior.{number}"))
+        result.add(phases(printed), behind)
+        result.flash += report["flash_share"]
+        result.requests += 1
+    return result
+
+
+def oracle(stock, flash):
+    """Time of the ten reads had the best fifth of the bytes been on flash, chosen with hindsight: the instances that gain most."""
+    gains = sorted((s - f for s, f in zip(stock.seconds["read"], flash.seconds["read"])), reverse=True)
+    return sum(stock.seconds["read"]) - sum(gains[: len(ORDER) // 5])
+
+
+def reads_alone(site, transfer, generation, stock, flash):
+    alone = managed(site, transfer, generation, "read").of("read")
+    best = sum(stock.seconds["read"]) / oracle(stock, flash)
+    ratio = sum(stock.seconds["read"]) / alone["seconds"]
+    return {
+        "ratio": round(ratio, 3),
+        "oracle_ratio": round(best, 3),
+        "of_oracle_gain": round((ratio - 1) / (best - 1), 3),
+        "flash_share": round(alone["flash_share"], 4),
+    }
+
+
+def table(site, transfer, alone):
+    say("  stock ...")
+    stock = plain(site, site.slow, transfer, generation=0)
+    say("  all on flash ...")
+    flash = plain(site, site.fast, transfer, generation=0)
+    site.forget()
+    runs = []
+    for number in (1, 2):
+        say(f"  Headstart, run {number} of the mix ...")
+        runs.append(managed(site, transfer, generation=number))
+    cells = {}
+    for operation in ("write", "read"):
+        both = [compare(BYTES, stock.of(operation), run.of(operation), flash.of(operation)) for run in runs]
+        cells[operation] = {**both[0], "second_run": both[1]}
+    if alone:
+        say("  Headstart, the reads alone ...")
+        cells["reads_alone"] = reads_alone(site, transfer, 2, stock, flash)
+    site.forget()
+    return cells
+
+
+def measure():
+    results = {}
+    for key, cache in (("ior_mix", "8MiB"), ("ior_mix_no_server_cache", "0")):
+        results[key] = {"server_cache": cache}
+        with harness.testbed("--server-cache", cache) as site:
+            for transfer in TRANSFERS:
+                say(f"{key}: requests of {transfer >> 10} KiB, server write cache {cache}")
+                results[key][f"{transfer >> 10}KiB"] = table(site, transfer, alone=cache != "0" and transfer <= 32 << 10)
+            if cache != "0":
+                say(f"{key}: requests of {LARGE >> 10} KiB")
+                results[key]["4096KiB"] = table(site, LARGE, alone=False)
+            results[key]["timing"] = harness.timing(site)
+    return results
