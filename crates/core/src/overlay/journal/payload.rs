@@ -162,7 +162,7 @@ fn extent(offset: u64, length: u64, page: u64, dirty: bool) -> Option<Extent> {
     let end = offset.checked_add(length)?;
     let pages = end.div_ceil(PAGE_BYTES) - offset / PAGE_BYTES;
     let fits = length > 0 && page.checked_add(pages)? <= PAGES_MAX;
-    fits.then_some(Extent { offset, length, place: page * PAGE_BYTES + offset % PAGE_BYTES, dirty })
+    fits.then(|| Extent { offset, length, place: page * PAGE_BYTES + offset % PAGE_BYTES, dirty })
 }
 
 fn write_placed(out: &mut Writer<'_>, file: u32, data_file: u32, offset: u64, length: u64, place: u64) {

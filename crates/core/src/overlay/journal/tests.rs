@@ -195,3 +195,15 @@ fn the_format_document_shows_the_bytes_of_each_record() {
     }
     assert!(missing.is_empty(), "docs/FORMAT.md lacks\n{}", missing.join("\n"));
 }
+
+#[test]
+fn a_page_beyond_every_data_file_is_refused() {
+    let mut payload = Vec::new();
+    let mut out = Writer(&mut payload);
+    out.number(1u32);
+    out.number(1u32);
+    out.position(0);
+    out.position(4096);
+    out.number(1u64 << 60);
+    assert_eq!(Record::parse(4, &payload), None);
+}
