@@ -19,8 +19,8 @@ pub struct Found {
     pub epoch: u64,
 }
 
-/// What is taken for possible of a data file that is missing: bytes that lie there cannot be read, the others can.
-const MISSING_BYTES_MAX: u64 = 1 << 40;
+/// What is taken for possible of a data file that is missing or was cut: bytes that lie there cannot be read, the others can.
+const LOST_BYTES_MAX: u64 = 1 << 40;
 
 /// Looks for a journal in the fast directory and its copy in memory, and replays what counts of them.
 pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> {
@@ -45,7 +45,7 @@ pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8;
     let directory = fast.join(FLASH_DIRECTORY);
     let size = |data_file| {
         let opened = storage.open(&directory.join(data_file_name(data_file)), Access::Existing);
-        opened.and_then(|file| file.attributes()).map_or(MISSING_BYTES_MAX, |found| found.size)
+        opened.and_then(|file| file.attributes()).map_or(LOST_BYTES_MAX, |found| found.size.max(LOST_BYTES_MAX))
     };
     if !recovered.is_plausible(FILES_MAX, size) {
         let problem = "it names bytes that are not there; restore the data files beside it, or remove all of them to give up \

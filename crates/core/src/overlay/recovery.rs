@@ -135,7 +135,7 @@ impl Recovered {
         let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
         self.files.iter().all(|(&number, file)| {
             (number as usize) < files_max
-                && file.map.iter().filter(|mapped| !self.is_untrusted(mapped)).all(|mapped| {
+                && file.map.iter().all(|mapped| {
                     let size = *sizes.entry(mapped.data_file).or_insert_with(|| data_bytes(mapped.data_file));
                     mapped.place + mapped.range.length <= size
                 })
@@ -153,11 +153,6 @@ impl Recovered {
             }
             _ => {}
         }
-    }
-
-    fn is_untrusted(&self, mapped: &Mapped) -> bool {
-        let lost = self.untrusted.get(&mapped.data_file).into_iter().flatten();
-        untrusted::overlaps(lost, Run::touching(mapped.data_file, mapped.place, mapped.range.length))
     }
 
     fn apply(&mut self, record: Record) {

@@ -23,11 +23,6 @@ pub(super) fn record(run: &Run) -> Record {
     Record::Untrusted { data_file: run.data_file, page: run.page, pages: run.pages }
 }
 
-/// Whether any page of `run` is among those lost, of the same data file.
-pub(super) fn overlaps<'a>(lost: impl IntoIterator<Item = &'a Run>, run: Run) -> bool {
-    lost.into_iter().any(|lost| lost.page < run.page + run.pages && run.page < lost.page + lost.pages)
-}
-
 impl Overlay {
     /// A barrier could not sync these files.
     pub(super) fn distrust(&mut self, failed: &NotSynced) {
@@ -81,7 +76,7 @@ impl Overlay {
     pub(super) fn is_untrusted(&self, mapped: &Mapped) -> bool {
         let Some(lost) = self.untrusted.get(&mapped.data_file) else { return false };
         let run = Run::touching(mapped.data_file, mapped.place, mapped.range.length);
-        overlaps(lost, run)
+        lost.iter().any(|lost| lost.page < run.page + run.pages && run.page < lost.page + lost.pages)
     }
 
     /// Whether bytes of `range` are lost.
