@@ -53,6 +53,7 @@ mod location;
 mod metadata;
 mod names;
 mod opening;
+mod output;
 mod process;
 mod raw_calls;
 mod resizing;

@@ -1,14 +1,15 @@
-//! `stat` and its kin: sizes are right on the slow file; only the time of the last write may be newer than the slow
-//! file says.
+//! `stat` and its kin: sizes are right on the slow file; the time of the last write may be newer than the slow file says, and
+//! the blocks that lie on flash are missing from it.
 
 use std::sync::atomic::Ordering;
 
 use headstart_core::protocol::message::Request;
+use headstart_core::protocol::shared::FileEntry;
 use libc::{c_char, c_int};
 
 use crate::{files, kernel, location, session};
 
-/// Sets the time of the last write of a `stat` that succeeded.
+/// Corrects what a `stat` that succeeded says of a file that this process has open.
 ///
 /// # Safety
 /// `found` is what the call just wrote, if it succeeded.
@@ -18,10 +19,9 @@ pub unsafe fn dated(found: *mut libc::stat, pass: impl FnOnce() -> c_int) -> c_i
     if result == 0 {
         // SAFETY: the caller's contract.
         let found = unsafe { &mut *found };
-        if let Some((seconds, nanoseconds)) = modified(found.st_dev, found.st_ino)
-            && (seconds, nanoseconds) > (found.st_mtime, found.st_mtime_nsec)
-        {
-            (found.st_mtime, found.st_mtime_nsec) = (seconds, nanoseconds);
+        if let Some(entry) = files::entry_of(found.st_dev, found.st_ino) {
+            (found.st_mtime, found.st_mtime_nsec) = (found.st_mtime, found.st_mtime_nsec).max(modified(entry));
+            found.st_blocks = found.st_blocks.max(blocks(entry, found.st_size as u64) as i64);
         }
     }
     result
@@ -37,14 +37,19 @@ pub unsafe fn dated_x(found: *mut libc::statx, pass: impl FnOnce() -> c_int) -> 
         // SAFETY: the caller's contract.
         let found = unsafe { &mut *found };
         let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
-        let time = &mut found.stx_mtime;
-        if let Some((seconds, nanoseconds)) = modified(device, found.stx_ino)
-            && (seconds, nanoseconds) > (time.tv_sec, time.tv_nsec.into())
-        {
-            (time.tv_sec, time.tv_nsec) = (seconds, nanoseconds as u32);
+        if let Some(entry) = files::entry_of(device, found.stx_ino) {
+            let time = (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec.into()).max(modified(entry));
+            (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec) = (time.0, time.1 as u32);
+            found.stx_blocks = found.stx_blocks.max(blocks(entry, found.stx_size));
         }
     }
     result
+}
+
+/// Blocks that the file counts as at least while any of it may be on flash. The slow file has holes there, and `tar --sparse` does
+/// not read a file that has no blocks.
+fn blocks(entry: &FileEntry, size: u64) -> u64 {
+    if entry.set_bits.load(Ordering::Acquire) == 0 { 0 } else { size.div_ceil(512) }
 }
 
 /// `utimensat` and its kin: tells the agent, so that the time is taken neither for a stranger's change nor for that of a
@@ -83,7 +88,8 @@ unsafe fn is_managed(dir: c_int, path: *const c_char) -> bool {
     !path.is_null() && unsafe { location::name_of(dir, path) }.is_some_and(|name| location::is_managed(&name))
 }
 
-fn modified(device: u64, inode: u64) -> Option<(i64, i64)> {
-    let modified_ns = files::entry_of(device, inode)?.modified_ns.load(Ordering::Relaxed) as i64;
-    (modified_ns != 0).then_some((modified_ns / 1_000_000_000, modified_ns % 1_000_000_000))
+/// When bytes were last absorbed, in seconds and nanoseconds; zero if none were.
+fn modified(entry: &FileEntry) -> (i64, i64) {
+    let modified_ns = entry.modified_ns.load(Ordering::Relaxed) as i64;
+    (modified_ns / 1_000_000_000, modified_ns % 1_000_000_000)
 }

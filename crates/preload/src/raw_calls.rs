@@ -3,7 +3,7 @@
 use libc::{c_int, c_long, c_void};
 
 use crate::kernel;
-use crate::{arrivals, opening, process, rings, symbols};
+use crate::{arrivals, opening, process, rings, symbols, transfers};
 
 /// # Safety
 /// As syscall(2).
@@ -56,9 +56,9 @@ pub unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: imp
             }
             libc::SYS_sendfile => symbols::sendfile(fd, b as c_int, c as *mut _, d as usize) as c_long,
             libc::SYS_ioctl => result(symbols::ioctl(fd, b as _, c as *mut c_void)),
-            libc::SYS_mmap => {
-                symbols::mmap(a as *mut c_void, b as usize, c as c_int, d as c_int, e as c_int, f) as c_long
-            }
+            // By its number again, not by its name: a library behind this one, such as UCX, may have put itself in the place
+            // of libc's mmap and call here.
+            libc::SYS_mmap => transfers::mmap(d as c_int, e as c_int, || pass() as *mut c_void) as c_long,
             #[cfg(target_arch = "x86_64")]
             libc::SYS_unlink => result(symbols::unlink(a as *const _)),
             libc::SYS_unlinkat => result(symbols::unlinkat(fd, b as *const _, c as c_int)),

@@ -14,8 +14,8 @@ use libc::{AT_FDCWD, FILE, c_char, c_int, c_long, c_uint, c_ulong, iovec, mode_t
 
 use crate::aio::{self, ControlBlock, Operation};
 use crate::trampolines::trampolines;
-use crate::{arrivals, closing, data_calls, executing, metadata, names, opening, process, raw_calls, resizing, rings};
-use crate::{settings, stdio, transfers};
+use crate::{arrivals, closing, data_calls, executing, metadata, names, opening, output, process, raw_calls, resizing};
+use crate::{rings, settings, stdio, transfers};
 
 /// The next definition of a symbol after ours.
 pub struct Symbol(AtomicPtr<c_void>);
@@ -275,6 +275,8 @@ hooks! {
     popen | _IO_popen (command: *const c_char, mode: *const c_char) -> *mut FILE = |pass| stdio::made(pass);
     fclose | _IO_fclose | endmntent | __endmntent | pclose (stream: *mut FILE) -> c_int
         = |pass| stdio::fclose(stream, pass);
+    fwrite | fwrite_unlocked | _IO_fwrite (bytes: *const c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t
+        = |pass| output::write(stream, pass);
     backtrace_symbols_fd | __backtrace_symbols_fd (addresses: *const *mut c_void, count: c_int, fd: c_int)
         = |pass| stdio::traced(fd, pass);
     vdprintf (fd: c_int, format: *const c_char, list: *mut c_void) -> c_int = |pass| stdio::printed(fd, pass);

@@ -59,6 +59,15 @@ fn a_library_that_hooks_the_same_symbols_works_in_either_order() {
 }
 
 #[test]
+fn a_library_that_makes_its_mappings_by_number_works_in_either_order() {
+    let agent = Agent::start();
+    let (mapping, ours) = (compiled_library(&agent, "mmap_by_number"), library());
+    for libraries in [[&*mapping, &*ours], [&*ours, &*mapping]] {
+        succeed(command(&agent, compiled(&agent, "threads")).env("LD_PRELOAD", preload(libraries)));
+    }
+}
+
+#[test]
 fn an_allocator_that_logs_to_a_managed_file_is_never_entered_from_within() {
     let agent = Agent::start();
     let allocator = compiled_library(&agent, "traced_malloc");
