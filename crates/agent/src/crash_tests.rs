@@ -14,7 +14,7 @@
 //! Not covered: threads that outlive an agent (its shared file is new here), a copy interrupted by threads between its reading
 //! and its writing (core's crash tests do that), several threads in one process, writes that are no multiple of 256 bytes, names
 //! of slow files lost or kept apart from each other's, a file that was being removed when the crash came, pages that leave the
-//! cache between a failed sync and the agent's hearing of it, and bits flipped in data files, which nothing on the client detects.
+//! cache between a failed sync, of a program too, and the agent's hearing of it with its own next one, and bits flipped in data files, which nothing on the client detects.
 
 mod history;
 mod journal_bytes;
@@ -195,6 +195,10 @@ fn run_with_fault(seed: u64, fault: Fault) -> Result<bool, String> {
     violations(&world)?;
     let unharmed = storage.heal().is_empty();
     if world.fatal.is_none() {
+        world.quiesce();
+        // The agent hears of a sync that failed in a program with its own next one.
+        world.overlay.request_barrier();
+        world.poll();
         world.quiesce();
         violations(&world)?;
     }

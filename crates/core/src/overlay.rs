@@ -17,6 +17,7 @@
 mod barrier;
 mod copies;
 mod dirty;
+mod evicted;
 pub mod extent_map;
 mod file_table;
 mod files;
@@ -49,6 +50,7 @@ use barrier::Barrier;
 pub use barrier::NotSynced;
 use copies::{CopyState, Fetch};
 pub use dirty::DirtyFile;
+use evicted::Evicted;
 use file_table::FileTable;
 use files::File;
 pub use files::{Fingerprint, Process};
@@ -152,6 +154,7 @@ pub struct Overlay {
     known_bytes: u128,
     barrier: Barrier,
     untrusted: Untrusted,
+    evicted: Evicted,
     pace: Pace,
     reserve: Reserve,
     outputs: Vec<Output>,
@@ -214,6 +217,7 @@ impl Overlay {
             known_bytes: 0,
             barrier: Barrier::default(),
             untrusted: Untrusted::new(),
+            evicted: Evicted::default(),
             pace: Pace::default(),
             reserve: Reserve::default(),
             outputs: Vec::new(),

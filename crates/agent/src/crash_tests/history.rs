@@ -33,6 +33,8 @@ struct Write {
     cells: Range<u64>,
     /// It leaves zeros: a truncation.
     zero: bool,
+    /// It goes to the slow file.
+    direct: bool,
     begun: u64,
     done: Option<u64>,
 }
@@ -81,7 +83,12 @@ impl History {
         self.disturbed |= self.resizing > 0 && (zero || truncated);
         self.resizing += 1;
         self.sizes.push((now, None));
-        self.writes.push(Write { version, cells, zero, begun: now, done: None });
+        self.writes.push(Write { version, cells, zero, direct: zero, begun: now, done: None });
+    }
+
+    /// It goes to the slow file.
+    pub fn go_direct(&mut self, version: u32) {
+        self.writes.iter_mut().filter(|write| write.version == version).for_each(|write| write.direct = true);
     }
 
     /// It was acknowledged; or it failed, and may or may not have happened.
@@ -130,26 +137,27 @@ impl History {
         written.max().unwrap_or(0).max(self.initial.len() as u64)
     }
 
-    /// Whether `write` is known to have taken effect, for good, at moment `now`.
-    fn counts(&self, write: &Write, now: u64, loss: Loss) -> bool {
+    /// Whether `write` is known to have taken effect, for good, at moment `now`; `all` touch the same cell. What a program wrote over
+    /// synced bytes on the slow file itself may be lost with them when that cannot be synced.
+    fn counts(&self, write: &Write, all: &[&Write], now: u64, loss: Loss) -> bool {
         let Some(done) = write.done else { return false };
+        let doubted = |from: u64, until: u64| self.doubts.iter().any(|doubt| (from..until).contains(doubt));
+        let overwritten = || all.iter().any(|later| later.direct && later.begun > done && doubted(later.begun, now));
         let covered = || {
-            self.syncs.iter().any(|&(begun, ended)| {
-                done < begun && ended < now && !self.doubts.iter().any(|doubt| (write.begun..ended).contains(doubt))
-            })
+            let by = |&(begun, ended): &(u64, u64)| done < begun && ended < now && !doubted(write.begun, ended);
+            self.syncs.iter().any(by) && !overwritten()
         };
         match loss {
             Loss::Power => covered(),
-            Loss::Processes => {
-                done < now && (!self.doubts.iter().any(|doubt| (write.begun..now).contains(doubt)) || covered())
-            }
+            Loss::Processes => done < now && (!doubted(write.begun, now) || covered()),
         }
     }
 
     /// The versions a cell may hold when everything at moment `now` was lost that `loss` takes. `begun` is when the look began.
     fn allowed(&self, cell: u64, begun: u64, now: u64, loss: Loss) -> Vec<u32> {
         let touching: Vec<&Write> = self.writes.iter().filter(|write| write.cells.contains(&cell)).collect();
-        let last = touching.iter().filter(|write| self.counts(write, begun, loss)).map(|write| write.begun).max();
+        let last =
+            touching.iter().filter(|write| self.counts(write, &touching, begun, loss)).map(|write| write.begun).max();
         let alive = |done: Option<u64>| done.is_none_or(|done| last.is_none_or(|last| last <= done));
         let initial = alive(Some(0)).then(|| self.initial.get(cell as usize).copied().unwrap_or(0));
         let written = touching.iter().copied().filter(|write| write.begun < now && alive(write.done));

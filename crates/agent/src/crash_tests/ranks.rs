@@ -321,6 +321,9 @@ fn cheap(w: &mut World, rank: usize, task: &Task, number: u32) -> Next {
         other => unreachable!("{other:?} is not cheap"),
     };
     let rest = Range::between(task.next, cells.end * CELL_BYTES);
+    if !reads {
+        w.files[task.file].history.go_direct(task.version);
+    }
     let shared = w.shared();
     let entry = &shared.files[number as usize];
     let extends = !reads && rest.end() > entry.size.load(Ordering::Acquire);

@@ -127,6 +127,7 @@ impl Overlay {
         self.barrier.wanted = false;
         self.barrier.begun += 1;
         self.space.begin_barrier();
+        self.evicted.begin_barrier();
         self.barrier.covering = std::mem::take(&mut self.barrier.uncovered);
         self.quarantine_awaits(self.barrier.begun);
         let data_files: Vec<u32> = std::mem::take(&mut self.barrier.unsynced_data).into_iter().collect();
@@ -191,6 +192,7 @@ impl Overlay {
         // It may have been a full one.
         self.barrier.full = true;
         self.space.abandon_barrier();
+        self.evicted.abandon_barrier();
         self.quarantine.iter_mut().for_each(|dead| dead.barrier = None);
         self.poll(shared);
     }
@@ -198,6 +200,7 @@ impl Overlay {
     /// Places removed before the barrier are free unless a reader or a copy holds them.
     fn free_places(&mut self, shared: Shared<'_>) {
         self.space.end_barrier();
+        self.evicted.end_barrier();
         self.free_unheld(shared);
     }
 

@@ -329,6 +329,7 @@ impl Overlay {
                 return false;
             }
             self.evict(file, &mapped);
+            self.evicted.remember(file, mapped);
         }
         self.barrier.wanted |= self.space.awaits_barrier();
         true
@@ -398,6 +399,7 @@ impl Overlay {
         let (file, range) = (fetch.file, fetch.range);
         let (data_file, place) = (fetch.run.data_file, fetch.place);
         self.append(&Record::Fetched { file, offset: range.offset, length: range.length, data_file, place });
+        self.evicted.forget(file, range);
         let (stamp, benefit) = (Stamp::default(), fetch.benefit);
         self.map_in(file, Mapped { range, data_file, place, dirty: false, stamp, benefit });
         self.counters.fetches_total += 1;
@@ -426,6 +428,7 @@ impl Overlay {
         while self.room_bytes() < reserve || self.space.excess_bytes() > self.space.removed_bytes() {
             let Some((file, mapped)) = self.least_recently_used() else { break };
             self.evict(file, &mapped);
+            self.evicted.remember(file, mapped);
         }
         self.barrier.wanted |= self.space.awaits_barrier();
     }

@@ -115,6 +115,7 @@ impl Overlay {
         if self.by_identity.get(&file.identity) == Some(&number) {
             self.by_identity.remove(&file.identity);
         }
+        self.evicted.forget_file(number);
         self.critical.remove_file(number);
         self.deferred = self.deferred.filter(|critical| critical.file != number);
         shared.files[number as usize].used.store(0, Ordering::Release);

@@ -233,6 +233,7 @@ impl Overlay {
     pub(super) fn drop_all(&mut self, number: u32) {
         let all = Range::new(0, u64::MAX);
         self.cancel_fetches(number, all);
+        self.evicted.forget_file(number);
         if !self.files[&number].map.is_empty() {
             self.append(&Record::Drop { file: number, offset: all.offset, length: all.length });
             self.carve(number, all);
@@ -295,6 +296,7 @@ impl Overlay {
             self.quarantine.push(Quarantined { file, range, process, barrier: None });
         };
         if let Some(direct) = self.direct.remove(&slot) {
+            self.evicted.forget(direct.file, direct.range);
             quarantine(direct.file, direct.range);
         }
         if let Some((file, range)) = cell.cheap_write().filter(|(file, _)| self.files.contains_key(file)) {

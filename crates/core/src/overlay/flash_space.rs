@@ -282,6 +282,23 @@ impl FlashSpace {
         }
     }
 
+    /// Pages that are not free yet are to hold an extent again: they no longer wait for a barrier.
+    pub fn reclaim(&mut self, run: Run) {
+        for list in [&mut self.removed, &mut self.in_barrier, &mut self.covered] {
+            for removed in std::mem::take(list) {
+                let (end, run_end) = (removed.page + removed.pages, run.page + run.pages);
+                if removed.data_file != run.data_file || end <= run.page || run_end <= removed.page {
+                    list.push(removed);
+                    continue;
+                }
+                let before = Run { pages: run.page.saturating_sub(removed.page), ..removed };
+                let after = Run { page: run_end, pages: end.saturating_sub(run_end), ..removed };
+                self.removed_pages -= removed.pages - before.pages - after.pages;
+                list.extend([before, after].into_iter().filter(|rest| rest.pages > 0));
+            }
+        }
+    }
+
     /// A barrier begins: what was removed before it can be free after it.
     pub fn begin_barrier(&mut self) {
         self.in_barrier.append(&mut self.removed);

@@ -368,6 +368,7 @@ impl Overlay {
             seq: envelope.seq,
         });
         self.last_commits.insert(envelope.slot, envelope.seq);
+        self.evicted.forget(file, range);
         self.carve(file, range);
         let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
         self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp, benefit });
@@ -400,6 +401,7 @@ impl Overlay {
             return; // answered before: nothing was committed under the lease
         };
         let range = range.intersection(direct.range);
+        self.evicted.forget(file, range);
         if self.file(file).map.touches(range) {
             self.append(&Record::Drop { file, offset: range.offset, length: range.length });
             self.drop_bytes(file, range);
@@ -413,6 +415,7 @@ impl Overlay {
         }
         if changed {
             self.append(&Record::Truncate { file, size });
+            self.evicted.forget(file, Range::new(size, u64::MAX));
             self.drop_bytes(file, Range::new(size, u64::MAX));
             self.set_size(file, size);
             shared.files[file as usize].size.store(size, Ordering::Release);

@@ -4,8 +4,9 @@
 //! - **A data file** whose sync failed is used no more: nothing new is committed to it. What was mapped in it since the last barrier
 //!   is *untrusted*, for ever and in the journal too: it is neither read nor written back, an fsync of its file fails, until the
 //!   program writes the range anew, cuts it off or removes the file. What a barrier covered before stays good.
-//! - **A slow file** whose sync failed is written again: what is clean on flash since write-backs becomes dirty. Bytes that left flash
-//!   after their write-back, or never were there, share the fate of any write to a disk that fails: fsync says so, once.
+//! - **A slow file** whose sync failed is written again: what is clean on flash since write-backs becomes dirty, also where it was
+//!   evicted since and no barrier has freed its place. Bytes that a program wrote to the disk itself share the fate of any
+//!   write to a disk that fails: fsync says so, once.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +59,11 @@ impl Overlay {
         let Some(&owner) = self.data_files.get(&data_file) else { return };
         let Some(known) = self.files.get(&owner) else { return };
         let clean: Vec<Mapped> = known.map.iter().filter(|mapped| !mapped.dirty && self.is_untrusted(mapped)).collect();
-        clean.iter().for_each(|mapped| self.evict(owner, mapped));
+        for mapped in clean {
+            self.evict(owner, &mapped);
+            // Unless the disk fails as well.
+            self.evicted.remember(owner, mapped);
+        }
     }
 
     fn write_back_again(&mut self, file: u32) {
@@ -69,6 +74,17 @@ impl Overlay {
             let extents = vec![Extent { offset, length, place: mapped.place, dirty: true }];
             self.append(&Record::Extents { file, data_file: mapped.data_file, extents });
             self.set_dirty(file, &mapped);
+        }
+        let bypassed = !self.files[&file].bypassers.is_empty();
+        for mapped in self.evicted.take(file) {
+            if bypassed || self.files[&file].map.touches(mapped.range) {
+                continue;
+            }
+            let Range { offset, length } = mapped.range;
+            let extents = vec![Extent { offset, length, place: mapped.place, dirty: true }];
+            self.append(&Record::Extents { file, data_file: mapped.data_file, extents });
+            self.space.reclaim(Run::touching(mapped.data_file, mapped.place, length));
+            self.map_in(file, Mapped { dirty: true, ..mapped });
         }
     }
 

@@ -3,7 +3,7 @@
 use super::forced::{A, barrier, no_violation, other, world, write};
 use super::ranks::{self, Kind};
 use super::world::{Task, World};
-use crate::overlay::{Answer, CopyKind, NotSynced};
+use crate::overlay::{Answer, Capacity, CopyKind, NotSynced};
 use crate::protocol::message::{Envelope, Request};
 use crate::request::Range;
 
@@ -115,6 +115,31 @@ fn a_data_file_whose_sync_failed_is_used_no_more_and_what_it_lost_is_named_until
     assert!(!places.contains(&lost.data_file), "{places:?}");
     assert_eq!(answer(&mut w, &Request::Sync { file: 0 }), Some(Answer::Done));
     other(&mut w, 2, Kind::Read, A);
+    no_violation(&w);
+}
+
+#[test]
+fn what_was_evicted_of_a_slow_file_whose_sync_failed_is_on_flash_again_but_for_what_was_written_since() {
+    let mut w = world();
+    write(&mut w, 0, Range::new(0, 8192), true);
+    w.overlay.drain(true);
+    w.poll();
+    w.quiesce();
+    w.overlay.drain(false);
+    w.overlay.hold_barriers(true);
+    w.overlay.set_capacity(Capacity::Bytes(0));
+    w.poll();
+    assert_eq!(w.overlay.extents(), 0, "all is evicted");
+    write(&mut w, 0, Range::new(4096, 4096), false);
+    w.overlay.hold_barriers(false);
+    failed_barrier(&mut w, NotSynced { data_files: vec![], slow_files: vec![0] });
+    assert_eq!((w.overlay.dirty_bytes(), w.overlay.space.removed_bytes()), (4096, 0));
+    other(&mut w, 2, Kind::Read, Range::new(0, 8192));
+    w.overlay.drain(true);
+    w.poll();
+    w.quiesce();
+    barrier(&mut w);
+    assert_eq!((w.overlay.dirty_bytes(), w.overlay.space.removed_bytes()), (0, 0));
     no_violation(&w);
 }
 
