@@ -34,13 +34,40 @@ pub(super) struct Pending {
 
 #[derive(Clone, Debug)]
 enum Operation {
-    Commit { file: u32, range: Range, data_file: u32, place: u64, applied: bool, now_ns: u64 },
-    Write { file: u32, range: Range, extends: bool },
-    Truncate { file: u32, size: u64 },
-    Sync { file: u32, barrier: u64 },
-    WriteBack { file: u32, range: Range },
-    Bypass { file: u32, writes: bool },
-    Open { file: u32, barrier: u64 },
+    /// Once `applied`: bytes below that position were on flash before, or may have been.
+    Commit {
+        file: u32,
+        range: Range,
+        data_file: u32,
+        place: u64,
+        applied: Option<u64>,
+        now_ns: u64,
+    },
+    Write {
+        file: u32,
+        range: Range,
+        extends: bool,
+    },
+    Truncate {
+        file: u32,
+        size: u64,
+    },
+    Sync {
+        file: u32,
+        barrier: u64,
+    },
+    WriteBack {
+        file: u32,
+        range: Range,
+    },
+    Bypass {
+        file: u32,
+        writes: bool,
+    },
+    Open {
+        file: u32,
+        barrier: u64,
+    },
 }
 
 impl Pending {
@@ -182,7 +209,8 @@ impl Overlay {
                     if !self.files[&file].map.touches(end) {
                         return self.reply(envelope, Answer::Done);
                     }
-                    let operation = Operation::Commit { file, range, data_file, place, applied: true, now_ns };
+                    let applied = Some(range.end());
+                    let operation = Operation::Commit { file, range, data_file, place, applied, now_ns };
                     return self.pending.push(Pending { envelope, operation, orphan: false });
                 }
                 if place % PAGE_BYTES != offset % PAGE_BYTES || offset.saturating_add(length) > FILE_BYTES_MAX {
@@ -192,7 +220,7 @@ impl Overlay {
                     return self.reply(envelope, protocol_error("a commit names bytes of no slab"));
                 }
                 self.granules.hold(shared, file, range);
-                Operation::Commit { file, range, data_file, place, applied: false, now_ns }
+                Operation::Commit { file, range, data_file, place, applied: None, now_ns }
             }
             Request::Write { file, offset, length, extends } => {
                 Operation::Write { file, range: Range::new(offset, length), extends }
@@ -259,7 +287,7 @@ impl Overlay {
     fn attempt(&mut self, shared: Shared<'_>, envelope: Envelope, operation: &mut Operation) -> Option<Answer> {
         match *operation {
             Operation::Commit { file, range, data_file, place, ref mut applied, now_ns } => {
-                if !*applied {
+                if applied.is_none() {
                     if !self.space.is_writable(data_file) {
                         // A sync of the data file failed: whether this was written before or after nobody knows.
                         self.granules.let_go(file, range);
@@ -277,16 +305,16 @@ impl Overlay {
                         self.space.give_back(Run::touching(data_file, place, range.length));
                         return Some(Answer::NoSpace);
                     }
+                    let before = self.files[&file].map.overlapping(range).last().map(|mapped| mapped.range.end());
                     self.apply(shared, envelope, file, range, (data_file, place), now_ns);
-                    *applied = true;
+                    *applied = Some(before.unwrap_or(range.offset));
                 }
                 match self.extend(shared, file, range.end()) {
                     Ok(false) => None,
                     Ok(true) => Some(Answer::Done),
                     Err(errno) => {
-                        let beyond = Range::between(self.file(file).size.max(range.offset), range.end());
-                        self.append(&Record::Drop { file, offset: beyond.offset, length: beyond.length });
-                        self.carve(file, beyond);
+                        let kept = applied.unwrap_or(range.offset).max(self.files[&file].size);
+                        self.take_back(file, range, (data_file, place), kept);
                         Some(Answer::Error { errno, text: "the slow file could not be extended".into() })
                     }
                 }
@@ -376,6 +404,23 @@ impl Overlay {
         shared.files[file as usize].modified_ns.fetch_max(now_ns, Ordering::Relaxed);
         self.counters.absorbed_requests_total += 1;
         self.counters.absorbed_bytes_total += range.length;
+    }
+
+    /// The file could not be made long enough for a commit: its bytes beyond the end leave the map, but for those below `kept`, where
+    /// they took the place of bytes acknowledged before, and those that a later commit replaced.
+    fn take_back(&mut self, file: u32, range: Range, (data_file, place): (u32, u64), kept: u64) {
+        let beyond = Range::between(kept.max(range.offset).min(range.end()), range.end());
+        let own = |mapped: &Mapped| mapped.same_place(data_file, range.offset, place);
+        let taken: Vec<Range> = self.files[&file]
+            .map
+            .overlapping(beyond)
+            .filter(own)
+            .map(|mapped| mapped.range.intersection(beyond))
+            .collect();
+        for Range { offset, length } in taken {
+            self.append(&Record::Drop { file, offset, length });
+            self.carve(file, Range::new(offset, length));
+        }
     }
 
     fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, direct: Direct) -> Option<Answer> {
@@ -472,8 +517,8 @@ impl Overlay {
         self.pending = kept;
         for pending in abandoned {
             match pending.operation {
-                Operation::Commit { applied: true, .. } => self.pending.push(Pending { orphan: true, ..pending }),
-                Operation::Commit { file, range, data_file, place, applied: false, .. } => {
+                Operation::Commit { applied: Some(_), .. } => self.pending.push(Pending { orphan: true, ..pending }),
+                Operation::Commit { file, range, data_file, place, applied: None, .. } => {
                     self.granules.let_go(file, range);
                     self.space.give_back(Run::touching(data_file, place, range.length));
                 }

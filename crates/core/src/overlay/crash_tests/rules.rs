@@ -160,3 +160,24 @@ fn what_is_clean_of_a_slow_file_whose_sync_failed_is_written_back_again() {
     assert_eq!((w.overlay.dirty_bytes(), w.overlay.counters().write_backs_total), (0, 2));
     no_violation(&w);
 }
+
+#[test]
+fn a_commit_whose_file_cannot_be_made_longer_takes_no_byte_back_that_was_acknowledged_before() {
+    let mut w = world();
+    let (older, newer) = (Range::new(4096, 4096), Range::new(0, 12288));
+    write(&mut w, 0, older, true);
+    // A truncation that fails leaves the known size below the real one.
+    w.request(2, &Request::Truncate { file: 0, size: 1024 });
+    w.request(2, &Request::TruncateDone { file: 0, size: 1024, changed: false });
+    w.may_fail = true;
+    ranks::begin_write(&mut w, 0, 0, newer, true);
+    while !w.tasks.iter().any(|task| matches!(task, Task::Extend { .. })) {
+        ranks::step(&mut w, 0, false);
+    }
+    w.tasks.retain(|task| !matches!(task, Task::Extend { .. }));
+    w.overlay.on_extended(w.memory.shared(), 0, Err(28));
+    w.carry_out();
+    let map = &w.overlay.files[&0].map;
+    assert!(map.touches(older) && map.overlapping(older).all(|mapped| mapped.range.end() <= older.end()));
+    assert!(!map.touches(Range::new(8192, 4096)), "those beyond are taken back");
+}
