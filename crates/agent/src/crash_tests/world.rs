@@ -436,7 +436,7 @@ impl World {
         self.files[file].history = History::new(file);
         let opened = self.run(0, file, Operation::Open { writable: false });
         if let Err(error) = opened {
-            self.violations.push(format!("file {file} cannot be opened: {error}"));
+            return self.violations.push(format!("file {file} cannot be opened: {error}"));
         }
         // At once, or cell by cell where some may be lost.
         let length = if self.lossy { 1 } else { cells.max(1) };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use super::extent_map::ExtentMap;
+use super::extent_map::{ExtentMap, Mapped};
 use super::journal::{Identity, Record};
 use super::operations::protocol_error;
 use super::{Answer, Capacity, CopyKind, Output, Overlay, Quarantined, errno};
@@ -57,6 +57,8 @@ pub(super) struct File {
     pub(super) data_file: Option<u32>,
     pub(super) unlinked: bool,
     pub(super) fingerprint: Option<Fingerprint>,
+    /// It was not found at the start: nobody has looked at it since the agent before ended.
+    pub(super) unseen: bool,
     /// The journal holds a fingerprint with no `Intent` after it.
     pub(super) fingerprint_stands: bool,
     pub(super) write_back_error: Option<i32>,
@@ -83,6 +85,7 @@ impl File {
             data_file: None,
             unlinked: false,
             fingerprint: None,
+            unseen: false,
             fingerprint_stands: false,
             write_back_error: None,
             written_back: false,
@@ -181,6 +184,7 @@ impl Overlay {
                 self.complete_size(shared, number, self.files[&number].map.end());
             }
             self.file(number).fingerprint = None;
+            self.file(number).unseen = false;
         }
         let file = self.file(number);
         if file.path != path && !path.is_empty() {
@@ -213,6 +217,13 @@ impl Overlay {
     fn check_unchanged(&mut self, number: u32, observed: Fingerprint) -> Result<(), Answer> {
         let file = self.file(number);
         let Some(known) = file.fingerprint.filter(|known| *known != observed) else { return Ok(()) };
+        // As at a start: the time alone may be that of a write-back of the agent before.
+        let own = file.unseen && known.size == observed.size;
+        if own {
+            let clean: Vec<Mapped> = file.map.iter().filter(|mapped| !mapped.dirty).collect();
+            clean.iter().for_each(|mapped| self.evict(number, mapped));
+            return Ok(());
+        }
         if file.dirty_bytes > 0 {
             return Err(Answer::Error {
                 errno: errno::ESTALE,

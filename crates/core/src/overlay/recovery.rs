@@ -298,7 +298,9 @@ impl Overlay {
             let size = sizes.get(&number).copied().unwrap_or(0);
             let (intent, fingerprint) = (found.intent, found.fingerprint);
             let fingerprint_stands = fingerprint.is_some();
-            let file = File { intent, fingerprint, fingerprint_stands, ..File::new(found.identity, found.path, 0) };
+            let unseen = !sizes.contains_key(&number);
+            let file =
+                File { intent, fingerprint, fingerprint_stands, unseen, ..File::new(found.identity, found.path, 0) };
             if found.map.is_empty() {
                 overlay.forgetting.insert(number);
                 overlay.by_identity.entry(file.identity).or_insert(number);
