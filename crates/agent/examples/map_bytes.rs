@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use headstart_core::overlay::journal::Identity;
 use headstart_core::overlay::{Answer, Capacity, Fingerprint, Output, Overlay, Process, Settings};
+use headstart_core::protocol::handover::{COPIES_MAX, CopyRecord, OpenFiles};
 use headstart_core::protocol::message::{Envelope, Request};
 use headstart_core::protocol::shared::{FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
 
@@ -54,6 +55,8 @@ struct Memory {
     header: Header,
     files: Vec<FileEntry>,
     slots: Vec<Slot>,
+    copies: Vec<CopyRecord>,
+    open_files: Vec<OpenFiles>,
     bits: Vec<AtomicU64>,
 }
 
@@ -63,6 +66,8 @@ impl Memory {
             header: Header::default(),
             files: (0..THREADS).map(|_| FileEntry::default()).collect(),
             slots: (0..THREADS).map(|_| Slot::default()).collect(),
+            copies: (0..COPIES_MAX).map(|_| CopyRecord::default()).collect(),
+            open_files: (0..THREADS).map(|_| OpenFiles::default()).collect(),
             bits: (0..THREADS * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
         };
         memory.header.slots_used.store(THREADS as u64, Ordering::Relaxed);
@@ -70,7 +75,14 @@ impl Memory {
     }
 
     fn shared(&self) -> Shared<'_> {
-        Shared { header: &self.header, files: &self.files, slots: &self.slots, bits: &self.bits }
+        Shared {
+            header: &self.header,
+            files: &self.files,
+            slots: &self.slots,
+            copies: &self.copies,
+            open_files: &self.open_files,
+            bits: &self.bits,
+        }
     }
 }
 
@@ -123,6 +135,8 @@ impl Case<'_> {
     fn ask(&mut self, slot: u32, request: &Request<'_>) -> Answer {
         let envelope = self.next(slot);
         self.overlay.on_request(self.memory.shared(), 0, envelope, request);
+        self.overlay.take_journal();
+        self.overlay.on_appended(self.memory.shared());
         let outputs = self.overlay.take_outputs();
         let answer = outputs.into_iter().find_map(|output| match output {
             Output::Reply(_, answer) => Some(answer),

@@ -58,13 +58,15 @@ pub enum Error {
         /// Its directory on flash.
         path: PathBuf,
     },
-    /// Processes of an earlier agent still run.
-    #[error("process {pid} still runs with an earlier agent of {}; wait for it or end it, then start again", path.display())]
+    /// Processes of an earlier agent still run, under which this one cannot start.
+    #[error("process {pid} still runs with an earlier agent of {}, {why}; wait for it or end it, then start again", path.display())]
     LivingRank {
         /// The process.
         pid: u32,
         /// The runtime directory.
         path: PathBuf,
+        /// What of that agent cannot be used, as a clause.
+        why: &'static str,
     },
     /// The agent does not answer.
     #[error("no agent answers at {}: {source}", path.display())]

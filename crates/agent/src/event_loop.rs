@@ -5,6 +5,7 @@
 
 mod commands;
 mod connections;
+mod log;
 mod marks;
 mod outputs;
 
@@ -12,9 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use headstart_core::overlay::Overlay;
+use headstart_core::overlay::{Overlay, Process};
 use headstart_core::protocol::shared::Shared;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
@@ -22,11 +24,14 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use crate::error::{Error, Result};
+use crate::process::ProcessHandle;
 use crate::runtime::{Options, Workers};
+use crate::selection::Selection;
 use crate::shared_file::SharedFile;
 use crate::socket::PACKET_MAX;
-use crate::status::RequestCounters;
+use crate::status::{RequestCounters, ServiceCounters};
 use crate::store::Store;
+use crate::survivors::Survivors;
 
 use connections::{Connection, WaitingOpen};
 use marks::Marks;
@@ -36,6 +41,8 @@ const MAILBOX: u64 = 1;
 const TIMER: u64 = 2;
 const SIGNALS: u64 = 3;
 const FIRST_CONNECTION: u64 = 16;
+/// Processes of the agent before are numbered from here.
+const FIRST_SURVIVOR: u64 = 1 << 63;
 
 /// While something waits for a slot, of which no message tells.
 const SLOT_POLL: Duration = Duration::from_micros(100);
@@ -58,8 +65,6 @@ const STATUS_PATHS_MAX: usize = 16 << 10;
 /// slow file system.
 const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 const SWEEP_FILES: usize = 256;
-/// A log longer than this begins anew: it lies in memory.
-const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// A command that waits for barriers.
 struct SyncCommand {
@@ -104,16 +109,25 @@ pub(crate) struct EventLoop<'a> {
     next_connection: u64,
     /// Opens that wait until a file is forgotten.
     opens: Vec<WaitingOpen>,
+    /// Processes that had slots when this agent started.
+    survivors: Vec<(Process, ProcessHandle)>,
     /// Drains of one file: who waits, and the file's path.
     commands: BTreeMap<u64, (u64, String)>,
     next_command: u64,
     gone: RequestCounters,
+    service: ServiceCounters,
+    /// Which files may come to flash.
+    selection: Selection,
+    /// Files that may not, as far as they were opened.
+    excluded: BTreeSet<u32>,
+    started: Instant,
     syncs: Vec<SyncCommand>,
     draining: bool,
     ending: Ending,
     capacity: String,
     packet: Vec<u8>,
     last_sweep: Instant,
+    last_log_look: Instant,
     /// The next file to look at.
     sweep_from: u32,
     /// Position of the journal at which it is replaced.
@@ -135,6 +149,7 @@ impl<'a> EventLoop<'a> {
         workers: &'a Workers,
         listener: OwnedFd,
         shown: bool,
+        survivors: Survivors,
     ) -> Result<EventLoop<'a>> {
         let failed = |error| Error::system("prepare the event loop", std::io::Error::from(error));
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
@@ -147,10 +162,17 @@ impl<'a> EventLoop<'a> {
         epoll.add(workers.mailbox.descriptor(), readable(MAILBOX)).map_err(failed)?;
         epoll.add(&timer, readable(TIMER)).map_err(failed)?;
         epoll.add(&signals, readable(SIGNALS)).map_err(failed)?;
+        let survivors: Vec<(Process, ProcessHandle)> = survivors.processes.into_iter().collect();
+        for (token, (_, process)) in (FIRST_SURVIVOR..).zip(&survivors) {
+            epoll.add(process, readable(token)).map_err(failed)?;
+        }
         let own = options.site.agent.as_ref().and_then(|agent| agent.journal_bytes_max);
         let journal_bytes_max = own.unwrap_or(JOURNAL_BYTES_MAX);
         let capacity = options.capacity.map(|capacity| capacity.to_string());
         let capacity = capacity.or_else(|| options.site.capacity.clone()).unwrap_or_else(|| "20%".into());
+        let selection = options.site.selection();
+        let selection = selection.map_err(|problem| Error::Site { path: options.site_path.clone(), problem })?;
+        let agent_starts_total = shared.view().header.epoch.load(Ordering::Relaxed);
         Ok(EventLoop {
             options,
             shared,
@@ -166,15 +188,21 @@ impl<'a> EventLoop<'a> {
             by_slot: BTreeMap::new(),
             next_connection: FIRST_CONNECTION,
             opens: Vec::new(),
+            survivors,
             commands: BTreeMap::new(),
             next_command: 1,
             gone: RequestCounters::default(),
+            service: ServiceCounters { agent_starts_total, ..ServiceCounters::default() },
+            selection,
+            excluded: BTreeSet::new(),
+            started: Instant::now(),
             syncs: Vec::new(),
             draining: false,
             ending: Ending::No,
             capacity,
             packet: Vec::with_capacity(PACKET_MAX),
             last_sweep: Instant::now(),
+            last_log_look: Instant::now(),
             sweep_from: 0,
             rotate_at: journal_bytes_max,
             journal_bytes_max,
@@ -197,6 +225,7 @@ impl<'a> EventLoop<'a> {
                 Err(nix::errno::Errno::EINTR) => continue,
                 Err(error) => return Err(Error::system("wait for events", error)),
             };
+            self.overlay.set_time(self.started.elapsed().as_nanos() as u64);
             for event in &events[..count] {
                 match event.data() {
                     LISTENER => self.accept(),
@@ -206,6 +235,7 @@ impl<'a> EventLoop<'a> {
                         self.overlay.poll(self.shared.view());
                     }
                     SIGNALS => self.on_signal(),
+                    survivor if survivor >= FIRST_SURVIVOR => self.survivor_ended(survivor),
                     connection => {
                         if event.events().contains(EpollFlags::EPOLLOUT) {
                             self.send_unsent(connection);
@@ -236,13 +266,17 @@ impl<'a> EventLoop<'a> {
         if self.store.unwritten_bytes() > JOURNAL_UNWRITTEN_MAX {
             self.overlay.request_barrier();
         }
-        if self.overlay.journal_end() > self.rotate_at && self.tiers().rotate()? {
+        if self.overlay.journal_end() > self.rotate_at
+            && let Some(replaced) = self.tiers().rotate()?
+        {
+            self.service.journal_rotations_total += u64::from(replaced);
             self.rotate_at = self.journal_bytes_max + 2 * self.overlay.journal_end();
             self.carry_out_all()?;
         }
         if self.ending == Ending::Syncing && self.overlay.is_durable() {
             self.ending = Ending::Now { durable: true };
         }
+        self.rotate_log();
         self.set_timer();
         Ok(())
     }
@@ -251,9 +285,9 @@ impl<'a> EventLoop<'a> {
     fn set_timer(&self) {
         let period = if self.overlay.waits_for_slots() {
             SLOT_POLL
-        } else if self.draining || self.shrinking || (self.overlay.dirty_bytes() > 0 && !self.by_slot.is_empty()) {
+        } else if self.draining || self.shrinking || (self.overlay.dirty_bytes() > 0 && self.overlay.threads() > 0) {
             WORK_POLL
-        } else if !self.by_slot.is_empty() {
+        } else if self.overlay.threads() > 0 {
             HINT_POLL
         } else if let Some(left) = self.mark_after() {
             left

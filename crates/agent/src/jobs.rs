@@ -1,11 +1,14 @@
 //! Work for threads: a queue that many take from, and what comes back.
 
 use std::collections::VecDeque;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex};
 
 use headstart_core::overlay::{CopyKind, NotSynced};
 
-/// What a worker finished.
+use crate::status::Status;
+
+/// What a worker finished, or another thread wants.
 #[derive(Debug)]
 pub enum Completion {
     /// A copy, by its number.
@@ -32,6 +35,8 @@ pub enum Completion {
     JournalDurable(Result<(), i32>),
     /// The managed directory shows what it was to show, or cannot.
     Marked(Result<(), i32>),
+    /// Somebody wants the figures.
+    Scrape(SyncSender<Box<Status>>),
 }
 
 /// A queue of jobs; closing it ends its workers, and what none of them began is forgotten.

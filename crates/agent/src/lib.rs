@@ -12,20 +12,25 @@
 pub mod claim;
 pub mod client;
 mod copier;
+mod counters;
 #[cfg(test)]
 mod crash_tests;
 pub mod dirty_list;
 mod discarded;
 pub mod error;
 mod event_loop;
+mod held_file;
 pub mod inspection;
 mod jobs;
 mod mailbox;
 mod marker;
+pub mod metrics;
 pub mod node;
 mod origin;
+pub mod process;
 mod runtime;
 pub mod runtime_directory;
+mod selection;
 mod shared_file;
 pub mod site;
 mod slow_file;
@@ -33,6 +38,7 @@ mod socket;
 pub mod status;
 mod storage;
 mod store;
+mod survivors;
 mod syncer;
 mod tiers;
 

@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use headstart_core::overlay::recovery::RecoveredFile;
 use headstart_core::overlay::{Capacity, Settings};
 use headstart_core::protocol::SOCKET_FILE;
 use headstart_core::request::Range;
+use nix::sys::socket::SockType;
 
 use crate::claim::{self, SlowClaim};
 use crate::copier::{self, CopyJob};
@@ -18,13 +20,16 @@ use crate::event_loop::{EventLoop, signals_awaited};
 use crate::jobs::{Completion, Jobs};
 use crate::mailbox::Mailbox;
 use crate::marker::{MarkJob, Marker};
+use crate::metrics::server::{self, Endpoint, Source};
 use crate::origin::Origin;
 use crate::runtime_directory;
 use crate::shared_file::SharedFile;
 use crate::site::Site;
 use crate::socket;
+use crate::status::Status;
 use crate::storage::RealStorage;
 use crate::store::{self, Found, Store};
+use crate::survivors::Survivors;
 use crate::syncer::{self, SyncJob};
 
 /// How the agent is started.
@@ -96,7 +101,7 @@ pub fn serve(options: Options) -> Result<()> {
     settings.files_max = files_max(descriptors_max);
     let boot_id = runtime_directory::boot_id()?;
     // The lock comes first: two agents must not replay one journal.
-    let shared = SharedFile::create(&runtime, boot_id, 0)?;
+    let shared = SharedFile::open(&runtime, boot_id)?;
     discarded::set_aside(&options.site.slow, &options.site.fast)?;
     let claim = store::claim(&options.site.fast)?;
     let (slow, fast) = (options.site.slow.clone(), options.site.fast.clone());
@@ -115,39 +120,49 @@ fn serve_claimed(
     runtime: &Path,
     settings: Settings,
     boot_id: [u8; 16],
-    shared: SharedFile,
+    mut shared: SharedFile,
     _claim: store::Claim,
     owner: &claim::Owner,
 ) -> Result<bool> {
     let (slow, fast) = (options.site.slow.clone(), options.site.fast.clone());
     let mut found = store::recover(&RealStorage, &fast, runtime, boot_id)?;
     refuse_lost_flash(&slow, &found)?;
+    let survivors = survivors(&mut shared, found.complete, boot_id)?;
     let epoch = found.epoch.max(discarded::epoch(&slow)?) + 1;
     let mut list = DirtyList::new(&slow, owner.clone(), found.epoch);
     let origin = Origin::translate(&slow, &fast, &mut found.recovered)?;
     if found.recovered.dirty_bytes() > 0 && !list.is_shown() {
         list.show(&recovered_files(&found)).map_err(|error| Error::file("list what is dirty in", &slow, error))?;
     }
-    shared.view().header.epoch.store(epoch, std::sync::atomic::Ordering::Relaxed);
+    shared.begin_epoch(epoch);
     let copies_max = settings.copies_max;
-    let (store, overlay) =
-        Store::begin(Arc::new(RealStorage), &fast, runtime, boot_id, epoch, settings, found.recovered, shared.view())?;
+    let (storage, view, living) = (Arc::new(RealStorage), shared.view(), &survivors.slots);
+    let (store, mut overlay) =
+        Store::begin(storage, &fast, runtime, boot_id, epoch, settings, found.recovered, view, living)?;
+    // The lock was free, so that the last thread of the agent before is gone: none of its calls is under way, and what it was
+    // writing back has landed, as far as the slow directory is one of this kernel's own.
+    overlay.on_old_copies_landed(shared.view());
     origin.settle(&fast)?;
     list.continue_in(epoch);
     let socket_path = runtime.join(SOCKET_FILE);
-    let listener = socket::listen_at(&socket_path).map_err(|error| Error::file("listen at", &socket_path, error))?;
+    let listener = socket::listen_at(&socket_path, SockType::SeqPacket)
+        .map_err(|error| Error::file("listen at", &socket_path, error))?;
     signals_awaited().thread_block().map_err(|error| Error::system("block signals", error))?;
     let shown = list.is_shown();
     let workers = Workers::start(copies_max, list)?;
+    let _metrics = serve_metrics(&options.site, runtime, &workers);
     prefer_this_thread();
-    tracing::info!(runtime = %runtime.display(), epoch, "serving");
-    let mut event_loop = EventLoop::new(options, shared, store, overlay, &workers, listener, shown)?;
+    tracing::info!(runtime = %runtime.display(), epoch, threads = survivors.slots.len(), "serving");
+    let mut event_loop = EventLoop::new(options, shared, store, overlay, &workers, listener, shown, survivors)?;
     let result = event_loop.run();
     let (last, owes_nothing) = (event_loop.last_marks(result.is_ok()), event_loop.owes_nothing());
     // The next agent must not start while a copy of this one may still land.
     workers.end(last);
     drop(event_loop);
-    let _ = std::fs::remove_file(&socket_path);
+    if result.is_ok() {
+        // Of one that failed the socket tells, as of one that was killed: programs and `run` wait for the next.
+        let _ = std::fs::remove_file(&socket_path);
+    }
     tracing::info!("ended");
     result.map(|()| owes_nothing)
 }
@@ -177,6 +192,41 @@ fn recovered_files(found: &Found) -> Vec<Shown> {
         }
     });
     files.filter(|file| file.dirty_bytes > 0).collect()
+}
+
+/// The event loop as the source of the metrics socket's figures.
+struct Figures(Arc<Mailbox<Completion>>);
+
+impl Source for Figures {
+    fn snapshot(&self, patience: Duration) -> Option<Box<Status>> {
+        let (to, from) = std::sync::mpsc::sync_channel(1);
+        self.0.post(Completion::Scrape(to));
+        from.recv_timeout(patience).ok()
+    }
+}
+
+/// Without the metrics socket the agent serves all the same.
+fn serve_metrics(site: &Site, runtime: &Path, workers: &Workers) -> Option<Endpoint> {
+    let path = site.metrics_socket(runtime)?;
+    server::start(&path, Figures(Arc::clone(&workers.mailbox)))
+        .inspect(|_| tracing::info!(path = %path.display(), "metrics are served"))
+        .inspect_err(|error| tracing::error!(%error, "there are no metrics"))
+        .ok()
+}
+
+/// The threads that go on under this agent. Where the records they rest on are gone, the agent may start only if there are none.
+fn survivors(shared: &mut SharedFile, complete: bool, boot_id: [u8; 16]) -> Result<Survivors> {
+    let found = Survivors::find(shared.view());
+    if complete || !shared.is_adopted() {
+        return Ok(found);
+    }
+    match found.processes.keys().next() {
+        Some(process) => {
+            let why = "whose records in memory are gone";
+            Err(Error::LivingRank { pid: process.pid, path: shared.runtime().to_path_buf(), why })
+        }
+        None => shared.replace(boot_id).map(|()| Survivors::default()),
+    }
 }
 
 /// A descriptor for every thread, slow file and data file: what is permitted. Where it is not enough, opens fail with EMFILE.

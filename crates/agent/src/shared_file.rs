@@ -1,61 +1,81 @@
-//! The shared file: created by the agent, mapped by everybody.
+//! The shared file: created or adopted by the agent, mapped by everybody.
+//!
+//! | found | decision |
+//! |---|---|
+//! | none | a new one |
+//! | this boot, version and size | adopted: what it says of leases and quarantines holds, whether its owners live or not |
+//! | another boot, version or size, or damaged; no process maps it | replaced |
+//! | the same, but a process maps it | refused: what that process does cannot be known |
 
 use std::fs::{File, OpenOptions};
 use std::num::NonZeroUsize;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use headstart_core::protocol::shared::{MAGIC, Region, Shared};
 use headstart_core::protocol::{PROTOCOL_VERSION, SHARED_FILE};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
+use nix::sys::stat::{major, minor};
 
 use crate::error::{Error, Result};
-use crate::runtime_directory::{is_zombie, start_time};
+use crate::runtime_directory::start_time;
 
 /// The mapping, and the lock that makes this process the agent; the kernel frees it when the last thread is gone.
 pub struct SharedFile {
     region: &'static Region,
+    adopted: bool,
+    runtime: PathBuf,
     _lock: Flock<File>,
 }
 
 impl SharedFile {
-    /// Takes the lock, makes sure that no process of an earlier agent lives, and starts from an empty file.
-    pub fn create(runtime: &Path, boot_id: [u8; 16], epoch: u64) -> Result<SharedFile> {
+    /// Takes the lock, and adopts the file of the agent before, or begins a new one.
+    pub fn open(runtime: &Path, boot_id: [u8; 16]) -> Result<SharedFile> {
         let lock_path = runtime.join("lock");
-        let open = |path: &Path| {
-            OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o600)
-                .open(path)
-                .map_err(|error| Error::file("open", path, error))
-        };
         let lock = Flock::lock(open(&lock_path)?, FlockArg::LockExclusiveNonblock)
             .map_err(|_| Error::AlreadyServed { path: runtime.to_path_buf() })?;
-        let path = runtime.join(SHARED_FILE);
-        refuse_living_ranks(&path, runtime)?;
-        // A new inode: whoever still maps the old one must not see this agent's bits.
-        let fresh = runtime.join("shared.new");
-        let _ = std::fs::remove_file(&fresh);
-        let file = open(&fresh)?;
-        file.set_len(Region::BYTES as u64).map_err(|error| Error::file("size", &fresh, error))?;
-        let region = map(&file).map_err(|error| Error::file("map", &fresh, error))?;
-        let header = region.view().header;
-        for (word, bytes) in header.boot_id.iter().zip(boot_id.chunks(8)) {
-            word.store(u64::from_le_bytes(bytes.try_into().expect("eight bytes")), Ordering::Relaxed);
-        }
-        header.version.store(PROTOCOL_VERSION.into(), Ordering::Relaxed);
-        header.epoch.store(epoch, Ordering::Relaxed);
+        let found = adoptable(&runtime.join(SHARED_FILE), boot_id)?;
+        let (region, adopted) = match found {
+            Some(region) => (region, true),
+            None => (begin(runtime, boot_id)?, false),
+        };
+        Ok(SharedFile { region, adopted, runtime: runtime.to_path_buf(), _lock: lock })
+    }
+
+    /// Opens it and begins an epoch.
+    #[cfg(test)]
+    pub fn create(runtime: &Path, boot_id: [u8; 16], epoch: u64) -> Result<SharedFile> {
+        let shared = SharedFile::open(runtime, boot_id)?;
+        shared.begin_epoch(epoch);
+        Ok(shared)
+    }
+
+    /// Whether it is that of the agent before.
+    pub fn is_adopted(&self) -> bool {
+        self.adopted
+    }
+
+    /// Puts a new one in the place of an adopted one whose owners are gone.
+    pub fn replace(&mut self, boot_id: [u8; 16]) -> Result<()> {
+        self.region = begin(&self.runtime, boot_id)?;
+        self.adopted = false;
+        Ok(())
+    }
+
+    /// Says who is the agent now.
+    pub fn begin_epoch(&self, epoch: u64) {
+        let header = self.view().header;
         let pid = std::process::id();
-        header.agent_pid.store(pid.into(), Ordering::Relaxed);
+        header.epoch.store(epoch, Ordering::Relaxed);
         header.agent_start.store(start_time(pid).unwrap_or(0), Ordering::Relaxed);
-        header.magic.store(MAGIC, Ordering::Release);
-        std::fs::rename(&fresh, &path).map_err(|error| Error::file("rename", &fresh, error))?;
-        Ok(SharedFile { region, _lock: lock })
+        header.agent_pid.store(pid.into(), Ordering::Release);
+    }
+
+    /// The runtime directory.
+    pub fn runtime(&self) -> &Path {
+        &self.runtime
     }
 
     /// The parts.
@@ -64,19 +84,63 @@ impl SharedFile {
     }
 }
 
-fn refuse_living_ranks(path: &Path, runtime: &Path) -> Result<()> {
-    let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else { return Ok(()) };
-    if file.metadata().map(|found| found.len()).unwrap_or(0) != Region::BYTES as u64 {
-        return Ok(());
+fn open(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.open(path).map_err(|error| Error::file("open", path, error))
+}
+
+/// A new file under a new inode: whoever still maps the old one must not see this agent's bits.
+fn begin(runtime: &Path, boot_id: [u8; 16]) -> Result<&'static Region> {
+    let (path, fresh) = (runtime.join(SHARED_FILE), runtime.join("shared.new"));
+    let _ = std::fs::remove_file(&fresh);
+    let file = open(&fresh)?;
+    file.set_len(Region::BYTES as u64).map_err(|error| Error::file("size", &fresh, error))?;
+    let region = map(&file).map_err(|error| Error::file("map", &fresh, error))?;
+    let header = region.view().header;
+    for (word, part) in header.boot_id.iter().zip(boot_words(boot_id)) {
+        word.store(part, Ordering::Relaxed);
     }
-    let old = map(&file).map_err(|error| Error::file("map", path, error))?.view();
-    for slot in old.used_slots() {
-        let pid = slot.owner_pid.load(Ordering::Relaxed);
-        if pid != 0 && start_time(pid) == Some(slot.owner_start.load(Ordering::Relaxed)) && !is_zombie(pid) {
-            return Err(Error::LivingRank { pid, path: runtime.to_path_buf() });
+    header.version.store(PROTOCOL_VERSION.into(), Ordering::Relaxed);
+    header.magic.store(MAGIC, Ordering::Release);
+    std::fs::rename(&fresh, &path).map_err(|error| Error::file("rename", &fresh, error))?;
+    Ok(region)
+}
+
+fn boot_words(boot_id: [u8; 16]) -> [u64; 2] {
+    let word = |at: usize| u64::from_le_bytes(boot_id[at..at + 8].try_into().expect("eight bytes"));
+    [word(0), word(8)]
+}
+
+/// The file of the agent before if it can be adopted; none if there is none, or one that nobody uses.
+fn adoptable(path: &Path, boot_id: [u8; 16]) -> Result<Option<&'static Region>> {
+    let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else { return Ok(None) };
+    let found = file.metadata().map_err(|error| Error::file("look at", path, error))?;
+    if found.len() == Region::BYTES as u64 {
+        let region = map(&file).map_err(|error| Error::file("map", path, error))?;
+        let header = region.view().header;
+        let same_boot = header.boot_id.iter().zip(boot_words(boot_id)).all(|(a, b)| a.load(Ordering::Relaxed) == b);
+        let ready = header.magic.load(Ordering::Acquire) == MAGIC;
+        if ready && same_boot && header.version.load(Ordering::Relaxed) == u64::from(PROTOCOL_VERSION) {
+            return Ok(Some(region));
         }
     }
-    Ok(())
+    match user_of(found.dev(), found.ino()) {
+        None => Ok(None),
+        Some(pid) => {
+            let why = "whose shared file is of another version, or damaged";
+            Err(Error::LivingRank { pid, path: path.parent().unwrap_or(path).to_path_buf(), why })
+        }
+    }
+}
+
+/// Another process that maps the file: what is in it need not be understood to know that.
+fn user_of(device: u64, inode: u64) -> Option<u32> {
+    let named = format!("{:02x}:{:02x} {inode}", major(device), minor(device));
+    let maps_it = |maps: String| maps.lines().any(|line| line.split(' ').skip(3).take(2).eq(named.split(' ')));
+    let pids = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| *pid != std::process::id())
+        .find(|pid| std::fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(maps_it))
 }
 
 fn map(file: &File) -> std::io::Result<&'static Region> {
@@ -112,27 +176,66 @@ mod tests {
         assert!(SharedFile::create(runtime.path(), [1; 16], 2).is_ok());
     }
 
-    #[test]
-    fn a_living_process_of_the_last_agent_is_named_and_a_dead_one_is_not_waited_for() {
-        let runtime = tempfile::tempdir().unwrap();
-        let (own, start) = (std::process::id(), start_time(std::process::id()).unwrap());
-        for (pid, start, lives) in [(own, start, true), (own, start + 1, false), (u32::MAX, 1, false), (0, 0, false)] {
-            let _ = std::fs::remove_file(runtime.path().join(SHARED_FILE));
-            let before = SharedFile::create(runtime.path(), [1; 16], 1).unwrap();
-            before.view().header.slots_used.store(1, Ordering::Relaxed);
-            before.view().slots[0].owner_start.store(start, Ordering::Relaxed);
-            before.view().slots[0].owner_pid.store(pid, Ordering::Relaxed);
-            drop(before);
-            let next = SharedFile::create(runtime.path(), [1; 16], 2);
-            assert_eq!(matches!(next, Err(Error::LivingRank { pid, .. }) if pid == own), lives);
-            assert_eq!(next.is_ok(), !lives);
-        }
+    fn inode(runtime: &Path) -> u64 {
+        std::fs::metadata(runtime.join(SHARED_FILE)).unwrap().ino()
     }
 
     #[test]
-    fn a_file_that_is_no_shared_file_is_replaced() {
+    fn the_file_of_the_agent_before_is_adopted_as_it_is_and_says_who_is_the_agent_now() {
         let runtime = tempfile::tempdir().unwrap();
-        std::fs::write(runtime.path().join(SHARED_FILE), b"cut").unwrap();
-        assert!(SharedFile::create(runtime.path(), [1; 16], 1).is_ok());
+        let before = SharedFile::create(runtime.path(), [1; 16], 1).unwrap();
+        assert!(!before.is_adopted());
+        before.view().slots[3].seq.store(17, Ordering::Relaxed);
+        before.view().header.agent_pid.store(1, Ordering::Relaxed);
+        let number = inode(runtime.path());
+        drop(before);
+        let next = SharedFile::create(runtime.path(), [1; 16], 2).unwrap();
+        assert!(next.is_adopted() && inode(runtime.path()) == number);
+        let (slot, header) = (&next.view().slots[3], next.view().header);
+        assert_eq!(slot.seq.load(Ordering::Relaxed), 17);
+        assert_eq!(header.agent_pid.load(Ordering::Relaxed), u64::from(std::process::id()));
+        assert_eq!(header.epoch.load(Ordering::Relaxed), 2);
+    }
+
+    /// A process that maps the runtime directory's shared file until it is killed.
+    fn mapper(runtime: &Path) -> Option<std::process::Child> {
+        let script = "import mmap,sys,time; f=open(sys.argv[1],'r+b'); m=mmap.mmap(f.fileno(), 4096); \
+                      print('mapped', flush=True); time.sleep(600)";
+        let mut command = std::process::Command::new("python3");
+        command.arg("-c").arg(script).arg(runtime.join(SHARED_FILE)).stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().ok()?;
+        let mut line = String::new();
+        let mut output = std::io::BufReader::new(child.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut output, &mut line).unwrap();
+        assert_eq!(line, "mapped\n");
+        Some(child)
+    }
+
+    #[test]
+    fn a_file_of_another_boot_version_or_size_is_replaced_unless_a_process_maps_it() {
+        let spoil: [fn(&Path); 4] = [
+            |path| std::fs::write(path.join(SHARED_FILE), [7; 8192]).unwrap(),
+            |path| drop(SharedFile::create(path, [2; 16], 1).unwrap()),
+            |path| {
+                let file = SharedFile::create(path, [1; 16], 1).unwrap();
+                file.view().header.version.fetch_sub(1, Ordering::Relaxed);
+            },
+            |path| SharedFile::create(path, [1; 16], 1).unwrap().view().header.magic.store(0, Ordering::Relaxed),
+        ];
+        for spoil in spoil {
+            let runtime = tempfile::tempdir().unwrap();
+            spoil(runtime.path());
+            let Some(mut child) = mapper(runtime.path()) else {
+                println!("SKIPPED: there is no python3 to map the file");
+                return;
+            };
+            let refused = SharedFile::create(runtime.path(), [1; 16], 2).err().unwrap();
+            assert!(matches!(refused, Error::LivingRank { pid, .. } if pid == child.id()), "{refused}");
+            child.kill().unwrap();
+            child.wait().unwrap();
+            let number = inode(runtime.path());
+            let next = SharedFile::create(runtime.path(), [1; 16], 2).unwrap();
+            assert!(!next.is_adopted() && inode(runtime.path()) != number);
+        }
     }
 }

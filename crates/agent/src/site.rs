@@ -18,9 +18,13 @@
 //! [s4d.write]               # the same for writes
 //! # ...
 //!
+//! include = ["results"]     # optional, and exclude: see `selection`
+//!
 //! [agent]                   # optional: dirty_high, dirty_low, dirty_full, write_back_share_min, copies_max,
-//!                           # journal_bytes_max
+//!                           # journal_bytes_max, log_bytes_max, metrics, metrics_socket
 //! ```
+
+mod environment;
 
 use std::path::{Path, PathBuf};
 
@@ -29,6 +33,8 @@ use headstart_core::overlay::{Capacity, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::metrics::server::METRICS_FILE;
+use crate::selection::Selection;
 
 /// Points of a seek curve: both curves go to every thread in one message of limited length.
 const SEEK_POINTS_MAX: usize = 128;
@@ -44,6 +50,12 @@ pub struct Site {
     /// How much flash may be used; `20%` of the files in use if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<String>,
+    /// Patterns of the files that may come to flash; all if absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<String>,
+    /// Patterns of the files that may not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exclude: Vec<String>,
     /// Cost models.
     pub s4d: CostModels,
     /// The agent's settings.
@@ -77,6 +89,12 @@ pub struct AgentSettings {
     pub copies_max: Option<usize>,
     /// A journal that has grown by more bytes than this is replaced by one that says the same; 32 MiB if absent.
     pub journal_bytes_max: Option<u64>,
+    /// A log longer than this is put aside, in place of the one before; 1 MiB if absent.
+    pub log_bytes_max: Option<u64>,
+    /// Serves metrics at the socket `metrics` in the runtime directory.
+    pub metrics: Option<bool>,
+    /// Serves metrics at this socket.
+    pub metrics_socket: Option<PathBuf>,
 }
 
 impl Site {
@@ -107,7 +125,14 @@ impl Site {
             _ => Error::file("read the site file", path, error),
         })?;
         let bad = |problem: String| Error::Site { path: path.to_path_buf(), problem };
-        let mut site: Site = toml::from_str(&text).map_err(|error| bad(error.to_string().trim_end().to_string()))?;
+        let malformed = |error: toml::de::Error| bad(error.to_string().trim_end().to_string());
+        let mut table: toml::Table = toml::from_str(&text).map_err(malformed)?;
+        let mut site: Site = if environment::apply(&mut table, |name| std::env::var_os(name)).map_err(bad)? {
+            table.try_into().map_err(malformed)?
+        } else {
+            // From the text, so that errors name the line.
+            toml::from_str(&text).map_err(malformed)?
+        };
         site.slow = directory(&site.slow).map_err(|error| bad(format!("slow = {}: {error}", site.slow.display())))?;
         site.fast = directory(&site.fast).map_err(|problem| {
             let (slow, fast) = (site.slow.clone(), site.fast.clone());
@@ -126,6 +151,7 @@ impl Site {
             }
         }
         site.settings().map_err(bad)?;
+        site.selection().map_err(bad)?;
         Ok(site)
     }
 
@@ -136,6 +162,9 @@ impl Site {
             settings.capacity = text.parse::<Capacity>().map_err(|error| format!("capacity: {error}"))?;
         }
         let own = self.agent.clone().unwrap_or_default();
+        if let Some(path) = own.metrics_socket.filter(|path| !path.is_absolute()) {
+            return Err(format!("[agent] metrics_socket is {}; it must be an absolute path", path.display()));
+        }
         let share = |name: &str, value: Option<f64>, default: f64| match value {
             Some(value) if !(0.0..=1.0).contains(&value) => {
                 Err(format!("[agent] {name} is {value}; it is a share, 0 to 1"))
@@ -154,6 +183,18 @@ impl Site {
             settings.copies_max = copies;
         }
         Ok(settings)
+    }
+
+    /// Which files may come to flash.
+    pub(crate) fn selection(&self) -> std::result::Result<Selection, String> {
+        Selection::new(&self.include, &self.exclude)
+    }
+
+    /// Where metrics are served, if they are.
+    pub fn metrics_socket(&self, runtime: &Path) -> Option<PathBuf> {
+        let own = self.agent.as_ref()?;
+        let default = || own.metrics.unwrap_or(false).then(|| runtime.join(METRICS_FILE));
+        own.metrics_socket.clone().or_else(default)
     }
 
     /// The site file's text.
@@ -183,6 +224,8 @@ mod tests {
             slow: slow.into(),
             fast: fast.into(),
             capacity: Some("20%".into()),
+            include: Vec::new(),
+            exclude: Vec::new(),
             s4d: CostModels { read: parameters.clone(), write: parameters },
             agent: None,
         }

@@ -12,18 +12,21 @@ use nix::sys::socket::{
 /// Longest packet.
 pub const PACKET_MAX: usize = 128 << 10;
 
-fn new_socket(flags: SockFlag) -> io::Result<OwnedFd> {
-    Ok(socket(AddressFamily::Unix, SockType::SeqPacket, flags | SockFlag::SOCK_CLOEXEC, None)?)
+fn new_socket(kind: SockType, flags: SockFlag) -> io::Result<OwnedFd> {
+    Ok(socket(AddressFamily::Unix, kind, flags | SockFlag::SOCK_CLOEXEC, None)?)
 }
 
-/// A listening socket at `path`, for this user alone; what stood there is replaced.
-pub fn listen_at(path: &Path) -> io::Result<OwnedFd> {
+/// A listening socket at `path`, for this user alone; what stood there is replaced, so that whoever finds nothing there knows
+/// that no agent is on its way.
+pub fn listen_at(path: &Path, kind: SockType) -> io::Result<OwnedFd> {
     use std::os::unix::fs::PermissionsExt;
-    let _ = std::fs::remove_file(path);
-    let socket = new_socket(SockFlag::SOCK_NONBLOCK)?;
-    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    let fresh = path.with_extension("new");
+    let _ = std::fs::remove_file(&fresh);
+    let socket = new_socket(kind, SockFlag::SOCK_NONBLOCK)?;
+    bind(socket.as_raw_fd(), &UnixAddr::new(&fresh)?)?;
+    std::fs::set_permissions(&fresh, std::fs::Permissions::from_mode(0o600))?;
     listen(&socket, Backlog::MAXCONN)?;
+    std::fs::rename(&fresh, path)?;
     Ok(socket)
 }
 
@@ -48,7 +51,7 @@ pub fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
 
 /// A blocking connection to the socket at `path`.
 pub fn connect_to(path: &Path) -> io::Result<OwnedFd> {
-    let socket = new_socket(SockFlag::empty())?;
+    let socket = new_socket(SockType::SeqPacket, SockFlag::empty())?;
     connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
     Ok(socket)
 }

@@ -1,7 +1,9 @@
 //! What the agent says of itself: the answer to `status`, also what `drain` watches.
 
-use headstart_core::overlay::Counters;
+pub use headstart_core::counters::{Counters, RequestCounters};
 use serde::{Deserialize, Serialize};
+
+pub use crate::counters::ServiceCounters;
 
 /// Commands of the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +32,13 @@ pub enum Command {
     Configure {
         /// `20%` or a size.
         capacity: String,
+    },
+    /// These patterns say from now on which files may come to flash; files that are open stay as they are.
+    Select {
+        /// As in the site file.
+        include: Vec<String>,
+        /// As in the site file.
+        exclude: Vec<String>,
     },
     /// End, if no process takes part.
     Stop,
@@ -60,6 +69,10 @@ pub struct Status {
     pub fast: String,
     /// The capacity as it was asked for.
     pub capacity: String,
+    /// Patterns of files that may come to flash.
+    pub include: Vec<String>,
+    /// Patterns of files that may not.
+    pub exclude: Vec<String>,
     /// Bytes of flash it comes to.
     pub capacity_bytes: u64,
     /// Bytes of flash that hold extents.
@@ -83,8 +96,10 @@ pub struct Status {
     pub files_dirty: u64,
     /// Number of files with dirty bytes whose last write-back failed.
     pub files_failed: u64,
-    /// What the agent did.
+    /// What the overlay did.
     pub agent: Counters,
+    /// What the agent did besides.
+    pub service: ServiceCounters,
     /// What the programs' requests met, since the agent started.
     pub requests: RequestCounters,
     /// Bytes of the journal.
@@ -96,59 +111,12 @@ pub struct Status {
 pub struct FileStatus {
     /// Where it is; bytes that are no UTF-8 are replaced.
     pub path: String,
+    /// All its bytes, if some are no UTF-8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<Vec<u8>>,
     /// Bytes the disk does not have.
     pub dirty_bytes: u64,
     /// Why its last write-back failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-}
-
-macro_rules! request_counters {
-    ($($name:ident = $counter:ident: $doc:literal,)*) => {
-        /// What the programs' requests met.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(default)]
-        pub struct RequestCounters {
-            $(#[doc = $doc] pub $name: u64,)*
-        }
-        impl RequestCounters {
-            /// Adds what a slot counted.
-            pub fn add(&mut self, slot: &headstart_core::protocol::shared::Slot) {
-                use headstart_core::protocol::shared::Counter;
-                use std::sync::atomic::Ordering;
-                $(self.$name += slot.counters[Counter::$counter as usize].load(Ordering::Relaxed);)*
-            }
-            /// What was added since `earlier`.
-            pub fn since(&self, earlier: &RequestCounters) -> RequestCounters {
-                RequestCounters { $($name: self.$name.saturating_sub(earlier.$name),)* }
-            }
-        }
-    };
-}
-
-request_counters! {
-    absorbed_requests_total = AbsorbedRequests: "Writes absorbed by flash.",
-    absorbed_bytes_total = AbsorbedBytes: "Their bytes.",
-    flash_read_requests_total = FlashReadRequests: "Reads served from flash, in whole or in part.",
-    flash_read_bytes_total = FlashReadBytes: "Their bytes.",
-    disk_read_miss_requests_total = DiskReadMissRequests: "Reads served by the disk.",
-    disk_read_bytes_total = DiskReadBytes: "Their bytes.",
-    disk_write_unwanted_requests_total = DiskWriteUnwantedRequests: "Writes the cost model left to the disk.",
-    disk_write_no_space_requests_total = DiskWriteNoSpaceRequests: "Writes that found no flash space.",
-    disk_write_bytes_total = DiskWriteBytes: "Bytes written to disk by programs.",
-    critical_read_misses_total = CriticalReadMisses: "Critical reads that missed.",
-    hints_lost_total = HintsLost: "Hints lost because a ring was full.",
-    round_trips_total = RoundTrips: "Questions to the agent.",
-    cheap_requests_total = CheapRequests: "Requests without a question to the agent.",
-}
-
-impl RequestCounters {
-    /// Share of the requests that flash served.
-    pub fn flash_share(&self) -> f64 {
-        let flash = self.absorbed_requests_total + self.flash_read_requests_total;
-        let disk = self.disk_read_miss_requests_total
-            + self.disk_write_unwanted_requests_total
-            + self.disk_write_no_space_requests_total;
-        if flash + disk == 0 { 0.0 } else { flash as f64 / (flash + disk) as f64 }
-    }
 }

@@ -15,6 +15,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use headstart_core::overlay::journal::Identity;
+
 pub use real::{RealStorage, modified_ns};
 
 /// An open file.
@@ -96,6 +98,8 @@ pub trait Storage: Send + Sync + Debug {
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
     /// Makes creations, renames and removals in a directory durable.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
+    /// Opens a slow file by way of a process that has it open, if one of `pids` has: it may have no name any more, or another one.
+    fn open_held(&self, identity: Identity, pids: &[u32]) -> Option<FileRef>;
     /// Makes the bytes of all files durable in the file system that `path` is in, or was.
     fn sync_file_system(&self, path: &Path) -> io::Result<()>;
 }

@@ -17,9 +17,11 @@ mod slow_files;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 
+use headstart_core::overlay::adoption::open_files;
 use headstart_core::overlay::flash_space::Run;
 use headstart_core::overlay::journal::Header;
 use headstart_core::overlay::recovery::Recovered;
@@ -60,11 +62,15 @@ impl Store {
         settings: Settings,
         mut recovered: Recovered,
         shared: Shared<'_>,
+        living: &BTreeSet<u32>,
     ) -> Result<(Store, Overlay)> {
         let directory = fast.join(FLASH_DIRECTORY);
-        let (slow, sizes) = SlowFiles::open_recovered(&*storage, &mut recovered)?;
+        let (slow, sizes) = SlowFiles::open_recovered(&*storage, &mut recovered, &open_files(shared, living))?;
         let data = DataFiles::open_recovered(storage.clone(), directory.clone(), &mut recovered)?;
-        let mut overlay = Overlay::adopt(settings, recovered, shared, &sizes);
+        let mut overlay = Overlay::adopt(settings, recovered, shared, &sizes, living);
+        for (number, _) in slow.from(0).filter(|(_, slow)| !slow.has_name()) {
+            overlay.disown(shared, number);
+        }
         let (header, live_path) = (Header { boot_id, epoch }, runtime.join("journal.live"));
         let journal = JournalFiles::begin(storage.clone(), directory, live_path, header, &mut overlay)?;
         data.remove_strangers();
@@ -79,6 +85,11 @@ impl Store {
     /// Appends records.
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.journal.append(bytes)
+    }
+
+    /// Bytes appended since the agent started.
+    pub fn appended_bytes(&self) -> u64 {
+        self.journal.appended_bytes()
     }
 
     /// Bytes appended that the journal in the fast directory does not have.

@@ -41,10 +41,17 @@ pub enum Due {
 }
 
 impl Tiers<'_> {
-    /// Stores the records of what happened; no output may be carried out before.
-    pub fn store_records(&mut self) -> Result<()> {
-        let records = self.overlay.take_journal();
-        self.store.append(&records)
+    /// Stores the records of what happened, and returns what is to be done: no output may be carried out before.
+    pub fn store_records(&mut self) -> Result<Vec<Output>> {
+        let (records, outputs) = (self.overlay.take_journal(), self.overlay.take_outputs());
+        self.append(&records)?;
+        Ok(outputs)
+    }
+
+    fn append(&mut self, records: &[u8]) -> Result<()> {
+        self.store.append(records)?;
+        self.overlay.on_appended(self.shared);
+        Ok(())
     }
 
     /// Carries out one output.
@@ -71,7 +78,8 @@ impl Tiers<'_> {
                 return Ok(Some(Due::Sync(SyncJob::Barrier { data, directory, slow })));
             }
             Output::SyncJournal => {
-                self.store_records()?;
+                let records = self.overlay.take_journal();
+                self.append(&records)?;
                 return Ok(Some(Due::Sync(SyncJob::Journal(self.store.journal_job()))));
             }
             Output::Grow { data_file, size } => {
@@ -95,6 +103,7 @@ impl Tiers<'_> {
             // Nothing is overwritten until the user says so: with `headstart drain`.
             return Due::Ended(Completion::Refused { id, errno: libc::ESTALE });
         }
+        self.look_for_slow(file);
         let (Some(slow), Some(data)) = (self.store.slow_mut(file), data) else {
             return Due::Ended(Completion::Refused { id, errno: libc::EIO });
         };
@@ -102,6 +111,16 @@ impl Tiers<'_> {
             slow.begin_write_back(open_for_writing);
         }
         Due::Copy(CopyJob { slow: slow.file.clone(), order, data })
+    }
+
+    /// Opens a slow file that could not be opened when the agent started: it may have been renamed while there was none.
+    fn look_for_slow(&mut self, file: u32) {
+        let (Some(path), Some(identity)) = (self.overlay.path(file), self.overlay.identity(file)) else { return };
+        if self.store.slow(file).is_none()
+            && let Ok(opened) = store::open_slow(&**self.store.storage(), path, identity)
+        {
+            self.store.put_slow(file, SlowFile::new(opened, None));
+        }
     }
 
     /// A job ended. If it was the last of a barrier: whether that is durable.
@@ -115,7 +134,7 @@ impl Tiers<'_> {
                 self.take_fingerprint(file);
                 None
             }
-            Completion::Marked(_) => unreachable!("marks are the event loop's"),
+            Completion::Marked(_) | Completion::Scrape(_) => unreachable!("these are the event loop's"),
             Completion::Refused { id, errno } => {
                 self.overlay.on_copy_done(self.shared, id, Err(errno));
                 None
@@ -136,31 +155,36 @@ impl Tiers<'_> {
         }
     }
 
-    /// Replaces the journal if none of its barriers is under way; holds the next one back until then. True if it was tried.
-    pub fn rotate(&mut self) -> Result<bool> {
+    /// Replaces the journal; nothing while a barrier is under way, and the next one is held back until then. False if there is no
+    /// room for it.
+    pub fn rotate(&mut self) -> Result<Option<bool>> {
         self.overlay.hold_barriers(true);
         if self.overlay.is_barrier_running() {
-            return Ok(false);
+            return Ok(None);
         }
-        self.store.rotate(self.overlay)?;
+        let replaced = self.store.rotate(self.overlay)?;
         self.overlay.hold_barriers(false);
         self.overlay.poll(self.shared);
-        Ok(true)
+        Ok(Some(replaced))
     }
 
-    /// A process opens a slow file: looks at it, and keeps it open. The answer if it cannot be opened; else the overlay answers.
+    /// A process opens a slow file: looks at it, and keeps it open. Its number if it has one now, or the answer if it cannot be
+    /// opened; else the overlay answers.
     pub fn open(
         &mut self,
         envelope: Envelope,
         identity: Identity,
         writable: bool,
         path: &[u8],
-    ) -> std::result::Result<(), Answer> {
+    ) -> std::result::Result<Option<u32>, Answer> {
         let known = self.overlay.find(identity).filter(|file| self.store.slow(*file).is_some());
         let opened = match known {
             Some(_) => Ok(None),
             None => {
-                let opened = store::open_slow(&**self.store.storage(), path, identity);
+                let storage = self.store.storage();
+                let pid = self.overlay.owner(envelope.slot).map_or(0, |process| process.pid);
+                let held = |error| storage.open_held(identity, &[pid]).ok_or(error);
+                let opened = store::open_slow(&**storage, path, identity).or_else(held);
                 opened.map(|file| Some(SlowFile::new(file, None)))
             }
         };
@@ -174,7 +198,7 @@ impl Tiers<'_> {
             Answer::Error { errno: errno_of(&error), text }
         })?;
         self.overlay.on_open(self.shared, envelope, identity, observed, writable, path);
-        let Some(number) = self.overlay.find(identity) else { return Ok(()) };
+        let Some(number) = self.overlay.find(identity) else { return Ok(None) };
         if let Some(slow) = new {
             self.store.put_slow(number, slow);
         } else if known != Some(number) {
@@ -186,7 +210,10 @@ impl Tiers<'_> {
         if let Some(slow) = self.store.slow_mut(number).filter(|_| writable) {
             slow.may_be_written();
         }
-        Ok(())
+        if self.store.slow(number).is_some_and(|slow| !slow.has_name()) {
+            self.overlay.disown(self.shared, number);
+        }
+        Ok(Some(number))
     }
 
     /// Nobody may have the file open any more: remembers how it looks, so that a change behind our back is noticed; forgets it

@@ -8,6 +8,7 @@ mod interrupts;
 mod run;
 mod site;
 mod status;
+mod supervision;
 mod testbed;
 mod unseen;
 mod write_back;

@@ -11,13 +11,13 @@ use clap::{Args, ValueEnum};
 use headstart_agent::claim;
 use headstart_agent::client::Client;
 use headstart_agent::site::Site;
-use headstart_agent::status::{Command as Ask, RequestCounters, Status};
-use headstart_core::overlay::Counters;
+use headstart_agent::status::{Command as Ask, Counters, RequestCounters, Status};
 use headstart_core::protocol::{ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH};
 use serde::Serialize;
 
 use crate::agent::parse_capacity;
 use crate::interrupts::Interrupts;
+use crate::supervision::{Start, Supervision};
 use crate::unseen;
 use crate::write_back::{connect_or_start, drain_all, make_durable};
 
@@ -39,6 +39,14 @@ pub struct Run {
     /// `headstart capacity`)
     #[arg(long, value_name = "20%|SIZE", allow_hyphen_values = true)]
     capacity: Option<String>,
+
+    /// Files that may come to flash, relative to the slow directory, instead of what the site file says; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+
+    /// Files that stay on the disks; the most specific pattern wins; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
 
     /// Leave dirty bytes on flash at the end, for `headstart drain`
     #[arg(long)]
@@ -91,13 +99,19 @@ impl Run {
         if let Some(capacity) = &self.capacity {
             self.configure(&client, &site, capacity)?;
         }
+        let choose = |own: &[String], site: &[String]| if own.is_empty() { site.to_vec() } else { own.to_vec() };
+        let (include, exclude) = (choose(&self.include, &site.include), choose(&self.exclude, &site.exclude));
+        client.ask(&Ask::Select { include, exclude })?;
         let before = client.ask(&Ask::Status)?;
         let interrupts = Interrupts::listen()?;
         unseen::forget_marks(client.runtime());
         unseen::warn(&self.program[0]);
         let start = Instant::now();
+        let agent = Start { site: site.clone(), site_path: site_path.clone(), capacity: self.capacity.clone() };
+        let supervision = Supervision::begin(agent, before.pid)?;
         let status = self.wait(self.preloaded(&site, &client, &library), &interrupts)?;
         let program_time = start.elapsed();
+        drop(supervision);
         let drained = self.finish(&site, &site_path, &interrupts)?;
         let drain_time = start.elapsed() - program_time;
         if let Some(path) = &self.report {

@@ -30,6 +30,8 @@ impl SiteCommand {
                     slow: "/scratch/hdd".into(),
                     fast: "/scratch/ssd".into(),
                     capacity: Some("20%".into()),
+                    include: Vec::new(),
+                    exclude: Vec::new(),
                     s4d: CostModels { read: parameters.clone(), write: parameters },
                     agent: None,
                 };

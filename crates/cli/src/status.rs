@@ -7,7 +7,9 @@ use anyhow::Result;
 use clap::Args;
 use headstart_agent::client::Client;
 use headstart_agent::site::Site;
-use headstart_agent::status::{Command, Status};
+use headstart_agent::status::{Command, Counters, RequestCounters, Status};
+use headstart_core::counters::Figure;
+use headstart_core::counters::families::{self, Family};
 use headstart_core::units::ByteSize;
 
 #[derive(Debug, Args)]
@@ -54,29 +56,79 @@ fn print(status: &Status) {
         if status.draining { ", being written back" } else { "" },
         if status.durable { ", safe against power loss" } else { "" },
     );
-    let requests = &status.requests;
+    for (name, patterns) in [("include", &status.include), ("exclude", &status.exclude)] {
+        if !patterns.is_empty() {
+            println!("{name:<10} {}", patterns.join(" "));
+        }
+    }
+    let (moved, service) = (&status.agent, &status.service);
     println!(
-        "requests   {:.1} % on flash: {} writes absorbed, {} reads from flash",
-        100.0 * requests.flash_share(),
-        requests.absorbed_requests_total,
-        requests.flash_read_requests_total
+        "moved      {} written back in {} batches of {} ({} extents, {} seeks avoided), {} fetched, {} extents evicted",
+        size(moved.written_back_bytes_total),
+        moved.write_backs_total,
+        size(moved.written_back_bytes_total / moved.write_backs_total.max(1)),
+        moved.written_back_extents_total,
+        moved.seeks_avoided_total,
+        size(moved.fetched_bytes_total),
+        moved.evicted_extents_total
     );
     println!(
-        "to disk    {} reads that missed, {} writes the cost model left there, {} writes without space on flash",
-        requests.disk_read_miss_requests_total,
-        requests.disk_write_unwanted_requests_total,
-        requests.disk_write_no_space_requests_total
+        "journal    {} appended, replaced {} times; {} barriers",
+        size(service.journal_appended_bytes_total),
+        service.journal_rotations_total,
+        moved.barriers_total
     );
-    println!(
-        "moved      {} written back in {} batches ({} extents), {} fetched, {} extents evicted",
-        size(status.agent.written_back_bytes_total),
-        status.agent.write_backs_total,
-        status.agent.written_back_extents_total,
-        size(status.agent.fetched_bytes_total),
-        status.agent.evicted_extents_total
-    );
+    print_requests(&status.requests);
+    print_waits(moved);
     for file in status.files.iter().filter(|file| file.dirty_bytes > 0) {
         let error = file.error.as_deref().map(|error| format!(", last write-back failed: {error}"));
-        println!("dirty      {} in {}{}", size(file.dirty_bytes), file.path, error.unwrap_or_default());
+        println!("dirty      {} in {}{}", size(file.dirty_bytes), one_line(&file.path), error.unwrap_or_default());
     }
+}
+
+/// Where the requests went, and why they were not served from flash: each reason with its share.
+fn print_requests(requests: &RequestCounters) {
+    let all = requests.sum(&families::REQUESTS, &[]);
+    println!(
+        "requests   {all}, {:.1} % on flash, {} questions to the agent",
+        100.0 * requests.flash_share(),
+        requests.round_trips_total
+    );
+    let label = |figure: &Figure, name: &str| figure.labels.iter().find(|(of, _)| *of == name).map(|(_, value)| *value);
+    let mut rows: Vec<_> = requests
+        .figures()
+        .filter(|(figure, count)| *figure.family == families::REQUESTS && *count > 0)
+        .map(|(figure, count)| (count, figure, requests.sum(&families::REQUEST_BYTES, figure.labels)))
+        .collect();
+    rows.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
+    for (count, figure, bytes) in rows {
+        let outcome = label(figure, "outcome").unwrap_or("");
+        let why = label(figure, "reason").map(|reason| format!(": {}", reason.replace('_', " ")));
+        let what = format!("{}s, {outcome}{}", label(figure, "direction").unwrap_or(""), why.unwrap_or_default());
+        let share = 100.0 * count as f64 / all as f64;
+        println!("           {share:5.1} %  {what:<34} {count:>10} requests  {}", ByteSize(bytes));
+    }
+}
+
+/// What requests waited for in the agent.
+fn print_waits(counters: &Counters) {
+    let of = |family: &Family, labels: &[(&str, &str)]| {
+        let mut figures = counters.figures();
+        figures.find(|(figure, _)| figure.family == family && figure.labels == labels).map_or(0, |(_, value)| value)
+    };
+    let waits = counters.figures().filter(|(figure, count)| *figure.family == families::WAITS && *count > 0);
+    for (figure, count) in waits {
+        let ms = |family| of(family, figure.labels) as f64 / 1e6;
+        println!(
+            "waits      {count} for {}, {:.3} ms in the mean, {:.3} ms at most",
+            figure.labels[0].1.replace('_', " "),
+            ms(&families::WAIT_SECONDS) / count as f64,
+            ms(&families::WAIT_SECONDS_MAX)
+        );
+    }
+}
+
+/// A name as one line, whatever is in it.
+fn one_line(name: &str) -> String {
+    name.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }

@@ -253,6 +253,8 @@ fn write_site(path: &Path, slow: &Path, fast: &Path, parameters: &SiteParameters
         slow: slow.to_path_buf(),
         fast: fast.to_path_buf(),
         capacity: Some("20%".into()),
+        include: Vec::new(),
+        exclude: Vec::new(),
         s4d: CostModels { read: model(&parameters.read), write: model(&parameters.write) },
         agent: None,
     };

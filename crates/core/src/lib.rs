@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cost;
+pub mod counters;
 pub mod image;
 pub mod overlay;
 pub mod policy;

@@ -7,15 +7,17 @@
 //! ```
 //!
 //! It is a state machine. Each `on_...` verb takes what happened and leaves [`Output`]s, which the runtime carries out in order
-//! after it has stored [`Overlay::take_journal`]: a reply is never sent before the records it rests on are appended. What has
-//! to wait (for another thread's slot, a lease, a copy) stays in a list that [`Overlay::poll`] tries again; slots give no
+//! after it has stored [`Overlay::take_journal`]: a reply is never sent before the records it rests on are appended. What the
+//! shared file may show only then (a lease is gone, a slab is used) waits for [`Overlay::on_appended`]. What has to wait (for another thread's slot, a lease, a copy) stays in a list that [`Overlay::poll`] tries again; slots give no
 //! notice, so the runtime polls while [`Overlay::waits_for_slots`] says so. Spurious polls do nothing.
 //!
 //! Invariant: while a byte is mapped to flash, the slow byte under it is touched only by the holder of a direct-write lease or
 //! the one write-back under way, never both, and nobody reads it.
 
+pub mod adoption;
 mod barrier;
 mod copies;
+mod deaths;
 mod dirty;
 mod evicted;
 pub mod extent_map;
@@ -41,7 +43,9 @@ mod crash_tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
+pub use crate::counters::Counters;
 use crate::policy::s4d::{Critical, CriticalData};
+use crate::protocol::handover::COPIES_MAX;
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::Shared;
 use crate::request::Range;
@@ -83,40 +87,6 @@ const REQUEST_BYTES_MAX: u64 = 1 << 31;
 /// No file is longer.
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 
-/// Figures of what happened since the agent started; names as in `status`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(default)]
-pub struct Counters {
-    /// Commits applied.
-    pub absorbed_requests_total: u64,
-    /// Bytes they mapped.
-    pub absorbed_bytes_total: u64,
-    /// Write-backs finished.
-    pub write_backs_total: u64,
-    /// Bytes they moved.
-    pub written_back_bytes_total: u64,
-    /// Extents they cleaned: requests the disk would have seen one by one.
-    pub written_back_extents_total: u64,
-    /// Write-backs that failed.
-    pub write_back_errors_total: u64,
-    /// Fetches published.
-    pub fetches_total: u64,
-    /// Bytes they moved.
-    pub fetched_bytes_total: u64,
-    /// Fetches cancelled or refused.
-    pub fetches_cancelled_total: u64,
-    /// Clean extents dropped to make room.
-    pub evicted_extents_total: u64,
-    /// Bytes dropped by direct writes and truncation.
-    pub dropped_bytes_total: u64,
-    /// Barriers made durable.
-    pub barriers_total: u64,
-    /// Questions for flash space that found none.
-    pub no_space_total: u64,
-    /// Critical reads heard of.
-    pub critical_reads_total: u64,
-}
-
 /// The overlay; see the module.
 #[derive(Debug)]
 pub struct Overlay {
@@ -133,6 +103,8 @@ pub struct Overlay {
     processes: BTreeMap<u32, Process>,
     slabs: BTreeMap<u32, Slabs>,
     direct: BTreeMap<u32, Direct>,
+    /// Direct writes that are done, but whose records may not be appended yet.
+    ending: Vec<Envelope>,
     quarantine: Vec<Quarantined>,
     last_commits: BTreeMap<u32, u64>,
     pending: Vec<Pending>,
@@ -159,6 +131,8 @@ pub struct Overlay {
     reserve: Reserve,
     outputs: Vec<Output>,
     counters: Counters,
+    /// The time, for what is measured alone: nothing is decided by it.
+    measured_ns: u64,
 }
 
 /// A direct-write lease.
@@ -173,6 +147,8 @@ struct Direct {
 /// What a dead thread may still write to a slow file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Quarantined {
+    /// The thread's slot, which nobody gets meanwhile.
+    slot: u32,
     file: u32,
     range: Range,
     /// Whose write it is.
@@ -183,7 +159,8 @@ struct Quarantined {
 
 impl Overlay {
     /// An empty overlay whose journal so far ends at `journal_end`; data files get numbers from `next_data_file` on.
-    pub fn new(settings: Settings, journal_end: u64, next_data_file: u32) -> Overlay {
+    pub fn new(mut settings: Settings, journal_end: u64, next_data_file: u32) -> Overlay {
+        settings.copies_max = settings.copies_max.min(COPIES_MAX);
         let capacity_bytes = match settings.capacity {
             Capacity::Bytes(bytes) => bytes,
             Capacity::Share(_) => 0,
@@ -203,6 +180,7 @@ impl Overlay {
             processes: BTreeMap::new(),
             slabs: BTreeMap::new(),
             direct: BTreeMap::new(),
+            ending: Vec::new(),
             quarantine: Vec::new(),
             last_commits: BTreeMap::new(),
             pending: Vec::new(),
@@ -222,6 +200,7 @@ impl Overlay {
             reserve: Reserve::default(),
             outputs: Vec::new(),
             counters: Counters::default(),
+            measured_ns: 0,
         }
     }
 
@@ -241,6 +220,14 @@ impl Overlay {
     pub fn poll(&mut self, shared: Shared<'_>) {
         self.take_hints(shared);
         self.progress(shared);
+    }
+
+    /// Everything that [`Overlay::take_journal`] has returned so far is appended, and what was left of it too. Call it after
+    /// every append, before outputs taken later are carried out.
+    pub fn on_appended(&mut self, shared: Shared<'_>) {
+        if self.mark_used_slabs(shared) | self.end_direct_writes(shared) {
+            self.progress(shared);
+        }
     }
 
     /// What every verb ends with. Hints are left to `poll`, as there is a ring of them in every slot.
@@ -265,9 +252,14 @@ impl Overlay {
         std::mem::take(&mut self.outputs)
     }
 
-    /// Bytes to append to the journal before any output is carried out.
+    /// Bytes to append to the journal before any output is carried out; then [`Overlay::on_appended`].
     pub fn take_journal(&mut self) -> Vec<u8> {
         self.journal.take()
+    }
+
+    /// Whether there is nothing to append and nothing to carry out.
+    pub fn is_settled(&self) -> bool {
+        self.outputs.is_empty() && self.ending.is_empty() && self.journal.is_taken()
     }
 
     /// Position of the journal's end.
@@ -288,6 +280,11 @@ impl Overlay {
         if on {
             self.files.values_mut().for_each(|file| file.write_back_error = None);
         }
+    }
+
+    /// The time on a clock that never falls, for measuring how long requests wait. Call it before the verbs.
+    pub fn set_time(&mut self, now_ns: u64) {
+        self.measured_ns = now_ns;
     }
 
     /// What happened so far.

@@ -12,6 +12,10 @@ pub enum Reason {
     Off,
     /// The cost model says that the disk serves it no later than flash.
     NoBenefit,
+    /// The site keeps the file off flash.
+    Excluded,
+    /// The process uses the file as a stream or a mapping.
+    Bypassed,
 }
 
 /// What a policy wants of a request.

@@ -4,12 +4,13 @@
 //! mapping memory and sending bytes is the runtimes' work. What is written to the shared file in which order is checked by a
 //! model checker (`crates/core/tests/handshake.rs`), which swaps the atomics for its own.
 
+pub mod handover;
 pub mod handshake;
 pub mod hints;
 pub mod lease;
 pub mod message;
 pub mod shared;
-mod sync;
+pub(crate) mod sync;
 
 /// Changes whenever the shared layout or a message changes; library and agent refuse each other when it differs.
 pub const PROTOCOL_VERSION: u32 = 4;

@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
+use headstart_core::policy::Reason;
 use headstart_core::protocol::message::Request;
 use headstart_core::protocol::shared::{FILES_MAX, FileEntry};
 use headstart_core::request::Range;
@@ -38,6 +39,8 @@ pub struct Record {
     writable: AtomicBool,
     /// `BYPASS_*`: what this process does to it unseen.
     bypass: AtomicU32,
+    /// Whether the site keeps it off flash.
+    excluded: AtomicBool,
     device: AtomicU64,
     inode: AtomicU64,
     /// End of the process's previous request in it.
@@ -51,6 +54,7 @@ static RECORDS: [Record; FILES_MAX] = [const {
         generation: AtomicU32::new(0),
         writable: AtomicBool::new(false),
         bypass: AtomicU32::new(BYPASS_NONE),
+        excluded: AtomicBool::new(false),
         device: AtomicU64::new(0),
         inode: AtomicU64::new(0),
         previous_end: AtomicU64::new(0),
@@ -87,6 +91,15 @@ impl Record {
         previous.abs_diff(range.offset)
     }
 
+    /// Why no byte of it is to come to flash, whatever the policy.
+    #[inline]
+    pub fn stays_on_disk(&self) -> Option<Reason> {
+        if self.excluded.load(Ordering::Relaxed) {
+            return Some(Reason::Excluded);
+        }
+        (self.bypass.load(Ordering::Relaxed) != BYPASS_NONE).then_some(Reason::Bypassed)
+    }
+
     fn is(&self, device: u64, inode: u64) -> bool {
         self.references.load(Ordering::Acquire) > 0
             && self.inode.load(Ordering::Relaxed) == inode
@@ -116,7 +129,7 @@ pub fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) -> Resu
     let index = free.ok_or(libc::EMFILE)?;
     let record = &RECORDS[index];
     let writable = writable || open.is_some() && record.writable.load(Ordering::Relaxed);
-    let file = tell_open(facts, writable, path)?;
+    let (file, excluded) = tell_open(facts, writable, path)?;
     if open.is_none() {
         record.previous_end.store(0, Ordering::Relaxed);
         record.bypass.store(BYPASS_NONE, Ordering::Relaxed);
@@ -126,6 +139,7 @@ pub fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) -> Resu
         record.bypass.fetch_max(if writable { BYPASS_WRITES } else { BYPASS_READS }, Ordering::Relaxed);
     }
     tell_bypass(file, record.bypass.load(Ordering::Relaxed))?;
+    record.excluded.store(excluded, Ordering::Relaxed);
     record.writable.store(writable, Ordering::Relaxed);
     record.device.store(facts.device, Ordering::Relaxed);
     record.inode.store(facts.inode, Ordering::Relaxed);
@@ -146,7 +160,8 @@ pub fn renew(_gate: &Gate, index: u32, fd: i32, writable: bool) -> Result<(), Er
     let facts = kernel::facts(fd)?;
     // Another descriptor of it may be able to write.
     let writable = writable || record.writable.load(Ordering::Relaxed);
-    let file = tell_open(&facts, writable, location::path_of(fd, &mut buffer)?)?;
+    let (file, excluded) = tell_open(&facts, writable, location::path_of(fd, &mut buffer)?)?;
+    record.excluded.store(excluded, Ordering::Relaxed);
     tell_bypass(file, record.bypass.load(Ordering::Relaxed))?;
     record.writable.store(writable, Ordering::Relaxed);
     record.file.store(file, Ordering::Release);
@@ -244,7 +259,7 @@ pub fn write_back(facts: &Facts, path: &[u8]) -> Result<(), Errno> {
         return asked;
     }
     session::apart(|session| match session.call(&open_request(facts, false, path))? {
-        Answer::Opened(file) => ask_write_back(session, file),
+        Answer::Opened(file, _) => ask_write_back(session, file),
         other => Err(session.unexpected(other)),
     })
 }
@@ -256,10 +271,11 @@ fn ask_write_back(session: &mut Session, file: u32) -> Result<(), Errno> {
     }
 }
 
-fn tell_open(facts: &Facts, writable: bool, path: &[u8]) -> Result<u32, Errno> {
+/// The file's index, and whether the site keeps it off flash.
+fn tell_open(facts: &Facts, writable: bool, path: &[u8]) -> Result<(u32, bool), Errno> {
     let request = open_request(facts, writable, path);
     session::with(|session| match session.call(&request)? {
-        Answer::Opened(file) => Ok(file),
+        Answer::Opened(file, excluded) => Ok((file, excluded)),
         other => Err(session.unexpected(other)),
     })
 }
@@ -299,7 +315,9 @@ pub fn reopen_all(session: &mut Session) -> Result<(), Errno> {
         let mut buffer = PathBuffer::empty();
         let (Ok(facts), Ok(path)) = (kernel::facts(fd), location::path_of(fd, &mut buffer)) else { continue };
         match session.call_joining(&open_request(&facts, writable, path))? {
-            Answer::Opened(file) if file == record.file() => {}
+            Answer::Opened(file, excluded) if file == record.file() => {
+                record.excluded.store(excluded, Ordering::Relaxed);
+            }
             other => return Err(session.unexpected(other)),
         }
         let bypass = record.bypass.load(Ordering::Relaxed);

@@ -13,13 +13,15 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
+use headstart_core::counters::Counter;
 use headstart_core::policy::s4d::S4d;
 use headstart_core::policy::{self, Decision, disk_only::DiskOnly};
 use headstart_core::protocol::message::{Envelope, Request};
-use headstart_core::protocol::shared::{Counter, SLOTS_MAX, Slot};
+use headstart_core::protocol::shared::{SLOTS_MAX, Slot};
 use headstart_core::request;
 
 use crate::descriptors::{self, Own};
+use crate::files::Record;
 use crate::kernel::{self, Errno};
 use crate::process;
 use crate::settings::settings;
@@ -99,6 +101,8 @@ pub fn with<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R,
 fn begin(thread: &Thread) -> Result<(), Errno> {
     let parked = PARKED.swap(ptr::null_mut(), Ordering::AcqRel);
     let session = if parked.is_null() { Box::into_raw(join(false)?) } else { parked };
+    // SAFETY: the pointer came from `Box::into_raw`, and no other thread has it.
+    unsafe { (*session).belongs_to(kernel::thread()) };
     thread.session.set(session);
     // SAFETY: the key exists since `start`.
     unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), session.cast()) };
@@ -161,9 +165,12 @@ pub fn wait_for_requests(file: u32) {
     }
 }
 
-/// What the policy of this run wants of a request.
+/// What the site, and then the policy of this run, want of a request for a file.
 #[inline]
-pub fn decide(request: &request::Request) -> Decision {
+pub fn decide(file: &Record, request: &request::Request) -> Decision {
+    if let Some(reason) = file.stays_on_disk() {
+        return Decision::Disk(reason);
+    }
     match SITE.get() {
         Some(site) if settings().policy => policy::decide(&[&site.s4d], request),
         _ => policy::decide(&[&DiskOnly], request),
@@ -194,6 +201,14 @@ impl Session {
         libc::EIO
     }
 
+    /// A parked session goes on with another thread: an agent that starts while a request is under way looks whether it lives.
+    fn belongs_to(&mut self, thread: u32) {
+        if self.thread != thread {
+            self.thread = thread;
+            self.slot.owner_tid.store(thread, Ordering::Release);
+        }
+    }
+
     fn own_slot(&self, mine: bool) {
         let (word, bit) = (&SLOTS[self.index as usize / 64], 1 << (self.index % 64));
         if mine {
@@ -213,6 +228,11 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.own_slot(false);
+        // Where no agent hears of the end of the socket, the next one sees it here.
+        let owner = (self.slot.owner_pid.load(Ordering::Acquire), self.slot.owner_tid.load(Ordering::Acquire));
+        if owner == (process::number(), self.thread) {
+            self.slot.owner_tid.store(0, Ordering::Release);
+        }
         self.hang_up();
     }
 }

@@ -1,12 +1,14 @@
 //! One agent with its threads over faulty storage: the overlay, the store and the jobs as the event loop drives them, in an order
 //! that comes from a seed.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use headstart_core::overlay::journal::Identity;
 use headstart_core::overlay::{Capacity, Overlay, Settings};
+use headstart_core::protocol::handover::{CopyRecord, OpenFiles};
 use headstart_core::protocol::message::{Envelope, Request};
 use headstart_core::protocol::shared::{self, FileEntry, Shared, Slot, WORDS_PER_FILE};
 use headstart_core::request::Range;
@@ -25,6 +27,7 @@ pub const FILES: usize = 3;
 /// Cells that operations touch: three pages and a bit of each file.
 const CELLS: u64 = 52;
 const ENTRIES: usize = 12;
+const COPIES: usize = 8;
 
 pub const SLOW: &str = "/slow";
 pub const FAST: &str = "/fast";
@@ -36,6 +39,8 @@ struct Memory {
     header: shared::Header,
     files: Vec<FileEntry>,
     slots: Vec<Slot>,
+    copies: Vec<CopyRecord>,
+    open_files: Vec<OpenFiles>,
     bits: Vec<AtomicU64>,
 }
 
@@ -45,6 +50,8 @@ impl Memory {
             header: shared::Header::default(),
             files: (0..ENTRIES).map(|_| FileEntry::default()).collect(),
             slots: (0..RANKS).map(|_| Slot::default()).collect(),
+            copies: (0..COPIES).map(|_| CopyRecord::default()).collect(),
+            open_files: (0..RANKS).map(|_| OpenFiles::default()).collect(),
             bits: (0..ENTRIES * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
         };
         memory.header.slots_used.store(RANKS as u64, Ordering::Relaxed);
@@ -52,7 +59,14 @@ impl Memory {
     }
 
     fn view(&self) -> Shared<'_> {
-        Shared { header: &self.header, files: &self.files, slots: &self.slots, bits: &self.bits }
+        Shared {
+            header: &self.header,
+            files: &self.files,
+            slots: &self.slots,
+            copies: &self.copies,
+            open_files: &self.open_files,
+            bits: &self.bits,
+        }
     }
 }
 
@@ -136,6 +150,7 @@ impl World {
             settings,
             found.recovered,
             memory.view(),
+            &BTreeSet::new(),
         )?;
         let journal_bytes_max = random.pick(&[700, 3000]);
         let mut world = World {
@@ -231,14 +246,13 @@ impl World {
     /// As the event loop does it after every event.
     fn carry_out(&mut self) {
         while self.fatal.is_none() {
-            if let Err(error) = self.tiers(|tiers| tiers.store_records()) {
-                self.fatal = Some(error);
-                return;
-            }
-            let outputs = self.overlay.take_outputs();
-            if outputs.is_empty() {
-                return;
-            }
+            let outputs = match self.tiers(|tiers| tiers.store_records()) {
+                Ok(outputs) => outputs,
+                Err(error) => {
+                    self.fatal = Some(error);
+                    return;
+                }
+            };
             for output in outputs {
                 match self.tiers(|tiers| tiers.carry_out(output)) {
                     Err(error) => {
@@ -251,6 +265,9 @@ impl World {
                     Ok(due) => self.jobs.extend(due),
                 }
             }
+            if self.overlay.is_settled() {
+                return;
+            }
         }
     }
 
@@ -259,11 +276,11 @@ impl World {
             return;
         }
         match self.tiers(|tiers| tiers.rotate()) {
-            Ok(true) => {
+            Ok(Some(_)) => {
                 self.rotate_at = self.journal_bytes_max + 2 * self.overlay.journal_end();
                 self.carry_out();
             }
-            Ok(false) => {}
+            Ok(None) => {}
             Err(error) => self.fatal = Some(error),
         }
     }

@@ -9,6 +9,7 @@ use headstart_core::protocol::message::{Envelope, Reply, Request};
 use crate::error::Error;
 use crate::origin::birth_ns;
 use crate::runtime_directory;
+use crate::selection::Selection;
 use crate::status::{self, Command, FileStatus, Status};
 use crate::store::as_path;
 
@@ -54,8 +55,16 @@ impl EventLoop<'_> {
                 }
                 Err(error) => status::Answer::Error { error },
             },
+            Ok(Command::Select { include, exclude }) => match Selection::new(&include, &exclude) {
+                Ok(selection) => {
+                    self.selection = selection;
+                    (self.options.site.include, self.options.site.exclude) = (include, exclude);
+                    self.status()
+                }
+                Err(error) => status::Answer::Error { error },
+            },
             Ok(Command::Stop) => {
-                let threads = self.by_slot.len();
+                let threads = self.overlay.threads();
                 if threads > 0 {
                     status::Answer::Error {
                         error: format!("{threads} threads of programs take part; let them end first"),
@@ -145,30 +154,38 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn status(&self) -> status::Answer {
+        status::Answer::Status(Box::new(Status { files: self.file_statuses(), ..self.figures() }))
+    }
+
+    /// A status without files.
+    pub(super) fn figures(&self) -> Status {
         let shared = self.shared();
         let mut requests = self.gone;
-        self.by_slot.keys().for_each(|slot| requests.add(&shared.slots[*slot as usize]));
+        self.overlay.slots().for_each(|slot| requests.add(&shared.slots[slot as usize].counters));
         let dirty = || self.overlay.file_list().filter(|(_, _, dirty_bytes, _)| *dirty_bytes > 0);
-        status::Answer::Status(Box::new(Status {
+        Status {
             pid: std::process::id(),
             slow: self.options.site.slow.display().to_string(),
             fast: self.options.site.fast.display().to_string(),
             capacity: self.capacity.clone(),
+            include: self.options.site.include.clone(),
+            exclude: self.options.site.exclude.clone(),
             capacity_bytes: self.overlay.capacity_bytes(),
             mapped_bytes: self.overlay.mapped_bytes(),
             dirty_bytes: self.overlay.dirty_bytes(),
             extents: self.overlay.extents() as u64,
-            threads: self.by_slot.len() as u64,
+            threads: self.overlay.threads() as u64,
             durable: self.overlay.is_durable(),
             draining: self.draining,
-            files: self.file_statuses(),
+            files: Vec::new(),
             files_known: self.overlay.file_list().count() as u64,
             files_dirty: dirty().count() as u64,
             files_failed: dirty().filter(|(_, _, _, error)| error.is_some()).count() as u64,
             agent: self.overlay.counters(),
+            service: self.service,
             requests,
             journal_bytes: self.overlay.journal_end(),
-        }))
+        }
     }
 
     /// The files worth naming first: those that cannot be written back, then those with dirty bytes.
@@ -181,13 +198,15 @@ impl EventLoop<'_> {
         files.sort_by_key(rank);
         let mut room = STATUS_PATHS_MAX;
         let named = files.into_iter().take(STATUS_FILES_MAX).map_while(|(_, path, dirty_bytes, error)| {
+            let path_bytes = std::str::from_utf8(path).is_err().then(|| path.to_vec());
             let path = as_path(path).display().to_string();
-            room = room.checked_sub(path.len())?;
+            // JSON may take six characters for one, and four for a byte.
+            room = room.checked_sub(path.len() + path_bytes.as_ref().map_or(0, Vec::len))?;
             let error = error.map(|errno| match errno {
                 libc::ESTALE => "another program changed the file since; 'headstart drain' writes them over it".into(),
                 errno => std::io::Error::from_raw_os_error(errno).to_string(),
             });
-            Some(FileStatus { path, dirty_bytes, error })
+            Some(FileStatus { path, path_bytes, dirty_bytes, error })
         });
         named.collect()
     }
@@ -212,7 +231,6 @@ impl EventLoop<'_> {
             let answer = status::Answer::Error { error: self.not_durable().to_string() };
             self.send_status(token, &answer);
         }
-        self.shorten_log();
     }
 
     pub(super) fn not_durable(&self) -> Error {

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use headstart_core::overlay::journal::Identity;
 use headstart_core::overlay::{Answer, Process};
 use headstart_core::protocol::PROTOCOL_VERSION;
-use headstart_core::protocol::message::{Envelope, Reply, Request, Welcome};
+use headstart_core::protocol::message::{self, Envelope, Reply, Request, Welcome};
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
 use crate::claim;
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::socket;
 use crate::store::as_path;
 
-use super::{EventLoop, NO_SLOT, SWEEP_FILES, UNSENT_MAX};
+use super::{EventLoop, FIRST_SURVIVOR, NO_SLOT, SWEEP_FILES, UNSENT_MAX};
 
 /// Directories remembered.
 const OWN_DIRECTORIES_MAX: usize = 4096;
@@ -62,6 +62,7 @@ impl EventLoop<'_> {
         while let Some(listener) = &self.listener {
             match socket::accept(listener) {
                 Ok(Some(socket)) => {
+                    self.service.connections_total += 1;
                     let token = self.next_connection;
                     self.next_connection += 1;
                     match self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token)) {
@@ -102,8 +103,11 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn handle(&mut self, token: u64, envelope: Envelope, request: &Request<'_>) {
+        self.service.message(request);
         match *request {
-            Request::Hello { version, pid, tid, start_time } => self.hello(token, version, pid, tid, start_time),
+            Request::Hello { version, pid, tid, start_time, slot } => {
+                self.hello(token, version, Process { pid, start_time }, tid, slot);
+            }
             Request::Control { text } => self.control(token, text),
             _ => {
                 let slot = self.connections.get(&token).and_then(|connection| connection.slot);
@@ -144,7 +148,8 @@ impl EventLoop<'_> {
         }
     }
 
-    pub(super) fn hello(&mut self, token: u64, version: u32, pid: u32, tid: u32, start_time: u64) {
+    /// A thread introduces itself. `had`: the slot it has, if it comes back to another agent.
+    pub(super) fn hello(&mut self, token: u64, version: u32, process: Process, tid: u32, had: u32) {
         let shared = self.shared();
         if self.connections.get(&token).is_none_or(|connection| connection.slot.is_some()) {
             return self.hang_up(token);
@@ -159,28 +164,18 @@ impl EventLoop<'_> {
                 &Reply::Error { errno: libc::EPROTO, text: text.as_bytes() },
             );
         }
-        let free = (0..shared.slots.len() as u32).find(|slot| !self.by_slot.contains_key(slot));
-        let Some(slot) = free else {
-            let text = format!("{} threads take part at once, which is the limit", shared.slots.len());
-            return self.send(
-                token,
-                Envelope { slot: 0, seq: 0 },
-                &Reply::Error { errno: libc::EAGAIN, text: text.as_bytes() },
-            );
+        let slot = match self.slot_for(process, tid, had) {
+            Ok(slot) => slot,
+            Err((errno, text)) => {
+                let reply = Reply::Error { errno, text: text.as_bytes() };
+                return self.send(token, Envelope { slot: 0, seq: 0 }, &reply);
+            }
         };
         let cell = &shared.slots[slot as usize];
-        cell.free();
-        cell.counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
-        cell.forget_hints();
-        cell.owner_tid.store(tid, Ordering::Relaxed);
-        cell.owner_start.store(start_time, Ordering::Relaxed);
-        cell.owner_pid.store(pid, Ordering::Release);
-        shared.header.slots_used.fetch_max(u64::from(slot) + 1, Ordering::SeqCst);
         self.by_slot.insert(slot, token);
         if let Some(connection) = self.connections.get_mut(&token) {
             connection.slot = Some(slot);
         }
-        self.overlay.on_join(slot, Process { pid, start_time });
         let site = self.options.site.clone();
         let seq = cell.seq.load(Ordering::Relaxed);
         use std::os::unix::ffi::OsStrExt;
@@ -193,6 +188,40 @@ impl EventLoop<'_> {
         self.send(token, Envelope { slot, seq }, &Reply::Welcome(welcome));
     }
 
+    /// The slot that the thread has, as it was; or a free one, made ready.
+    fn slot_for(&mut self, process: Process, tid: u32, had: u32) -> std::result::Result<u32, (i32, String)> {
+        let shared = self.shared();
+        if had != message::NO_SLOT {
+            let kept = self.overlay.owner(had) == Some(process) && !self.by_slot.contains_key(&had);
+            let text = "the agent was started anew and knows nothing of this run; see `headstart status`";
+            return if kept { Ok(had) } else { Err((libc::EIO, text.into())) };
+        }
+        let free = |slot: &u32| shared.slots[*slot as usize].owner_pid.load(Ordering::Acquire) == 0;
+        let Some(slot) = (0..shared.slots.len() as u32).find(free) else {
+            let text = format!("{} threads take part at once, which is the limit", shared.slots.len());
+            return Err((libc::EAGAIN, text));
+        };
+        let cell = &shared.slots[slot as usize];
+        cell.free();
+        cell.counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+        cell.forget_hints();
+        cell.owner_tid.store(tid, Ordering::Relaxed);
+        cell.owner_start.store(process.start_time, Ordering::Relaxed);
+        cell.owner_pid.store(process.pid, Ordering::Release);
+        shared.header.slots_used.fetch_max(u64::from(slot) + 1, Ordering::SeqCst);
+        self.overlay.on_join(slot, process);
+        Ok(slot)
+    }
+
+    /// A process that had slots when this agent started has ended: those of its threads that never came back hang up now. Of
+    /// the others their sockets tell.
+    pub(super) fn survivor_ended(&mut self, token: u64) {
+        let Some((process, handle)) = self.survivors.get((token - FIRST_SURVIVOR) as usize) else { return };
+        let _ = self.epoll.delete(handle);
+        let slots: Vec<u32> = self.overlay.slots_of(*process).filter(|slot| !self.by_slot.contains_key(slot)).collect();
+        slots.into_iter().for_each(|slot| self.thread_gone(slot));
+    }
+
     pub(super) fn hang_up(&mut self, token: u64) {
         let Some(connection) = self.connections.remove(&token) else { return };
         let _ = self.epoll.delete(&connection.socket);
@@ -201,12 +230,16 @@ impl EventLoop<'_> {
         if let Some(slot) = connection.slot {
             self.by_slot.remove(&slot);
             self.opens.retain(|open| open.envelope.slot != slot);
-            self.gone.add(&self.shared().slots[slot as usize]);
-            let open: Vec<u32> =
-                self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
-            self.overlay.on_hang_up(self.shared.view(), slot);
-            open.into_iter().for_each(|file| self.take_fingerprint(file));
+            self.thread_gone(slot);
         }
+    }
+
+    fn thread_gone(&mut self, slot: u32) {
+        self.gone.add(&self.shared().slots[slot as usize].counters);
+        let open: Vec<u32> =
+            self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
+        self.overlay.on_hang_up(self.shared.view(), slot);
+        open.into_iter().for_each(|file| self.take_fingerprint(file));
     }
 
     /// Tries the opens again that wait for a number.
@@ -227,8 +260,18 @@ impl EventLoop<'_> {
         if let Some(text) = known.is_none().then(|| self.managed_elsewhere(as_path(path))).flatten() {
             return self.send_answer(envelope, &Answer::Error { errno: libc::EIO, text });
         }
-        if let Err(answer) = self.tiers().open(envelope, identity, writable, path) {
-            self.send_answer(envelope, &answer);
+        match self.tiers().open(envelope, identity, writable, path) {
+            Ok(None) => {}
+            Ok(Some(number)) => {
+                // Told with the answer, which is not sent yet.
+                if self.is_excluded(path) {
+                    self.excluded.insert(number);
+                    self.service.opens_excluded_total += 1;
+                } else {
+                    self.excluded.remove(&number);
+                }
+            }
+            Err(answer) => self.send_answer(envelope, &answer),
         }
     }
 
@@ -250,19 +293,27 @@ impl EventLoop<'_> {
         None
     }
 
+    fn is_excluded(&self, path: &[u8]) -> bool {
+        as_path(path).strip_prefix(&self.options.site.slow).is_ok_and(|path| self.selection.excludes(path))
+    }
+
     pub(super) fn send_answer(&mut self, envelope: Envelope, answer: &Answer) {
         if envelope.slot == NO_SLOT {
             return self.answer_command(envelope.seq, answer);
         }
         let Some(&token) = self.by_slot.get(&envelope.slot) else { return };
         let reply = match answer {
-            Answer::Opened { file } => Reply::Opened { file: *file },
+            Answer::Opened { file } => Reply::Opened { file: *file, excluded: self.excluded.contains(file) },
             Answer::Done => Reply::Done,
             Answer::NoSpace => Reply::NoSpace,
+            Answer::Bypassed => Reply::Bypassed,
             Answer::Flash { length } => Reply::Flash { length: *length },
             Answer::Disk { length } => Reply::Disk { length: *length },
             Answer::Go => Reply::Go,
-            Answer::Error { errno, text } => Reply::Error { errno: *errno, text: text.as_bytes() },
+            Answer::Error { errno, text } => {
+                self.service.errors_answered_total += 1;
+                Reply::Error { errno: *errno, text: text.as_bytes() }
+            }
         };
         self.send(token, envelope, &reply);
     }

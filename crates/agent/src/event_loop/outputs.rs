@@ -1,7 +1,5 @@
 //! Carrying out what the overlay wants done, and hearing of what was.
 
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -10,10 +8,9 @@ use headstart_core::overlay::journal::Identity;
 
 use crate::error::Result;
 use crate::jobs::Completion;
-use crate::runtime_directory;
 use crate::tiers::{Due, Tiers};
 
-use super::{Ending, EventLoop, LOG_BYTES_MAX, SWEEP_PERIOD};
+use super::{Ending, EventLoop, SWEEP_PERIOD};
 
 impl EventLoop<'_> {
     /// Overlay and store for one verb.
@@ -24,13 +21,12 @@ impl EventLoop<'_> {
     /// Stores records and carries out outputs until none is left.
     pub(super) fn carry_out_all(&mut self) -> Result<()> {
         loop {
-            self.tiers().store_records()?;
-            let outputs = self.overlay.take_outputs();
-            if outputs.is_empty() {
-                return Ok(());
-            }
-            for output in outputs {
+            for output in self.tiers().store_records()? {
                 self.carry_out(output)?;
+            }
+            if self.overlay.is_settled() {
+                self.service.journal_appended_bytes_total = self.store.appended_bytes();
+                return Ok(());
             }
         }
     }
@@ -54,6 +50,10 @@ impl EventLoop<'_> {
             match completion {
                 Completion::Copied { .. } | Completion::Refused { .. } if self.ending != Ending::No => {}
                 Completion::Marked(result) => self.marked(result),
+                Completion::Scrape(to) => {
+                    // Whoever asked may have given up.
+                    let _ = to.try_send(Box::new(self.figures()));
+                }
                 completion => {
                     if let Some(durable) = self.tiers().complete(completion) {
                         self.barrier_ended(durable);
@@ -93,18 +93,6 @@ impl EventLoop<'_> {
         self.sweep_from = if looked_at.len() < count { 0 } else { looked_at.last().map_or(0, |(last, _)| last + 1) };
         for (number, _) in looked_at.into_iter().filter(|(_, has_name)| !has_name) {
             self.overlay.disown(self.shared.view(), number);
-        }
-    }
-
-    /// Empties the agent's log when it has grown too long.
-    pub(super) fn shorten_log(&self) {
-        use std::os::fd::AsFd;
-        let path = runtime_directory::log(&runtime_directory::path(&self.options.site.slow));
-        let Ok(log) = std::io::stderr().as_fd().try_clone_to_owned().map(File::from) else { return };
-        let (Ok(own), Ok(named)) = (log.metadata(), std::fs::metadata(path)) else { return };
-        if (own.dev(), own.ino()) == (named.dev(), named.ino()) && own.len() > LOG_BYTES_MAX {
-            let _ = log.set_len(0);
-            tracing::info!("the log was longer than {LOG_BYTES_MAX} bytes and begins anew");
         }
     }
 }

@@ -12,6 +12,9 @@ use nix::sys::stat::futimens;
 use nix::sys::time::TimeSpec;
 use xattr::FileExt as _;
 
+use headstart_core::overlay::journal::Identity;
+
+use crate::held_file;
 use crate::origin::birth_ns;
 
 use super::{Access, Attributes, File, FileRef, Scope, Storage};
@@ -52,6 +55,10 @@ impl Storage for RealStorage {
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         std::fs::File::open(directory)?.sync_all()
+    }
+
+    fn open_held(&self, identity: Identity, pids: &[u32]) -> Option<FileRef> {
+        held_file::open(identity, pids).map(|file| Arc::new(file) as FileRef)
     }
 
     fn sync_file_system(&self, path: &Path) -> io::Result<()> {

@@ -31,6 +31,7 @@ pub struct JournalFiles {
     writing: Arc<Vec<u8>>,
     live: FileRef,
     live_end: u64,
+    appended: u64,
 }
 
 /// Bytes of the journal to write and sync.
@@ -83,6 +84,7 @@ impl JournalFiles {
             writing: Arc::default(),
             live,
             live_end: bytes.len() as u64,
+            appended: 0,
         })
     }
 
@@ -93,8 +95,14 @@ impl JournalFiles {
         }
         self.live.write_at(bytes, self.live_end).map_err(|error| Error::file("append to", &self.live_path, error))?;
         self.live_end += bytes.len() as u64;
+        self.appended += bytes.len() as u64;
         self.unwritten.extend_from_slice(bytes);
         Ok(())
+    }
+
+    /// Bytes appended since the agent started.
+    pub fn appended_bytes(&self) -> u64 {
+        self.appended
     }
 
     /// Bytes appended that the journal in the fast directory does not have.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use headstart_core::overlay::recovery::{Observation, Recovered};
+use headstart_core::overlay::recovery::{Observation, Recovered, Replay};
 use headstart_core::protocol::shared::FILES_MAX;
 use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
 
@@ -17,6 +17,8 @@ pub struct Found {
     pub recovered: Recovered,
     /// The epoch of the agent that wrote it.
     pub epoch: u64,
+    /// Whether nothing that was appended is missing.
+    pub complete: bool,
 }
 
 /// What is taken for possible of a data file that is missing or was cut: bytes that lie there cannot be read, the others can.
@@ -27,7 +29,7 @@ pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8;
     let path = fast.join(FLASH_DIRECTORY).join("journal");
     let Some((header, body)) = read_journal(storage, &path)? else {
         refuse_lost_journal(storage, &path)?;
-        return Ok(Found { recovered: Recovered::default(), epoch: 0 });
+        return Ok(Found { recovered: Recovered::default(), epoch: 0, complete: false });
     };
     let live = read_journal(storage, &runtime.join("journal.live")).unwrap_or_else(|error| {
         tracing::warn!(%error, "only what was made durable counts");
@@ -59,7 +61,7 @@ pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8;
         dirty_bytes = recovered.dirty_bytes(),
         "journal replayed"
     );
-    Ok(Found { recovered, epoch: header.epoch })
+    Ok(Found { recovered, epoch: header.epoch, complete: replay == Replay::Everything })
 }
 
 /// A journal is there before the first data file is.

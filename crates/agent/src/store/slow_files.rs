@@ -39,13 +39,20 @@ pub fn open_slow(storage: &dyn Storage, path: &[u8], identity: Identity) -> io::
 
 impl SlowFiles {
     /// Opens the slow files of a replay, makes durable what it says of them, and takes back what it may say no longer: bytes that
-    /// are clean on flash count only if the slow file looks as it did when nobody had it open. Returns the sizes too.
-    pub fn open_recovered(storage: &dyn Storage, recovered: &mut Recovered) -> Result<(SlowFiles, BTreeMap<u32, u64>)> {
+    /// are clean on flash count only if the slow file looks as it did when nobody had it open. The files in `open` are left as they
+    /// are: those processes go on using them. Returns the sizes too.
+    pub fn open_recovered(
+        storage: &dyn Storage,
+        recovered: &mut Recovered,
+        open: &BTreeMap<u32, Vec<u32>>,
+    ) -> Result<(SlowFiles, BTreeMap<u32, u64>)> {
         let mut files = BTreeMap::new();
         let mut sizes = BTreeMap::new();
         for (&number, found) in &mut recovered.files {
             let path = as_path(&found.path).to_path_buf();
-            let opened = match open_slow(storage, &found.path, found.identity) {
+            let holders = open.get(&number).map_or(&[][..], Vec::as_slice);
+            let held = |error| storage.open_held(found.identity, holders).ok_or(error);
+            let opened = match open_slow(storage, &found.path, found.identity).or_else(held) {
                 Ok(opened) => opened,
                 Err(error) => {
                     // It may have been renamed just before the agent ended: records rest on it wherever it is.
@@ -60,6 +67,13 @@ impl SlowFiles {
                 }
             };
             let before = fingerprint(&*opened).map_err(|error| Error::file("look at", &path, error))?;
+            if !holders.is_empty() {
+                sync(found, &*opened);
+                found.fingerprint = None;
+                sizes.insert(number, before.size);
+                files.insert(number, SlowFile::new(opened, None));
+                continue;
+            }
             if found.fingerprint != Some(before) {
                 let clean: Vec<Range> =
                     found.map.iter().filter(|mapped| !mapped.dirty).map(|mapped| mapped.range).collect();

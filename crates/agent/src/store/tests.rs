@@ -1,5 +1,6 @@
 //! The store over real files.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,6 +53,12 @@ fn what_was_appended_counts_only_with_the_memory_file_of_the_same_boot_and_epoch
     std::fs::write(&live, journal(3)).unwrap();
     assert_eq!(dirty_bytes(fast.path(), runtime.path(), BOOT), 20);
     assert_eq!(dirty_bytes(fast.path(), runtime.path(), [8; 16]), 10, "the machine was started anew");
+    std::fs::write(&live, journal(4)).unwrap();
+    assert_eq!(
+        dirty_bytes(fast.path(), runtime.path(), BOOT),
+        20,
+        "the next agent died before its journal was in place"
+    );
     std::fs::write(&live, journal(2)).unwrap();
     assert_eq!(dirty_bytes(fast.path(), runtime.path(), BOOT), 10, "it is of an earlier agent");
     std::fs::write(&live, b"nonsense").unwrap();
@@ -105,6 +112,7 @@ fn a_journal_that_could_not_be_written_is_written_whole_the_next_time() {
         Settings::default(),
         Recovered::default(),
         shared.view(),
+        &BTreeSet::new(),
     )
     .unwrap();
     let path = fast.path().join(FLASH_DIRECTORY).join("journal");

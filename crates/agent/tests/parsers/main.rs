@@ -59,6 +59,8 @@ fn a_changed_site_file_is_one_or_none() {
             slow: Path::new("/slow").into(),
             fast: Path::new("/fast").into(),
             capacity: Some("1.5GiB".into()),
+            include: vec!["results".into()],
+            exclude: vec!["**/*.log".into()],
             s4d: CostModels { read: parameters.clone(), write: parameters },
             agent: Some(Default::default()),
         };

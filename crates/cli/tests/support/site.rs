@@ -55,6 +55,8 @@ impl TestSite {
             slow: self.slow.clone(),
             fast: self.fast.clone(),
             capacity: Some(capacity.into()),
+            include: Vec::new(),
+            exclude: Vec::new(),
             s4d: CostModels { read: parameters.clone(), write: parameters },
             // So short that journals are replaced all the time.
             agent: Some(AgentSettings { journal_bytes_max: Some(8192), ..AgentSettings::default() }),

@@ -23,7 +23,7 @@ use super::granules::ranges_of;
 use super::journal::Record;
 use super::{Answer, Output, Overlay};
 use crate::protocol::handshake::speaks_for;
-use crate::protocol::shared::{BITS_PER_FILE, GRANULE_BYTES, Shared};
+use crate::protocol::shared::{BITS_PER_FILE, GRANULE_BYTES, Shared, Slot};
 use crate::request::Range;
 
 /// Bytes of a file after which its bits begin anew.
@@ -178,7 +178,7 @@ impl Overlay {
         for file in std::mem::take(&mut self.forgetting) {
             self.forget_if_done(shared, file);
         }
-        self.remove_unused_data_files();
+        self.remove_unused_data_files(shared);
         self.poll(shared);
     }
 
@@ -186,6 +186,7 @@ impl Overlay {
         let Some(running) = self.barrier.running.take() else { return };
         self.barrier.ended += 1;
         self.barrier.failed.insert(self.barrier.ended);
+        self.counters.barrier_errors_total += 1;
         let trusted = running.data_files.into_iter().filter(|data_file| !self.untrusted.contains_key(data_file));
         self.barrier.unsynced_data.extend(trusted);
         self.barrier.unsynced_slow.extend(running.slow_files);
@@ -209,9 +210,7 @@ impl Overlay {
         if !self.space.has_covered() {
             return;
         }
-        let leased = shared.used_slots().iter().flat_map(|slot| slot.held_pieces());
-        let mut held: Vec<Run> =
-            leased.map(|piece| Run::touching(piece.data_file, piece.place, piece.length)).collect();
+        let mut held: Vec<Run> = shared.used_slots().iter().flat_map(runs_read).collect();
         let copied = |copy: &CopyState| {
             copy.pieces
                 .iter()
@@ -254,6 +253,7 @@ impl Overlay {
             std::mem::take(&mut self.quarantine).into_iter().partition(|dead| dead.barrier == Some(barrier));
         self.quarantine = kept;
         for dead in lifted {
+            Self::release_dead(shared, dead.slot);
             let Some(known) = self.files.get(&dead.file) else { continue };
             let clean: Vec<Mapped> = known.map.overlapping(dead.range).filter(|mapped| !mapped.dirty).collect();
             clean.iter().for_each(|mapped| self.evict(dead.file, mapped));
@@ -264,6 +264,11 @@ impl Overlay {
             self.forget_if_done(shared, dead.file);
         }
     }
+}
+
+/// The pages that a slot's flash-read lease names.
+pub(super) fn runs_read(slot: &Slot) -> impl Iterator<Item = Run> + '_ {
+    slot.held_pieces().map(|piece| Run::touching(piece.data_file, piece.place, piece.length))
 }
 
 fn overlaps_any(sorted: &[Run], run: Run) -> bool {

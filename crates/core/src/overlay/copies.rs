@@ -12,7 +12,9 @@ use super::operations::Pending;
 use super::recency::Stamp;
 use super::write_back::Foreground;
 use super::{CopyKind, CopyOrder, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
+use crate::counters::Dropped;
 use crate::policy::s4d::Critical;
+use crate::protocol::handover::{COPIES_MAX, COPY_FETCH, COPY_WRITE_BACK};
 use crate::protocol::shared::{HINTS_MAX, KIND_READ, LEASE_DIRECT_WRITE, LEASE_SLOW_READ, STATE_CHEAP, Shared};
 use crate::request::Range;
 
@@ -24,6 +26,8 @@ pub(super) struct CopyState {
     pub(super) range: Range,
     pub(super) pieces: Vec<CopyPiece>,
     pub(super) cancelled: bool,
+    /// Index of its record in the shared file.
+    pub(super) record: usize,
 }
 
 /// How far a fetch is.
@@ -83,7 +87,7 @@ impl Overlay {
         let urgent: Vec<(u32, Range)> =
             self.pending.iter().filter_map(|pending| pending.wants_written_back()).collect();
         for (file, range) in urgent {
-            while self.copies.len() < self.settings.copies_max && self.write_back_in(file, range) {}
+            while self.copies.len() < self.settings.copies_max && self.write_back_in(shared, file, range) {}
         }
         let capacity = self.space.capacity_bytes();
         let due = self.pace.is_due(&self.settings, self.mapping.dirty_bytes, capacity)
@@ -94,23 +98,23 @@ impl Overlay {
         }
         let foreground = self.foreground(shared);
         let limit = self.pace.limit(&self.settings, self.mapping.dirty_bytes, capacity, foreground);
-        while self.copies.len() < limit && self.write_back_next() {}
+        while self.copies.len() < limit.min(COPIES_MAX) && self.write_back_next(shared) {}
         self.plan_fetches(shared, foreground.disk_requests);
     }
 
-    pub(super) fn write_back_in(&mut self, file: u32, range: Range) -> bool {
+    pub(super) fn write_back_in(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
         let first = self.files[&file].map.overlapping(range).next();
         let first =
             first.filter(|first| first.dirty && self.obstacle(file, first).is_none()).map(|first| (file, first));
         let found = first.or_else(|| self.next_writable((file, range.offset), (file, range.end())));
-        found.is_some_and(|(file, mapped)| self.start_write_back(file, mapped))
+        found.is_some_and(|(file, mapped)| self.start_write_back(shared, file, mapped))
     }
 
     /// Starts the next write-back in address order, from where the last one ended; false if there is none.
-    fn write_back_next(&mut self) -> bool {
+    fn write_back_next(&mut self, shared: Shared<'_>) -> bool {
         let cursor = self.pace.cursor;
         let next = self.next_writable(cursor, (u32::MAX, u64::MAX)).or_else(|| self.next_writable((0, 0), cursor));
-        next.is_some_and(|(file, mapped)| self.start_write_back(file, mapped))
+        next.is_some_and(|(file, mapped)| self.start_write_back(shared, file, mapped))
     }
 
     /// The first dirty extent between two positions that may be written back. Ranges that may not are leapt over whole, so that a
@@ -157,7 +161,7 @@ impl Overlay {
     }
 
     /// Writes `first` back with the dirty extents that follow it without a gap.
-    fn start_write_back(&mut self, file: u32, first: Mapped) -> bool {
+    fn start_write_back(&mut self, shared: Shared<'_>, file: u32, first: Mapped) -> bool {
         let mut pieces = vec![piece_of(&first)];
         let mut end = first.range.end();
         let limit = first.range.offset.saturating_add(self.settings.write_back_bytes_max);
@@ -171,16 +175,28 @@ impl Overlay {
             end = mapped.range.end();
         }
         self.pace.cursor = (file, end);
-        self.start_copy(CopyKind::WriteBack, file, Range::between(first.range.offset, end), pieces);
+        self.start_copy(shared, CopyKind::WriteBack, file, Range::between(first.range.offset, end), pieces);
         true
     }
 
-    fn start_copy(&mut self, kind: CopyKind, file: u32, range: Range, pieces: Vec<CopyPiece>) -> u64 {
+    fn start_copy(
+        &mut self,
+        shared: Shared<'_>,
+        kind: CopyKind,
+        file: u32,
+        range: Range,
+        pieces: Vec<CopyPiece>,
+    ) -> u64 {
+        // The next agent must know of it, should this one be killed while it is under way.
+        let record = shared.copies.iter().position(|record| record.is_free());
+        let record = record.expect("there is a record for each copy that may be under way");
+        let (wire, first) = (if kind == CopyKind::Fetch { COPY_FETCH } else { COPY_WRITE_BACK }, pieces[0]);
+        shared.copies[record].begin(wire, file, range, (first.data_file, first.place));
         let id = self.next_copy;
         self.next_copy += 1;
         debug_assert!(self.copies_in(file, range).next().is_none(), "copies never overlap");
         self.copied.insert((file, range.offset), id);
-        self.copies.insert(id, CopyState { kind, file, range, pieces: pieces.clone(), cancelled: false });
+        self.copies.insert(id, CopyState { kind, file, range, pieces: pieces.clone(), cancelled: false, record });
         self.outputs.push(Output::Copy(CopyOrder { id, kind, file, range, pieces }));
         id
     }
@@ -194,6 +210,7 @@ impl Overlay {
     pub fn on_copy_done(&mut self, shared: Shared<'_>, id: u64, result: Result<(), i32>) {
         let Some(copy) = self.copies.remove(&id) else { return };
         self.copied.remove(&(copy.file, copy.range.offset));
+        shared.copies[copy.record].end();
         match copy.kind {
             CopyKind::WriteBack => self.write_back_done(&copy, result),
             CopyKind::Fetch => {
@@ -221,6 +238,7 @@ impl Overlay {
         }
         self.counters.write_backs_total += 1;
         self.counters.written_back_bytes_total += copy.range.length;
+        self.counters.seeks_avoided_total += copy.pieces.len() as u64 - 1;
         let Some(known) = self.files.get_mut(&copy.file) else { return };
         known.written_back = true;
         let cleaned: Vec<Mapped> = copy
@@ -288,7 +306,7 @@ impl Overlay {
             return true;
         }
         let benefit = Benefit::per_kib(critical.benefit_ns.saturating_mul(1024) / critical.range.length);
-        let data_file = self.data_file_of(critical.file);
+        let data_file = self.data_file_of(shared, critical.file);
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
         let size_before = self.space.size_bytes(data_file);
         // The reserve is for writes: a fetch that took of it would evict bytes of more benefit in the next moment.
@@ -343,7 +361,7 @@ impl Overlay {
     pub(super) fn evict(&mut self, file: u32, mapped: &Mapped) {
         debug_assert!(!mapped.dirty, "only clean extents are evicted");
         self.append(&Record::Drop { file, offset: mapped.range.offset, length: mapped.range.length });
-        self.carve(file, mapped.range);
+        self.carve(file, mapped.range, Dropped::Eviction);
         self.counters.evicted_extents_total += 1;
     }
 
@@ -365,6 +383,7 @@ impl Overlay {
         match fetch.step {
             FetchStep::Settling => {
                 let forbidden = self.direct_overlaps(fetch.file, fetch.range)
+                    || self.copies_in(fetch.file, fetch.range).next().is_some()
                     || self.quarantines(fetch.file, fetch.range)
                     || self.files[&fetch.file].map.touches(fetch.range);
                 if forbidden || fetch.cancelled {
@@ -372,9 +391,9 @@ impl Overlay {
                     self.counters.fetches_cancelled_total += 1;
                     return false;
                 }
-                if self.granules.settled(shared, fetch.file, fetch.range) {
+                if self.copies.len() < COPIES_MAX && self.granules.settled(shared, fetch.file, fetch.range) {
                     let piece = CopyPiece { range: fetch.range, data_file: fetch.run.data_file, place: fetch.place };
-                    fetch.copy = self.start_copy(CopyKind::Fetch, fetch.file, fetch.range, vec![piece]);
+                    fetch.copy = self.start_copy(shared, CopyKind::Fetch, fetch.file, fetch.range, vec![piece]);
                     fetch.step = FetchStep::Copying;
                 }
                 true

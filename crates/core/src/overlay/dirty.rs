@@ -3,6 +3,7 @@
 use super::extent_map::Mapped;
 use super::journal::{Identity, Record};
 use super::{Answer, Overlay, errno};
+use crate::counters::Dropped;
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
@@ -64,7 +65,7 @@ impl Overlay {
         let file = self.files.get_mut(&number).filter(|file| file.openers.is_empty())?;
         let dirty_bytes = file.dirty_bytes;
         file.write_back_error = None;
-        self.drop_all(number);
+        self.drop_all(number, Dropped::Discarded);
         self.forget_if_done(shared, number);
         self.poll(shared);
         Some(dirty_bytes)
@@ -89,8 +90,7 @@ impl Overlay {
         }
         for mapped in found {
             self.append(&Record::Drop { file: number, offset: mapped.range.offset, length: mapped.range.length });
-            self.carve(number, mapped.range);
-            self.counters.dropped_bytes_total += mapped.range.length;
+            self.carve(number, mapped.range, Dropped::FlashFailed);
         }
         Answer::Done
     }

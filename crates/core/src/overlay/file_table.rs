@@ -6,9 +6,11 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use super::barrier::runs_read;
 use super::files::File;
 use super::journal::{Identity, Record};
 use super::{Answer, Output, Overlay, errno};
+use crate::counters::Dropped;
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
@@ -87,7 +89,7 @@ impl Overlay {
             return;
         }
         if file.unlinked {
-            self.drop_all(number);
+            self.drop_all(number, Dropped::Unlink);
         }
         let all = Range::new(0, u64::MAX);
         let file = &self.files[&number];
@@ -126,24 +128,26 @@ impl Overlay {
         self.table.closed.remove(&number);
         if let Some(data_file) = file.data_file {
             self.table.unwritten_data_files.insert(data_file);
-            self.remove_data_file_if_unused(data_file);
+            self.remove_data_file_if_unused(shared, data_file);
         }
     }
 
     /// Deletes data files that hold nothing and that nobody will write to any more.
-    pub(super) fn remove_unused_data_files(&mut self) {
+    pub(super) fn remove_unused_data_files(&mut self, shared: Shared<'_>) {
         for data_file in self.table.unwritten_data_files.clone() {
-            self.remove_data_file_if_unused(data_file);
+            self.remove_data_file_if_unused(shared, data_file);
         }
     }
 
-    fn remove_data_file_if_unused(&mut self, data_file: u32) {
+    fn remove_data_file_if_unused(&mut self, shared: Shared<'_>, data_file: u32) {
         if self.barrier.is_running() {
             return; // it may sync it; its end looks again
         }
         let owner = self.data_files.get(&data_file).and_then(|owner| self.files.get(owner));
         let written = owner.is_some_and(|file| file.data_file == Some(data_file));
-        if written || !self.space.is_unused(data_file) {
+        // Under a lease of before, which an agent that has started since knows from the slot alone.
+        let read = || shared.used_slots().iter().flat_map(runs_read).any(|run| run.data_file == data_file);
+        if written || !self.space.is_unused(data_file) || read() {
             return;
         }
         self.table.unwritten_data_files.remove(&data_file);
@@ -169,9 +173,9 @@ impl Overlay {
         let all = Range::new(0, u64::MAX);
         for number in leaving {
             if self.files[&number].dirty_bytes > 0 {
-                while self.copies.len() < self.settings.copies_max && self.write_back_in(number, all) {}
+                while self.copies.len() < self.settings.copies_max && self.write_back_in(shared, number, all) {}
             } else {
-                self.drop_all(number);
+                self.drop_all(number, Dropped::Eviction);
                 self.forget_if_done(shared, number);
                 self.barrier.wanted |= self.forgetting.contains(&number);
             }

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use super::extent_map::{ExtentMap, Mapped};
 use super::journal::{Identity, Record};
 use super::operations::protocol_error;
-use super::{Answer, Capacity, CopyKind, Output, Overlay, Quarantined, errno};
+use super::{Answer, Capacity, CopyKind, Output, Overlay, errno};
+use crate::counters::Dropped;
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
@@ -163,7 +164,7 @@ impl Overlay {
         if let Some(earlier) = earlier {
             // The file system has given the identity to a new file. What the journal says of the old one must not be taken for
             // the new one's: the open waits for the barrier that covers its removal.
-            self.drop_all(earlier);
+            self.drop_all(earlier, Dropped::Unlink);
             self.by_identity.remove(&identity);
         }
         let number = match self.by_identity.get(&identity) {
@@ -192,6 +193,11 @@ impl Overlay {
             self.append(&Record::File { file: number, identity, path: path.to_vec() });
         }
         self.table.closed.remove(&number);
+        let held = &shared.open_files[slot as usize];
+        held.open.insert(number);
+        if writable {
+            held.writable.insert(number);
+        }
         let file = self.file(number);
         file.openers.insert(process);
         // An intent of an agent that died may stand, with a fingerprint taken since: what is written from now on voids that.
@@ -236,18 +242,23 @@ impl Overlay {
                 ),
             });
         }
-        self.drop_all(number);
+        self.drop_all(number, Dropped::ForeignChange);
         Ok(())
     }
 
     /// Drops every extent of the file.
-    pub(super) fn drop_all(&mut self, number: u32) {
+    pub(super) fn drop_all(&mut self, number: u32, why: Dropped) {
         let all = Range::new(0, u64::MAX);
         self.cancel_fetches(number, all);
-        self.evicted.forget_file(number);
+        if why == Dropped::Eviction {
+            let clean: Vec<Mapped> = self.files[&number].map.iter().collect();
+            clean.into_iter().for_each(|mapped| self.evicted.remember(number, mapped));
+        } else {
+            self.evicted.forget_file(number);
+        }
         if !self.files[&number].map.is_empty() {
             self.append(&Record::Drop { file: number, offset: all.offset, length: all.length });
-            self.carve(number, all);
+            self.carve(number, all, why);
         }
     }
 
@@ -271,11 +282,12 @@ impl Overlay {
         let slots: Vec<u32> = self.processes.iter().filter(|(_, p)| **p == process).map(|(slot, _)| *slot).collect();
         for slot in slots {
             self.return_slabs(shared, slot, Some(number));
+            shared.open_files[slot as usize].close(number);
         }
         self.leave(shared, process, number);
     }
 
-    fn leave(&mut self, shared: Shared<'_>, process: Process, number: u32) {
+    pub(super) fn leave(&mut self, shared: Shared<'_>, process: Process, number: u32) {
         let Some(file) = self.files.get_mut(&number) else { return };
         file.openers.remove(&process);
         if file.openers.is_empty() {
@@ -296,47 +308,6 @@ impl Overlay {
             file.intent = false;
             self.append(&Record::Closed { file: number });
         }
-    }
-
-    /// The thread behind `slot` is gone. Reads are released; what it may still write to the slow file is quarantined.
-    pub fn on_hang_up(&mut self, shared: Shared<'_>, slot: u32) {
-        let cell = &shared.slots[slot as usize];
-        let idle = cell.is_free();
-        let process = self.processes.get(&slot).copied().unwrap_or_default();
-        let mut quarantine = |file: u32, range: Range| {
-            self.quarantine.push(Quarantined { file, range, process, barrier: None });
-        };
-        if let Some(direct) = self.direct.remove(&slot) {
-            self.evicted.forget(direct.file, direct.range);
-            quarantine(direct.file, direct.range);
-        }
-        if let Some((file, range)) = cell.cheap_write().filter(|(file, _)| self.files.contains_key(file)) {
-            quarantine(file, range);
-        }
-        if idle {
-            self.return_slabs(shared, slot, None);
-        } else {
-            self.forget_slabs(shared, slot);
-        }
-        self.abandon(slot);
-        cell.release_read();
-        cell.free();
-        cell.owner_pid.store(0, Ordering::Release);
-        let Some(process) = self.processes.remove(&slot) else { return };
-        if !self.processes.values().any(|other| *other == process) {
-            let left: Vec<u32> = self
-                .files
-                .iter()
-                .filter(|(_, file)| file.openers.contains(&process) || file.bypassers.contains(&process))
-                .map(|(&number, _)| number)
-                .collect();
-            for number in left {
-                self.file(number).bypassers.remove(&process);
-                self.leave(shared, process, number);
-            }
-            self.barrier.wanted |= self.quarantine.iter().any(|dead| dead.process == process);
-        }
-        self.poll(shared);
     }
 
     /// The last name of the file is gone.

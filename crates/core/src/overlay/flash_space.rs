@@ -59,6 +59,8 @@ struct DataFile {
     /// Hollow pages that may be allocated; in a data file that is only read they are counted and not kept.
     hollow: RunSet,
     hollow_pages: u64,
+    /// Slabs that threads hold from an agent of before: first page and number.
+    adopted: Vec<(u64, u64)>,
 }
 
 impl DataFile {
@@ -168,11 +170,6 @@ impl FlashSpace {
         }
     }
 
-    /// Whether space is allocated from the data file.
-    pub fn is_writable(&self, data_file: u32) -> bool {
-        self.files.get(&data_file).is_some_and(|file| file.writable)
-    }
-
     /// Forgets a data file that nothing is mapped in; its free pages need not be punched, the file goes.
     pub fn remove_data_file(&mut self, data_file: u32) {
         if let Some(file) = self.files.remove(&data_file) {
@@ -262,6 +259,25 @@ impl FlashSpace {
             self.charged_pages += held;
             self.stored_pages -= file.hollow_pages;
         }
+    }
+
+    /// Charges pages of a slab that a living thread holds from an agent of before, after [`FlashSpace::charge_adopted`]; false
+    /// if somebody else holds any of them.
+    pub fn adopt_slab(&mut self, run: Run) -> bool {
+        let Some(file) = self.files.get_mut(&run.data_file) else { return false };
+        let (known, end) = (file.holders.len() as u64, run.page + run.pages);
+        let held = file.holders.iter().take(end as usize).skip(run.page as usize).any(|holders| *holders > 0);
+        let shared = file.adopted.iter().any(|&(page, pages)| page < end && run.page < page + pages);
+        if held || shared || end >= PAGES_MAX {
+            return false;
+        }
+        file.grow(end);
+        file.hollow_pages += end.saturating_sub(known);
+        file.hollow_pages -= run.pages;
+        file.adopted.push((run.page, run.pages));
+        self.stored_pages += run.pages;
+        self.charged_pages += run.pages;
+        true
     }
 
     /// An extent no longer holds these pages; those nobody holds any more are removed.
@@ -434,6 +450,21 @@ mod tests {
         assert_eq!(space.punch_excess(1), vec![]);
         let reused: Vec<u64> = (0..2).map(|_| space.allocate(1, 1, 1).unwrap().page).collect();
         assert!(reused.iter().all(|page| *page < 8), "{reused:?}");
+    }
+
+    #[test]
+    fn a_slab_of_before_is_nobody_elses_and_is_not_allocated_again() {
+        let mut space = FlashSpace::new(8 * PAGE_BYTES);
+        space.add_data_file(1, false);
+        space.hold(Run { data_file: 1, page: 2, pages: 1 });
+        space.charge_adopted();
+        let run = |page, pages| Run { data_file: 1, page, pages };
+        assert!(!space.adopt_slab(run(1, 3)), "an extent holds a page of it");
+        assert!(space.adopt_slab(run(3, 3)) && space.adopt_slab(run(0, 1)));
+        assert!(!space.adopt_slab(run(5, 2)), "another slab holds a page of it");
+        assert_eq!(space.charged_bytes(), 5 * PAGE_BYTES);
+        space.give_back(run(3, 3));
+        assert_eq!(space.allocate(1, 1, 1), None);
     }
 
     #[test]

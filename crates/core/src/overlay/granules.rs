@@ -34,6 +34,15 @@ fn place_of(file: u32, bit: u64) -> ((u32, u32), u64) {
 }
 
 impl Granules {
+    /// At a start: bits of the file that are set in the shared file. They are cleared when a barrier finds nothing there.
+    pub(super) fn adopt(&mut self, file: u32, bits: Vec<u64>) {
+        for bit in bits {
+            let (word, mask) = place_of(file, bit);
+            self.words.entry(word).or_default().set |= mask;
+            self.emptied.entry((file, bit)).or_insert(0);
+        }
+    }
+
     /// Sets the bits of `range`, fences, and keeps them from being cleared until `let_go`.
     pub(super) fn hold(&mut self, shared: Shared<'_>, file: u32, range: Range) {
         for bit in bits_of(range) {

@@ -291,6 +291,11 @@ impl Journal {
         self.end
     }
 
+    /// Whether there are none.
+    pub fn is_taken(&self) -> bool {
+        self.appended.is_empty()
+    }
+
     /// The bytes appended since the last call.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.appended)

@@ -10,6 +10,7 @@ use super::Overlay;
 use super::extent_map::Mapped;
 use super::flash_space::Run;
 use super::recency::Recency;
+use crate::counters::Dropped;
 use crate::request::Range;
 
 /// Accounts of what is mapped.
@@ -40,7 +41,7 @@ impl Overlay {
     }
 
     /// Removes what is mapped of `range`. The record that says so has been appended.
-    pub(super) fn carve(&mut self, file: u32, range: Range) {
+    pub(super) fn carve(&mut self, file: u32, range: Range, why: Dropped) {
         let known = self.file(file);
         let change = known.map.carve(range);
         if known.map.is_empty() && known.openers.is_empty() {
@@ -51,6 +52,7 @@ impl Overlay {
             self.enlist(file, kept);
         }
         for removed in &change.removed {
+            *self.counters.dropped(why) += removed.range.intersection(range).length;
             self.delist(file, removed);
             self.space.release(Run::touching(removed.data_file, removed.place, removed.range.length));
             self.granules.emptied(file, removed.range.intersection(range), self.journal.end());

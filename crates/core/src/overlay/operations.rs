@@ -18,9 +18,10 @@ use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::{Identity, Record};
 use super::recency::Stamp;
 use super::{Answer, CopyKind, Direct, FILE_BYTES_MAX, Output, Overlay, errno};
+use crate::counters::{Dropped, Wait};
 use crate::protocol::lease::Place;
 use crate::protocol::message::{Envelope, Request};
-use crate::protocol::shared::{PIECES_MAX, Shared};
+use crate::protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES, PIECES_MAX, Shared};
 use crate::request::Range;
 
 /// A request not answered yet.
@@ -30,17 +31,20 @@ pub(super) struct Pending {
     operation: Operation,
     /// Its thread is gone: nobody is answered.
     orphan: bool,
+    /// When it was found that it has to wait.
+    waits_since_ns: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Once `applied`: bytes below that position were on flash before, or may have been.
+    /// Once it is applied, bytes below `kept` were on flash before, or may have been.
     Commit {
         file: u32,
         range: Range,
         data_file: u32,
         place: u64,
-        applied: Option<u64>,
+        step: CommitStep,
+        kept: u64,
         now_ns: u64,
     },
     Write {
@@ -70,7 +74,31 @@ enum Operation {
     },
 }
 
+/// How far a commit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CommitStep {
+    /// Waits for whoever is in its way.
+    Waiting,
+    /// In the map; its record may not be appended yet.
+    Applied,
+    /// Appended, and its slab is marked used; the slow file may have to become longer.
+    Stored,
+}
+
 impl Pending {
+    fn new(envelope: Envelope, operation: Operation) -> Pending {
+        Pending { envelope, operation, orphan: false, waits_since_ns: None }
+    }
+
+    fn wait(&self) -> Wait {
+        match self.operation {
+            Operation::Commit { .. } => Wait::Requests,
+            Operation::Write { .. } | Operation::Truncate { .. } => Wait::Copies,
+            Operation::WriteBack { .. } | Operation::Bypass { .. } => Wait::WriteBacks,
+            Operation::Sync { .. } | Operation::Open { .. } => Wait::Barriers,
+        }
+    }
+
     pub(super) fn file(&self) -> Option<u32> {
         match self.operation {
             Operation::Commit { file, .. }
@@ -118,11 +146,18 @@ impl Overlay {
         writable: bool,
         path: &[u8],
     ) {
+        let process = self.processes.get(&envelope.slot).copied().unwrap_or_default();
+        // Number zero: the process was told that it has the file open by an agent before, and whatever that waited for is durable.
+        let again = envelope.seq == 0
+            && self
+                .find(identity)
+                .map(|number| &self.files[&number])
+                .is_some_and(|file| file.openers.contains(&process) && (!writable || file.writers.contains(&process)));
         match self.open(shared, envelope.slot, identity, observed, writable, path) {
             Err(answer) => self.outputs.push(Output::Reply(envelope, answer)),
             Ok(file) => {
-                let barrier = self.file(file).open_barrier;
-                self.pending.push(Pending { envelope, operation: Operation::Open { file, barrier }, orphan: false });
+                let barrier = if again { 0 } else { self.file(file).open_barrier };
+                self.pending.push(Pending::new(envelope, Operation::Open { file, barrier }));
             }
         }
         self.poll(shared);
@@ -147,8 +182,9 @@ impl Overlay {
                 }
                 return self.reply(envelope, Answer::Done);
             }
-            Request::Close { file }
-            | Request::Slab { file, .. }
+            // Sent again to the next agent: the one before had forgotten the file and died before it could answer.
+            Request::Close { file } if !known(file) => return self.reply(envelope, Answer::Done),
+            Request::Slab { file, .. }
             | Request::Commit { file, .. }
             | Request::Read { file, .. }
             | Request::Write { file, .. }
@@ -169,9 +205,13 @@ impl Overlay {
             }
             Request::Slab { file, offset, length } => {
                 let answer = self.slab(shared, slot, file, Range::new(offset, length));
-                if answer == Answer::NoSpace {
-                    self.counters.no_space_total += 1;
-                    self.reserve.starved = true;
+                match answer {
+                    Answer::NoSpace => {
+                        self.counters.no_space_total += 1;
+                        self.reserve.starved = true;
+                    }
+                    Answer::Bypassed => self.counters.refused_bypassed_total += 1,
+                    _ => {}
                 }
                 return self.reply(envelope, answer);
             }
@@ -189,8 +229,8 @@ impl Overlay {
                 return self.reply(envelope, protocol_error("the lease is on another file"));
             }
             Request::WriteDone { file, offset, length } => {
-                self.write_done(shared, slot, file, Range::new(offset, length));
-                return self.reply(envelope, Answer::Done);
+                self.write_done(slot, file, Range::new(offset, length));
+                return self.ending.push(envelope);
             }
             Request::TruncateDone { size, .. }
                 if self.direct.get(&slot).is_some_and(|direct| direct.range != Range::new(size, u64::MAX)) =>
@@ -199,7 +239,7 @@ impl Overlay {
             }
             Request::TruncateDone { file, size, changed } => {
                 self.truncate_done(shared, slot, file, size, changed);
-                return self.reply(envelope, Answer::Done);
+                return self.ending.push(envelope);
             }
             Request::Commit { file, data_file, offset, length, place } => {
                 let range = Range::new(offset, length);
@@ -209,18 +249,28 @@ impl Overlay {
                     if !self.files[&file].map.touches(end) {
                         return self.reply(envelope, Answer::Done);
                     }
-                    let applied = Some(range.end());
-                    let operation = Operation::Commit { file, range, data_file, place, applied, now_ns };
-                    return self.pending.push(Pending { envelope, operation, orphan: false });
+                    let (step, kept) = (CommitStep::Stored, range.end());
+                    let operation = Operation::Commit { file, range, data_file, place, step, kept, now_ns };
+                    return self.pending.push(Pending::new(envelope, operation));
                 }
                 if place % PAGE_BYTES != offset % PAGE_BYTES || offset.saturating_add(length) > FILE_BYTES_MAX {
                     return self.reply(envelope, protocol_error("a commit names bytes where none can be"));
                 }
-                if range.is_empty() || !self.consume(shared, slot, file, Run::touching(data_file, place, length)) {
+                if range.is_empty() || !self.consume(slot, file, Run::touching(data_file, place, length)) {
+                    if self.is_of_before(file, data_file) {
+                        // The agent before may have refused it, taken the slab back, and died before it could say so.
+                        return self.reply(envelope, Answer::NoSpace);
+                    }
                     return self.reply(envelope, protocol_error("a commit names bytes of no slab"));
                 }
                 self.granules.hold(shared, file, range);
-                Operation::Commit { file, range, data_file, place, applied: None, now_ns }
+                let (step, kept) = (CommitStep::Waiting, range.offset);
+                Operation::Commit { file, range, data_file, place, step, kept, now_ns }
+            }
+            Request::Write { .. } | Request::Truncate { .. } if self.direct.contains_key(&slot) => {
+                // Granted by an agent that died before it could say so: a thread that asks writes nothing.
+                self.end_direct(shared, slot);
+                return self.begin(shared, now_ns, envelope, request);
             }
             Request::Write { file, offset, length, extends } => {
                 Operation::Write { file, range: Range::new(offset, length), extends }
@@ -247,11 +297,12 @@ impl Overlay {
                 let known = self.file(file);
                 known.write_back_error = None;
                 known.bypassers.insert(process);
+                shared.open_files[slot as usize].bypassed.insert(file);
                 self.cancel_fetches(file, Range::new(0, u64::MAX));
                 Operation::Bypass { file, writes }
             }
         };
-        self.pending.push(Pending { envelope, operation, orphan: false });
+        self.pending.push(Pending::new(envelope, operation));
     }
 
     fn reply(&mut self, envelope: Envelope, answer: Answer) {
@@ -265,7 +316,11 @@ impl Overlay {
             progress = self.start_extensions(shared);
             let mut ended = Vec::new();
             for mut pending in std::mem::take(&mut self.pending) {
-                match self.attempt(shared, pending.envelope, &mut pending.operation) {
+                let attempt = self.attempt(shared, pending.envelope, &mut pending.operation);
+                if let (Some(_), Some(since_ns)) = (&attempt, pending.waits_since_ns) {
+                    self.counters.waited(pending.wait(), self.measured_ns.saturating_sub(since_ns));
+                }
+                match attempt {
                     Some(_) if pending.orphan => ended.extend(pending.file()),
                     Some(answer) => {
                         if let Operation::Commit { file, range, .. } = pending.operation
@@ -276,7 +331,10 @@ impl Overlay {
                         self.reply(pending.envelope, answer);
                         ended.extend(pending.file());
                     }
-                    None => self.pending.push(pending),
+                    None => {
+                        pending.waits_since_ns.get_or_insert(self.measured_ns);
+                        self.pending.push(pending);
+                    }
                 }
             }
             progress |= !ended.is_empty();
@@ -286,12 +344,13 @@ impl Overlay {
 
     fn attempt(&mut self, shared: Shared<'_>, envelope: Envelope, operation: &mut Operation) -> Option<Answer> {
         match *operation {
-            Operation::Commit { file, range, data_file, place, ref mut applied, now_ns } => {
-                if applied.is_none() {
-                    if !self.space.is_writable(data_file) {
+            Operation::Commit { file, range, data_file, place, ref mut step, ref mut kept, now_ns } => {
+                if *step == CommitStep::Waiting {
+                    if self.untrusted.contains_key(&data_file) {
                         // A sync of the data file failed: whether this was written before or after nobody knows.
                         self.granules.let_go(file, range);
                         self.space.give_back(Run::touching(data_file, place, range.length));
+                        self.show_slabs(shared, envelope.slot);
                         return Some(Answer::NoSpace);
                     }
                     if !self.granules.settled(shared, file, range)
@@ -303,17 +362,23 @@ impl Overlay {
                     if !self.files[&file].bypassers.is_empty() {
                         self.granules.let_go(file, range);
                         self.space.give_back(Run::touching(data_file, place, range.length));
-                        return Some(Answer::NoSpace);
+                        self.show_slabs(shared, envelope.slot);
+                        self.counters.refused_bypassed_total += 1;
+                        return Some(Answer::Bypassed);
                     }
                     let before = self.files[&file].map.overlapping(range).last().map(|mapped| mapped.range.end());
                     self.apply(shared, envelope, file, range, (data_file, place), now_ns);
-                    *applied = Some(before.unwrap_or(range.offset));
+                    *kept = before.unwrap_or(range.offset);
+                    *step = CommitStep::Applied;
+                }
+                if *step == CommitStep::Applied {
+                    return None;
                 }
                 match self.extend(shared, file, range.end()) {
                     Ok(false) => None,
                     Ok(true) => Some(Answer::Done),
                     Err(errno) => {
-                        let kept = applied.unwrap_or(range.offset).max(self.files[&file].size);
+                        let kept = (*kept).max(self.files[&file].size);
                         self.take_back(file, range, (data_file, place), kept);
                         Some(Answer::Error { errno, text: "the slow file could not be extended".into() })
                     }
@@ -350,7 +415,7 @@ impl Overlay {
             Operation::Bypass { file, writes } => {
                 let answer = self.written_back(file, Range::new(0, u64::MAX))?;
                 if writes && answer == Answer::Done {
-                    self.drop_all(file);
+                    self.drop_all(file, Dropped::Bypass);
                 }
                 Some(answer)
             }
@@ -397,7 +462,7 @@ impl Overlay {
         });
         self.last_commits.insert(envelope.slot, envelope.seq);
         self.evicted.forget(file, range);
-        self.carve(file, range);
+        self.carve(file, range, Dropped::Overwritten);
         let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
         self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp, benefit });
         self.granules.let_go(file, range);
@@ -419,19 +484,39 @@ impl Overlay {
             .collect();
         for Range { offset, length } in taken {
             self.append(&Record::Drop { file, offset, length });
-            self.carve(file, Range::new(offset, length));
+            self.carve(file, Range::new(offset, length), Dropped::NotExtended);
         }
     }
 
+    /// The records of commits are appended: the slabs they lie in are marked used, which must not be seen before.
+    pub(super) fn mark_used_slabs(&mut self, shared: Shared<'_>) -> bool {
+        let mut pending = std::mem::take(&mut self.pending);
+        let mut any = false;
+        for one in &mut pending {
+            if let Operation::Commit { ref mut step, .. } = one.operation
+                && *step == CommitStep::Applied
+            {
+                *step = CommitStep::Stored;
+                any = true;
+                if !one.orphan {
+                    self.show_slabs(shared, one.envelope.slot);
+                }
+            }
+        }
+        self.pending = pending;
+        any
+    }
+
     fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, direct: Direct) -> Option<Answer> {
-        let Direct { file, range, extends, .. } = direct;
+        let Direct { file, range, extends, truncates } = direct;
         let copying = self.copies_in(file, range).any(|copy| copy.kind == CopyKind::WriteBack);
         if copying || (extends && self.file(file).extension.is_some()) {
             return None;
         }
         self.cancel_fetches(file, range);
         self.direct.insert(slot, direct);
-        shared.slots[slot as usize].grant_direct_write(range);
+        let flags = if extends { DIRECT_EXTENDS } else { 0 } | if truncates { DIRECT_TRUNCATES } else { 0 };
+        shared.slots[slot as usize].grant_direct_write(file, range, flags);
         Some(Answer::Go)
     }
 
@@ -441,7 +526,18 @@ impl Overlay {
         }
     }
 
-    fn write_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) {
+    /// The records of direct writes are appended: their leases end and they are answered. Not before: were the agent killed in
+    /// between, the next one would find neither lease nor record. Nor may anything be committed under the lease until then.
+    pub(super) fn end_direct_writes(&mut self, shared: Shared<'_>) -> bool {
+        let ended = std::mem::take(&mut self.ending);
+        for envelope in &ended {
+            self.end_direct(shared, envelope.slot);
+            self.reply(*envelope, Answer::Done);
+        }
+        !ended.is_empty()
+    }
+
+    fn write_done(&mut self, slot: u32, file: u32, range: Range) {
         let Some(direct) = self.direct.get(&slot) else {
             return; // answered before: nothing was committed under the lease
         };
@@ -449,9 +545,8 @@ impl Overlay {
         self.evicted.forget(file, range);
         if self.file(file).map.touches(range) {
             self.append(&Record::Drop { file, offset: range.offset, length: range.length });
-            self.drop_bytes(file, range);
+            self.carve(file, range, Dropped::DirectWrite);
         }
-        self.end_direct(shared, slot);
     }
 
     fn truncate_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64, changed: bool) {
@@ -461,18 +556,16 @@ impl Overlay {
         if changed {
             self.append(&Record::Truncate { file, size });
             self.evicted.forget(file, Range::new(size, u64::MAX));
-            self.drop_bytes(file, Range::new(size, u64::MAX));
+            self.carve(file, Range::new(size, u64::MAX), Dropped::Truncate);
             self.set_size(file, size);
             shared.files[file as usize].size.store(size, Ordering::Release);
         }
-        self.end_direct(shared, slot);
-    }
-
-    fn drop_bytes(&mut self, file: u32, range: Range) {
-        let dropped: u64 =
-            self.file(file).map.overlapping(range).map(|mapped| mapped.range.intersection(range).length).sum();
-        self.counters.dropped_bytes_total += dropped;
-        self.carve(file, range);
+        let end = self.files[&file].map.end();
+        if end > self.files[&file].size {
+            // It did not happen. The known size went down when it was granted, and an agent that started since has put off
+            // making the file long enough.
+            self.complete_size(shared, file, end);
+        }
     }
 
     fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
@@ -517,11 +610,11 @@ impl Overlay {
         self.pending = kept;
         for pending in abandoned {
             match pending.operation {
-                Operation::Commit { applied: Some(_), .. } => self.pending.push(Pending { orphan: true, ..pending }),
-                Operation::Commit { file, range, data_file, place, applied: None, .. } => {
+                Operation::Commit { file, range, data_file, place, step: CommitStep::Waiting, .. } => {
                     self.granules.let_go(file, range);
                     self.space.give_back(Run::touching(data_file, place, range.length));
                 }
+                Operation::Commit { .. } => self.pending.push(Pending { orphan: true, ..pending }),
                 _ => {}
             }
         }

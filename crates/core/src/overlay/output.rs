@@ -16,6 +16,8 @@ pub enum Answer {
     Done,
     /// No flash space: write the slow file.
     NoSpace,
+    /// Nothing of the file may come to flash now: write the slow file.
+    Bypassed,
     /// A flash-read lease on so many bytes; the pieces are in the slot.
     Flash {
         /// Bytes from the first one asked for.

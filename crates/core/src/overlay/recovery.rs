@@ -7,18 +7,18 @@
 //! | another boot | there or gone | power may have been lost: only what a barrier covers |
 //!
 //! Clean bytes of files that were open for writing are dropped: after power loss the slow file behind them may hold something
-//! older; after the agent's death something newer, by a direct write whose lease died with the shared file. They could stay once
-//! leases are adopted.
+//! older. After the agent's death they could stay where the shared file is adopted; where it is gone with its leases, the slow
+//! file may hold something newer.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
+use super::Overlay;
 use super::extent_map::{Benefit, ExtentMap, Mapped};
-use super::files::{File, Fingerprint};
+use super::files::Fingerprint;
 use super::flash_space::Run;
 use super::journal::{Batches, Extent, Identity, Record, records};
 use super::recency::Stamp;
-use super::{Overlay, Settings, untrusted};
+use super::untrusted;
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
@@ -256,7 +256,8 @@ impl Recovered {
 
     /// A data file could not be synced: what was written to it since the last barrier is not trusted.
     pub fn distrust(&mut self, data_file: u32) {
-        let lost: Vec<Run> = self.uncovered.iter().copied().filter(|run| run.data_file == data_file).collect();
+        let lost = self.uncovered.iter().copied().filter(|run| run.data_file == data_file);
+        let lost: Vec<Run> = [untrusted::nothing(data_file)].into_iter().chain(lost).collect();
         for known in self.files.values_mut() {
             let touched = |mapped: &Mapped| !mapped.dirty && mapped.data_file == data_file;
             // Clean bytes are on the disk as well.
@@ -275,64 +276,6 @@ impl Recovered {
 }
 
 impl Overlay {
-    /// The overlay that goes on from a replay: same numbers, bits set for what is mapped, data files of before read only, so
-    /// that nothing a dead process may still write can hit bytes of now. `sizes` are the slow files' sizes as they are. Files
-    /// that are too short for their absorbed bytes are extended by [`super::Output::Extend`].
-    pub fn adopt(settings: Settings, recovered: Recovered, shared: Shared<'_>, sizes: &BTreeMap<u32, u64>) -> Overlay {
-        let next_data_file = recovered.data_files.keys().next_back().map_or(1, |last| last + 1);
-        let mut overlay = Overlay::new(settings, 0, next_data_file);
-        for (&data_file, &owner) in &recovered.data_files {
-            overlay.data_files.insert(data_file, owner);
-            overlay.table.unwritten_data_files.insert(data_file);
-            overlay.space.add_data_file(data_file, false);
-        }
-        overlay.untrusted = recovered.untrusted;
-        overlay.untrusted.retain(|data_file, lost| recovered.data_files.contains_key(data_file) && !lost.is_empty());
-        // In a new shared file the threads' numbers begin anew: a commit of now must not be taken for one of before.
-        overlay.last_commits = recovered.last_commits;
-        overlay.last_commits.retain(|slot, seq| {
-            let slot = shared.slots.get(*slot as usize);
-            slot.is_some_and(|slot| slot.seq.load(Ordering::Relaxed) >= *seq)
-        });
-        for (number, found) in recovered.files {
-            let size = sizes.get(&number).copied().unwrap_or(0);
-            let (intent, fingerprint) = (found.intent, found.fingerprint);
-            let fingerprint_stands = fingerprint.is_some();
-            let unseen = !sizes.contains_key(&number);
-            let file =
-                File { intent, fingerprint, fingerprint_stands, unseen, ..File::new(found.identity, found.path, 0) };
-            if found.map.is_empty() {
-                overlay.forgetting.insert(number);
-                overlay.by_identity.entry(file.identity).or_insert(number);
-            } else {
-                // Whether somebody asked before is not in the journal.
-                overlay.barrier.asked.insert(number);
-                overlay.by_identity.insert(file.identity, number);
-            }
-            overlay.files.insert(number, file);
-            overlay.table.closed.insert(number);
-            overlay.set_size(number, size);
-            let entry = &shared.files[number as usize];
-            entry.device.store(found.identity.device, Ordering::Relaxed);
-            entry.inode.store(found.identity.inode, Ordering::Relaxed);
-            entry.size.store(size, Ordering::Relaxed);
-            entry.used.store(1, Ordering::Release);
-            for mapped in found.map.iter() {
-                overlay.granules.hold(shared, number, mapped.range);
-                overlay.map_in(number, mapped);
-            }
-            for mapped in found.map.iter() {
-                overlay.granules.let_go(number, mapped.range);
-            }
-            if sizes.contains_key(&number) {
-                // Absorbed bytes may lie beyond the end: the file was not made long enough, or that was lost with the power.
-                overlay.complete_size(shared, number, found.map.end());
-            }
-        }
-        overlay.space.charge_adopted();
-        overlay
-    }
-
     /// The records of a journal that says what this overlay knows; closed by a barrier at `start` plus their length. The
     /// caller has synced the data files and slow files before.
     pub fn checkpoint(&mut self, start: u64) -> Vec<u8> {

@@ -4,6 +4,9 @@
 //! says is never taken for space, as any process of the run can write there. A commit takes from the front of a slab, and what is
 //! left too short is topped up in the same answer.
 
+use std::sync::atomic::Ordering;
+
+use super::extent_map::Mapped;
 use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
 use super::{Answer, Output, Overlay, REQUEST_BYTES_MAX};
@@ -13,6 +16,9 @@ use crate::request::Range;
 
 /// Data files grow in steps of this many bytes, so that absorbed writes do not extend them one by one.
 const GROWTH_BYTES: u64 = 16 << 20;
+
+/// No data file is longer than this, so that no slab found in a slot ends behind it.
+const SLAB_END_MAX: u64 = 1 << 44;
 
 /// One slab; without pages it is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +35,15 @@ impl Slabs {
     fn empty(&self) -> impl Iterator<Item = usize> + '_ {
         (0..PIECES_MAX).filter(|at| self.0[*at].run.pages == 0)
     }
+}
+
+/// How many pages at the front of a slab are used: it is used from the front, so that the last mapped page tells.
+fn pages_used(extents: impl Iterator<Item = Mapped>, slab: Run) -> u64 {
+    let end = slab.page + slab.pages;
+    let runs = extents
+        .map(|mapped| Run::touching(mapped.data_file, mapped.place, mapped.range.length))
+        .filter(|run| run.data_file == slab.data_file && run.page + run.pages > slab.page && run.page < end);
+    runs.map(|run| (run.page + run.pages).min(end) - slab.page).max().unwrap_or(0)
 }
 
 impl Overlay {
@@ -49,7 +64,10 @@ impl Overlay {
 
     /// Leases space for a write of `range`: in one run if there is one, else in several that hold it together.
     pub(super) fn slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
-        if !self.files[&file].bypassers.is_empty() || range.length > REQUEST_BYTES_MAX {
+        if !self.files[&file].bypassers.is_empty() {
+            return Answer::Bypassed;
+        }
+        if range.length > REQUEST_BYTES_MAX {
             return Answer::NoSpace;
         }
         self.make_slab_room(shared, slot, file);
@@ -65,7 +83,7 @@ impl Overlay {
     }
 
     fn add_slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
-        let data_file = self.data_file_of(file);
+        let data_file = self.data_file_of(shared, file);
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
         let size_before = self.space.size_bytes(data_file);
         let granted = self.grant(shared, slot, file, data_file, pages);
@@ -119,31 +137,67 @@ impl Overlay {
         }
     }
 
-    /// Takes the pages of a commit from the slab they lie in; false if they lie in none.
-    pub(super) fn consume(&mut self, shared: Shared<'_>, slot: u32, file: u32, used: Run) -> bool {
+    /// Takes the pages of a commit from the slab they lie in; false if they lie in none. The slot shows it only once the commit's
+    /// record is appended ([`Overlay::show_slabs`]): an agent that starts before that must find the pages in the slab.
+    pub(super) fn consume(&mut self, slot: u32, file: u32, used: Run) -> bool {
         let used_end = used.page + used.pages;
-        let holds = |slab: &Slab| {
-            let Slab { file: owner, run } = *slab;
-            owner == file
+        let holds = |slab: &&mut Slab| {
+            let Slab { file: owner, run } = **slab;
+            run.pages > 0
+                && owner == file
                 && run.data_file == used.data_file
                 && used.page >= run.page
                 && used_end <= run.page + run.pages
         };
-        let Some(at) = self.slabs_of(slot).0.iter().position(|slab| slab.run.pages > 0 && holds(slab)) else {
+        let Some(slab) = self.slabs.get_mut(&slot).and_then(|slabs| slabs.0.iter_mut().find(holds)) else {
             return false;
         };
-        let run = self.slabs_of(slot).0[at].run;
+        let run = slab.run;
+        slab.run = Run { page: used_end, pages: run.page + run.pages - used_end, ..run };
         self.space.give_back(Run { pages: used.page - run.page, ..run });
-        let rest = Run { page: used_end, pages: run.page + run.pages - used_end, ..run };
-        self.set_slab(shared, slot, at, Slab { file, run: rest });
         true
+    }
+
+    /// Shows the slabs of the slot in it as they are.
+    pub(super) fn show_slabs(&mut self, shared: Shared<'_>, slot: u32) {
+        for (at, slab) in self.slabs_of(slot).0.into_iter().enumerate() {
+            self.set_slab(shared, slot, at, slab);
+        }
+    }
+
+    /// Pages in slabs of the slot.
+    #[cfg(test)]
+    pub(super) fn slab_pages(&self, slot: u32) -> u64 {
+        self.slabs_of(slot).0.iter().map(|slab| slab.run.pages).sum()
+    }
+
+    /// At a start: takes over the slabs that a living thread holds, as its slot shows them, without the pages at their front whose
+    /// commits are in the map. One that the journal does not know was never told to the thread. Nothing else is allocated where
+    /// they lie, so that a slot that says too much is believed at its process's own cost.
+    pub(super) fn adopt_slabs(&mut self, shared: Shared<'_>, slot: u32) {
+        for (at, piece) in shared.slots[slot as usize].slabs.iter().enumerate() {
+            let Place { file, data_file, place, length } = piece.read();
+            let run = Run { data_file, page: place / PAGE_BYTES, pages: length / PAGE_BYTES };
+            let possible = place.is_multiple_of(PAGE_BYTES) && place.saturating_add(length) <= SLAB_END_MAX;
+            let used = self.files.get(&file).map_or(0, |known| pages_used(known.map.iter(), run));
+            let rest = Run { page: run.page + used, pages: run.pages - used, ..run };
+            let known = possible && self.data_files.get(&data_file) == Some(&file);
+            if known && rest.pages > 0 && self.space.adopt_slab(rest) {
+                self.set_slab(shared, slot, at, Slab { file, run: rest });
+                // The agent may have been killed before it made the data file long enough, or made it at all.
+                self.outputs.push(Output::Grow { data_file, size: self.space.size_bytes(data_file) });
+            } else {
+                piece.revoke();
+            }
+        }
     }
 
     /// Whether a slab of the slot holds another write like `range` next to it.
     fn slab_left(&self, slot: u32, file: u32, range: Range) -> bool {
         let pages = Run::touching(0, range.offset % PAGE_BYTES, range.length).pages;
-        let fits =
-            |slab: &Slab| slab.file == file && slab.run.pages >= pages && self.space.is_writable(slab.run.data_file);
+        let fits = |slab: &Slab| {
+            slab.file == file && slab.run.pages >= pages && !self.untrusted.contains_key(&slab.run.data_file)
+        };
         self.slabs_of(slot).0.iter().any(fits)
     }
 
@@ -164,12 +218,13 @@ impl Overlay {
     }
 
     /// The data file that `file`'s new bytes go to.
-    pub(super) fn data_file_of(&mut self, file: u32) -> u32 {
+    pub(super) fn data_file_of(&mut self, shared: Shared<'_>, file: u32) -> u32 {
         if let Some(data_file) = self.file(file).data_file {
             return data_file;
         }
         let data_file = self.next_data_file;
         self.next_data_file += 1;
+        shared.header.data_files_used.fetch_max(self.next_data_file.into(), Ordering::Relaxed);
         self.append(&Record::DataFile { file, data_file });
         self.data_files.insert(data_file, file);
         self.space.add_data_file(data_file, true);

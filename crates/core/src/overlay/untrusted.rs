@@ -24,6 +24,11 @@ pub(super) fn record(run: &Run) -> Record {
     Record::Untrusted { data_file: run.data_file, page: run.page, pages: run.pages }
 }
 
+/// Says that a sync of the data file failed, even where that lost nothing.
+pub(super) fn nothing(data_file: u32) -> Run {
+    Run { data_file, page: 0, pages: 0 }
+}
+
 impl Overlay {
     /// A barrier could not sync these files.
     pub(super) fn distrust(&mut self, failed: &NotSynced) {
@@ -31,7 +36,8 @@ impl Overlay {
         recent.extend_from_slice(&self.barrier.uncovered);
         for &data_file in &failed.data_files {
             self.retire(data_file);
-            let lost: Vec<Run> = recent.iter().copied().filter(|run| run.data_file == data_file).collect();
+            let lost = recent.iter().copied().filter(|run| run.data_file == data_file);
+            let lost: Vec<Run> = [nothing(data_file)].into_iter().chain(lost).collect();
             lost.iter().for_each(|run| self.append(&record(run)));
             self.untrusted.entry(data_file).or_default().extend(lost);
             self.drop_untrusted_clean(data_file);

@@ -195,6 +195,9 @@ impl Shared<'_> {
     /// Takes the bits of `file` over from an agent that died: they stay set, their count is put right, and the fence is made
     /// that the dead one may not have come to. The slots have to be looked at again for every one of them.
     pub fn adopt_bits(&self, file: u32) -> Vec<u64> {
+        if self.files[file as usize].set_bits.load(Ordering::SeqCst) == 0 {
+            return Vec::new(); // the count is never less than their number
+        }
         let bits: Vec<u64> = self.set_bits(file).collect();
         self.files[file as usize].set_bits.store(bits.len() as u64, Ordering::SeqCst);
         fence(Ordering::SeqCst);

@@ -5,6 +5,7 @@
 
 use super::shared::{Counter, HINTS_MAX, Slot};
 use super::sync::Ordering;
+use crate::counters::Served;
 use crate::request::Range;
 
 impl Slot {
@@ -53,6 +54,15 @@ impl Slot {
     pub fn count(&self, counter: Counter, amount: u64) {
         let cell = &self.counters[counter as usize];
         cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+    }
+
+    /// Counts a request that moved `bytes`; only the owner calls this.
+    pub fn served(&self, served: Served, bytes: u64) {
+        let (requests, moved) = served.counters();
+        self.count(requests, 1);
+        if let Some(moved) = moved {
+            self.count(moved, bytes);
+        }
     }
 }
 

@@ -57,8 +57,10 @@ impl Slot {
         self.grant_slow(LEASE_SLOW_READ, range);
     }
 
-    /// The agent's grant of a write of the slow file in `range`.
-    pub fn grant_direct_write(&self, range: Range) {
+    /// The agent's grant of a write of `file`, the slow file, in `range`; `flags` are `DIRECT_*`.
+    pub fn grant_direct_write(&self, file: u32, range: Range, flags: u32) {
+        self.lease_file.store(file, Ordering::Relaxed);
+        self.lease_flags.store(flags, Ordering::Relaxed);
         self.grant_slow(LEASE_DIRECT_WRITE, range);
     }
 

@@ -14,6 +14,9 @@ use crate::cost::benefit::{Parameters, SeekPoint};
 /// Room a buffer for one request or reply of the data path needs. Control messages may be longer.
 pub const MESSAGE_MAX: usize = 16 * 1024;
 
+/// Slot of a thread that has none.
+pub const NO_SLOT: u32 = u32::MAX;
+
 /// A packet that is no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed message")]
@@ -22,7 +25,8 @@ pub struct DecodeError;
 /// From the library (or the command line) to the agent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Request<'a> {
-    /// First message of a thread: gives it a slot. `slot` and `seq` of the envelope are zero.
+    /// First message of a thread: gives it a slot, or the one it has, at an agent that was started anew. `slot` and `seq` of
+    /// the envelope are zero.
     Hello {
         /// `PROTOCOL_VERSION` of the library.
         version: u32,
@@ -32,6 +36,8 @@ pub enum Request<'a> {
         tid: u32,
         /// Start time of the process, in clock ticks since boot.
         start_time: u64,
+        /// The slot it has; [`NO_SLOT`] if none.
+        slot: u32,
     },
     /// The process opened a slow file it did not have open. Answered by `Opened`.
     Open {
@@ -191,11 +197,15 @@ pub enum Reply<'a> {
     Opened {
         /// Index of the file in the shared table.
         file: u32,
+        /// The site keeps it off flash: no byte of it is to be absorbed or fetched.
+        excluded: bool,
     },
     /// Done.
     Done,
     /// No flash space now: write the slow file.
     NoSpace,
+    /// Nothing of the file may come to flash now, as a process uses it unseen: write the slow file.
+    Bypassed,
     /// A flash-read lease; the pieces are in the slot, in file order from the first byte asked for.
     Flash {
         /// Bytes from the first one on that the pieces cover.
@@ -317,11 +327,12 @@ impl<'a> Request<'a> {
         w.u32(envelope.slot);
         w.u64(envelope.seq);
         match *self {
-            Request::Hello { version, pid, tid, start_time } => {
+            Request::Hello { version, pid, tid, start_time, slot } => {
                 w.u32(version);
                 w.u32(pid);
                 w.u32(tid);
                 w.u64(start_time);
+                w.u32(slot);
             }
             Request::Open { device, inode, birth_ns, size, writable, path } => {
                 w.u64(device);
@@ -413,7 +424,9 @@ impl<'a> Request<'a> {
         let kind = r.u8()?;
         let envelope = Envelope { slot: r.u32()?, seq: r.u64()? };
         let request = match kind {
-            1 => Request::Hello { version: r.u32()?, pid: r.u32()?, tid: r.u32()?, start_time: r.u64()? },
+            1 => {
+                Request::Hello { version: r.u32()?, pid: r.u32()?, tid: r.u32()?, start_time: r.u64()?, slot: r.u32()? }
+            }
             2 => Request::Open {
                 device: r.u64()?,
                 inode: r.u64()?,
@@ -467,8 +480,11 @@ impl<'a> Reply<'a> {
                 w.bytes(welcome.slow);
                 w.bytes(welcome.fast);
             }
-            Reply::Opened { file } => w.u32(*file),
-            Reply::Done | Reply::NoSpace | Reply::Go => {}
+            Reply::Opened { file, excluded } => {
+                w.u32(*file);
+                w.u8((*excluded).into());
+            }
+            Reply::Done | Reply::NoSpace | Reply::Bypassed | Reply::Go => {}
             Reply::Flash { length } | Reply::Disk { length } => w.u64(*length),
             Reply::Error { errno, text } => {
                 w.u32(*errno as u32);
@@ -489,6 +505,7 @@ impl<'a> Reply<'a> {
             Reply::Go => 7,
             Reply::Error { .. } => 8,
             Reply::Control { .. } => 9,
+            Reply::Bypassed => 10,
         }
     }
 
@@ -503,7 +520,7 @@ impl<'a> Reply<'a> {
                 let slow_length = r.u32()? as usize;
                 Reply::Welcome(Welcome { read, write, slow: r.bytes(slow_length)?, fast: r.all() })
             }
-            2 => Reply::Opened { file: r.u32()? },
+            2 => Reply::Opened { file: r.u32()?, excluded: r.flag()? },
             3 => Reply::Done,
             4 => Reply::NoSpace,
             5 => Reply::Flash { length: r.u64()? },
@@ -511,6 +528,7 @@ impl<'a> Reply<'a> {
             7 => Reply::Go,
             8 => Reply::Error { errno: r.u32()? as i32, text: r.all() },
             9 => Reply::Control { text: r.all() },
+            10 => Reply::Bypassed,
             _ => return Err(DecodeError),
         };
         r.end()?;
@@ -557,7 +575,7 @@ mod tests {
 
     fn requests() -> Vec<Request<'static>> {
         vec![
-            Request::Hello { version: 1, pid: 2, tid: 3, start_time: 4 },
+            Request::Hello { version: 1, pid: 2, tid: 3, start_time: 4, slot: NO_SLOT },
             Request::Open { device: 1, inode: 2, birth_ns: 3, size: 4, writable: true, path: b"/slow/\xff a" },
             Request::Close { file: 7 },
             Request::Slab { file: 7, offset: 1, length: 2 },
@@ -583,7 +601,8 @@ mod tests {
             Parameters { seek_curve: vec![SeekPoint { distance_bytes: 5, seek_s: 0.25 }], ..Parameters::default() };
         vec![
             Reply::Welcome(Welcome { read: parameters.clone(), write: parameters, slow: b"/slow", fast: b"/fast" }),
-            Reply::Opened { file: 3 },
+            Reply::Opened { file: 3, excluded: true },
+            Reply::Bypassed,
             Reply::Done,
             Reply::NoSpace,
             Reply::Flash { length: 9 },

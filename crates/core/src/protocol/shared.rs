@@ -1,7 +1,7 @@
 //! The shared file: one mapping that the agent owns and every process of a run maps too.
 //!
 //! ```text
-//! Header | FileEntry x FILES_MAX | Slot x SLOTS_MAX | bits: BITS_PER_FILE per file
+//! Header | FileEntry x FILES_MAX | Slot x SLOTS_MAX | CopyRecord x COPIES_MAX | OpenFiles x SLOTS_MAX | bits: BITS_PER_FILE per file
 //! ```
 //!
 //! **Bits.** One bit per granule (1 MiB) of a file. A clear bit is a lease on absence: nothing of that granule is on flash.
@@ -11,9 +11,14 @@
 //! **Slots.** One per thread. What is written to them, and in which order, is in [`super::handshake`] (requests),
 //! [`super::lease`] (leases and slabs) and [`super::hints`].
 //!
+//! The slot of a dead thread whose write may still land stays taken, and says what is quarantined, until the quarantine is
+//! lifted. An agent that starts while owners of slots live goes on with the file as it finds it (`overlay/adoption.rs`).
+//!
 //! The layout is the same for whoever maps the file: its sizes are asserted below.
 
+use super::handover::{COPIES_MAX, CopyRecord, OpenFiles};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
+pub use crate::counters::Counter;
 use crate::request::Range;
 
 /// Bytes one bit speaks for.
@@ -32,8 +37,8 @@ pub const PIECES_MAX: usize = if cfg!(loom) { 1 } else { 8 };
 pub const HINTS_MAX: usize = if cfg!(loom) { 2 } else { 32 };
 /// First word of a shared file that is ready.
 pub const MAGIC: u64 = 0x6865_6164_7374_6131;
-/// Counters of a slot.
-pub const COUNTERS_MAX: usize = 24;
+/// Counters a slot has room for.
+pub const COUNTERS_MAX: usize = 64;
 
 /// `Slot::state`: no request under way.
 pub const STATE_FREE: u32 = 0;
@@ -41,6 +46,8 @@ pub const STATE_FREE: u32 = 0;
 pub const STATE_CHEAP: u32 = 1;
 /// `Slot::state`: waiting for the agent, or under a lease; nobody waits for it.
 pub const STATE_ASKING: u32 = 2;
+/// `Slot::state`: the thread died in a cheap write, which may still land.
+pub const STATE_QUARANTINED: u32 = 3;
 
 /// `Slot::kind`: a read.
 pub const KIND_READ: u32 = 0;
@@ -57,38 +64,13 @@ pub const LEASE_SLOW_READ: u32 = 1;
 pub const LEASE_FLASH_READ: u32 = 2;
 /// `Slot::lease`: writing the slow file in `lease_offset, lease_length`.
 pub const LEASE_DIRECT_WRITE: u32 = 3;
+/// `Slot::lease`: the thread died under a direct-write lease; its write may still land.
+pub const LEASE_QUARANTINED: u32 = 4;
 
-/// What the library counts in its slot; index into [`Slot::counters`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Counter {
-    /// Requests absorbed by flash.
-    AbsorbedRequests = 0,
-    /// Bytes absorbed by flash.
-    AbsorbedBytes = 1,
-    /// Read requests served from flash, in whole or in part.
-    FlashReadRequests = 2,
-    /// Bytes read from flash.
-    FlashReadBytes = 3,
-    /// Read requests served by the disk alone because nothing of them is on flash.
-    DiskReadMissRequests = 4,
-    /// Bytes read from disk.
-    DiskReadBytes = 5,
-    /// Write requests sent to disk because the cost model prefers it.
-    DiskWriteUnwantedRequests = 6,
-    /// Write requests sent to disk because flash had no free space.
-    DiskWriteNoSpaceRequests = 7,
-    /// Bytes written to disk by the program.
-    DiskWriteBytes = 8,
-    /// Critical reads that missed and were handed to the agent as hints.
-    CriticalReadMisses = 9,
-    /// Hints lost because the ring was full.
-    HintsLost = 10,
-    /// Round trips to the agent.
-    RoundTrips = 11,
-    /// Requests that took the cheap path (no round trip).
-    CheapRequests = 12,
-}
+/// `Slot::lease_flags`: the direct write may change the file's size.
+pub const DIRECT_EXTENDS: u32 = 1;
+/// `Slot::lease_flags`: it is a truncation.
+pub const DIRECT_TRUNCATES: u32 = 2;
 
 /// The first page: who owns the file.
 #[repr(C, align(64))]
@@ -110,7 +92,9 @@ pub struct Header {
     pub free_bytes: AtomicU64,
     /// Slots with an index at or above this were never used.
     pub slots_used: AtomicU64,
-    reserved: [AtomicU64; 7],
+    /// Data files with a number at or above this were never used: a process may keep one that is deleted open by its number.
+    pub data_files_used: AtomicU64,
+    reserved: [AtomicU64; 6],
 }
 
 /// What everybody knows of one file.
@@ -162,6 +146,25 @@ pub struct Hint {
     pub benefit_ns: AtomicU64,
 }
 
+/// What one thread counted.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Cells([AtomicU64; COUNTERS_MAX]);
+
+impl Default for Cells {
+    fn default() -> Cells {
+        Cells(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl std::ops::Deref for Cells {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        &self.0
+    }
+}
+
 /// One thread's place in the shared file.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
@@ -180,13 +183,17 @@ pub struct Slot {
     pub length: AtomicU64,
     /// The last message's number; never falls while the shared file lives.
     pub seq: AtomicU64,
+    /// The slow file of a direct-write lease.
+    pub lease_file: AtomicU32,
+    /// `DIRECT_*` of a direct-write lease.
+    pub lease_flags: AtomicU32,
     /// First byte of the slow range a lease covers.
     pub lease_offset: AtomicU64,
     /// Its length.
     pub lease_length: AtomicU64,
     /// Owner's process; zero: free.
     pub owner_pid: AtomicU32,
-    /// Owner's thread.
+    /// Owner's thread; zero once the library has given the slot up.
     pub owner_tid: AtomicU32,
     /// The owner process's start time in clock ticks since boot.
     pub owner_start: AtomicU64,
@@ -204,7 +211,7 @@ pub struct Slot {
     /// Ring of hints.
     pub hints: [Hint; HINTS_MAX],
     /// [`Counter`]s, written by the owner alone.
-    pub counters: [AtomicU64; COUNTERS_MAX],
+    pub counters: Cells,
 }
 
 /// The shared file as it lies in memory.
@@ -214,15 +221,19 @@ pub struct Region {
     header: Header,
     files: [FileEntry; FILES_MAX],
     slots: [Slot; SLOTS_MAX],
+    copies: [CopyRecord; COPIES_MAX],
+    open_files: [OpenFiles; SLOTS_MAX],
     bits: [AtomicU64; WORDS_PER_FILE * FILES_MAX],
 }
 
 // A model checker's atomics are larger; everybody else sees this.
 #[cfg(not(loom))]
 const _: () = {
-    assert!(size_of::<Header>() == 128 && size_of::<FileEntry>() == 64 && size_of::<Slot>() == 1792);
-    assert!(size_of::<Region>() == 128 + FILES_MAX * 64 + SLOTS_MAX * 1792 + FILES_MAX * 8192);
-    assert!(std::mem::offset_of!(Slot, pieces) == 72 && std::mem::offset_of!(Slot, hints) == 472);
+    assert!(size_of::<Header>() == 128 && size_of::<FileEntry>() == 64 && size_of::<Slot>() == 2048);
+    assert!(size_of::<CopyRecord>() == 40 && size_of::<OpenFiles>() == 6144);
+    let records = COPIES_MAX * 40 + SLOTS_MAX * 6144;
+    assert!(size_of::<Region>() == 128 + FILES_MAX * 64 + SLOTS_MAX * 2048 + records + FILES_MAX * 8192);
+    assert!(std::mem::offset_of!(Slot, pieces) == 80 && std::mem::offset_of!(Slot, hints) == 480);
 };
 
 impl Region {
@@ -231,7 +242,14 @@ impl Region {
 
     /// The parts as slices.
     pub fn view(&self) -> Shared<'_> {
-        Shared { header: &self.header, files: &self.files, slots: &self.slots, bits: &self.bits }
+        Shared {
+            header: &self.header,
+            files: &self.files,
+            slots: &self.slots,
+            copies: &self.copies,
+            open_files: &self.open_files,
+            bits: &self.bits,
+        }
     }
 }
 
@@ -244,6 +262,10 @@ pub struct Shared<'a> {
     pub files: &'a [FileEntry],
     /// The threads' slots.
     pub slots: &'a [Slot],
+    /// Copies under way.
+    pub copies: &'a [CopyRecord],
+    /// The files of each slot's process.
+    pub open_files: &'a [OpenFiles],
     /// The bits, [`WORDS_PER_FILE`] words a file.
     pub bits: &'a [AtomicU64],
 }

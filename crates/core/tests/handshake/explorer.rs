@@ -89,7 +89,8 @@ impl World {
     }
 
     pub fn shared(&self) -> Shared<'_> {
-        Shared { header: &self.header, files: &self.files, slots: &self.slots, bits: &self.bits }
+        let (copies, open_files) = (&[], &[]); // only agents read them
+        Shared { header: &self.header, files: &self.files, slots: &self.slots, copies, open_files, bits: &self.bits }
     }
 
     pub fn slot(&self) -> &Slot {

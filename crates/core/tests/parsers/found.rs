@@ -43,6 +43,8 @@ impl Agent {
     }
 
     fn answer(&mut self) -> Option<Answer> {
+        self.overlay.take_journal();
+        self.overlay.on_appended(self.memory.shared());
         self.overlay.take_outputs().into_iter().find_map(|output| match output {
             Output::Reply(_, answer) => Some(answer),
             _ => None,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use headstart_core::overlay::journal::{HEADER_BYTES, Identity};
 use headstart_core::overlay::recovery::{Recovered, Replay};
 use headstart_core::overlay::{Capacity, Counters, Fingerprint, NotSynced, Output, Overlay, Process, Settings};
+use headstart_core::protocol::handover::{COPIES_MAX, CopyRecord, OpenFiles};
 use headstart_core::protocol::message::{Envelope, Request};
 use headstart_core::protocol::shared::{FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
 
@@ -25,6 +26,8 @@ pub struct Memory {
     header: Header,
     files: Vec<FileEntry>,
     slots: Vec<Slot>,
+    copies: Vec<CopyRecord>,
+    open_files: Vec<OpenFiles>,
     bits: Vec<AtomicU64>,
 }
 
@@ -34,6 +37,8 @@ impl Memory {
             header: Header::default(),
             files: (0..FILES).map(|_| FileEntry::default()).collect(),
             slots: (0..SLOTS).map(|_| Slot::default()).collect(),
+            copies: (0..COPIES_MAX).map(|_| CopyRecord::default()).collect(),
+            open_files: (0..SLOTS).map(|_| OpenFiles::default()).collect(),
             bits: (0..FILES * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
         };
         memory.header.slots_used.store(SLOTS.into(), Ordering::Relaxed);
@@ -41,7 +46,14 @@ impl Memory {
     }
 
     pub fn shared(&self) -> Shared<'_> {
-        Shared { header: &self.header, files: &self.files, slots: &self.slots, bits: &self.bits }
+        Shared {
+            header: &self.header,
+            files: &self.files,
+            slots: &self.slots,
+            copies: &self.copies,
+            open_files: &self.open_files,
+            bits: &self.bits,
+        }
     }
 
     /// Number of files it has room for.
@@ -256,9 +268,17 @@ impl World<'_> {
     }
 
     fn carry_out(&mut self) {
-        self.journal.extend(self.overlay.take_journal());
+        while !self.overlay.is_settled() {
+            self.carry_out_once();
+        }
+    }
+
+    fn carry_out_once(&mut self) {
+        let (records, outputs) = (self.overlay.take_journal(), self.overlay.take_outputs());
+        self.journal.extend(records);
+        self.overlay.on_appended(self.memory.shared());
         self.capacity_max = self.capacity_max.max(self.overlay.capacity_bytes());
-        for output in self.overlay.take_outputs() {
+        for output in outputs {
             match output {
                 Output::Reply(envelope, _) => assert!(envelope.slot < SLOTS, "an answer to nobody"),
                 Output::Grow { size, .. } => {

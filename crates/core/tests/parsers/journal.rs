@@ -36,7 +36,7 @@ pub fn records(bytes: &[u8]) {
         let memory = Memory::new();
         if recovered.is_plausible(memory.files(), |_| 1 << 32) {
             let settings = Settings { capacity: Capacity::Bytes(1 << 20), ..Settings::default() };
-            let mut overlay = Overlay::adopt(settings, recovered, memory.shared(), &sizes);
+            let mut overlay = Overlay::adopt(settings, recovered, memory.shared(), &sizes, &Default::default());
             let again = overlay.checkpoint(HEADER_BYTES as u64);
             Recovered::replay(&again, Replay::Everything);
         }

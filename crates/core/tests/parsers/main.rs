@@ -50,7 +50,7 @@ fn an_overlay_survives_any_messages_in_any_order_and_any_scribble_in_the_shared_
             counters.fetches_total,
             counters.fetches_cancelled_total,
             counters.evicted_extents_total,
-            counters.dropped_bytes_total,
+            counters.dropped_direct_write_bytes_total + counters.dropped_truncate_bytes_total,
             counters.barriers_total,
         ];
         for (sum, count) in REACHED.iter().zip(counts) {

@@ -6,7 +6,8 @@
 
 use std::sync::atomic::Ordering;
 
-use headstart_core::protocol::shared::{Counter, KIND_EXTEND};
+use headstart_core::counters::{Counter, Served};
+use headstart_core::protocol::shared::KIND_EXTEND;
 use headstart_core::request::Range;
 
 use super::{shared, write::under_lease};
@@ -16,11 +17,16 @@ use crate::session;
 
 /// An appending write; `kernel` does it.
 pub fn append(target: &Target, durable: bool, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
-    let written = extend(target, kernel)?;
+    let result = extend(target, kernel);
     session::with(|session| {
-        session.slot.count(Counter::DiskWriteBytes, written as u64);
+        match result {
+            Ok(0) | Err(CHANGED) => {}
+            Ok(written) => session.slot.served(Served::WriteAppend, written as u64),
+            Err(_) => session.slot.served(Served::WriteFailed, 0),
+        }
         Ok(())
     })?;
+    let written = result?;
     if durable || target.durable() {
         super::sync(target, || kernel::sync(target.fd, true))?;
     }

@@ -2,9 +2,10 @@
 
 use std::alloc::{self, Layout};
 
+use headstart_core::counters::{Counter, Served};
 use headstart_core::policy::Decision;
 use headstart_core::protocol::message::Request;
-use headstart_core::protocol::shared::{Counter, KIND_READ};
+use headstart_core::protocol::shared::KIND_READ;
 use headstart_core::request::{self, Direction, Range};
 
 use super::shared;
@@ -38,24 +39,34 @@ pub fn read_at(target: &Target, buffers: Buffers, offset: u64) -> Result<usize, 
             let result = buffers.read(target.fd, 0, buffers.length(), offset);
             slot.free();
             slot.count(Counter::CheapRequests, 1);
-            count_disk(session, target, range, distance, &result, true);
+            match result {
+                _ if range.is_empty() => {}
+                Ok(read) => {
+                    let served = count_disk(session, target, range, distance, read as u64);
+                    slot.count(served.counters().0, 1);
+                }
+                Err(_) => slot.served(Served::ReadFailed, 0),
+            }
             return result;
         }
         slot.ask();
-        let result = read_as_told(session, target, &buffers, offset, distance);
+        let (result, served) = read_as_told(session, target, &buffers, offset, distance);
         slot.free();
+        let served = if result.is_ok() { served } else { Served::ReadFailed };
+        slot.count(served.counters().0, 1);
         result
     })
 }
 
+/// Reads piece by piece where the agent says; and what served the request. Bytes are counted here.
 fn read_as_told(
     session: &mut Session,
     target: &Target,
     buffers: &Buffers,
     offset: u64,
     distance: u64,
-) -> Result<usize, Errno> {
-    let (mut done, mut from_flash) = (0, false);
+) -> (Result<usize, Errno>, Served) {
+    let (mut done, mut served) = (0, Served::ReadEnd);
     while done < buffers.length() {
         let rest = Range::new(offset + done as u64, (buffers.length() - done) as u64);
         let ask = Request::Read { file: target.file, offset: rest.offset, length: rest.length };
@@ -68,40 +79,43 @@ fn read_as_told(
                     // What the disk has as well is read there next.
                     match drop_failed(session, target, failed) {
                         Ok(()) => continue,
-                        Err(_) if done > 0 => return Ok(done),
-                        Err(errno) => return Err(errno),
+                        Err(_) if done > 0 => return (Ok(done), served),
+                        Err(errno) => return (Err(errno), served),
                     }
                 }
                 let result = result.map_err(Unread::errno);
-                session.slot.count(Counter::FlashReadRequests, u64::from(!from_flash));
                 session.slot.count(Counter::FlashReadBytes, *result.as_ref().unwrap_or(&0) as u64);
-                from_flash = true;
+                served = Served::Flash;
                 result.map(|count| (length, count))
             }
             Ok(Answer::Disk(length)) => {
                 let part = Range::new(rest.offset, length.min(rest.length));
                 let result = read_slow(target, buffers, done, part);
                 session.slot.release_read();
-                let whole = done == 0 && part.length == rest.length;
-                count_disk(session, target, part, distance, &result, whole);
+                if let Ok(count) = result {
+                    let by_disk = count_disk(session, target, part, distance, count as u64);
+                    served = if served == Served::ReadEnd { by_disk } else { served };
+                }
                 result.map(|count| (part.length as usize, count))
             }
             Ok(other) => Err(session.unexpected(other)),
             Err(errno) => Err(errno),
         };
-        match read {
-            Ok((0, _)) | Err(_) if done > 0 => return Ok(done),
-            Ok((0, _)) => return Err(libc::EIO),
-            Err(errno) => return Err(errno),
+        let result = match read {
+            Ok((0, _)) | Err(_) if done > 0 => Ok(done),
+            Ok((0, _)) => Err(libc::EIO),
+            Err(errno) => Err(errno),
             Ok((wanted, count)) => {
                 done += count;
-                if count < wanted {
-                    return Ok(done);
+                if count == wanted {
+                    continue;
                 }
+                Ok(done)
             }
-        }
+        };
+        return (result, served);
     }
-    Ok(done)
+    (Ok(done), served)
 }
 
 /// Why bytes on flash were not read.
@@ -197,26 +211,27 @@ fn read_slow(target: &Target, buffers: &Buffers, from: usize, part: Range) -> Re
     result
 }
 
-/// Counts a read of the slow file, and tells the agent of it if flash would have served it sooner.
+/// Counts bytes read from the slow file, and tells the agent of them if flash would have served them sooner; why the disk
+/// served them.
 #[inline]
-fn count_disk(
-    session: &Session,
-    target: &Target,
-    range: Range,
-    distance: u64,
-    result: &Result<usize, Errno>,
-    whole: bool,
-) {
-    let read = *result.as_ref().unwrap_or(&0) as u64;
-    session.slot.count(Counter::DiskReadMissRequests, u64::from(whole));
-    session.slot.count(Counter::DiskReadBytes, read);
+fn count_disk(session: &Session, target: &Target, range: Range, distance: u64, read: u64) -> Served {
     if read == 0 {
-        return;
+        return Served::ReadEnd;
     }
     let missed = Range::new(range.offset, read);
     let request = request::Request { direction: Direction::Read, range: missed, distance };
-    if let Decision::Fetch { benefit_ns } = session::decide(&request) {
-        session.slot.count(Counter::CriticalReadMisses, 1);
-        session.slot.hint(target.file, missed, benefit_ns);
+    let served = match session::decide(target.record, &request) {
+        Decision::Fetch { benefit_ns } => {
+            session.slot.count(Counter::CriticalReadMisses, 1);
+            session.slot.hint(target.file, missed, benefit_ns);
+            Served::ReadMiss
+        }
+        Decision::Flash { .. } => Served::ReadMiss,
+        Decision::Disk(reason) => Served::by_disk(Direction::Read, reason),
+        Decision::Pass => Served::ReadOff,
+    };
+    if let Some(bytes) = served.counters().1 {
+        session.slot.count(bytes, read);
     }
+    served
 }

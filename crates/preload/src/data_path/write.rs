@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
+use headstart_core::counters::{Counter, Served};
 use headstart_core::policy::Decision;
 use headstart_core::protocol::message::Request;
-use headstart_core::protocol::shared::{Counter, KIND_EXTEND};
+use headstart_core::protocol::shared::{KIND_EXTEND, Slot};
 use headstart_core::request::{self, Direction, Range};
 
 use super::shared;
@@ -34,22 +35,24 @@ pub fn write_at(target: &Target, buffers: Buffers, offset: u64, durable: bool) -
     let distance = target.record.distance(range);
     let request = request::Request { direction: Direction::Write, range, distance };
     let written = session::with(|session| {
-        let (done, failure) = match session::decide(&request) {
+        let (done, rest) = match session::decide(target.record, &request) {
             // Not in a signal handler that interrupted a request: the commit would wait for that request.
             Decision::Flash { .. } | Decision::Fetch { .. } if !session.nested => {
                 absorb(session, target, &buffers, offset)
             }
-            _ => {
-                session.slot.count(Counter::DiskWriteUnwantedRequests, 1);
-                (0, None)
-            }
+            Decision::Flash { .. } | Decision::Fetch { .. } => (0, Rest::Direct(Served::WriteInterrupt)),
+            Decision::Disk(reason) => (0, Rest::Direct(Served::by_disk(Direction::Write, reason))),
+            Decision::Pass => (0, Rest::Direct(Served::WriteOff)),
         };
-        match failure {
-            None if done < buffers.length() => direct(session, target, &buffers, done, offset + done as u64),
-            None => Ok(done),
-            Some(_) if done > 0 => Ok(done),
-            Some(errno) => Err(errno),
-        }
+        let (result, served) = match rest {
+            Rest::Direct(why) if done < buffers.length() => {
+                (direct(session, target, &buffers, done, offset + done as u64), why)
+            }
+            Rest::Failed(errno) if done == 0 => (Err(errno), Served::WriteFailed),
+            _ => (Ok(done), Served::Absorbed),
+        };
+        count(session.slot, done, result, served, buffers.length() == 0);
+        result
     })?;
     if durable || target.durable() {
         super::sync(target, || kernel::sync(target.fd, true))?;
@@ -57,59 +60,74 @@ pub fn write_at(target: &Target, buffers: Buffers, offset: u64, durable: bool) -
     Ok(written)
 }
 
-/// Writes to slabs and commits. Returns how much was absorbed, and the error if the agent reported one; without an
-/// error the rest is to be written directly.
-fn absorb(session: &mut Session, target: &Target, buffers: &Buffers, offset: u64) -> (usize, Option<Errno>) {
+/// What is to happen to the bytes that were not absorbed.
+#[derive(Clone, Copy)]
+enum Rest {
+    /// They are written directly; why.
+    Direct(Served),
+    /// They are not written.
+    Failed(Errno),
+}
+
+/// Counts a write of which `absorbed` bytes went to flash. One whose descriptor changed its meaning is made again.
+fn count(slot: &Slot, absorbed: usize, result: Result<usize, Errno>, served: Served, empty: bool) {
+    if absorbed > 0 && served != Served::Absorbed {
+        slot.count(Counter::AbsorbedBytes, absorbed as u64);
+    }
+    match (result, served) {
+        (Err(CHANGED), _) => {}
+        _ if empty => {}
+        (Err(_), _) => slot.served(Served::WriteFailed, 0),
+        (Ok(written), Served::Absorbed) => slot.served(served, written as u64),
+        (Ok(written), _) => slot.served(served, (written - absorbed) as u64),
+    }
+}
+
+/// Writes to slabs and commits. Returns how much was absorbed, and what becomes of the rest.
+fn absorb(session: &mut Session, target: &Target, buffers: &Buffers, offset: u64) -> (usize, Rest) {
     let range = Range::new(offset, buffers.length() as u64);
     let free_bytes = shared().header.free_bytes.load(Ordering::Relaxed);
     if free_bytes == 0 && find_slab(session, target.file, range, true).is_none() {
-        session.slot.count(Counter::DiskWriteNoSpaceRequests, 1);
-        return (0, None);
+        return (0, Rest::Direct(Served::WriteNoSpace));
     }
     let (limit, size) = (kernel::file_size_limit(), target.entry(&shared()).size.load(Ordering::Relaxed));
     if range.end() > limit.min(size.saturating_add(EXTENSION_MAX)) {
-        session.slot.count(Counter::DiskWriteUnwantedRequests, 1);
-        return (0, None);
+        return (0, Rest::Direct(Served::WriteTooFar));
     }
     session.slot.publish_asking(KIND_EXTEND, target.file, range);
     if !target.still_open() {
         session.slot.free();
-        return (0, Some(CHANGED));
+        return (0, Rest::Failed(CHANGED));
     }
-    let (done, failure) = absorb_parts(session, target, buffers, offset, limit);
+    let absorbed = absorb_parts(session, target, buffers, offset, limit);
     session.slot.free();
-    let complete = u64::from(done == buffers.length());
-    session.slot.count(Counter::AbsorbedRequests, complete);
-    session.slot.count(Counter::DiskWriteNoSpaceRequests, 1 - complete);
-    session.slot.count(Counter::AbsorbedBytes, done as u64);
-    (done, failure)
+    absorbed
 }
 
 /// `limit`: of the process, on the size of the files it writes.
-fn absorb_parts(
-    session: &mut Session,
-    target: &Target,
-    buffers: &Buffers,
-    offset: u64,
-    limit: u64,
-) -> (usize, Option<Errno>) {
+fn absorb_parts(session: &mut Session, target: &Target, buffers: &Buffers, offset: u64, limit: u64) -> (usize, Rest) {
     let mut done = 0;
     while done < buffers.length() {
         let rest = Range::new(offset + done as u64, (buffers.length() - done) as u64);
         let slab = match slab_for(session, target.file, rest) {
-            Ok(Some(slab)) => slab,
-            Ok(None) => return (done, None),
-            Err(errno) => return (done, Some(errno)),
+            Ok(Ok(slab)) => slab,
+            Ok(Err(why)) => return (done, Rest::Direct(why)),
+            Err(errno) => return (done, Rest::Failed(errno)),
         };
         let length = slab.length.min(rest.length);
         if slab.place + length > limit {
             // The limit holds for data files too, but it is not meant for them.
-            return (done, None);
+            return (done, Rest::Direct(Served::WriteTooFar));
         }
         let written =
             data_files::with(target.file, slab.data_file, |fd| buffers.write(fd, done, length as usize, slab.place));
         if written != Ok(length as usize) {
-            return (done, if written == Err(libc::EFAULT) { written.err() } else { None });
+            return match written {
+                Err(errno @ libc::EFAULT) => (done, Rest::Failed(errno)),
+                // Or cut short: the fast directory is full.
+                Ok(_) | Err(libc::ENOSPC | libc::EDQUOT) => (done, Rest::Direct(Served::WriteNoSpace)),
+                Err(_) => (done, Rest::Direct(Served::WriteFlashFailed)),
+            };
         }
         let commit = Request::Commit {
             file: target.file,
@@ -120,12 +138,13 @@ fn absorb_parts(
         };
         match session.call(&commit) {
             Ok(Answer::Done) => done += length as usize,
-            Ok(Answer::NoSpace) => return (done, None),
-            Ok(other) => return (done, Some(session.unexpected(other))),
-            Err(errno) => return (done, Some(errno)),
+            Ok(Answer::NoSpace) => return (done, Rest::Direct(Served::WriteNoSpace)),
+            Ok(Answer::Bypassed) => return (done, Rest::Direct(Served::WriteBypassed)),
+            Ok(other) => return (done, Rest::Failed(session.unexpected(other))),
+            Err(errno) => return (done, Rest::Failed(errno)),
         }
     }
-    (done, None)
+    (done, Rest::Direct(Served::WriteNoSpace))
 }
 
 /// Flash space for the first `length` bytes of a write.
@@ -136,15 +155,17 @@ struct Slab {
     length: u64,
 }
 
-/// A slab that takes all of `range`, or at least a large part of it; asks the agent if the slot holds none.
-fn slab_for(session: &mut Session, file: u32, range: Range) -> Result<Option<Slab>, Errno> {
+/// A slab that takes all of `range`, or at least a large part of it; asks the agent if the slot holds none. Or why there is
+/// none.
+fn slab_for(session: &mut Session, file: u32, range: Range) -> Result<Result<Slab, Served>, Errno> {
     if let Some(slab) = find_slab(session, file, range, false).filter(|slab| slab.length >= range.length.min(PART_MIN))
     {
-        return Ok(Some(slab));
+        return Ok(Ok(slab));
     }
     match session.call(&Request::Slab { file, offset: range.offset, length: range.length })? {
-        Answer::Done => Ok(find_slab(session, file, range, false)),
-        Answer::NoSpace => Ok(None),
+        Answer::Done => Ok(find_slab(session, file, range, false).ok_or(Served::WriteNoSpace)),
+        Answer::NoSpace => Ok(Err(Served::WriteNoSpace)),
+        Answer::Bypassed => Ok(Err(Served::WriteBypassed)),
         other => Err(session.unexpected(other)),
     }
 }
@@ -172,7 +193,6 @@ fn direct(session: &mut Session, target: &Target, buffers: &Buffers, from: usize
     let result = locked(session, target, Range::new(offset, length as u64), || {
         buffers.write_slow(target.fd, from, length, offset).map(|written| (written as u64, written))
     });
-    session.slot.count(Counter::DiskWriteBytes, *result.as_ref().unwrap_or(&0) as u64);
     match result {
         Ok(written) => Ok(from + written),
         Err(_) if from > 0 => Ok(from),

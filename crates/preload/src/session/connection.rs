@@ -1,14 +1,17 @@
 //! The wire: connecting, the first message, requests and answers, and what happens when the agent is gone.
 //!
-//! A process that was never connected fails at once, with ENOTCONN where nobody owns the managed directory. One that was waits: its clear bits stay valid, but what a set bit
+//! A process that was never connected fails at once, with ENOTCONN where nobody owns the managed directory, unless a socket tells
+//! of an agent that was killed: another one may be on its way. One that was connected waits: its clear bits stay valid, but what a
+//! set bit
 //! speaks for only the agent knows. It connects again for up to [`PATIENCE_MS`], says `Hello` for the same slot, opens
 //! its files again and repeats the pending request unchanged. `Hello` and these repeated `Open`s carry number zero.
 
 use std::fmt::{Arguments, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use headstart_core::counters::Counter;
 use headstart_core::policy::s4d::S4d;
-use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, Reply, Request};
+use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, NO_SLOT, Reply, Request};
 use headstart_core::protocol::shared::{SLOTS_MAX, Slot};
 use headstart_core::protocol::{MARK_PREFIX, PROTOCOL_VERSION, SOCKET_FILE};
 use libc::c_int;
@@ -33,12 +36,14 @@ static COMPLAINTS: AtomicU32 = AtomicU32::new(0);
 /// An answer without its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// `Reply::Opened`.
-    Opened(u32),
+    /// `Reply::Opened`: the file's index, and whether it is excluded.
+    Opened(u32, bool),
     /// `Reply::Done`.
     Done,
     /// `Reply::NoSpace`.
     NoSpace,
+    /// `Reply::Bypassed`.
+    Bypassed,
     /// `Reply::Flash`.
     Flash(u64),
     /// `Reply::Disk`.
@@ -51,6 +56,8 @@ pub enum Answer {
 enum Lost {
     /// The agent is gone.
     Agent,
+    /// So is its socket: it was stopped, or never was.
+    Socket,
     /// It answered: no.
     Refused(Errno),
 }
@@ -165,9 +172,10 @@ fn refused(errno: Errno, text: &[u8]) -> Lost {
 
 fn answer_of(packet: &[u8]) -> Result<Answer, Lost> {
     match Reply::decode(packet) {
-        Ok((_, Reply::Opened { file })) => Ok(Answer::Opened(file)),
+        Ok((_, Reply::Opened { file, excluded })) => Ok(Answer::Opened(file, excluded)),
         Ok((_, Reply::Done)) => Ok(Answer::Done),
         Ok((_, Reply::NoSpace)) => Ok(Answer::NoSpace),
+        Ok((_, Reply::Bypassed)) => Ok(Answer::Bypassed),
         Ok((_, Reply::Flash { length })) => Ok(Answer::Flash(length)),
         Ok((_, Reply::Disk { length })) => Ok(Answer::Disk(length)),
         Ok((_, Reply::Go)) => Ok(Answer::Go),
@@ -184,8 +192,8 @@ impl Session {
 
     /// The same for thread `thread` of process `pid`.
     pub(super) fn join_as(pid: u32, start_time: u64, thread: u32, nested: bool) -> Result<Session, Errno> {
-        let patience = if mapping::shared().is_some() { PATIENCE_MS } else { 0 };
-        let (socket, index, slot) = patiently(patience, || hello(pid, start_time, thread))?;
+        let without_socket = if mapping::shared().is_some() { PATIENCE_MS } else { 0 };
+        let (socket, index, slot) = patiently(PATIENCE_MS, without_socket, || hello(pid, start_time, thread, NO_SLOT))?;
         let (packet, answer) = (Vec::with_capacity(256), vec![0; MESSAGE_MAX]);
         let session = Session { slot, index, thread, nested, socket: Some(socket), packet, answer };
         session.own_slot(true);
@@ -202,7 +210,13 @@ impl Session {
             match sent.and_then(|length| answer_of(&self.answer[..length])) {
                 Ok(answer) => return Ok(answer),
                 Err(Lost::Refused(errno)) => return Err(errno),
-                Err(Lost::Agent) => self.join_again()?,
+                Err(Lost::Agent | Lost::Socket) => {
+                    let since = kernel::monotonic_ms();
+                    let joined = self.join_again();
+                    self.slot.count(Counter::AgentAwayWaits, 1);
+                    self.slot.count(Counter::AgentAwayNs, (kernel::monotonic_ms() - since) * 1_000_000);
+                    joined?
+                }
             }
         }
     }
@@ -215,7 +229,7 @@ impl Session {
         let socket = self.socket.ok_or(libc::EIO)?;
         let sent = exchange(socket, Some(envelope), &packet, &mut self.answer);
         sent.and_then(|length| answer_of(&self.answer[..length])).map_err(|lost| match lost {
-            Lost::Agent => libc::ENOTCONN,
+            Lost::Agent | Lost::Socket => libc::ENOTCONN,
             Lost::Refused(errno) => errno,
         })
     }
@@ -224,8 +238,9 @@ impl Session {
         self.hang_up();
         let (mut patience, start) = (PATIENCE_MS, kernel::monotonic_ms());
         loop {
-            let (socket, index, _) =
-                patiently(patience, || hello(process::number(), process::start_time(), self.thread))?;
+            let had = self.index;
+            let again = || hello(process::number(), process::start_time(), self.thread, had);
+            let (socket, index, _) = patiently(patience, patience, again)?;
             self.socket = Some(socket);
             if index != self.index {
                 self.hang_up();
@@ -243,22 +258,27 @@ impl Session {
     }
 }
 
-/// Tries `attempt` until it succeeds, is refused, or `patience_ms` are over.
-fn patiently<R>(patience_ms: u64, mut attempt: impl FnMut() -> Result<R, Lost>) -> Result<R, Errno> {
+/// Tries `attempt` until it succeeds, is refused, or `patience_ms` are over, `without_socket_ms` where no agent was killed.
+fn patiently<R>(
+    patience_ms: u64,
+    without_socket_ms: u64,
+    mut attempt: impl FnMut() -> Result<R, Lost>,
+) -> Result<R, Errno> {
     let start = kernel::monotonic_ms();
     loop {
-        match attempt() {
+        let limit_ms = match attempt() {
             Ok(result) => {
                 GIVEN_UP.store(false, Ordering::Relaxed);
                 return Ok(result);
             }
             Err(Lost::Refused(errno)) => return Err(errno),
-            Err(Lost::Agent) => {}
-        }
+            Err(Lost::Agent) => patience_ms,
+            Err(Lost::Socket) => without_socket_ms,
+        };
         if location::is_nobodys() && mapping::shared().is_none() {
             return Err(libc::ENOTCONN);
         }
-        if GIVEN_UP.load(Ordering::Relaxed) || kernel::monotonic_ms() - start >= patience_ms {
+        if GIVEN_UP.load(Ordering::Relaxed) || kernel::monotonic_ms() - start >= limit_ms {
             GIVEN_UP.store(true, Ordering::Relaxed);
             complain(format_args!(
                 "the agent of {} does not answer; managed files cannot be used without it. See `headstart status`",
@@ -270,13 +290,14 @@ fn patiently<R>(patience_ms: u64, mut attempt: impl FnMut() -> Result<R, Lost>) 
     }
 }
 
-/// Connects, introduces the thread, and maps the shared file: socket, slot index, slot.
-fn hello(pid: u32, start_time: u64, thread: u32) -> Result<(c_int, u32, &'static Slot), Lost> {
+/// Connects, introduces the thread, which may have a slot, and maps the shared file: socket, slot index, slot.
+fn hello(pid: u32, start_time: u64, thread: u32, had: u32) -> Result<(c_int, u32, &'static Slot), Lost> {
     let socket = connect().map_err(|errno| match errno {
         libc::EMFILE | libc::ENFILE | libc::EACCES | libc::EPERM => Lost::Refused(errno),
+        libc::ENOENT => Lost::Socket,
         _ => Lost::Agent,
     })?;
-    let welcomed = introduce(socket, pid, start_time, thread);
+    let welcomed = introduce(socket, pid, start_time, thread, had);
     if welcomed.is_err() {
         descriptors::close_own(socket);
     }
@@ -284,8 +305,8 @@ fn hello(pid: u32, start_time: u64, thread: u32) -> Result<(c_int, u32, &'static
     Ok((socket, index, slot))
 }
 
-fn introduce(socket: c_int, pid: u32, start_time: u64, thread: u32) -> Result<(u32, &'static Slot), Lost> {
-    let request = Request::Hello { version: PROTOCOL_VERSION, pid, tid: thread, start_time };
+fn introduce(socket: c_int, pid: u32, start_time: u64, thread: u32, had: u32) -> Result<(u32, &'static Slot), Lost> {
+    let request = Request::Hello { version: PROTOCOL_VERSION, pid, tid: thread, start_time, slot: had };
     let (mut packet, mut answer) = (Vec::with_capacity(256), vec![0; MESSAGE_MAX]);
     request.encode(Envelope { slot: 0, seq: 0 }, &mut packet);
     let length = exchange(socket, None, &packet, &mut answer)?;

@@ -143,7 +143,7 @@ assert os.pread(fd, len(data) + 5, 1234567) == data
 assert os.pread(fd, 100, 1234500)[:67] == bytes(67)",
     );
     assert_eq!(agent.counter(Counter::AbsorbedBytes), (3 << 20) + 17);
-    assert_eq!(agent.counter(Counter::DiskWriteBytes), 0);
+    assert_eq!(agent.disk_bytes("write"), 0);
     assert_eq!(agent.mapped_bytes(), (3 << 20) + 17);
 }
 
@@ -235,4 +235,33 @@ fd = os.open('f', os.O_RDWR); os.pwrite(fd, b'abc', 5001)
 now = time.time()
 for found in os.stat('f'), os.lstat('f'), os.fstat(fd): assert abs(found.st_mtime - now) < 5, found",
     );
+}
+
+#[test]
+fn an_excluded_file_is_read_and_written_without_a_question_but_what_flash_holds_of_it_is_found() {
+    let agent = Agent::start();
+    let write = |name: &str, text: &str| {
+        let program = format!(
+            "import os\nf = os.open({name:?}, os.O_RDWR | os.O_CREAT)\n\
+             assert os.pwrite(f, b{text:?}, 0) == {}\nassert os.pread(f, 100, 0).startswith(b{text:?})\n",
+            text.len()
+        );
+        python(&agent, &program);
+    };
+    write("before", "absorbed");
+    assert_eq!(agent.counter(Counter::AbsorbedRequests), 1);
+    agent.exclude();
+    let (before, asked) = (agent.requests(), agent.counter(Counter::RoundTrips));
+    write("plain", "on the disk");
+    let after = agent.requests().since(&before);
+    assert_eq!((after.disk_write_excluded_requests_total, after.disk_write_excluded_bytes_total), (1, 11));
+    assert_eq!((after.disk_read_excluded_requests_total, after.disk_read_excluded_bytes_total), (1, 11));
+    assert_eq!(agent.counter(Counter::RoundTrips) - asked, 1, "it is opened");
+    assert_eq!(fs::read(agent.slow.join("plain")).unwrap(), b"on the disk");
+    // It was absorbed before it was excluded.
+    let program = "import os\nf = os.open('before', os.O_RDWR)\nassert os.pread(f, 100, 0) == b'absorbed'\n\
+                   os.pwrite(f, b'A', 0)\nassert os.pread(f, 100, 0) == b'Absorbed'\n";
+    python(&agent, program);
+    assert_eq!(agent.counter(Counter::AbsorbedRequests), 1);
+    assert_eq!(agent.take_hints(), [], "nothing of it is to be fetched");
 }

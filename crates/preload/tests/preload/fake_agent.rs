@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use headstart_core::cost::benefit::Parameters;
+use headstart_core::counters::{RequestCounters, families};
 use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, Reply, Request, Welcome};
 use headstart_core::protocol::shared::{
     Counter, FileEntry, GRANULE_BYTES, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, MAGIC,
@@ -88,6 +89,7 @@ struct Inner {
     /// Commits that are applied but not answered before the agent dies.
     swallow_commits: bool,
     refuse_opens: bool,
+    exclude: bool,
     /// Extents that are written back and dropped, one for each message or so.
     churn: bool,
     churned: u64,
@@ -173,6 +175,11 @@ impl Agent {
         self.inner.lock().unwrap().refuse_opens = true;
     }
 
+    /// From now on files are excluded, as they are opened.
+    pub fn exclude(&self) {
+        self.inner.lock().unwrap().exclude = true;
+    }
+
     /// From now on it keeps writing extents back, dropping them and clearing their bits.
     pub fn churn(&self) {
         self.inner.lock().unwrap().churn = true;
@@ -201,6 +208,18 @@ impl Agent {
     /// A counter, summed over all slots.
     pub fn counter(&self, counter: Counter) -> u64 {
         self.shared.slots.iter().map(|slot| slot.counters[counter as usize].load(Ordering::Relaxed)).sum()
+    }
+
+    /// What the requests came to, summed over all slots.
+    pub fn requests(&self) -> RequestCounters {
+        let mut sum = RequestCounters::default();
+        self.shared.slots.iter().for_each(|slot| sum.add(&slot.counters));
+        sum
+    }
+
+    /// Bytes that went to disk.
+    pub fn disk_bytes(&self, direction: &str) -> u64 {
+        self.requests().sum(&families::REQUEST_BYTES, &[("direction", direction), ("outcome", "disk")])
     }
 
     /// Bytes that are mapped to flash.
@@ -329,9 +348,9 @@ impl Server {
         let inner = self.inner.clone();
         let mut inner = inner.lock().unwrap();
         let reply = match request {
-            Request::Hello { version, pid, tid, start_time } => {
+            Request::Hello { version, pid, tid, start_time, slot } => {
                 assert_eq!(version, PROTOCOL_VERSION);
-                envelope.slot = self.join(pid, tid, start_time);
+                envelope.slot = self.join(pid, tid, start_time, slot);
                 let connection = self.connections.iter_mut().find(|c| c.socket.as_raw_fd() == socket).unwrap();
                 connection.slot = Some(envelope.slot);
                 Some(Reply::Welcome(Welcome {
@@ -367,20 +386,16 @@ impl Server {
     }
 
     /// The thread's slot: the one it had, or a free one.
-    fn join(&self, pid: u32, tid: u32, start: u64) -> u32 {
+    fn join(&self, pid: u32, tid: u32, start: u64, had: u32) -> u32 {
         let owner = |index: &usize| {
             let slot = &self.shared.slots[*index];
-            (
-                slot.owner_pid.load(Ordering::Relaxed),
-                slot.owner_tid.load(Ordering::Relaxed),
-                slot.owner_start.load(Ordering::Relaxed),
-            )
+            (slot.owner_pid.load(Ordering::Relaxed), slot.owner_start.load(Ordering::Relaxed))
         };
         let taken: Vec<u32> = self.connections.iter().filter_map(|c| c.slot).collect();
         let mut free = (0..self.shared.slots.len()).filter(|index| !taken.contains(&(*index as u32)));
         let index = free
             .clone()
-            .find(|index| owner(index) == (pid, tid, start))
+            .find(|index| *index as u32 == had && owner(index) == (pid, start))
             .or_else(|| free.find(|index| owner(index).0 == 0))
             .unwrap();
         let slot = &self.shared.slots[index];
@@ -419,13 +434,16 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
                 return Served::Reply(Reply::Error { errno: libc::EBUSY, text: b"another node has it" });
             }
             match open(shared, fast, inner, device, inode, path) {
-                Ok(file) => Reply::Opened { file },
+                Ok(file) => Reply::Opened { file, excluded: inner.exclude },
                 Err(error) => Reply::Error { errno: error.raw_os_error().unwrap(), text: b"the agent cannot open it" },
             }
         }
         Request::Slab { file, offset, length } => {
             let wanted = (length + 4096 + offset % 4096).next_multiple_of(4096).clamp(64 << 10, SLAB_BYTES);
-            if bypassed(shared, inner, file) || shared.header.free_bytes.load(Ordering::Relaxed) < wanted {
+            if bypassed(shared, inner, file) {
+                return Served::Reply(Reply::Bypassed);
+            }
+            if shared.header.free_bytes.load(Ordering::Relaxed) < wanted {
                 return Served::Reply(Reply::NoSpace);
             }
             shared.header.free_bytes.fetch_sub(wanted, Ordering::Relaxed);
@@ -444,7 +462,7 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
                 return Served::Reply(Reply::Done);
             }
             if bypassed(shared, inner, file) {
-                return Served::Reply(Reply::NoSpace);
+                return Served::Reply(Reply::Bypassed);
             }
             shared.announce(file, range);
             let cheap = !bits_of(range).all(|bit| shared.is_settled(file, bit));

@@ -43,7 +43,7 @@ fn descriptors_survive_fork_vfork_and_exec() {
     let program = compiled(&agent, "children");
     succeed(&mut command(&agent, program));
     assert!(agent.everybody_left());
-    assert_eq!(agent.counter(Counter::DiskWriteBytes), 0);
+    assert_eq!(agent.disk_bytes("write"), 0);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_signal_handler_never_waits_for_the_request_it_interrupted() {
 fn a_descriptor_that_another_thread_replaces_is_never_taken_for_unmanaged() {
     let agent = Agent::start();
     succeed(&mut command(&agent, compiled(&agent, "replaced")));
-    assert_eq!(agent.counter(Counter::DiskWriteBytes), 0);
+    assert_eq!(agent.disk_bytes("write"), 0);
 }
 
 #[test]

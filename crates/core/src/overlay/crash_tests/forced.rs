@@ -1,5 +1,7 @@
 //! Interleavings forced step by step, each for a rule that was broken once or that the harness must be able to see broken.
 
+mod adoption;
+
 use std::sync::atomic::Ordering;
 
 use super::ranks::{self, Kind, Rank};
@@ -49,6 +51,9 @@ pub(super) fn run(w: &mut World, rank: usize) {
             return;
         }
         ranks::step(w, rank, false);
+        if w.agent_dead {
+            w.restart();
+        }
         if !w.tasks.is_empty() {
             w.step_task(0);
         }

@@ -70,12 +70,21 @@ pub struct Rank {
     pub seq: u64,
     pub answer: Option<Answer>,
     pub operation: Option<Operation>,
+    /// Its slot; none while it waits for an agent that gives it one.
+    pub slot: usize,
+    /// The request it awaits an answer to.
+    pub pending: Option<Request<'static>>,
+    /// Whether the agent that runs now knows it.
+    pub connected: bool,
 }
+
+/// `Rank::slot` of a thread that has none.
+pub const NO_SLOT: usize = usize::MAX;
 
 impl Rank {
     pub fn new(index: usize) -> Rank {
         let process = Process { pid: 100 + index as u32 / 2, start_time: 1 };
-        Rank { process, seq: 0, answer: None, operation: None }
+        Rank { process, seq: 0, answer: None, operation: None, slot: NO_SLOT, pending: None, connected: false }
     }
 
     pub fn is_busy(&self) -> bool {
@@ -95,6 +104,10 @@ impl Operation {
 
 /// Moves a thread on by one step; an idle one begins something if it may.
 pub fn step(w: &mut World, rank: usize, begin: bool) {
+    if w.ranks[rank].slot == NO_SLOT {
+        return;
+    }
+    w.reconnect(rank);
     match w.ranks[rank].operation.take() {
         None if begin => choose(w, rank),
         None => {}
@@ -192,7 +205,7 @@ fn begin(w: &mut World, rank: usize, kind: Kind, inode: usize, file: u32, range:
             target.disturbed = true;
         }
     }
-    let slot = &w.memory.shared().slots[rank];
+    let slot = w.slot(rank);
     slot.file.store(file, Ordering::Relaxed);
     slot.offset.store(range.offset, Ordering::Relaxed);
     slot.length.store(range.length, Ordering::Relaxed);
@@ -231,7 +244,7 @@ pub fn begin_other(w: &mut World, rank: usize, kind: Kind, inode: usize, range: 
 }
 
 fn finish(w: &mut World, rank: usize, operation: &Operation) {
-    w.memory.shared().slots[rank].free();
+    w.slot(rank).free();
     let now = w.now();
     if operation.kind == Kind::Close {
         w.open[rank / 2].remove(&operation.inode);
@@ -263,7 +276,7 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
                 _ if o.rest().end() > known_size(w, o) => KIND_EXTEND,
                 _ => KIND_WRITE,
             };
-            w.memory.shared().slots[slot].publish_cheap(kind, o.file, o.rest());
+            w.slot(slot).publish_cheap(kind, o.file, o.rest());
             o.step = Step::Check;
         }
         Step::Check => {
@@ -273,7 +286,7 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
             if shared.all_clear(o.file, o.rest()) && !sized {
                 o.step = Step::CheapIo;
             } else {
-                shared.slots[slot].ask();
+                w.slot(slot).ask();
                 o.step = Step::Ask;
             }
         }
@@ -286,7 +299,7 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
         }
         Step::CheapDone => {
             if o.kind == Kind::Read && w.random.chance(60) {
-                w.memory.shared().slots[slot].hint(o.file, o.rest(), 1 << 20);
+                w.slot(slot).hint(o.file, o.rest(), 1 << 20);
             }
             return false;
         }
@@ -314,7 +327,7 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
             let part = Range::new(o.next, length);
             read_slow(w, o, part);
             if w.random.chance(60) {
-                w.memory.shared().slots[slot].hint(o.file, part, 1 << 20);
+                w.slot(slot).hint(o.file, part, 1 << 20);
             }
             o.next += length;
             return part_read(w, slot, o);
@@ -359,14 +372,14 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
 fn on_answer(w: &mut World, slot: usize, o: &mut Operation, answer: Answer) -> bool {
     match (o.step.clone(), answer) {
         (Step::SlabSent, Answer::Done) => o.step = Step::Absorb { asked: true },
-        (Step::SlabSent | Step::CommitSent { .. }, Answer::NoSpace) => o.step = Step::Publish,
+        (Step::SlabSent | Step::CommitSent { .. }, Answer::NoSpace | Answer::Bypassed) => o.step = Step::Publish,
         (Step::CommitSent { length }, Answer::Done) => {
             o.next += length;
             o.step = Step::Absorb { asked: false };
             return !o.rest().is_empty();
         }
         (Step::ReadSent, Answer::Flash { length }) => {
-            let cell = &w.memory.shared().slots[slot];
+            let cell = w.slot(slot);
             let count = cell.pieces_count.load(Ordering::Relaxed) as usize;
             let load = |value: &std::sync::atomic::AtomicU64| value.load(Ordering::Relaxed);
             let pieces: Vec<_> = cell.pieces[..count]
@@ -406,7 +419,7 @@ fn on_answer(w: &mut World, slot: usize, o: &mut Operation, answer: Answer) -> b
 /// Picks a slab as the library does: the smallest that holds all, else the largest; asks once for a better one.
 fn absorb(w: &mut World, slot: usize, o: &mut Operation, asked: bool) {
     let rest = o.rest();
-    let usable = w.memory.shared().slots[slot].slabs.iter().filter_map(|slab| {
+    let usable = w.slot(slot).slabs.iter().filter_map(|slab| {
         let (place, length) = (slab.place.load(Ordering::Relaxed), slab.length.load(Ordering::Relaxed));
         let skip = rest.offset % 4096;
         let usable = slab.file.load(Ordering::Relaxed) == o.file && length > skip;
@@ -465,7 +478,7 @@ fn ask(w: &mut World, rank: usize, o: &mut Operation) {
 }
 
 fn part_read(w: &mut World, slot: usize, o: &mut Operation) -> bool {
-    w.memory.shared().slots[slot].release_read();
+    w.slot(slot).release_read();
     o.step = Step::Ask;
     !o.rest().is_empty()
 }
@@ -499,7 +512,10 @@ fn returned(w: &mut World, o: &Operation, bytes: Bytes) {
 pub fn die(w: &mut World, rank: usize) {
     assert!(rank < RANKS, "a rank has a slot");
     let Some(o) = w.ranks[rank].operation.take() else {
-        debug_assert_eq!(w.memory.shared().slots[rank].state.load(Ordering::Relaxed), STATE_FREE);
+        debug_assert!(
+            w.ranks[rank].slot == NO_SLOT || w.slot(rank).state.load(Ordering::Relaxed) == STATE_FREE,
+            "an idle thread has no request in its slot"
+        );
         return;
     };
     if o.resizes() {

@@ -83,7 +83,7 @@ fn failed_barrier(w: &mut World, failed: NotSynced) {
     w.quiesce();
 }
 
-fn answer(w: &mut World, request: &Request<'_>) -> Option<Answer> {
+fn answer(w: &mut World, request: &Request<'static>) -> Option<Answer> {
     w.request(0, request);
     w.quiesce();
     w.ranks[0].answer.take()

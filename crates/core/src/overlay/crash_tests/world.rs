@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::random::Random;
-use super::ranks::{self, Rank};
+use super::ranks::{self, NO_SLOT, Rank};
 use super::register::Register;
 use super::storage::{Byte, Bytes, Log, Store, moved};
 use crate::overlay::journal::{HEADER_BYTES, Header, Identity};
 use crate::overlay::recovery::{Recovered, Replay};
 use crate::overlay::{Answer, Capacity, CopyKind, CopyOrder, Output, Overlay, Settings};
+use crate::protocol::handover::{CopyRecord, OpenFiles};
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::{self, FileEntry, STATE_FREE, Shared, Slot, WORDS_PER_FILE};
 use crate::request::Range;
@@ -18,6 +19,10 @@ use crate::request::Range;
 pub const RANKS: usize = 4;
 /// Entries of the file table.
 const FILES: usize = 12;
+/// Slots: the dead keep theirs for a while.
+const SLOTS: usize = 40;
+/// Copies that can be under way: as many as are tried, and those of agents before.
+const COPIES: usize = 64;
 /// Names in the managed directory.
 pub const PATHS: usize = 3;
 
@@ -27,11 +32,13 @@ pub struct Memory {
     files: Vec<FileEntry>,
     pub slots: Vec<Slot>,
     bits: Vec<AtomicU64>,
+    copies: Vec<CopyRecord>,
+    open_files: Vec<OpenFiles>,
 }
 
 impl Memory {
     fn new() -> Memory {
-        Memory::with(FILES, RANKS)
+        Memory::with(FILES, SLOTS)
     }
 
     /// For so many files and threads.
@@ -40,6 +47,8 @@ impl Memory {
             header: shared::Header::default(),
             files: (0..files).map(|_| FileEntry::default()).collect(),
             slots: (0..threads).map(|_| Slot::default()).collect(),
+            copies: (0..COPIES).map(|_| CopyRecord::default()).collect(),
+            open_files: (0..threads).map(|_| OpenFiles::default()).collect(),
             bits: (0..files * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
         };
         memory.header.slots_used.store(threads as u64, Ordering::Relaxed);
@@ -47,7 +56,14 @@ impl Memory {
     }
 
     pub fn shared(&self) -> Shared<'_> {
-        Shared { header: &self.header, files: &self.files, slots: &self.slots, bits: &self.bits }
+        Shared {
+            header: &self.header,
+            files: &self.files,
+            slots: &self.slots,
+            copies: &self.copies,
+            open_files: &self.open_files,
+            bits: &self.bits,
+        }
     }
 }
 
@@ -95,18 +111,27 @@ pub struct World {
     /// Which of those it may write.
     pub writable: [BTreeSet<usize>; RANKS / 2],
     /// The inode behind each number.
-    numbers: BTreeMap<u32, usize>,
+    pub numbers: BTreeMap<u32, usize>,
     pub late: Vec<Late>,
     pub clock: u64,
     pub versions: u32,
     pub settings: Settings,
     pub leaked_pages: u64,
+    /// Bytes on flash when the overlay began.
+    pub mapped_before: u64,
     pub violations: Vec<String>,
     /// One copy or sync in so many fails; zero: none.
     pub failures: u64,
     pub may_fail: bool,
     /// All threads work at the same few ranges of one file.
     pub hot: bool,
+    /// The agent is dead, and no other has started.
+    pub agent_dead: bool,
+    /// It dies after so many steps of carrying out.
+    pub dying: Option<u64>,
+    /// Write-backs of dead agents that may still land.
+    pub ghosts: Vec<(usize, Bytes)>,
+    pub restarts: u64,
 }
 
 impl World {
@@ -152,10 +177,15 @@ impl World {
             versions: 0,
             settings,
             leaked_pages: 0,
+            mapped_before: 0,
             violations: Vec::new(),
             failures: 0,
             may_fail: false,
             hot: false,
+            agent_dead: false,
+            dying: None,
+            ghosts: Vec::new(),
+            restarts: 0,
         };
         world.journal.bytes.extend(Header { boot_id: [1; 16], epoch: 1 }.encode());
         world.journal.stable = HEADER_BYTES;
@@ -205,9 +235,30 @@ impl World {
         }
     }
 
-    fn join(&mut self) {
-        for slot in 0..RANKS {
-            self.overlay.on_join(slot as u32, self.ranks[slot].process);
+    /// The slot of a thread.
+    pub fn slot(&self, rank: usize) -> &Slot {
+        &self.memory.slots[self.ranks[rank].slot]
+    }
+
+    /// Gives slots to the threads that have none; at first everybody gets the one of the same number.
+    pub fn join(&mut self) {
+        for rank in 0..RANKS {
+            if self.ranks[rank].slot != NO_SLOT {
+                continue;
+            }
+            let free = |slot: &Slot| slot.owner_pid.load(Ordering::Relaxed) == 0;
+            let index = self.memory.slots.iter().position(free).expect("enough slots for the dead and the living");
+            let process = self.ranks[rank].process;
+            let slot = &self.memory.slots[index];
+            assert_eq!(self.memory.open_files[index].open.iter().count(), 0, "a free slot has nothing open");
+            slot.state.store(STATE_FREE, Ordering::Relaxed);
+            slot.owner_start.store(process.start_time, Ordering::Relaxed);
+            slot.owner_pid.store(process.pid, Ordering::Relaxed);
+            self.memory.header.slots_used.fetch_max(index as u64 + 1, Ordering::Relaxed);
+            self.ranks[rank].seq = slot.seq.load(Ordering::Relaxed);
+            self.ranks[rank].slot = index;
+            self.ranks[rank].connected = true;
+            self.overlay.on_join(index as u32, process);
         }
     }
 
@@ -226,11 +277,21 @@ impl World {
     }
 
     /// Sends a rank's request.
-    pub fn request(&mut self, rank: usize, request: &Request<'_>) {
+    pub fn request(&mut self, rank: usize, request: &Request<'static>) {
         self.ranks[rank].seq += 1;
-        let envelope = Envelope { slot: rank as u32, seq: self.ranks[rank].seq };
-        self.memory.slots[rank].seq.store(envelope.seq, Ordering::Relaxed);
+        self.slot(rank).seq.store(self.ranks[rank].seq, Ordering::Relaxed);
         self.ranks[rank].answer = None;
+        self.ranks[rank].pending = Some(*request);
+        if self.ranks[rank].connected {
+            self.send(rank, self.ranks[rank].seq, request);
+        } else {
+            self.reconnect(rank);
+        }
+    }
+
+    /// Hands a message to the agent.
+    pub fn send(&mut self, rank: usize, seq: u64, request: &Request<'_>) {
+        let envelope = Envelope { slot: self.ranks[rank].slot as u32, seq };
         let now = self.now();
         if let Request::Open { device, inode, birth_ns, size, writable, path } = *request {
             let observed = crate::overlay::Fingerprint { size, modified_ns: 0 };
@@ -248,44 +309,74 @@ impl World {
 
     /// What the runtime does after every verb: the journal first, then the outputs in order.
     pub fn carry_out(&mut self) {
-        self.journal.bytes.extend(self.overlay.take_journal());
-        for output in self.overlay.take_outputs() {
-            match output {
-                Output::Reply(envelope, answer) => self.deliver(envelope, answer),
-                Output::Copy(order) => self.tasks.push(Task::Copy {
-                    inode: self.inode(order.file),
-                    order,
-                    bytes: Vec::new(),
-                    written: false,
-                }),
-                Output::Extend { file, size } => {
-                    let inode = self.inode(file);
-                    self.tasks.push(Task::Extend { file, inode, size, found: None });
+        loop {
+            if self.dies() {
+                return;
+            }
+            let (records, outputs) = (self.overlay.take_journal(), self.overlay.take_outputs());
+            self.journal.bytes.extend(records);
+            if self.dies() {
+                return;
+            }
+            self.overlay.on_appended(self.memory.shared());
+            for output in outputs {
+                if self.dies() {
+                    return;
                 }
-                Output::Barrier { data_files, slow_files } => {
-                    let slow = slow_files.iter().map(|file| self.inode(*file)).collect();
-                    self.tasks.push(Task::Barrier { data: data_files, slow });
-                }
-                Output::SyncJournal => self.tasks.push(Task::SyncJournal),
-                Output::Grow { data_file, .. } => {
-                    self.data.entry(data_file).or_insert_with(|| Store::new(Byte::Garbage));
-                }
-                Output::Punch(run) => {
-                    let store = self.data.get_mut(&run.data_file).expect("a punched data file exists");
-                    store.write(vec![(run.bytes(), Byte::Garbage)]);
-                }
-                Output::RemoveDataFile(data_file) => {
-                    self.data.remove(&data_file);
-                }
-                Output::Forget(_) => {}
+                self.carry_out_one(output);
+            }
+            if self.overlay.is_settled() {
+                return;
             }
         }
     }
 
+    fn carry_out_one(&mut self, output: Output) {
+        match output {
+            Output::Reply(envelope, answer) => self.deliver(envelope, answer),
+            Output::Copy(order) => {
+                self.tasks.push(Task::Copy { inode: self.inode(order.file), order, bytes: Vec::new(), written: false })
+            }
+            Output::Extend { file, size } => {
+                let inode = self.inode(file);
+                self.tasks.push(Task::Extend { file, inode, size, found: None });
+            }
+            Output::Barrier { data_files, slow_files } => {
+                let slow = slow_files.iter().map(|file| self.inode(*file)).collect();
+                self.tasks.push(Task::Barrier { data: data_files, slow });
+            }
+            Output::SyncJournal => self.tasks.push(Task::SyncJournal),
+            Output::Grow { data_file, .. } => {
+                self.data.entry(data_file).or_insert_with(|| Store::new(Byte::Garbage));
+            }
+            Output::Punch(run) => {
+                let store = self.data.get_mut(&run.data_file).expect("a punched data file exists");
+                store.write(vec![(run.bytes(), Byte::Garbage)]);
+            }
+            Output::RemoveDataFile(data_file) => {
+                self.data.remove(&data_file);
+            }
+            Output::Forget(_) => {}
+        }
+    }
+
     fn deliver(&mut self, envelope: Envelope, answer: Answer) {
-        let rank = &mut self.ranks[envelope.slot as usize];
+        let Some(index) = self.ranks.iter().position(|rank| rank.slot == envelope.slot as usize) else {
+            // Its thread is dead, of which the agent has not heard.
+            assert!(
+                self.overlay.owner(envelope.slot).is_some(),
+                "{answer:?} for slot {}, which is nobody's",
+                envelope.slot
+            );
+            return;
+        };
+        if envelope.seq == 0 {
+            return self.check_reopened(index, &answer);
+        }
+        let rank = &mut self.ranks[index];
         if envelope.seq == rank.seq && rank.answer.is_none() {
             rank.answer = Some(answer);
+            rank.pending = None;
         } else {
             self.violations.push(format!("an answer to {envelope:?} that nobody awaits: {answer:?}"));
         }
@@ -418,6 +509,9 @@ impl World {
     /// One step of anybody.
     pub fn step(&mut self, begin: bool) {
         let choice = self.random.below(100);
+        if self.agent_dead {
+            return self.step_without_agent(choice, begin);
+        }
         if choice < 60 {
             let rank = self.random.below(RANKS as u64) as usize;
             ranks::step(self, rank, begin);
@@ -428,20 +522,24 @@ impl World {
             }
         } else if choice < 96 {
             self.poll();
-        } else if !self.late.is_empty() {
-            let at = self.random.below(self.late.len() as u64) as usize;
-            let late = self.late.swap_remove(at);
-            self.land(late);
+        } else {
+            self.land_one();
         }
         self.check_sizes();
     }
 
     pub fn poll(&mut self) {
+        if self.agent_dead {
+            return;
+        }
         self.overlay.poll(self.memory.shared());
         self.carry_out();
     }
 
     fn check_sizes(&mut self) {
+        if self.agent_dead {
+            return;
+        }
         for (number, file) in &self.overlay.files {
             let real = self.inodes[self.inode(*number)].store.size();
             if file.size > real && !file.unlinked && file.extension.is_none() {
@@ -454,7 +552,7 @@ impl World {
     /// Runs until nobody is under way; the number of steps is bounded.
     pub fn quiesce(&mut self) {
         for _ in 0..200_000 {
-            let busy = self.ranks.iter().any(Rank::is_busy) || !self.tasks.is_empty();
+            let busy = self.ranks.iter().any(Rank::is_busy) || !self.tasks.is_empty() || self.agent_dead;
             if !busy {
                 self.poll();
                 if self.tasks.is_empty() {
@@ -477,22 +575,25 @@ impl World {
         }
         self.open[process].clear();
         self.writable[process].clear();
+        let slots = [2 * process, 2 * process + 1].map(|rank| self.ranks[rank].slot);
         for rank in [2 * process, 2 * process + 1] {
-            let slot = &self.memory.slots[rank];
-            if slot.state.load(Ordering::Relaxed) != STATE_FREE {
-                let pages: u64 = slot.slabs.iter().map(|slab| slab.length.load(Ordering::Relaxed) / 4096).sum();
-                self.leaked_pages += pages;
-            }
-            self.overlay.on_hang_up(self.memory.shared(), rank as u32);
-            self.carry_out();
-            let seq = self.ranks[rank].seq;
             let start_time = self.ranks[rank].process.start_time + 1;
             self.ranks[rank] = Rank::new(rank);
-            self.ranks[rank].seq = seq;
             self.ranks[rank].process.start_time = start_time;
         }
-        for rank in [2 * process, 2 * process + 1] {
-            self.overlay.on_join(rank as u32, self.ranks[rank].process);
+        for slot in slots.into_iter().filter(|slot| *slot != NO_SLOT) {
+            if self.agent_dead {
+                return; // the next one sees that its owners are gone
+            }
+            let cell = &self.memory.slots[slot];
+            if cell.state.load(Ordering::Relaxed) != STATE_FREE {
+                self.leaked_pages += self.overlay.slab_pages(slot as u32);
+            }
+            self.overlay.on_hang_up(self.memory.shared(), slot as u32);
+            self.carry_out();
+        }
+        if !self.agent_dead {
+            self.join();
         }
     }
 
@@ -527,6 +628,7 @@ impl World {
         self.open = Default::default();
         self.writable = Default::default();
         self.leaked_pages = 0;
+        self.ghosts.clear();
         self.ranks = (0..RANKS).map(Rank::new).collect();
         self.memory = Memory::new();
         self.recover(power);
@@ -542,7 +644,8 @@ impl World {
         let sizes: BTreeMap<u32, u64> =
             found.iter().filter_map(|(&number, inode)| Some((number, self.inodes[(*inode)?].store.size()))).collect();
         self.data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
-        self.overlay = Overlay::adopt(self.settings.clone(), recovered, self.memory.shared(), &sizes);
+        self.overlay = Overlay::adopt(self.settings.clone(), recovered, self.memory.shared(), &sizes, &BTreeSet::new());
+        self.mapped_before = self.mapped_bytes() + self.overlay.counters().dropped_bytes();
         for (number, inode) in found {
             match inode {
                 Some(inode) => drop(self.numbers.insert(number, inode)),
@@ -599,8 +702,10 @@ impl World {
     /// Ends a case: everybody finishes, everything drains, and disk, model and accounts agree.
     pub fn finish(&mut self) {
         self.failures = 0;
+        self.dying = None;
         self.quiesce();
         self.land_late(None);
+        self.land_ghosts();
         self.overlay.drain(true);
         // A quarantine whose barrier failed is lifted by the next.
         self.overlay.request_barrier();
@@ -615,7 +720,23 @@ impl World {
             self.violations.push(format!("{} dirty bytes do not drain", self.overlay.dirty_bytes()));
         }
         self.check_disk();
+        self.check_counters();
         self.drop_everything();
+        self.check_counters();
+    }
+
+    pub fn mapped_bytes(&self) -> u64 {
+        self.overlay.files.values().flat_map(|file| file.map.iter()).map(|mapped| mapped.range.length).sum()
+    }
+
+    /// Bytes that came to flash are there, or are counted as dropped for one reason.
+    fn check_counters(&mut self) {
+        let counters = self.overlay.counters();
+        let came = self.mapped_before + counters.absorbed_bytes_total + counters.fetched_bytes_total;
+        let (left, here) = (counters.dropped_bytes(), self.mapped_bytes());
+        if came != left + here {
+            self.violations.push(format!("{came} bytes came to flash, {left} left, {here} are there: {counters:?}"));
+        }
     }
 
     /// Clean bytes are those of the disk.

@@ -30,11 +30,15 @@ impl Site {
     }
 
     fn take_outputs(&mut self) {
-        self.overlay.take_journal();
-        for output in self.overlay.take_outputs() {
-            match output {
-                Output::Reply(_, answer) => self.answer = Some(answer),
-                task => self.tasks.push_back(task),
+        while !self.overlay.is_settled() {
+            self.overlay.take_journal();
+            let outputs = self.overlay.take_outputs();
+            self.overlay.on_appended(self.memory.shared());
+            for output in outputs {
+                match output {
+                    Output::Reply(_, answer) => self.answer = Some(answer),
+                    task => self.tasks.push_back(task),
+                }
             }
         }
     }

@@ -1,0 +1,64 @@
+//! Another process, held by a descriptor that cannot come to mean a third one.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::runtime_directory::start_time;
+
+/// A process; its descriptor becomes readable when all its threads are gone.
+#[derive(Debug)]
+pub struct ProcessHandle(OwnedFd);
+
+impl ProcessHandle {
+    /// The process of that number, if it is the one that started then.
+    pub fn open(pid: u32, started: u64) -> Option<ProcessHandle> {
+        ProcessHandle::of_number(pid).ok().filter(|_| start_time(pid) == Some(started))
+    }
+
+    /// Whatever process has the number now.
+    // libc has no function for it; the ban is for the library, which takes the place of `syscall`.
+    #[expect(clippy::disallowed_methods)]
+    pub fn of_number(pid: u32) -> io::Result<ProcessHandle> {
+        // SAFETY: plain integers; the answer is an error or a new descriptor that nobody else has.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: as above.
+        Ok(ProcessHandle(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+    }
+
+    /// Waits for its end, so long at most; whether it has ended.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let mut polled = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
+        matches!(poll(&mut polled, timeout), Ok(count) if count > 0)
+    }
+}
+
+impl AsFd for ProcessHandle {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_process_is_noticed_and_another_of_its_number_is_not_taken_for_it() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let started = start_time(child.id()).unwrap();
+        assert!(ProcessHandle::open(child.id(), started + 1).is_none());
+        let handle = ProcessHandle::open(child.id(), started).unwrap();
+        assert!(!handle.wait(Duration::ZERO));
+        child.kill().unwrap();
+        assert!(handle.wait(Duration::from_secs(60)));
+        child.wait().unwrap();
+        assert!(ProcessHandle::open(child.id(), started).is_none());
+    }
+}

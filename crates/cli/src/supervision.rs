@@ -1,0 +1,139 @@
+//! While a program runs, an agent does: one that dies is followed by another, which goes on with the shared file.
+//!
+//! The ranks wait for it where bits are set, and go on elsewhere. An agent that was told to stop has taken its socket away; nobody
+//! follows it. Agents that die again and again as soon as they serve are given
+//! up: then something is wrong that another start does not mend.
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use headstart_agent::client::Client;
+use headstart_agent::process::ProcessHandle;
+use headstart_agent::runtime_directory;
+use headstart_agent::site::Site;
+use headstart_agent::status::Command as Ask;
+use headstart_core::protocol::SOCKET_FILE;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::eventfd::EventFd;
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+
+use crate::write_back::connect_or_start;
+
+/// An agent that served for less than this was no help.
+const SHORT_LIFE: Duration = Duration::from_millis(500);
+/// So many of them in a row are enough.
+const SHORT_LIVES_MAX: u32 = 5;
+/// Pause after one that did not start.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What it takes to start an agent.
+#[derive(Clone, Debug)]
+pub struct Start {
+    pub site: Site,
+    pub site_path: PathBuf,
+    pub capacity: Option<String>,
+}
+
+impl Start {
+    /// Connects to the site's agent, or starts one.
+    fn connect(&self) -> headstart_agent::Result<Client> {
+        connect_or_start(&self.site, &self.site_path, self.capacity.as_deref())
+    }
+
+    fn socket(&self) -> PathBuf {
+        runtime_directory::path(&self.site.slow).join(SOCKET_FILE)
+    }
+
+    fn log(&self) -> PathBuf {
+        runtime_directory::log(&runtime_directory::path(&self.site.slow))
+    }
+}
+
+/// Watches the agent until it is dropped.
+pub struct Supervision {
+    stop: Arc<EventFd>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Supervision {
+    /// Watches the agent that is process `pid`.
+    pub fn begin(start: Start, pid: u32) -> Result<Supervision> {
+        let stop = Arc::new(EventFd::new().context("cannot create an event descriptor")?);
+        let seen = stop.clone();
+        let thread = std::thread::spawn(move || watch(&start, pid, &seen));
+        Ok(Supervision { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Supervision {
+    fn drop(&mut self) {
+        // It fails only if the counter would overflow.
+        let _ = self.stop.write(1);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(start: &Start, mut pid: u32, stop: &EventFd) {
+    let mut short_lives = 0;
+    loop {
+        let began = Instant::now();
+        if !outlives(pid, stop) {
+            return;
+        }
+        // It may be a child of ours.
+        let _ = waitpid(Pid::from_raw(pid as i32), Some(WaitPidFlag::WNOHANG));
+        if !start.socket().exists() {
+            return; // it was told to stop
+        }
+        short_lives = if began.elapsed() < SHORT_LIFE { short_lives + 1 } else { 0 };
+        eprintln!("headstart: the agent (process {pid}) has ended while the program runs; starting another one");
+        pid = loop {
+            if short_lives >= SHORT_LIVES_MAX {
+                return give_up(&start.log());
+            }
+            match start.connect().and_then(|client| client.ask(&Ask::Status)) {
+                Ok(status) => break status.pid,
+                Err(error) => eprintln!("headstart: {error}"),
+            }
+            short_lives += 1;
+            std::thread::sleep(PAUSE);
+        };
+    }
+}
+
+fn give_up(log: &Path) {
+    eprintln!(
+        "headstart: {SHORT_LIVES_MAX} agents in a row ended at once; no other is started, and the program's calls on managed \
+         files fail where they need one. What was acknowledged is kept; see {}",
+        log.display()
+    );
+}
+
+/// Waits for the end of the process; false if it is no longer to be waited for.
+fn outlives(pid: u32, stop: &EventFd) -> bool {
+    let handle = match ProcessHandle::of_number(pid) {
+        Ok(handle) => handle,
+        Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => return true,
+        Err(error) => {
+            eprintln!("headstart: the agent (process {pid}) cannot be watched: {error}");
+            return false;
+        }
+    };
+    loop {
+        let mut polled = [PollFd::new(stop.as_fd(), PollFlags::POLLIN), PollFd::new(handle.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(&mut polled, PollTimeout::NONE);
+        match polled.map(|fd| fd.any().unwrap_or(false)) {
+            [true, _] => return false,
+            [false, true] => return true,
+            [false, false] => {}
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What is counted is what happened: requests and bytes of programs that know their own, and the metrics socket.
+
+#[path = "support/site.rs"]
+mod site;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+
+use headstart_agent::site::{AgentSettings, Site};
+use headstart_agent::status::{Counters, RequestCounters, ServiceCounters};
+use headstart_core::counters::families;
+use serde_json::Value;
+use site::{TestSite, content, managed, role, wait_for};
+
+const THREADS: u64 = 4;
+const WRITES: u64 = 200;
+const PIECE: u64 = 3000;
+const APPENDS: u64 = 50;
+/// Reads of what was written, and as many behind the end of the file.
+const READS: u64 = 300;
+
+/// Writes, appends and reads in several threads, each its own files; what the constants say, and nothing else.
+fn play() {
+    let thread = |number: u64| {
+        let (path, log) = (managed().join(format!("data {number}")), managed().join(format!("log {number}")));
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+        for piece in 0..WRITES {
+            let offset = piece * 7 % WRITES * PIECE;
+            file.write_all_at(&content(number, offset, PIECE as usize), offset).unwrap();
+        }
+        for read in 0..READS {
+            let offset = read % WRITES * PIECE;
+            let mut found = vec![0; PIECE as usize];
+            file.read_exact_at(&mut found, offset).unwrap();
+            assert!(found == content(number, offset, PIECE as usize), "wrong bytes at {offset}");
+            assert_eq!(file.read_at(&mut found, (WRITES + read) * PIECE).unwrap(), 0);
+        }
+        let mut log = OpenOptions::new().append(true).create(true).open(log).unwrap();
+        (0..APPENDS).for_each(|line| log.write_all(&[line as u8; 10]).unwrap());
+        // Neither counts: no bytes, and no right to write.
+        assert_eq!(file.write_at(&[], 0).unwrap(), 0);
+        assert_eq!(file.read_at(&mut [], 0).unwrap(), 0);
+        assert!(File::open(managed().join(format!("data {number}"))).unwrap().write_at(b"x", 0).is_err());
+    };
+    std::thread::scope(|scope| (0..THREADS).for_each(|number| drop(scope.spawn(move || thread(number)))));
+}
+
+fn site_with(capacity: &str, agent: AgentSettings) -> TestSite {
+    let site = TestSite::with_capacity(capacity);
+    let mut settings: Site = toml::from_str(&fs::read_to_string(&site.file).unwrap()).unwrap();
+    settings.agent = Some(AgentSettings { journal_bytes_max: Some(8192), ..agent });
+    fs::write(&site.file, settings.to_toml()).unwrap();
+    site
+}
+
+fn requests(site: &TestSite) -> RequestCounters {
+    serde_json::from_value(site.status()["requests"].clone()).unwrap()
+}
+
+/// One request to the metrics socket.
+fn scrape(socket: &Path) -> String {
+    let mut connection = UnixStream::connect(socket).unwrap();
+    connection.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    answer.split_once("\r\n\r\n").unwrap().1.to_string()
+}
+
+/// The sum of a metric's samples whose labels include `labels`.
+fn sum(text: &str, name: &str, labels: &[&str]) -> f64 {
+    let samples = text.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+    let with = samples.filter(|line| labels.iter().all(|label| line.contains(label)));
+    with.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
+}
+
+#[test]
+fn every_request_and_byte_of_a_program_is_counted_once() {
+    let test = "every_request_and_byte_of_a_program_is_counted_once";
+    if role().is_some() {
+        return play();
+    }
+    for (capacity, options) in [("64MiB", &[][..]), ("256KiB", &[]), ("64MiB", &["--policy", "off"])] {
+        let metrics = AgentSettings { metrics: Some(true), ..AgentSettings::default() };
+        let site = site_with(capacity, metrics);
+        site.played(options, test, "all");
+        let found = requests(&site);
+        let count = |labels: &[(&str, &str)]| found.sum(&families::REQUESTS, labels);
+        let bytes = |labels: &[(&str, &str)]| found.sum(&families::REQUEST_BYTES, labels);
+        let (write, read) = (("direction", "write"), ("direction", "read"));
+        assert_eq!(count(&[write]), THREADS * (WRITES + APPENDS), "{capacity} {options:?} {found:?}");
+        assert_eq!(count(&[read]), THREADS * 2 * READS, "{capacity} {options:?} {found:?}");
+        assert_eq!(bytes(&[write]), THREADS * (WRITES * PIECE + APPENDS * 10), "{found:?}");
+        assert_eq!(bytes(&[read]), THREADS * READS * PIECE, "{found:?}");
+        assert_eq!(found.disk_write_append_requests_total, THREADS * APPENDS);
+        assert!(found.disk_read_end_requests_total <= THREADS * READS);
+        assert_eq!(count(&[("outcome", "failed")]), 0);
+        match (capacity, options) {
+            ("256KiB", _) => assert!(found.disk_write_no_space_requests_total > 0, "{found:?}"),
+            (_, []) => assert_eq!(found.absorbed_requests_total, THREADS * WRITES),
+            _ => assert_eq!(found.disk_write_off_requests_total, THREADS * WRITES),
+        }
+        // The socket says the same.
+        let text = scrape(&site.runtime().join("metrics"));
+        for direction in ["write", "read"] {
+            let label = format!("direction=\"{direction}\"");
+            let labels = [("direction", direction)];
+            assert_eq!(sum(&text, "headstart_requests_total", &[&label]), count(&labels) as f64);
+            assert_eq!(sum(&text, "headstart_request_bytes_total", &[&label]), bytes(&labels) as f64);
+        }
+        // The agent saw each byte that the library says it absorbed, and flash has what came and did not leave.
+        let agent: Counters = serde_json::from_value(site.status()["agent"].clone()).unwrap();
+        assert_eq!(agent.absorbed_bytes_total, found.absorbed_bytes_total);
+        assert_eq!(sum(&text, "headstart_dirty_bytes", &[]), 0.0);
+        assert!(agent.written_back_bytes_total >= agent.absorbed_bytes_total - agent.dropped_bytes());
+        assert_eq!(agent.seeks_avoided_total + agent.write_backs_total, agent.written_back_extents_total);
+        // Every question had its message.
+        let service: ServiceCounters = serde_json::from_value(site.status()["service"].clone()).unwrap();
+        let messages = service.figures().filter(|(figure, _)| *figure.family == families::MESSAGES);
+        let asked: u64 = messages.map(|(_, count)| count).sum();
+        assert_eq!(asked - service.hello_messages_total - service.control_messages_total, found.round_trips_total);
+        let said = site.succeed(&["status"]);
+        for word in ["writes, disk: append", "% on flash", "journal"] {
+            assert!(said.contains(word), "no '{word}' in\n{said}");
+        }
+    }
+}
+
+#[test]
+fn no_counter_falls_while_threads_and_processes_come_and_go() {
+    let test = "no_counter_falls_while_threads_and_processes_come_and_go";
+    if role().is_some() {
+        return play();
+    }
+    let metrics = AgentSettings { metrics: Some(true), ..AgentSettings::default() };
+    let site = site_with("1MiB", metrics);
+    site.played(&[], test, "first");
+    let mut programs: Vec<_> = (0..3).map(|_| site.play(&[], test, "all").spawn().unwrap()).collect();
+    let mut before: BTreeMap<String, f64> = BTreeMap::new();
+    let (mut ended, mut looks) = (0, 0);
+    while ended < programs.len() {
+        ended = programs.iter_mut().filter_map(|program| program.try_wait().unwrap()).count();
+        let text = scrape(&site.runtime().join("metrics"));
+        let mut counter = false;
+        for line in text.lines() {
+            if let Some(kind) = line.strip_prefix("# TYPE ") {
+                counter = kind.ends_with(" counter");
+            } else if counter && !line.starts_with('#') {
+                let (name, value) = line.rsplit_once(' ').unwrap();
+                let value: f64 = value.parse().unwrap();
+                let earlier = before.insert(name.into(), value).unwrap_or(0.0);
+                assert!(value >= earlier, "{name} fell from {earlier} to {value}");
+            }
+        }
+        looks += 1;
+    }
+    assert!(programs.into_iter().all(|mut program| program.wait().unwrap().success()));
+    assert!(looks > 3, "it was looked at {looks} times only");
+}
+
+#[test]
+fn metrics_are_off_by_default_and_where_the_site_says() {
+    let site = TestSite::with_capacity("1MiB");
+    site.succeed(&["run", "--", "true"]);
+    assert!(!site.runtime().join("metrics").exists());
+    site.succeed(&["stop"]);
+    let socket = site.path("elsewhere").join("metrics socket");
+    fs::create_dir(site.path("elsewhere")).unwrap();
+    let site = {
+        let mut settings: Site = toml::from_str(&fs::read_to_string(&site.file).unwrap()).unwrap();
+        settings.agent =
+            Some(AgentSettings { metrics_socket: Some(socket.clone()), ..settings.agent.unwrap_or_default() });
+        fs::write(&site.file, settings.to_toml()).unwrap();
+        site
+    };
+    site.succeed(&["run", "--", "true"]);
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = scrape(&socket);
+    let directory = format!("directory=\"{}\"", site.slow.display());
+    assert!(sum(&text, "headstart_agent_starts_total", &[&directory]) >= 2.0, "{text}");
+    let mut curl = Command::new("curl");
+    curl.args(["--silent", "--fail", "--unix-socket"]).arg(&socket).arg("http://localhost/metrics");
+    match curl.output() {
+        Err(error) => println!("SKIPPED: curl: {error}"),
+        Ok(output) => assert!(String::from_utf8(output.stdout).unwrap().contains("headstart_capacity_bytes{")),
+    }
+    // An agent that is killed leaves its socket; the next one takes the place.
+    site.kill_agent();
+    site.succeed(&["run", "--", "true"]);
+    scrape(&socket);
+    site.succeed(&["stop"]);
+    assert!(!socket.exists());
+    // A place where none can be is no reason not to serve.
+    fs::write(&socket, b"precious").unwrap();
+    site.succeed(&["run", "--", "true"]);
+    assert_eq!(fs::read(&socket).unwrap(), b"precious");
+    let log = fs::read_to_string(site.runtime().join("log")).unwrap();
+    assert!(log.contains("there are no metrics") && log.contains("something else is there"), "{log}");
+}
+
+#[test]
+fn requests_wait_no_longer_than_they_are_said_to() {
+    let site = TestSite::with_capacity("1MiB");
+    site.succeed(&[
+        "run",
+        "--",
+        "sh",
+        "-c",
+        "cd \"$HEADSTART_SLOW\" && dd if=/dev/zero of=a bs=4k count=9 conv=fsync 2>&1",
+    ]);
+    let agent: Counters = serde_json::from_value::<Counters>(site.status()["agent"].clone()).unwrap();
+    assert!(agent.barrier_waits_total >= 1, "{agent:?}");
+    assert!(agent.barrier_wait_ns_max > 0 && agent.barrier_wait_ns_max <= agent.barrier_wait_ns_total);
+    assert!(agent.barriers_total >= 1);
+    let value: Value = site.status();
+    assert!(value["service"]["journal_rotations_total"].as_u64().is_some());
+    wait_for("the journal is counted", || site.figure("/service/journal_appended_bytes_total") > 0);
+}
