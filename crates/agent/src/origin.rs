@@ -114,6 +114,7 @@ mod tests {
             path: path.as_bytes().to_vec(),
             map: ExtentMap::default(),
             intent: false,
+            unlinked: false,
             fingerprint: None,
         }
     }

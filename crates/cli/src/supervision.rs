@@ -1,8 +1,8 @@
 //! While a program runs, an agent does: one that dies is followed by another, which goes on with the shared file.
 //!
 //! The ranks wait for it where bits are set, and go on elsewhere. An agent that was told to stop has taken its socket away; nobody
-//! follows it. Agents that die again and again as soon as they serve are given
-//! up: then something is wrong that another start does not mend.
+//! follows it. Agents that die again and again as soon as they serve are started at longer and longer distances, for about as long
+//! as ranks are patient, and then given up: something is wrong that another start does not mend.
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -25,12 +25,13 @@ use nix::unistd::Pid;
 
 use crate::write_back::connect_or_start;
 
-/// An agent that served for less than this was no help.
-const SHORT_LIFE: Duration = Duration::from_millis(500);
-/// So many of them in a row are enough.
-const SHORT_LIVES_MAX: u32 = 5;
-/// Pause after one that did not start.
-const PAUSE: Duration = Duration::from_millis(200);
+/// An agent that served for less than this was no help: time for some thousand answers.
+const SHORT_LIFE: Duration = Duration::from_millis(100);
+/// So many of them in a row are enough: with the pauses about 25 s, somewhat less than a rank waits for an agent.
+const SHORT_LIVES_MAX: u32 = 19;
+/// Pause after the first of them; it doubles with each.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// What it takes to start an agent.
 #[derive(Clone, Debug)]
@@ -95,6 +96,7 @@ fn watch(start: &Start, mut pid: u32, stop: &EventFd) {
         }
         short_lives = if began.elapsed() < SHORT_LIFE { short_lives + 1 } else { 0 };
         eprintln!("headstart: the agent (process {pid}) has ended while the program runs; starting another one");
+        std::thread::sleep(pause_after(short_lives));
         pid = loop {
             if short_lives >= SHORT_LIVES_MAX {
                 return give_up(&start.log());
@@ -104,9 +106,14 @@ fn watch(start: &Start, mut pid: u32, stop: &EventFd) {
                 Err(error) => eprintln!("headstart: {error}"),
             }
             short_lives += 1;
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(pause_after(short_lives));
         };
     }
+}
+
+fn pause_after(short_lives: u32) -> Duration {
+    let doublings = short_lives.saturating_sub(1).min(16);
+    if short_lives == 0 { Duration::ZERO } else { (PAUSE_MIN * (1 << doublings)).min(PAUSE_MAX) }
 }
 
 fn give_up(log: &Path) {
@@ -135,5 +142,19 @@ fn outlives(pid: u32, stop: &EventFd) -> bool {
             [false, true] => return true,
             [false, false] => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_are_over_before_ranks_lose_patience() {
+        assert_eq!(pause_after(0), Duration::ZERO, "one that served is followed at once");
+        let pauses: Vec<Duration> = (1..=SHORT_LIVES_MAX).map(pause_after).collect();
+        assert!(pauses.is_sorted() && pauses[0] == PAUSE_MIN);
+        let whole: Duration = pauses.iter().sum();
+        assert!(whole > Duration::from_secs(15) && whole < Duration::from_secs(28), "{whole:?}");
     }
 }

@@ -50,14 +50,18 @@ fn block(generation: u64, offset: u64) -> Vec<u8> {
     bytes
 }
 
-/// The generation of the block at `offset`, which must be whole.
+/// The generation of the block at `offset`, which must be whole. A read beside a write may see a part of each: it is tried again.
 fn generation(file: &File, offset: u64) -> u64 {
-    let mut bytes = vec![0; BLOCK as usize];
-    file.read_exact_at(&mut bytes, offset).unwrap();
-    let generation = u64::from_le_bytes(bytes[..8].try_into().unwrap());
-    let expected = if generation == 0 { vec![0; BLOCK as usize] } else { block(generation, offset) };
-    assert!(bytes == expected, "the block at {offset} is not whole, generation {generation}");
-    generation
+    for _ in 0..10_000 {
+        let mut bytes = vec![0; BLOCK as usize];
+        file.read_exact_at(&mut bytes, offset).unwrap();
+        let generation = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+        let expected = if generation == 0 { vec![0; BLOCK as usize] } else { block(generation, offset) };
+        if bytes == expected {
+            return generation;
+        }
+    }
+    panic!("the block at {offset} is not whole");
 }
 
 /// One rank: its blocks of the shared file, everybody's blocks to read, and a file of its own that it also cuts.

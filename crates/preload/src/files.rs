@@ -318,6 +318,8 @@ pub fn reopen_all(session: &mut Session) -> Result<(), Errno> {
             Answer::Opened(file, excluded) if file == record.file() => {
                 record.excluded.store(excluded, Ordering::Relaxed);
             }
+            // Another thread closed it meanwhile, and the agent has forgotten it.
+            Answer::Opened(..) if !record.is_current() => continue,
             other => return Err(session.unexpected(other)),
         }
         let bypass = record.bypass.load(Ordering::Relaxed);

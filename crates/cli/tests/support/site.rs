@@ -16,7 +16,7 @@ use tempfile::TempDir;
 pub const HEADSTART: &str = env!("CARGO_BIN_EXE_headstart");
 
 /// Environment that says which part of a test the test program itself is to play under Headstart.
-const ROLE: &str = "HEADSTART_TEST_ROLE";
+pub const ROLE: &str = "HEADSTART_TEST_ROLE";
 
 /// See the module.
 pub struct TestSite {
@@ -44,6 +44,14 @@ impl TestSite {
             fs::create_dir(made).unwrap();
         }
         let site = TestSite { directory, slow, fast, file };
+        site.write_site(capacity);
+        site
+    }
+
+    /// The same with directories that are there already.
+    pub fn on(slow: PathBuf, fast: PathBuf, capacity: &str) -> TestSite {
+        let mut site = TestSite::with_capacity(capacity);
+        (site.slow, site.fast) = (slow, fast);
         site.write_site(capacity);
         site
     }

@@ -67,6 +67,9 @@ impl Overlay {
             overlay.adopt_size(shared, number, sizes.get(&number).copied());
             // An end of its last writer may have been seen, but not recorded.
             overlay.close_intent(number);
+            if overlay.files[&number].unlinked {
+                overlay.forget_if_done(shared, number);
+            }
         }
         overlay.barrier.wanted = !overlay.quarantine.is_empty();
         overlay
@@ -77,8 +80,10 @@ impl Overlay {
             let size = sizes.get(&number).copied().unwrap_or(0);
             let (intent, fingerprint, unseen) = (found.intent, found.fingerprint, !sizes.contains_key(&number));
             let fingerprint_stands = fingerprint.is_some();
+            // One that was found again has a name, or a process has it open; its removal may have been lost with the power.
+            let unlinked = found.unlinked && unseen;
             let known = File::new(found.identity, found.path, 0);
-            let file = File { intent, fingerprint, fingerprint_stands, unseen, ..known };
+            let file = File { intent, fingerprint, fingerprint_stands, unseen, unlinked, ..known };
             if found.map.is_empty() {
                 self.forgetting.insert(number);
                 self.by_identity.entry(file.identity).or_insert(number);

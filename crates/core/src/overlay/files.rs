@@ -315,7 +315,10 @@ impl Overlay {
         let born = |birth_ns| Identity { device, inode, birth_ns };
         let found: Vec<u32> = self.by_identity.range(born(0)..=born(u64::MAX)).map(|(_, &number)| number).collect();
         for number in found {
-            self.file(number).unlinked = true;
+            let first = !std::mem::replace(&mut self.file(number).unlinked, true);
+            if first {
+                self.append(&Record::Unlinked { file: number });
+            }
             self.forget_if_done(shared, number);
         }
     }

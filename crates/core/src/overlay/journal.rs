@@ -164,6 +164,11 @@ pub enum Record {
         /// When it was last written, nanoseconds since 1970.
         modified_ns: u64,
     },
+    /// The last name of the file was removed: where it cannot be found any more, nothing of it is owed to anybody.
+    Unlinked {
+        /// The file.
+        file: u32,
+    },
     /// Extents as a checkpoint finds them, in address order.
     Extents {
         /// The file.

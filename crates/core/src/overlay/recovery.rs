@@ -63,6 +63,8 @@ pub struct RecoveredFile {
     pub intent: bool,
     /// How the slow file looked when nobody had it open; none if it was written since, or never looked at.
     pub fingerprint: Option<Fingerprint>,
+    /// Its last name was removed.
+    pub unlinked: bool,
 }
 
 impl RecoveredFile {
@@ -164,6 +166,7 @@ impl Recovered {
                     map: ExtentMap::default(),
                     intent: false,
                     fingerprint: None,
+                    unlinked: false,
                 });
                 known.path = path;
             }
@@ -210,6 +213,11 @@ impl Recovered {
             }
             Record::Untrusted { data_file, page, pages } => {
                 self.untrusted.entry(data_file).or_default().push(Run { data_file, page, pages });
+            }
+            Record::Unlinked { file } => {
+                if let Some(known) = self.files.get_mut(&file) {
+                    known.unlinked = true;
+                }
             }
             Record::Barrier { .. } => {}
         }
@@ -305,6 +313,9 @@ impl Overlay {
             if file.intent {
                 journal.append(&Record::Intent { file: number });
             }
+            if file.unlinked {
+                journal.append(&Record::Unlinked { file: number });
+            }
             if let Some(Fingerprint { size, modified_ns }) = file.fingerprint {
                 journal.append(&Record::Fingerprint { file: number, size, modified_ns });
             }
@@ -383,6 +394,13 @@ mod tests {
         let kept: Vec<u64> = killed.files[&1].map.iter().map(|m| m.range.offset).collect();
         assert_eq!(kept, vec![0, 200], "a direct write may have gone on behind the clean bytes");
         assert_eq!(killed.last_commits[&3], 8192 + 200);
+    }
+
+    #[test]
+    fn that_a_file_was_unlinked_is_known_after_a_restart() {
+        let records = [file(), map(0, 4096), Record::Unlinked { file: 1 }];
+        assert!(Recovered::replay(&body(&records), Replay::Everything).files[&1].unlinked);
+        assert!(!Recovered::replay(&body(&records[..2]), Replay::Everything).files[&1].unlinked);
     }
 
     #[test]

@@ -127,7 +127,13 @@ fn choose(w: &mut World, rank: usize) {
     let path = if w.hot { 0 } else { w.random.below(PATHS as u64) as usize };
     let inode = w.paths[path];
     let range = some_range(w);
+    // The library holds a lock of the process across the round trip of an open and of a close, over restarts of the agent too.
+    let opens_or_closes = |rank: &Rank| {
+        rank.operation.as_ref().is_some_and(|operation| matches!(operation.kind, Kind::Open(_) | Kind::Close))
+    };
+    let gate_is_held = w.ranks[2 * process..2 * process + 2].iter().any(opens_or_closes);
     match w.open[process].get(&inode).copied() {
+        None if gate_is_held => {}
         None => {
             w.open[process].insert(inode, None);
             let writable = w.random.chance(85);
@@ -140,6 +146,9 @@ fn choose(w: &mut World, rank: usize) {
             let choice = w.random.below(100);
             let writes = matches!(choice, 30..82);
             if writes && !w.writable[process].contains(&inode) {
+                if gate_is_held {
+                    return;
+                }
                 return begin(w, rank, Kind::Open(true), inode, 0, Range::default(), Step::Ask);
             }
             match choice {
@@ -152,7 +161,7 @@ fn choose(w: &mut World, rank: usize) {
                 }
                 82..90 => begin(w, rank, Kind::Fsync, inode, file, range, Step::KernelSync),
                 90..92 => begin(w, rank, Kind::WriteBack, inode, file, range, Step::Ask),
-                92..98 if alone => {
+                92..98 if alone && !gate_is_held => {
                     w.open[process].insert(inode, None);
                     begin(w, rank, Kind::Close, inode, file, range, Step::Ask);
                 }

@@ -25,7 +25,8 @@ impl Record {
             Record::LastCommit { .. } => 12,
             Record::Fingerprint { .. } => 13,
             Record::Extents { .. } => 14,
-            Record::Untrusted { .. } => 15,
+            Record::Unlinked { .. } => 15,
+            Record::Untrusted { .. } => 16,
         }
     }
 
@@ -58,7 +59,9 @@ impl Record {
                 out.number(*file);
                 out.number(*size);
             }
-            Record::Intent { file } | Record::Closed { file } | Record::Remove { file } => out.number(*file),
+            Record::Intent { file } | Record::Closed { file } | Record::Remove { file } | Record::Unlinked { file } => {
+                out.number(*file)
+            }
             Record::Barrier { end } => out.number(*end),
             Record::LastCommit { slot, seq } => {
                 out.number(*slot);
@@ -124,9 +127,10 @@ impl Record {
             10 => Record::Remove { file: from.word()? },
             11 => Record::Barrier { end: from.number()? },
             12 => Record::LastCommit { slot: from.word()?, seq: from.number()? },
+            15 => Record::Unlinked { file: from.word()? },
             13 => Record::Fingerprint { file: from.word()?, size: from.number()?, modified_ns: from.number()? },
             14 => Record::Extents { file: from.word()?, data_file: from.word()?, extents: read_extents(&mut from)? },
-            15 => {
+            16 => {
                 let (data_file, page, pages) = (from.word()?, from.number()?, from.number()?);
                 page.checked_add(pages).filter(|end| *end <= PAGES_MAX)?;
                 Record::Untrusted { data_file, page, pages }

@@ -1,0 +1,111 @@
+//! Eight processes on shared files against an array of bytes a file, with a cache so small that everything is absorbed, written
+//! back, fetched, evicted and refused all the time; then the same while ranks and agents are killed. Prints its seed and takes
+//! `SEED=`; `CASES=` multiplies the operations.
+//!
+//! Not checked here: power loss (the crash tests of `core` and `agent`), mappings and streams, order between operations of
+//! different files.
+
+#[path = "support/site.rs"]
+mod site;
+
+#[path = "support/file_system.rs"]
+mod file_system;
+
+#[path = "reference_model/model.rs"]
+mod model;
+#[path = "reference_model/operation.rs"]
+mod operation;
+#[path = "reference_model/stage.rs"]
+mod stage;
+#[path = "reference_model/worker.rs"]
+mod worker;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use file_system::{Inside, enter, inside};
+use site::{TestSite, role};
+use stage::{Script, Stage};
+
+const QUIET: &str = "eight_processes_on_shared_files_see_what_an_array_of_bytes_would_hold";
+const GLUSTERFS: &str = "eight_processes_on_glusterfs_see_what_they_wrote";
+const KILLED: &str = "nothing_acknowledged_is_lost_when_ranks_and_agents_are_killed";
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    number("SEED").unwrap_or(now.as_nanos() as u64 % 1_000_000)
+}
+
+/// Plays `worker`, or the stage of `SEED OPERATIONS KILLS`; true if there was a role to play.
+fn played(test: &'static str) -> bool {
+    match role().as_deref() {
+        None => return false,
+        Some("worker") => worker::work(),
+        Some(script) => {
+            let numbers: Vec<u64> = script.split(' ').map(|word| word.parse().unwrap()).collect();
+            Stage::play(Script { seed: numbers[0], operations: numbers[1], kills: numbers[2] }, test);
+        }
+    }
+    true
+}
+
+fn run(test: &'static str, site: TestSite, operations: u64, kills: u64) {
+    let seed = seed();
+    let operations = operations * number("CASES").unwrap_or(1);
+    println!("SEED={seed} ({operations} operations, {kills} kills)");
+    let report = site.path("report.json");
+    let role = format!("{seed} {operations} {kills}");
+    let output = site.play(&["--report", report.to_str().unwrap()], test, &role).output().unwrap();
+    assert!(output.status.success(), "SEED={seed}\n{}", site.say(&output));
+    assert_eq!(site.figure("/dirty_bytes"), 0);
+    for entry in fs::read_dir(site.slow.parent().unwrap()).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        if let Some(number) = name.strip_prefix("expected-") {
+            let found = fs::read(site.slow.join(format!("file-{number}"))).unwrap();
+            assert!(found == fs::read(entry.path()).unwrap(), "SEED={seed}: file-{number} differs on disk");
+        }
+    }
+    let said: serde_json::Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
+    assert!(
+        said["requests"]["absorbed_requests_total"].as_u64() > Some(operations / 100),
+        "flash took no part: {said}"
+    );
+}
+
+#[test]
+fn eight_processes_on_shared_files_see_what_an_array_of_bytes_would_hold() {
+    if !played(QUIET) {
+        run(QUIET, TestSite::with_capacity("96KiB"), 120_000, 0);
+        run(QUIET, TestSite::with_capacity("512KiB"), 80_000, 0);
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_ranks_and_agents_are_killed() {
+    if !played(KILLED) {
+        run(KILLED, TestSite::with_capacity("256KiB"), 40_000, 200);
+    }
+}
+
+#[test]
+fn eight_processes_on_glusterfs_see_what_they_wrote() {
+    match inside() {
+        Inside::Here(slow, fast) => {
+            let site = |name: &str| TestSite::on(made(&slow, name), made(&fast, name), "256KiB");
+            run(GLUSTERFS, site("quiet"), 4_000, 0);
+            run(GLUSTERFS, site("killed"), 2_000, 10);
+        }
+        Inside::Elsewhere => drop(played(GLUSTERFS)),
+        Inside::Not => enter("glusterfs.sh", GLUSTERFS),
+    }
+}
+
+fn made(parent: &Path, name: &str) -> PathBuf {
+    let path = parent.join(name).join("managed");
+    fs::create_dir_all(&path).unwrap();
+    path
+}
