@@ -68,9 +68,11 @@ enum Operation {
         file: u32,
         writes: bool,
     },
+    /// `longer`: nobody had it open, and it is to be made long enough for what flash holds.
     Open {
         file: u32,
         barrier: u64,
+        longer: bool,
     },
 }
 
@@ -153,11 +155,12 @@ impl Overlay {
                 .find(identity)
                 .map(|number| &self.files[&number])
                 .is_some_and(|file| file.openers.contains(&process) && (!writable || file.writers.contains(&process)));
+        let opened = self.find(identity).is_some_and(|number| !self.files[&number].openers.is_empty());
         match self.open(shared, envelope.slot, identity, observed, writable, path) {
             Err(answer) => self.outputs.push(Output::Reply(envelope, answer)),
             Ok(file) => {
                 let barrier = if again { 0 } else { self.file(file).open_barrier };
-                self.pending.push(Pending::new(envelope, Operation::Open { file, barrier }));
+                self.pending.push(Pending::new(envelope, Operation::Open { file, barrier, longer: !opened }));
             }
         }
         self.poll(shared);
@@ -406,8 +409,8 @@ impl Overlay {
                 Answer::Done => Some(self.synced(file)),
                 error => Some(error),
             },
-            Operation::Open { file, .. } if self.files[&file].extension.is_some() => None,
-            Operation::Open { file, barrier } => self.barrier.answer(barrier).map(|answer| match answer {
+            Operation::Open { file, longer: true, .. } if self.files[&file].extension.is_some() => None,
+            Operation::Open { file, barrier, .. } => self.barrier.answer(barrier).map(|answer| match answer {
                 Answer::Done => Answer::Opened { file },
                 error => error,
             }),
