@@ -1,20 +1,42 @@
 //! A slow file by way of a process that has it open: it may have no name any more, or another one than the journal says.
+//!
+//! A file system behind FUSE opens no file without a name a second time; there the process's own descriptor is copied.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 
 use headstart_core::overlay::journal::Identity;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+use crate::process::ProcessHandle;
 
 /// Opens the file for reading and writing, or for reading where the user may not write, if one of the processes has it open.
 pub fn open(identity: Identity, pids: &[u32]) -> Option<File> {
-    let links = pids.iter().filter_map(|pid| std::fs::read_dir(format!("/proc/{pid}/fd")).ok());
-    let mut links = links.flatten().flatten().map(|entry| entry.path());
-    let link = links.find(|link| {
-        let found = std::fs::metadata(link);
+    let held: Vec<(u32, i32)> = pids.iter().flat_map(|&pid| descriptors(identity, pid)).collect();
+    let reopen = |write: bool| {
+        let mut links = held.iter().map(|(pid, number)| format!("/proc/{pid}/fd/{number}"));
+        links.find_map(|link| OpenOptions::new().read(true).write(write).open(link).ok())
+    };
+    reopen(true).or_else(|| held.iter().find_map(|&(pid, number)| copy(pid, number))).or_else(|| reopen(false))
+}
+
+/// The numbers under which a process has the file open.
+fn descriptors(identity: Identity, pid: u32) -> Vec<(u32, i32)> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let is_the_file = |entry: &std::fs::DirEntry| {
+        let found = std::fs::metadata(entry.path());
         found.is_ok_and(|found| found.is_file() && (found.dev(), found.ino()) == (identity.device, identity.inode))
-    })?;
-    let options = |write: bool| OpenOptions::new().read(true).write(write).open(&link);
-    options(true).or_else(|_| options(false)).ok()
+    };
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    entries.filter(is_the_file).filter_map(number).map(|number| (pid, number)).collect()
+}
+
+/// A copy of the descriptor, if it reads and writes where it is told to: one that appends would write elsewhere.
+fn copy(pid: u32, number: i32) -> Option<File> {
+    let file = File::from(ProcessHandle::of_number(pid).ok()?.descriptor(number).ok()?);
+    let flags = OFlag::from_bits_truncate(fcntl(&file, FcntlArg::F_GETFL).ok()?);
+    let fits = flags & OFlag::O_ACCMODE == OFlag::O_RDWR && !flags.intersects(OFlag::O_APPEND | OFlag::O_DIRECT);
+    fits.then_some(file)
 }
 
 #[cfg(test)]
@@ -37,5 +59,18 @@ mod tests {
         assert_eq!(bytes, b"bytes");
         drop(held);
         assert!(open(identity, &[std::process::id()]).is_none());
+    }
+
+    #[test]
+    fn a_descriptor_is_copied_only_if_it_reads_and_writes_where_it_is_told_to() {
+        use std::os::fd::AsRawFd;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let copied = |options: &mut OpenOptions| {
+            let held = options.open(file.path()).unwrap();
+            copy(std::process::id(), held.as_raw_fd()).is_some()
+        };
+        assert!(copied(OpenOptions::new().read(true).write(true)));
+        assert!(!copied(OpenOptions::new().read(true)));
+        assert!(!copied(OpenOptions::new().read(true).append(true)));
     }
 }

@@ -1,7 +1,7 @@
 //! Another process, held by a descriptor that cannot come to mean a third one.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -29,6 +29,18 @@ impl ProcessHandle {
         }
         // SAFETY: as above.
         Ok(ProcessHandle(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+    }
+
+    /// A copy of one of its descriptors. Refused where this process may not trace that one.
+    #[expect(clippy::disallowed_methods)]
+    pub fn descriptor(&self, number: i32) -> io::Result<OwnedFd> {
+        // SAFETY: plain integers; the answer is an error or a new descriptor that nobody else has.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, self.0.as_raw_fd(), number, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: as above.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
     }
 
     /// Waits for its end, so long at most; whether it has ended.

@@ -40,25 +40,28 @@ fn seed() -> u64 {
     number("SEED").unwrap_or(now.as_nanos() as u64 % 1_000_000)
 }
 
-/// Plays `worker`, or the stage of `SEED OPERATIONS KILLS`; true if there was a role to play.
+/// Plays `worker`, or the stage of `SEED OPERATIONS KILLS AGENTS_DIE`; true if there was a role to play.
 fn played(test: &'static str) -> bool {
     match role().as_deref() {
         None => return false,
         Some("worker") => worker::work(),
         Some(script) => {
             let numbers: Vec<u64> = script.split(' ').map(|word| word.parse().unwrap()).collect();
-            Stage::play(Script { seed: numbers[0], operations: numbers[1], kills: numbers[2] }, test);
+            Stage::play(
+                Script { seed: numbers[0], operations: numbers[1], kills: numbers[2], agents_die: numbers[3] != 0 },
+                test,
+            );
         }
     }
     true
 }
 
-fn run(test: &'static str, site: TestSite, operations: u64, kills: u64) {
+fn run(test: &'static str, site: TestSite, operations: u64, kills: u64, agents_die: bool) {
     let seed = seed();
     let operations = operations * number("CASES").unwrap_or(1);
     println!("SEED={seed} ({operations} operations, {kills} kills)");
     let report = site.path("report.json");
-    let role = format!("{seed} {operations} {kills}");
+    let role = format!("{seed} {operations} {kills} {}", u8::from(agents_die));
     let output = site.play(&["--report", report.to_str().unwrap()], test, &role).output().unwrap();
     assert!(output.status.success(), "SEED={seed}\n{}", site.say(&output));
     assert_eq!(site.figure("/dirty_bytes"), 0);
@@ -70,24 +73,24 @@ fn run(test: &'static str, site: TestSite, operations: u64, kills: u64) {
         }
     }
     let said: serde_json::Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
-    assert!(
-        said["requests"]["absorbed_requests_total"].as_u64() > Some(operations / 100),
-        "flash took no part: {said}"
-    );
+    // After a kill the last agent may have come when almost all was done.
+    let least = if kills == 0 { operations / 100 } else { 1 };
+    let absorbed = said["agent_after"]["absorbed_requests_total"].as_u64();
+    assert!(absorbed >= Some(least), "flash took no part: {said}");
 }
 
 #[test]
 fn eight_processes_on_shared_files_see_what_an_array_of_bytes_would_hold() {
     if !played(QUIET) {
         run(QUIET, TestSite::with_capacity("96KiB"), 120_000, 0);
-        run(QUIET, TestSite::with_capacity("512KiB"), 80_000, 0);
+        run(QUIET, TestSite::with_capacity("512KiB"), 80_000, 0, false);
     }
 }
 
 #[test]
 fn nothing_acknowledged_is_lost_when_ranks_and_agents_are_killed() {
     if !played(KILLED) {
-        run(KILLED, TestSite::with_capacity("256KiB"), 40_000, 200);
+        run(KILLED, TestSite::with_capacity("256KiB"), 40_000, 200, true);
     }
 }
 
@@ -96,8 +99,9 @@ fn eight_processes_on_glusterfs_see_what_they_wrote() {
     match inside() {
         Inside::Here(slow, fast) => {
             let site = |name: &str| TestSite::on(made(&slow, name), made(&fast, name), "256KiB");
-            run(GLUSTERFS, site("quiet"), 4_000, 0);
-            run(GLUSTERFS, site("killed"), 2_000, 10);
+            run(GLUSTERFS, site("quiet"), 4_000, 0, false);
+            // It opens no file a second time that has no name: the next agent could not always reach what ranks have open.
+            run(GLUSTERFS, site("killed"), 2_000, 10, false);
         }
         Inside::Elsewhere => drop(played(GLUSTERFS)),
         Inside::Not => enter("glusterfs.sh", GLUSTERFS),

@@ -25,6 +25,8 @@ pub struct Script {
     pub seed: u64,
     pub operations: u64,
     pub kills: u64,
+    /// Whether agents are killed too.
+    pub agents_die: bool,
 }
 
 pub struct Random(pub u64);
@@ -124,7 +126,8 @@ impl Stage {
             stage.round();
         }
         println!("{} operations, {} kills, {} of them of agents", stage.done, stage.killed, stage.agents_killed);
-        assert!(stage.killed >= script.kills && stage.agents_killed >= script.kills / 10, "too few were killed");
+        let agents_min = if script.agents_die { script.kills / 10 } else { 0 };
+        assert!(stage.killed >= script.kills && stage.agents_killed >= agents_min, "too few were killed");
         stage.finish();
     }
 
@@ -161,7 +164,7 @@ impl Stage {
         std::thread::sleep(Duration::from_micros(self.random.below(600)));
         self.killed += 1;
         // One that is killed as soon as it serves, again and again, is not followed for ever.
-        if self.agent_killed.elapsed() > AGENT_LIFE && self.random.below(3) == 0 {
+        if self.script.agents_die && self.agent_killed.elapsed() > AGENT_LIFE && self.random.below(3) == 0 {
             site::kill(agent(), nix::sys::signal::Signal::SIGKILL);
             self.agent_killed = Instant::now();
             self.agents_killed += 1;
