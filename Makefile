@@ -53,7 +53,7 @@ soak: build
 		--target-dir target/loom --test handshake a_granule_goes
 	CASES=$${CASES:-50} $(CARGO) test --package headstart-core --package headstart-agent --test parsers
 	$(CARGO) build --workspace
-	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-core -- --nocapture crash
+	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-core --package headstart-agent -- --nocapture crash
 
 fuzz:
 	@fuzz/run.sh $(or $(SECONDS),60)

@@ -1,24 +1,23 @@
 //! The threads that move bytes between the tiers.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
 use headstart_core::overlay::{CopyKind, CopyOrder};
 
 use crate::error::errno_of;
 use crate::jobs::{Completion, Jobs};
 use crate::mailbox::Mailbox;
+use crate::storage::FileRef;
 
 /// A copy with its files open.
+#[derive(Debug)]
 pub struct CopyJob {
     /// What to copy.
     pub order: CopyOrder,
     /// The slow file.
-    pub slow: Arc<File>,
+    pub slow: FileRef,
     /// The data file of each piece.
-    pub data: Vec<Arc<File>>,
+    pub data: Vec<FileRef>,
 }
 
 /// A buffer that grew beyond this is given back after its copy: there are hundreds of these threads.
@@ -28,15 +27,22 @@ const BUFFER_KEPT_BYTES: usize = 256 << 10;
 pub fn run(jobs: &Jobs<CopyJob>, mailbox: &Mailbox<Completion>) {
     let mut buffer = Vec::new();
     while let Some(job) = jobs.take() {
-        let result = copy(&job, &mut buffer);
-        if let Err(error) = &result {
-            tracing::warn!(file = job.order.file, kind = ?job.order.kind, offset = job.order.range.offset, %error, "a copy failed");
-        }
+        mailbox.post(job.run(&mut buffer));
         if buffer.len() > BUFFER_KEPT_BYTES {
             buffer = Vec::new();
         }
-        let CopyOrder { id, file, kind, .. } = job.order;
-        mailbox.post(Completion::Copied { id, file, kind, result: result.map_err(|error| errno_of(&error)) });
+    }
+}
+
+impl CopyJob {
+    /// Makes the copy; `buffer` is reused from one to the next.
+    pub fn run(&self, buffer: &mut Vec<u8>) -> Completion {
+        let CopyOrder { id, file, kind, range, .. } = self.order;
+        let result = copy(self, buffer);
+        if let Err(error) = &result {
+            tracing::warn!(file, ?kind, offset = range.offset, %error, "a copy failed");
+        }
+        Completion::Copied { id, file, kind, result: result.map_err(|error| errno_of(&error)) }
     }
 }
 
@@ -51,16 +57,16 @@ fn copy(job: &CopyJob, buffer: &mut Vec<u8>) -> io::Result<()> {
         CopyKind::WriteBack => {
             for (piece, data) in order.pieces.iter().zip(&job.data) {
                 let start = (piece.range.offset - order.range.offset) as usize;
-                data.read_exact_at(&mut bytes[start..start + piece.range.length as usize], piece.place)?;
+                data.read_at(&mut bytes[start..start + piece.range.length as usize], piece.place)?;
             }
-            job.slow.write_all_at(bytes, order.range.offset)
+            job.slow.write_at(bytes, order.range.offset)
         }
         CopyKind::Fetch => {
             // A file that shrank meanwhile is an error: nothing is published.
-            job.slow.read_exact_at(bytes, order.range.offset)?;
+            job.slow.read_at(bytes, order.range.offset)?;
             for (piece, data) in order.pieces.iter().zip(&job.data) {
                 let start = (piece.range.offset - order.range.offset) as usize;
-                data.write_all_at(&bytes[start..start + piece.range.length as usize], piece.place)?;
+                data.write_at(&bytes[start..start + piece.range.length as usize], piece.place)?;
             }
             Ok(())
         }

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -24,6 +24,7 @@ use xattr::FileExt;
 
 use crate::claim::{self, Owner};
 use crate::error::{Error, Result};
+use crate::storage::FileRef;
 
 /// The attribute's name.
 pub const ATTRIBUTE: &str = "user.headstart.dirty";
@@ -135,11 +136,11 @@ pub struct Shown {
     /// A program has it open for writing.
     pub open_for_writing: bool,
     /// The file, for its attribute.
-    pub file: Option<Arc<File>>,
+    pub file: Option<FileRef>,
 }
 
 struct Mark {
-    file: Arc<File>,
+    file: FileRef,
     text: String,
 }
 
@@ -182,9 +183,9 @@ impl DirtyList {
         self.text.is_some()
     }
 
-    fn remember(&mut self, file: Arc<File>, text: String) {
-        if let Ok(found) = file.metadata() {
-            self.marks.insert((found.dev(), found.ino()), Mark { file, text });
+    fn remember(&mut self, file: FileRef, text: String) {
+        if let Ok(found) = file.attributes() {
+            self.marks.insert((found.device, found.inode), Mark { file, text });
         }
     }
 
@@ -207,7 +208,7 @@ impl DirtyList {
 
     /// Nothing is dirty: takes everything away.
     pub fn remove(&mut self) -> io::Result<()> {
-        self.marks.values().for_each(|mark| drop(mark.file.remove_xattr(ATTRIBUTE)));
+        self.marks.values().for_each(|mark| drop(mark.file.remove_extended(ATTRIBUTE)));
         self.marks.clear();
         self.text = None;
         remove(&self.slow)
@@ -278,15 +279,15 @@ impl DirtyList {
         let mut dirty = Vec::new();
         for (shown, entry) in files.iter().zip(entries).filter(|(shown, _)| shown.dirty_bytes > 0) {
             let Some(file) = &shown.file else { continue };
-            let found = file.metadata()?;
-            let key = (found.dev(), found.ino());
+            let found = file.attributes()?;
+            let key = (found.device, found.inode);
             dirty.push(key);
             let text = self.attribute(entry);
             if left == 0 || self.marks.get(&key).is_some_and(|mark| mark.text == text) {
                 continue;
             }
             left -= 1;
-            match file.set_xattr(ATTRIBUTE, text.as_bytes()) {
+            match file.set_extended(ATTRIBUTE, text.as_bytes()) {
                 Ok(()) => drop(self.marks.insert(key, Mark { file: file.clone(), text })),
                 // A file of somebody else's.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EROFS)) => {}
@@ -297,7 +298,7 @@ impl DirtyList {
         let clean: Vec<_> = self.marks.keys().filter(|key| dirty.binary_search(key).is_err()).copied().collect();
         for key in clean.into_iter().take(left) {
             if let Some(mark) = self.marks.remove(&key) {
-                let _ = mark.file.remove_xattr(ATTRIBUTE);
+                let _ = mark.file.remove_extended(ATTRIBUTE);
             }
         }
         Ok(())
@@ -344,7 +345,7 @@ mod tests {
     use super::*;
 
     fn shown(path: &Path, dirty_bytes: u64, ranges: &[(u64, u64)]) -> Shown {
-        let file = File::open(path).ok();
+        let file = std::fs::File::open(path).ok();
         Shown {
             path: path.as_os_str().as_bytes().to_vec(),
             inode: file.as_ref().map_or(0, |file| file.metadata().unwrap().ino()),
@@ -352,7 +353,7 @@ mod tests {
             ranges: ranges.iter().map(|&(offset, length)| Range::new(offset, length)).collect(),
             exact: true,
             open_for_writing: false,
-            file: file.map(Arc::new),
+            file: file.map(|file| Arc::new(file) as FileRef),
         }
     }
 

@@ -266,15 +266,12 @@ impl<'a> EventLoop<'a> {
         if self.store.unwritten_bytes() > JOURNAL_UNWRITTEN_MAX {
             self.overlay.request_barrier();
         }
-        if self.overlay.journal_end() > self.rotate_at {
-            self.overlay.hold_barriers(true);
-            if !self.overlay.is_barrier_running() {
-                self.service.journal_rotations_total += u64::from(self.store.rotate(&mut self.overlay)?);
-                self.rotate_at = self.journal_bytes_max + 2 * self.overlay.journal_end();
-                self.overlay.hold_barriers(false);
-                self.overlay.poll(self.shared.view());
-                self.carry_out_all()?;
-            }
+        if self.overlay.journal_end() > self.rotate_at
+            && let Some(replaced) = self.tiers().rotate()?
+        {
+            self.service.journal_rotations_total += u64::from(replaced);
+            self.rotate_at = self.journal_bytes_max + 2 * self.overlay.journal_end();
+            self.carry_out_all()?;
         }
         if self.ending == Ending::Syncing && self.overlay.is_durable() {
             self.ending = Ending::Now { durable: true };

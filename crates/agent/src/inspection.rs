@@ -23,6 +23,7 @@ use crate::dirty_list::{self, Entry, Listed};
 use crate::error::{Error, Result};
 use crate::origin::{Origin, birth_ns};
 use crate::slow_file::fingerprint_of;
+use crate::storage::RealStorage;
 use crate::store::{self, Found, as_path};
 use crate::{discarded, runtime_directory};
 
@@ -185,7 +186,7 @@ impl Inspection {
         let runtime = runtime_directory::path(slow);
         let boot_id = runtime_directory::boot_id().unwrap_or_default();
         let given_up = discarded::epoch(slow).unwrap_or_else(|error| self.worse(Verdict::Attention, error.to_string()));
-        match store::recover(fast, &runtime, boot_id) {
+        match store::recover(&RealStorage, fast, &runtime, boot_id) {
             Err(error) => {
                 self.journal = JournalState::Unusable;
                 self.problems.push(error.to_string());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex};
 
-use headstart_core::overlay::CopyKind;
+use headstart_core::overlay::{CopyKind, NotSynced};
 
 use crate::status::Status;
 
@@ -22,8 +22,15 @@ pub enum Completion {
         /// Nothing, or an `errno`.
         result: Result<(), i32>,
     },
+    /// A copy that was not begun, because a file is missing or was changed by a stranger.
+    Refused {
+        /// The copy's number.
+        id: u64,
+        /// Why.
+        errno: i32,
+    },
     /// The data files and slow files of a barrier.
-    BarrierSynced(Result<(), i32>),
+    BarrierSynced(Result<(), NotSynced>),
     /// The journal.
     JournalDurable(Result<(), i32>),
     /// The managed directory shows what it was to show, or cannot.

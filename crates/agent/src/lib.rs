@@ -13,6 +13,8 @@ pub mod claim;
 pub mod client;
 mod copier;
 mod counters;
+#[cfg(test)]
+mod crash_tests;
 pub mod dirty_list;
 mod discarded;
 pub mod error;
@@ -34,8 +36,11 @@ pub mod site;
 mod slow_file;
 mod socket;
 pub mod status;
+mod storage;
 mod store;
 mod survivors;
+mod syncer;
+mod tiers;
 
 pub use error::{Error, Result};
 pub use runtime::{Options, serve};

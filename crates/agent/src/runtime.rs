@@ -15,7 +15,7 @@ use crate::claim::{self, SlowClaim};
 use crate::copier::{self, CopyJob};
 use crate::dirty_list::{self, DirtyList, Shown};
 use crate::discarded;
-use crate::error::{Error, Result, errno_of};
+use crate::error::{Error, Result};
 use crate::event_loop::{EventLoop, signals_awaited};
 use crate::jobs::{Completion, Jobs};
 use crate::mailbox::Mailbox;
@@ -27,8 +27,10 @@ use crate::shared_file::SharedFile;
 use crate::site::Site;
 use crate::socket;
 use crate::status::Status;
-use crate::store::{self, Found, JournalJob, Store};
+use crate::storage::RealStorage;
+use crate::store::{self, Found, Store};
 use crate::survivors::Survivors;
+use crate::syncer::{self, SyncJob};
 
 /// How the agent is started.
 #[derive(Clone, Debug)]
@@ -39,14 +41,6 @@ pub struct Options {
     pub site_path: PathBuf,
     /// Overrides the site's capacity.
     pub capacity: Option<Capacity>,
-}
-
-/// Work for the syncing thread.
-pub(crate) enum SyncJob {
-    /// Files of a barrier.
-    Barrier { data: Vec<Arc<std::fs::File>>, slow: Vec<Arc<std::fs::File>> },
-    /// The journal.
-    Journal(JournalJob),
 }
 
 /// Threads that copy and sync, and the way back from them.
@@ -77,7 +71,7 @@ impl Workers {
         }
         {
             let (syncs, mailbox) = (Arc::clone(&syncs), Arc::clone(&mailbox));
-            spawn("syncer".into(), Box::new(move || sync_until_closed(&syncs, &mailbox)))?;
+            spawn("syncer".into(), Box::new(move || syncer::run(&syncs, &mailbox)))?;
         }
         let marker = Marker::start(list, &mailbox)?;
         Ok(Workers { copies, syncs, marker, mailbox, threads: Mutex::new(threads) })
@@ -92,34 +86,6 @@ impl Workers {
         }
         self.marker.end(last);
     }
-}
-
-fn sync_until_closed(jobs: &Jobs<SyncJob>, mailbox: &Mailbox<Completion>) {
-    while let Some(job) = jobs.take() {
-        mailbox.post(match job {
-            SyncJob::Barrier { data, slow } => {
-                let sync = || {
-                    data.iter().try_for_each(|file| file.sync_data())?;
-                    slow.iter().try_for_each(|file| file.sync_all())
-                };
-                Completion::BarrierSynced(logged("a barrier's files could not be synced", sync()))
-            }
-            SyncJob::Journal(job) => {
-                Completion::JournalDurable(logged("the journal could not be made durable", job.run()))
-            }
-        });
-    }
-}
-
-/// A barrier that fails is wanted again at once.
-const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
-
-fn logged(what: &str, result: std::io::Result<()>) -> std::result::Result<(), i32> {
-    result.map_err(|error| {
-        tracing::error!(%error, "{what}");
-        std::thread::sleep(PAUSE_AFTER_FAILURE);
-        errno_of(&error)
-    })
 }
 
 /// Runs the agent in the foreground until it is told to stop or receives SIGTERM; what was acknowledged is durable then.
@@ -155,11 +121,11 @@ fn serve_claimed(
     settings: Settings,
     boot_id: [u8; 16],
     mut shared: SharedFile,
-    claim: store::Claim,
+    _claim: store::Claim,
     owner: &claim::Owner,
 ) -> Result<bool> {
     let (slow, fast) = (options.site.slow.clone(), options.site.fast.clone());
-    let mut found = store::recover(&fast, runtime, boot_id)?;
+    let mut found = store::recover(&RealStorage, &fast, runtime, boot_id)?;
     refuse_lost_flash(&slow, &found)?;
     let survivors = survivors(&mut shared, found.complete, boot_id)?;
     let epoch = found.epoch.max(discarded::epoch(&slow)?) + 1;
@@ -170,9 +136,9 @@ fn serve_claimed(
     }
     shared.begin_epoch(epoch);
     let copies_max = settings.copies_max;
-    let (view, living) = (shared.view(), &survivors.slots);
+    let (storage, view, living) = (Arc::new(RealStorage), shared.view(), &survivors.slots);
     let (store, mut overlay) =
-        Store::begin(&fast, runtime, boot_id, epoch, settings, found.recovered, view, living, claim)?;
+        Store::begin(storage, &fast, runtime, boot_id, epoch, settings, found.recovered, view, living)?;
     // The lock was free, so that the last thread of the agent before is gone: none of its calls is under way, and what it was
     // writing back has landed, as far as the slow directory is one of this kernel's own.
     overlay.on_old_copies_landed(shared.view());
@@ -190,7 +156,7 @@ fn serve_claimed(
     let mut event_loop = EventLoop::new(options, shared, store, overlay, &workers, listener, shown, survivors)?;
     let result = event_loop.run();
     let (last, owes_nothing) = (event_loop.last_marks(result.is_ok()), event_loop.owes_nothing());
-    // The locks are the event loop's: the next agent must not start while a copy of this one may still land.
+    // The next agent must not start while a copy of this one may still land.
     workers.end(last);
     drop(event_loop);
     if result.is_ok() {

@@ -5,20 +5,17 @@
 //! Then the time of last write is put back to what it was, or to that of the last absorbed write if that is later. If a
 //! program could write the file at the same time it stays as it is, because it may be the program's.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
 
 use headstart_core::overlay::Fingerprint;
-use nix::sys::stat::futimens;
-use nix::sys::time::TimeSpec;
+
+use crate::storage::{File, FileRef, modified_ns};
 
 /// See the module.
 #[derive(Debug)]
 pub struct SlowFile {
     /// For reading, and for writing where the user may.
-    pub file: Arc<File>,
+    pub file: FileRef,
     fingerprint: Option<Fingerprint>,
     /// One of ours may have written it since the fingerprint was taken.
     written: bool,
@@ -29,13 +26,13 @@ pub struct SlowFile {
 
 impl SlowFile {
     /// A file just opened; `fingerprint` if it is known how it looked when nobody had it open.
-    pub fn new(file: Arc<File>, fingerprint: Option<Fingerprint>) -> SlowFile {
+    pub fn new(file: FileRef, fingerprint: Option<Fingerprint>) -> SlowFile {
         SlowFile { file, fingerprint, written: fingerprint.is_none(), write_backs: 0, kept_ns: None }
     }
 
     /// A process opens it: how it looks, for comparison with the fingerprint.
     pub fn look(&self) -> io::Result<Fingerprint> {
-        let found = fingerprint(&self.file)?;
+        let found = fingerprint(&*self.file)?;
         let known = self.fingerprint.filter(|_| self.write_backs > 0);
         Ok(Fingerprint { modified_ns: known.map_or(found.modified_ns, |known| known.modified_ns), ..found })
     }
@@ -49,7 +46,7 @@ impl SlowFile {
     /// Whether a stranger changed the file since nobody had it open; not known while write-backs are under way.
     pub fn is_changed(&self) -> bool {
         let known = self.fingerprint.filter(|_| !self.written && self.write_backs == 0);
-        known.is_some_and(|known| fingerprint(&self.file).is_ok_and(|found| found != known))
+        known.is_some_and(|known| fingerprint(&*self.file).is_ok_and(|found| found != known))
     }
 
     /// The user wants what is on flash whatever a stranger did.
@@ -64,14 +61,14 @@ impl SlowFile {
 
     /// A program set the time of last write.
     pub fn times_set(&mut self) {
-        self.kept_ns = fingerprint(&self.file).ok().map(|found| found.modified_ns);
+        self.kept_ns = fingerprint(&*self.file).ok().map(|found| found.modified_ns);
         self.written = true;
     }
 
     /// A write-back is about to begin.
     pub fn begin_write_back(&mut self, open_for_writing: bool) {
         if self.write_backs == 0 && !open_for_writing {
-            self.kept_ns = fingerprint(&self.file).ok().map(|found| found.modified_ns);
+            self.kept_ns = fingerprint(&*self.file).ok().map(|found| found.modified_ns);
         }
         self.write_backs += 1;
         self.written = true;
@@ -98,14 +95,13 @@ impl SlowFile {
     }
 
     fn set_modified(&mut self, absorbed_ns: u64) -> io::Result<Fingerprint> {
-        let found = fingerprint(&self.file)?;
+        let found = fingerprint(&*self.file)?;
         let wanted = self.kept_ns.take().unwrap_or(found.modified_ns).max(absorbed_ns);
         if wanted == found.modified_ns {
             return Ok(found);
         }
-        let time = TimeSpec::new((wanted / 1_000_000_000) as i64, (wanted % 1_000_000_000) as i64);
-        match futimens(&self.file, &TimeSpec::UTIME_OMIT, &time) {
-            Ok(()) => fingerprint(&self.file),
+        match self.file.set_modified(wanted) {
+            Ok(()) => fingerprint(&*self.file),
             // A file of somebody else's: its time stays that of the write-back.
             Err(_) => Ok(found),
         }
@@ -113,33 +109,34 @@ impl SlowFile {
 
     /// Whether a directory still names the file.
     pub fn has_name(&self) -> bool {
-        match self.file.metadata() {
-            Ok(found) => found.nlink() > 0,
+        match self.file.attributes() {
+            Ok(found) => found.links > 0,
             Err(error) => error.raw_os_error() != Some(libc::ESTALE),
         }
     }
 }
 
 /// Size and time of last write now.
-pub fn fingerprint(file: &File) -> io::Result<Fingerprint> {
-    Ok(fingerprint_of(&file.metadata()?))
+pub fn fingerprint(file: &dyn File) -> io::Result<Fingerprint> {
+    let found = file.attributes()?;
+    Ok(Fingerprint { size: found.size, modified_ns: found.modified_ns })
 }
 
 /// The same of what was found.
 pub fn fingerprint_of(found: &std::fs::Metadata) -> Fingerprint {
-    let modified_ns = (found.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec() as u64);
-    Fingerprint { size: found.len(), modified_ns }
+    Fingerprint { size: found.len(), modified_ns: modified_ns(found) }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::sync::Arc;
 
     use super::*;
 
     fn file() -> (tempfile::NamedTempFile, SlowFile) {
         let named = tempfile::NamedTempFile::new().unwrap();
-        futimens(named.as_file(), &TimeSpec::UTIME_OMIT, &TimeSpec::new(1000, 0)).unwrap();
+        File::set_modified(named.as_file(), 1000 * SECOND).unwrap();
         let slow = SlowFile::new(Arc::new(named.reopen().unwrap()), None);
         (named, slow)
     }

@@ -19,6 +19,7 @@ mod barrier;
 mod copies;
 mod deaths;
 mod dirty;
+mod evicted;
 pub mod extent_map;
 mod file_table;
 mod files;
@@ -33,6 +34,7 @@ pub mod recovery;
 mod reserve;
 mod settings;
 mod slabs;
+mod untrusted;
 mod write_back;
 
 #[cfg(test)]
@@ -49,12 +51,14 @@ use crate::protocol::shared::Shared;
 use crate::request::Range;
 
 use barrier::Barrier;
+pub use barrier::NotSynced;
 use copies::{CopyState, Fetch};
 pub use dirty::DirtyFile;
+use evicted::Evicted;
 use file_table::FileTable;
 use files::File;
 pub use files::{Fingerprint, Process};
-use flash_space::FlashSpace;
+use flash_space::{FlashSpace, Run};
 use granules::Granules;
 use journal::{Identity, Journal, Record};
 use mapping::Mapping;
@@ -63,6 +67,7 @@ pub use output::{Answer, CopyKind, CopyOrder, CopyPiece, Output};
 use reserve::Reserve;
 pub use settings::{Capacity, Settings};
 use slabs::Slabs;
+use untrusted::Untrusted;
 use write_back::Pace;
 
 /// `errno` values the overlay answers with.
@@ -120,6 +125,8 @@ pub struct Overlay {
     /// Sum of the known sizes.
     known_bytes: u128,
     barrier: Barrier,
+    untrusted: Untrusted,
+    evicted: Evicted,
     pace: Pace,
     reserve: Reserve,
     outputs: Vec<Output>,
@@ -187,6 +194,8 @@ impl Overlay {
             forgetting: BTreeSet::new(),
             known_bytes: 0,
             barrier: Barrier::default(),
+            untrusted: Untrusted::new(),
+            evicted: Evicted::default(),
             pace: Pace::default(),
             reserve: Reserve::default(),
             outputs: Vec::new(),
@@ -320,8 +329,9 @@ impl Overlay {
 
     fn append(&mut self, record: &Record) {
         match record {
-            Record::Map { data_file, .. } | Record::Fetched { data_file, .. } => {
+            Record::Map { data_file, place, length, .. } | Record::Fetched { data_file, place, length, .. } => {
                 self.barrier.unsynced_data.insert(*data_file);
+                self.barrier.uncovered.push(Run::touching(*data_file, *place, *length));
             }
             // Without an intent the clean bytes are kept after power loss: the disk must hold the same.
             Record::Clean { file, .. } if !self.files[file].intent => {
@@ -330,7 +340,8 @@ impl Overlay {
             Record::Clean { file, .. } | Record::Drop { file, .. } | Record::Truncate { file, .. } => {
                 self.barrier.deferred_slow.insert(*file);
             }
-            Record::Closed { file } => {
+            // A fingerprint of a size that power loss takes back would be taken for a foreign change.
+            Record::Closed { file } | Record::Fingerprint { file, .. } => {
                 self.barrier.unsynced_slow.insert(*file);
             }
             _ => {}

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,11 +14,9 @@ use headstart_core::protocol::message::{self, Envelope, Reply, Request, Welcome}
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
 use crate::claim;
-use crate::error::{Error, Result, errno_of};
-use crate::held_file;
-use crate::slow_file::SlowFile;
+use crate::error::{Error, Result};
 use crate::socket;
-use crate::store::{self, as_path};
+use crate::store::as_path;
 
 use super::{EventLoop, FIRST_SURVIVOR, NO_SLOT, SWEEP_FILES, UNSENT_MAX};
 
@@ -263,23 +260,9 @@ impl EventLoop<'_> {
         if let Some(text) = known.is_none().then(|| self.managed_elsewhere(as_path(path))).flatten() {
             return self.send_answer(envelope, &Answer::Error { errno: libc::EIO, text });
         }
-        let opened = match known {
-            Some(_) => Ok(None),
-            None => {
-                let pid = self.overlay.owner(envelope.slot).map_or(0, |process| process.pid);
-                let held = |error| held_file::open(identity, &[pid]).ok_or(error);
-                store::open_slow(path, identity).or_else(held).map(|file| Some(SlowFile::new(Arc::new(file), None)))
-            }
-        };
-        let observed = opened.and_then(|new| {
-            let slow = new.as_ref().or_else(|| known.and_then(|file| self.store.slow(file)));
-            let observed = slow.expect("it was found or opened").look()?;
-            Ok((observed, new))
-        });
-        match observed {
-            Ok((observed, new)) => {
-                self.overlay.on_open(self.shared.view(), envelope, identity, observed, writable, path);
-                let Some(number) = self.overlay.find(identity) else { return };
+        match self.tiers().open(envelope, identity, writable, path) {
+            Ok(None) => {}
+            Ok(Some(number)) => {
                 // Told with the answer, which is not sent yet.
                 if self.is_excluded(path) {
                     self.excluded.insert(number);
@@ -287,26 +270,8 @@ impl EventLoop<'_> {
                 } else {
                     self.excluded.remove(&number);
                 }
-                if let Some(slow) = new {
-                    self.store.put_slow(number, slow);
-                } else if known != Some(number) {
-                    // The identity now belongs to another file of the same number in the file system.
-                    let file = known.and_then(|known| self.store.slow(known)).map(|slow| slow.file.clone());
-                    let file = file.expect("it was found");
-                    self.store.put_slow(number, SlowFile::new(file, None));
-                }
-                if let Some(slow) = self.store.slow_mut(number).filter(|_| writable) {
-                    slow.may_be_written();
-                }
-                if self.store.slow(number).is_some_and(|slow| !slow.has_name()) {
-                    self.overlay.disown(self.shared.view(), number);
-                }
             }
-            Err(error) => {
-                let text = format!("{}: the agent cannot open it: {error}", as_path(path).display());
-                let (errno, text) = (errno_of(&error), text);
-                self.send_answer(envelope, &Answer::Error { errno, text });
-            }
+            Err(answer) => self.send_answer(envelope, &answer),
         }
     }
 

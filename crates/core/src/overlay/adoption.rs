@@ -56,6 +56,8 @@ impl Overlay {
             let slot = shared.slots.get(*slot as usize);
             slot.is_some_and(|slot| slot.seq.load(Ordering::Relaxed) >= *seq)
         });
+        overlay.untrusted = recovered.untrusted.clone();
+        overlay.untrusted.retain(|data_file, _| recovered.data_files.contains_key(data_file));
         overlay.adopt_files(recovered, shared, sizes);
         overlay.space.charge_adopted();
         overlay.forget_unknown_files(shared);
@@ -76,10 +78,12 @@ impl Overlay {
     fn adopt_files(&mut self, recovered: Recovered, shared: Shared<'_>, sizes: &BTreeMap<u32, u64>) {
         for (number, found) in recovered.files {
             let size = sizes.get(&number).copied().unwrap_or(0);
-            let (intent, fingerprint) = (found.intent, found.fingerprint);
+            let (intent, fingerprint, unseen) = (found.intent, found.fingerprint, !sizes.contains_key(&number));
+            let fingerprint_stands = fingerprint.is_some();
             // One that was found again has a name, or a process has it open; its removal may have been lost with the power.
-            let unlinked = found.unlinked && !sizes.contains_key(&number);
-            let file = File { intent, fingerprint, unlinked, ..File::new(found.identity, found.path, 0) };
+            let unlinked = found.unlinked && unseen;
+            let known = File::new(found.identity, found.path, 0);
+            let file = File { intent, fingerprint, fingerprint_stands, unseen, unlinked, ..known };
             if found.map.is_empty() {
                 self.forgetting.insert(number);
                 self.by_identity.entry(file.identity).or_insert(number);

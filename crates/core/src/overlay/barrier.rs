@@ -29,6 +29,15 @@ use crate::request::Range;
 /// Bytes of a file after which its bits begin anew.
 const TURN_BYTES: u64 = BITS_PER_FILE * GRANULE_BYTES;
 
+/// Files that a barrier could not sync; none if it was something else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotSynced {
+    /// Data files.
+    pub data_files: Vec<u32>,
+    /// Slow files.
+    pub slow_files: Vec<u32>,
+}
+
 /// Where the barrier stands.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Barrier {
@@ -43,6 +52,9 @@ pub(super) struct Barrier {
     /// Slow files that records since their last sync wrote, cut or left alone, of which no program asked that anything survive
     /// power loss: only a full barrier syncs them.
     pub(super) deferred_slow: BTreeSet<u32>,
+    /// Pages named by records since the last barrier began, and by those the barrier under way takes in.
+    pub(super) uncovered: Vec<Run>,
+    pub(super) covering: Vec<Run>,
     /// Files of which a program asked it, since this agent started or before.
     pub(super) asked: BTreeSet<u32>,
     /// The next barrier is to be a full one.
@@ -115,6 +127,8 @@ impl Overlay {
         self.barrier.wanted = false;
         self.barrier.begun += 1;
         self.space.begin_barrier();
+        self.evicted.begin_barrier();
+        self.barrier.covering = std::mem::take(&mut self.barrier.uncovered);
         self.quarantine_awaits(self.barrier.begun);
         let data_files: Vec<u32> = std::mem::take(&mut self.barrier.unsynced_data).into_iter().collect();
         let full = std::mem::take(&mut self.barrier.full);
@@ -131,15 +145,19 @@ impl Overlay {
     }
 
     /// The files of the barrier are synced, or syncing failed.
-    pub fn on_barrier_synced(&mut self, shared: Shared<'_>, result: Result<(), i32>) {
+    pub fn on_barrier_synced(&mut self, shared: Shared<'_>, result: Result<(), NotSynced>) {
         let Some(running) = &self.barrier.running else { return };
         match result {
             Ok(()) => {
                 let end = running.end;
+                self.barrier.covering = Vec::new();
                 self.append(&Record::Barrier { end });
                 self.outputs.push(Output::SyncJournal);
             }
-            Err(_) => self.fail_barrier(shared),
+            Err(failed) => {
+                self.distrust(&failed);
+                self.fail_barrier(shared);
+            }
         }
     }
 
@@ -169,11 +187,13 @@ impl Overlay {
         self.barrier.ended += 1;
         self.barrier.failed.insert(self.barrier.ended);
         self.counters.barrier_errors_total += 1;
-        self.barrier.unsynced_data.extend(running.data_files);
+        let trusted = running.data_files.into_iter().filter(|data_file| !self.untrusted.contains_key(data_file));
+        self.barrier.unsynced_data.extend(trusted);
         self.barrier.unsynced_slow.extend(running.slow_files);
         // It may have been a full one.
         self.barrier.full = true;
         self.space.abandon_barrier();
+        self.evicted.abandon_barrier();
         self.quarantine.iter_mut().for_each(|dead| dead.barrier = None);
         self.poll(shared);
     }
@@ -181,6 +201,7 @@ impl Overlay {
     /// Places removed before the barrier are free unless a reader or a copy holds them.
     fn free_places(&mut self, shared: Shared<'_>) {
         self.space.end_barrier();
+        self.evicted.end_barrier();
         self.free_unheld(shared);
     }
 

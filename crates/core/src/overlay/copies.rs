@@ -134,6 +134,9 @@ impl Overlay {
     /// Where in the file what keeps the extent from being written back ends; none if nothing does.
     fn obstacle(&self, file: u32, mapped: &Mapped) -> Option<u64> {
         let known = &self.files[&file];
+        if self.is_untrusted(mapped) {
+            return Some(mapped.range.end());
+        }
         if known.write_back_error.is_some() || (known.extension.is_some() && mapped.range.end() > known.size) {
             return Some(u64::MAX);
         }
@@ -236,7 +239,8 @@ impl Overlay {
         self.counters.write_backs_total += 1;
         self.counters.written_back_bytes_total += copy.range.length;
         self.counters.seeks_avoided_total += copy.pieces.len() as u64 - 1;
-        let Some(known) = self.files.get(&copy.file) else { return };
+        let Some(known) = self.files.get_mut(&copy.file) else { return };
+        known.written_back = true;
         let cleaned: Vec<Mapped> = copy
             .pieces
             .iter()
@@ -343,6 +347,7 @@ impl Overlay {
                 return false;
             }
             self.evict(file, &mapped);
+            self.evicted.remember(file, mapped);
         }
         self.barrier.wanted |= self.space.awaits_barrier();
         true
@@ -413,6 +418,7 @@ impl Overlay {
         let (file, range) = (fetch.file, fetch.range);
         let (data_file, place) = (fetch.run.data_file, fetch.place);
         self.append(&Record::Fetched { file, offset: range.offset, length: range.length, data_file, place });
+        self.evicted.forget(file, range);
         let (stamp, benefit) = (Stamp::default(), fetch.benefit);
         self.map_in(file, Mapped { range, data_file, place, dirty: false, stamp, benefit });
         self.counters.fetches_total += 1;
@@ -441,6 +447,7 @@ impl Overlay {
         while self.room_bytes() < reserve || self.space.excess_bytes() > self.space.removed_bytes() {
             let Some((file, mapped)) = self.least_recently_used() else { break };
             self.evict(file, &mapped);
+            self.evicted.remember(file, mapped);
         }
         self.barrier.wanted |= self.space.awaits_barrier();
     }

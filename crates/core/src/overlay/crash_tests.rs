@@ -8,8 +8,31 @@
 //! power loss nothing older than fsync acknowledged and no foreign byte (I3); everybody comes to an end and all dirty bytes
 //! drain (I5); sizes; and that no page, bit or file is left once everything is dropped. Some copies and syncs fail.
 //!
-//! Not checked: store buffers (one thread runs everything), renames, fingerprints, extensions that fail, O_APPEND, power loss
-//! after a restart under living threads, and the runtime itself.
+//! Not checked: store buffers (one thread runs everything), extensions that fail, O_APPEND, power loss after a restart under living
+//! threads. The agent's crash tests (`crates/agent/src/crash_tests.rs`) run the runtime, renames, fingerprints, a second
+//! crash during recovery and calls that fail.
+//!
+//! Each rule of the protocol has a test that fails when the rule is left out. *none*, *agent*, *power* are the three random tests
+//! below, *runtime* the two of the agent's crash tests that crash at any operation; the others are named.
+//!
+//! | rule | test |
+//! |---|---|
+//! | drop-first, direct-in-writeback, writeback-in-direct, commit-in-direct, fetch-in-direct, clean-despite | none, agent, power |
+//! | fetch-not-cancelled | the same; `a_direct_write_cancels_the_fetch_under_way` |
+//! | read-no-lease | agent, power; `a_commit_waits_for_a_slow_read_under_a_lease` |
+//! | fetch-dead | `nothing_is_fetched_where_a_dead_thread_may_still_write` |
+//! | commit-twice | `a_commit_sent_again_is_answered_and_not_applied_again` |
+//! | record-in-memory | runtime |
+//! | append-only | power; runtime |
+//! | reuse-superseded, reuse-clean, reuse-early | power |
+//! | clear-early | `a_bit_stays_set_until_a_barrier_covers_the_removal_of_dirty_bytes` |
+//! | drop-unsynced | power; runtime; `slow_bytes_written_back_are_synced_before_the_file_may_be_forgotten` |
+//! | keep-clean | agent, power; runtime |
+//! | no-read-lease, slab-reclaimed | none, agent, power |
+//! | slot-kept, wait-dead | the library and the order of its steps: no test of their own here |
+//! | in-place-dead, in-place-never | commits never name a place in use: no code to leave out |
+//! | no-fence-rank, no-fence-agent, bit-after-commit, no-wait, read-no-slot | `crates/core/tests/handshake` |
+//! | no-adoption, late-writeback, old-files, slow-while-down, quarantine-ends | restart of the agent under living threads |
 
 mod dirty;
 mod forced;
@@ -17,6 +40,7 @@ mod random;
 mod ranks;
 mod register;
 mod restart;
+mod rules;
 mod storage;
 pub(super) mod world;
 

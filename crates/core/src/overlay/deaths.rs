@@ -63,6 +63,9 @@ impl Overlay {
         let cell = &shared.slots[slot as usize];
         // An agent that has just started knows of the leases of the dead from their slots alone.
         let direct = self.direct.remove(&slot);
+        if let Some(direct) = direct {
+            self.evicted.forget(direct.file, direct.range);
+        }
         let (state, lease) = (cell.state.load(Ordering::Acquire), cell.lease.load(Ordering::Acquire));
         let quarantined = || (cell.file.load(Ordering::Acquire), cell.requested());
         let cheap = cell.cheap_write().or_else(|| (state == STATE_QUARANTINED).then(quarantined));

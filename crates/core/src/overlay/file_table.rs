@@ -117,6 +117,7 @@ impl Overlay {
         if self.by_identity.get(&file.identity) == Some(&number) {
             self.by_identity.remove(&file.identity);
         }
+        self.evicted.forget_file(number);
         self.critical.remove_file(number);
         self.deferred = self.deferred.filter(|critical| critical.file != number);
         shared.files[number as usize].used.store(0, Ordering::Release);
@@ -151,6 +152,7 @@ impl Overlay {
         }
         self.table.unwritten_data_files.remove(&data_file);
         self.data_files.remove(&data_file);
+        self.untrusted.remove(&data_file);
         self.space.remove_data_file(data_file);
         self.barrier.unsynced_data.remove(&data_file);
         self.outputs.push(Output::RemoveDataFile(data_file));
@@ -182,7 +184,9 @@ impl Overlay {
 
     fn may_leave(&self, number: u32) -> bool {
         let file = &self.files[&number];
-        file.openers.is_empty() && file.write_back_error.is_none() && !self.forgetting.contains(&number)
+        let all = Range::new(0, u64::MAX);
+        let stays = file.write_back_error.is_some() || self.has_untrusted(number, all);
+        file.openers.is_empty() && !stays && !self.forgetting.contains(&number)
     }
 
     /// Whether the table is full but will not stay so: an open of a file not known yet has to wait.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use super::extent_map::ExtentMap;
+use super::extent_map::{ExtentMap, Mapped};
 use super::journal::{Identity, Record};
 use super::operations::protocol_error;
 use super::{Answer, Capacity, CopyKind, Output, Overlay, errno};
@@ -58,7 +58,13 @@ pub(super) struct File {
     pub(super) data_file: Option<u32>,
     pub(super) unlinked: bool,
     pub(super) fingerprint: Option<Fingerprint>,
+    /// It was not found at the start: nobody has looked at it since the agent before ended.
+    pub(super) unseen: bool,
+    /// The journal holds a fingerprint with no `Intent` after it.
+    pub(super) fingerprint_stands: bool,
     pub(super) write_back_error: Option<i32>,
+    /// A write-back wrote the slow file since this agent knows it.
+    pub(super) written_back: bool,
     pub(super) dirty_bytes: u64,
     /// Opens are answered once this barrier has ended.
     pub(super) open_barrier: u64,
@@ -80,7 +86,10 @@ impl File {
             data_file: None,
             unlinked: false,
             fingerprint: None,
+            unseen: false,
+            fingerprint_stands: false,
             write_back_error: None,
+            written_back: false,
             dirty_bytes: 0,
             open_barrier: 0,
         }
@@ -110,7 +119,11 @@ impl Overlay {
 
     /// The known files: number, path, bytes dirty, the error their last write-back ended with.
     pub fn file_list(&self) -> impl Iterator<Item = (u32, &[u8], u64, Option<i32>)> + '_ {
-        self.files.iter().map(|(&number, file)| (number, file.path.as_slice(), file.dirty_bytes, file.write_back_error))
+        let lost = |number| self.has_untrusted(number, Range::new(0, u64::MAX)).then_some(errno::EIO);
+        self.files.iter().map(move |(&number, file)| {
+            let error = file.write_back_error.or_else(|| lost(number));
+            (number, file.path.as_slice(), file.dirty_bytes, error)
+        })
     }
 
     /// Whether a process has the file open for writing.
@@ -129,6 +142,7 @@ impl Overlay {
             return;
         };
         known.fingerprint = Some(fingerprint);
+        known.fingerprint_stands = true;
         let Fingerprint { size, modified_ns } = fingerprint;
         self.append(&Record::Fingerprint { file, size, modified_ns });
     }
@@ -167,8 +181,11 @@ impl Overlay {
             // An extension under way for a thread that died may yet cut off what a dead thread appended.
             if self.file(number).extension.is_none() {
                 self.set_size(number, observed.size);
+                // Where it could not be found at the start, power loss may have cut it: bytes on flash lie beyond its end.
+                self.complete_size(shared, number, self.files[&number].map.end());
             }
             self.file(number).fingerprint = None;
+            self.file(number).unseen = false;
         }
         let file = self.file(number);
         if file.path != path && !path.is_empty() {
@@ -183,10 +200,12 @@ impl Overlay {
         }
         let file = self.file(number);
         file.openers.insert(process);
-        let begins_writing = writable && !file.intent;
+        // An intent of an agent that died may stand, with a fingerprint taken since: what is written from now on voids that.
+        let begins_writing = writable && (!file.intent || file.fingerprint_stands);
         if writable {
             file.writers.insert(process);
             file.intent = true;
+            file.fingerprint_stands = false;
         }
         let size = file.size;
         shared.files[number as usize].size.store(size, Ordering::Release);
@@ -204,6 +223,13 @@ impl Overlay {
     fn check_unchanged(&mut self, number: u32, observed: Fingerprint) -> Result<(), Answer> {
         let file = self.file(number);
         let Some(known) = file.fingerprint.filter(|known| *known != observed) else { return Ok(()) };
+        // As at a start: the time alone may be that of a write-back of the agent before.
+        let own = file.unseen && known.size == observed.size;
+        if own {
+            let clean: Vec<Mapped> = file.map.iter().filter(|mapped| !mapped.dirty).collect();
+            clean.iter().for_each(|mapped| self.evict(number, mapped));
+            return Ok(());
+        }
         if file.dirty_bytes > 0 {
             return Err(Answer::Error {
                 errno: errno::ESTALE,
@@ -224,6 +250,12 @@ impl Overlay {
     pub(super) fn drop_all(&mut self, number: u32, why: Dropped) {
         let all = Range::new(0, u64::MAX);
         self.cancel_fetches(number, all);
+        if why == Dropped::Eviction {
+            let clean: Vec<Mapped> = self.files[&number].map.iter().collect();
+            clean.into_iter().for_each(|mapped| self.evicted.remember(number, mapped));
+        } else {
+            self.evicted.forget_file(number);
+        }
         if !self.files[&number].map.is_empty() {
             self.append(&Record::Drop { file: number, offset: all.offset, length: all.length });
             self.carve(number, all, why);
@@ -340,7 +372,7 @@ impl Overlay {
         Ok(false)
     }
 
-    /// At a start: begins to make the file at least `size` long, if it is not.
+    /// At a start or first open: begins to make the file at least `size` long, if it is not.
     pub(super) fn complete_size(&mut self, shared: Shared<'_>, number: u32, size: u64) {
         // Nobody waits for it, so that nothing can have failed before.
         let _ = self.extend(shared, number, size);

@@ -163,6 +163,13 @@ impl FlashSpace {
         self.files.entry(data_file).or_insert_with(|| DataFile { writable, ..DataFile::default() });
     }
 
+    /// Nothing is allocated from the data file any more.
+    pub fn retire(&mut self, data_file: u32) {
+        if let Some(file) = self.files.get_mut(&data_file) {
+            file.writable = false;
+        }
+    }
+
     /// Forgets a data file that nothing is mapped in; its free pages need not be punched, the file goes.
     pub fn remove_data_file(&mut self, data_file: u32) {
         if let Some(file) = self.files.remove(&data_file) {
@@ -287,6 +294,23 @@ impl FlashSpace {
             match self.removed.last_mut() {
                 Some(last) if last.data_file == run.data_file && last.page + last.pages == page => last.pages += 1,
                 _ => self.removed.push(Run { data_file: run.data_file, page, pages: 1 }),
+            }
+        }
+    }
+
+    /// Pages that are not free yet are to hold an extent again: they no longer wait for a barrier.
+    pub fn reclaim(&mut self, run: Run) {
+        for list in [&mut self.removed, &mut self.in_barrier, &mut self.covered] {
+            for removed in std::mem::take(list) {
+                let (end, run_end) = (removed.page + removed.pages, run.page + run.pages);
+                if removed.data_file != run.data_file || end <= run.page || run_end <= removed.page {
+                    list.push(removed);
+                    continue;
+                }
+                let before = Run { pages: run.page.saturating_sub(removed.page), ..removed };
+                let after = Run { page: run_end, pages: end.saturating_sub(run_end), ..removed };
+                self.removed_pages -= removed.pages - before.pages - after.pages;
+                list.extend([before, after].into_iter().filter(|rest| rest.pages > 0));
             }
         }
     }

@@ -178,6 +178,15 @@ pub enum Record {
         /// At most 256.
         extents: Vec<Extent>,
     },
+    /// Pages of a data file that could not be synced: what is mapped there may not be what was written.
+    Untrusted {
+        /// The data file.
+        data_file: u32,
+        /// The first page.
+        page: u64,
+        /// Their number.
+        pages: u64,
+    },
     /// Everything before `end` is durable, the bytes it speaks of included.
     Barrier {
         /// Position.

@@ -66,6 +66,16 @@ impl Overlay {
         self.enlist(file, &Mapped { dirty: false, ..*mapped });
     }
 
+    /// The disk may have lost the bytes of this clean extent.
+    pub(super) fn set_dirty(&mut self, file: u32, mapped: &Mapped) {
+        let dirty = Mapped { dirty: true, ..*mapped };
+        let map = &mut self.file(file).map;
+        map.carve(mapped.range);
+        map.put(dirty);
+        self.delist(file, mapped);
+        self.enlist(file, &dirty);
+    }
+
     /// An extent is in the map now.
     fn enlist(&mut self, file: u32, mapped: &Mapped) {
         self.mapping.extents += 1;

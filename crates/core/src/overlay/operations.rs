@@ -6,6 +6,7 @@
 //! | read | nothing | leases flash pieces, or the slow file up to the next extent |
 //! | write | write-backs on the range; an extension, if it extends too | cancels fetches, leases the slow range |
 //! | truncate | as write, on everything from the new size | the same |
+//! | open | the barrier that makes its intent durable; an extension | |
 //! | sync | a barrier begun since | |
 //! | write back | no dirty byte left in the range | |
 
@@ -36,13 +37,43 @@ pub(super) struct Pending {
 
 #[derive(Clone, Debug)]
 enum Operation {
-    Commit { file: u32, range: Range, data_file: u32, place: u64, step: CommitStep, now_ns: u64 },
-    Write { file: u32, range: Range, extends: bool },
-    Truncate { file: u32, size: u64 },
-    Sync { barrier: u64 },
-    WriteBack { file: u32, range: Range },
-    Bypass { file: u32, writes: bool },
-    Open { file: u32, barrier: u64 },
+    /// Once it is applied, bytes below `kept` were on flash before, or may have been.
+    Commit {
+        file: u32,
+        range: Range,
+        data_file: u32,
+        place: u64,
+        step: CommitStep,
+        kept: u64,
+        now_ns: u64,
+    },
+    Write {
+        file: u32,
+        range: Range,
+        extends: bool,
+    },
+    Truncate {
+        file: u32,
+        size: u64,
+    },
+    Sync {
+        file: u32,
+        barrier: u64,
+    },
+    WriteBack {
+        file: u32,
+        range: Range,
+    },
+    Bypass {
+        file: u32,
+        writes: bool,
+    },
+    /// `longer`: nobody had it open, and it is to be made long enough for what flash holds.
+    Open {
+        file: u32,
+        barrier: u64,
+        longer: bool,
+    },
 }
 
 /// How far a commit is.
@@ -124,11 +155,12 @@ impl Overlay {
                 .find(identity)
                 .map(|number| &self.files[&number])
                 .is_some_and(|file| file.openers.contains(&process) && (!writable || file.writers.contains(&process)));
+        let opened = self.find(identity).is_some_and(|number| !self.files[&number].openers.is_empty());
         match self.open(shared, envelope.slot, identity, observed, writable, path) {
             Err(answer) => self.outputs.push(Output::Reply(envelope, answer)),
             Ok(file) => {
                 let barrier = if again { 0 } else { self.file(file).open_barrier };
-                self.pending.push(Pending::new(envelope, Operation::Open { file, barrier }));
+                self.pending.push(Pending::new(envelope, Operation::Open { file, barrier, longer: !opened }));
             }
         }
         self.poll(shared);
@@ -220,8 +252,8 @@ impl Overlay {
                     if !self.files[&file].map.touches(end) {
                         return self.reply(envelope, Answer::Done);
                     }
-                    let operation =
-                        Operation::Commit { file, range, data_file, place, step: CommitStep::Stored, now_ns };
+                    let (step, kept) = (CommitStep::Stored, range.end());
+                    let operation = Operation::Commit { file, range, data_file, place, step, kept, now_ns };
                     return self.pending.push(Pending::new(envelope, operation));
                 }
                 if place % PAGE_BYTES != offset % PAGE_BYTES || offset.saturating_add(length) > FILE_BYTES_MAX {
@@ -235,7 +267,8 @@ impl Overlay {
                     return self.reply(envelope, protocol_error("a commit names bytes of no slab"));
                 }
                 self.granules.hold(shared, file, range);
-                Operation::Commit { file, range, data_file, place, step: CommitStep::Waiting, now_ns }
+                let (step, kept) = (CommitStep::Waiting, range.offset);
+                Operation::Commit { file, range, data_file, place, step, kept, now_ns }
             }
             Request::Write { .. } | Request::Truncate { .. } if self.direct.contains_key(&slot) => {
                 // Granted by an agent that died before it could say so: a thread that asks writes nothing.
@@ -252,10 +285,11 @@ impl Overlay {
             Request::Sync { file } => {
                 self.barrier.asked.insert(file);
                 if self.is_durable() && !self.barrier.is_running() {
-                    return self.reply(envelope, Answer::Done);
+                    let answer = self.synced(file);
+                    return self.reply(envelope, answer);
                 }
                 self.barrier.wanted = true;
-                Operation::Sync { barrier: self.barrier.next() }
+                Operation::Sync { file, barrier: self.barrier.next() }
             }
             Request::WriteBack { file, offset, length } => {
                 self.file(file).write_back_error = None;
@@ -313,8 +347,15 @@ impl Overlay {
 
     fn attempt(&mut self, shared: Shared<'_>, envelope: Envelope, operation: &mut Operation) -> Option<Answer> {
         match *operation {
-            Operation::Commit { file, range, data_file, place, ref mut step, now_ns } => {
+            Operation::Commit { file, range, data_file, place, ref mut step, ref mut kept, now_ns } => {
                 if *step == CommitStep::Waiting {
+                    if self.untrusted.contains_key(&data_file) {
+                        // A sync of the data file failed: whether this was written before or after nobody knows.
+                        self.granules.let_go(file, range);
+                        self.space.give_back(Run::touching(data_file, place, range.length));
+                        self.show_slabs(shared, envelope.slot);
+                        return Some(Answer::NoSpace);
+                    }
                     if !self.granules.settled(shared, file, range)
                         || self.slow_read_overlaps(shared, file, range)
                         || self.direct_overlaps(file, range)
@@ -328,7 +369,9 @@ impl Overlay {
                         self.counters.refused_bypassed_total += 1;
                         return Some(Answer::Bypassed);
                     }
+                    let before = self.files[&file].map.overlapping(range).last().map(|mapped| mapped.range.end());
                     self.apply(shared, envelope, file, range, (data_file, place), now_ns);
+                    *kept = before.unwrap_or(range.offset);
                     *step = CommitStep::Applied;
                 }
                 if *step == CommitStep::Applied {
@@ -338,9 +381,8 @@ impl Overlay {
                     Ok(false) => None,
                     Ok(true) => Some(Answer::Done),
                     Err(errno) => {
-                        let beyond = Range::between(self.file(file).size.max(range.offset), range.end());
-                        self.append(&Record::Drop { file, offset: beyond.offset, length: beyond.length });
-                        self.carve(file, beyond, Dropped::NotExtended);
+                        let kept = (*kept).max(self.files[&file].size);
+                        self.take_back(file, range, (data_file, place), kept);
                         Some(Answer::Error { errno, text: "the slow file could not be extended".into() })
                     }
                 }
@@ -363,8 +405,12 @@ impl Overlay {
                 self.set_size(file, self.files[&file].size.min(size));
                 Some(answer)
             }
-            Operation::Sync { barrier } => self.barrier.answer(barrier),
-            Operation::Open { file, barrier } => self.barrier.answer(barrier).map(|answer| match answer {
+            Operation::Sync { file, barrier } => match self.barrier.answer(barrier)? {
+                Answer::Done => Some(self.synced(file)),
+                error => Some(error),
+            },
+            Operation::Open { file, longer: true, .. } if self.files[&file].extension.is_some() => None,
+            Operation::Open { file, barrier, .. } => self.barrier.answer(barrier).map(|answer| match answer {
                 Answer::Done => Answer::Opened { file },
                 error => error,
             }),
@@ -379,8 +425,16 @@ impl Overlay {
         }
     }
 
+    /// What an fsync is told after its barrier.
+    fn synced(&self, file: u32) -> Answer {
+        if self.has_untrusted(file, Range::new(0, u64::MAX)) { lost_bytes() } else { Answer::Done }
+    }
+
     /// Done once nothing of the range is dirty or being written back; or why it cannot be.
     fn written_back(&mut self, file: u32, range: Range) -> Option<Answer> {
+        if self.has_untrusted(file, range) {
+            return Some(lost_bytes());
+        }
         if let Some(errno) = self.file(file).write_back_error {
             return Some(Answer::Error { errno, text: "dirty bytes could not be written back".into() });
         }
@@ -410,6 +464,7 @@ impl Overlay {
             seq: envelope.seq,
         });
         self.last_commits.insert(envelope.slot, envelope.seq);
+        self.evicted.forget(file, range);
         self.carve(file, range, Dropped::Overwritten);
         let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
         self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp, benefit });
@@ -417,6 +472,23 @@ impl Overlay {
         shared.files[file as usize].modified_ns.fetch_max(now_ns, Ordering::Relaxed);
         self.counters.absorbed_requests_total += 1;
         self.counters.absorbed_bytes_total += range.length;
+    }
+
+    /// The file could not be made long enough for a commit: its bytes beyond the end leave the map, but for those below `kept`, where
+    /// they took the place of bytes acknowledged before, and those that a later commit replaced.
+    fn take_back(&mut self, file: u32, range: Range, (data_file, place): (u32, u64), kept: u64) {
+        let beyond = Range::between(kept.max(range.offset).min(range.end()), range.end());
+        let own = |mapped: &Mapped| mapped.same_place(data_file, range.offset, place);
+        let taken: Vec<Range> = self.files[&file]
+            .map
+            .overlapping(beyond)
+            .filter(own)
+            .map(|mapped| mapped.range.intersection(beyond))
+            .collect();
+        for Range { offset, length } in taken {
+            self.append(&Record::Drop { file, offset, length });
+            self.carve(file, Range::new(offset, length), Dropped::NotExtended);
+        }
     }
 
     /// The records of commits are appended: the slabs they lie in are marked used, which must not be seen before.
@@ -473,6 +545,7 @@ impl Overlay {
             return; // answered before: nothing was committed under the lease
         };
         let range = range.intersection(direct.range);
+        self.evicted.forget(file, range);
         if self.file(file).map.touches(range) {
             self.append(&Record::Drop { file, offset: range.offset, length: range.length });
             self.carve(file, range, Dropped::DirectWrite);
@@ -485,6 +558,7 @@ impl Overlay {
         }
         if changed {
             self.append(&Record::Truncate { file, size });
+            self.evicted.forget(file, Range::new(size, u64::MAX));
             self.carve(file, Range::new(size, u64::MAX), Dropped::Truncate);
             self.set_size(file, size);
             shared.files[file as usize].size.store(size, Ordering::Release);
@@ -502,15 +576,18 @@ impl Overlay {
         let mut next = range.offset;
         let mut pieces = Vec::new();
         for mapped in self.files[&file].map.overlapping(range) {
-            if mapped.range.offset > next || pieces.len() == PIECES_MAX {
+            if mapped.range.offset > next || pieces.len() == PIECES_MAX || self.is_untrusted(&mapped) {
                 break;
             }
             pieces.push(mapped);
             next = mapped.range.end().min(range.end());
         }
         if pieces.is_empty() {
-            let until =
-                self.files[&file].map.overlapping(range).next().map_or(range.end(), |mapped| mapped.range.offset);
+            let first = self.files[&file].map.overlapping(range).next();
+            let until = first.map_or(range.end(), |mapped| mapped.range.offset);
+            if until <= range.offset {
+                return lost_bytes();
+            }
             let hole = Range::between(range.offset, until);
             cell.grant_slow_read(hole);
             self.slow_reads.insert(slot);
@@ -545,6 +622,12 @@ impl Overlay {
             }
         }
     }
+}
+
+fn lost_bytes() -> Answer {
+    let text =
+        "absorbed bytes were lost when flash could not be synced; write them anew, or truncate or remove the file";
+    Answer::Error { errno: errno::EIO, text: text.into() }
 }
 
 pub(super) fn protocol_error(text: &str) -> Answer {

@@ -15,8 +15,10 @@ use std::collections::BTreeMap;
 use super::Overlay;
 use super::extent_map::{Benefit, ExtentMap, Mapped};
 use super::files::Fingerprint;
+use super::flash_space::Run;
 use super::journal::{Batches, Extent, Identity, Record, records};
 use super::recency::Stamp;
+use super::untrusted;
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
@@ -65,6 +67,16 @@ pub struct RecoveredFile {
     pub unlinked: bool,
 }
 
+impl RecoveredFile {
+    /// The slow file could not be synced: what write-backs wrote there is written again.
+    pub fn write_back_again(&mut self) {
+        for mapped in self.map.iter().filter(|mapped| !mapped.dirty).collect::<Vec<_>>() {
+            self.map.carve(mapped.range);
+            self.map.put(Mapped { dirty: true, ..mapped });
+        }
+    }
+}
+
 /// What a journal says. Not an [`Overlay`] yet: nothing can be asked of it before it is adopted.
 #[derive(Clone, Debug, Default)]
 pub struct Recovered {
@@ -74,6 +86,10 @@ pub struct Recovered {
     pub data_files: BTreeMap<u32, u32>,
     /// The last commit of each slot.
     pub last_commits: BTreeMap<u32, u64>,
+    /// Pages whose sync failed.
+    pub untrusted: BTreeMap<u32, Vec<Run>>,
+    /// Pages written since the last barrier.
+    pub uncovered: Vec<Run>,
     /// Records that counted.
     pub records: usize,
 }
@@ -81,20 +97,24 @@ pub struct Recovered {
 impl Recovered {
     /// Replays a journal's body.
     pub fn replay(body: &[u8], replay: Replay) -> Recovered {
+        let covered = records(body)
+            .filter_map(|(record, _)| match record {
+                Record::Barrier { end } => Some(end),
+                _ => None,
+            })
+            .last()
+            .unwrap_or(0);
         let limit = match replay {
             Replay::Everything => u64::MAX,
-            Replay::ToLastBarrier => records(body)
-                .filter_map(|(record, _)| match record {
-                    Record::Barrier { end } => Some(end),
-                    _ => None,
-                })
-                .last()
-                .unwrap_or(0),
+            Replay::ToLastBarrier => covered,
         };
         let mut recovered = Recovered::default();
         for (record, end) in records(body) {
             if end > limit {
                 break;
+            }
+            if end > covered {
+                recovered.note_uncovered(&record);
             }
             recovered.apply(record);
             recovered.records += 1;
@@ -122,6 +142,19 @@ impl Recovered {
                     mapped.place + mapped.range.length <= size
                 })
         })
+    }
+
+    fn note_uncovered(&mut self, record: &Record) {
+        let mut note = |data_file, place, length| self.uncovered.push(Run::touching(data_file, place, length));
+        match record {
+            Record::Map { data_file, place, length, .. } | Record::Fetched { data_file, place, length, .. } => {
+                note(*data_file, *place, *length);
+            }
+            Record::Extents { data_file, extents, .. } => {
+                extents.iter().for_each(|extent| note(*data_file, extent.place, extent.length));
+            }
+            _ => {}
+        }
     }
 
     fn apply(&mut self, record: Record) {
@@ -178,6 +211,9 @@ impl Recovered {
             Record::Fingerprint { file, size, modified_ns } => {
                 self.set_fingerprint(file, Some(Fingerprint { size, modified_ns }));
             }
+            Record::Untrusted { data_file, page, pages } => {
+                self.untrusted.entry(data_file).or_default().push(Run { data_file, page, pages });
+            }
             Record::Unlinked { file } => {
                 if let Some(known) = self.files.get_mut(&file) {
                     known.unlinked = true;
@@ -224,6 +260,20 @@ impl Recovered {
                 file.map.carve(range);
             });
         }
+    }
+
+    /// A data file could not be synced: what was written to it since the last barrier is not trusted.
+    pub fn distrust(&mut self, data_file: u32) {
+        let lost = self.uncovered.iter().copied().filter(|run| run.data_file == data_file);
+        let lost: Vec<Run> = [untrusted::nothing(data_file)].into_iter().chain(lost).collect();
+        for known in self.files.values_mut() {
+            let touched = |mapped: &Mapped| !mapped.dirty && mapped.data_file == data_file;
+            // Clean bytes are on the disk as well.
+            for mapped in known.map.iter().filter(touched).collect::<Vec<_>>() {
+                known.map.carve(mapped.range);
+            }
+        }
+        self.untrusted.entry(data_file).or_default().extend(lost);
     }
 
     /// Bytes on flash that the disk does not have.
@@ -273,6 +323,7 @@ impl Overlay {
         for (&data_file, &file) in &self.data_files {
             journal.append(&Record::DataFile { file, data_file });
         }
+        self.untrusted.values().flatten().for_each(|run| journal.append(&untrusted::record(run)));
         for (&slot, &seq) in &self.last_commits {
             journal.append(&Record::LastCommit { slot, seq });
         }

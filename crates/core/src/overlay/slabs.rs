@@ -195,7 +195,10 @@ impl Overlay {
     /// Whether a slab of the slot holds another write like `range` next to it.
     fn slab_left(&self, slot: u32, file: u32, range: Range) -> bool {
         let pages = Run::touching(0, range.offset % PAGE_BYTES, range.length).pages;
-        self.slabs_of(slot).0.iter().any(|slab| slab.file == file && slab.run.pages >= pages)
+        let fits = |slab: &Slab| {
+            slab.file == file && slab.run.pages >= pages && !self.untrusted.contains_key(&slab.run.data_file)
+        };
+        self.slabs_of(slot).0.iter().any(fits)
     }
 
     /// Returns the slot's slabs, all or those of one file.

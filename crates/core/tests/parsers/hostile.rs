@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use headstart_core::overlay::journal::{HEADER_BYTES, Identity};
 use headstart_core::overlay::recovery::{Recovered, Replay};
-use headstart_core::overlay::{Capacity, Counters, Fingerprint, Output, Overlay, Process, Settings};
+use headstart_core::overlay::{Capacity, Counters, Fingerprint, NotSynced, Output, Overlay, Process, Settings};
 use headstart_core::protocol::handover::{COPIES_MAX, CopyRecord, OpenFiles};
 use headstart_core::protocol::message::{Envelope, Request};
 use headstart_core::protocol::shared::{FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
@@ -259,7 +259,9 @@ impl World<'_> {
         match self.tasks.swap_remove(at) {
             Output::Copy(order) => self.overlay.on_copy_done(shared, order.id, result),
             Output::Extend { file, size } => self.overlay.on_extended(shared, file, result.map(|()| size)),
-            Output::Barrier { .. } => self.overlay.on_barrier_synced(shared, result),
+            Output::Barrier { data_files, slow_files } => {
+                self.overlay.on_barrier_synced(shared, result.map_err(|_| NotSynced { data_files, slow_files }));
+            }
             Output::SyncJournal => self.overlay.on_journal_durable(shared, result),
             _ => {}
         }

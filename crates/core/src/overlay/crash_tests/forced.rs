@@ -9,12 +9,12 @@ use super::storage::Byte;
 use super::world::{Task, World};
 use crate::overlay::journal::{HEADER_BYTES, Record, records};
 use crate::overlay::recovery::{Recovered, Replay};
-use crate::overlay::{Answer, Capacity, CopyKind, Settings};
+use crate::overlay::{Answer, Capacity, CopyKind, NotSynced, Settings};
 use crate::protocol::message::Request;
 use crate::protocol::shared::{GRANULE_BYTES, KIND_EXTEND, KIND_WRITE};
 use crate::request::Range;
 
-const A: Range = Range { offset: 0, length: 4096 };
+pub(super) const A: Range = Range { offset: 0, length: 4096 };
 
 /// A world with one file open for reading and writing in both processes, and a policy that copies only what a test asks for.
 pub(super) fn world() -> World {
@@ -45,7 +45,7 @@ pub(super) fn other(w: &mut World, rank: usize, kind: Kind, range: Range) {
 }
 
 /// Lets one thread run to the end of its operation, the runtime helping.
-fn run(w: &mut World, rank: usize) {
+pub(super) fn run(w: &mut World, rank: usize) {
     for _ in 0..10_000 {
         if !w.ranks[rank].is_busy() {
             return;
@@ -413,7 +413,7 @@ fn a_barrier_that_failed_still_covers_what_it_took_next_time() {
     w.overlay.request_barrier();
     w.poll();
     w.tasks.clear();
-    w.overlay.on_barrier_synced(w.memory.shared(), Err(5));
+    w.overlay.on_barrier_synced(w.memory.shared(), Err(NotSynced::default()));
     w.carry_out();
     other(&mut w, 0, Kind::Fsync, A);
     w.crash(true);

@@ -411,7 +411,7 @@ impl World {
             }
             Task::Barrier { data, slow } => {
                 if fails {
-                    self.overlay.on_barrier_synced(self.memory.shared(), Err(5));
+                    self.overlay.on_barrier_synced(self.memory.shared(), Err(crate::overlay::NotSynced::default()));
                     return self.carry_out();
                 }
                 if let Some(data_file) = data.pop() {

@@ -26,6 +26,7 @@ impl Record {
             Record::Fingerprint { .. } => 13,
             Record::Extents { .. } => 14,
             Record::Unlinked { .. } => 15,
+            Record::Untrusted { .. } => 16,
         }
     }
 
@@ -70,6 +71,11 @@ impl Record {
                 out.number(*file);
                 out.number(*size);
                 out.number(*modified_ns);
+            }
+            Record::Untrusted { data_file, page, pages } => {
+                out.number(*data_file);
+                out.number(*page);
+                out.number(*pages);
             }
             Record::Extents { file, data_file, extents } => {
                 out.number(*file);
@@ -124,6 +130,11 @@ impl Record {
             15 => Record::Unlinked { file: from.word()? },
             13 => Record::Fingerprint { file: from.word()?, size: from.number()?, modified_ns: from.number()? },
             14 => Record::Extents { file: from.word()?, data_file: from.word()?, extents: read_extents(&mut from)? },
+            16 => {
+                let (data_file, page, pages) = (from.word()?, from.number()?, from.number()?);
+                page.checked_add(pages).filter(|end| *end <= PAGES_MAX)?;
+                Record::Untrusted { data_file, page, pages }
+            }
             _ => return None,
         };
         from.rest().is_empty().then_some(record)

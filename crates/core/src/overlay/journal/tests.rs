@@ -26,6 +26,7 @@ fn samples() -> Vec<Record> {
         Record::Fingerprint { file, size: 2, modified_ns: 3 },
         Record::Extents { file, data_file, extents },
         Record::Unlinked { file },
+        Record::Untrusted { data_file, page: 300, pages: 2 },
     ]
 }
 

@@ -1,0 +1,258 @@
+//! The agent's storage, crashed at every operation: store, overlay, copies, barriers, rotation, start and recovery over storage in
+//! memory that loses what was not synced, with scripted threads and a reference model ([`history`]).
+//!
+//! A run is recorded with a copy of the disk before every operation that changes it, those of the threads too. Each copy is a
+//! crash point: the agent and its threads die there, or the power fails and any part of what was not synced is lost, torn at
+//! sectors, or kept alone, bytes, sizes and names alike. An agent starts from what is left, and every file is read. At one
+//! point in eight the recovery is crashed again at every operation of its own, both ways, and the agent that recovered goes on
+//! with its threads, perhaps crashes once more, and drains. `SEED=n` repeats a case, `CASES=n` runs n times as many.
+//!
+//! Covered: several files, threads and copies; absorbed and direct writes, reads, fsync, truncation, open, close, unlink,
+//! rename; fetches and eviction; rotation; sizes; a second crash; operations after it; every call failing once or from then
+//! on with `EIO` or `ENOSPC` (of which `EIO` for good spares memory); both journals cut at every byte and with every bit flipped.
+//!
+//! Not covered: threads that outlive an agent (its shared file is new here), a copy interrupted by threads between its reading
+//! and its writing (core's crash tests do that), several threads in one process, writes that are no multiple of 256 bytes, names
+//! of slow files lost or kept apart from each other's, a file that was being removed when the crash came, pages that leave the
+//! cache between a failed sync, of a program too, and the agent's hearing of it with its own next one, and bits flipped in data files, which nothing on the client detects.
+
+mod history;
+mod journal_bytes;
+pub mod random;
+mod ranks;
+mod world;
+
+use history::Loss;
+use random::Random;
+use world::{SlowPath, World, new_disk};
+
+use crate::error::Error;
+use crate::storage::faulty::{Disk, Fault, FaultyStorage, Snapshot};
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+fn seeds(count: u64, salt: u64) -> Vec<u64> {
+    let mut random = Random(salt);
+    match number("SEED") {
+        Some(seed) => vec![seed],
+        None => (0..count * number("CASES").unwrap_or(1)).map(|_| random.next()).collect(),
+    }
+}
+
+/// Runs the case of each seed; one that fails names its seed.
+fn for_each_seed(count: u64, salt: u64, case: impl Fn(u64) -> Result<u64, String> + std::panic::RefUnwindSafe) {
+    let mut points = 0;
+    for seed in seeds(count, salt) {
+        match std::panic::catch_unwind(|| case(seed)) {
+            Ok(Ok(more)) => points += more,
+            Ok(Err(text)) => panic!("SEED={seed}: {text}"),
+            Err(panic) => {
+                eprintln!("SEED={seed}");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+    println!("{points} crash points");
+}
+
+fn violations(world: &World) -> Result<(), String> {
+    if world.violations.is_empty() { Ok(()) } else { Err(world.violations.join("\n")) }
+}
+
+/// A run without faults whose disk was copied before every operation.
+fn recorded(seed: u64, steps: u64) -> Result<(World, Vec<Snapshot>), String> {
+    let (disk, files) = new_disk();
+    let storage = FaultyStorage::new(disk, true, None);
+    let mut world = World::start(seed, storage, 1, files, 0).map_err(|error| error.to_string())?;
+    for _ in 0..steps {
+        world.step(true);
+    }
+    violations(&world)?;
+    let snapshots = world.storage.take_snapshots();
+    Ok((world, snapshots))
+}
+
+/// The disk after a crash.
+fn crashed(mut disk: Disk, loss: Loss, random: &mut Random) -> Disk {
+    disk.evict();
+    if loss == Loss::Power {
+        disk.lose_power(random);
+    }
+    disk
+}
+
+/// Starts an agent after a crash at `moment` and checks what it finds.
+fn recovered(
+    seed: u64,
+    storage: FaultyStorage,
+    boot: u8,
+    files: &[SlowPath],
+    versions: u32,
+    (moment, loss): (u64, Loss),
+) -> Result<World, String> {
+    let mut world = World::start(seed, storage, boot, files.to_vec(), versions).map_err(|error| error.to_string())?;
+    world.check_contents(moment, loss);
+    violations(&world)?;
+    Ok(world)
+}
+
+/// One crash at every operation of a run; at some of them a second one at every operation of the recovery, and at some the
+/// agent that recovered goes on, crashes once more, and drains.
+fn crash_everywhere(seed: u64, loss: Loss) -> Result<u64, String> {
+    let (world, snapshots) = recorded(seed, 400)?;
+    let mut points = 0;
+    for (at, snapshot) in snapshots.into_iter().enumerate() {
+        let mut random = Random(seed ^ at as u64);
+        let boot = 1 + u8::from(loss == Loss::Power);
+        let twice = at % 8 == (seed % 8) as usize;
+        let moment = (snapshot.tick, loss);
+        let name = format!("{loss:?} before operation {at}, {}", snapshot.operation);
+        let storage = FaultyStorage::new(crashed(snapshot.disk, loss, &mut random), twice, None);
+        let mut next = World::start(seed, storage.clone(), boot, world.files.clone(), world.versions())
+            .map_err(|error| format!("{name}: {error}"))?;
+        if twice {
+            let recovery = next.storage.take_snapshots();
+            points += crash_recovery(seed, recovery, &world, moment).map_err(|text| format!("{name}: {text}"))?;
+        }
+        next.check_contents(moment.0, moment.1);
+        violations(&next).map_err(|text| format!("{name}: {text}"))?;
+        if twice {
+            go_on(next, boot).map_err(|text| format!("{name}; going on: {text}"))?;
+        }
+        points += 1;
+    }
+    Ok(points)
+}
+
+/// A second crash at every operation of a recovery.
+fn crash_recovery(seed: u64, snapshots: Vec<Snapshot>, world: &World, moment: (u64, Loss)) -> Result<u64, String> {
+    let mut points = 0;
+    for (at, snapshot) in snapshots.into_iter().enumerate() {
+        for second in [Loss::Processes, Loss::Power] {
+            let mut random = Random(seed ^ at as u64);
+            let boot = 1 + u8::from(moment.1 == Loss::Power) + u8::from(second == Loss::Power);
+            let storage = FaultyStorage::new(crashed(snapshot.disk.clone(), second, &mut random), false, None);
+            let loss = if second == Loss::Power { second } else { moment.1 };
+            recovered(seed, storage, boot, &world.files, world.versions(), (moment.0, loss))
+                .map_err(|text| format!("then {second:?} before operation {at}, {}: {text}", snapshot.operation))?;
+            points += 1;
+        }
+    }
+    Ok(points)
+}
+
+/// After a recovery the threads go on; then another crash, or everything drains.
+fn go_on(mut world: World, boot: u8) -> Result<(), String> {
+    for _ in 0..60 {
+        world.step(true);
+    }
+    let loss = world.random.pick(&[None, Some(Loss::Processes), Some(Loss::Power)]);
+    if let Some(loss) = loss {
+        violations(&world)?;
+        let moment = (world.storage.tick(), loss);
+        let seed = world.random.next();
+        let storage = FaultyStorage::new(crashed(world.storage.disk(), loss, &mut world.random), false, None);
+        let boot = boot + u8::from(loss == Loss::Power);
+        world = recovered(seed, storage, boot, &world.files, world.versions(), moment)
+            .map_err(|text| format!("{loss:?} at its end: {text}"))?;
+    }
+    world.quiesce();
+    world.drain();
+    world.check_drained();
+    violations(&world).map_err(|text| format!("after {loss:?} at its end and a drain: {text}"))
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_agent_dies_at_any_operation() {
+    for_each_seed(20, 1, |seed| crash_everywhere(seed, Loss::Processes));
+}
+
+#[test]
+fn nothing_synced_is_lost_and_nothing_foreign_appears_when_the_power_fails_at_any_operation() {
+    for_each_seed(20, 2, |seed| crash_everywhere(seed, Loss::Power));
+}
+
+/// A run in which the call counted `at` fails: nobody waits for ever, errors name their file, and no byte is lost but those of a
+/// sync that failed. True once there is no such call.
+fn run_with_fault(seed: u64, fault: Fault) -> Result<bool, String> {
+    let (disk, files) = new_disk();
+    let storage = FaultyStorage::new(disk, false, Some(fault));
+    let mut world = match World::start(seed, storage.clone(), 1, files.clone(), 0) {
+        Ok(world) => world,
+        Err(error) => {
+            named(&error)?;
+            storage.heal();
+            World::start(seed, storage.clone(), 1, files, 0).map_err(|error| format!("after the fault: {error}"))?
+        }
+    };
+    for _ in 0..150 {
+        if world.fatal.is_none() {
+            world.step(true);
+        }
+    }
+    violations(&world)?;
+    let unharmed = storage.heal().is_empty();
+    if world.fatal.is_none() {
+        world.quiesce();
+        // The agent hears of a sync that failed in a program with its own next one.
+        world.overlay.request_barrier();
+        world.poll();
+        world.quiesce();
+        violations(&world)?;
+    }
+    world.note_failed_syncs();
+    storage.evict();
+    for loss in [Loss::Processes, Loss::Power] {
+        let mut random = Random(seed ^ fault.at);
+        let after = FaultyStorage::new(crashed(storage.disk(), loss, &mut random), false, None);
+        let boot = 1 + u8::from(loss == Loss::Power);
+        let mut next = World::start(seed, after, boot, world.files.clone(), world.versions())
+            .map_err(|error| format!("after {loss:?}: {error}"))?;
+        next.lossy = world.lossy;
+        next.check_contents(storage.tick(), loss);
+        violations(&next).map_err(|text| format!("after {loss:?}: {text}"))?;
+    }
+    if let Some(error) = &world.fatal {
+        named(error)?;
+        return Ok(unharmed);
+    }
+    world.drain();
+    world.check_drained();
+    violations(&world).map_err(|text| format!("at the end: {text}"))?;
+    Ok(unharmed)
+}
+
+fn named(error: &Error) -> Result<(), String> {
+    let text = error.to_string();
+    let names =
+        [world::FAST, world::RUNTIME, world::SLOW].iter().any(|directory| text.contains(&format!("{directory}/")));
+    if names { Ok(()) } else { Err(format!("an error names no file: {text}")) }
+}
+
+fn fail_everywhere(seed: u64, errno: i32) -> Result<u64, String> {
+    let mut points = 0;
+    for lasting in [false, true] {
+        for at in 1.. {
+            let unharmed = run_with_fault(seed, Fault { at, errno, lasting }).map_err(|text| {
+                format!("call {at} and {} fail with {errno}: {text}", if lasting { "all after" } else { "no other" })
+            })?;
+            if unharmed {
+                break;
+            }
+            points += 1;
+        }
+    }
+    Ok(points)
+}
+
+#[test]
+fn no_byte_is_lost_and_nobody_waits_for_ever_when_any_call_finds_no_space() {
+    for_each_seed(8, 3, |seed| fail_everywhere(seed, libc::ENOSPC));
+}
+
+#[test]
+fn only_what_a_sync_failed_for_is_lost_and_fsync_says_so_when_any_call_fails() {
+    for_each_seed(8, 4, |seed| fail_everywhere(seed, libc::EIO));
+}

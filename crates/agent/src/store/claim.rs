@@ -1,0 +1,43 @@
+//! The right to use the fast directory.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use headstart_core::protocol::FLASH_DIRECTORY;
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::error::{Error, Result};
+
+/// How long an agent that was killed may take to let go.
+const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The right to use the fast directory; ends with the process.
+pub struct Claim {
+    _lock: Flock<File>,
+}
+
+/// Makes this agent the only one of this machine that uses the fast directory, whatever its runtime directory.
+pub fn claim(fast: &Path) -> Result<Claim> {
+    let directory = fast.join(FLASH_DIRECTORY);
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory)
+        .map_err(|error| Error::file("create", &directory, error))?;
+    let path = directory.join("lock");
+    let create = || OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let mut file = create().map_err(|error| Error::file("open", &path, error))?;
+    let deadline = Instant::now() + CLAIM_PATIENCE;
+    loop {
+        file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(Claim { _lock: lock }),
+            Err((file, Errno::EWOULDBLOCK)) if Instant::now() < deadline => file,
+            Err((_, Errno::EWOULDBLOCK)) => return Err(Error::FlashInUse { path: directory }),
+            Err((_, error)) => return Err(Error::file("lock", &path, error)),
+        };
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,224 @@
+//! The journal's two files: the one in the fast directory, durable up to the last barrier, and the copy in memory with every
+//! appended record.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use headstart_core::overlay::Overlay;
+use headstart_core::overlay::journal::{HEADER_BYTES, Header};
+
+use crate::error::{Error, Result};
+use crate::storage::{Access, FileRef, Scope, Storage, StorageRef};
+
+/// Space kept allocated behind the journal's end, in the best case and in the worst.
+const IN_HAND_BYTES: u64 = 1 << 20;
+const IN_HAND_BYTES_MIN: u64 = 64 << 10;
+
+/// See the module.
+#[derive(Debug)]
+pub struct JournalFiles {
+    storage: StorageRef,
+    directory: PathBuf,
+    live_path: PathBuf,
+    header: Header,
+    journal: FileRef,
+    journal_written: u64,
+    unwritten: Vec<u8>,
+    /// The journal begun last has not taken the place of the one before.
+    unpublished: bool,
+    /// Part of a journal job under way.
+    writing: Arc<Vec<u8>>,
+    live: FileRef,
+    live_end: u64,
+    appended: u64,
+}
+
+/// Bytes of the journal to write and sync.
+#[derive(Debug)]
+pub struct JournalJob {
+    storage: StorageRef,
+    journal: FileRef,
+    offset: u64,
+    bytes: Arc<Vec<u8>>,
+    /// A journal that begins with these bytes takes the old one's place.
+    publish: Option<PathBuf>,
+}
+
+impl JournalJob {
+    /// Writes and syncs; keeps space in hand for the next ones, as absorbed bytes may take all there is.
+    pub fn run(&self) -> io::Result<()> {
+        self.journal.write_at(&self.bytes, self.offset)?;
+        let _ = self.journal.allocate(self.offset + self.bytes.len() as u64, IN_HAND_BYTES);
+        self.journal.sync(Scope::Data)?;
+        if let Some(path) = &self.publish {
+            self.journal.sync(Scope::All)?;
+            put_in_place(&*self.storage, &path.with_extension("new"), path, true)?;
+        }
+        Ok(())
+    }
+}
+
+impl JournalFiles {
+    /// Writes a checkpoint: first beside, durable, then in place. The copy in memory goes first: it may say more, never less.
+    pub fn begin(
+        storage: StorageRef,
+        directory: PathBuf,
+        live_path: PathBuf,
+        header: Header,
+        overlay: &mut Overlay,
+    ) -> Result<JournalFiles> {
+        let mut bytes = header.encode().to_vec();
+        bytes.extend(overlay.checkpoint(HEADER_BYTES as u64));
+        let live = replace(&*storage, &live_path, &bytes, false)?;
+        let journal = replace(&*storage, &directory.join("journal"), &bytes, true)?;
+        Ok(JournalFiles {
+            storage,
+            directory,
+            live_path,
+            header,
+            journal,
+            journal_written: bytes.len() as u64,
+            unwritten: Vec::new(),
+            unpublished: false,
+            writing: Arc::default(),
+            live,
+            live_end: bytes.len() as u64,
+            appended: 0,
+        })
+    }
+
+    /// Appends records.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.live.write_at(bytes, self.live_end).map_err(|error| Error::file("append to", &self.live_path, error))?;
+        self.live_end += bytes.len() as u64;
+        self.appended += bytes.len() as u64;
+        self.unwritten.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Bytes appended since the agent started.
+    pub fn appended_bytes(&self) -> u64 {
+        self.appended
+    }
+
+    /// Bytes appended that the journal in the fast directory does not have.
+    pub fn unwritten_bytes(&self) -> usize {
+        self.unwritten.len()
+    }
+
+    /// Everything appended so far, to be made durable; [`JournalFiles::done`] ends it.
+    pub fn job(&mut self) -> JournalJob {
+        self.writing = Arc::new(std::mem::take(&mut self.unwritten));
+        JournalJob {
+            storage: self.storage.clone(),
+            journal: self.journal.clone(),
+            offset: self.journal_written,
+            bytes: self.writing.clone(),
+            publish: self.unpublished.then(|| self.directory.join("journal")),
+        }
+    }
+
+    /// The job ended. What it could not write is written again with the next one: a gap would end the replay there.
+    pub fn done(&mut self, written: bool) {
+        let bytes = std::mem::take(&mut self.writing);
+        if written {
+            self.journal_written += bytes.len() as u64;
+            self.unpublished = false;
+        } else {
+            self.unwritten.splice(0..0, bytes.iter().copied());
+        }
+    }
+
+    /// Begins a journal that says no more than the overlay knows; it takes the place of the grown one with the barrier that the
+    /// overlay now asks for. No barrier is under way. False, and nothing is changed, if the fast directory has no room for both.
+    pub fn rotate(&mut self, overlay: &mut Overlay) -> Result<bool> {
+        let Some(journal) = self.reserve(overlay.journal_end()) else { return Ok(false) };
+        let mut bytes = self.header.encode().to_vec();
+        bytes.extend(overlay.begin_journal(HEADER_BYTES as u64));
+        self.live = replace(&*self.storage, &self.live_path, &bytes, false)?;
+        self.live_end = bytes.len() as u64;
+        self.journal = journal;
+        self.journal_written = 0;
+        self.unwritten = bytes;
+        self.unpublished = true;
+        Ok(true)
+    }
+
+    /// Creates the next journal with what it may need allocated: once the overlay has written into it there is no way back.
+    fn reserve(&self, bytes: u64) -> Option<FileRef> {
+        let fresh = self.directory.join("journal.new");
+        let _ = self.storage.remove(&fresh);
+        let attempt = || {
+            let file = self.storage.open(&fresh, Access::Create)?;
+            file.allocate(0, bytes + IN_HAND_BYTES_MIN)?;
+            Ok::<FileRef, io::Error>(file)
+        };
+        attempt()
+            .inspect_err(|error| {
+                tracing::warn!(%error, path = %fresh.display(), "the journal cannot be replaced and goes on growing");
+                let _ = self.storage.remove(&fresh);
+            })
+            .ok()
+    }
+}
+
+/// A journal's header and what follows it; nothing if it is missing.
+pub fn read_journal(storage: &dyn Storage, path: &Path) -> Result<Option<(Header, Vec<u8>)>> {
+    let read = || -> io::Result<Vec<u8>> {
+        let file = storage.open(path, Access::Existing)?;
+        let mut bytes = vec![0; file.attributes()?.size as usize];
+        file.read_at(&mut bytes, 0)?;
+        Ok(bytes)
+    };
+    let bytes = match read() {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::file("read the journal", path, error)),
+    };
+    let header = Header::decode(&bytes)
+        .map_err(|error| Error::Journal { path: path.to_path_buf(), problem: error.to_string() })?;
+    Ok(Some((header, bytes[HEADER_BYTES..].to_vec())))
+}
+
+fn replace(storage: &dyn Storage, path: &Path, bytes: &[u8], durable: bool) -> Result<FileRef> {
+    let fresh = path.with_extension("new");
+    let attempt = || -> io::Result<FileRef> {
+        // Space may have been allocated for it, which must not be given back now.
+        let file = storage.open(&fresh, Access::Create)?;
+        file.write_at(bytes, 0)?;
+        file.set_size(bytes.len() as u64)?;
+        if durable {
+            let mut in_hand = IN_HAND_BYTES;
+            while let Err(error) = file.allocate(bytes.len() as u64, in_hand) {
+                in_hand /= 2;
+                if in_hand < IN_HAND_BYTES_MIN {
+                    return Err(error);
+                }
+            }
+            file.sync(Scope::All)?;
+        }
+        put_in_place(storage, &fresh, path, durable)?;
+        Ok(file)
+    };
+    attempt().map_err(|error| Error::file("write the journal", path, error))
+}
+
+fn put_in_place(storage: &dyn Storage, fresh: &Path, path: &Path, durable: bool) -> io::Result<()> {
+    match storage.rename(fresh, path) {
+        // An earlier try got as far as this.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_there(storage, path) => {}
+        renamed => renamed?,
+    }
+    match path.parent().filter(|_| durable) {
+        Some(directory) => storage.sync_directory(directory),
+        None => Ok(()),
+    }
+}
+
+fn is_there(storage: &dyn Storage, path: &Path) -> bool {
+    storage.open(path, Access::Existing).is_ok()
+}

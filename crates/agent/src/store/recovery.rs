@@ -1,0 +1,75 @@
+//! What an earlier agent left: the journal in the fast directory and its copy in memory.
+
+use std::path::Path;
+
+use headstart_core::overlay::recovery::{Observation, Recovered, Replay};
+use headstart_core::protocol::shared::FILES_MAX;
+use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
+
+use super::data_files::data_file_number;
+use super::journal_files::read_journal;
+use crate::error::{Error, Result};
+use crate::storage::{Access, Storage};
+
+/// What was found before this agent started.
+pub struct Found {
+    /// The replayed journal.
+    pub recovered: Recovered,
+    /// The epoch of the agent that wrote it.
+    pub epoch: u64,
+    /// Whether nothing that was appended is missing.
+    pub complete: bool,
+}
+
+/// What is taken for possible of a data file that is missing or was cut: bytes that lie there cannot be read, the others can.
+const LOST_BYTES_MAX: u64 = 1 << 40;
+
+/// Looks for a journal in the fast directory and its copy in memory, and replays what counts of them.
+pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> {
+    let path = fast.join(FLASH_DIRECTORY).join("journal");
+    let Some((header, body)) = read_journal(storage, &path)? else {
+        refuse_lost_journal(storage, &path)?;
+        return Ok(Found { recovered: Recovered::default(), epoch: 0, complete: false });
+    };
+    let live = read_journal(storage, &runtime.join("journal.live")).unwrap_or_else(|error| {
+        tracing::warn!(%error, "only what was made durable counts");
+        None
+    });
+    // The copy is replaced first: one of a later epoch is that of an agent that ended before its journal was in place.
+    let live = live.filter(|(live_header, _)| live_header.boot_id == boot_id && live_header.epoch >= header.epoch);
+    let (header, body, tail_present) = match live {
+        Some((live_header, live_body)) => (live_header, live_body, true),
+        None => (header, body, false),
+    };
+    let observation = Observation { same_boot: header.boot_id == boot_id, tail_present };
+    let replay = observation.decide();
+    let recovered = Recovered::replay(&body, replay);
+    let directory = fast.join(FLASH_DIRECTORY);
+    let size = |data_file| {
+        let opened = storage.open(&directory.join(data_file_name(data_file)), Access::Existing);
+        opened.and_then(|file| file.attributes()).map_or(LOST_BYTES_MAX, |found| found.size.max(LOST_BYTES_MAX))
+    };
+    if !recovered.is_plausible(FILES_MAX, size) {
+        let problem = "it names bytes that are not there; restore the data files beside it, or remove all of them to give up \
+                       what only flash holds";
+        return Err(Error::Journal { path, problem: problem.into() });
+    }
+    tracing::info!(
+        ?observation,
+        ?replay,
+        records = recovered.records,
+        dirty_bytes = recovered.dirty_bytes(),
+        "journal replayed"
+    );
+    Ok(Found { recovered, epoch: header.epoch, complete: replay == Replay::Everything })
+}
+
+/// A journal is there before the first data file is.
+fn refuse_lost_journal(storage: &dyn Storage, path: &Path) -> Result<()> {
+    let entries = path.parent().and_then(|directory| storage.list(directory).ok());
+    let data = entries.and_then(|entries| entries.into_iter().find(|entry| data_file_number(entry).is_some()));
+    data.map_or(Ok(()), |data| {
+        let problem = format!("it is missing, but {} is there", data.display());
+        Err(Error::Journal { path: path.to_path_buf(), problem })
+    })
+}

@@ -1,0 +1,86 @@
+//! The thread that makes things durable: the files of a barrier, then the journal.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use headstart_core::overlay::NotSynced;
+
+use crate::error::errno_of;
+use crate::jobs::{Completion, Jobs};
+use crate::mailbox::Mailbox;
+use crate::storage::{FileRef, Scope, StorageRef};
+use crate::store::JournalJob;
+
+/// Work for the syncing thread.
+#[derive(Debug)]
+pub enum SyncJob {
+    /// Files of a barrier.
+    Barrier {
+        /// Data files by number; nothing for one that is not open here.
+        data: Vec<(u32, Option<FileRef>)>,
+        /// The directory in which data files were created since the last barrier.
+        directory: Option<(StorageRef, PathBuf)>,
+        /// Slow files by number.
+        slow: Vec<(u32, FileRef)>,
+    },
+    /// The journal.
+    Journal(JournalJob),
+}
+
+/// A barrier that fails is wanted again at once.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+/// Takes jobs until the queue is closed.
+pub fn run(jobs: &Jobs<SyncJob>, mailbox: &Mailbox<Completion>) {
+    while let Some(job) = jobs.take() {
+        let completion = job.run();
+        if matches!(completion, Completion::BarrierSynced(Err(_)) | Completion::JournalDurable(Err(_))) {
+            std::thread::sleep(PAUSE_AFTER_FAILURE);
+        }
+        mailbox.post(completion);
+    }
+}
+
+impl SyncJob {
+    /// Syncs.
+    pub fn run(&self) -> Completion {
+        match self {
+            SyncJob::Barrier { data, directory, slow } => {
+                Completion::BarrierSynced(sync_files(data, directory.as_ref(), slow))
+            }
+            SyncJob::Journal(job) => Completion::JournalDurable(job.run().map_err(|error| {
+                tracing::error!(%error, "the journal could not be made durable");
+                errno_of(&error)
+            })),
+        }
+    }
+}
+
+/// Syncs all, also after one that fails: each failure says which file's bytes are lost.
+fn sync_files(
+    data: &[(u32, Option<FileRef>)],
+    directory: Option<&(StorageRef, PathBuf)>,
+    slow: &[(u32, FileRef)],
+) -> Result<(), NotSynced> {
+    let mut failed: Option<NotSynced> = None;
+    for (number, file) in data {
+        let synced = file.as_ref().map_or(Err(std::io::ErrorKind::NotFound.into()), |file| file.sync(Scope::Data));
+        if let Err(error) = synced {
+            tracing::error!(%error, data_file = number, "a data file could not be synced: what it holds unsynced is lost");
+            failed.get_or_insert_default().data_files.push(*number);
+        }
+    }
+    if let Some((storage, path)) = directory
+        && let Err(error) = storage.sync_directory(path)
+    {
+        tracing::error!(%error, path = %path.display(), "a directory could not be synced");
+        failed.get_or_insert_default();
+    }
+    for (number, file) in slow {
+        if let Err(error) = file.sync(Scope::All) {
+            tracing::error!(%error, file = number, "a slow file could not be synced");
+            failed.get_or_insert_default().slow_files.push(*number);
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}

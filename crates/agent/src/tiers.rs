@@ -1,0 +1,244 @@
+//! Overlay and store together: carries out what the overlay wants done to files, and tells it what was done.
+//!
+//! The event loop and the crash tests both drive this. Jobs that wait for storage are handed back, to be run by threads.
+
+use std::sync::atomic::Ordering;
+
+use headstart_core::overlay::journal::Identity;
+use headstart_core::overlay::{Answer, CopyKind, CopyOrder, Output, Overlay};
+use headstart_core::protocol::message::Envelope;
+use headstart_core::protocol::shared::Shared;
+
+use crate::copier::CopyJob;
+use crate::error::{Result, errno_of};
+use crate::jobs::Completion;
+use crate::slow_file::SlowFile;
+use crate::storage::File;
+use crate::store::{self, Store, as_path};
+use crate::syncer::SyncJob;
+
+/// Both tiers, borrowed for one verb.
+pub struct Tiers<'a> {
+    /// What decides.
+    pub overlay: &'a mut Overlay,
+    /// The files.
+    pub store: &'a mut Store,
+    /// The shared file.
+    pub shared: Shared<'a>,
+}
+
+/// What is left to do of an output.
+#[derive(Debug)]
+pub enum Due {
+    /// An answer to send.
+    Reply(Envelope, Answer),
+    /// A copy to make.
+    Copy(CopyJob),
+    /// Files to sync.
+    Sync(SyncJob),
+    /// It ended at once.
+    Ended(Completion),
+}
+
+impl Tiers<'_> {
+    /// Stores the records of what happened, and returns what is to be done: no output may be carried out before.
+    pub fn store_records(&mut self) -> Result<Vec<Output>> {
+        let (records, outputs) = (self.overlay.take_journal(), self.overlay.take_outputs());
+        self.append(&records)?;
+        Ok(outputs)
+    }
+
+    fn append(&mut self, records: &[u8]) -> Result<()> {
+        self.store.append(records)?;
+        self.overlay.on_appended(self.shared);
+        Ok(())
+    }
+
+    /// Carries out one output.
+    pub fn carry_out(&mut self, output: Output) -> Result<Option<Due>> {
+        match output {
+            Output::Reply(envelope, answer) => return Ok(Some(Due::Reply(envelope, answer))),
+            Output::Copy(order) => return Ok(Some(self.copy(order))),
+            Output::Extend { file, size } => {
+                let result = match self.store.slow_mut(file) {
+                    Some(slow) => {
+                        slow.may_be_written();
+                        extend(&*slow.file, size)
+                    }
+                    None => Err(libc::EIO),
+                };
+                self.overlay.on_extended(self.shared, file, result);
+                self.take_fingerprint(file);
+            }
+            Output::Barrier { data_files, slow_files } => {
+                let data = data_files.into_iter().map(|file| (file, self.store.data(file))).collect();
+                let opened = |file| self.store.slow(file).map(|slow| (file, slow.file.clone()));
+                let slow = slow_files.into_iter().filter_map(opened).collect();
+                let directory = self.store.take_unsynced_directory();
+                return Ok(Some(Due::Sync(SyncJob::Barrier { data, directory, slow })));
+            }
+            Output::SyncJournal => {
+                let records = self.overlay.take_journal();
+                self.append(&records)?;
+                return Ok(Some(Due::Sync(SyncJob::Journal(self.store.journal_job()))));
+            }
+            Output::Grow { data_file, size } => {
+                if let Err(error) = self.store.grow(data_file, size) {
+                    tracing::error!(%error, "the fast directory gives no space");
+                }
+            }
+            Output::Punch(run) => self.store.punch(run),
+            Output::RemoveDataFile(data_file) => self.store.remove_data_file(data_file),
+            Output::Forget(file) => self.store.forget_slow(file),
+        }
+        Ok(None)
+    }
+
+    fn copy(&mut self, order: CopyOrder) -> Due {
+        let data: Option<Vec<_>> = order.pieces.iter().map(|piece| self.store.data(piece.data_file)).collect();
+        let open_for_writing = self.overlay.is_open_for_writing(order.file);
+        let CopyOrder { id, file, kind, .. } = order;
+        let changed = |slow: &SlowFile| kind == CopyKind::WriteBack && !self.overlay.is_open(file) && slow.is_changed();
+        if self.store.slow(file).is_some_and(changed) {
+            // Nothing is overwritten until the user says so: with `headstart drain`.
+            return Due::Ended(Completion::Refused { id, errno: libc::ESTALE });
+        }
+        self.look_for_slow(file);
+        let (Some(slow), Some(data)) = (self.store.slow_mut(file), data) else {
+            return Due::Ended(Completion::Refused { id, errno: libc::EIO });
+        };
+        if kind == CopyKind::WriteBack {
+            slow.begin_write_back(open_for_writing);
+        }
+        Due::Copy(CopyJob { slow: slow.file.clone(), order, data })
+    }
+
+    /// Opens a slow file that could not be opened when the agent started: it may have been renamed while there was none.
+    fn look_for_slow(&mut self, file: u32) {
+        let (Some(path), Some(identity)) = (self.overlay.path(file), self.overlay.identity(file)) else { return };
+        if self.store.slow(file).is_none()
+            && let Ok(opened) = store::open_slow(&**self.store.storage(), path, identity)
+        {
+            self.store.put_slow(file, SlowFile::new(opened, None));
+        }
+    }
+
+    /// A job ended. If it was the last of a barrier: whether that is durable.
+    pub fn complete(&mut self, completion: Completion) -> Option<bool> {
+        match completion {
+            Completion::Copied { id, file, kind, result } => {
+                if let Some(slow) = self.store.slow_mut(file).filter(|_| kind == CopyKind::WriteBack) {
+                    slow.end_write_back();
+                }
+                self.overlay.on_copy_done(self.shared, id, result);
+                self.take_fingerprint(file);
+                None
+            }
+            Completion::Marked(_) | Completion::Scrape(_) => unreachable!("these are the event loop's"),
+            Completion::Refused { id, errno } => {
+                self.overlay.on_copy_done(self.shared, id, Err(errno));
+                None
+            }
+            Completion::BarrierSynced(result) => {
+                let failed = result.is_err();
+                if failed {
+                    self.store.directory_not_synced();
+                }
+                self.overlay.on_barrier_synced(self.shared, result);
+                failed.then_some(false)
+            }
+            Completion::JournalDurable(result) => {
+                self.store.journal_done(result.is_ok());
+                self.overlay.on_journal_durable(self.shared, result);
+                Some(result.is_ok())
+            }
+        }
+    }
+
+    /// Replaces the journal; nothing while a barrier is under way, and the next one is held back until then. False if there is no
+    /// room for it.
+    pub fn rotate(&mut self) -> Result<Option<bool>> {
+        self.overlay.hold_barriers(true);
+        if self.overlay.is_barrier_running() {
+            return Ok(None);
+        }
+        let replaced = self.store.rotate(self.overlay)?;
+        self.overlay.hold_barriers(false);
+        self.overlay.poll(self.shared);
+        Ok(Some(replaced))
+    }
+
+    /// A process opens a slow file: looks at it, and keeps it open. Its number if it has one now, or the answer if it cannot be
+    /// opened; else the overlay answers.
+    pub fn open(
+        &mut self,
+        envelope: Envelope,
+        identity: Identity,
+        writable: bool,
+        path: &[u8],
+    ) -> std::result::Result<Option<u32>, Answer> {
+        let known = self.overlay.find(identity).filter(|file| self.store.slow(*file).is_some());
+        let opened = match known {
+            Some(_) => Ok(None),
+            None => {
+                let storage = self.store.storage();
+                let pid = self.overlay.owner(envelope.slot).map_or(0, |process| process.pid);
+                let held = |error| storage.open_held(identity, &[pid]).ok_or(error);
+                let opened = store::open_slow(&**storage, path, identity).or_else(held);
+                opened.map(|file| Some(SlowFile::new(file, None)))
+            }
+        };
+        let observed = opened.and_then(|new| {
+            let slow = new.as_ref().or_else(|| known.and_then(|file| self.store.slow(file)));
+            let observed = slow.expect("it was found or opened").look()?;
+            Ok((observed, new))
+        });
+        let (observed, new) = observed.map_err(|error| {
+            let text = format!("{}: the agent cannot open it: {error}", as_path(path).display());
+            Answer::Error { errno: errno_of(&error), text }
+        })?;
+        self.overlay.on_open(self.shared, envelope, identity, observed, writable, path);
+        let Some(number) = self.overlay.find(identity) else { return Ok(None) };
+        if let Some(slow) = new {
+            self.store.put_slow(number, slow);
+        } else if known != Some(number) {
+            // The identity now belongs to another file of the same number in the file system.
+            let file = known.and_then(|known| self.store.slow(known)).map(|slow| slow.file.clone());
+            let file = file.expect("it was found");
+            self.store.put_slow(number, SlowFile::new(file, None));
+        }
+        if let Some(slow) = self.store.slow_mut(number).filter(|_| writable) {
+            slow.may_be_written();
+        }
+        if self.store.slow(number).is_some_and(|slow| !slow.has_name()) {
+            self.overlay.disown(self.shared, number);
+        }
+        Ok(Some(number))
+    }
+
+    /// Nobody may have the file open any more: remembers how it looks, so that a change behind our back is noticed; forgets it
+    /// if it has lost its name.
+    pub fn take_fingerprint(&mut self, file: u32) {
+        if self.overlay.is_open(file) || self.overlay.path(file).is_none() {
+            return;
+        }
+        let Some(slow) = self.store.slow_mut(file).filter(|slow| !slow.is_written_back()) else { return };
+        if !slow.has_name() {
+            return self.overlay.disown(self.shared, file);
+        }
+        let absorbed = &self.shared.files[file as usize].modified_ns;
+        if let Some(Ok(found)) = slow.settle(absorbed.load(Ordering::Relaxed)) {
+            absorbed.store(0, Ordering::Relaxed);
+            self.overlay.set_fingerprint(file, found);
+        }
+    }
+}
+
+fn extend(file: &dyn File, size: u64) -> std::result::Result<u64, i32> {
+    let now = file.attributes().map_err(|error| errno_of(&error))?.size;
+    if now >= size {
+        return Ok(now);
+    }
+    file.set_size(size).map_err(|error| errno_of(&error))?;
+    Ok(size)
+}

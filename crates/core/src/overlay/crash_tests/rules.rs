@@ -1,0 +1,183 @@
+//! Rules of the protocol whose absence the random cases do not notice, one interleaving each.
+
+use super::forced::{A, barrier, no_violation, other, world, write};
+use super::ranks::{self, Kind};
+use super::world::{Task, World};
+use crate::overlay::{Answer, Capacity, CopyKind, NotSynced};
+use crate::protocol::message::{Envelope, Request};
+use crate::request::Range;
+
+#[test]
+fn a_commit_sent_again_is_answered_and_not_applied_again() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    let seq = w.overlay.last_commits[&0];
+    let first = w.overlay.files[&0].map.at(0).expect("it is mapped");
+    write(&mut w, 2, A, true);
+    let (data_file, place) = (first.data_file, first.place);
+    let again = Request::Commit { file: 0, data_file, offset: A.offset, length: A.length, place };
+    w.ranks[0].answer = None;
+    w.overlay.on_request(w.memory.shared(), 1, Envelope { slot: 0, seq }, &again);
+    w.carry_out();
+    assert_eq!(w.ranks[0].answer.take(), Some(Answer::Done));
+    other(&mut w, 2, Kind::Read, A);
+    no_violation(&w);
+}
+
+fn fetches(w: &World) -> bool {
+    w.tasks.iter().any(|task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch))
+}
+
+#[test]
+fn nothing_is_fetched_where_a_dead_thread_may_still_write() {
+    let mut w = world();
+    let dead = Range::new(8192, 4096);
+    write(&mut w, 2, A, true); // the granule's bit is set: direct writes ask
+    ranks::begin_write(&mut w, 0, 0, dead, false);
+    for _ in 0..4 {
+        ranks::step(&mut w, 0, false);
+    }
+    w.kill(0);
+    assert_eq!(w.overlay.quarantine.len(), 1);
+    w.memory.shared().slots[2].hint(0, dead, 1 << 30);
+    w.poll();
+    assert!(!fetches(&w), "what is fetched now would be older than the write that lands later");
+    w.quiesce();
+    assert!(w.overlay.quarantine.is_empty());
+    w.memory.shared().slots[2].hint(0, dead, 1 << 30);
+    w.poll();
+    assert!(fetches(&w));
+    w.quiesce();
+    no_violation(&w);
+}
+
+#[test]
+fn a_bit_stays_set_until_a_barrier_covers_the_removal_of_dirty_bytes() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    barrier(&mut w);
+    let barriers = w.overlay.counters().barriers_total;
+    w.overlay.request_barrier();
+    w.poll();
+    ranks::begin_write(&mut w, 0, 0, A, false);
+    while w.ranks[0].is_busy() {
+        ranks::step(&mut w, 0, false); // the barrier stands still
+    }
+    assert_eq!(w.overlay.extents(), 0);
+    while w.overlay.counters().barriers_total == barriers {
+        w.step_task(0);
+    }
+    assert!(!w.memory.shared().all_clear(0, A), "power loss would bring the dirty bytes back");
+    barrier(&mut w);
+    assert!(w.memory.shared().all_clear(0, A));
+    no_violation(&w);
+}
+
+/// Begins a barrier and lets it fail at these files.
+fn failed_barrier(w: &mut World, failed: NotSynced) {
+    w.overlay.request_barrier();
+    w.poll();
+    w.tasks.clear();
+    w.overlay.on_barrier_synced(w.memory.shared(), Err(failed));
+    w.carry_out();
+    w.quiesce();
+}
+
+fn answer(w: &mut World, request: &Request<'static>) -> Option<Answer> {
+    w.request(0, request);
+    w.quiesce();
+    w.ranks[0].answer.take()
+}
+
+#[test]
+fn a_data_file_whose_sync_failed_is_used_no_more_and_what_it_lost_is_named_until_it_is_written_anew() {
+    let mut w = world();
+    let durable = Range::new(8192, 4096);
+    write(&mut w, 0, durable, true);
+    barrier(&mut w);
+    write(&mut w, 0, A, true);
+    let lost = w.overlay.files[&0].map.at(0).expect("it is mapped");
+    failed_barrier(&mut w, NotSynced { data_files: vec![lost.data_file], slow_files: vec![] });
+    let read = Request::Read { file: 0, offset: A.offset, length: A.length };
+    assert!(matches!(answer(&mut w, &read), Some(Answer::Error { errno: 5, .. })));
+    assert!(matches!(answer(&mut w, &Request::Sync { file: 0 }), Some(Answer::Error { errno: 5, .. })));
+    other(&mut w, 2, Kind::Read, durable);
+    w.overlay.drain(true);
+    w.quiesce();
+    assert_eq!(w.overlay.dirty_bytes(), A.length, "it is not written back");
+    assert_eq!(w.overlay.file_list().next().and_then(|(.., error)| error), Some(5));
+    w.overlay.drain(false);
+    // A slab of the failed file may be left: its commit is refused, and the write goes to disk.
+    write(&mut w, 0, Range::new(16384, 4096), true);
+    write(&mut w, 0, A, true);
+    write(&mut w, 0, A, true);
+    let places: Vec<u32> = w.overlay.files[&0].map.overlapping(A).map(|mapped| mapped.data_file).collect();
+    assert!(!places.contains(&lost.data_file), "{places:?}");
+    assert_eq!(answer(&mut w, &Request::Sync { file: 0 }), Some(Answer::Done));
+    other(&mut w, 2, Kind::Read, A);
+    no_violation(&w);
+}
+
+#[test]
+fn what_was_evicted_of_a_slow_file_whose_sync_failed_is_on_flash_again_but_for_what_was_written_since() {
+    let mut w = world();
+    write(&mut w, 0, Range::new(0, 8192), true);
+    w.overlay.drain(true);
+    w.poll();
+    w.quiesce();
+    w.overlay.drain(false);
+    w.overlay.hold_barriers(true);
+    w.overlay.set_capacity(Capacity::Bytes(0));
+    w.poll();
+    assert_eq!(w.overlay.extents(), 0, "all is evicted");
+    write(&mut w, 0, Range::new(4096, 4096), false);
+    w.overlay.hold_barriers(false);
+    failed_barrier(&mut w, NotSynced { data_files: vec![], slow_files: vec![0] });
+    assert_eq!((w.overlay.dirty_bytes(), w.overlay.space.removed_bytes()), (4096, 0));
+    other(&mut w, 2, Kind::Read, Range::new(0, 8192));
+    w.overlay.drain(true);
+    w.poll();
+    w.quiesce();
+    barrier(&mut w);
+    assert_eq!((w.overlay.dirty_bytes(), w.overlay.space.removed_bytes()), (0, 0));
+    no_violation(&w);
+}
+
+#[test]
+fn what_is_clean_of_a_slow_file_whose_sync_failed_is_written_back_again() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    w.overlay.drain(true);
+    w.poll();
+    w.quiesce();
+    w.overlay.drain(false);
+    assert_eq!(w.overlay.dirty_bytes(), 0);
+    failed_barrier(&mut w, NotSynced { data_files: vec![], slow_files: vec![0] });
+    assert_eq!(w.overlay.dirty_bytes(), A.length);
+    w.overlay.drain(true);
+    w.poll();
+    w.quiesce();
+    assert_eq!((w.overlay.dirty_bytes(), w.overlay.counters().write_backs_total), (0, 2));
+    no_violation(&w);
+}
+
+#[test]
+fn a_commit_whose_file_cannot_be_made_longer_takes_no_byte_back_that_was_acknowledged_before() {
+    let mut w = world();
+    let (older, newer) = (Range::new(4096, 4096), Range::new(0, 12288));
+    write(&mut w, 0, older, true);
+    // A truncation that fails leaves the known size below the real one.
+    w.request(2, &Request::Truncate { file: 0, size: 1024 });
+    w.request(2, &Request::TruncateDone { file: 0, size: 1024, changed: false });
+    w.may_fail = true;
+    ranks::begin_write(&mut w, 0, 0, newer, true);
+    while !w.tasks.iter().any(|task| matches!(task, Task::Extend { .. })) {
+        ranks::step(&mut w, 0, false);
+    }
+    w.tasks.retain(|task| !matches!(task, Task::Extend { .. }));
+    w.overlay.on_extended(w.memory.shared(), 0, Err(28));
+    w.carry_out();
+    let map = &w.overlay.files[&0].map;
+    assert!(map.touches(older) && map.overlapping(older).all(|mapped| mapped.range.end() <= older.end()));
+    assert!(!map.touches(Range::new(8192, 4096)), "those beyond are taken back");
+}
