@@ -41,7 +41,7 @@ bench-client: build
 
 test: build
 	$(CARGO) build --workspace --all-targets
-	$(CARGO) test --workspace -- --show-output
+	$(CARGO) test --workspace --no-fail-fast -- --show-output
 	$(MAKE) check-handshake
 
 # The model checker has atomics of its own, hence a target directory of its own.
