@@ -159,6 +159,14 @@ def phase(result):
     return only
 
 
+def phases(result):
+    """Seconds of every phase by its operation."""
+    wrong = sum(phase["errors"] for phase in result["phases"])
+    if wrong:
+        raise Failed(f"{wrong} bytes are wrong")
+    return {phase["op"]: phase["seconds"] for phase in result["phases"]}
+
+
 def direct(site, workload, path, operation, generation=0, seed=1):
     """A run without Headstart: seconds to the last close, and until the servers hold nothing back."""
     seconds = phase(site.program(workload.command(path, operation, generation, seed)))["seconds"]

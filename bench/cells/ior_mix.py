@@ -29,13 +29,6 @@ def command(directory, number, transfer, operation, generation):
     ]
 
 
-def phases(result):
-    wrong = sum(phase["errors"] for phase in result["phases"])
-    if wrong:
-        raise Failed(f"{wrong} bytes are wrong")
-    return {phase["op"]: phase["seconds"] for phase in result["phases"]}
-
-
 class Pass:
     """Times of the ten instances, a list an operation; how long the disks were behind after each."""
 
@@ -62,7 +55,7 @@ def plain(site, directory, transfer, generation):
     """All instances without Headstart."""
     result = Pass()
     for number in range(len(ORDER)):
-        found = phases(site.program(command(directory, number, transfer, "write-read", generation)))
+        found = harness.phases(site.program(command(directory, number, transfer, "write-read", generation)))
         result.add(found, harness.sync_seconds(os.path.join(directory, f"ior.{number}")))
     return result
 
@@ -75,7 +68,7 @@ def managed(site, transfer, generation, operation="write-read"):
         if report["dirty_bytes"]:
             raise Failed(f"{report['dirty_bytes']} bytes were not written back")
         behind = report["drain_s"] + harness.sync_seconds(os.path.join(site.slow, f"ior.{number}"))
-        result.add(phases(printed), behind)
+        result.add(harness.phases(printed), behind)
         result.flash += report["flash_share"]
         result.requests += 1
     return result

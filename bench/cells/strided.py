@@ -29,19 +29,12 @@ def tile(across, down, rows):
     ]
 
 
-def phases(result):
-    wrong = sum(phase["errors"] for phase in result["phases"])
-    if wrong:
-        raise Failed(f"{wrong} bytes are wrong")
-    return {phase["op"]: phase["seconds"] for phase in result["phases"]}
-
-
 def table(site, program, size):
     common = ["--op", "write-read", "--prealloc", "--verify", "--json"]
     slow, fast = os.path.join(site.slow, "file"), os.path.join(site.fast, "file")
 
     def plain(path):
-        found = phases(site.program([*program, *common, path]))
+        found = harness.phases(site.program([*program, *common, path]))
         return found, harness.sync_seconds(path)
 
     stock, stock_behind = plain(slow)
@@ -51,7 +44,7 @@ def table(site, program, size):
     if report["dirty_bytes"]:
         raise Failed(f"{report['dirty_bytes']} bytes were not written back")
     behind = report["drain_s"] + harness.sync_seconds(slow)
-    found = phases(printed)
+    found = harness.phases(printed)
     site.forget()
     share = report["flash_share"]
     cells = {}
