@@ -46,7 +46,7 @@ const FIRST_SURVIVOR: u64 = 1 << 63;
 
 /// While something waits for a slot, of which no message tells.
 const SLOT_POLL: Duration = Duration::from_micros(100);
-/// While there is work for idle disks.
+/// While disks may become idle for which there is work.
 const WORK_POLL: Duration = Duration::from_millis(1);
 /// While threads may leave hints.
 const HINT_POLL: Duration = Duration::from_millis(20);
@@ -285,7 +285,7 @@ impl<'a> EventLoop<'a> {
     fn set_timer(&self) {
         let period = if self.overlay.waits_for_slots() {
             SLOT_POLL
-        } else if self.draining || self.shrinking || (self.overlay.dirty_bytes() > 0 && self.overlay.threads() > 0) {
+        } else if self.draining || self.shrinking || self.overlay.waits_for_idleness() {
             WORK_POLL
         } else if self.overlay.threads() > 0 {
             HINT_POLL

@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 
 use headstart_core::cost::benefit::Parameters;
 use headstart_core::overlay::{Capacity, Settings};
+use headstart_core::stripe::rotating_bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -161,6 +162,9 @@ impl Site {
         if let Some(text) = &self.capacity {
             settings.capacity = text.parse::<Capacity>().map_err(|error| format!("capacity: {error}"))?;
         }
+        let flash = &self.s4d.write;
+        settings.slab_bytes_max =
+            rotating_bytes(settings.slab_bytes_max, flash.stripe_bytes.max(1), flash.ssd_servers.into());
         let own = self.agent.clone().unwrap_or_default();
         if let Some(path) = own.metrics_socket.filter(|path| !path.is_absolute()) {
             return Err(format!("[agent] metrics_socket is {}; it must be an absolute path", path.display()));

@@ -247,6 +247,12 @@ impl Overlay {
             || self.fetches.iter().any(Fetch::waits_for_slots)
     }
 
+    /// Whether write-back waits for programs to pause, of which no message tells.
+    pub fn waits_for_idleness(&self) -> bool {
+        let writable = |file: &u32| self.files[file].write_back_error.is_none();
+        self.pace.active && self.mapping.dirty_files.iter().any(writable)
+    }
+
     /// What is to be done, in order.
     pub fn take_outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.outputs)
@@ -282,7 +288,8 @@ impl Overlay {
         }
     }
 
-    /// The time on a clock that never falls, for measuring how long requests wait. Call it before the verbs.
+    /// The time on a clock that never falls, for the pace of write-back and for measuring how long requests wait. Call it before
+    /// the verbs.
     pub fn set_time(&mut self, now_ns: u64) {
         self.measured_ns = now_ns;
     }

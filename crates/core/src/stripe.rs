@@ -38,10 +38,42 @@ pub fn spread(range: Range, stripe_bytes: u64, servers: u64) -> Spread {
     Spread { servers: (delta + 1).min(servers), bytes_max }
 }
 
+/// The least size from `bytes` on, in whole stripes, such that pieces of it one after another begin on each of the servers in turn.
+/// Readers of such pieces in step do not all stand before one server. Pieces shorter than a stripe are left as they are.
+pub fn rotating_bytes(bytes: u64, stripe_bytes: u64, servers: u64) -> u64 {
+    let coprime = |count: &u64| {
+        let (mut a, mut b) = (*count, servers);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a == 1
+    };
+    let least = bytes / stripe_bytes;
+    let stripes = (least..=least.saturating_add(servers)).find(|count| *count > 0 && coprime(count));
+    match stripes {
+        Some(stripes) if least > 0 => stripes.saturating_mul(stripe_bytes),
+        _ => bytes,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn pieces_one_after_another_begin_on_every_server() {
+        assert_eq!(rotating_bytes(256 << 10, 64 << 10, 4), 320 << 10);
+        assert_eq!(rotating_bytes(256 << 10, 64 << 10, 5), 256 << 10);
+        assert_eq!(rotating_bytes(256 << 10, 64 << 10, 1), 256 << 10);
+        assert_eq!(rotating_bytes(256 << 10, 1 << 20, 4), 256 << 10);
+        for servers in 1..40 {
+            let piece = rotating_bytes(256 << 10, 64 << 10, servers) / (64 << 10);
+            let mut first: Vec<u64> = (0..servers).map(|k| k * piece % servers).collect();
+            first.sort_unstable();
+            assert_eq!(first, (0..servers).collect::<Vec<_>>());
+        }
+    }
 
     /// Counts stripe by stripe.
     fn counted(range: Range, stripe_bytes: u64, servers: u64) -> u64 {

@@ -28,6 +28,8 @@ pub const FILES: usize = 3;
 const CELLS: u64 = 52;
 const ENTRIES: usize = 12;
 const COPIES: usize = 8;
+/// From one poll to the next.
+const POLL_NS: u64 = 20_000_000;
 
 pub const SLOW: &str = "/slow";
 pub const FAST: &str = "/fast";
@@ -83,6 +85,7 @@ pub struct SlowPath {
 /// See the module.
 pub struct World {
     pub random: Random,
+    polls: u64,
     pub storage: FaultyStorage,
     memory: Arc<Memory>,
     pub overlay: Overlay,
@@ -155,6 +158,7 @@ impl World {
         let journal_bytes_max = random.pick(&[700, 3000]);
         let mut world = World {
             random,
+            polls: 0,
             storage,
             memory,
             overlay,
@@ -287,6 +291,9 @@ impl World {
 
     pub fn poll(&mut self) {
         let memory = self.memory.clone();
+        // Time goes by in polls alone: programs that do nothing during three of them pause.
+        self.polls += 1;
+        self.overlay.set_time(self.polls * POLL_NS);
         self.overlay.poll(memory.view());
         self.carry_out();
     }

@@ -198,8 +198,10 @@ impl Overlay {
                     self.next_copy += 1;
                     let kind = CopyKind::WriteBack;
                     self.copied.insert((file, range.offset), id);
-                    self.copies
-                        .insert(id, CopyState { kind, file, range, pieces: Vec::new(), cancelled: true, record });
+                    self.copies.insert(
+                        id,
+                        CopyState { kind, file, range, pieces: Vec::new(), extents: 0, cancelled: true, record },
+                    );
                 }
                 // A fetch can hit places of data files of before alone, where nothing new will be.
                 None => found.end(),

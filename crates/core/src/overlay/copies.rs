@@ -15,7 +15,9 @@ use super::{CopyKind, CopyOrder, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQ
 use crate::counters::Dropped;
 use crate::policy::s4d::Critical;
 use crate::protocol::handover::{COPIES_MAX, COPY_FETCH, COPY_WRITE_BACK};
-use crate::protocol::shared::{HINTS_MAX, KIND_READ, LEASE_DIRECT_WRITE, LEASE_SLOW_READ, STATE_CHEAP, Shared};
+use crate::protocol::shared::{
+    HINTS_MAX, KIND_READ, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_SLOW_READ, STATE_CHEAP, Shared,
+};
 use crate::request::Range;
 
 /// A copy under way.
@@ -25,9 +27,18 @@ pub(super) struct CopyState {
     pub(super) file: u32,
     pub(super) range: Range,
     pub(super) pieces: Vec<CopyPiece>,
+    /// Extents it consists of; those that follow each other on flash as well are one piece.
+    pub(super) extents: u64,
     pub(super) cancelled: bool,
     /// Index of its record in the shared file.
     pub(super) record: usize,
+}
+
+impl CopyState {
+    /// The most it asks of flash at once: it takes one piece after the other.
+    fn flash_bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.range.length).max().unwrap_or(0)
+    }
 }
 
 /// How far a fetch is.
@@ -62,19 +73,16 @@ impl Fetch {
 }
 
 impl Overlay {
-    /// What programs are at now, as the slots and the counters show it.
+    /// What programs are at now, as the slots show it.
     fn foreground(&self, shared: Shared<'_>) -> Foreground {
-        let counters = &self.counters;
-        let mut found = Foreground {
-            writes_asked_total: counters.absorbed_requests_total + counters.no_space_total,
-            ..Foreground::default()
-        };
+        let mut found = Foreground { last_write_ns: self.reserve.last_write_ns, ..Foreground::default() };
         for slot in shared.used_slots() {
             let lease = slot.lease.load(Ordering::Relaxed);
             let cheap = slot.state.load(Ordering::Relaxed) == STATE_CHEAP;
             if cheap || lease == LEASE_SLOW_READ || lease == LEASE_DIRECT_WRITE {
                 found.disk_requests += 1;
             }
+            found.reads_flash |= lease == LEASE_FLASH_READ;
             found.writes_disk |=
                 lease == LEASE_DIRECT_WRITE || (cheap && slot.kind.load(Ordering::Relaxed) != KIND_READ);
         }
@@ -90,15 +98,19 @@ impl Overlay {
             while self.copies.len() < self.settings.copies_max && self.write_back_in(shared, file, range) {}
         }
         let capacity = self.space.capacity_bytes();
-        let due = self.pace.is_due(&self.settings, self.mapping.dirty_bytes, capacity)
+        let due = self.pace.is_due(&self.settings, self.mapping.dirty_bytes, capacity, self.measured_ns)
             && !self.mapping.dirty_files.is_empty();
         let wanted = self.deferred.is_some() || !self.critical.is_empty();
         if !due && !wanted {
             return;
         }
         let foreground = self.foreground(shared);
-        let limit = self.pace.limit(&self.settings, self.mapping.dirty_bytes, capacity, foreground);
-        while self.copies.len() < limit.min(COPIES_MAX) && self.write_back_next(shared) {}
+        let limit = self.pace.limit(&self.settings, self.mapping.dirty_bytes, capacity, foreground, self.measured_ns);
+        let mut asked: u64 = self.copies.values().map(CopyState::flash_bytes).sum();
+        while self.copies.len() < limit.copies.min(COPIES_MAX) && asked < limit.flash_bytes {
+            let Some(copy) = self.write_back_next(shared) else { break };
+            asked += self.copies[&copy].flash_bytes();
+        }
         self.plan_fetches(shared, foreground.disk_requests);
     }
 
@@ -107,14 +119,14 @@ impl Overlay {
         let first =
             first.filter(|first| first.dirty && self.obstacle(file, first).is_none()).map(|first| (file, first));
         let found = first.or_else(|| self.next_writable((file, range.offset), (file, range.end())));
-        found.is_some_and(|(file, mapped)| self.start_write_back(shared, file, mapped))
+        found.map(|(file, mapped)| self.start_write_back(shared, file, mapped)).is_some()
     }
 
-    /// Starts the next write-back in address order, from where the last one ended; false if there is none.
-    fn write_back_next(&mut self, shared: Shared<'_>) -> bool {
+    /// Starts the next write-back in address order, from where the last one ended, if there is one.
+    fn write_back_next(&mut self, shared: Shared<'_>) -> Option<u64> {
         let cursor = self.pace.cursor;
         let next = self.next_writable(cursor, (u32::MAX, u64::MAX)).or_else(|| self.next_writable((0, 0), cursor));
-        next.is_some_and(|(file, mapped)| self.start_write_back(shared, file, mapped))
+        next.map(|(file, mapped)| self.start_write_back(shared, file, mapped))
     }
 
     /// The first dirty extent between two positions that may be written back. Ranges that may not are leapt over whole, so that a
@@ -161,8 +173,9 @@ impl Overlay {
     }
 
     /// Writes `first` back with the dirty extents that follow it without a gap.
-    fn start_write_back(&mut self, shared: Shared<'_>, file: u32, first: Mapped) -> bool {
+    fn start_write_back(&mut self, shared: Shared<'_>, file: u32, first: Mapped) -> u64 {
         let mut pieces = vec![piece_of(&first)];
+        let mut extents = 1;
         let mut end = first.range.end();
         let limit = first.range.offset.saturating_add(self.settings.write_back_bytes_max);
         let following = Range::between(end, limit);
@@ -171,12 +184,17 @@ impl Overlay {
             if !fits || !mapped.dirty || self.obstacle(file, &mapped).is_some() {
                 break;
             }
-            pieces.push(piece_of(&mapped));
+            match pieces.last_mut() {
+                Some(CopyPiece { range, data_file, place }) if mapped.same_place(*data_file, range.offset, *place) => {
+                    range.length += mapped.range.length;
+                }
+                _ => pieces.push(piece_of(&mapped)),
+            }
+            extents += 1;
             end = mapped.range.end();
         }
         self.pace.cursor = (file, end);
-        self.start_copy(shared, CopyKind::WriteBack, file, Range::between(first.range.offset, end), pieces);
-        true
+        self.start_copy(shared, CopyKind::WriteBack, file, Range::between(first.range.offset, end), pieces, extents)
     }
 
     fn start_copy(
@@ -186,6 +204,7 @@ impl Overlay {
         file: u32,
         range: Range,
         pieces: Vec<CopyPiece>,
+        extents: u64,
     ) -> u64 {
         // The next agent must know of it, should this one be killed while it is under way.
         let record = shared.copies.iter().position(|record| record.is_free());
@@ -196,7 +215,8 @@ impl Overlay {
         self.next_copy += 1;
         debug_assert!(self.copies_in(file, range).next().is_none(), "copies never overlap");
         self.copied.insert((file, range.offset), id);
-        self.copies.insert(id, CopyState { kind, file, range, pieces: pieces.clone(), cancelled: false, record });
+        self.copies
+            .insert(id, CopyState { kind, file, range, pieces: pieces.clone(), extents, cancelled: false, record });
         self.outputs.push(Output::Copy(CopyOrder { id, kind, file, range, pieces }));
         id
     }
@@ -238,7 +258,7 @@ impl Overlay {
         }
         self.counters.write_backs_total += 1;
         self.counters.written_back_bytes_total += copy.range.length;
-        self.counters.seeks_avoided_total += copy.pieces.len() as u64 - 1;
+        self.counters.seeks_avoided_total += copy.extents - 1;
         let Some(known) = self.files.get_mut(&copy.file) else { return };
         known.written_back = true;
         let cleaned: Vec<Mapped> = copy
@@ -393,7 +413,7 @@ impl Overlay {
                 }
                 if self.copies.len() < COPIES_MAX && self.granules.settled(shared, fetch.file, fetch.range) {
                     let piece = CopyPiece { range: fetch.range, data_file: fetch.run.data_file, place: fetch.place };
-                    fetch.copy = self.start_copy(shared, CopyKind::Fetch, fetch.file, fetch.range, vec![piece]);
+                    fetch.copy = self.start_copy(shared, CopyKind::Fetch, fetch.file, fetch.range, vec![piece], 1);
                     fetch.step = FetchStep::Copying;
                 }
                 true
@@ -433,7 +453,7 @@ impl Overlay {
     }
 
     fn reserve_bytes(&self) -> u64 {
-        self.reserve.bytes(self.space.capacity_bytes())
+        self.reserve.bytes(self.space.capacity_bytes(), self.measured_ns)
     }
 
     /// Drops clean extents ahead of need, least recently used first, so that a reserve of places becomes free with the next

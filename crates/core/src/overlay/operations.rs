@@ -212,6 +212,7 @@ impl Overlay {
                     Answer::NoSpace => {
                         self.counters.no_space_total += 1;
                         self.reserve.starved = true;
+                        self.reserve.on_write(length, self.measured_ns);
                     }
                     Answer::Bypassed => self.counters.refused_bypassed_total += 1,
                     _ => {}
@@ -472,6 +473,7 @@ impl Overlay {
         shared.files[file as usize].modified_ns.fetch_max(now_ns, Ordering::Relaxed);
         self.counters.absorbed_requests_total += 1;
         self.counters.absorbed_bytes_total += range.length;
+        self.reserve.on_write(range.length, self.measured_ns);
     }
 
     /// The file could not be made long enough for a commit: its bytes beyond the end leave the map, but for those below `kept`, where

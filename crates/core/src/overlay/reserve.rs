@@ -2,11 +2,16 @@
 //!
 //! A place is free only after a barrier, so that what programs absorb in the time of one barrier has to be free when it begins.
 //! That amount depends on the site; it is found by doubling while writes find no space and shrinking while they do.
+//!
+//! Programs write in bursts, one much like the last: what is left of a burst as long as the last one is free from its beginning on.
+//! In between the bytes stay, as they may be read.
 
 /// One part in so many of the capacity is always kept.
 const LEAST_SHARE: u64 = 32;
 /// At most one part in so many: the rest stays for bytes that will be read again.
 const MOST_SHARE: u64 = 2;
+/// A burst ends with so long a time without a write; assumed: longer than the barriers and reads between a program's writes.
+pub(super) const WRITE_PAUSE_NS: u64 = 50_000_000;
 
 /// The reserve.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,20 +19,38 @@ pub(super) struct Reserve {
     /// A write found no space since the last barrier.
     pub(super) starved: bool,
     grown_bytes: u64,
+    burst_bytes: u64,
+    last_burst_bytes: u64,
+    /// When a write last asked for space or was absorbed.
+    pub(super) last_write_ns: u64,
 }
 
 impl Reserve {
     /// Bytes to keep free of `capacity_bytes`.
-    pub(super) fn bytes(&self, capacity_bytes: u64) -> u64 {
-        (capacity_bytes / LEAST_SHARE).max(self.grown_bytes.min(capacity_bytes / MOST_SHARE))
+    pub(super) fn bytes(&self, capacity_bytes: u64, now_ns: u64) -> u64 {
+        let expected = if self.is_pausing(now_ns) { 0 } else { self.last_burst_bytes.saturating_sub(self.burst_bytes) };
+        (capacity_bytes / LEAST_SHARE).max(self.grown_bytes.max(expected).min(capacity_bytes / MOST_SHARE))
+    }
+
+    /// A write of so many bytes asked for space or was absorbed.
+    pub(super) fn on_write(&mut self, bytes: u64, now_ns: u64) {
+        if self.is_pausing(now_ns) {
+            self.last_burst_bytes = std::mem::take(&mut self.burst_bytes);
+        }
+        self.burst_bytes = self.burst_bytes.saturating_add(bytes);
+        self.last_write_ns = now_ns;
     }
 
     /// A barrier is done: learns from what happened during it.
     pub(super) fn adapt(&mut self, capacity_bytes: u64) {
-        let now = self.bytes(capacity_bytes);
+        let now = (capacity_bytes / LEAST_SHARE).max(self.grown_bytes);
         let next = if self.starved { now.saturating_mul(2) } else { now - now / 4 };
         self.grown_bytes = next.min(capacity_bytes / MOST_SHARE);
         self.starved = false;
+    }
+
+    fn is_pausing(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.last_write_ns) > WRITE_PAUSE_NS
     }
 }
 
@@ -38,15 +61,33 @@ mod tests {
     #[test]
     fn the_reserve_doubles_while_writes_starve_and_shrinks_to_its_least_share() {
         let mut reserve = Reserve::default();
-        assert_eq!(reserve.bytes(3200), 100);
+        assert_eq!(reserve.bytes(3200, 0), 100);
         for expected in [200, 400, 800, 1600, 1600] {
             reserve.starved = true;
             reserve.adapt(3200);
-            assert_eq!(reserve.bytes(3200), expected);
+            assert_eq!(reserve.bytes(3200, 0), expected);
         }
         for _ in 0..20 {
             reserve.adapt(3200);
         }
-        assert_eq!(reserve.bytes(3200), 100);
+        assert_eq!(reserve.bytes(3200, 0), 100);
+    }
+
+    #[test]
+    fn what_is_left_of_a_burst_like_the_last_is_kept_free_until_writes_pause() {
+        let mut reserve = Reserve::default();
+        let later = |bursts: u64| bursts * 2 * WRITE_PAUSE_NS;
+        for step in 0..10 {
+            reserve.on_write(100, later(1) + step);
+            assert_eq!(reserve.bytes(3200, later(1) + step), 100, "nothing is known of the first");
+        }
+        assert_eq!(reserve.bytes(3200, later(2)), 100);
+        reserve.on_write(100, later(2));
+        assert_eq!(reserve.bytes(3200, later(2)), 900);
+        reserve.on_write(700, later(2));
+        assert_eq!(reserve.bytes(3200, later(2)), 200);
+        assert_eq!(reserve.bytes(3200, later(3)), 100, "it is over");
+        reserve.on_write(1, later(3));
+        assert_eq!(reserve.bytes(1000, later(3)), 500, "half is left for bytes that are read");
     }
 }

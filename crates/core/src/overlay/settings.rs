@@ -37,7 +37,7 @@ impl Default for Settings {
             dirty_full: 0.9,
             write_back_share_min: 0.25,
             copies_max: 256,
-            write_back_bytes_max: 4 << 20,
+            write_back_bytes_max: 1 << 20,
             critical_max: 65536,
             slab_bytes_max: 256 << 10,
             files_max: FILES_MAX,

@@ -4,23 +4,46 @@
 //! |---|---|
 //! | draining | all |
 //! | dirty above the full mark, programs write | all, or what keeps the minimum share of the disks' requests |
-//! | active (high mark passed, low mark not yet reached), no program at the disks for a while | all |
-//! | active, programs at the disks | none: it yields |
+//! | active (high mark passed, low mark not yet reached), programs at the disks | none: it yields |
+//! | active, disks idle, flash absorbs writes and less than half of it is dirty | none |
+//! | active, disks idle, programs read from flash | a few |
+//! | active, disks idle | all |
 //! | otherwise | none |
 //!
 //! Whoever writes into full flash waits for space; whoever only reads waits for the disks, and write-back would take them away. A
-//! gap between two requests is not idleness: what is started in it stands before the next request.
+//! gap between two requests is not idleness: what is started in it stands before the next request. Absorbed writes and reads from
+//! flash do not need the disks, but write-back reads from the flash they go to: a burst that fits is left alone, and readers are
+//! not made to stand behind a long queue.
 //!
 //! "All" is many on purpose: address order pays only when a disk can sort a deep queue, and one write-back at a time behind a
 //! busy foreground never catches up.
 
 use super::Settings;
+use super::reserve::WRITE_PAUSE_NS;
 
-/// Turns of the overlay (a message, a completion, or a poll about every millisecond) without a write, after which programs count
-/// as not writing; assumed: some turns for each of as many ranks as a node has cores.
-const TURNS_WITHOUT_WRITE: u32 = 256;
-/// Turns without a program at the disks after which these count as idle; assumed: longer than 16 ranks between two requests.
-const TURNS_IDLE: u32 = 16;
+/// A tier counts as idle after so long without a request seen there; assumed: longer than 16 ranks between two requests.
+const IDLE_NS: u64 = 5_000_000;
+/// Above this dirty share idle disks are used beside writes that flash absorbs: more of them may come than fit.
+const BESIDE_ABSORBED_SHARE: f64 = 0.5;
+/// Bytes asked of flash at once for write-back beside programs that read from it; assumed: what a few servers deliver in the time
+/// of a small request.
+const BESIDE_FLASH_READS_BYTES: u64 = 256 << 10;
+
+/// How many write-backs may be in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    pub(super) copies: usize,
+    /// No other is begun while those in flight ask so many bytes of flash at once.
+    pub(super) flash_bytes: u64,
+}
+
+impl Limit {
+    const NONE: Limit = Limit { copies: 0, flash_bytes: 0 };
+
+    fn copies(copies: usize) -> Limit {
+        Limit { copies, flash_bytes: u64::MAX }
+    }
+}
 
 /// What programs are at.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,8 +52,10 @@ pub(super) struct Foreground {
     pub(super) disk_requests: usize,
     /// Whether one of them is a write.
     pub(super) writes_disk: bool,
-    /// Writes that asked the agent so far, for space or to be committed.
-    pub(super) writes_asked_total: u64,
+    /// Whether anybody reads from flash.
+    pub(super) reads_flash: bool,
+    /// When a write last asked for space or was absorbed.
+    pub(super) last_write_ns: u64,
 }
 
 /// Where write-back stands.
@@ -44,10 +69,9 @@ pub(super) struct Pace {
     pub(super) pressed: bool,
     /// Address order goes on from here: file, offset.
     pub(super) cursor: (u32, u64),
-    /// Writes that had asked in the turn before.
-    writes_asked_total: u64,
-    turns_without_write: u32,
-    turns_idle: u32,
+    last_disk_request_ns: u64,
+    last_disk_write_ns: u64,
+    last_flash_read_ns: u64,
 }
 
 fn share(dirty_bytes: u64, capacity_bytes: u64) -> f64 {
@@ -55,48 +79,107 @@ fn share(dirty_bytes: u64, capacity_bytes: u64) -> f64 {
 }
 
 impl Pace {
-    /// Whether anything may be written back now, the programs at the disks aside.
-    pub(super) fn is_due(&mut self, settings: &Settings, dirty_bytes: u64, capacity_bytes: u64) -> bool {
+    /// Whether anything may be written back now, the programs aside.
+    pub(super) fn is_due(&mut self, settings: &Settings, dirty_bytes: u64, capacity_bytes: u64, now_ns: u64) -> bool {
         let share = share(dirty_bytes, capacity_bytes);
-        self.active = share > settings.dirty_high || (self.active && share > settings.dirty_low);
+        if share > settings.dirty_high && !self.active {
+            self.active = true;
+            // Nobody has looked at the programs until now.
+            self.last_disk_request_ns = now_ns;
+            self.last_flash_read_ns = now_ns;
+        }
+        self.active &= share > settings.dirty_low;
         self.active || self.draining || share > settings.dirty_full
     }
 
-    /// The number of copies that may be in flight, in a turn in which programs are at `foreground`.
+    /// What may be in flight now that programs are at `foreground`.
     pub(super) fn limit(
         &mut self,
         settings: &Settings,
         dirty_bytes: u64,
         capacity_bytes: u64,
         foreground: Foreground,
-    ) -> usize {
+        now_ns: u64,
+    ) -> Limit {
         let share = share(dirty_bytes, capacity_bytes);
-        self.is_due(settings, dirty_bytes, capacity_bytes);
-        self.observe(foreground);
+        self.is_due(settings, dirty_bytes, capacity_bytes, now_ns);
+        self.observe(foreground, now_ns);
+        let all = Limit::copies(settings.copies_max);
         if self.draining {
-            return settings.copies_max;
+            return all;
         }
+        let since = |then: u64| now_ns.saturating_sub(then);
+        let absorbs = since(foreground.last_write_ns) <= WRITE_PAUSE_NS;
+        let writes = absorbs || since(self.last_disk_write_ns) <= WRITE_PAUSE_NS;
         self.pressed = share > settings.dirty_full || (self.pressed && share > settings.dirty_high);
-        if self.pressed && self.turns_without_write < TURNS_WITHOUT_WRITE {
+        if self.pressed && writes {
             let requests = foreground.disk_requests as f64;
             let least = settings.write_back_share_min / (1.0 - settings.write_back_share_min) * requests;
-            return settings.copies_max.max(least.ceil() as usize);
+            return Limit::copies(settings.copies_max.max(least.ceil() as usize));
         }
-        if self.active && self.turns_idle >= TURNS_IDLE { settings.copies_max } else { 0 }
+        if !self.active || since(self.last_disk_request_ns) < IDLE_NS {
+            return Limit::NONE;
+        }
+        match share > BESIDE_ABSORBED_SHARE {
+            true if absorbs => all,
+            false if absorbs => Limit::NONE,
+            _ if since(self.last_flash_read_ns) < IDLE_NS => Limit { flash_bytes: BESIDE_FLASH_READS_BYTES, ..all },
+            _ => all,
+        }
     }
 
-    fn observe(&mut self, foreground: Foreground) {
-        let count = |turns: &mut u32, counts: bool| *turns = if counts { turns.saturating_add(1) } else { 0 };
-        let writes = foreground.writes_disk || foreground.writes_asked_total != self.writes_asked_total;
-        self.writes_asked_total = foreground.writes_asked_total;
-        count(&mut self.turns_without_write, !writes);
-        count(&mut self.turns_idle, foreground.disk_requests == 0);
+    fn observe(&mut self, foreground: Foreground, now_ns: u64) {
+        let seen = |last: &mut u64, now: bool| *last = if now { now_ns } else { *last };
+        seen(&mut self.last_disk_request_ns, foreground.disk_requests > 0);
+        seen(&mut self.last_disk_write_ns, foreground.writes_disk);
+        seen(&mut self.last_flash_read_ns, foreground.reads_flash);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn settings() -> Settings {
+        Settings { dirty_high: 0.4, dirty_low: 0.2, dirty_full: 0.9, ..Settings::default() }
+    }
+
+    /// A pace at work, of a flash of 100 bytes.
+    #[derive(Default)]
+    struct Site {
+        pace: Pace,
+        now_ns: u64,
+        last_write_ns: u64,
+    }
+
+    impl Site {
+        /// The first time, long after anything happened.
+        fn new() -> Site {
+            Site { now_ns: 100 * WRITE_PAUSE_NS, ..Site::default() }
+        }
+
+        fn limit(&mut self, dirty: u64, foreground: Foreground) -> usize {
+            self.whole_limit(dirty, foreground).copies
+        }
+
+        fn whole_limit(&mut self, dirty: u64, foreground: Foreground) -> Limit {
+            let foreground = Foreground { last_write_ns: self.last_write_ns, ..foreground };
+            self.pace.limit(&settings(), dirty, 100, foreground, self.now_ns)
+        }
+
+        /// After time enough for what happened before to be over.
+        fn idle(&mut self, dirty: u64) -> usize {
+            self.limit(dirty, Foreground::default());
+            self.now_ns += WRITE_PAUSE_NS + 1;
+            self.limit(dirty, Foreground::default())
+        }
+
+        fn absorb(&mut self, dirty: u64) -> usize {
+            self.now_ns += IDLE_NS;
+            self.last_write_ns = self.now_ns;
+            self.limit(dirty, Foreground::default())
+        }
+    }
 
     fn reading(disk_requests: usize) -> Foreground {
         Foreground { disk_requests, ..Foreground::default() }
@@ -108,34 +191,49 @@ mod tests {
 
     #[test]
     fn write_back_starts_at_the_high_mark_stops_at_the_low_and_yields_in_between() {
-        let settings = Settings { dirty_high: 0.5, dirty_low: 0.25, dirty_full: 0.9, ..Settings::default() };
-        let mut pace = Pace::default();
-        let all = settings.copies_max;
-        let idle = |pace: &mut Pace, dirty| {
-            (0..TURNS_IDLE).map(|_| pace.limit(&settings, dirty, 100, reading(0))).last().unwrap()
-        };
-        assert_eq!(idle(&mut pace, 40), 0);
-        assert_eq!(idle(&mut pace, 60), all);
-        assert_eq!(pace.limit(&settings, 60, 100, reading(3)), 0, "programs go first");
-        assert_eq!(pace.limit(&settings, 60, 100, reading(0)), 0, "a gap between requests is no idleness");
-        assert_eq!(idle(&mut pace, 40), all, "it goes on to the low mark");
-        assert_eq!(idle(&mut pace, 20), 0);
-        assert_eq!(pace.limit(&settings, 95, 100, writing(16)), all, "almost full: it keeps its share");
-        pace.draining = true;
-        assert_eq!(pace.limit(&settings, 1, 100, writing(16)), all);
+        let (mut site, all) = (Site::new(), settings().copies_max);
+        assert_eq!(site.idle(30), 0);
+        assert_eq!(site.idle(50), all);
+        assert_eq!(site.limit(50, reading(3)), 0, "programs go first");
+        assert_eq!(site.limit(50, reading(0)), 0, "a gap between requests is no idleness");
+        assert_eq!(site.idle(30), all, "it goes on to the low mark");
+        assert_eq!(site.idle(15), 0);
+        assert_eq!(site.limit(95, writing(16)), all, "almost full: it keeps its share");
+        site.pace.draining = true;
+        assert_eq!(site.limit(1, writing(16)), all);
     }
 
     #[test]
     fn full_flash_is_written_back_beside_writers_and_not_beside_readers() {
-        let settings = Settings { dirty_high: 0.5, dirty_low: 0.25, dirty_full: 0.9, ..Settings::default() };
-        let mut pace = Pace::default();
-        let all = settings.copies_max;
-        assert_eq!(pace.limit(&settings, 95, 100, writing(16)), all);
-        for _ in 1..TURNS_WITHOUT_WRITE {
-            assert_eq!(pace.limit(&settings, 95, 100, reading(16)), all, "a write may come at any moment");
+        let (mut site, all) = (Site::new(), settings().copies_max);
+        assert_eq!(site.limit(95, writing(16)), all);
+        site.now_ns += WRITE_PAUSE_NS;
+        assert_eq!(site.limit(95, reading(16)), all, "a write may come at any moment");
+        site.now_ns += 1;
+        assert_eq!(site.limit(95, reading(16)), 0, "they only read");
+        site.last_write_ns = site.now_ns;
+        assert_eq!(site.limit(80, reading(16)), all, "a write that went to flash counts");
+    }
+
+    #[test]
+    fn a_burst_that_fits_is_absorbed_before_it_is_written_back() {
+        let (mut site, all) = (Site::new(), settings().copies_max);
+        for dirty in 1..=50 {
+            assert_eq!(site.absorb(dirty), 0);
         }
-        assert_eq!(pace.limit(&settings, 95, 100, reading(16)), 0, "they only read");
-        let absorbed = Foreground { writes_asked_total: 1, ..reading(16) };
-        assert_eq!(pace.limit(&settings, 80, 100, absorbed), all, "a write that went to flash counts");
+        assert_eq!(site.absorb(51), all, "the next one may not fit");
+        assert_eq!(site.absorb(50), 0);
+        assert_eq!(site.idle(50), all);
+    }
+
+    #[test]
+    fn readers_of_flash_share_it_with_a_few_write_backs() {
+        let (mut site, all) = (Site::new(), settings().copies_max);
+        assert_eq!(site.idle(50), all);
+        let few = Limit { copies: all, flash_bytes: BESIDE_FLASH_READS_BYTES };
+        assert_eq!(site.whole_limit(50, Foreground { reads_flash: true, ..reading(0) }), few);
+        assert_eq!(site.whole_limit(50, reading(0)), few);
+        site.idle(50);
+        assert_eq!(site.whole_limit(50, reading(0)), Limit::copies(all));
     }
 }

@@ -25,6 +25,8 @@ const SLOTS: usize = 40;
 const COPIES: usize = 64;
 /// Names in the managed directory.
 pub const PATHS: usize = 3;
+/// From one poll to the next.
+const POLL_NS: u64 = 20_000_000;
 
 /// The shared file.
 pub struct Memory {
@@ -114,6 +116,7 @@ pub struct World {
     pub numbers: BTreeMap<u32, usize>,
     pub late: Vec<Late>,
     pub clock: u64,
+    pub polls: u64,
     pub versions: u32,
     pub settings: Settings,
     pub leaked_pages: u64,
@@ -174,6 +177,7 @@ impl World {
             numbers: BTreeMap::new(),
             late: Vec::new(),
             clock: 1,
+            polls: 0,
             versions: 0,
             settings,
             leaked_pages: 0,
@@ -532,6 +536,9 @@ impl World {
         if self.agent_dead {
             return;
         }
+        // Time goes by in polls alone: programs that do nothing during three of them pause.
+        self.polls += 1;
+        self.overlay.set_time(self.polls * POLL_NS);
         self.overlay.poll(self.memory.shared());
         self.carry_out();
     }
