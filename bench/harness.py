@@ -4,6 +4,7 @@ to the last dirty byte on disk."""
 import contextlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -63,14 +64,23 @@ class Site:
 
     def program(self, command):
         """Runs a program of the workload without Headstart; its JSON line."""
-        return last_json(execute(command, self.environment))
+        return self.programs(command)[-1]
+
+    def programs(self, command):
+        """Runs a job without Headstart; the JSON lines of its programs."""
+        return json_lines(execute(command, self.environment))
 
     def run(self, command, *options):
         """Runs a program under `headstart run`; its JSON line and the run's report."""
+        lines, report = self.run_programs(command, *options)
+        return lines[-1], report
+
+    def run_programs(self, command, *options):
+        """Runs a job under `headstart run`; the JSON lines of its programs and the run's report."""
         report = os.path.join(self.work, "report.json")
         printed = self.headstart("run", "--report", report, *options, "--", *command)
         with open(report, encoding="utf-8") as file:
-            return last_json(printed), json.load(file)
+            return json_lines(printed), json.load(file)
 
     def status(self):
         return json.loads(self.headstart("status", "--json"))
@@ -88,8 +98,13 @@ class Site:
         execute(["rm", "-rf", self.environment["HEADSTART_RUNTIME_BASE"]])
 
 
-def last_json(text):
-    return json.loads(text.strip().splitlines()[-1])
+def json_lines(text):
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def job(commands):
+    """One command that runs all of them, one after another, until one fails: a batch script."""
+    return ["sh", "-c", " && ".join(shlex.join(command) for command in commands)]
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """S4D's evaluation V-B: ten IOR instances one after another, six sequential and four random, each a file of its own that it
-writes, syncs and then reads; capacity 20 % of all ten. The whole mix runs twice, and then its ten reads alone.
+writes, syncs and then reads; capacity 20 % of all ten. One job runs all ten, as a batch script would; the job runs twice, and then
+its ten reads alone.
 
 The sync before the close is IOR's -e: an instance is as large as all servers' caches together, so that without it the write time of
 stock is that of the network alone, with the disks' work left to whatever comes next."""
@@ -30,48 +31,43 @@ def command(directory, number, transfer, operation, generation):
 
 
 class Pass:
-    """Times of the ten instances, a list an operation; how long the disks were behind after each."""
+    """The ten instances one after another in one job: their times, a list an operation, and how long the disks were behind at the
+    end."""
 
-    def __init__(self):
-        self.seconds = {"write": [], "read": []}
-        self.behind = 0.0
-        self.flash, self.requests = 0.0, 0
-
-    def add(self, found, behind):
-        for operation, seconds in found.items():
-            self.seconds[operation].append(seconds)
-        self.behind += behind
+    def __init__(self, instances, behind, flash_share=None):
+        found = [harness.phases(instance) for instance in instances]
+        self.seconds = {operation: [phases[operation] for phases in found] for operation in found[0]}
+        self.behind, self.flash_share = behind, flash_share
 
     def of(self, operation):
         whole = {"seconds": sum(self.seconds[operation])}
         if operation == "write":
             whole["drained_seconds"] = whole["seconds"] + self.behind
-        if self.requests:
-            whole["flash_share"] = self.flash / self.requests
+        if self.flash_share is not None:
+            whole["flash_share"] = self.flash_share
         return whole
+
+
+def job(directory, transfer, operation, generation):
+    return harness.job(command(directory, number, transfer, operation, generation) for number in range(len(ORDER)))
+
+
+def behind(directory):
+    return sum(harness.sync_seconds(os.path.join(directory, f"ior.{number}")) for number in range(len(ORDER)))
 
 
 def plain(site, directory, transfer, generation):
     """All instances without Headstart."""
-    result = Pass()
-    for number in range(len(ORDER)):
-        found = harness.phases(site.program(command(directory, number, transfer, "write-read", generation)))
-        result.add(found, harness.sync_seconds(os.path.join(directory, f"ior.{number}")))
-    return result
+    instances = site.programs(job(directory, transfer, "write-read", generation))
+    return Pass(instances, behind(directory))
 
 
 def managed(site, transfer, generation, operation="write-read"):
-    """All instances under Headstart, one `headstart run` each."""
-    result = Pass()
-    for number in range(len(ORDER)):
-        printed, report = site.run(command(site.slow, number, transfer, operation, generation), "--capacity", CAPACITY)
-        if report["dirty_bytes"]:
-            raise Failed(f"{report['dirty_bytes']} bytes were not written back")
-        behind = report["drain_s"] + harness.sync_seconds(os.path.join(site.slow, f"ior.{number}"))
-        result.add(harness.phases(printed), behind)
-        result.flash += report["flash_share"]
-        result.requests += 1
-    return result
+    """All instances under one `headstart run`."""
+    instances, report = site.run_programs(job(site.slow, transfer, operation, generation), "--capacity", CAPACITY)
+    if report["dirty_bytes"]:
+        raise Failed(f"{report['dirty_bytes']} bytes were not written back")
+    return Pass(instances, report["drain_s"] + behind(site.slow), report["flash_share"])
 
 
 def oracle(stock, flash):

@@ -48,7 +48,7 @@ def latency(path, *options):
 
 def under_null(site, command):
     """A program under a library that takes every call and passes it on: what interposing costs by itself."""
-    return harness.last_json(harness.execute(command, {**site.environment, "LD_PRELOAD": harness.NULL}))
+    return harness.json_lines(harness.execute(command, {**site.environment, "LD_PRELOAD": harness.NULL}))[-1]
 
 
 def beside_null(site, command, managed_command=None, rounds=9):
@@ -203,4 +203,4 @@ def all_miss(capacity=16 << 20, turns=3):
 
 def map_bytes():
     """Bytes of one isolated 4 KiB extent, in the agent's memory and in its journal."""
-    return harness.last_json(harness.execute([harness.MAP_BYTES]))
+    return harness.json_lines(harness.execute([harness.MAP_BYTES]))[-1]
