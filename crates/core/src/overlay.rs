@@ -129,6 +129,8 @@ pub struct Overlay {
     evicted: Evicted,
     pace: Pace,
     reserve: Reserve,
+    /// Where the last use of flash by each thread ended: file, offset.
+    last_uses: BTreeMap<u32, (u32, u64)>,
     outputs: Vec<Output>,
     counters: Counters,
     /// The time, for what is measured alone: nothing is decided by it.
@@ -198,6 +200,7 @@ impl Overlay {
             evicted: Evicted::default(),
             pace: Pace::default(),
             reserve: Reserve::default(),
+            last_uses: BTreeMap::new(),
             outputs: Vec::new(),
             counters: Counters::default(),
             measured_ns: 0,
@@ -207,6 +210,7 @@ impl Overlay {
     /// A thread joined: `slot` is its slot from now on.
     pub fn on_join(&mut self, slot: u32, process: Process) {
         self.processes.insert(slot, process);
+        self.last_uses.remove(&slot);
     }
 
     /// A thread's request. `now_ns` is the time of day, for the modification time of absorbed bytes.

@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 
 use super::copies::CopyState;
 use super::files::{File, Process};
+use super::recency::Access;
 use super::recovery::Recovered;
 use super::{CopyKind, Direct, Overlay, Settings};
 use crate::protocol::shared::{
@@ -102,7 +103,7 @@ impl Overlay {
             self.granules.adopt(number, shared.adopt_bits(number));
             for mapped in found.map.iter() {
                 self.granules.hold(shared, number, mapped.range);
-                self.map_in(number, mapped);
+                self.map_in(number, mapped, Access::Sequential);
             }
             for mapped in found.map.iter() {
                 self.granules.let_go(number, mapped.range);

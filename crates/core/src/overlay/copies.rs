@@ -9,7 +9,7 @@ use super::extent_map::{Benefit, Mapped};
 use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
 use super::operations::Pending;
-use super::recency::Stamp;
+use super::recency::{Access, Stamp};
 use super::write_back::Foreground;
 use super::{CopyKind, CopyOrder, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
 use crate::counters::Dropped;
@@ -440,7 +440,7 @@ impl Overlay {
         self.append(&Record::Fetched { file, offset: range.offset, length: range.length, data_file, place });
         self.evicted.forget(file, range);
         let (stamp, benefit) = (Stamp::default(), fetch.benefit);
-        self.map_in(file, Mapped { range, data_file, place, dirty: false, stamp, benefit });
+        self.map_in(file, Mapped { range, data_file, place, dirty: false, stamp, benefit }, Access::Sequential);
         self.counters.fetches_total += 1;
         self.counters.fetched_bytes_total += range.length;
     }

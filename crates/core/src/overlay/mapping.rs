@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::Overlay;
 use super::extent_map::Mapped;
 use super::flash_space::Run;
-use super::recency::Recency;
+use super::recency::{Access, Recency};
 use crate::counters::Dropped;
 use crate::request::Range;
 
@@ -30,9 +30,9 @@ pub(super) struct Mapping {
 
 impl Overlay {
     /// Adds an extent where nothing is mapped; it was used just now.
-    pub(super) fn map_in(&mut self, file: u32, mapped: Mapped) {
+    pub(super) fn map_in(&mut self, file: u32, mapped: Mapped, access: Access) {
         for part in mapped.parts() {
-            let stamp = self.mapping.recency.stamp_use(self.mapping.extents);
+            let stamp = self.mapping.recency.stamp_use(self.mapping.extents, access);
             let part = Mapped { stamp, ..part };
             self.space.hold(Run::touching(part.data_file, part.place, part.range.length));
             self.file(file).map.put(part);
@@ -108,9 +108,9 @@ impl Overlay {
     }
 
     /// A use of an extent: it becomes one of the most recent.
-    pub(super) fn touch(&mut self, file: u32, mapped: &Mapped) {
-        let stamp = self.mapping.recency.stamp_use(self.mapping.extents);
-        if stamp == mapped.stamp {
+    pub(super) fn touch(&mut self, file: u32, mapped: &Mapped, access: Access) {
+        let stamp = self.mapping.recency.stamp_use(self.mapping.extents, access);
+        if stamp.generation <= mapped.stamp.at(stamp.folds).generation {
             return;
         }
         if !mapped.dirty {
@@ -183,7 +183,7 @@ mod tests {
         let (file, offset) = address(k);
         let (range, place) = (Range::new(offset, 4096), offset / 2);
         let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
-        overlay.map_in(file, Mapped { range, data_file: file, place, dirty, stamp, benefit });
+        overlay.map_in(file, Mapped { range, data_file: file, place, dirty, stamp, benefit }, Access::Sequential);
     }
 
     fn mapped(overlay: &Overlay, k: u64) -> Option<Mapped> {
@@ -193,7 +193,7 @@ mod tests {
 
     fn touch(overlay: &mut Overlay, k: u64) {
         let extent = mapped(overlay, k).expect("it is mapped");
-        overlay.touch(address(k).0, &extent);
+        overlay.touch(address(k).0, &extent, Access::Sequential);
     }
 
     #[test]
@@ -213,6 +213,24 @@ mod tests {
         }
         assert_eq!(overlay.extents(), room);
         assert!((0..hot).all(|k| mapped(&overlay, k).is_some()));
+    }
+
+    #[test]
+    fn extents_used_out_of_sequence_are_evicted_after_sequential_ones_used_later() {
+        let room = 1000;
+        let mut overlay = overlay();
+        (0..2 * room).for_each(|k| put(&mut overlay, k, false));
+        for k in 0..2 * room {
+            let access = if k < room { Access::Random } else { Access::Sequential };
+            let extent = mapped(&overlay, k).unwrap();
+            overlay.touch(address(k).0, &extent, access);
+        }
+        for _ in 0..room {
+            let (file, oldest) = overlay.least_recently_used().unwrap();
+            overlay.evict(file, &oldest);
+        }
+        assert!((0..room).all(|k| mapped(&overlay, k).is_some()));
+        assert!((room..2 * room).all(|k| mapped(&overlay, k).is_none()));
     }
 
     #[test]

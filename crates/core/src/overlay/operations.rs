@@ -16,7 +16,7 @@ use super::extent_map::{Benefit, Mapped};
 use super::files::Fingerprint;
 use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::{Identity, Record};
-use super::recency::Stamp;
+use super::recency::{Access, Stamp};
 use super::{Answer, CopyKind, Direct, FILE_BYTES_MAX, Output, Overlay, errno};
 use crate::counters::{Dropped, Wait};
 use crate::protocol::lease::Place;
@@ -468,12 +468,13 @@ impl Overlay {
         self.evicted.forget(file, range);
         self.carve(file, range, Dropped::Overwritten);
         let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
-        self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp, benefit });
+        let access = self.access(envelope.slot, file, range);
+        self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp, benefit }, access);
         self.granules.let_go(file, range);
         shared.files[file as usize].modified_ns.fetch_max(now_ns, Ordering::Relaxed);
         self.counters.absorbed_requests_total += 1;
         self.counters.absorbed_bytes_total += range.length;
-        self.reserve.on_write(range.length, self.measured_ns);
+        self.reserve.on_write(0, self.measured_ns);
     }
 
     /// The file could not be made long enough for a commit: its bytes beyond the end leave the map, but for those below `kept`, where
@@ -573,6 +574,12 @@ impl Overlay {
         }
     }
 
+    /// How a use of flash by a thread follows its last one, which it becomes.
+    fn access(&mut self, slot: u32, file: u32, range: Range) -> Access {
+        let before = self.last_uses.insert(slot, (file, range.end()));
+        if before == Some((file, range.offset)) { Access::Sequential } else { Access::Random }
+    }
+
     fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
         let cell = &shared.slots[slot as usize];
         let mut next = range.offset;
@@ -599,8 +606,9 @@ impl Overlay {
             let part = mapped.part(range);
             Place { file, data_file: part.data_file, place: part.place, length: part.range.length }
         }));
+        let access = self.access(slot, file, range);
         for mapped in &pieces {
-            self.touch(file, mapped);
+            self.touch(file, mapped, access);
         }
         Answer::Flash { length: next - range.offset }
     }

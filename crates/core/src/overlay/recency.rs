@@ -1,16 +1,33 @@
 //! When extents were last used, to about one part in 32, in one byte each.
 //!
-//! Uses are counted in *generations*: one lasts as many uses as a 64th of the extents. An extent keeps the number of the
-//! generation of its last use, 0 to 255. When the numbers run out all are halved at once (a *fold*): the present becomes 128, and
+//! Uses are counted in *generations*: one lasts as many uses as a 24th of the extents. An extent keeps the number of the
+//! generation of its last use, 0 to 175. When the numbers run out all are halved at once (a *fold*): the present becomes 88, and
 //! each number is shifted only when it is looked at next, as a [`Stamp`] says at which fold it was written. So order holds to
-//! 1/32 of the number of extents for what was used within twice as many uses as there are extents, half as finely for twice as
-//! long, and so on; what was not used for sixteen times as many is all equally old.
+//! 1/12 of the number of extents for what was used within twice as many uses as there are extents, half as finely for twice as
+//! long, and so on.
+//!
+//! What a disk serves at its sequential rate gains little from flash, however recent. So a use out of sequence counts as one of
+//! later: of [`LEAD`] generations from now. A fold may halve that, so that it outlives sequential uses of between one and a half and
+//! three times as many extents as there are.
 //!
 //! The clean extents of each generation are counted, so that the oldest that has any is known; which they are, the extent map
 //! finds ([`super::extent_map::ExtentMap::oldest`]).
 
 /// A generation lasts as many uses as this part of the extents.
-const GENERATIONS: u64 = 64;
+const GENERATIONS: u64 = 24;
+/// How much later a use out of sequence counts; assumed: the time of a disk's random request is some times that of a sequential one.
+const LEAD: u8 = 80;
+/// The last number of the present.
+const NOW_MAX: u8 = u8::MAX - LEAD;
+
+/// How a use of an extent follows the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It begins where the same thread's last one ended.
+    Sequential,
+    /// It does not.
+    Random,
+}
 
 /// When an extent was last used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,12 +66,13 @@ impl Default for Recency {
 
 impl Recency {
     /// The stamp of a use now, with so many `extents`.
-    pub(super) fn stamp_use(&mut self, extents: u64) -> Stamp {
-        let stamp = self.now;
+    pub(super) fn stamp_use(&mut self, extents: u64, access: Access) -> Stamp {
+        let lead = if access == Access::Random { LEAD } else { 0 };
+        let stamp = Stamp { generation: self.now.generation + lead, ..self.now };
         self.left -= 1;
         if self.left == 0 {
             self.left = (extents / GENERATIONS).max(1);
-            if self.now.generation == u8::MAX {
+            if self.now.generation == NOW_MAX {
                 self.fold();
             }
             self.now.generation += 1;
@@ -72,7 +90,7 @@ impl Recency {
             self.clean[generation] = self.clean[2 * generation] + self.clean[2 * generation + 1];
         }
         self.clean[128..].fill(0);
-        self.now = Stamp { generation: 127, folds: self.now.folds + 1 };
+        self.now = Stamp { generation: NOW_MAX / 2, folds: self.now.folds + 1 };
         self.oldest /= 2;
     }
 
@@ -109,11 +127,11 @@ mod tests {
     #[test]
     fn the_oldest_generation_is_found_again_after_any_number_of_folds() {
         let mut recency = Recency::default();
-        let first = recency.stamp_use(1);
+        let first = recency.stamp_use(1, Access::Sequential);
         recency.enlist(first);
         let mut last = first;
         for _ in 0..10_000 {
-            last = recency.stamp_use(1);
+            last = recency.stamp_use(1, Access::Sequential);
         }
         recency.enlist(last);
         let oldest = recency.oldest().unwrap();
@@ -126,14 +144,31 @@ mod tests {
     }
 
     #[test]
-    fn order_holds_to_a_32nd_of_the_extents_for_twice_as_many_uses() {
+    fn order_holds_to_a_12th_of_the_extents_for_twice_as_many_uses() {
         let extents = 6400;
         let mut recency = Recency::default();
-        let stamps: Vec<Stamp> = (0..20 * extents).map(|_| recency.stamp_use(extents)).collect();
+        let stamps: Vec<Stamp> = (0..20 * extents).map(|_| recency.stamp_use(extents, Access::Sequential)).collect();
         let now = recency.now();
         let recent = &stamps[18 * extents as usize..];
-        for pair in recent.windows(extents as usize / 32 + 1).map(|window| (window[0], window[window.len() - 1])) {
+        for pair in recent.windows(extents as usize / 12 + 1).map(|window| (window[0], window[window.len() - 1])) {
             assert!(pair.0.at(now.folds).generation < pair.1.at(now.folds).generation, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn a_random_use_outlives_sequential_uses_of_one_and_a_half_times_as_many_extents_and_not_of_four_times() {
+        let extents = 6400;
+        let recency = Recency::default();
+        for start in (0..40 * extents).step_by(extents as usize / 7) {
+            let mut recency = recency.clone();
+            for _ in 0..start {
+                recency.stamp_use(extents, Access::Sequential);
+            }
+            let random = recency.stamp_use(extents, Access::Random);
+            let mut later = (0..4 * extents).map(|_| recency.stamp_use(extents, Access::Sequential));
+            let (soon, late) = (later.nth(extents as usize * 3 / 2).unwrap(), later.last().unwrap());
+            assert!(random.at(soon.folds).generation > soon.generation, "{start}");
+            assert!(random.at(late.folds).generation < late.generation, "{start}");
         }
     }
 }

@@ -32,13 +32,18 @@ impl Reserve {
         (capacity_bytes / LEAST_SHARE).max(self.grown_bytes.max(expected).min(capacity_bytes / MOST_SHARE))
     }
 
-    /// A write of so many bytes asked for space or was absorbed.
+    /// A write asked for so many bytes of space, or for none as it has some.
     pub(super) fn on_write(&mut self, bytes: u64, now_ns: u64) {
         if self.is_pausing(now_ns) {
             self.last_burst_bytes = std::mem::take(&mut self.burst_bytes);
         }
         self.burst_bytes = self.burst_bytes.saturating_add(bytes);
         self.last_write_ns = now_ns;
+    }
+
+    /// So many bytes that were asked for were not used.
+    pub(super) fn on_return(&mut self, bytes: u64) {
+        self.burst_bytes = self.burst_bytes.saturating_sub(bytes);
     }
 
     /// A barrier is done: learns from what happened during it.
@@ -84,7 +89,8 @@ mod tests {
         assert_eq!(reserve.bytes(3200, later(2)), 100);
         reserve.on_write(100, later(2));
         assert_eq!(reserve.bytes(3200, later(2)), 900);
-        reserve.on_write(700, later(2));
+        reserve.on_write(900, later(2));
+        reserve.on_return(200);
         assert_eq!(reserve.bytes(3200, later(2)), 200);
         assert_eq!(reserve.bytes(3200, later(3)), 100, "it is over");
         reserve.on_write(1, later(3));

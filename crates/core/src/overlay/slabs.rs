@@ -103,6 +103,7 @@ impl Overlay {
         let most = fair.min(self.settings.slab_bytes_max / PAGE_BYTES).max(pages);
         if let Some(run) = self.space.allocate(data_file, pages, most) {
             self.set_slab(shared, slot, first, Slab { file, run });
+            self.reserve.on_write(run.bytes().length, self.measured_ns);
             return true;
         }
         let mut runs = Vec::new();
@@ -118,6 +119,7 @@ impl Overlay {
             return false;
         }
         for (at, run) in empty.into_iter().zip(runs) {
+            self.reserve.on_write(run.bytes().length, self.measured_ns);
             self.set_slab(shared, slot, at, Slab { file, run });
         }
         true
@@ -206,6 +208,7 @@ impl Overlay {
         for (at, Slab { file: owner, run }) in self.slabs_of(slot).0.into_iter().enumerate() {
             if run.pages > 0 && file.is_none_or(|file| file == owner) {
                 self.set_slab(shared, slot, at, Slab::default());
+                self.reserve.on_return(run.bytes().length);
                 self.space.give_back(run);
             }
         }

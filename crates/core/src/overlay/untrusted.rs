@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use super::extent_map::Mapped;
 use super::flash_space::Run;
 use super::journal::{Extent, Record};
+use super::recency::Access;
 use super::{NotSynced, Overlay};
 use crate::request::Range;
 
@@ -90,7 +91,7 @@ impl Overlay {
             let extents = vec![Extent { offset, length, place: mapped.place, dirty: true }];
             self.append(&Record::Extents { file, data_file: mapped.data_file, extents });
             self.space.reclaim(Run::touching(mapped.data_file, mapped.place, length));
-            self.map_in(file, Mapped { dirty: true, ..mapped });
+            self.map_in(file, Mapped { dirty: true, ..mapped }, Access::Sequential);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::overlay::recency::Recency;
+use crate::overlay::recency::{Access, Recency};
 
 /// A xorshift generator; its seed is printed.
 struct Random(u64);
@@ -92,7 +92,8 @@ fn run(random: &mut Random, operations: usize) {
             }
             4 | 5 => {
                 if let Some((offset, _)) = some {
-                    let stamp = recency.stamp_use(reference.0.len() as u64);
+                    let access = if random.below(3) == 0 { Access::Random } else { Access::Sequential };
+                    let stamp = recency.stamp_use(reference.0.len() as u64, access);
                     map.set_stamp(offset, stamp);
                     reference.0.get_mut(&offset).unwrap().stamp = stamp;
                 }
@@ -106,7 +107,7 @@ fn run(random: &mut Random, operations: usize) {
                     data_file: 7 + (random.below(20) / 19) as u32,
                     place: next_page.max(1) * 4096 + range.offset % 4096,
                     dirty: random.below(2) == 0,
-                    stamp: recency.stamp_use(reference.0.len() as u64),
+                    stamp: recency.stamp_use(reference.0.len() as u64, Access::Sequential),
                     benefit: Benefit(random.below(256) as u8),
                 };
                 next_page = next_page.max(1 << 18);
@@ -114,7 +115,7 @@ fn run(random: &mut Random, operations: usize) {
                 reference.0.insert(range.offset, mapped);
             }
         }
-        check(&mut map, &reference, range, recency.stamp_use(reference.0.len() as u64));
+        check(&mut map, &reference, range, recency.stamp_use(reference.0.len() as u64, Access::Sequential));
     }
     check_whole(&map, &reference);
     map.carve(Range::new(0, u64::MAX));
