@@ -263,6 +263,7 @@ impl<'a> EventLoop<'a> {
         self.mark();
         self.shrinking &= self.holds_too_much();
         self.carry_out_all()?;
+        self.tiers().keep_descriptors();
         if self.store.unwritten_bytes() > JOURNAL_UNWRITTEN_MAX {
             self.overlay.request_barrier();
         }

@@ -2,10 +2,11 @@
 //!
 //! The event loop and the crash tests both drive this. Jobs that wait for storage are handed back, to be run by threads.
 
+use std::io;
 use std::sync::atomic::Ordering;
 
 use headstart_core::overlay::journal::Identity;
-use headstart_core::overlay::{Answer, CopyKind, CopyOrder, Output, Overlay};
+use headstart_core::overlay::{Answer, CopyKind, CopyOrder, CopyPiece, Output, Overlay};
 use headstart_core::protocol::message::Envelope;
 use headstart_core::protocol::shared::Shared;
 
@@ -13,7 +14,7 @@ use crate::copier::CopyJob;
 use crate::error::{Result, errno_of};
 use crate::jobs::Completion;
 use crate::slow_file::SlowFile;
-use crate::storage::File;
+use crate::storage::{File, FileRef};
 use crate::store::{self, Store, as_path};
 use crate::syncer::SyncJob;
 
@@ -71,7 +72,7 @@ impl Tiers<'_> {
                 self.take_fingerprint(file);
             }
             Output::Barrier { data_files, slow_files } => {
-                let data = data_files.into_iter().map(|file| (file, self.store.data(file))).collect();
+                let data = self.store.begin_data_sync(&data_files);
                 let opened = |file| self.store.slow(file).map(|slow| (file, slow.file.clone()));
                 let slow = slow_files.into_iter().filter_map(opened).collect();
                 let directory = self.store.take_unsynced_directory();
@@ -87,6 +88,7 @@ impl Tiers<'_> {
                     tracing::error!(%error, "the fast directory gives no space");
                 }
             }
+            Output::Unsynced(data_file) => self.store.data_written(data_file),
             Output::Punch(run) => self.store.punch(run),
             Output::RemoveDataFile(data_file) => self.store.remove_data_file(data_file),
             Output::Forget(file) => self.store.forget_slow(file),
@@ -95,7 +97,6 @@ impl Tiers<'_> {
     }
 
     fn copy(&mut self, order: CopyOrder) -> Due {
-        let data: Option<Vec<_>> = order.pieces.iter().map(|piece| self.store.data(piece.data_file)).collect();
         let open_for_writing = self.overlay.is_open_for_writing(order.file);
         let CopyOrder { id, file, kind, .. } = order;
         let changed = |slow: &SlowFile| kind == CopyKind::WriteBack && !self.overlay.is_open(file) && slow.is_changed();
@@ -104,13 +105,29 @@ impl Tiers<'_> {
             return Due::Ended(Completion::Refused { id, errno: libc::ESTALE });
         }
         self.look_for_slow(file);
-        let (Some(slow), Some(data)) = (self.store.slow_mut(file), data) else {
+        let data = match self.open_data(&order) {
+            Ok(data) => data,
+            Err(error) => {
+                tracing::warn!(file, ?kind, %error, "a copy cannot begin");
+                return Due::Ended(Completion::Refused { id, errno: errno_of(&error) });
+            }
+        };
+        let Some(slow) = self.store.slow_mut(file) else {
             return Due::Ended(Completion::Refused { id, errno: libc::EIO });
         };
         if kind == CopyKind::WriteBack {
             slow.begin_write_back(open_for_writing);
         }
         Due::Copy(CopyJob { slow: slow.file.clone(), order, data })
+    }
+
+    /// The data files of a copy's pieces.
+    fn open_data(&mut self, order: &CopyOrder) -> io::Result<Vec<FileRef>> {
+        let open = |piece: &CopyPiece| match order.kind {
+            CopyKind::WriteBack => self.store.data(piece.data_file),
+            CopyKind::Fetch => self.store.begin_fetch(order.id, piece.data_file),
+        };
+        order.pieces.iter().map(open).collect()
     }
 
     /// Opens a slow file that could not be opened when the agent started: it may have been renamed while there was none.
@@ -127,6 +144,7 @@ impl Tiers<'_> {
     pub fn complete(&mut self, completion: Completion) -> Option<bool> {
         match completion {
             Completion::Copied { id, file, kind, result } => {
+                self.store.end_fetch(id);
                 if let Some(slow) = self.store.slow_mut(file).filter(|_| kind == CopyKind::WriteBack) {
                     slow.end_write_back();
                 }
@@ -136,22 +154,28 @@ impl Tiers<'_> {
             }
             Completion::Marked(_) | Completion::Scrape(_) => unreachable!("these are the event loop's"),
             Completion::Refused { id, errno } => {
+                self.store.end_fetch(id);
                 self.overlay.on_copy_done(self.shared, id, Err(errno));
                 None
             }
             Completion::BarrierSynced(result) => {
-                let failed = result.is_err();
-                if failed {
-                    self.store.directory_not_synced();
-                }
+                let failed = result.as_ref().err().map(|failed| self.store.data_not_synced(failed));
                 self.overlay.on_barrier_synced(self.shared, result);
-                failed.then_some(false)
+                failed.map(|()| false)
             }
             Completion::JournalDurable(result) => {
                 self.store.journal_done(result.is_ok());
                 self.overlay.on_journal_durable(self.shared, result);
                 Some(result.is_ok())
             }
+        }
+    }
+
+    /// Asks for a barrier before so many data files are unsynced that the agent must sync one itself.
+    pub fn keep_descriptors(&mut self) {
+        if self.store.wants_barrier() && !self.overlay.is_barrier_running() {
+            self.overlay.request_short_barrier();
+            self.overlay.poll(self.shared);
         }
     }
 
