@@ -20,7 +20,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::RangeBounds;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use headstart_core::overlay::adoption::open_files;
 use headstart_core::overlay::flash_space::Run;
@@ -33,7 +33,7 @@ use headstart_core::protocol::shared::Shared;
 use crate::error::Result;
 use crate::slow_file::SlowFile;
 use crate::storage::{FileRef, StorageRef};
-use crate::syncer::DataSync;
+use crate::syncer::SyncJob;
 
 pub use claim::{Claim, claim};
 use data_files::DataFiles;
@@ -156,20 +156,24 @@ impl Store {
         self.data.want_barrier()
     }
 
-    /// What a barrier has to sync of data files; [`Store::data_not_synced`] ends it if that failed.
-    pub fn begin_data_sync(&mut self, named: &[u32]) -> Vec<(u32, DataSync)> {
-        self.data.begin_sync(named)
+    /// A job that syncs these files; [`Store::barrier_synced`] ends it. Slow files that `is_written` a program may write meanwhile.
+    pub fn barrier_job(
+        &mut self,
+        data_files: &[u32],
+        slow_files: Vec<u32>,
+        is_written: impl Fn(u32) -> bool,
+    ) -> SyncJob {
+        let (data, directory) = (self.data.begin_sync(data_files), self.data.take_unsynced_directory());
+        SyncJob::Barrier { data, directory, slow: self.slow.begin_sync(slow_files, is_written) }
     }
 
-    /// The barrier failed at these files.
-    pub fn data_not_synced(&mut self, failed: &NotSynced) {
-        self.data.directory_not_synced();
-        self.data.not_synced(failed);
-    }
-
-    /// The directory of the data files, if any was created there since it was last taken for a sync.
-    pub fn take_unsynced_directory(&mut self) -> Option<(StorageRef, PathBuf)> {
-        self.data.take_unsynced_directory()
+    /// The job ended. Slow files that `is_written` no more may be executed if it synced them.
+    pub fn barrier_synced(&mut self, result: std::result::Result<(), &NotSynced>, is_written: impl Fn(u32) -> bool) {
+        if let Err(failed) = result {
+            self.data.directory_not_synced();
+            self.data.not_synced(failed);
+        }
+        self.slow.end_sync(result.is_ok(), is_written);
     }
 
     /// A slow file.

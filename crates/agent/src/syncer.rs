@@ -45,6 +45,8 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 pub fn run(jobs: &Jobs<SyncJob>, mailbox: &Mailbox<Completion>) {
     while let Some(job) = jobs.take() {
         let completion = job.run();
+        // Its files are closed before anybody hears of it: one of them may be about to be executed.
+        drop(job);
         if matches!(completion, Completion::BarrierSynced(Err(_)) | Completion::JournalDurable(Err(_))) {
             std::thread::sleep(PAUSE_AFTER_FAILURE);
         }

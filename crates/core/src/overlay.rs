@@ -330,6 +330,14 @@ impl Overlay {
         self.barrier.full = true;
     }
 
+    /// Asks for a barrier that syncs what it must and the slow file, if that is known.
+    pub fn request_sync_of(&mut self, file: u32) {
+        self.barrier.wanted = true;
+        if self.files.contains_key(&file) {
+            self.barrier.unsynced_slow.insert(file);
+        }
+    }
+
     /// Asks for a barrier that syncs what it must.
     pub fn request_short_barrier(&mut self) {
         self.barrier.wanted = true;

@@ -133,6 +133,7 @@ impl EventLoop<'_> {
                     _ => {
                         let now_ns =
                             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+                        self.executed.note(envelope, request);
                         let no_space_before = self.overlay.counters().no_space_total;
                         self.overlay.on_request(self.shared.view(), now_ns, envelope, request);
                         match *request {
@@ -230,6 +231,7 @@ impl EventLoop<'_> {
         if let Some(slot) = connection.slot {
             self.by_slot.remove(&slot);
             self.opens.retain(|open| open.envelope.slot != slot);
+            self.executed.forget(slot);
             self.thread_gone(slot);
         }
     }

@@ -68,6 +68,7 @@ struct Handle {
     storage: FaultyStorage,
     path: PathBuf,
     inode: u64,
+    writable: bool,
     errors_seen: Mutex<u64>,
 }
 
@@ -162,11 +163,11 @@ impl FaultyStorage {
     }
 
     /// A handle that is told of the syncs that fail from now on.
-    fn handle(&self, state: &mut State, path: &Path, inode: u64) -> FileRef {
+    fn handle(&self, state: &mut State, path: &Path, inode: u64, writable: bool) -> FileRef {
         *state.open.entry(inode).or_default() += 1;
         state.unused.remove(&inode);
         let errors_seen = Mutex::new(state.disk.inode(inode).errors_told());
-        Arc::new(Handle { storage: self.clone(), path: path.to_path_buf(), inode, errors_seen })
+        Arc::new(Handle { storage: self.clone(), path: path.to_path_buf(), inode, writable, errors_seen })
     }
 
     /// Counts a call; the error it is to fail with.
@@ -216,7 +217,7 @@ impl Storage for FaultyStorage {
             None if creates => state.disk.create(path),
             None => return Err(io::ErrorKind::NotFound.into()),
         };
-        Ok(self.handle(&mut state, path, inode))
+        Ok(self.handle(&mut state, path, inode, access != Access::SlowRead))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -270,6 +271,9 @@ impl Handle {
     fn change(&self, call: Call, verb: &str, change: Change) -> io::Result<()> {
         let (mut state, result) = self.storage.enter(call, verb, &self.path);
         result?;
+        if !self.writable {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
         let now_ns = state.disk.clock_ns;
         state.disk.inode_mut(self.inode).change(change, now_ns);
         Ok(())
@@ -318,6 +322,15 @@ impl File for Handle {
 
     fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
         self.change(Call::Changes, "punch", Change::Punch { offset, length })
+    }
+
+    fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    fn reopen(&self, writable: bool) -> io::Result<FileRef> {
+        let (mut state, result) = self.storage.enter(Call::Reads, "reopen", &self.path);
+        result.map(|()| self.storage.handle(&mut state, &self.path, self.inode, writable))
     }
 
     fn attributes(&self) -> io::Result<Attributes> {
