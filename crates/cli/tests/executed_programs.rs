@@ -103,3 +103,12 @@ fn a_file_made_read_only_while_its_bytes_wait_on_flash_is_written_back() {
     }
     headstart(&["stop"]);
 }
+
+#[test]
+fn a_file_created_with_a_mode_that_forbids_writing_is_written_all_the_same() {
+    let Some(site) = site_of_a_user() else { return };
+    as_user(&site, &["run", "--", "sh", "-c", "umask 222; dd if=source of=a bs=512 status=none && cmp source a"]);
+    assert!(fs::read(site.slow.join("a")).unwrap() == vec![7; 100_000]);
+    assert_eq!(fs::metadata(site.slow.join("a")).unwrap().permissions().mode() & 0o777, 0o444);
+    as_user(&site, &["stop"]);
+}

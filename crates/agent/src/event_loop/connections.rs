@@ -266,9 +266,13 @@ impl EventLoop<'_> {
             Ok(None) => {}
             Ok(Some(number)) => {
                 // Told with the answer, which is not sent yet.
-                if self.is_excluded(path) {
+                let by_site = self.is_excluded(path);
+                self.service.opens_excluded_total += u64::from(by_site);
+                // Created with a mode that forbids writing, to the agent too: nothing could be written back.
+                let written = self.overlay.is_open_for_writing(number);
+                let unwritable = written && self.store.slow(number).is_some_and(|slow| !slow.file().is_writable());
+                if by_site || unwritable {
                     self.excluded.insert(number);
-                    self.service.opens_excluded_total += 1;
                 } else {
                     self.excluded.remove(&number);
                 }
