@@ -27,7 +27,10 @@ const BUFFER_KEPT_BYTES: usize = 256 << 10;
 pub fn run(jobs: &Jobs<CopyJob>, mailbox: &Mailbox<Completion>) {
     let mut buffer = Vec::new();
     while let Some(job) = jobs.take() {
-        mailbox.post(job.run(&mut buffer));
+        let completion = job.run(&mut buffer);
+        // Its files are closed before anybody hears of it: one of them may be about to be executed.
+        drop(job);
+        mailbox.post(completion);
         if buffer.len() > BUFFER_KEPT_BYTES {
             buffer = Vec::new();
         }

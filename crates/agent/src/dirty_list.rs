@@ -24,7 +24,7 @@ use xattr::FileExt;
 
 use crate::claim::{self, Owner};
 use crate::error::{Error, Result};
-use crate::storage::FileRef;
+use crate::slow_file::Handle;
 
 /// The attribute's name.
 pub const ATTRIBUTE: &str = "user.headstart.dirty";
@@ -136,11 +136,11 @@ pub struct Shown {
     /// A program has it open for writing.
     pub open_for_writing: bool,
     /// The file, for its attribute.
-    pub file: Option<FileRef>,
+    pub file: Option<Arc<Handle>>,
 }
 
 struct Mark {
-    file: FileRef,
+    file: Arc<Handle>,
     text: String,
 }
 
@@ -167,7 +167,7 @@ impl DirtyList {
             if let Ok(file) = opened
                 && let Ok(Some(text)) = file.get_xattr(ATTRIBUTE)
             {
-                list.remember(Arc::new(file), String::from_utf8_lossy(&text).into_owned());
+                list.remember(Arc::new(Handle::new(Arc::new(file))), String::from_utf8_lossy(&text).into_owned());
             }
         }
         list
@@ -183,8 +183,8 @@ impl DirtyList {
         self.text.is_some()
     }
 
-    fn remember(&mut self, file: FileRef, text: String) {
-        if let Ok(found) = file.attributes() {
+    fn remember(&mut self, file: Arc<Handle>, text: String) {
+        if let Ok(found) = file.file().attributes() {
             self.marks.insert((found.device, found.inode), Mark { file, text });
         }
     }
@@ -208,7 +208,7 @@ impl DirtyList {
 
     /// Nothing is dirty: takes everything away.
     pub fn remove(&mut self) -> io::Result<()> {
-        self.marks.values().for_each(|mark| drop(mark.file.remove_extended(ATTRIBUTE)));
+        self.marks.values().for_each(|mark| drop(mark.file.file().remove_extended(ATTRIBUTE)));
         self.marks.clear();
         self.text = None;
         remove(&self.slow)
@@ -279,7 +279,7 @@ impl DirtyList {
         let mut dirty = Vec::new();
         for (shown, entry) in files.iter().zip(entries).filter(|(shown, _)| shown.dirty_bytes > 0) {
             let Some(file) = &shown.file else { continue };
-            let found = file.attributes()?;
+            let found = file.file().attributes()?;
             let key = (found.device, found.inode);
             dirty.push(key);
             let text = self.attribute(entry);
@@ -287,7 +287,7 @@ impl DirtyList {
                 continue;
             }
             left -= 1;
-            match file.set_extended(ATTRIBUTE, text.as_bytes()) {
+            match file.file().set_extended(ATTRIBUTE, text.as_bytes()) {
                 Ok(()) => drop(self.marks.insert(key, Mark { file: file.clone(), text })),
                 // A file of somebody else's.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EROFS)) => {}
@@ -298,7 +298,7 @@ impl DirtyList {
         let clean: Vec<_> = self.marks.keys().filter(|key| dirty.binary_search(key).is_err()).copied().collect();
         for key in clean.into_iter().take(left) {
             if let Some(mark) = self.marks.remove(&key) {
-                let _ = mark.file.remove_extended(ATTRIBUTE);
+                let _ = mark.file.file().remove_extended(ATTRIBUTE);
             }
         }
         Ok(())
@@ -353,7 +353,7 @@ mod tests {
             ranges: ranges.iter().map(|&(offset, length)| Range::new(offset, length)).collect(),
             exact: true,
             open_for_writing: false,
-            file: file.map(|file| Arc::new(file) as FileRef),
+            file: file.map(|file| Arc::new(Handle::new(Arc::new(file)))),
         }
     }
 

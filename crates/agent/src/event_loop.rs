@@ -5,6 +5,7 @@
 
 mod commands;
 mod connections;
+mod executed;
 mod log;
 mod marks;
 mod outputs;
@@ -34,6 +35,7 @@ use crate::store::Store;
 use crate::survivors::Survivors;
 
 use connections::{Connection, WaitingOpen};
+use executed::Executed;
 use marks::Marks;
 
 const LISTENER: u64 = 0;
@@ -134,6 +136,7 @@ pub(crate) struct EventLoop<'a> {
     rotate_at: u64,
     journal_bytes_max: u64,
     marks: Marks,
+    executed: Executed,
     /// The capacity was changed, and flash may hold more.
     shrinking: bool,
     /// Directories known to lie in no managed directory but this.
@@ -207,6 +210,7 @@ impl<'a> EventLoop<'a> {
             rotate_at: journal_bytes_max,
             journal_bytes_max,
             marks: Marks::new(shown),
+            executed: Executed::default(),
             shrinking: false,
             own_directories: BTreeSet::new(),
         })
@@ -263,6 +267,8 @@ impl<'a> EventLoop<'a> {
         self.mark();
         self.shrinking &= self.holds_too_much();
         self.carry_out_all()?;
+        self.tiers().keep_descriptors();
+        self.answer_executed();
         if self.store.unwritten_bytes() > JOURNAL_UNWRITTEN_MAX {
             self.overlay.request_barrier();
         }
@@ -285,7 +291,7 @@ impl<'a> EventLoop<'a> {
     fn set_timer(&self) {
         let period = if self.overlay.waits_for_slots() {
             SLOT_POLL
-        } else if self.draining || self.shrinking || self.overlay.waits_for_idleness() {
+        } else if self.executed.are_awaited() || self.draining || self.shrinking || self.overlay.waits_for_idleness() {
             WORK_POLL
         } else if self.overlay.threads() > 0 {
             HINT_POLL

@@ -98,7 +98,8 @@ pub fn serve(options: Options) -> Result<()> {
     if let Some(capacity) = options.capacity {
         settings.capacity = capacity;
     }
-    settings.files_max = files_max(descriptors_max);
+    let shares = Descriptors::of(descriptors_max);
+    settings.files_max = shares.slow_files;
     let boot_id = runtime_directory::boot_id()?;
     // The lock comes first: two agents must not replay one journal.
     let shared = SharedFile::open(&runtime, boot_id)?;
@@ -106,7 +107,8 @@ pub fn serve(options: Options) -> Result<()> {
     let claim = store::claim(&options.site.fast)?;
     let (slow, fast) = (options.site.slow.clone(), options.site.fast.clone());
     let slow_claim = SlowClaim::take(&slow, &fast)?;
-    let served = serve_claimed(options, &runtime, settings, boot_id, shared, claim, slow_claim.owner());
+    let served =
+        serve_claimed(options, &runtime, settings, boot_id, shared, claim, slow_claim.owner(), shares.data_files);
     // What failed before there was anything to keep, or ended with nothing owed, leaves the directory to others.
     if !dirty_list::is_there(&slow) && (served.as_ref().is_ok_and(|owes_nothing| *owes_nothing) || served.is_err()) {
         slow_claim.release()?;
@@ -123,6 +125,7 @@ fn serve_claimed(
     mut shared: SharedFile,
     _claim: store::Claim,
     owner: &claim::Owner,
+    data_files_open_max: usize,
 ) -> Result<bool> {
     let (slow, fast) = (options.site.slow.clone(), options.site.fast.clone());
     let mut found = store::recover(&RealStorage, &fast, runtime, boot_id)?;
@@ -137,8 +140,9 @@ fn serve_claimed(
     shared.begin_epoch(epoch);
     let copies_max = settings.copies_max;
     let (storage, view, living) = (Arc::new(RealStorage), shared.view(), &survivors.slots);
+    let recovered = found.recovered;
     let (store, mut overlay) =
-        Store::begin(storage, &fast, runtime, boot_id, epoch, settings, found.recovered, view, living)?;
+        Store::begin(storage, &fast, runtime, boot_id, epoch, settings, recovered, view, living, data_files_open_max)?;
     // The lock was free, so that the last thread of the agent before is gone: none of its calls is under way, and what it was
     // writing back has landed, as far as the slow directory is one of this kernel's own.
     overlay.on_old_copies_landed(shared.view());
@@ -229,7 +233,7 @@ fn survivors(shared: &mut SharedFile, complete: bool, boot_id: [u8; 16]) -> Resu
     }
 }
 
-/// A descriptor for every thread, slow file and data file: what is permitted. Where it is not enough, opens fail with EMFILE.
+/// A descriptor for every thread and slow file: what is permitted. Where it is not enough, opens fail with EMFILE.
 fn raise_descriptor_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a valid structure that lives across the call.
@@ -241,10 +245,21 @@ fn raise_descriptor_limit() -> u64 {
     limit.rlim_cur
 }
 
-/// Files that so many descriptors serve: two for each, an eighth for threads, and some.
-fn files_max(descriptors_max: u64) -> usize {
-    let files = (descriptors_max - descriptors_max / 8).saturating_sub(64) / 2;
-    usize::try_from(files).unwrap_or(usize::MAX).max(1)
+/// What descriptors are for.
+struct Descriptors {
+    /// Files known at once: one for each.
+    slow_files: usize,
+    /// Data files kept open.
+    data_files: usize,
+}
+
+impl Descriptors {
+    /// An eighth for threads, an eighth for data files, of which as many again as are kept may be in use by jobs, and some.
+    fn of(descriptors_max: u64) -> Descriptors {
+        let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX).max(1);
+        let slow_files = (descriptors_max - descriptors_max / 4).saturating_sub(64);
+        Descriptors { slow_files: size(slow_files), data_files: size(descriptors_max / 16) }
+    }
 }
 
 /// Asks for real-time priority: a rank that waits for an answer must not wait for a time slice of ranks that compute. The

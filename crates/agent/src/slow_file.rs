@@ -5,17 +5,23 @@
 //! Then the time of last write is put back to what it was, or to that of the last absorbed write if that is later. If a
 //! program could write the file at the same time it stays as it is, because it may be the program's.
 
+mod handle;
+
 use std::io;
+use std::sync::Arc;
 
 use headstart_core::overlay::Fingerprint;
 
 use crate::storage::{File, FileRef, modified_ns};
 
+pub use handle::Handle;
+
 /// See the module.
 #[derive(Debug)]
 pub struct SlowFile {
-    /// For reading, and for writing where the user may.
-    pub file: FileRef,
+    handle: Arc<Handle>,
+    /// It may have been written since a sync began that succeeded.
+    unsynced: bool,
     fingerprint: Option<Fingerprint>,
     /// One of ours may have written it since the fingerprint was taken.
     written: bool,
@@ -27,12 +33,49 @@ pub struct SlowFile {
 impl SlowFile {
     /// A file just opened; `fingerprint` if it is known how it looked when nobody had it open.
     pub fn new(file: FileRef, fingerprint: Option<Fingerprint>) -> SlowFile {
-        SlowFile { file, fingerprint, written: fingerprint.is_none(), write_backs: 0, kept_ns: None }
+        let (unsynced, handle) = (file.is_writable(), Arc::new(Handle::new(file)));
+        SlowFile { handle, unsynced, fingerprint, written: fingerprint.is_none(), write_backs: 0, kept_ns: None }
+    }
+
+    /// The file as it is open now; not to be kept.
+    pub fn file(&self) -> FileRef {
+        self.handle.file()
+    }
+
+    /// The file, to be kept.
+    pub fn handle(&self) -> Arc<Handle> {
+        self.handle.clone()
+    }
+
+    /// The file, which a barrier is about to sync; `written` if a program may write it at any moment.
+    pub fn begin_sync(&mut self, written: bool) -> FileRef {
+        self.unsynced = written || self.write_backs > 0;
+        self.file()
+    }
+
+    /// The barrier failed.
+    pub fn not_synced(&mut self) {
+        self.unsynced = true;
+    }
+
+    /// Whether the agent has it open for reading alone.
+    pub fn is_released(&self) -> bool {
+        self.handle.is_released()
+    }
+
+    /// Everything is synced, and nothing is to be written: it may be executed from now on.
+    pub fn release(&mut self) {
+        if self.unsynced || self.write_backs > 0 {
+            return;
+        }
+        if let Err(error) = self.handle.make_readable() {
+            tracing::debug!(%error, file = ?self.handle, "it stays open for writing");
+        }
     }
 
     /// A process opens it: how it looks, for comparison with the fingerprint.
     pub fn look(&self) -> io::Result<Fingerprint> {
-        let found = fingerprint(&*self.file)?;
+        let found = fingerprint(&*self.file())?;
         let known = self.fingerprint.filter(|_| self.write_backs > 0);
         Ok(Fingerprint { modified_ns: known.map_or(found.modified_ns, |known| known.modified_ns), ..found })
     }
@@ -40,13 +83,14 @@ impl SlowFile {
     /// A program, or the agent for one, may write it from now on.
     pub fn may_be_written(&mut self) {
         self.written = true;
+        self.unsynced = true;
         self.kept_ns = None;
     }
 
     /// Whether a stranger changed the file since nobody had it open; not known while write-backs are under way.
     pub fn is_changed(&self) -> bool {
         let known = self.fingerprint.filter(|_| !self.written && self.write_backs == 0);
-        known.is_some_and(|known| fingerprint(&*self.file).is_ok_and(|found| found != known))
+        known.is_some_and(|known| fingerprint(&*self.file()).is_ok_and(|found| found != known))
     }
 
     /// The user wants what is on flash whatever a stranger did.
@@ -61,17 +105,18 @@ impl SlowFile {
 
     /// A program set the time of last write.
     pub fn times_set(&mut self) {
-        self.kept_ns = fingerprint(&*self.file).ok().map(|found| found.modified_ns);
+        self.kept_ns = fingerprint(&*self.file()).ok().map(|found| found.modified_ns);
         self.written = true;
     }
 
     /// A write-back is about to begin.
     pub fn begin_write_back(&mut self, open_for_writing: bool) {
         if self.write_backs == 0 && !open_for_writing {
-            self.kept_ns = fingerprint(&*self.file).ok().map(|found| found.modified_ns);
+            self.kept_ns = fingerprint(&*self.file()).ok().map(|found| found.modified_ns);
         }
         self.write_backs += 1;
         self.written = true;
+        self.unsynced = true;
     }
 
     /// A write-back has ended.
@@ -95,13 +140,13 @@ impl SlowFile {
     }
 
     fn set_modified(&mut self, absorbed_ns: u64) -> io::Result<Fingerprint> {
-        let found = fingerprint(&*self.file)?;
+        let found = fingerprint(&*self.file())?;
         let wanted = self.kept_ns.take().unwrap_or(found.modified_ns).max(absorbed_ns);
         if wanted == found.modified_ns {
             return Ok(found);
         }
-        match self.file.set_modified(wanted) {
-            Ok(()) => fingerprint(&*self.file),
+        match self.file().set_modified(wanted) {
+            Ok(()) => fingerprint(&*self.file()),
             // A file of somebody else's: its time stays that of the write-back.
             Err(_) => Ok(found),
         }
@@ -109,7 +154,7 @@ impl SlowFile {
 
     /// Whether a directory still names the file.
     pub fn has_name(&self) -> bool {
-        match self.file.attributes() {
+        match self.file().attributes() {
             Ok(found) => found.links > 0,
             Err(error) => error.raw_os_error() != Some(libc::ESTALE),
         }

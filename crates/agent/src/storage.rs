@@ -48,8 +48,11 @@ pub enum Access {
     Create,
     /// For reading and writing; must exist.
     Existing,
-    /// A program's file: for reading and writing, or for reading where the user may not write. Never follows a symbolic link.
+    /// A program's file: for reading and writing, or for reading where the user may not write or it is being executed. Never
+    /// follows a symbolic link.
     Slow,
+    /// The same for reading alone, so that it may be executed.
+    SlowRead,
 }
 
 /// What a sync covers.
@@ -76,6 +79,10 @@ pub trait File: Send + Sync + Debug {
     fn allocate(&self, offset: u64, length: u64) -> io::Result<()>;
     /// Gives storage back; the bytes read as zeros afterwards.
     fn punch(&self, offset: u64, length: u64) -> io::Result<()>;
+    /// Whether it was opened for writing.
+    fn is_writable(&self) -> bool;
+    /// The same file once more, whatever name it has now, for reading and writing or for reading alone.
+    fn reopen(&self, writable: bool) -> io::Result<FileRef>;
     /// What is known of the file.
     fn attributes(&self) -> io::Result<Attributes>;
     /// Sets the time of last write.

@@ -18,20 +18,22 @@ mod slow_files;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::io;
 use std::ops::RangeBounds;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use headstart_core::overlay::adoption::open_files;
 use headstart_core::overlay::flash_space::Run;
 use headstart_core::overlay::journal::Header;
 use headstart_core::overlay::recovery::Recovered;
-use headstart_core::overlay::{Overlay, Settings};
+use headstart_core::overlay::{NotSynced, Overlay, Settings};
 use headstart_core::protocol::FLASH_DIRECTORY;
 use headstart_core::protocol::shared::Shared;
 
 use crate::error::Result;
 use crate::slow_file::SlowFile;
 use crate::storage::{FileRef, StorageRef};
+use crate::syncer::SyncJob;
 
 pub use claim::{Claim, claim};
 use data_files::DataFiles;
@@ -63,10 +65,11 @@ impl Store {
         mut recovered: Recovered,
         shared: Shared<'_>,
         living: &BTreeSet<u32>,
+        data_files_open_max: usize,
     ) -> Result<(Store, Overlay)> {
         let directory = fast.join(FLASH_DIRECTORY);
         let (slow, sizes) = SlowFiles::open_recovered(&*storage, &mut recovered, &open_files(shared, living))?;
-        let data = DataFiles::open_recovered(storage.clone(), directory.clone(), &mut recovered)?;
+        let data = DataFiles::open_recovered(storage.clone(), directory.clone(), &mut recovered, data_files_open_max)?;
         let mut overlay = Overlay::adopt(settings, recovered, shared, &sizes, living);
         for (number, _) in slow.from(0).filter(|(_, slow)| !slow.has_name()) {
             overlay.disown(shared, number);
@@ -119,7 +122,7 @@ impl Store {
     }
 
     /// Gives storage back, where the file system can.
-    pub fn punch(&self, run: Run) {
+    pub fn punch(&mut self, run: Run) {
         self.data.punch(run);
     }
 
@@ -128,19 +131,49 @@ impl Store {
         self.data.remove(number);
     }
 
-    /// The directory of the data files, if any was created there since it was last taken for a sync.
-    pub fn take_unsynced_directory(&mut self) -> Option<(StorageRef, PathBuf)> {
-        self.data.take_unsynced_directory()
-    }
-
-    /// The sync failed.
-    pub fn directory_not_synced(&mut self) {
-        self.data.directory_not_synced();
-    }
-
-    /// A data file.
-    pub fn data(&self, number: u32) -> Option<FileRef> {
+    /// A data file, opened if it is not open.
+    pub fn data(&mut self, number: u32) -> io::Result<FileRef> {
         self.data.get(number)
+    }
+
+    /// The data file that a fetch is about to write.
+    pub fn begin_fetch(&mut self, copy: u64, number: u32) -> io::Result<FileRef> {
+        self.data.begin_fetch(copy, number)
+    }
+
+    /// The copy has ended, if it was a fetch.
+    pub fn end_fetch(&mut self, copy: u64) {
+        self.data.end_fetch(copy);
+    }
+
+    /// Records name bytes of the data file that no barrier has synced.
+    pub fn data_written(&mut self, number: u32) {
+        self.data.written(number);
+    }
+
+    /// Whether so many data files are unsynced, and open, that a barrier is wanted.
+    pub fn wants_barrier(&self) -> bool {
+        self.data.want_barrier()
+    }
+
+    /// A job that syncs these files; [`Store::barrier_synced`] ends it. Slow files that `is_written` a program may write meanwhile.
+    pub fn barrier_job(
+        &mut self,
+        data_files: &[u32],
+        slow_files: Vec<u32>,
+        is_written: impl Fn(u32) -> bool,
+    ) -> SyncJob {
+        let (data, directory) = (self.data.begin_sync(data_files), self.data.take_unsynced_directory());
+        SyncJob::Barrier { data, directory, slow: self.slow.begin_sync(slow_files, is_written) }
+    }
+
+    /// The job ended. Slow files that `is_written` no more may be executed if it synced them.
+    pub fn barrier_synced(&mut self, result: std::result::Result<(), &NotSynced>, is_written: impl Fn(u32) -> bool) {
+        if let Err(failed) = result {
+            self.data.directory_not_synced();
+            self.data.not_synced(failed);
+        }
+        self.slow.end_sync(result.is_ok(), is_written);
     }
 
     /// A slow file.

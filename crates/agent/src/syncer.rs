@@ -16,8 +16,8 @@ use crate::store::JournalJob;
 pub enum SyncJob {
     /// Files of a barrier.
     Barrier {
-        /// Data files by number; nothing for one that is not open here.
-        data: Vec<(u32, Option<FileRef>)>,
+        /// Data files by number.
+        data: Vec<(u32, DataSync)>,
         /// The directory in which data files were created since the last barrier.
         directory: Option<(StorageRef, PathBuf)>,
         /// Slow files by number.
@@ -27,6 +27,17 @@ pub enum SyncJob {
     Journal(JournalJob),
 }
 
+/// What is known of a data file that is to be synced.
+#[derive(Debug)]
+pub enum DataSync {
+    /// It is open.
+    Open(FileRef),
+    /// It is missing, or a sync of it failed since the last barrier: what it held unsynced is lost.
+    Lost,
+    /// It cannot be opened now, which loses nothing: the barrier fails, and the next one tries again.
+    NotOpened,
+}
+
 /// A barrier that fails is wanted again at once.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 
@@ -34,6 +45,8 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 pub fn run(jobs: &Jobs<SyncJob>, mailbox: &Mailbox<Completion>) {
     while let Some(job) = jobs.take() {
         let completion = job.run();
+        // Its files are closed before anybody hears of it: one of them may be about to be executed.
+        drop(job);
         if matches!(completion, Completion::BarrierSynced(Err(_)) | Completion::JournalDurable(Err(_))) {
             std::thread::sleep(PAUSE_AFTER_FAILURE);
         }
@@ -58,13 +71,20 @@ impl SyncJob {
 
 /// Syncs all, also after one that fails: each failure says which file's bytes are lost.
 fn sync_files(
-    data: &[(u32, Option<FileRef>)],
+    data: &[(u32, DataSync)],
     directory: Option<&(StorageRef, PathBuf)>,
     slow: &[(u32, FileRef)],
 ) -> Result<(), NotSynced> {
     let mut failed: Option<NotSynced> = None;
     for (number, file) in data {
-        let synced = file.as_ref().map_or(Err(std::io::ErrorKind::NotFound.into()), |file| file.sync(Scope::Data));
+        let synced = match file {
+            DataSync::Open(file) => file.sync(Scope::Data),
+            DataSync::Lost => Err(std::io::ErrorKind::NotFound.into()),
+            DataSync::NotOpened => {
+                failed.get_or_insert_default().data_files_untried.push(*number);
+                continue;
+            }
+        };
         if let Err(error) = synced {
             tracing::error!(%error, data_file = number, "a data file could not be synced: what it holds unsynced is lost");
             failed.get_or_insert_default().data_files.push(*number);

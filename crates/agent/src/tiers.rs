@@ -2,10 +2,11 @@
 //!
 //! The event loop and the crash tests both drive this. Jobs that wait for storage are handed back, to be run by threads.
 
+use std::io;
 use std::sync::atomic::Ordering;
 
 use headstart_core::overlay::journal::Identity;
-use headstart_core::overlay::{Answer, CopyKind, CopyOrder, Output, Overlay};
+use headstart_core::overlay::{Answer, CopyKind, CopyOrder, CopyPiece, Output, Overlay};
 use headstart_core::protocol::message::Envelope;
 use headstart_core::protocol::shared::Shared;
 
@@ -13,7 +14,7 @@ use crate::copier::CopyJob;
 use crate::error::{Result, errno_of};
 use crate::jobs::Completion;
 use crate::slow_file::SlowFile;
-use crate::storage::File;
+use crate::storage::{Access, FileRef};
 use crate::store::{self, Store, as_path};
 use crate::syncer::SyncJob;
 
@@ -63,7 +64,7 @@ impl Tiers<'_> {
                 let result = match self.store.slow_mut(file) {
                     Some(slow) => {
                         slow.may_be_written();
-                        extend(&*slow.file, size)
+                        extend(slow, size)
                     }
                     None => Err(libc::EIO),
                 };
@@ -71,11 +72,8 @@ impl Tiers<'_> {
                 self.take_fingerprint(file);
             }
             Output::Barrier { data_files, slow_files } => {
-                let data = data_files.into_iter().map(|file| (file, self.store.data(file))).collect();
-                let opened = |file| self.store.slow(file).map(|slow| (file, slow.file.clone()));
-                let slow = slow_files.into_iter().filter_map(opened).collect();
-                let directory = self.store.take_unsynced_directory();
-                return Ok(Some(Due::Sync(SyncJob::Barrier { data, directory, slow })));
+                let is_written = |file| self.overlay.is_open_for_writing(file);
+                return Ok(Some(Due::Sync(self.store.barrier_job(&data_files, slow_files, is_written))));
             }
             Output::SyncJournal => {
                 let records = self.overlay.take_journal();
@@ -87,6 +85,7 @@ impl Tiers<'_> {
                     tracing::error!(%error, "the fast directory gives no space");
                 }
             }
+            Output::Unsynced(data_file) => self.store.data_written(data_file),
             Output::Punch(run) => self.store.punch(run),
             Output::RemoveDataFile(data_file) => self.store.remove_data_file(data_file),
             Output::Forget(file) => self.store.forget_slow(file),
@@ -95,7 +94,6 @@ impl Tiers<'_> {
     }
 
     fn copy(&mut self, order: CopyOrder) -> Due {
-        let data: Option<Vec<_>> = order.pieces.iter().map(|piece| self.store.data(piece.data_file)).collect();
         let open_for_writing = self.overlay.is_open_for_writing(order.file);
         let CopyOrder { id, file, kind, .. } = order;
         let changed = |slow: &SlowFile| kind == CopyKind::WriteBack && !self.overlay.is_open(file) && slow.is_changed();
@@ -104,20 +102,40 @@ impl Tiers<'_> {
             return Due::Ended(Completion::Refused { id, errno: libc::ESTALE });
         }
         self.look_for_slow(file);
-        let (Some(slow), Some(data)) = (self.store.slow_mut(file), data) else {
+        let refused = |error: io::Error| {
+            tracing::warn!(file, ?kind, %error, "a copy cannot begin");
+            Due::Ended(Completion::Refused { id, errno: errno_of(&error) })
+        };
+        let data = match self.open_data(&order) {
+            Ok(data) => data,
+            Err(error) => return refused(error),
+        };
+        let Some(slow) = self.store.slow_mut(file) else {
             return Due::Ended(Completion::Refused { id, errno: libc::EIO });
         };
         if kind == CopyKind::WriteBack {
+            if let Err(error) = slow.handle().make_writable(|| None) {
+                return refused(error);
+            }
             slow.begin_write_back(open_for_writing);
         }
-        Due::Copy(CopyJob { slow: slow.file.clone(), order, data })
+        Due::Copy(CopyJob { slow: slow.file(), order, data })
+    }
+
+    /// The data files of a copy's pieces.
+    fn open_data(&mut self, order: &CopyOrder) -> io::Result<Vec<FileRef>> {
+        let open = |piece: &CopyPiece| match order.kind {
+            CopyKind::WriteBack => self.store.data(piece.data_file),
+            CopyKind::Fetch => self.store.begin_fetch(order.id, piece.data_file),
+        };
+        order.pieces.iter().map(open).collect()
     }
 
     /// Opens a slow file that could not be opened when the agent started: it may have been renamed while there was none.
     fn look_for_slow(&mut self, file: u32) {
         let (Some(path), Some(identity)) = (self.overlay.path(file), self.overlay.identity(file)) else { return };
         if self.store.slow(file).is_none()
-            && let Ok(opened) = store::open_slow(&**self.store.storage(), path, identity)
+            && let Ok(opened) = store::open_slow(&**self.store.storage(), path, identity, Access::Slow)
         {
             self.store.put_slow(file, SlowFile::new(opened, None));
         }
@@ -127,6 +145,7 @@ impl Tiers<'_> {
     pub fn complete(&mut self, completion: Completion) -> Option<bool> {
         match completion {
             Completion::Copied { id, file, kind, result } => {
+                self.store.end_fetch(id);
                 if let Some(slow) = self.store.slow_mut(file).filter(|_| kind == CopyKind::WriteBack) {
                     slow.end_write_back();
                 }
@@ -136,22 +155,30 @@ impl Tiers<'_> {
             }
             Completion::Marked(_) | Completion::Scrape(_) => unreachable!("these are the event loop's"),
             Completion::Refused { id, errno } => {
+                self.store.end_fetch(id);
                 self.overlay.on_copy_done(self.shared, id, Err(errno));
                 None
             }
             Completion::BarrierSynced(result) => {
-                let failed = result.is_err();
-                if failed {
-                    self.store.directory_not_synced();
-                }
+                let failed = result.clone().err();
                 self.overlay.on_barrier_synced(self.shared, result);
-                failed.then_some(false)
+                let is_written = |file| self.overlay.may_write_slow(file);
+                self.store.barrier_synced(failed.as_ref().map_or(Ok(()), Err), is_written);
+                failed.map(|_| false)
             }
             Completion::JournalDurable(result) => {
                 self.store.journal_done(result.is_ok());
                 self.overlay.on_journal_durable(self.shared, result);
                 Some(result.is_ok())
             }
+        }
+    }
+
+    /// Asks for a barrier before so many data files are unsynced that the agent must sync one itself.
+    pub fn keep_descriptors(&mut self) {
+        if self.store.wants_barrier() && !self.overlay.is_barrier_running() {
+            self.overlay.request_short_barrier();
+            self.overlay.poll(self.shared);
         }
     }
 
@@ -178,13 +205,16 @@ impl Tiers<'_> {
         path: &[u8],
     ) -> std::result::Result<Option<u32>, Answer> {
         let known = self.overlay.find(identity).filter(|file| self.store.slow(*file).is_some());
-        let opened = match known {
+        let storage = self.store.storage();
+        let pid = self.overlay.owner(envelope.slot).map_or(0, |process| process.pid);
+        let held = || storage.open_held(identity, &[pid]);
+        let opened = match known.and_then(|file| self.store.slow(file)) {
+            Some(slow) if writable => permitted(slow.handle().make_writable(held)).map(|()| None),
             Some(_) => Ok(None),
             None => {
-                let storage = self.store.storage();
-                let pid = self.overlay.owner(envelope.slot).map_or(0, |process| process.pid);
-                let held = |error| storage.open_held(identity, &[pid]).ok_or(error);
-                let opened = store::open_slow(&**storage, path, identity).or_else(held);
+                let access = if writable { Access::Slow } else { Access::SlowRead };
+                let opened = store::open_slow(&**storage, path, identity, access);
+                let opened = opened.or_else(|error| held().ok_or(error));
                 opened.map(|file| Some(SlowFile::new(file, None)))
             }
         };
@@ -203,7 +233,7 @@ impl Tiers<'_> {
             self.store.put_slow(number, slow);
         } else if known != Some(number) {
             // The identity now belongs to another file of the same number in the file system.
-            let file = known.and_then(|known| self.store.slow(known)).map(|slow| slow.file.clone());
+            let file = known.and_then(|known| self.store.slow(known)).map(SlowFile::file);
             let file = file.expect("it was found");
             self.store.put_slow(number, SlowFile::new(file, None));
         }
@@ -234,11 +264,20 @@ impl Tiers<'_> {
     }
 }
 
-fn extend(file: &dyn File, size: u64) -> std::result::Result<u64, i32> {
-    let now = file.attributes().map_err(|error| errno_of(&error))?.size;
+/// A file that the user may not write is open for reading; that writing it fails is told when it is tried.
+fn permitted(made_writable: io::Result<()>) -> io::Result<()> {
+    made_writable.or_else(|error| match error.raw_os_error() {
+        Some(libc::EACCES | libc::EROFS | libc::EPERM | libc::ETXTBSY) => Ok(()),
+        _ => Err(error),
+    })
+}
+
+fn extend(slow: &SlowFile, size: u64) -> std::result::Result<u64, i32> {
+    let now = slow.file().attributes().map_err(|error| errno_of(&error))?.size;
     if now >= size {
         return Ok(now);
     }
-    file.set_size(size).map_err(|error| errno_of(&error))?;
+    slow.handle().make_writable(|| None).map_err(|error| errno_of(&error))?;
+    slow.file().set_size(size).map_err(|error| errno_of(&error))?;
     Ok(size)
 }

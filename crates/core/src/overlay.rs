@@ -334,6 +334,19 @@ impl Overlay {
         self.barrier.full = true;
     }
 
+    /// Asks for a barrier that syncs what it must and the slow file, if that is known.
+    pub fn request_sync_of(&mut self, file: u32) {
+        self.barrier.wanted = true;
+        if self.files.contains_key(&file) {
+            self.barrier.unsynced_slow.insert(file);
+        }
+    }
+
+    /// Asks for a barrier that syncs what it must.
+    pub fn request_short_barrier(&mut self) {
+        self.barrier.wanted = true;
+    }
+
     fn file(&mut self, file: u32) -> &mut File {
         self.files.get_mut(&file).expect("the file's number was checked")
     }
@@ -343,6 +356,7 @@ impl Overlay {
             Record::Map { data_file, place, length, .. } | Record::Fetched { data_file, place, length, .. } => {
                 self.barrier.unsynced_data.insert(*data_file);
                 self.barrier.uncovered.push(Run::touching(*data_file, *place, *length));
+                self.outputs.push(Output::Unsynced(*data_file));
             }
             // Without an intent the clean bytes are kept after power loss: the disk must hold the same.
             Record::Clean { file, .. } if !self.files[file].intent => {

@@ -63,6 +63,8 @@ pub struct Rank {
     pub task: Option<Task>,
     /// Files open here: their number, once it is known, and a descriptor.
     pub open: BTreeMap<usize, (Option<u32>, bool, FileRef)>,
+    /// The data file of a commit under way: it stays open until that is answered.
+    flash: Option<FileRef>,
     /// Operations that failed.
     pub errors: Vec<String>,
 }
@@ -70,7 +72,7 @@ pub struct Rank {
 impl Rank {
     pub fn new(index: usize) -> Rank {
         let process = Process { pid: 100 + index as u32, start_time: 1 };
-        Rank { process, seq: 0, answer: None, task: None, open: BTreeMap::new(), errors: Vec::new() }
+        Rank { process, seq: 0, answer: None, task: None, open: BTreeMap::new(), flash: None, errors: Vec::new() }
     }
 }
 
@@ -129,6 +131,7 @@ pub fn step(w: &mut World, rank: usize) -> bool {
 
 fn finish(w: &mut World, rank: usize, task: &Task, error: Option<String>) {
     w.slot(rank).free();
+    w.ranks[rank].flash = None;
     let now = w.storage.tick();
     let ok = error.is_none();
     let history = &mut w.files[task.file].history;
@@ -294,8 +297,10 @@ fn absorb(w: &mut World, rank: usize, task: &mut Task, number: u32, asked: bool)
     };
     let bytes: Vec<u8> = cells.clone().flat_map(|cell| cell_bytes(task.file, cell, task.version)).collect();
     let path = Path::new(FLASH).join(data_file_name(data_file));
-    let written = w.storage.open(&path, Access::Existing).and_then(|file| file.write_at(&bytes, place));
-    if let Err(error) = written {
+    let opened = w.storage.open(&path, Access::Existing);
+    let written = opened.and_then(|file| file.write_at(&bytes, place).map(|()| file));
+    w.ranks[rank].flash = None;
+    if let Err(error) = written.map(|file| w.ranks[rank].flash = Some(file)) {
         w.ranks[rank].errors.push(error.to_string());
         return Next::To(Step::Cheap);
     }

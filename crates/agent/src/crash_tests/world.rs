@@ -30,6 +30,8 @@ const ENTRIES: usize = 12;
 const COPIES: usize = 8;
 /// From one poll to the next.
 const POLL_NS: u64 = 20_000_000;
+/// So few that data files are closed and opened all the time.
+const DATA_FILES_OPEN_MAX: usize = 2;
 
 pub const SLOW: &str = "/slow";
 pub const FAST: &str = "/fast";
@@ -154,6 +156,7 @@ impl World {
             found.recovered,
             memory.view(),
             &BTreeSet::new(),
+            DATA_FILES_OPEN_MAX,
         )?;
         let journal_bytes_max = random.pick(&[700, 3000]);
         let mut world = World {
@@ -276,6 +279,10 @@ impl World {
     }
 
     fn settle(&mut self) {
+        if self.fatal.is_none() {
+            self.tiers(|tiers| tiers.keep_descriptors());
+            self.carry_out();
+        }
         if self.fatal.is_some() || self.overlay.journal_end() <= self.rotate_at {
             return;
         }

@@ -215,6 +215,7 @@ impl EventLoop<'_> {
         if !durable && self.ending == Ending::Syncing {
             self.ending = Ending::Now { durable: false };
         }
+        self.executed.barrier_ended();
         let mut answered = Vec::new();
         self.syncs.retain_mut(|sync| {
             sync.barriers -= 1;

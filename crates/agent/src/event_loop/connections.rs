@@ -133,6 +133,7 @@ impl EventLoop<'_> {
                     _ => {
                         let now_ns =
                             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+                        self.executed.note(envelope, request);
                         let no_space_before = self.overlay.counters().no_space_total;
                         self.overlay.on_request(self.shared.view(), now_ns, envelope, request);
                         match *request {
@@ -230,6 +231,7 @@ impl EventLoop<'_> {
         if let Some(slot) = connection.slot {
             self.by_slot.remove(&slot);
             self.opens.retain(|open| open.envelope.slot != slot);
+            self.executed.forget(slot);
             self.thread_gone(slot);
         }
     }
@@ -264,9 +266,13 @@ impl EventLoop<'_> {
             Ok(None) => {}
             Ok(Some(number)) => {
                 // Told with the answer, which is not sent yet.
-                if self.is_excluded(path) {
+                let by_site = self.is_excluded(path);
+                self.service.opens_excluded_total += u64::from(by_site);
+                // Created with a mode that forbids writing, to the agent too: nothing could be written back.
+                let written = self.overlay.is_open_for_writing(number);
+                let unwritable = written && self.store.slow(number).is_some_and(|slow| !slow.file().is_writable());
+                if by_site || unwritable {
                     self.excluded.insert(number);
-                    self.service.opens_excluded_total += 1;
                 } else {
                     self.excluded.remove(&number);
                 }

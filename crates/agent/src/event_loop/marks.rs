@@ -174,7 +174,7 @@ impl EventLoop<'_> {
                 ranges,
                 exact,
                 open_for_writing: known.open_for_writing,
-                file: self.store.slow(known.file).map(|slow| slow.file.clone()),
+                file: self.store.slow(known.file).map(|slow| slow.handle()),
             }
         });
         let opening = self.marks.held.iter().map(|held| Shown {

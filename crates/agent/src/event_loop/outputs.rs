@@ -37,7 +37,7 @@ impl EventLoop<'_> {
         }
         match self.tiers().carry_out(output)? {
             None => {}
-            Some(Due::Reply(envelope, answer)) => self.send_answer(envelope, &answer),
+            Some(Due::Reply(envelope, answer)) => self.answer(envelope, &answer),
             Some(Due::Copy(job)) => self.workers.copies.push(job),
             Some(Due::Sync(job)) => self.workers.syncs.push(job),
             Some(Due::Ended(completion)) => self.workers.mailbox.post(completion),

@@ -1,11 +1,14 @@
 //! Storage in memory that loses, tears and reorders what was not synced when the power fails, and fails the calls it is told to.
 //!
 //! A sync that fails behaves as Linux does: the changes since the last one are forgotten, though reads may still see them,
-//! and a later sync succeeds without them. Every other handle open at the time is told of the failure once. Names in
-//! directories do not behave so: they are kept in the file system's own log.
+//! and a later sync succeeds without them. Every other handle open at the time is told of the failure once. A failure that
+//! happened without a sync is told to every handle open at the time, or else to the first that is opened afterwards; but it is
+//! forgotten with the inode, where nobody has the file open. Names in directories do not behave so: they are kept in the file
+//! system's own log.
 
 mod disk;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -25,6 +28,8 @@ pub struct Fault {
     pub errno: i32,
     /// All of them from then on; of `EIO` those on disk and flash.
     pub lasting: bool,
+    /// The call succeeds, but the kernel has just failed to write what its file had unsynced.
+    pub silent: bool,
 }
 
 /// The disk just before an operation.
@@ -46,6 +51,10 @@ struct State {
     fault: Option<Fault>,
     faults: Vec<String>,
     failed_syncs: Vec<(u64, u64)>,
+    /// Handles by inode.
+    open: BTreeMap<u64, usize>,
+    /// Inodes that the kernel may drop from memory: nobody has them open any more.
+    unused: BTreeSet<u64>,
     snapshots: Option<Vec<Snapshot>>,
 }
 
@@ -59,6 +68,7 @@ struct Handle {
     storage: FaultyStorage,
     path: PathBuf,
     inode: u64,
+    writable: bool,
     errors_seen: Mutex<u64>,
 }
 
@@ -74,6 +84,15 @@ enum Call {
     Reads,
     Changes,
     TakesSpace,
+}
+
+impl State {
+    fn fail_to_write(&mut self, path: &Path) {
+        if let Some(inode) = self.disk.find(path).filter(|_| !path.starts_with(MEMORY)) {
+            self.failed_syncs.push((self.ticks, inode));
+            self.disk.inode_mut(inode).fail_to_write();
+        }
+    }
 }
 
 impl std::fmt::Debug for FaultyStorage {
@@ -127,9 +146,28 @@ impl FaultyStorage {
         self.state().disk.evict();
     }
 
+    /// The kernel could not write what the file had unsynced.
+    pub fn fail_to_write(&self, path: &Path) {
+        self.state().fail_to_write(path);
+    }
+
+    /// The next call fails.
+    pub fn fail_next(&self, errno: i32) {
+        let mut state = self.state();
+        state.fault = Some(Fault { at: state.calls + 1, errno, lasting: false, silent: false });
+    }
+
     /// Calls so far.
     pub fn calls(&self) -> u64 {
         self.state().calls
+    }
+
+    /// A handle that is told of the syncs that fail from now on.
+    fn handle(&self, state: &mut State, path: &Path, inode: u64, writable: bool) -> FileRef {
+        *state.open.entry(inode).or_default() += 1;
+        state.unused.remove(&inode);
+        let errors_seen = Mutex::new(state.disk.inode(inode).errors_told());
+        Arc::new(Handle { storage: self.clone(), path: path.to_path_buf(), inode, writable, errors_seen })
     }
 
     /// Counts a call; the error it is to fail with.
@@ -145,6 +183,9 @@ impl FaultyStorage {
             snapshots.push(Snapshot { tick: state.ticks, operation, disk: state.disk.clone() });
             state.snapshots = Some(snapshots);
         }
+        for inode in std::mem::take(&mut state.unused) {
+            state.disk.leave_memory(inode);
+        }
         let calls = state.calls;
         // Memory has no device that goes on failing beside another.
         let spared = |fault: &Fault| fault.lasting && fault.errno == libc::EIO && path.starts_with(MEMORY);
@@ -156,6 +197,10 @@ impl FaultyStorage {
             state.fault = None;
         }
         state.faults.push(format!("{verb} {}", path.display()));
+        if fault.silent {
+            state.fail_to_write(path);
+            return (state, Ok(()));
+        }
         let error = io::Error::from_raw_os_error(fault.errno);
         (state, Err(error))
     }
@@ -172,8 +217,7 @@ impl Storage for FaultyStorage {
             None if creates => state.disk.create(path),
             None => return Err(io::ErrorKind::NotFound.into()),
         };
-        let errors_seen = Mutex::new(state.disk.inode(inode).errors);
-        Ok(Arc::new(Handle { storage: self.clone(), path: path.to_path_buf(), inode, errors_seen }))
+        Ok(self.handle(&mut state, path, inode, access != Access::SlowRead))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -212,10 +256,24 @@ impl Storage for FaultyStorage {
     }
 }
 
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut state = self.storage.state();
+        let left = state.open.get_mut(&self.inode).expect("it was opened");
+        *left -= 1;
+        if *left == 0 {
+            state.unused.insert(self.inode);
+        }
+    }
+}
+
 impl Handle {
     fn change(&self, call: Call, verb: &str, change: Change) -> io::Result<()> {
         let (mut state, result) = self.storage.enter(call, verb, &self.path);
         result?;
+        if !self.writable {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
         let now_ns = state.disk.clock_ns;
         state.disk.inode_mut(self.inode).change(change, now_ns);
         Ok(())
@@ -254,6 +312,7 @@ impl File for Handle {
             Err(_) => inode.fail_sync(),
         }
         let told = std::mem::replace(&mut *self.errors_seen.lock().expect("no thread panics"), inode.errors);
+        inode.errors_are_told();
         if told < inode.errors { Err(io::Error::from_raw_os_error(libc::EIO)) } else { result }
     }
 
@@ -263,6 +322,15 @@ impl File for Handle {
 
     fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
         self.change(Call::Changes, "punch", Change::Punch { offset, length })
+    }
+
+    fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    fn reopen(&self, writable: bool) -> io::Result<FileRef> {
+        let (mut state, result) = self.storage.enter(Call::Reads, "reopen", &self.path);
+        result.map(|()| self.storage.handle(&mut state, &self.path, self.inode, writable))
     }
 
     fn attributes(&self) -> io::Result<Attributes> {

@@ -2,12 +2,13 @@
 
 use std::fs::OpenOptions;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, fallocate};
+use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::sys::stat::futimens;
 use nix::sys::time::TimeSpec;
 use xattr::FileExt as _;
@@ -33,10 +34,11 @@ impl Storage for RealStorage {
             Access::Slow => {
                 options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
                 options.open(path).or_else(|error| match error.raw_os_error() {
-                    Some(libc::EACCES | libc::EROFS | libc::EPERM) => options.write(false).open(path),
+                    Some(libc::EACCES | libc::EROFS | libc::EPERM | libc::ETXTBSY) => options.write(false).open(path),
                     _ => Err(error),
                 })?
             }
+            Access::SlowRead => options.write(false).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?,
         };
         Ok(Arc::new(file))
     }
@@ -102,6 +104,17 @@ impl File for std::fs::File {
     fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
         let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         Ok(fallocate(self, flags, offset as i64, length as i64)?)
+    }
+
+    fn is_writable(&self) -> bool {
+        let flags = fcntl(self, FcntlArg::F_GETFL).map(OFlag::from_bits_truncate);
+        flags.is_ok_and(|flags| flags & OFlag::O_ACCMODE != OFlag::O_RDONLY)
+    }
+
+    fn reopen(&self, writable: bool) -> io::Result<FileRef> {
+        let link = format!("/proc/self/fd/{}", self.as_raw_fd());
+        let opened = OpenOptions::new().read(true).write(writable).custom_flags(libc::O_NONBLOCK).open(link)?;
+        Ok(Arc::new(opened))
     }
 
     fn attributes(&self) -> io::Result<Attributes> {

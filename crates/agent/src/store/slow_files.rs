@@ -19,6 +19,8 @@ use crate::storage::{Access, File, FileRef, Scope, Storage};
 #[derive(Debug, Default)]
 pub struct SlowFiles {
     files: BTreeMap<u32, SlowFile>,
+    /// Those of the barrier under way.
+    syncing: Vec<u32>,
 }
 
 /// Path bytes as a path.
@@ -26,9 +28,9 @@ pub fn as_path(bytes: &[u8]) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(bytes))
 }
 
-/// Opens a slow file for reading and writing, or for reading where the user may not write; checks that it is the one meant.
-pub fn open_slow(storage: &dyn Storage, path: &[u8], identity: Identity) -> io::Result<FileRef> {
-    let file = storage.open(as_path(path), Access::Slow)?;
+/// Opens a slow file; checks that it is the one meant.
+pub fn open_slow(storage: &dyn Storage, path: &[u8], identity: Identity, access: Access) -> io::Result<FileRef> {
+    let file = storage.open(as_path(path), access)?;
     let found = file.attributes()?;
     let another = identity.birth_ns != 0 && found.birth_ns != identity.birth_ns;
     if another || (found.device, found.inode) != (identity.device, identity.inode) {
@@ -52,7 +54,7 @@ impl SlowFiles {
             let path = as_path(&found.path).to_path_buf();
             let holders = open.get(&number).map_or(&[][..], Vec::as_slice);
             let held = |error| storage.open_held(found.identity, holders).ok_or(error);
-            let opened = match open_slow(storage, &found.path, found.identity).or_else(held) {
+            let opened = match open_slow(storage, &found.path, found.identity, Access::Slow).or_else(held) {
                 Ok(opened) => opened,
                 Err(error) => {
                     // It may have been renamed just before the agent ended: records rest on it wherever it is.
@@ -95,13 +97,38 @@ impl SlowFiles {
                 opened.set_size(end).map_err(|error| Error::file("extend", &path, error))?;
             }
             // Records of write-backs and of dropped bytes rest on it, and so does the fingerprint.
-            sync(found, &*opened);
+            let synced = sync(found, &*opened);
             let now = fingerprint(&*opened).map_err(|error| Error::file("look at", &path, error))?;
             found.fingerprint = Some(now);
             sizes.insert(number, now.size);
-            files.insert(number, SlowFile::new(opened, Some(now)));
+            let mut slow = SlowFile::new(opened, Some(now));
+            if synced && dirty_end(&found.map).is_none() {
+                slow.begin_sync(false);
+                slow.release();
+            }
+            files.insert(number, slow);
         }
-        Ok((SlowFiles { files }, sizes))
+        Ok((SlowFiles { files, syncing: Vec::new() }, sizes))
+    }
+
+    /// The slow files of a barrier, as they are open; those that `is_written` a program may write at any moment.
+    pub fn begin_sync(&mut self, numbers: Vec<u32>, is_written: impl Fn(u32) -> bool) -> Vec<(u32, FileRef)> {
+        let opened = |&number: &u32| Some((number, self.files.get_mut(&number)?.begin_sync(is_written(number))));
+        let jobs = numbers.iter().filter_map(opened).collect();
+        self.syncing = numbers;
+        jobs
+    }
+
+    /// The barrier's files are synced, or not all are. What `is_written` no more may be executed.
+    pub fn end_sync(&mut self, synced: bool, is_written: impl Fn(u32) -> bool) {
+        for number in std::mem::take(&mut self.syncing) {
+            let Some(slow) = self.files.get_mut(&number) else { continue };
+            match synced {
+                true if is_written(number) => {}
+                true => slow.release(),
+                false => slow.not_synced(),
+            }
+        }
     }
 
     /// A slow file.
@@ -136,14 +163,54 @@ impl SlowFiles {
 }
 
 /// A disk that fails here is written again; starting once more would find a sync that succeeds and proves nothing.
-fn sync(found: &mut RecoveredFile, file: &dyn File) {
-    if let Err(error) = file.sync(Scope::All) {
+fn sync(found: &mut RecoveredFile, file: &dyn File) -> bool {
+    let synced = file.sync(Scope::All);
+    if let Err(error) = &synced {
         tracing::error!(%error, path = %as_path(&found.path).display(), "a slow file could not be synced; it is written again");
         found.write_back_again();
     }
+    synced.is_ok()
 }
 
 /// Where the last dirty extent ends.
 fn dirty_end(map: &ExtentMap) -> Option<u64> {
     map.iter().filter(|mapped| mapped.dirty).map(|mapped| mapped.range.end()).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// A barrier that ended well: whether the file may be executed.
+    fn barrier(files: &mut SlowFiles, begun: bool, ended: bool) -> bool {
+        assert_eq!(files.begin_sync(vec![1], |_| begun).len(), 1);
+        files.end_sync(true, |_| ended);
+        files.get(1).unwrap().is_released()
+    }
+
+    #[test]
+    fn a_file_stays_open_for_writing_until_a_barrier_synced_what_was_written_last() {
+        let named = tempfile::NamedTempFile::new().unwrap();
+        let mut files = SlowFiles::default();
+        files.put(1, SlowFile::new(Arc::new(named.reopen().unwrap()), None));
+        assert!(!barrier(&mut files, true, false), "a program may have written it after the sync");
+        assert!(!barrier(&mut files, false, true), "bytes wait on flash");
+        files.get_mut(1).unwrap().begin_write_back(false);
+        assert!(!barrier(&mut files, false, false), "a write-back is under way");
+        files.get_mut(1).unwrap().end_write_back();
+        let job = files.begin_sync(vec![1], |_| false);
+        files.end_sync(false, |_| false);
+        assert!(!files.get(1).unwrap().is_released(), "the sync failed");
+        drop(job);
+        let job = files.begin_sync(vec![1], |_| false);
+        files.end_sync(true, |_| false);
+        assert!(!files.get(1).unwrap().is_released(), "a thread still has it");
+        drop(job);
+        assert!(files.get(1).unwrap().is_released());
+        files.get(1).unwrap().handle().make_writable(|| None).unwrap();
+        files.get(1).unwrap().file().write_at(b"again", 0).unwrap();
+        assert_eq!(std::fs::read(named.path()).unwrap(), b"again");
+    }
 }

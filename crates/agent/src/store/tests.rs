@@ -113,6 +113,7 @@ fn a_journal_that_could_not_be_written_is_written_whole_the_next_time() {
         Recovered::default(),
         shared.view(),
         &BTreeSet::new(),
+        16,
     )
     .unwrap();
     let path = fast.path().join(FLASH_DIRECTORY).join("journal");

@@ -34,6 +34,8 @@ const TURN_BYTES: u64 = BITS_PER_FILE * GRANULE_BYTES;
 pub struct NotSynced {
     /// Data files.
     pub data_files: Vec<u32>,
+    /// Data files of which nothing is known: no sync was tried.
+    pub data_files_untried: Vec<u32>,
     /// Slow files.
     pub slow_files: Vec<u32>,
 }

@@ -131,6 +131,13 @@ impl Overlay {
         self.files.get(&file).is_some_and(|file| !file.writers.is_empty())
     }
 
+    /// Whether the slow file is to be written, or may be at any moment: a process has it open for writing, bytes wait on flash, or
+    /// its size is to grow.
+    pub fn may_write_slow(&self, file: u32) -> bool {
+        let busy = |file: &File| !file.writers.is_empty() || file.dirty_bytes > 0 || file.extension.is_some();
+        self.files.get(&file).is_some_and(busy)
+    }
+
     /// Whether a process has the file open.
     pub fn is_open(&self, file: u32) -> bool {
         self.files.get(&file).is_some_and(|file| !file.openers.is_empty())

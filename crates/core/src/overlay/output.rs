@@ -104,6 +104,9 @@ pub enum Output {
         /// Bytes.
         size: u64,
     },
+    /// Records name bytes of the data file that no barrier has synced: it stays open until one has, so that a failure to write
+    /// them is told to its sync.
+    Unsynced(u32),
     /// Give the storage behind these pages back to the file system.
     Punch(Run),
     /// Delete a data file.

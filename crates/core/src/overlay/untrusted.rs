@@ -33,6 +33,8 @@ pub(super) fn nothing(data_file: u32) -> Run {
 impl Overlay {
     /// A barrier could not sync these files.
     pub(super) fn distrust(&mut self, failed: &NotSynced) {
+        let untried = |run: &&Run| failed.data_files_untried.contains(&run.data_file);
+        let untried: Vec<Run> = self.barrier.covering.iter().filter(untried).copied().collect();
         let mut recent = std::mem::take(&mut self.barrier.covering);
         recent.extend_from_slice(&self.barrier.uncovered);
         for &data_file in &failed.data_files {
@@ -47,6 +49,7 @@ impl Overlay {
         }
         // The others the barrier named were synced; what came since it began was not.
         self.barrier.uncovered.retain(|run| !failed.data_files.contains(&run.data_file));
+        self.barrier.uncovered.extend(untried);
         for &file in &failed.slow_files {
             self.write_back_again(file);
         }

@@ -260,7 +260,8 @@ impl World<'_> {
             Output::Copy(order) => self.overlay.on_copy_done(shared, order.id, result),
             Output::Extend { file, size } => self.overlay.on_extended(shared, file, result.map(|()| size)),
             Output::Barrier { data_files, slow_files } => {
-                self.overlay.on_barrier_synced(shared, result.map_err(|_| NotSynced { data_files, slow_files }));
+                let failed = NotSynced { data_files, slow_files, ..NotSynced::default() };
+                self.overlay.on_barrier_synced(shared, result.map_err(|_| failed));
             }
             Output::SyncJournal => self.overlay.on_journal_durable(shared, result),
             _ => {}
@@ -287,7 +288,7 @@ impl World<'_> {
                 Output::Copy(_) | Output::Extend { .. } | Output::Barrier { .. } | Output::SyncJournal => {
                     self.tasks.push(output);
                 }
-                Output::Punch(_) | Output::RemoveDataFile(_) | Output::Forget(_) => {}
+                Output::Unsynced(_) | Output::Punch(_) | Output::RemoveDataFile(_) | Output::Forget(_) => {}
             }
         }
     }

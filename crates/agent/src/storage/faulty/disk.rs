@@ -95,6 +95,8 @@ pub struct Inode {
     forgetful: bool,
     /// Syncs that failed; each handle that was open then is told once.
     pub errors: u64,
+    /// Nobody was told of the last of them.
+    untold: bool,
 }
 
 impl Inode {
@@ -122,6 +124,22 @@ impl Inode {
         self.forgetful |= !written.is_empty();
         self.unsynced = resized;
         self.unsynced.push(Change::Grow(size));
+    }
+
+    /// The same without a sync.
+    pub fn fail_to_write(&mut self) {
+        self.fail_sync();
+        self.untold = true;
+    }
+
+    /// Errors that a handle opened now is not told of.
+    pub fn errors_told(&self) -> u64 {
+        self.errors - u64::from(self.untold)
+    }
+
+    /// Somebody was told of all errors.
+    pub fn errors_are_told(&mut self) {
+        self.untold = false;
     }
 
     fn evict(&mut self) {
@@ -163,6 +181,7 @@ impl Inode {
         self.now = self.stable.clone();
         self.modified_ns = self.stable_modified_ns;
         self.errors = 0;
+        self.untold = false;
     }
 
     fn settle(&mut self) {
@@ -200,6 +219,13 @@ impl Disk {
 
     pub fn inode_mut(&mut self, number: u64) -> &mut Inode {
         Arc::make_mut(self.inodes.get_mut(&number).expect("an open file exists"))
+    }
+
+    /// The inode leaves the kernel's memory, and what it knew of errors with it.
+    pub fn leave_memory(&mut self, number: u64) {
+        if let Some(inode) = self.inodes.get_mut(&number).filter(|inode| inode.untold) {
+            Arc::make_mut(inode).untold = false;
+        }
     }
 
     pub fn links(&self, number: u64) -> u64 {

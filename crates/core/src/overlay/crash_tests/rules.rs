@@ -97,7 +97,7 @@ fn a_data_file_whose_sync_failed_is_used_no_more_and_what_it_lost_is_named_until
     barrier(&mut w);
     write(&mut w, 0, A, true);
     let lost = w.overlay.files[&0].map.at(0).expect("it is mapped");
-    failed_barrier(&mut w, NotSynced { data_files: vec![lost.data_file], slow_files: vec![] });
+    failed_barrier(&mut w, NotSynced { data_files: vec![lost.data_file], ..NotSynced::default() });
     let read = Request::Read { file: 0, offset: A.offset, length: A.length };
     assert!(matches!(answer(&mut w, &read), Some(Answer::Error { errno: 5, .. })));
     assert!(matches!(answer(&mut w, &Request::Sync { file: 0 }), Some(Answer::Error { errno: 5, .. })));
@@ -119,6 +119,26 @@ fn a_data_file_whose_sync_failed_is_used_no_more_and_what_it_lost_is_named_until
 }
 
 #[test]
+fn what_a_barrier_could_not_try_to_sync_is_lost_only_if_a_later_one_fails_at_it() {
+    let read = Request::Read { file: 0, offset: A.offset, length: A.length };
+    for fails in [false, true] {
+        let mut w = world();
+        write(&mut w, 0, A, true);
+        let data_file = w.overlay.files[&0].map.at(0).expect("it is mapped").data_file;
+        failed_barrier(&mut w, NotSynced { data_files_untried: vec![data_file], ..NotSynced::default() });
+        assert!(matches!(answer(&mut w, &read), Some(Answer::Flash { .. })));
+        if fails {
+            failed_barrier(&mut w, NotSynced { data_files: vec![data_file], ..NotSynced::default() });
+            assert!(matches!(answer(&mut w, &read), Some(Answer::Error { errno: 5, .. })));
+        } else {
+            barrier(&mut w);
+            assert!(matches!(answer(&mut w, &read), Some(Answer::Flash { .. })));
+        }
+        no_violation(&w);
+    }
+}
+
+#[test]
 fn what_was_evicted_of_a_slow_file_whose_sync_failed_is_on_flash_again_but_for_what_was_written_since() {
     let mut w = world();
     write(&mut w, 0, Range::new(0, 8192), true);
@@ -132,7 +152,7 @@ fn what_was_evicted_of_a_slow_file_whose_sync_failed_is_on_flash_again_but_for_w
     assert_eq!(w.overlay.extents(), 0, "all is evicted");
     write(&mut w, 0, Range::new(4096, 4096), false);
     w.overlay.hold_barriers(false);
-    failed_barrier(&mut w, NotSynced { data_files: vec![], slow_files: vec![0] });
+    failed_barrier(&mut w, NotSynced { slow_files: vec![0], ..NotSynced::default() });
     assert_eq!((w.overlay.dirty_bytes(), w.overlay.space.removed_bytes()), (4096, 0));
     other(&mut w, 2, Kind::Read, Range::new(0, 8192));
     w.overlay.drain(true);
@@ -152,7 +172,7 @@ fn what_is_clean_of_a_slow_file_whose_sync_failed_is_written_back_again() {
     w.quiesce();
     w.overlay.drain(false);
     assert_eq!(w.overlay.dirty_bytes(), 0);
-    failed_barrier(&mut w, NotSynced { data_files: vec![], slow_files: vec![0] });
+    failed_barrier(&mut w, NotSynced { slow_files: vec![0], ..NotSynced::default() });
     assert_eq!(w.overlay.dirty_bytes(), A.length);
     w.overlay.drain(true);
     w.poll();

@@ -360,7 +360,7 @@ impl World {
             Output::RemoveDataFile(data_file) => {
                 self.data.remove(&data_file);
             }
-            Output::Forget(_) => {}
+            Output::Unsynced(_) | Output::Forget(_) => {}
         }
     }
 
