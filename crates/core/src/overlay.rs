@@ -29,6 +29,7 @@ pub mod journal;
 mod mapping;
 mod operations;
 mod output;
+mod page_set;
 pub mod recency;
 pub mod recovery;
 mod reserve;
@@ -355,7 +356,7 @@ impl Overlay {
         match record {
             Record::Map { data_file, place, length, .. } | Record::Fetched { data_file, place, length, .. } => {
                 self.barrier.unsynced_data.insert(*data_file);
-                self.barrier.uncovered.push(Run::touching(*data_file, *place, *length));
+                self.barrier.uncovered.insert(Run::touching(*data_file, *place, *length));
                 self.outputs.push(Output::Unsynced(*data_file));
             }
             // Without an intent the clean bytes are kept after power loss: the disk must hold the same.

@@ -215,7 +215,7 @@ impl Stage {
             }
             75..79 => claims.alone(open.object).then_some(Operation::Resize { slot, size: offset }),
             79..80 => self.choose_name(claims, |name, _| Operation::ResizeByName { name, size: offset }),
-            80..84 => Some(Operation::Sync { slot, data_only: offset % 2 == 0 }),
+            80..84 => Some(Operation::Sync { slot, data_only: offset.is_multiple_of(2) }),
             84..88 => claims.shared(open.object).then_some(Operation::Size { slot }),
             88..90 => self.choose_name(claims, |name, _| Operation::SizeByName { name }),
             90..96 => Some(Operation::Close { slot }),

@@ -21,6 +21,7 @@ use super::extent_map::Mapped;
 use super::flash_space::Run;
 use super::granules::ranges_of;
 use super::journal::Record;
+use super::page_set::PageSet;
 use super::{Answer, Output, Overlay};
 use crate::protocol::handshake::speaks_for;
 use crate::protocol::shared::{BITS_PER_FILE, GRANULE_BYTES, Shared, Slot};
@@ -55,8 +56,8 @@ pub(super) struct Barrier {
     /// power loss: only a full barrier syncs them.
     pub(super) deferred_slow: BTreeSet<u32>,
     /// Pages named by records since the last barrier began, and by those the barrier under way takes in.
-    pub(super) uncovered: Vec<Run>,
-    pub(super) covering: Vec<Run>,
+    pub(super) uncovered: PageSet,
+    pub(super) covering: PageSet,
     /// Files of which a program asked it, since this agent started or before.
     pub(super) asked: BTreeSet<u32>,
     /// The next barrier is to be a full one.
@@ -152,7 +153,7 @@ impl Overlay {
         match result {
             Ok(()) => {
                 let end = running.end;
-                self.barrier.covering = Vec::new();
+                self.barrier.covering = PageSet::default();
                 self.append(&Record::Barrier { end });
                 self.outputs.push(Output::SyncJournal);
             }

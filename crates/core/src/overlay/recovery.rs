@@ -17,6 +17,7 @@ use super::extent_map::{Benefit, ExtentMap, Mapped};
 use super::files::Fingerprint;
 use super::flash_space::Run;
 use super::journal::{Batches, Extent, Identity, Record, records};
+use super::page_set::PageSet;
 use super::recency::Stamp;
 use super::untrusted;
 use crate::protocol::shared::Shared;
@@ -89,7 +90,7 @@ pub struct Recovered {
     /// Pages whose sync failed.
     pub untrusted: BTreeMap<u32, Vec<Run>>,
     /// Pages written since the last barrier.
-    pub uncovered: Vec<Run>,
+    pub(super) uncovered: PageSet,
     /// Records that counted.
     pub records: usize,
 }
@@ -145,7 +146,7 @@ impl Recovered {
     }
 
     fn note_uncovered(&mut self, record: &Record) {
-        let mut note = |data_file, place, length| self.uncovered.push(Run::touching(data_file, place, length));
+        let mut note = |data_file, place, length| self.uncovered.insert(Run::touching(data_file, place, length));
         match record {
             Record::Map { data_file, place, length, .. } | Record::Fetched { data_file, place, length, .. } => {
                 note(*data_file, *place, *length);
@@ -264,8 +265,8 @@ impl Recovered {
 
     /// A data file could not be synced: what was written to it since the last barrier is not trusted.
     pub fn distrust(&mut self, data_file: u32) {
-        let lost = self.uncovered.iter().copied().filter(|run| run.data_file == data_file);
-        let lost: Vec<Run> = [untrusted::nothing(data_file)].into_iter().chain(lost).collect();
+        let lost: Vec<Run> =
+            [untrusted::nothing(data_file)].into_iter().chain(self.uncovered.of_data_file(data_file)).collect();
         for known in self.files.values_mut() {
             let touched = |mapped: &Mapped| !mapped.dirty && mapped.data_file == data_file;
             // Clean bytes are on the disk as well.

@@ -33,22 +33,22 @@ pub(super) fn nothing(data_file: u32) -> Run {
 impl Overlay {
     /// A barrier could not sync these files.
     pub(super) fn distrust(&mut self, failed: &NotSynced) {
-        let untried = |run: &&Run| failed.data_files_untried.contains(&run.data_file);
-        let untried: Vec<Run> = self.barrier.covering.iter().filter(untried).copied().collect();
-        let mut recent = std::mem::take(&mut self.barrier.covering);
-        recent.extend_from_slice(&self.barrier.uncovered);
+        let covering = std::mem::take(&mut self.barrier.covering);
+        let untried: Vec<Run> =
+            covering.iter().filter(|run| failed.data_files_untried.contains(&run.data_file)).collect();
+        let mut recent = covering;
+        recent.extend(self.barrier.uncovered.iter());
         for &data_file in &failed.data_files {
             self.retire(data_file);
-            let lost = recent.iter().copied().filter(|run| run.data_file == data_file);
-            let lost: Vec<Run> = [nothing(data_file)].into_iter().chain(lost).collect();
+            let lost: Vec<Run> = [nothing(data_file)].into_iter().chain(recent.of_data_file(data_file)).collect();
             lost.iter().for_each(|run| self.append(&record(run)));
             self.untrusted.entry(data_file).or_default().extend(lost);
             self.drop_untrusted_clean(data_file);
             let touched = |copy: &super::CopyState| copy.pieces.iter().any(|piece| piece.data_file == data_file);
             self.copies.values_mut().filter(|copy| touched(copy)).for_each(|copy| copy.cancelled = true);
+            // The others the barrier named were synced; what came since it began was not.
+            self.barrier.uncovered.remove_data_file(data_file);
         }
-        // The others the barrier named were synced; what came since it began was not.
-        self.barrier.uncovered.retain(|run| !failed.data_files.contains(&run.data_file));
         self.barrier.uncovered.extend(untried);
         for &file in &failed.slow_files {
             self.write_back_again(file);
