@@ -174,10 +174,10 @@ def all_miss_latency(capacity=16 << 20):
         return {f"added_{p}_us": round((managed[f"{p}_ns"] - plain[f"{p}_ns"]) / 1e3, 2) for p in ("p50", "p99")}
 
 
-def all_miss(capacity=16 << 20, turns=3):
+def all_miss(capacity=16 << 20, turns=5):
     """Random writes of 16 KiB by 16 ranks that all find flash full of what may not leave it: Headstart's time over stock's, the
     medians of turns, and what is added to a single call."""
-    pinned, missing = Workload(16 << 10, 31), Workload(16 << 10, 15)
+    pinned, missing = Workload(16 << 10, 31), Workload(16 << 10, 61)
     seconds = {"stock": [], "headstart": []}
     with harness.testbed("--server-cache", "0") as site:
         with open(site.environment["HEADSTART_SITE"], "a", encoding="utf-8") as file:
