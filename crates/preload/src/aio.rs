@@ -217,10 +217,10 @@ pub unsafe fn list(
         match unsafe { take(block, operation, group) } {
             Taken::Ours => {}
             // SAFETY: the same.
-            Taken::Refused(errno) => unsafe { ended(block, Err(errno), group) },
+            Taken::Refused(errno) => unsafe { ended(block, Err(errno), group) }.give(),
             // Its descriptor was closed meanwhile.
             // SAFETY: the same.
-            Taken::Not => unsafe { ended(block, Err(libc::EBADF), group) },
+            Taken::Not => unsafe { ended(block, Err(libc::EBADF), group) }.give(),
         }
     }
     if mode == libc::LIO_WAIT || notified && !alone {
@@ -308,39 +308,52 @@ unsafe fn take(block: *mut ControlBlock, operation: Operation, group: *mut Group
         if !queue::submit(block) {
             queue::settle(fd);
             let result = transfer(block);
-            finish(block, result);
+            finish(block, result).give();
         }
     }
     Taken::Ours
 }
 
-/// Stores the outcome of an operation that is in no list, and notifies.
+/// Whom to tell that an operation has its outcome.
+#[must_use]
+struct Notice {
+    event: sigevent,
+    group: *mut Group,
+}
+
+impl Notice {
+    /// Wakes who waits, and notifies; no lock is held.
+    fn give(self) {
+        queue::ENDED.fetch_add(1, Ordering::Release);
+        kernel::wake(&queue::ENDED, u32::MAX >> 1);
+        notify(self.event);
+        // SAFETY: a group lives until its last member has ended.
+        if !self.group.is_null() && unsafe { (*self.group).left.fetch_sub(1, Ordering::AcqRel) } == 1 {
+            // SAFETY: it came from `Box::into_raw`, and this was the last member.
+            notify(unsafe { Box::from_raw(self.group) }.event);
+        }
+    }
+}
+
+/// Stores the outcome of an operation that is in no list; from here on the block is the program's again.
 ///
 /// # Safety
 /// `block` was taken, and nobody else stores its outcome.
-unsafe fn finish(block: *mut ControlBlock, result: Result<usize, Errno>) {
+unsafe fn finish(block: *mut ControlBlock, result: Result<usize, Errno>) -> Notice {
     // SAFETY: the caller's contract.
-    unsafe { ended(block, result, (*block).group) };
+    unsafe { ended(block, result, (*block).group) }
 }
 
 /// # Safety
 /// As [`finish`].
-unsafe fn ended(block: *mut ControlBlock, result: Result<usize, Errno>, group: *mut Group) {
+unsafe fn ended(block: *mut ControlBlock, result: Result<usize, Errno>, group: *mut Group) -> Notice {
     // SAFETY: the caller's contract; the block is the program's again once `error` is stored.
-    let event = unsafe {
+    unsafe {
         let event = (*block).event;
         (*block).mark.store(0, Ordering::Relaxed);
         (*block).returned.store(result.map_or(-1, |count| count as isize), Ordering::Relaxed);
         (*block).error.store(result.err().unwrap_or(0), Ordering::Release);
-        event
-    };
-    queue::ENDED.fetch_add(1, Ordering::Release);
-    kernel::wake(&queue::ENDED, u32::MAX >> 1);
-    notify(event);
-    // SAFETY: a group lives until its last member has ended.
-    if !group.is_null() && unsafe { (*group).left.fetch_sub(1, Ordering::AcqRel) } == 1 {
-        // SAFETY: it came from `Box::into_raw`, and this was the last member.
-        notify(unsafe { Box::from_raw(group) }.event);
+        Notice { event, group }
     }
 }
 

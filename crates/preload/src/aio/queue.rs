@@ -5,6 +5,9 @@
 //!                   \--aio_cancel--> out of the list, ECANCELED
 //! ```
 //!
+//! An operation leaves the list and gets its outcome in one step, under the lock: whatever begins because it is gone, a
+//! sync above all, ends when the program can see that it has ended.
+//!
 //! Operations on one descriptor keep their order where it can be seen: a write and whatever overlaps it, appends and
 //! everything, a sync and everything before it. All others overlap, up to [`THREADS_MAX`] at a time in a process; glibc
 //! serves one operation of a descriptor after the other. The list is made of the control blocks themselves.
@@ -19,9 +22,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use libc::c_int;
 
-use super::{ControlBlock, Kind, RUNNING, finish, transfer};
+use super::{ControlBlock, Kind, Notice, RUNNING, finish, transfer};
 use crate::gate::QUEUE;
-use crate::kernel;
+use crate::kernel::{self, Errno};
 use crate::session;
 
 /// Threads of a process at most: each holds one of the agent's 4096 slots, and 128 ranks shall find room.
@@ -147,7 +150,8 @@ fn work() {
             // SAFETY: a running member of the list is this thread's.
             let result = unsafe { transfer(block) };
             held = QUEUE.hold();
-            remove(block);
+            // SAFETY: it is a member that this thread carried out.
+            let notice = unsafe { end(block, result) };
             WORK.fetch_add(1, Ordering::Release);
             let idle = IDLE.load(Ordering::Relaxed) > 0 && !FIRST.load(Ordering::Relaxed).is_null();
             drop(held);
@@ -155,8 +159,7 @@ fn work() {
                 // It may have been in somebody's way.
                 kernel::wake(&WORK, 1);
             }
-            // SAFETY: it is in no list any more.
-            unsafe { finish(block, result) };
+            notice.give();
             held = QUEUE.hold();
             continue;
         }
@@ -210,6 +213,16 @@ fn in_the_way(earlier: &ControlBlock, later: &ControlBlock) -> bool {
     data(earlier) && data(later) && writes && earlier.range().overlaps(later.range())
 }
 
+/// Takes a member out and stores its outcome; the lock is held.
+///
+/// # Safety
+/// `block` is a member of the list, and nobody else stores its outcome.
+unsafe fn end(block: *mut ControlBlock, result: Result<usize, Errno>) -> Notice {
+    remove(block);
+    // SAFETY: the caller's contract; it is in no list any more.
+    unsafe { finish(block, result) }
+}
+
 /// Takes a member out; the lock is held.
 fn remove(block: *mut ControlBlock) {
     // SAFETY: members of the list live until they are taken out.
@@ -230,21 +243,21 @@ fn remove(block: *mut ControlBlock) {
 
 /// What became of operations that were to be cancelled.
 #[derive(Default)]
-pub struct Cancelled {
-    /// The first of those that had not begun; they are linked, and out of the list.
-    pub first: Option<*mut ControlBlock>,
+pub(super) struct Cancelled {
+    /// Of those that had not begun, and now have ended.
+    pub notices: Vec<Notice>,
     /// Whether any had begun.
     pub running: bool,
 }
 
-/// Takes operations of `fd` that have not begun out of the list: one, or all.
-pub fn cancel(fd: c_int, only: *const ControlBlock) -> Cancelled {
+/// Ends operations of `fd` that have not begun: one, or all.
+pub(super) fn cancel(fd: c_int, only: *const ControlBlock) -> Cancelled {
     let _held = QUEUE.hold();
     let mut cancelled = Cancelled::default();
     let mut rest = FIRST.load(Ordering::Relaxed);
     while !rest.is_null() {
         let block = rest;
-        // SAFETY: members of the list live until they are taken out.
+        // SAFETY: members of the list live until they are taken out; nobody has begun one that does not run.
         unsafe {
             rest = (*block).next.cast();
             if (*block).fd != fd || !only.is_null() && !ptr::eq(only, block) {
@@ -254,9 +267,7 @@ pub fn cancel(fd: c_int, only: *const ControlBlock) -> Cancelled {
                 cancelled.running = true;
                 continue;
             }
-            remove(block);
-            (*block).next = cancelled.first.unwrap_or(ptr::null_mut()).cast();
-            cancelled.first = Some(block);
+            cancelled.notices.push(end(block, Err(libc::ECANCELED)));
         }
     }
     cancelled

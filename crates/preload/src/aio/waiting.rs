@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use libc::{c_int, timespec};
 
-use super::{ControlBlock, finish, queue};
+use super::{ControlBlock, Notice, queue};
 use crate::kernel;
 
 /// How often a wait looks at operations that libc carries out, of which it hears nothing.
@@ -86,17 +86,10 @@ pub unsafe fn cancel(fd: c_int, block: *mut ControlBlock, pass: impl FnOnce() ->
     }
     let saved = kernel::errno();
     let cancelled = queue::cancel(fd, block);
-    let mut next = cancelled.first;
-    while let Some(block) = next {
-        // SAFETY: it was taken out of the list; its outcome is stored here alone.
-        unsafe {
-            let following: *mut ControlBlock = (*block).next.cast();
-            next = (!following.is_null()).then_some(following);
-            finish(block, Err(libc::ECANCELED));
-        }
-    }
+    let any = !cancelled.notices.is_empty();
+    cancelled.notices.into_iter().for_each(Notice::give);
     kernel::set_errno(saved);
-    match (cancelled.running, cancelled.first.is_some()) {
+    match (cancelled.running, any) {
         (true, _) => AIO_NOTCANCELED,
         (false, true) => AIO_CANCELED,
         (false, false) => pass(),

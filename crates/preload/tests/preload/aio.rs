@@ -44,6 +44,18 @@ fn operations_overlap_with_the_program_and_can_be_waited_for_and_cancelled() {
 }
 
 #[test]
+fn a_sync_ends_no_sooner_than_the_writes_before_it() {
+    let agent = Agent::start();
+    let output = command(&agent, compiled(&agent, "aio_order")).output().unwrap();
+    if output.status.code() == Some(77) {
+        println!("SKIPPED: no userfaultfd");
+        return;
+    }
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(agent.logged("Sync"), 1);
+}
+
+#[test]
 fn a_program_that_may_open_no_more_descriptors_still_has_its_operations_done() {
     let agent = Agent::start();
     python(
