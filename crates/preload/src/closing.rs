@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_long, c_uint};
 
-use crate::descriptors::{self, Closing, Duplicate};
+use crate::descriptors::{self, Closing, Duplicate, Undisturbed};
 use crate::kernel;
 
 /// `close`.
@@ -26,6 +26,8 @@ pub fn close_range(first: c_uint, last: c_uint, flags: c_int, pass: impl Fn() ->
     if first > last || flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 {
         return pass();
     }
+    // Around all of them, whose own end in the order of their numbers.
+    let _undisturbed = Undisturbed::begin(true);
     let _closing: Vec<Closing> = descriptors::known(first, last).filter_map(Closing::begin).collect();
     let (mut from, mut result) = (first, Ok(0));
     for own in descriptors::known(first, last).filter(|&fd| descriptors::is_own(fd)) {

@@ -12,15 +12,18 @@
 //! closed by a raw system call, or inside libc other than by `fclose` and `freopen`, leaves a stale entry until a
 //! hooked call makes that number anew; checking (device, inode) at every call would cost a system call each.
 //!
-//! A call on a managed descriptor that another thread is closing or replacing waits for that to happen: passed through,
-//! it would use the slow file without a slot.
+//! A call on a managed descriptor that another thread is closing or replacing waits for that to happen (`closing`):
+//! passed through, it would use the slow file without a slot.
+
+mod closing;
+
+pub use closing::{Closing, Undisturbed};
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use headstart_core::protocol::shared::{FileEntry, Shared};
 use libc::c_int;
 
-use crate::aio::queue;
 use crate::files::{self, Record};
 use crate::gate::{Gate, gate};
 use crate::kernel::{self, Errno, Facts};
@@ -47,9 +50,6 @@ static TABLE_USED: AtomicI32 = AtomicI32::new(0);
 /// What a call comes to when its descriptor means something else than when the call began. It is made again, and the
 /// program never sees this.
 pub const CHANGED: Errno = -1;
-
-/// How long a call waits for another thread that closes or replaces its descriptor.
-const CLOSING_MS_MAX: u64 = 100;
 
 /// An open file description, shared by the descriptors that dup made.
 struct Description {
@@ -129,7 +129,7 @@ pub fn managed(fd: c_int) -> Result<Option<Target>, Errno> {
     match cell.load(Ordering::Acquire) {
         UNKNOWN => classify(fd),
         entry @ MANAGED.. => target(fd, entry).map(Some),
-        CLOSING_MANAGED => once_closed(fd),
+        CLOSING_MANAGED => closing::once_closed(fd),
         _ => Ok(None),
     }
 }
@@ -144,20 +144,6 @@ pub fn on_managed<R>(fd: c_int, mut work: impl FnMut(&Target) -> Result<R, Errno
             result => return result.map(Some),
         }
     }
-}
-
-/// What the descriptor is once the thread that closes or replaces it is done. One that takes long, or that this very
-/// thread interrupts, is as good as closed.
-#[cold]
-fn once_closed(fd: c_int) -> Result<Option<Target>, Errno> {
-    let start = kernel::monotonic_ms();
-    while TABLE[fd as usize].load(Ordering::Acquire) == CLOSING_MANAGED {
-        if kernel::monotonic_ms() - start > CLOSING_MS_MAX {
-            return Err(libc::EBADF);
-        }
-        std::thread::yield_now();
-    }
-    managed(fd)
 }
 
 fn can_write(flags: c_int) -> bool {
@@ -287,52 +273,6 @@ fn forget_unmanaged(fd: c_int) {
 #[inline]
 pub fn is_own(fd: c_int) -> bool {
     TABLE.get(fd as usize).is_some_and(|cell| matches!(cell.load(Ordering::Acquire), OWN_SOCKET | OWN_FILE))
-}
-
-/// A descriptor between the decision to close it and the kernel's having done so. Dropping it settles the table: the
-/// number may be anything then, and the file loses a descriptor.
-#[must_use]
-pub struct Closing {
-    fd: c_int,
-    mark: u32,
-    description: Option<u32>,
-}
-
-impl Closing {
-    /// Takes the descriptor out of the table, once the asynchronous operations on it have ended. Nothing happens in a `vfork` child, which shares the table but not the
-    /// descriptors.
-    #[inline]
-    pub fn begin(fd: c_int) -> Option<Closing> {
-        let cell = TABLE.get(fd as usize)?;
-        let mut entry = cell.load(Ordering::Acquire);
-        if entry >= MANAGED && !queue::is_empty() && process::is_own() {
-            queue::settle(fd);
-        }
-        loop {
-            let mark = match entry {
-                UNMANAGED => CLOSING,
-                MANAGED.. if process::is_own() => CLOSING_MANAGED,
-                _ => return None,
-            };
-            match cell.compare_exchange_weak(entry, mark, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return Some(Closing { fd, mark, description: entry.checked_sub(MANAGED) }),
-                Err(found) => entry = found,
-            }
-        }
-    }
-}
-
-impl Drop for Closing {
-    #[inline]
-    fn drop(&mut self) {
-        let cell = &TABLE[self.fd as usize];
-        let _ = cell.compare_exchange(self.mark, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
-        if let Some(description) = self.description {
-            let errno = kernel::errno();
-            release(&gate(), description);
-            kernel::set_errno(errno);
-        }
-    }
 }
 
 fn release(gate: &Gate, index: u32) {

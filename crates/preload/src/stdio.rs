@@ -125,7 +125,7 @@ pub unsafe fn freopen(
     }
     let old = if stream.is_null() { -1 } else { number(stream) };
     kernel::set_errno(saved);
-    let closing = Closing::begin(old);
+    let closing = Closing::begin_reopening(old);
     let reopened = pass();
     drop(closing);
     // SAFETY: the caller's contract.

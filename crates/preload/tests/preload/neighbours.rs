@@ -79,3 +79,10 @@ fn an_allocator_that_logs_to_a_managed_file_is_never_entered_from_within() {
     }
     assert!(agent.logged("Open") > 4);
 }
+
+#[test]
+fn a_thread_held_up_while_it_closes_or_replaces_a_descriptor_makes_others_wait_and_nobody_fail() {
+    let agent = Agent::start();
+    let slow = compiled_library(&agent, "slow_close");
+    succeed(command(&agent, compiled(&agent, "held_up")).env("LD_PRELOAD", preload([&library(), &slow])));
+}

@@ -1,0 +1,148 @@
+//! Descriptors between the decision to close or replace them and the kernel's having done so.
+//!
+//! Other threads that call on a managed one wait for as long as it takes, so nothing may come between the two: signals
+//! are blocked and the thread cannot be cancelled. A handler would wait for the thread it interrupts, and one that
+//! jumps away, or a cancellation, would leave all others waiting. `freopen` alone leaves signals be, as it may wait for
+//! a pipe's other end; a handler that interrupts it finds the descriptor closed.
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering;
+
+use libc::c_int;
+
+use super::{CLOSING, CLOSING_MANAGED, MANAGED, TABLE, Target, UNKNOWN, UNMANAGED, managed, release};
+use crate::aio::queue;
+use crate::gate::gate;
+use crate::kernel::{self, Errno};
+use crate::process;
+
+thread_local! {
+    /// The descriptor that this thread's `freopen` replaces.
+    static REOPENING: Cell<c_int> = const { Cell::new(-1) };
+}
+
+/// What the descriptor is once the thread that closes or replaces it is done.
+#[cold]
+pub(super) fn once_closed(fd: c_int) -> Result<Option<Target>, Errno> {
+    if REOPENING.get() == fd {
+        return Err(libc::EBADF);
+    }
+    let mut tries = 0u32;
+    while TABLE[fd as usize].load(Ordering::Acquire) == CLOSING_MANAGED {
+        tries += 1;
+        if tries < 100 { std::thread::yield_now() } else { kernel::sleep_ms(1) }
+    }
+    managed(fd)
+}
+
+/// While it lives, no handler runs in this thread and nobody can cancel it.
+pub struct Undisturbed {
+    mask: Option<libc::sigset_t>,
+    cancellation: c_int,
+}
+
+impl Undisturbed {
+    /// From here on; `signals`: whether they are blocked.
+    pub fn begin(signals: bool) -> Undisturbed {
+        let cancellation = kernel::forbid_cancellation();
+        let mask = signals.then(|| {
+            let (mut before, mut all) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+            // SAFETY: both sets are writable; `sigfillset` fills `all` before it is used, and the old mask is stored.
+            unsafe {
+                libc::sigfillset(all.as_mut_ptr());
+                libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+                before.assume_init()
+            }
+        });
+        Undisturbed { mask, cancellation }
+    }
+}
+
+impl Drop for Undisturbed {
+    fn drop(&mut self) {
+        kernel::restore_cancellation(self.cancellation);
+        // Last: a handler that waited may jump away.
+        if let Some(mask) = &self.mask {
+            // SAFETY: the mask came from pthread_sigmask.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
+        }
+    }
+}
+
+/// A descriptor between the decision to close it and the kernel's having done so. Dropping it settles the table: the
+/// number may be anything then, and the file loses a descriptor.
+#[must_use]
+pub struct Closing {
+    fd: c_int,
+    mark: u32,
+    description: Option<u32>,
+    reopens: bool,
+    /// Ends after the table is settled.
+    _undisturbed: Option<Undisturbed>,
+}
+
+impl Closing {
+    /// Takes the descriptor out of the table, once the asynchronous operations on it have ended. Nothing happens in a
+    /// `vfork` child, which shares the table but not the descriptors.
+    #[inline]
+    pub fn begin(fd: c_int) -> Option<Closing> {
+        Closing::of(fd, false)
+    }
+
+    /// The same for `freopen`, which may wait for long before it replaces the descriptor.
+    pub fn begin_reopening(fd: c_int) -> Option<Closing> {
+        Closing::of(fd, true)
+    }
+
+    #[inline]
+    fn of(fd: c_int, reopens: bool) -> Option<Closing> {
+        let cell = TABLE.get(fd as usize)?;
+        let mut entry = cell.load(Ordering::Acquire);
+        if entry >= MANAGED && !queue::is_empty() && process::is_own() {
+            queue::settle(fd);
+        }
+        let mut undisturbed = None;
+        loop {
+            let mark = match entry {
+                UNMANAGED => CLOSING,
+                MANAGED.. if process::is_own() => CLOSING_MANAGED,
+                _ => {
+                    if reopens {
+                        REOPENING.set(-1);
+                    }
+                    return None;
+                }
+            };
+            if mark == CLOSING_MANAGED && undisturbed.is_none() {
+                undisturbed = Some(Undisturbed::begin(!reopens));
+                if reopens {
+                    REOPENING.set(fd);
+                }
+            }
+            match cell.compare_exchange_weak(entry, mark, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    let description = entry.checked_sub(MANAGED);
+                    return Some(Closing { fd, mark, description, reopens, _undisturbed: undisturbed });
+                }
+                Err(found) => entry = found,
+            }
+        }
+    }
+}
+
+impl Drop for Closing {
+    #[inline]
+    fn drop(&mut self) {
+        let cell = &TABLE[self.fd as usize];
+        let _ = cell.compare_exchange(self.mark, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
+        if self.reopens {
+            REOPENING.set(-1);
+        }
+        if let Some(description) = self.description {
+            let errno = kernel::errno();
+            release(&gate(), description);
+            kernel::set_errno(errno);
+        }
+    }
+}
