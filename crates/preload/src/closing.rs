@@ -49,10 +49,7 @@ pub fn closefrom(first: c_int) {
 
 /// `dup`, and `fcntl` F_DUPFD: the kernel chooses the number.
 pub fn duplicate(fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
-    let duplicate = match Duplicate::of(fd) {
-        Ok(duplicate) => duplicate,
-        Err(errno) => return kernel::answer(Err(errno), 0) as c_int,
-    };
+    let duplicate = Duplicate::of(fd);
     let made = pass();
     if made < 0 {
         return made;
@@ -76,10 +73,7 @@ pub fn duplicate_to(fd: c_int, to: c_int, pass: impl FnOnce() -> c_int) -> c_int
     if descriptors::is_own(to) || descriptors::is_own(fd) {
         return refuse();
     }
-    let duplicate = match Duplicate::of(fd) {
-        Ok(duplicate) => duplicate,
-        Err(errno) => return kernel::answer(Err(errno), 0) as c_int,
-    };
+    let duplicate = Duplicate::of(fd);
     if duplicate.is_some() && to as usize >= descriptors::DESCRIPTORS_MAX {
         return refuse();
     }

@@ -128,7 +128,7 @@ pub fn managed(fd: c_int) -> Result<Option<Target>, Errno> {
     let Some(cell) = TABLE.get(fd as usize) else { return Ok(None) };
     match cell.load(Ordering::Acquire) {
         UNKNOWN => classify(fd),
-        entry @ MANAGED.. => target(fd, entry).map(Some),
+        entry @ MANAGED.. => target(fd, entry),
         CLOSING_MANAGED => closing::once_closed(fd),
         _ => Ok(None),
     }
@@ -151,24 +151,25 @@ fn can_write(flags: c_int) -> bool {
 }
 
 #[inline]
-fn target(fd: c_int, entry: u32) -> Result<Target, Errno> {
+fn target(fd: c_int, entry: u32) -> Result<Option<Target>, Errno> {
     let description = &DESCRIPTIONS[(entry - MANAGED) as usize];
     let index = description.record.load(Ordering::Acquire);
     let flags = description.flags.load(Ordering::Relaxed);
     let record = files::record(index);
-    if !record.is_current() {
-        renew(fd, entry, index, flags)?;
+    if !record.is_current() && !renew(fd, entry, index, flags)? {
+        return managed(fd);
     }
-    Ok(Target { fd, file: record.file(), record, entry, index, flags })
+    Ok(Some(Target { fd, file: record.file(), record, entry, index, flags }))
 }
 
+/// Opens the descriptor's file again; not if the descriptor means something else by now.
 #[cold]
-fn renew(fd: c_int, entry: u32, index: u32, flags: c_int) -> Result<(), Errno> {
+fn renew(fd: c_int, entry: u32, index: u32, flags: c_int) -> Result<bool, Errno> {
     let gate = gate();
     if TABLE[fd as usize].load(Ordering::Acquire) != entry {
-        return Err(libc::EBADF);
+        return Ok(false);
     }
-    files::renew(&gate, index, fd, can_write(flags))
+    files::renew(&gate, index, fd, can_write(flags)).map(|()| true)
 }
 
 /// Finds out what an unknown descriptor is, and remembers it.
@@ -176,8 +177,7 @@ fn renew(fd: c_int, entry: u32, index: u32, flags: c_int) -> Result<(), Errno> {
 fn classify(fd: c_int) -> Result<Option<Target>, Errno> {
     let Ok(facts) = kernel::facts(fd) else { return Ok(None) };
     if adopt(fd, &facts)? {
-        let entry = TABLE[fd as usize].load(Ordering::Acquire);
-        return if entry >= MANAGED { target(fd, entry).map(Some) } else { Ok(None) };
+        return managed(fd);
     }
     Ok(None)
 }
@@ -282,42 +282,43 @@ fn release(gate: &Gate, index: u32) {
     }
 }
 
-/// The description of a descriptor about to be duplicated, with one more reference, which `duplicated` or
-/// `Duplicate`'s end uses.
+/// A managed descriptor about to be duplicated; its description has one more reference until the duplicate is made or
+/// this is dropped.
 pub struct Duplicate {
-    description: u32,
+    of: c_int,
+    entry: u32,
     used: bool,
 }
 
 impl Duplicate {
-    /// Nothing if the descriptor is not managed, or this is a `vfork` child.
-    pub fn of(fd: c_int) -> Result<Option<Duplicate>, Errno> {
-        if TABLE.get(fd as usize).is_none_or(|cell| !matches!(cell.load(Ordering::Acquire), MANAGED..)) {
-            return Ok(None);
-        }
+    /// Nothing if the descriptor is not managed, or not at this moment, or this is a `vfork` child.
+    pub fn of(fd: c_int) -> Option<Duplicate> {
+        let cell = TABLE.get(fd as usize).filter(|cell| cell.load(Ordering::Acquire) >= MANAGED)?;
         if !process::is_own() {
-            return Ok(None);
+            return None;
         }
         let _gate = gate();
-        let Some(description) = TABLE[fd as usize].load(Ordering::Acquire).checked_sub(MANAGED) else {
-            return Err(libc::EBADF);
-        };
+        let entry = cell.load(Ordering::Acquire);
+        let description = entry.checked_sub(MANAGED)?;
         DESCRIPTIONS[description as usize].references.fetch_add(1, Ordering::AcqRel);
-        Ok(Some(Duplicate { description, used: false }))
+        Some(Duplicate { of: fd, entry, used: false })
     }
 
-    /// The kernel made `fd` a duplicate.
+    /// The kernel made `fd` a duplicate. Of what, is found out later where the original was replaced meanwhile.
     pub fn made(mut self, fd: c_int) {
+        if TABLE[self.of as usize].load(Ordering::Acquire) != self.entry {
+            return;
+        }
         self.used = true;
         raise_used(fd);
-        TABLE[fd as usize].store(MANAGED + self.description, Ordering::Release);
+        TABLE[fd as usize].store(self.entry, Ordering::Release);
     }
 }
 
 impl Drop for Duplicate {
     fn drop(&mut self) {
         if !self.used {
-            release(&gate(), self.description);
+            release(&gate(), self.entry - MANAGED);
         }
     }
 }

@@ -37,6 +37,13 @@ static void *replace(void *nothing)
     return 0;
 }
 
+static void *duplicate(void *nothing)
+{
+    static int made;
+    assert((made = dup(fd)) >= 0);
+    return &made;
+}
+
 static void *closing(void *nothing)
 {
     assert(close(fd) == 0);
@@ -84,6 +91,18 @@ int main(void)
     assert(!pthread_kill(thread, SIGUSR1) && !pthread_join(thread, 0) && handled == 3);
     *slow_fd = -1;
     assert(!close(fd));
+
+    /* a descriptor that is replaced before its duplicate is made: the duplicate is of the new file */
+    reopened();
+    assert(!pthread_create(&thread, 0, duplicate, 0));
+    until_held();
+    assert(dup2(other, fd) == fd);
+    seen++;
+    *slow_fd = -1;
+    assert(!pthread_join(thread, &result));
+    char text[4] = "";
+    assert(pread(*(int *)result, text, 3, 0) == 3 && !strcmp(text, "new"));
+    assert(!close(fd) && !close(*(int *)result));
 
     /* a thread that is cancelled: what it had begun is done */
     reopened();

@@ -1,4 +1,5 @@
-/* Another preloaded library: close, dup2 and freopen of the descriptor that the program names take a while. */
+/* Another preloaded library: close, dup2 and freopen of the descriptor that the program names take a while, and dup of it
+ * takes until the program names another. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <time.h>
@@ -29,6 +30,15 @@ int dup2(int fd, int to)
     if (!next) next = dlsym(RTLD_NEXT, "dup2");
     hold(to);
     return next(fd, to);
+}
+
+int dup(int fd)
+{
+    static int (*next)(int);
+    if (!next) next = dlsym(RTLD_NEXT, "dup");
+    if (fd == __atomic_load_n(&slow_fd, __ATOMIC_ACQUIRE)) __atomic_fetch_add(&slow_calls, 1, __ATOMIC_RELEASE);
+    while (fd == __atomic_load_n(&slow_fd, __ATOMIC_ACQUIRE)) usleep(100);
+    return next(fd);
 }
 
 FILE *freopen(const char *path, const char *mode, FILE *stream)
