@@ -160,6 +160,42 @@ fn a_critical_read_that_misses_leaves_a_hint_with_what_it_read() {
 }
 
 #[test]
+fn a_request_that_waits_for_the_agent_holds_up_no_commit() {
+    let calls = [
+        "os.pread(f, 100, 0)",
+        "os.pwrite(f, bytes(1 << 19), 0)",
+        "os.write(os.open('f', os.O_WRONLY | os.O_APPEND), b'end')",
+        "os.posix_fallocate(f, 0, 1 << 19)",
+    ];
+    for call in calls {
+        let agent = Agent::start_with(selective());
+        let start = |call: &str| {
+            let script = format!("import os\nf = os.open('f', os.O_RDWR | os.O_CREAT)\n{call}");
+            command(&agent, "/usr/bin/python3").arg("-c").arg(script).spawn().unwrap()
+        };
+        // The bit is set, so that whatever is not absorbed asks.
+        assert!(start("os.pwrite(f, b'first', 0)").wait().unwrap().success());
+        agent.hold_asks(true);
+        let mut asking = start(call);
+        assert!(until(|| agent.held_asks() > 0), "{call} asks");
+        let mut committing = start("os.pwrite(f, b'second', 8192)");
+        let done = until(|| committing.try_wait().unwrap().is_some());
+        agent.hold_asks(false);
+        assert!(asking.wait().unwrap().success() && committing.wait().unwrap().success());
+        assert!(done, "{call} waits for the agent, and a commit waits for it");
+        assert_eq!(agent.counter(Counter::AbsorbedRequests), 2);
+    }
+}
+
+/// Whether it becomes true before long.
+fn until(mut reached: impl FnMut() -> bool) -> bool {
+    (0..3000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        reached()
+    })
+}
+
+#[test]
 fn descriptors_keep_their_rights() {
     let agent = Agent::start();
     python(

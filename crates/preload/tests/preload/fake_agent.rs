@@ -89,6 +89,10 @@ struct Inner {
     /// Commits that are applied but not answered before the agent dies.
     swallow_commits: bool,
     refuse_opens: bool,
+    /// Reads and direct writes wait for their answer.
+    hold_asks: bool,
+    /// Those that do.
+    held_asks: u64,
     exclude: bool,
     /// Extents that are written back and dropped, one for each message or so.
     churn: bool,
@@ -168,6 +172,16 @@ impl Agent {
     /// From now on commits are applied, but never answered.
     pub fn swallow_commits(&self, swallow: bool) {
         self.inner.lock().unwrap().swallow_commits = swallow;
+    }
+
+    /// From now on reads and direct writes wait for their answer, or no longer do.
+    pub fn hold_asks(&self, hold: bool) {
+        self.inner.lock().unwrap().hold_asks = hold;
+    }
+
+    /// How often one was put off.
+    pub fn held_asks(&self) -> u64 {
+        self.inner.lock().unwrap().held_asks
     }
 
     /// From now on every `Open` fails with EBUSY.
@@ -429,6 +443,10 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
         })
     };
     let reply = match request {
+        Request::Read { .. } | Request::Write { .. } if inner.hold_asks => {
+            inner.held_asks += 1;
+            return Served::Later;
+        }
         Request::Open { device, inode, path, .. } => {
             if inner.refuse_opens {
                 return Served::Reply(Reply::Error { errno: libc::EBUSY, text: b"another node has it" });

@@ -52,6 +52,53 @@ fn nothing_is_fetched_where_a_dead_thread_may_still_write() {
 }
 
 #[test]
+fn nobody_waits_for_what_a_dead_thread_had_under_way() {
+    let elsewhere = Range::new(8192, 4096);
+    let cheap = |w: &World| w.memory.shared().slots[w.ranks[0].slot].cheap_touches(0, 0);
+    let granted = |w: &World| w.ranks[0].answer.is_some();
+    // What it had under way, whether the bit was set so that it asked, and when it dies.
+    type Reached = fn(&World) -> bool;
+    let cases: [(Kind, bool, Reached); 4] = [
+        (Kind::Write, false, cheap),
+        (Kind::Write, true, granted),
+        (Kind::Read, false, cheap),
+        (Kind::Read, true, granted),
+    ];
+    for (kind, asks, reached) in cases {
+        for next_agent in [false, true] {
+            let mut w = world();
+            write(&mut w, 2, elsewhere, asks);
+            match kind {
+                Kind::Write => ranks::begin_write(&mut w, 0, 0, A, false),
+                _ => ranks::begin_other(&mut w, 0, kind, 0, A),
+            }
+            while !reached(&w) {
+                ranks::step(&mut w, 0, false);
+            }
+            w.kill(0);
+            if next_agent {
+                w.kill_agent();
+                w.restart();
+            }
+            ranks::begin_write(&mut w, 2, 0, A, true);
+            for _ in 0..100 {
+                ranks::step(&mut w, 2, false);
+                // The barrier that would end the quarantine stands still.
+                if let Some(at) = w.tasks.iter().position(|task| matches!(task, Task::Extend { .. })) {
+                    w.step_task(at);
+                }
+                w.poll();
+            }
+            assert!(!w.ranks[2].is_busy(), "{kind:?}, asks: {asks}, next agent: {next_agent}");
+            write(&mut w, 2, A, false);
+            other(&mut w, 2, Kind::Read, A);
+            w.finish();
+            no_violation(&w);
+        }
+    }
+}
+
+#[test]
 fn a_bit_stays_set_until_a_barrier_covers_the_removal_of_dirty_bytes() {
     let mut w = world();
     write(&mut w, 0, A, true);
