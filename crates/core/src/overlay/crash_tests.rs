@@ -29,10 +29,15 @@
 //! | drop-unsynced | power; runtime; `slow_bytes_written_back_are_synced_before_the_file_may_be_forgotten` |
 //! | keep-clean | agent, power; runtime |
 //! | no-read-lease, slab-reclaimed | none, agent, power |
-//! | slot-kept, wait-dead | the library and the order of its steps: no test of their own here |
+//! | slot-kept | `a_request_that_waits_for_the_agent_holds_up_no_commit` of the library's tests |
+//! | wait-dead | `nobody_waits_for_what_a_dead_thread_had_under_way` |
 //! | in-place-dead, in-place-never | commits never name a place in use: no code to leave out |
 //! | no-fence-rank, no-fence-agent, bit-after-commit, no-wait, read-no-slot | `crates/core/tests/handshake` |
-//! | no-adoption, late-writeback, old-files, slow-while-down, quarantine-ends | restart of the agent under living threads |
+//! | no-adoption | `a_direct_write_under_a_lease_of_before_drops_what_it_covers`, `a_commit_waits_for_a_slow_read_under_a_lease_of_before`, `a_commit_to_a_slab_of_before_is_accepted_and_new_slabs_lie_in_new_data_files`; of bits `crates/core/tests/handshake` |
+//! | late-writeback | `a_direct_write_waits_for_a_write_back_of_the_dead_agent_and_a_commit_does_not` |
+//! | old-files | `a_commit_to_a_slab_of_before_is_accepted_and_new_slabs_lie_in_new_data_files`, `places_under_a_read_lease_of_before_stay_until_it_ends` |
+//! | slow-while-down | `while_no_agent_runs_a_read_waits_where_a_bit_is_set_and_goes_on_elsewhere`; of the library `ranks_wait_for_a_new_agent_and_send_the_pending_commit_again` |
+//! | quarantine-ends | `what_a_dead_thread_may_still_write_is_quarantined_by_the_next_agent_too` |
 
 mod dirty;
 mod forced;
