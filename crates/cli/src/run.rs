@@ -215,8 +215,8 @@ fn report(status: ExitStatus, program: Duration, drain: Duration, before: &Statu
     }
 }
 
-/// Why there is no agent, in one line.
-fn reason(error: &headstart_agent::Error) -> String {
+/// Why there is no agent, in one line: the last that it said of itself, if it came so far.
+pub fn reason(error: &headstart_agent::Error) -> String {
     match error {
         headstart_agent::Error::NotStarted { log, path, .. } => {
             let said = log.lines().rev().find_map(|line| line.strip_prefix("headstart: "));

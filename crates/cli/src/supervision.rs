@@ -23,6 +23,7 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
+use crate::run::reason;
 use crate::write_back::connect_or_start;
 
 /// An agent that served for less than this was no help: time for some thousand answers.
@@ -94,8 +95,13 @@ fn watch(start: &Start, mut pid: u32, stop: &EventFd) {
         if !start.socket().exists() {
             return; // it was told to stop
         }
-        short_lives = if began.elapsed() < SHORT_LIFE { short_lives + 1 } else { 0 };
-        eprintln!("headstart: the agent (process {pid}) has ended while the program runs; starting another one");
+        let served = began.elapsed() >= SHORT_LIFE;
+        short_lives = if served { 0 } else { short_lives + 1 };
+        if served {
+            eprintln!("headstart: the agent (process {pid}) has ended while the program runs; starting another one");
+        } else if short_lives == 1 {
+            say_failing(&format!("the agent (process {pid}) ended as soon as it served"), &start.log());
+        }
         std::thread::sleep(pause_after(short_lives));
         pid = loop {
             if short_lives >= SHORT_LIVES_MAX {
@@ -103,12 +109,22 @@ fn watch(start: &Start, mut pid: u32, stop: &EventFd) {
             }
             match start.connect().and_then(|client| client.ask(&Ask::Status)) {
                 Ok(status) => break status.pid,
-                Err(error) => eprintln!("headstart: {error}"),
+                Err(error) if short_lives == 0 => say_failing(&reason(&error), &start.log()),
+                Err(_) => {}
             }
             short_lives += 1;
             std::thread::sleep(pause_after(short_lives));
         };
     }
+}
+
+/// The first failure of a row.
+fn say_failing(cause: &str, log: &Path) {
+    eprintln!(
+        "headstart: no agent stays up: {cause}. Others are tried for some 25 s, while the program waits where it needs one; mend the \
+         cause meanwhile. See {}",
+        log.display()
+    );
 }
 
 fn pause_after(short_lives: u32) -> Duration {
@@ -119,7 +135,8 @@ fn pause_after(short_lives: u32) -> Duration {
 fn give_up(log: &Path) {
     eprintln!(
         "headstart: {SHORT_LIVES_MAX} agents in a row ended at once; no other is started, and the program's calls on managed \
-         files fail where they need one. What was acknowledged is kept; see {}",
+         files fail where they need one. What was acknowledged is kept; with the cause mended, 'headstart agent' goes on while the \
+         program runs, and the next 'headstart run' or 'drain' afterwards. See {}",
         log.display()
     );
 }

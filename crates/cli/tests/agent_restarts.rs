@@ -310,7 +310,8 @@ fn agents_that_cannot_start_under_a_living_program_say_why_and_are_given_up() {
     let output = run.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     for words in ["starting another one", "still runs with an earlier agent", "19 agents in a row"] {
-        assert!(said.contains(words), "'{words}' is missing: {}", site.say(&output));
+        assert_eq!(said.matches(words).count(), 1, "'{words}': {}", site.say(&output));
     }
+    assert_eq!(said.lines().filter(|line| line.contains("agent")).count(), 3, "one line each: {}", site.say(&output));
     assert!(output.status.success(), "the program itself ended well, and an agent starts without it: {said}");
 }
