@@ -16,7 +16,7 @@ use headstart_core::overlay::journal::Identity;
 use headstart_core::overlay::{Answer, Capacity, Fingerprint, Output, Overlay, Process, Settings};
 use headstart_core::protocol::handover::{COPIES_MAX, CopyRecord, OpenFiles};
 use headstart_core::protocol::message::{Envelope, Request};
-use headstart_core::protocol::shared::{FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
+use headstart_core::protocol::shared::{Cells, FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
 
 /// Bytes given out now: what can be used of each block and the word in front of it.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
@@ -58,6 +58,7 @@ struct Memory {
     copies: Vec<CopyRecord>,
     open_files: Vec<OpenFiles>,
     bits: Vec<AtomicU64>,
+    ended: Cells,
 }
 
 impl Memory {
@@ -69,6 +70,7 @@ impl Memory {
             copies: (0..COPIES_MAX).map(|_| CopyRecord::default()).collect(),
             open_files: (0..THREADS).map(|_| OpenFiles::default()).collect(),
             bits: (0..THREADS * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
+            ended: Cells::default(),
         };
         memory.header.slots_used.store(THREADS as u64, Ordering::Relaxed);
         memory
@@ -82,6 +84,7 @@ impl Memory {
             copies: &self.copies,
             open_files: &self.open_files,
             bits: &self.bits,
+            ended: &self.ended,
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::runtime::{Options, Workers};
 use crate::selection::Selection;
 use crate::shared_file::SharedFile;
 use crate::socket::PACKET_MAX;
-use crate::status::{RequestCounters, ServiceCounters};
+use crate::status::ServiceCounters;
 use crate::store::Store;
 use crate::survivors::Survivors;
 
@@ -116,7 +116,6 @@ pub(crate) struct EventLoop<'a> {
     /// Drains of one file: who waits, and the file's path.
     commands: BTreeMap<u64, (u64, String)>,
     next_command: u64,
-    gone: RequestCounters,
     service: ServiceCounters,
     /// Which files may come to flash.
     selection: Selection,
@@ -194,7 +193,6 @@ impl<'a> EventLoop<'a> {
             survivors,
             commands: BTreeMap::new(),
             next_command: 1,
-            gone: RequestCounters::default(),
             service: ServiceCounters { agent_starts_total, ..ServiceCounters::default() },
             selection,
             excluded: BTreeSet::new(),
@@ -222,6 +220,9 @@ impl<'a> EventLoop<'a> {
         self.settle()?;
         loop {
             if let Ending::Now { durable } = self.ending {
+                if self.overlay.threads() == 0 {
+                    self.shared().forget_counts();
+                }
                 return if durable { Ok(()) } else { Err(self.not_durable()) };
             }
             let count = match self.epoll.wait(&mut events, EpollTimeout::NONE) {

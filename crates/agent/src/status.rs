@@ -100,7 +100,7 @@ pub struct Status {
     pub agent: Counters,
     /// What the agent did besides.
     pub service: ServiceCounters,
-    /// What the programs' requests met, since the agent started.
+    /// What the programs' requests met, since the agent started; if it follows one that died, since that one did.
     pub requests: RequestCounters,
     /// Bytes of the journal.
     pub journal_bytes: u64,

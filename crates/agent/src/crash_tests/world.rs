@@ -46,6 +46,7 @@ struct Memory {
     copies: Vec<CopyRecord>,
     open_files: Vec<OpenFiles>,
     bits: Vec<AtomicU64>,
+    ended: shared::Cells,
 }
 
 impl Memory {
@@ -57,6 +58,7 @@ impl Memory {
             copies: (0..COPIES).map(|_| CopyRecord::default()).collect(),
             open_files: (0..RANKS).map(|_| OpenFiles::default()).collect(),
             bits: (0..ENTRIES * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
+            ended: shared::Cells::default(),
         };
         memory.header.slots_used.store(RANKS as u64, Ordering::Relaxed);
         memory
@@ -70,6 +72,7 @@ impl Memory {
             copies: &self.copies,
             open_files: &self.open_files,
             bits: &self.bits,
+            ended: &self.ended,
         }
     }
 }

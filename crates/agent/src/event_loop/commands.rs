@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::origin::birth_ns;
 use crate::runtime_directory;
 use crate::selection::Selection;
-use crate::status::{self, Command, FileStatus, Status};
+use crate::status::{self, Command, FileStatus, RequestCounters, Status};
 use crate::store::as_path;
 
 use super::{Ending, EventLoop, NO_SLOT, STATUS_FILES_MAX, STATUS_PATHS_MAX, SyncCommand};
@@ -160,7 +160,8 @@ impl EventLoop<'_> {
     /// A status without files.
     pub(super) fn figures(&self) -> Status {
         let shared = self.shared();
-        let mut requests = self.gone;
+        let mut requests = RequestCounters::default();
+        requests.add(shared.ended);
         self.overlay.slots().for_each(|slot| requests.add(&shared.slots[slot as usize].counters));
         let dirty = || self.overlay.file_list().filter(|(_, _, dirty_bytes, _)| *dirty_bytes > 0);
         Status {

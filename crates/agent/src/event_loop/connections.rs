@@ -237,7 +237,6 @@ impl EventLoop<'_> {
     }
 
     fn thread_gone(&mut self, slot: u32) {
-        self.gone.add(&self.shared().slots[slot as usize].counters);
         let open: Vec<u32> =
             self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
         self.overlay.on_hang_up(self.shared.view(), slot);

@@ -23,6 +23,7 @@ impl Overlay {
     /// The same, without what becomes possible by it. False if nobody was there.
     pub(super) fn hang_up(&mut self, shared: Shared<'_>, slot: u32) -> bool {
         let cell = &shared.slots[slot as usize];
+        shared.keep_counts(slot);
         let idle = cell.is_free();
         let process = self.processes.get(&slot).copied().unwrap_or_default();
         let held = &shared.open_files[slot as usize];

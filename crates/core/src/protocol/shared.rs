@@ -224,6 +224,7 @@ pub struct Region {
     copies: [CopyRecord; COPIES_MAX],
     open_files: [OpenFiles; SLOTS_MAX],
     bits: [AtomicU64; WORDS_PER_FILE * FILES_MAX],
+    ended: Cells,
 }
 
 // A model checker's atomics are larger; everybody else sees this.
@@ -232,7 +233,9 @@ const _: () = {
     assert!(size_of::<Header>() == 128 && size_of::<FileEntry>() == 64 && size_of::<Slot>() == 2048);
     assert!(size_of::<CopyRecord>() == 40 && size_of::<OpenFiles>() == 6144);
     let records = COPIES_MAX * 40 + SLOTS_MAX * 6144;
-    assert!(size_of::<Region>() == 128 + FILES_MAX * 64 + SLOTS_MAX * 2048 + records + FILES_MAX * 8192);
+    assert!(
+        size_of::<Region>() == 128 + FILES_MAX * 64 + SLOTS_MAX * 2048 + records + FILES_MAX * 8192 + COUNTERS_MAX * 8
+    );
     assert!(std::mem::offset_of!(Slot, pieces) == 80 && std::mem::offset_of!(Slot, hints) == 480);
 };
 
@@ -249,6 +252,7 @@ impl Region {
             copies: &self.copies,
             open_files: &self.open_files,
             bits: &self.bits,
+            ended: &self.ended,
         }
     }
 }
@@ -268,6 +272,8 @@ pub struct Shared<'a> {
     pub open_files: &'a [OpenFiles],
     /// The bits, [`WORDS_PER_FILE`] words a file.
     pub bits: &'a [AtomicU64],
+    /// What threads counted that have ended.
+    pub ended: &'a Cells,
 }
 
 /// Index of the bit that speaks for the granule of `offset`.
@@ -285,6 +291,18 @@ pub fn bits_of(range: Range) -> impl Iterator<Item = u64> {
 impl<'a> Shared<'a> {
     pub(super) fn word(&self, file: u32, bit: u64) -> &'a AtomicU64 {
         &self.bits[file as usize * WORDS_PER_FILE + (bit / 64) as usize]
+    }
+
+    /// The thread behind `slot` has ended: what it counted is kept, whichever agent serves. Nothing if that was done before.
+    pub fn keep_counts(&self, slot: u32) {
+        for (sum, cell) in self.ended.iter().zip(self.slots[slot as usize].counters.iter()) {
+            sum.fetch_add(cell.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// An agent ends in order and nobody takes part any more: the next one counts anew.
+    pub fn forget_counts(&self) {
+        self.ended.iter().for_each(|sum| sum.store(0, Ordering::Relaxed));
     }
 
     /// The slots that were ever used.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-use headstart_core::protocol::shared::{FileEntry, GRANULE_BYTES, Header, Shared, Slot, WORDS_PER_FILE};
+use headstart_core::protocol::shared::{Cells, FileEntry, GRANULE_BYTES, Header, Shared, Slot, WORDS_PER_FILE};
 use headstart_core::request::Range;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -62,6 +62,7 @@ pub struct World {
     files: Vec<FileEntry>,
     slots: Vec<Slot>,
     bits: Vec<AtomicU64>,
+    ended: Cells,
     /// What the models fight over.
     pub bytes: Bytes,
     /// From the rank to the agent.
@@ -78,6 +79,7 @@ impl World {
             files: vec![FileEntry::default()],
             slots: vec![Slot::default()],
             bits: (0..WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
+            ended: Cells::default(),
             bytes: Bytes::new(),
             request: Message::new(),
             reply: Message::new(),
@@ -90,7 +92,8 @@ impl World {
 
     pub fn shared(&self) -> Shared<'_> {
         let (copies, open_files) = (&[], &[]); // only agents read them
-        Shared { header: &self.header, files: &self.files, slots: &self.slots, copies, open_files, bits: &self.bits }
+        let (header, files, slots) = (&self.header, &self.files, &self.slots);
+        Shared { header, files, slots, copies, open_files, bits: &self.bits, ended: &self.ended }
     }
 
     pub fn slot(&self) -> &Slot {

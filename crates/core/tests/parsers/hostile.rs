@@ -11,7 +11,7 @@ use headstart_core::overlay::recovery::{Recovered, Replay};
 use headstart_core::overlay::{Capacity, Counters, Fingerprint, NotSynced, Output, Overlay, Process, Settings};
 use headstart_core::protocol::handover::{COPIES_MAX, CopyRecord, OpenFiles};
 use headstart_core::protocol::message::{Envelope, Request};
-use headstart_core::protocol::shared::{FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
+use headstart_core::protocol::shared::{Cells, FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
 
 use super::source::Source;
 
@@ -29,6 +29,7 @@ pub struct Memory {
     copies: Vec<CopyRecord>,
     open_files: Vec<OpenFiles>,
     bits: Vec<AtomicU64>,
+    ended: Cells,
 }
 
 impl Memory {
@@ -40,6 +41,7 @@ impl Memory {
             copies: (0..COPIES_MAX).map(|_| CopyRecord::default()).collect(),
             open_files: (0..SLOTS).map(|_| OpenFiles::default()).collect(),
             bits: (0..FILES * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
+            ended: Cells::default(),
         };
         memory.header.slots_used.store(SLOTS.into(), Ordering::Relaxed);
         memory
@@ -53,6 +55,7 @@ impl Memory {
             copies: &self.copies,
             open_files: &self.open_files,
             bits: &self.bits,
+            ended: &self.ended,
         }
     }
 

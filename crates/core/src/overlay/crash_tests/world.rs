@@ -36,6 +36,7 @@ pub struct Memory {
     bits: Vec<AtomicU64>,
     copies: Vec<CopyRecord>,
     open_files: Vec<OpenFiles>,
+    ended: shared::Cells,
 }
 
 impl Memory {
@@ -52,6 +53,7 @@ impl Memory {
             copies: (0..COPIES).map(|_| CopyRecord::default()).collect(),
             open_files: (0..threads).map(|_| OpenFiles::default()).collect(),
             bits: (0..files * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
+            ended: shared::Cells::default(),
         };
         memory.header.slots_used.store(threads as u64, Ordering::Relaxed);
         memory
@@ -65,6 +67,7 @@ impl Memory {
             copies: &self.copies,
             open_files: &self.open_files,
             bits: &self.bits,
+            ended: &self.ended,
         }
     }
 }

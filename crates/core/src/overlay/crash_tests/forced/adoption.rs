@@ -1,6 +1,7 @@
 //! Interleavings with the death of the agent under living threads, each for a rule of adoption.
 
 use super::*;
+use crate::counters::{Counter, RequestCounters};
 
 /// Lets a thread run until it has reached a point, the runtime standing still.
 fn step_until(w: &mut World, rank: usize, reached: impl Fn(&World) -> bool) {
@@ -277,6 +278,30 @@ fn a_direct_write_and_the_commit_that_waits_for_it_survive_a_death_at_any_step_o
         w.finish();
         no_violation(&w);
     }
+}
+
+#[test]
+fn what_threads_counted_outlasts_them_and_the_agent() {
+    let mut w = world();
+    let count =
+        |w: &World, rank: usize, amount| w.memory.slots[w.ranks[rank].slot].count(Counter::CheapRequests, amount);
+    let counted = |w: &World| {
+        let mut sum = RequestCounters::default();
+        sum.add(w.memory.shared().ended);
+        w.overlay.slots().for_each(|slot| sum.add(&w.memory.slots[slot as usize].counters));
+        sum.cheap_requests_total
+    };
+    count(&w, 0, 1);
+    count(&w, 2, 10);
+    w.kill(0);
+    assert_eq!(counted(&w), 11);
+    restart(&mut w);
+    assert_eq!(counted(&w), 11, "one ended under the agent before, one lives");
+    w.kill_agent();
+    w.kill(1);
+    w.restart();
+    restart(&mut w);
+    assert_eq!(counted(&w), 11, "the other ended while there was none");
 }
 
 #[test]
