@@ -185,7 +185,11 @@ fn classify(fd: c_int) -> Result<Option<Target>, Errno> {
 /// Makes a descriptor managed if it is a regular file under the managed directory, and says whether it is.
 pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
     let mut buffer = PathBuffer::empty();
-    let path = if facts.regular { location::path_of(fd, &mut buffer).unwrap_or(b"") } else { b"" };
+    let path = match facts.regular.then(|| location::path_of(fd, &mut buffer)) {
+        Some(Ok(path)) => path,
+        Some(Err(libc::ENAMETOOLONG)) if process::is_own() => files::untold(facts).map(|()| &b""[..])?,
+        _ => b"",
+    };
     let flags = if location::is_managed(path) { kernel::fcntl(fd, libc::F_GETFL, 0)? } else { libc::O_PATH };
     if !process::is_own() {
         return Ok(false);

@@ -8,6 +8,7 @@
 //! are opened again at their first use. It hears once more of a file that was open for reading and is opened for
 //! writing, as a cheap write tells it nothing. Records change under the gate; the data path reads them without.
 
+use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use headstart_core::policy::Reason;
@@ -20,6 +21,7 @@ use crate::gate::{Gate, gate};
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
 use crate::session::{self, Answer, Session};
+use crate::settings::settings;
 use crate::{data_files, process, rings};
 
 const BYPASS_NONE: u32 = 0;
@@ -269,6 +271,33 @@ fn ask_write_back(session: &mut Session, file: u32) -> Result<(), Errno> {
         Answer::Done => Ok(()),
         other => Err(session.unexpected(other)),
     }
+}
+
+/// A file whose path is too long for the kernel to tell. Where it lies nobody knows, so that it is used without flash;
+/// one that the agent knows by a path it had before is refused, as flash may hold newer bytes than the slow file.
+#[cold]
+pub fn untold(facts: &Facts) -> Result<(), Errno> {
+    let slow = CString::new(settings().slow.as_slice()).map_err(|_| libc::EIO)?;
+    // SAFETY: the path is a string.
+    let device = unsafe { kernel::facts_at(libc::AT_FDCWD, slow.as_ptr(), 0) }.map(|facts| facts.device);
+    if device != Ok(facts.device) || session::with(|_| Ok(())) == Err(libc::ENOTCONN) {
+        return Ok(());
+    }
+    let shared = session::shared().ok_or(libc::EIO)?;
+    let of_this = |entry: &&FileEntry| entry.inode.load(Ordering::Relaxed) == facts.inode;
+    if shared.files.iter().filter(|entry| entry.used.load(Ordering::Acquire) != 0).any(|entry| of_this(&entry)) {
+        session::complain(format_args!(
+            "a file with bytes on flash (inode {}) has a path of more than 4095 bytes by now; make it shorter to use it",
+            facts.inode
+        ));
+        return Err(libc::ENAMETOOLONG);
+    }
+    session::complain(format_args!(
+        "a file (inode {}) whose path has more than 4095 bytes is used without flash; while it is open, nobody must \
+         rename a directory above it",
+        facts.inode
+    ));
+    Ok(())
 }
 
 /// The file's index, and whether the site keeps it off flash.

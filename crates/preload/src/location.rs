@@ -100,7 +100,12 @@ pub unsafe fn probe(dir: c_int, path: *const c_char, flags: c_int) -> Probe {
     };
     let mut buffer = PathBuffer::empty();
     let regular = kernel::facts(fd).is_ok_and(|facts| facts.regular);
-    let managed = regular && path_of(fd, &mut buffer).is_ok_and(is_managed);
+    // Where it lies cannot be told if its path is too long: that is found out once it is open.
+    let managed = regular
+        && match path_of(fd, &mut buffer) {
+            Ok(path) => is_managed(path),
+            Err(errno) => errno == libc::ENAMETOOLONG,
+        };
     let _ = kernel::close(fd);
     if managed { Probe::Managed } else { Probe::Other }
 }

@@ -1,7 +1,7 @@
 //! Names with any byte, and paths longer than a path may be.
 
-use std::ffi::{CString, OsString};
-use std::fs;
+use std::ffi::{CStr, CString, OsString};
+use std::fs::{self, OpenOptions};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
@@ -114,4 +114,46 @@ fn a_file_whose_path_is_too_long_to_be_told_has_the_right_bytes() {
     let output = command.args(["-c", script]).current_dir(&site.slow).output().unwrap();
     assert!(output.stdout == content(1, 0, LENGTH), "{}", site.say(&output));
     wait_for("nothing is dirty", || site.figure("/dirty_bytes") == 0);
+}
+
+#[test]
+fn a_file_with_bytes_on_flash_whose_path_became_too_long_is_refused_and_never_read_from_disk_alone() {
+    let test = "names::a_file_with_bytes_on_flash_whose_path_became_too_long_is_refused_and_never_read_from_disk_alone";
+    if role().is_some() {
+        let (short, directory, name) = (managed().join("short"), deep(), c"file");
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&short).unwrap();
+        file.write_all_at(&content(1, 0, LENGTH), 0).unwrap();
+        // As a directory above it moves: no call names the file itself.
+        fs::create_dir(managed().join("box")).unwrap();
+        fs::rename(&short, managed().join("box/file")).unwrap();
+        let from = CString::new(managed().join("box").as_os_str().as_bytes()).unwrap();
+        // SAFETY: the names are strings.
+        let moved = unsafe { libc::renameat(libc::AT_FDCWD, from.as_ptr(), directory.as_raw_fd(), c"box".as_ptr()) };
+        assert_eq!(moved, 0);
+        // SAFETY: the name is a string; a descriptor that openat returned is ours.
+        let inner = unsafe { libc::openat(directory.as_raw_fd(), c"box".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY) };
+        for flags in [libc::O_RDONLY, libc::O_RDWR | libc::O_TRUNC] {
+            // The descriptor that is open already knows the file; another process does not.
+            assert_eq!(other_open(inner, name, flags), libc::ENAMETOOLONG);
+        }
+        let mut found = vec![0; LENGTH];
+        file.read_exact_at(&mut found, 0).unwrap();
+        assert!(found == content(1, 0, LENGTH));
+        // SAFETY: the names are strings.
+        let back = unsafe { libc::renameat(directory.as_raw_fd(), c"box".as_ptr(), libc::AT_FDCWD, from.as_ptr()) };
+        assert_eq!(back, 0);
+        return;
+    }
+    let site = TestSite::with_capacity("64MiB");
+    site.played(&[], test, "write");
+    assert!(fs::read(site.slow.join("box/file")).unwrap() == content(1, 0, LENGTH));
+}
+
+/// The error with which another process opens a file.
+fn other_open(dir: i32, name: &CStr, flags: i32) -> i32 {
+    let script = "import os, sys\ntry: os.open(sys.argv[1], int(sys.argv[2]), dir_fd=int(sys.argv[3]))\n\
+                  except OSError as e: sys.exit(e.errno)";
+    let mut command = std::process::Command::new("python3");
+    command.args(["-c", script, name.to_str().unwrap(), &flags.to_string(), &dir.to_string()]);
+    command.status().unwrap().code().unwrap()
 }
