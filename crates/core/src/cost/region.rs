@@ -45,6 +45,10 @@ pub struct Parameters {
     /// predicted run times alone.
     #[serde(default)]
     pub ssd_startup_s: f64,
+    /// For how long a byte keeps a flash server from others, seconds: less than β_S where device and network pass bytes on to each
+    /// other; β_S if absent. Beyond the paper like the one before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssd_busy_s_per_byte: Option<f64>,
 }
 
 /// One set of parameters a direction.
@@ -91,6 +95,7 @@ impl From<&benefit::Parameters> for Parameters {
             hdd_s_per_byte: s4d.hdd_s_per_byte,
             ssd_s_per_byte: s4d.ssd_s_per_byte,
             ssd_startup_s: 0.0,
+            ssd_busy_s_per_byte: None,
         }
     }
 }
@@ -114,6 +119,7 @@ impl Parameters {
             ("hdd_s_per_byte", self.hdd_s_per_byte),
             ("ssd_s_per_byte", self.ssd_s_per_byte),
             ("ssd_startup_s", self.ssd_startup_s),
+            ("ssd_busy_s_per_byte", self.ssd_busy_s_per_byte.unwrap_or(0.0)),
         ] {
             if !(0.0..1e6).contains(&value) {
                 return bad(name, value.to_string(), "it must be seconds, not negative");
@@ -191,6 +197,7 @@ mod tests {
             hdd_s_per_byte: 1e-8,
             ssd_s_per_byte: 5e-9,
             ssd_startup_s: 0.0005,
+            ssd_busy_s_per_byte: None,
         }
     }
 

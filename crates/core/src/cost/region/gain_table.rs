@@ -39,6 +39,14 @@ impl RegionGain {
     pub fn gain_ns(&self) -> i64 {
         self.gain_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
+
+    /// Adds what other requests for the same region were.
+    pub fn add(&mut self, other: &RegionGain) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.gain_ns += other.gain_ns;
+    }
 }
 
 /// How long a file is, and its regions.
@@ -96,19 +104,17 @@ pub struct GainTable {
     recent: Option<(RegionId, RegionGain)>,
     /// The last gain computed, and of what: programs repeat their sizes.
     priced: (Direction, u64, i64),
-    requests: u64,
 }
 
 impl GainTable {
     /// An empty table under these costs.
     pub fn new(costs: Costs) -> GainTable {
         let priced = (Direction::Read, 0, costs.gain_ns(Direction::Read, 0));
-        GainTable { costs, regions: BTreeMap::new(), recent: None, priced, requests: 0 }
+        GainTable { costs, regions: BTreeMap::new(), recent: None, priced }
     }
 
     /// Adds one request for a file with regions of `region_bytes`, which is at least 1 and the same for every request of a file.
     pub fn add(&mut self, file: u32, region_bytes: u64, direction: Direction, range: Range) {
-        self.requests += u64::from(!range.is_empty());
         for (number, part) in parts(range, region_bytes) {
             if (self.priced.0, self.priced.1) != (direction, part.length) {
                 self.priced = (direction, part.length, self.costs.gain_ns(direction, part.length));
@@ -134,16 +140,12 @@ impl GainTable {
 
     fn flush(&mut self) {
         let Some((id, new)) = self.recent.take() else { return };
-        let region = self.regions.entry(id).or_default();
-        region.reads += new.reads;
-        region.writes += new.writes;
-        region.bytes = region.bytes.saturating_add(new.bytes);
-        region.gain_ns += new.gain_ns;
+        self.regions.entry(id).or_default().add(&new);
     }
 
-    /// Requests added, each counted once; those for no bytes are left out.
-    pub fn requests(&self) -> u64 {
-        self.requests
+    /// Regions touched so far, or one more.
+    pub fn count(&self) -> usize {
+        self.regions.len() + usize::from(self.recent.is_some())
     }
 
     /// The regions that were touched, by file and number.
@@ -169,6 +171,7 @@ mod tests {
             hdd_s_per_byte: 1e-6,
             ssd_s_per_byte: 3e-6,
             ssd_startup_s: 0.0,
+            ssd_busy_s_per_byte: None,
         };
         Costs { write: Parameters { ssd_s_per_byte: 9e-6, ..read.clone() }, read }
     }
