@@ -46,6 +46,14 @@ pub enum Error {
         /// What is wrong and what it should be.
         problem: String,
     },
+    /// A plan file is none, or makes no sense.
+    #[error("plan {}: {problem}", path.display())]
+    Plan {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and in which line.
+        problem: String,
+    },
     /// Another agent owns the runtime directory.
     #[error("an agent already serves {}", path.display())]
     AlreadyServed {

@@ -27,6 +27,7 @@ mod marker;
 pub mod metrics;
 pub mod node;
 mod origin;
+pub mod plan;
 pub mod process;
 mod runtime;
 pub mod runtime_directory;

@@ -18,6 +18,16 @@
 //! [s4d.write]               # the same for writes
 //! # ...
 //!
+//! [carl.read]               # optional: cost model of reads for plans (CARL, Table II), of idle devices; and carl.write
+//! hdd_servers = 8
+//! ssd_servers = 4
+//! stripe_bytes = 65536
+//! hdd_startup_s_min = 0.0015
+//! hdd_startup_s_max = 0.0110
+//! hdd_s_per_byte = 1.9e-8
+//! ssd_s_per_byte = 1.3e-8
+//! ssd_startup_s = 0.0007    # optional, for predicted run times alone, as ssd_busy_s_per_byte
+//!
 //! include = ["results"]     # optional, and exclude: see `selection`
 //!
 //! [agent]                   # optional: dirty_high, dirty_low, dirty_full, write_back_share_min, copies_max,
@@ -29,7 +39,9 @@ mod environment;
 use std::path::{Path, PathBuf};
 
 use headstart_core::cost::benefit::Parameters;
+use headstart_core::cost::region;
 use headstart_core::overlay::{Capacity, Settings};
+use headstart_core::request::Direction;
 use headstart_core::stripe::rotating_bytes;
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +71,9 @@ pub struct Site {
     pub exclude: Vec<String>,
     /// Cost models.
     pub s4d: CostModels,
+    /// CARL's cost models, of idle devices; made from S4D's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carl: Option<region::Costs>,
     /// The agent's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentSettings>,
@@ -144,6 +159,9 @@ impl Site {
         }
         site.s4d.read.check().map_err(|error| bad(format!("[s4d.read] {error}")))?;
         site.s4d.write.check().map_err(|error| bad(format!("[s4d.write] {error}")))?;
+        site.region_costs().check().map_err(|(direction, error)| {
+            bad(format!("[carl.{}] {error}", if direction == Direction::Read { "read" } else { "write" }))
+        })?;
         for (name, parameters) in [("read", &site.s4d.read), ("write", &site.s4d.write)] {
             let points = parameters.seek_curve.len();
             if points > SEEK_POINTS_MAX {
@@ -189,6 +207,12 @@ impl Site {
         Ok(settings)
     }
 
+    /// What regions cost: `[carl]`, else the same from `[s4d]`.
+    pub fn region_costs(&self) -> region::Costs {
+        let from_s4d = || region::Costs { read: (&self.s4d.read).into(), write: (&self.s4d.write).into() };
+        self.carl.clone().unwrap_or_else(from_s4d)
+    }
+
     /// Which files may come to flash.
     pub(crate) fn selection(&self) -> std::result::Result<Selection, String> {
         Selection::new(&self.include, &self.exclude)
@@ -231,6 +255,7 @@ mod tests {
             include: Vec::new(),
             exclude: Vec::new(),
             s4d: CostModels { read: parameters.clone(), write: parameters },
+            carl: None,
             agent: None,
         }
     }
@@ -269,6 +294,11 @@ mod tests {
         let mut bad = good.clone();
         bad.s4d.write.ssd_servers = 0;
         fails_with(&bad, &["[s4d.write]", "ssd_servers"]);
+        let mut bad = good.clone();
+        let mut costs = good.region_costs();
+        costs.read.hdd_startup_s_min = 9.0;
+        bad.carl = Some(costs);
+        fails_with(&bad, &["[carl.read]", "hdd_startup_s_min"]);
         let mut bad = good.clone();
         let point = |k| SeekPoint { distance_bytes: k, seek_s: 0.0 };
         bad.s4d.read.seek_curve = (0..=SEEK_POINTS_MAX as u64).map(point).collect();

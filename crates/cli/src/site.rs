@@ -33,6 +33,7 @@ impl SiteCommand {
                     include: Vec::new(),
                     exclude: Vec::new(),
                     s4d: CostModels { read: parameters.clone(), write: parameters },
+                    carl: None,
                     agent: None,
                 };
                 println!(

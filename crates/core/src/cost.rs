@@ -1,3 +1,4 @@
 //! Cost models: what a request costs on disk and on flash.
 
 pub mod benefit;
+pub mod region;

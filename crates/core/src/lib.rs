@@ -5,6 +5,7 @@ pub mod cost;
 pub mod counters;
 pub mod image;
 pub mod overlay;
+pub mod plan;
 pub mod policy;
 pub mod protocol;
 pub mod request;

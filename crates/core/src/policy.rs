@@ -1,16 +1,19 @@
 //! Who decides which bytes go to flash: one file a policy, named after its paper.
 
+pub mod carl;
+pub mod d_carl;
 pub mod disk_only;
+pub mod random;
 pub mod s4d;
 
-use crate::request::Request;
+use crate::request::{Range, Request};
 
 /// Why a request goes to disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// No policy is at work.
     Off,
-    /// The cost model says that the disk serves it no later than flash.
+    /// The disk serves it no later than flash, or other bytes gain more from the flash there is.
     NoBenefit,
     /// The site keeps the file off flash.
     Excluded,
@@ -39,15 +42,36 @@ pub enum Decision {
 
 /// A policy of the client side, asked for every request of a managed file.
 pub trait Policy {
-    /// Decides one request.
+    /// Decides one request, or the part of it up to [`Policy::bound`].
     fn on_request(&self, request: &Request) -> Decision;
+
+    /// How far one decision reaches: the end of the first part of `range`, which is not empty, whose bytes the policy decides alike.
+    fn bound(&self, range: Range) -> u64 {
+        range.end()
+    }
 }
 
-/// Asks the policies in order; the first that does not pass wins, and if all pass it is the disk.
+/// Asks the policies in order; the first that does not pass wins, and if all pass it is the disk: none sees a benefit.
 pub fn decide(policies: &[&dyn Policy], request: &Request) -> Decision {
     policies
         .iter()
         .map(|policy| policy.on_request(request))
         .find(|decision| *decision != Decision::Pass)
-        .unwrap_or(Decision::Disk(Reason::Off))
+        .unwrap_or(Decision::Disk(Reason::NoBenefit))
+}
+
+/// Cuts a request wherever one of the policies may answer differently, and asks of each part. Most requests are one part.
+///
+/// Each part keeps the request's distance: it is the disk's arm that moves over it, and for the parts that go to flash it stays.
+pub fn parts(policies: &[&dyn Policy], request: Request) -> impl Iterator<Item = (Request, Decision)> {
+    let mut rest = request.range;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let bound = policies.iter().map(|policy| policy.bound(rest)).min().unwrap_or(rest.end());
+        let part = Request { range: Range::between(rest.offset, bound), ..request };
+        rest = Range::between(bound, rest.end());
+        Some((part, decide(policies, &part)))
+    })
 }

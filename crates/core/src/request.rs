@@ -1,4 +1,6 @@
-//! A request for bytes of a file, as every policy sees it.
+//! A request for bytes of a file, as every policy sees it, and as a trace tells of it.
+
+use crate::units::Nanos;
 
 /// Reading or writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,4 +66,21 @@ pub struct Request {
     pub range: Range,
     /// Distance in bytes to the end of the same process's previous request in that file, either way (S4D Table I, d).
     pub distance: u64,
+}
+
+/// One request of a program that ran: what a trace has of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The file, by a number of the caller's.
+    pub file: u32,
+    /// The process or thread that waits for it: one has at most one request under way.
+    pub rank: u32,
+    /// Reading or writing.
+    pub direction: Direction,
+    /// The bytes.
+    pub range: Range,
+    /// When it was issued.
+    pub start: Nanos,
+    /// When it had completed. A trace without times has zero for both.
+    pub end: Nanos,
 }

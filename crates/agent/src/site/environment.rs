@@ -30,6 +30,18 @@ const COSTS: &[&str] = &[
     "seek_curve",
 ];
 
+const REGION_COSTS: &[&str] = &[
+    "hdd_servers",
+    "ssd_servers",
+    "stripe_bytes",
+    "hdd_startup_s_min",
+    "hdd_startup_s_max",
+    "hdd_s_per_byte",
+    "ssd_s_per_byte",
+    "ssd_startup_s",
+    "ssd_busy_s_per_byte",
+];
+
 /// Every setting: its table, its keys, how they are read.
 const SETTINGS: &[(&[&str], &[&str], Form)] = &[
     (&[], &["slow", "fast", "capacity"], Form::Text),
@@ -51,6 +63,8 @@ const SETTINGS: &[(&[&str], &[&str], Form)] = &[
     (&["agent"], &["metrics_socket"], Form::Text),
     (&["s4d", "read"], COSTS, Form::Value),
     (&["s4d", "write"], COSTS, Form::Value),
+    (&["carl", "read"], REGION_COSTS, Form::Value),
+    (&["carl", "write"], REGION_COSTS, Form::Value),
 ];
 
 /// The variable of a setting.
@@ -98,6 +112,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use headstart_core::cost::benefit::{Parameters, SeekPoint};
+    use headstart_core::cost::region;
 
     use super::*;
     use crate::site::{AgentSettings, CostModels, Site};
@@ -106,6 +121,7 @@ mod tests {
     fn full() -> Site {
         let seek_curve = vec![SeekPoint { distance_bytes: 1, seek_s: 0.5 }];
         let parameters = Parameters { seek_curve, ..Parameters::default() };
+        let region = region::Parameters { ssd_busy_s_per_byte: Some(1e-8), ..region::Parameters::from(&parameters) };
         Site {
             slow: "/slow".into(),
             fast: "/fast".into(),
@@ -113,6 +129,7 @@ mod tests {
             include: vec!["a".into()],
             exclude: vec!["b".into()],
             s4d: CostModels { read: parameters.clone(), write: parameters },
+            carl: Some(region::Costs { read: region.clone(), write: region }),
             agent: Some(AgentSettings {
                 dirty_high: Some(0.5),
                 dirty_low: Some(0.5),

@@ -9,9 +9,13 @@ mod text;
 
 use std::path::Path;
 
+use headstart_agent::plan;
 use headstart_agent::site::{CostModels, Site};
 use headstart_agent::status::Status;
 use headstart_core::cost::benefit::Parameters;
+use headstart_core::plan::prediction::Prediction;
+use headstart_core::plan::{Choice, Plan, PlanFile, PlanRegion};
+use headstart_core::request::Range;
 
 /// Changes `text` as `bytes` say: three of them for a change.
 fn changed(text: &str, bytes: &[u8]) -> Vec<u8> {
@@ -49,6 +53,29 @@ fn a_command_nested_without_end_is_refused() {
     text::control(r#"{"command":"#.repeat(20_000).as_bytes());
     text::site("a=[".repeat(100_000).as_bytes());
     text::site(format!("a={}", "{a=".repeat(50_000)).as_bytes());
+    text::plan("version=[".repeat(100_000).as_bytes());
+}
+
+#[test]
+fn a_changed_plan_is_one_or_none() {
+    seeded::cases(20_000, 12, |bytes| {
+        let region = |offset, place| PlanRegion {
+            range: Range::new(offset, 8192),
+            gain_ns: -1_500_000_000,
+            reads: 3,
+            writes: 4,
+            bytes: 5,
+            place,
+        };
+        let regions = vec![region(0, true), region(8192, false)];
+        let file = PlanFile { path: "/slow/a".into(), inode: Some(7), size_bytes: 20_000, regions };
+        let prediction = Prediction { measured_s: Some(1.5), ..Prediction::default() };
+        let plan = Plan { capacity_bytes: 8192, choice: Choice::Random(1), prediction, files: vec![file] };
+        let text = plan::to_toml(&plan);
+        text::plan(text.as_bytes());
+        text::plan(&changed(&text, bytes));
+        text::plan(bytes);
+    });
 }
 
 #[test]
@@ -62,6 +89,7 @@ fn a_changed_site_file_is_one_or_none() {
             include: vec!["results".into()],
             exclude: vec!["**/*.log".into()],
             s4d: CostModels { read: parameters.clone(), write: parameters },
+            carl: None,
             agent: Some(Default::default()),
         };
         let text = format!("{}\ndirty_high = 0.5\ncopies_max = 8\njournal_bytes_max = 1048576\n", site.to_toml());

@@ -1,5 +1,6 @@
-//! Texts that the agent reads: commands, answers, site files.
+//! Texts that the agent reads: commands, answers, site files, plans.
 
+use headstart_agent::plan;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Answer, Command};
 
@@ -21,4 +22,16 @@ pub fn site(bytes: &[u8]) {
         let again: Site = toml::from_str(&site.to_toml()).expect("a site comes back from its own text");
         assert_eq!(again.settings(), site.settings());
     }
+}
+
+pub fn plan(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(found) = plan::from_toml(text) else { return };
+    for file in &found.files {
+        // Asserts that no regions share bytes.
+        file.wanted();
+    }
+    let again = plan::from_toml(&plan::to_toml(&found)).expect("a plan comes back from its own text");
+    // Gains beyond 2^53 ns are rounded when read.
+    assert_eq!((again.files.len(), again.placed_bytes()), (found.files.len(), found.placed_bytes()));
 }

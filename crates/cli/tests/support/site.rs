@@ -66,6 +66,7 @@ impl TestSite {
             include: Vec::new(),
             exclude: Vec::new(),
             s4d: CostModels { read: parameters.clone(), write: parameters },
+            carl: None,
             // So short that journals are replaced all the time.
             agent: Some(AgentSettings { journal_bytes_max: Some(8192), ..AgentSettings::default() }),
         };

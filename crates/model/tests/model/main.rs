@@ -8,4 +8,5 @@ mod contract;
 mod driver;
 mod hdd;
 mod hdd_caches;
+mod plan;
 mod ssd;

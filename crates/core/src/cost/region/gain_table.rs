@@ -1,0 +1,266 @@
+//! The region gain table (CARL §III-D, eq. 9): what each region of each file would have saved on flash.
+//!
+//! ```text
+//! g_i = sum over the requests j of region i of (T_H^j - T_S^j)      (9)
+//! ```
+//!
+//! Files are divided into regions of a fixed length, which may differ from file to file; the last one ends with the file. A request
+//! that crosses regions is split: each part counts as a request of its own length in the region it falls into. One pass over the
+//! requests in any order; memory grows with the regions that were touched, never with the requests.
+
+use std::collections::BTreeMap;
+
+use super::Costs;
+use crate::overlay::flash_space::PAGE_BYTES;
+use crate::request::{Direction, Range};
+use crate::units::MIB;
+
+/// Length of regions if nobody says otherwise: the larger of the paper's two examples.
+pub const REGION_BYTES: u64 = 64 * MIB;
+
+/// A region: file and number within it.
+pub type RegionId = (u32, u64);
+
+/// What one region was asked for, and what that would have saved on flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RegionGain {
+    /// Requests to read, parts of requests that cross regions included.
+    pub reads: u64,
+    /// Requests to write, likewise.
+    pub writes: u64,
+    /// Bytes of both.
+    pub bytes: u64,
+    /// g_i, nanoseconds.
+    gain_ns: i128,
+}
+
+impl RegionGain {
+    /// g_i (eq. 9), nanoseconds.
+    pub fn gain_ns(&self) -> i64 {
+        self.gain_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+
+    /// Adds what other requests for the same region were.
+    pub fn add(&mut self, other: &RegionGain) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.gain_ns += other.gain_ns;
+    }
+}
+
+/// How long a file is, and its regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileRegions {
+    /// The file's size.
+    pub size_bytes: u64,
+    /// Length of its regions, at least 1.
+    pub region_bytes: u64,
+}
+
+impl FileRegions {
+    /// Region `number` of the file: shorter where the file ends, empty beyond.
+    pub fn range(&self, number: u64) -> Range {
+        let start = number.saturating_mul(self.region_bytes);
+        Range::between(start, start.saturating_add(self.region_bytes).min(self.size_bytes))
+    }
+
+    /// How many regions the file has.
+    pub fn count(&self) -> u64 {
+        self.size_bytes.div_ceil(self.region_bytes)
+    }
+}
+
+/// What a range takes on flash: whole pages.
+pub fn flash_bytes(range: Range) -> u64 {
+    if range.is_empty() {
+        return 0;
+    }
+    let end = range.end().div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
+    end - range.offset / PAGE_BYTES * PAGE_BYTES
+}
+
+/// The parts of a request by regions of `region_bytes`, in order: the region's number and the bytes in it.
+pub fn parts(range: Range, region_bytes: u64) -> impl Iterator<Item = (u64, Range)> {
+    let mut at = range.offset;
+    std::iter::from_fn(move || {
+        if at >= range.end() {
+            return None;
+        }
+        let number = at / region_bytes;
+        let end = (number + 1).saturating_mul(region_bytes).min(range.end());
+        let part = Range::between(at, end);
+        at = end;
+        Some((number, part))
+    })
+}
+
+/// The table, RGT.
+#[derive(Clone, Debug)]
+pub struct GainTable {
+    costs: Costs,
+    regions: BTreeMap<RegionId, RegionGain>,
+    /// The region of the last part and what it has got since: programs stay in a region for a while.
+    recent: Option<(RegionId, RegionGain)>,
+    /// The last gain computed, and of what: programs repeat their sizes.
+    priced: (Direction, u64, i64),
+}
+
+impl GainTable {
+    /// An empty table under these costs.
+    pub fn new(costs: Costs) -> GainTable {
+        let priced = (Direction::Read, 0, costs.gain_ns(Direction::Read, 0));
+        GainTable { costs, regions: BTreeMap::new(), recent: None, priced }
+    }
+
+    /// Adds one request for a file with regions of `region_bytes`, which is at least 1 and the same for every request of a file.
+    pub fn add(&mut self, file: u32, region_bytes: u64, direction: Direction, range: Range) {
+        for (number, part) in parts(range, region_bytes) {
+            if (self.priced.0, self.priced.1) != (direction, part.length) {
+                self.priced = (direction, part.length, self.costs.gain_ns(direction, part.length));
+            }
+            let gain_ns = self.priced.2;
+            let region = self.region((file, number));
+            match direction {
+                Direction::Read => region.reads += 1,
+                Direction::Write => region.writes += 1,
+            }
+            region.bytes = region.bytes.saturating_add(part.length);
+            region.gain_ns += i128::from(gain_ns);
+        }
+    }
+
+    fn region(&mut self, id: RegionId) -> &mut RegionGain {
+        if self.recent.is_none_or(|(recent, _)| recent != id) {
+            self.flush();
+            self.recent = Some((id, RegionGain::default()));
+        }
+        &mut self.recent.as_mut().expect("it was set just now").1
+    }
+
+    fn flush(&mut self) {
+        let Some((id, new)) = self.recent.take() else { return };
+        self.regions.entry(id).or_default().add(&new);
+    }
+
+    /// Regions touched so far, or one more.
+    pub fn count(&self) -> usize {
+        self.regions.len() + usize::from(self.recent.is_some())
+    }
+
+    /// The regions that were touched, by file and number.
+    pub fn into_regions(mut self) -> BTreeMap<RegionId, RegionGain> {
+        self.flush();
+        self.regions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Parameters;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn costs() -> Costs {
+        let read = Parameters {
+            hdd_servers: 8,
+            ssd_servers: 4,
+            stripe_bytes: 100,
+            hdd_startup_s_min: 0.002,
+            hdd_startup_s_max: 0.010,
+            hdd_s_per_byte: 1e-6,
+            ssd_s_per_byte: 3e-6,
+            ssd_startup_s: 0.0,
+            ssd_busy_s_per_byte: None,
+        };
+        Costs { write: Parameters { ssd_s_per_byte: 9e-6, ..read.clone() }, read }
+    }
+
+    fn table(requests: &[(u32, Direction, Range)]) -> BTreeMap<RegionId, RegionGain> {
+        let mut table = GainTable::new(costs());
+        for (file, direction, range) in requests {
+            table.add(*file, 1000 + u64::from(*file), *direction, *range);
+        }
+        table.into_regions()
+    }
+
+    #[test]
+    fn a_gain_is_the_sum_over_the_requests_of_equation_9() {
+        let found = table(&[
+            (0, Direction::Read, Range::new(10, 50)),
+            (0, Direction::Read, Range::new(900, 80)),
+            (0, Direction::Write, Range::new(0, 7)),
+            (0, Direction::Read, Range::new(1000, 5)),
+        ]);
+        let gain = |direction, length| costs().gain_ns(direction, length);
+        let expected = gain(Direction::Read, 50) + gain(Direction::Read, 80) + gain(Direction::Write, 7);
+        let region = found[&(0, 0)];
+        assert_eq!((region.gain_ns(), region.reads, region.writes, region.bytes), (expected, 2, 1, 137));
+        assert_eq!(found[&(0, 1)].gain_ns(), gain(Direction::Read, 5));
+    }
+
+    #[test]
+    fn a_request_across_regions_counts_in_each_with_the_bytes_that_fall_there() {
+        let found = table(&[(0, Direction::Read, Range::new(950, 2100))]);
+        let bytes: Vec<_> = found.iter().map(|(id, region)| (id.1, region.bytes, region.reads)).collect();
+        assert_eq!(bytes, [(0, 50, 1), (1, 1000, 1), (2, 1000, 1), (3, 50, 1)]);
+        assert_eq!(found[&(0, 1)].gain_ns(), costs().gain_ns(Direction::Read, 1000));
+        assert!(table(&[(0, Direction::Read, Range::new(950, 0))]).is_empty());
+    }
+
+    #[test]
+    fn the_last_region_ends_with_the_file_and_takes_whole_pages() {
+        let file = FileRegions { size_bytes: 10_000, region_bytes: 4096 };
+        assert_eq!(file.count(), 3);
+        assert_eq!(file.range(2), Range::new(8192, 1808));
+        assert_eq!(flash_bytes(file.range(2)), 4096);
+        assert!(file.range(3).is_empty() && flash_bytes(file.range(3)) == 0);
+        assert_eq!(flash_bytes(Range::new(4095, 2)), 8192);
+    }
+
+    #[test]
+    fn requests_at_the_end_of_the_address_space_are_split_as_well() {
+        let found: Vec<_> = parts(Range::new(u64::MAX - 10, 100), 1 << 63).collect();
+        assert_eq!(found, [(1, Range::new(u64::MAX - 10, 10))]);
+        assert_eq!(parts(Range::new(u64::MAX - 10, 10), u64::MAX).count(), 1);
+    }
+
+    fn request() -> impl Strategy<Value = (u32, Direction, Range)> {
+        let direction = any::<bool>().prop_map(|read| if read { Direction::Read } else { Direction::Write });
+        (0u32..3, direction, 0u64..20_000, 0u64..3_000)
+            .prop_map(|(file, direction, offset, length)| (file, direction, Range::new(offset, length)))
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_does_not_depend_on_the_order_of_requests(
+            (requests, shuffled) in prop::collection::vec(request(), 0..60)
+                .prop_flat_map(|requests| (Just(requests.clone()), Just(requests).prop_shuffle()))
+        ) {
+            prop_assert_eq!(table(&requests), table(&shuffled));
+        }
+
+        #[test]
+        fn splitting_conserves_bytes_and_leaves_no_gap(
+            offset in 0u64..1 << 40, length in 0u64..1 << 30, region_bytes in 1u64 << 10..1 << 35
+        ) {
+            prop_assume!(length / region_bytes < 10_000);
+            let range = Range::new(offset, length);
+            let mut at = offset;
+            for (number, part) in parts(range, region_bytes) {
+                prop_assert_eq!(part.offset, at);
+                prop_assert!(!part.is_empty());
+                prop_assert_eq!(part.offset / region_bytes, number);
+                prop_assert_eq!((part.end() - 1) / region_bytes, number);
+                at = part.end();
+            }
+            prop_assert_eq!(at, range.end());
+        }
+
+        #[test]
+        fn the_table_has_every_byte_of_every_request(requests in prop::collection::vec(request(), 0..60)) {
+            let bytes: u64 = requests.iter().map(|(_, _, range)| range.length).sum();
+            prop_assert_eq!(table(&requests).values().map(|region| region.bytes).sum::<u64>(), bytes);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What requests ask of striped servers: visits, and the service time of each.
+
+use super::super::queueing::Visits;
+use crate::request::Range;
+
+/// How long a server takes: a startup, uniform between the two, and its bytes.
+#[derive(Clone, Copy)]
+pub struct Service {
+    pub startup_s_min: f64,
+    pub startup_s_max: f64,
+    pub s_per_byte: f64,
+}
+
+/// What some requests of one rank ask of the servers of a tier.
+#[derive(Clone, Debug, Default)]
+pub struct Demand {
+    /// Parts of requests, each contiguous in its file.
+    pub requests: u64,
+    /// Of each server: visits and their service time by the cost model, seconds.
+    servers: Vec<(u64, f64)>,
+    /// Sum of the requests' longest visits, and of their mean visits, seconds.
+    longest_s: f64,
+    mean_s: f64,
+    /// Sum of mean squares of service times over all visits.
+    square_s2: f64,
+}
+
+impl Demand {
+    /// Adds a contiguous range, striped over `servers`.
+    pub fn add(&mut self, range: Range, stripe_bytes: u64, servers: u32, service: Service) {
+        let servers = u64::from(servers);
+        if self.servers.len() < servers as usize {
+            self.servers.resize(servers as usize, (0, 0.0));
+        }
+        let (first, last) = (range.offset / stripe_bytes, (range.end() - 1) / stripe_bytes);
+        let stripes = last - first + 1;
+        let involved = stripes.min(servers);
+        let (low, width) = (service.startup_s_min, service.startup_s_max - service.startup_s_min);
+        let (mut sum_s, mut bytes_max) = (0.0, 0);
+        for nth in 0..involved {
+            let mut bytes = ((stripes - 1 - nth) / servers + 1) * stripe_bytes;
+            if nth == 0 {
+                bytes -= range.offset % stripe_bytes;
+            }
+            if (stripes - 1) % servers == nth {
+                bytes -= (last + 1) * stripe_bytes - range.end();
+            }
+            bytes_max = bytes_max.max(bytes);
+            let mean_s = low + width / 2.0 + bytes as f64 * service.s_per_byte;
+            let server = &mut self.servers[((first + nth) % servers) as usize];
+            *server = (server.0 + 1, server.1 + mean_s);
+            sum_s += mean_s;
+            self.square_s2 += mean_s * mean_s + width * width / 12.0;
+        }
+        let widest = involved as f64 / (involved as f64 + 1.0);
+        self.requests += 1;
+        self.longest_s += low + widest * width + bytes_max as f64 * service.s_per_byte;
+        self.mean_s += sum_s / involved as f64;
+    }
+
+    pub fn plus(&self, other: &Demand) -> Demand {
+        let mut sum = self.clone();
+        sum.servers.resize(self.servers.len().max(other.servers.len()), (0, 0.0));
+        for (server, more) in sum.servers.iter_mut().zip(&other.servers) {
+            *server = (server.0 + more.0, server.1 + more.1);
+        }
+        sum.requests += other.requests;
+        sum.longest_s += other.longest_s;
+        sum.mean_s += other.mean_s;
+        sum.square_s2 += other.square_s2;
+        sum
+    }
+
+    /// Visits to each of `servers` with service times times `scale`.
+    pub fn visits(&self, servers: usize, scale: f64) -> Vec<Visits> {
+        let count: u64 = self.servers.iter().map(|server| server.0).sum();
+        // A request takes as long as the longest of its visits, which go on at the same time.
+        let longest = if self.mean_s > 0.0 { self.longest_s / self.mean_s } else { 1.0 };
+        let share = longest * self.requests as f64 / count.max(1) as f64;
+        let mut visits: Vec<Visits> = (self.servers.iter())
+            .map(|&(count, service_s)| Visits {
+                count: count as f64,
+                service_s: scale * service_s / count.max(1) as f64,
+                share,
+            })
+            .collect();
+        visits.resize(servers, Visits::default());
+        visits
+    }
+
+    pub fn variation(&self) -> f64 {
+        let count: u64 = self.servers.iter().map(|server| server.0).sum();
+        let sum_s: f64 = self.servers.iter().map(|server| server.1).sum();
+        if sum_s > 0.0 { (self.square_s2 * count as f64 / (sum_s * sum_s) - 1.0).clamp(0.0, 1.0) } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+        #[test]
+        fn every_server_gets_the_bytes_of_its_stripes(
+            offset in 0u64..3_000, length in 1u64..5_000, stripe in 1u64..130, servers in 1u32..10
+        ) {
+            let mut demand = Demand::default();
+            let service = Service { startup_s_min: 0.0, startup_s_max: 0.0, s_per_byte: 1.0 };
+            demand.add(Range::new(offset, length), stripe, servers, service);
+            let mut counted = vec![(0, 0.0); servers as usize];
+            for byte in offset..offset + length {
+                let server = &mut counted[(byte / stripe % u64::from(servers)) as usize];
+                *server = (1, server.1 + 1.0);
+            }
+            let longest = counted.iter().map(|server| server.1).fold(0.0, f64::max);
+            prop_assert_eq!(demand.longest_s, longest);
+            prop_assert_eq!(demand.servers, counted);
+        }
+    }
+}
