@@ -5,6 +5,7 @@ mod capacity;
 mod check;
 mod discard;
 mod interrupts;
+mod program;
 mod run;
 mod site;
 mod status;
