@@ -26,7 +26,7 @@ use crate::gate::{Gate, gate};
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
 use crate::settings::{retire, settings};
-use crate::{process, session};
+use crate::{process, recording, session};
 
 /// Descriptors at or above this number cannot be managed: opening a managed file there fails with EMFILE.
 pub const DESCRIPTORS_MAX: usize = 65536;
@@ -228,8 +228,11 @@ pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
                 "no agent serves {slow}, and nothing of it is only on flash: going on without"
             ));
             retire();
-            leave_alone(fd);
-            return Ok(false);
+            if !recording::is_on() {
+                leave_alone(fd);
+                return Ok(false);
+            }
+            files::acquire(&gate, facts, can_write(flags), path)?
         }
         acquired => acquired?,
     };
