@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::agent::parse_capacity;
 use crate::interrupts::Interrupts;
 use crate::program::{Program, exit_code, exit_number, library};
+use crate::recording::record_in;
 use crate::supervision::{Start, Supervision};
 use crate::unseen;
 use crate::write_back::{connect_or_start, drain_all, make_durable};
@@ -51,6 +52,10 @@ pub struct Run {
     /// Leave dirty bytes on flash at the end, for `headstart drain`
     #[arg(long)]
     keep_dirty: bool,
+
+    /// Record each request in DIR, as `headstart trace` does
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
 
     /// Write figures of the run to FILE as JSON
     #[arg(long, value_name = "FILE")]
@@ -109,7 +114,7 @@ impl Run {
         let start = Instant::now();
         let agent = Start { site: site.clone(), site_path: site_path.clone(), capacity: self.capacity.clone() };
         let supervision = Supervision::begin(agent, before.pid)?;
-        let status = self.program().wait(self.preloaded(&site, &client, &library), &interrupts)?;
+        let status = self.program().wait(self.preloaded(&site, &client, &library)?, &interrupts)?;
         let program_time = start.elapsed();
         drop(supervision);
         let drained = self.finish(&site, &site_path, &interrupts)?;
@@ -154,7 +159,7 @@ impl Run {
         Program(&self.program)
     }
 
-    fn preloaded(&self, site: &Site, client: &Client, library: &Path) -> Command {
+    fn preloaded(&self, site: &Site, client: &Client, library: &Path) -> Result<Command> {
         let mut command = self.program().preloaded(library);
         command.env(ENVIRONMENT_RUNTIME, client.runtime());
         command.env(ENVIRONMENT_SLOW, &site.slow);
@@ -163,7 +168,10 @@ impl Run {
             Policy::Off => "off",
         };
         command.env(ENVIRONMENT_POLICY, policy);
-        command
+        if let Some(directory) = &self.trace {
+            record_in(&mut command, directory)?;
+        }
+        Ok(command)
     }
 
     /// After the program: writes everything back, unless dirty bytes are to be kept.
