@@ -91,7 +91,7 @@ impl Convert {
         };
         let mut output = Output::begin(self.form(), BufWriter::new(output)).with_context(|| cannot(&name))?;
         let progress = ProgressBar::new_spinner();
-        let mut count = 0;
+        let mut count = 0u64;
         while let Some(record) = trace.next()? {
             match output.write(&record, trace.files().path(record.file)) {
                 // Whoever reads has seen enough.
@@ -99,7 +99,7 @@ impl Convert {
                 written => written.with_context(|| cannot(&name))?,
             }
             count += 1;
-            if count % PROGRESS_RECORDS == 0 {
+            if count.is_multiple_of(PROGRESS_RECORDS) {
                 progress.set_message(format!("{count} requests"));
                 progress.inc(1);
             }

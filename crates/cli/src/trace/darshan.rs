@@ -10,7 +10,7 @@ use headstart_core::trace::dxt::Layer;
 use super::{Opened, Shared, text};
 
 /// Prints a log's extended trace.
-const SCRIPT: &str = include_str!("darshan.py");
+const SCRIPT: &str = include_str!("dxt_text.py");
 /// The script's exit status where the package is missing.
 const NO_PACKAGE: i32 = 3;
 

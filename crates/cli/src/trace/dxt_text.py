@@ -2,6 +2,8 @@
 
 import sys
 
+# Nothing is imported from the directory that this happens to run in.
+sys.path[:] = [directory for directory in sys.path if directory]
 try:
     import darshan.backend.cffi_backend as backend
 except ImportError:

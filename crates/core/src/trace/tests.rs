@@ -362,3 +362,54 @@ fn what_is_no_line_of_fios_log_is_counted() {
     }
     assert!(iolog::Reader::of(b"fio version 4 iolog").unwrap_err().to_string().contains("version 4"));
 }
+
+/// The examples of docs/FORMAT.md: what each entry is, and its bytes behind those before it.
+fn samples() -> Vec<(&'static str, Vec<u8>)> {
+    let mut entries = vec![0; ROOM];
+    let mut encoder = Encoder::new(0, 0, 0);
+    let mut samples = Vec::new();
+    let mut used = 0;
+    let mut take = |what, encoder: &Encoder, entries: &[u8]| {
+        let end = encoder.head() as u32 as usize;
+        samples.push((what, entries[used..end].to_vec()));
+        used = end;
+    };
+    encoder.name(&mut entries, 7, 48, 300, b"/slow/a").unwrap();
+    take("file 7 is `/slow/a`, inode 300 of device 48", &encoder, &entries);
+    let mut request = Request {
+        file: 7,
+        operation: Operation::Read,
+        offset: 4096,
+        length: 4096,
+        start_ns: 1_000_000,
+        end_ns: 1_000_200,
+    };
+    encoder.request(&mut entries, &request).unwrap();
+    take("read of 4096 bytes at 4096, from 1000000 to 1000200 ns", &encoder, &entries);
+    request = Request { offset: 8192, start_ns: 1_000_300, end_ns: 1_000_400, ..request };
+    encoder.request(&mut entries, &request).unwrap();
+    take("the next 4096 bytes, from 1000300 to 1000400 ns", &encoder, &entries);
+    request = Request { operation: Operation::Write, offset: 0, length: 1, start_ns: 1_000_400, ..request };
+    encoder.request(&mut entries, &request).unwrap();
+    take("write of 1 byte at 0, from 1000400 to 1000400 ns", &encoder, &entries);
+    encoder.unseen(&mut entries, 7).unwrap();
+    take("file 7 is used unseen", &encoder, &entries);
+    samples
+}
+
+#[test]
+fn the_format_document_shows_the_bytes_of_each_entry_and_the_places_of_each_field() {
+    let document = include_str!("../../../../docs/FORMAT.md");
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+    let mut lines: Vec<String> =
+        samples().iter().map(|(what, bytes)| format!("| {what} | `{}` |", hex(bytes))).collect();
+    let (bytes, _) = block(&some_requests(2), 3, 2, 1);
+    let used = HEAD_BYTES + head(&bytes).length as usize;
+    lines.push(format!("| block 3, the second of stream 2, with two writes | `{}` |", hex(&bytes[..used])));
+    let mut page = vec![0; HEADER_BYTES];
+    Header { process: 258, rank: Some(3), monotonic_ns: 4, unix_ns: 5, boot_id: [6; 16], host: b"n1", root: b"/s" }
+        .encode(&mut page);
+    lines.push(format!("| header of process 258, rank 3, host `n1`, directory `/s` | `{}` |", hex(&page[..80])));
+    let missing: Vec<String> = lines.into_iter().filter(|line| !document.contains(line.as_str())).collect();
+    assert!(missing.is_empty(), "docs/FORMAT.md lacks\n{}", missing.join("\n"));
+}
