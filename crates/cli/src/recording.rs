@@ -41,9 +41,7 @@ impl Recording {
         let library = library()?;
         let slow = self.managed(site)?;
         let output = self.output.clone().unwrap_or_else(default_output);
-        let mut command = program.preloaded(&library);
-        record_in(&mut command, &output)?;
-        command.env(ENVIRONMENT_SLOW, &slow).env_remove(ENVIRONMENT_RUNTIME);
+        let command = alone(&program, &library, &slow, &output)?;
         unseen::warn_untraced(&self.program[0]);
         let status = program.wait(command, &Interrupts::listen()?)?;
         if trace::is_recorded(&output) {
@@ -81,6 +79,14 @@ const ON_FLASH: &str = "tracing alone uses the disks alone; 'headstart run --tra
 fn default_output() -> PathBuf {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     PathBuf::from(format!("headstart-trace-{}", since.as_secs()))
+}
+
+/// A program that records its requests on files below `slow` and has no agent.
+pub fn alone(program: &Program, library: &Path, slow: &Path, output: &Path) -> Result<Command> {
+    let mut command = program.preloaded(library);
+    record_in(&mut command, output)?;
+    command.env(ENVIRONMENT_SLOW, slow).env_remove(ENVIRONMENT_RUNTIME);
+    Ok(command)
 }
 
 /// Makes a program record its requests in a directory, which is made if need be.

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::agent::parse_capacity;
 use crate::interrupts::Interrupts;
 use crate::program::{Program, exit_code, exit_number, library};
-use crate::recording::record_in;
+use crate::recording::{alone, record_in};
 use crate::supervision::{Start, Supervision};
 use crate::unseen;
 use crate::write_back::{connect_or_start, drain_all, make_durable};
@@ -152,7 +152,11 @@ impl Run {
             reason(&error),
             slow.display()
         );
-        Ok(exit_code(self.program().wait(self.program().command(), &Interrupts::listen()?)?))
+        let command = match &self.trace {
+            None => self.program().command(),
+            Some(output) => alone(&self.program(), &library()?, slow, output)?,
+        };
+        Ok(exit_code(self.program().wait(command, &Interrupts::listen()?)?))
     }
 
     fn program(&self) -> Program<'_> {

@@ -154,13 +154,13 @@ mod tests {
         let count = 2 * CHUNK_RECORDS as u64 + 1000;
         let mut sorter = Sorter::default();
         let record = |k: u64| Record {
-            rank: (k % 3 != 0).then_some(k as u32 % 7),
-            process: (k % 5 != 0).then_some(k as u32),
+            rank: (!k.is_multiple_of(3)).then_some(k as u32 % 7),
+            process: (!k.is_multiple_of(5)).then_some(k as u32),
             file: k as u32 % 11,
             operation: [Operation::Read, Operation::Write, Operation::Append][k as usize % 3],
             range: Range::new(k * 512, k),
             start: Nanos(k.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50),
-            end: (k % 4 != 0).then_some(Nanos(k << 20)),
+            end: (!k.is_multiple_of(4)).then_some(Nanos(k << 20)),
         };
         (0..count).for_each(|k| sorter.push(record(k)).unwrap());
         assert_eq!(sorter.ends.len(), 2, "two chunks are in the file");

@@ -180,6 +180,27 @@ f = os.open('a', os.O_RDWR); m = mmap.mmap(f, 0); m[0] = 9; m = mmap.mmap(f, 0);
 }
 
 #[test]
+fn files_of_rings_and_kernel_aio_are_named_as_not_seen() {
+    if Command::new("fio").arg("--version").output().is_err() {
+        println!("SKIPPED: no fio");
+        return;
+    }
+    for engine in ["io_uring", "libaio"] {
+        let site = TestSite::with_capacity("64MiB");
+        fs::write(site.slow.join("a"), vec![5; 1 << 20]).unwrap();
+        let engine_option = format!("--ioengine={engine}");
+        let options = ["--name=j", "--filename=a", "--size=1m", "--rw=randread", "--thread", "--direct=0"];
+        let output = trace(&site, &[["fio", &engine_option].as_slice(), &options].concat()).output().unwrap();
+        if !output.status.success() {
+            println!("SKIPPED: no {engine} here: {}", String::from_utf8_lossy(&output.stderr));
+            continue;
+        }
+        let (_, said) = lines(&site, &trace_of(&site));
+        assert!(said.contains("which are not traced"), "{engine}: {said}");
+    }
+}
+
+#[test]
 fn a_full_trace_directory_ends_the_recording_and_not_the_program() {
     const COUNT: u64 = 20_000;
     let played = role();
@@ -242,6 +263,17 @@ fn a_run_with_flash_is_recorded_as_well() {
         found[50..].iter().map(|(_, operation, _, length)| if operation == "read" { *length } else { 0 }).sum();
     assert_eq!(read, 50 * 4096);
     site.fail(125, &["run", "--trace", trace.to_str().unwrap(), "--", "true"], &["holds a trace already"]);
+}
+
+#[test]
+fn a_run_whose_fast_directory_is_gone_is_recorded_all_the_same() {
+    let site = TestSite::with_capacity("64MiB");
+    fs::remove_dir_all(&site.fast).unwrap();
+    let (trace, file) = (trace_of(&site), site.slow.join("a"));
+    let output = format!("of={}", file.display());
+    let program = ["dd", "if=/dev/zero", &output, "bs=10", "count=1", "status=none"];
+    site.succeed(&[&["run", "--trace", trace.to_str().unwrap(), "--"], program.as_slice()].concat());
+    assert_eq!(requests(&site, &trace), [expected("a", "write", 0, 10)]);
 }
 
 #[test]
