@@ -40,6 +40,14 @@ if [ ! -x build/python/bin/python3 ] || ! build/python/bin/python3 -c 'import h5
     fi
 fi
 
+# Darshan's Python package, for its logs and to read them.
+if [ -x build/python/bin/python3 ] && ! build/python/bin/python3 -c 'import darshan' 2>/dev/null; then
+    echo "setup: adding darshan to build/python" >&2
+    if ! build/python/bin/pip install -q --disable-pip-version-check darshan; then
+        echo "setup: no darshan from PyPI; its tests are skipped" >&2
+    fi
+fi
+
 if [ ! -e /dev/fuse ]; then
     echo "setup: /dev/fuse is missing: the testbed cannot mount, and tests that need it are skipped" >&2
 fi

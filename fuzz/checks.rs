@@ -9,5 +9,7 @@ pub mod journal;
 pub mod packets;
 #[path = "../crates/core/tests/parsers/source.rs"]
 pub mod source;
+#[path = "../crates/core/tests/parsers/traces.rs"]
+pub mod traces;
 #[path = "../crates/agent/tests/parsers/text.rs"]
 pub mod text;

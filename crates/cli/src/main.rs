@@ -3,13 +3,17 @@
 mod agent;
 mod capacity;
 mod check;
+mod convert;
 mod discard;
 mod interrupts;
+mod program;
+mod recording;
 mod run;
 mod site;
 mod status;
 mod supervision;
 mod testbed;
+mod trace;
 mod unseen;
 mod write_back;
 
@@ -36,6 +40,10 @@ struct Cli {
 enum Command {
     /// Run a program with flash in front of the slow directory
     Run(run::Run),
+    /// Run a program and record each of its requests, without flash and without an agent
+    Trace(recording::Recording),
+    /// Turn a trace into lines of JSON or a table
+    Convert(convert::Convert),
     /// Write dirty bytes back to the slow directory
     Drain(write_back::Drain),
     /// Show what is on flash and what happened so far
@@ -81,6 +89,8 @@ fn main() -> ExitCode {
     let in_foreground = matches!(cli.command, Command::Agent(_));
     let result = match cli.command {
         Command::Run(arguments) => arguments.execute(site),
+        Command::Trace(arguments) => arguments.execute(site),
+        Command::Convert(arguments) => arguments.execute(),
         Command::Drain(arguments) => arguments.execute(site),
         Command::Status(arguments) => arguments.execute(site),
         Command::Stop(arguments) => arguments.execute(site),

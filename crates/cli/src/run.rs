@@ -1,12 +1,11 @@
 //! `headstart run`: a program with the library preloaded, then the drain.
 
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use headstart_agent::claim;
 use headstart_agent::client::Client;
@@ -17,6 +16,8 @@ use serde::Serialize;
 
 use crate::agent::parse_capacity;
 use crate::interrupts::Interrupts;
+use crate::program::{Program, exit_code, exit_number, library};
+use crate::recording::{alone, record_in};
 use crate::supervision::{Start, Supervision};
 use crate::unseen;
 use crate::write_back::{connect_or_start, drain_all, make_durable};
@@ -52,6 +53,10 @@ pub struct Run {
     #[arg(long)]
     keep_dirty: bool,
 
+    /// Record each request in DIR, as `headstart trace` does
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
+
     /// Write figures of the run to FILE as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -79,7 +84,7 @@ struct Report {
 impl Run {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
         if std::env::var_os(ENVIRONMENT_SWITCH).is_some_and(|value| value == "off") {
-            return Ok(exit_code(self.wait(self.command(), &Interrupts::listen()?)?));
+            return Ok(exit_code(self.program().wait(self.program().command(), &Interrupts::listen()?)?));
         }
         parse_capacity(self.capacity.as_deref())?;
         let site_path = Site::locate(site);
@@ -109,7 +114,7 @@ impl Run {
         let start = Instant::now();
         let agent = Start { site: site.clone(), site_path: site_path.clone(), capacity: self.capacity.clone() };
         let supervision = Supervision::begin(agent, before.pid)?;
-        let status = self.wait(self.preloaded(&site, &client, &library), &interrupts)?;
+        let status = self.program().wait(self.preloaded(&site, &client, &library)?, &interrupts)?;
         let program_time = start.elapsed();
         drop(supervision);
         let drained = self.finish(&site, &site_path, &interrupts)?;
@@ -147,36 +152,19 @@ impl Run {
             reason(&error),
             slow.display()
         );
-        Ok(exit_code(self.wait(self.command(), &Interrupts::listen()?)?))
+        let command = match &self.trace {
+            None => self.program().command(),
+            Some(output) => alone(&self.program(), &library()?, slow, output)?,
+        };
+        Ok(exit_code(self.program().wait(command, &Interrupts::listen()?)?))
     }
 
-    fn command(&self) -> Command {
-        let mut command = Command::new(&self.program[0]);
-        command.args(&self.program[1..]);
-        command
+    fn program(&self) -> Program<'_> {
+        Program(&self.program)
     }
 
-    /// Runs the program to its end.
-    fn wait(&self, mut command: Command, interrupts: &Interrupts) -> Result<ExitStatus> {
-        let mut child = command.spawn().with_context(|| self.cannot_start())?;
-        interrupts.pass_to(child.id());
-        let status = child.wait().context("cannot wait for the program");
-        interrupts.pass_to(0);
-        status
-    }
-
-    fn cannot_start(&self) -> String {
-        format!("cannot start {}", Path::new(&self.program[0]).display())
-    }
-
-    fn preloaded(&self, site: &Site, client: &Client, library: &Path) -> Command {
-        let mut command = self.command();
-        let mut preload = library.as_os_str().to_owned();
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-            preload.push(":");
-            preload.push(others);
-        }
-        command.env("LD_PRELOAD", preload);
+    fn preloaded(&self, site: &Site, client: &Client, library: &Path) -> Result<Command> {
+        let mut command = self.program().preloaded(library);
         command.env(ENVIRONMENT_RUNTIME, client.runtime());
         command.env(ENVIRONMENT_SLOW, &site.slow);
         let policy = match self.policy {
@@ -184,7 +172,10 @@ impl Run {
             Policy::Off => "off",
         };
         command.env(ENVIRONMENT_POLICY, policy);
-        command
+        if let Some(directory) = &self.trace {
+            record_in(&mut command, directory)?;
+        }
+        Ok(command)
     }
 
     /// After the program: writes everything back, unless dirty bytes are to be kept.
@@ -202,7 +193,7 @@ impl Run {
 fn report(status: ExitStatus, program: Duration, drain: Duration, before: &Status, after: &Status) -> Report {
     let requests = after.requests.since(&before.requests);
     Report {
-        exit_status: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+        exit_status: exit_number(status),
         program_s: program.as_secs_f64(),
         drain_s: drain.as_secs_f64(),
         dirty_bytes: after.dirty_bytes,
@@ -224,30 +215,4 @@ pub fn reason(error: &headstart_agent::Error) -> String {
         }
         error => error.to_string(),
     }
-}
-
-/// The program's own status; a signal as a shell reports it.
-fn exit_code(status: ExitStatus) -> ExitCode {
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    ExitCode::from(u8::try_from(code).unwrap_or(crate::EXIT_FAILED))
-}
-
-/// The library: `$HEADSTART_LIBRARY`, beside this program, or in `../lib` of it.
-fn library() -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os("HEADSTART_LIBRARY") {
-        let path = PathBuf::from(path);
-        if !path.exists() {
-            bail!("HEADSTART_LIBRARY names {}, which does not exist", path.display());
-        }
-        return path.canonicalize().context("HEADSTART_LIBRARY");
-    }
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let beside = program.with_file_name("libheadstart.so");
-    let installed = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib/libheadstart.so"));
-    for candidate in [Some(beside.clone()), installed].into_iter().flatten() {
-        if candidate.exists() {
-            return Ok(candidate);
-        }
-    }
-    bail!("libheadstart.so is not at {}; build it with 'make build' or name it in HEADSTART_LIBRARY", beside.display())
 }

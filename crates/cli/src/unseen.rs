@@ -23,19 +23,33 @@ pub fn forget_marks(runtime: &Path) {
 
 /// One line on stderr if the library will not be in the program.
 pub fn warn(program: &OsStr) {
-    let Some(path) = found(program) else { return };
+    if let Some((path, why)) = without_library(program) {
+        eprintln!(
+            "headstart: {} {why}: it sees only what was written back, and what it writes is not seen. Use a dynamically linked \
+             build, or run it after 'headstart run' has ended",
+            path.display()
+        );
+    }
+}
+
+/// The same where its requests were to be recorded.
+pub fn warn_untraced(program: &OsStr) {
+    if let Some((path, why)) = without_library(program) {
+        eprintln!("headstart: {} {why}: its requests are not recorded. Use a dynamically linked build", path.display());
+    }
+}
+
+/// Why the library will not be in a program.
+fn without_library(program: &OsStr) -> Option<(PathBuf, &'static str)> {
+    let path = found(program)?;
     let why = if runs_as_another(&path) {
         "runs with the rights of another user, so that the system keeps the library out of it"
     } else if is_static(&path) {
         "is statically linked, so that the library cannot be in it"
     } else {
-        return;
+        return None;
     };
-    eprintln!(
-        "headstart: {} {why}: it sees only what was written back, and what it writes is not seen. Use a dynamically linked \
-         build, or run it after 'headstart run' has ended",
-        path.display()
-    );
+    Some((path, why))
 }
 
 /// Where a shell would find the program.

@@ -10,4 +10,5 @@ pub mod policy;
 pub mod protocol;
 pub mod request;
 pub mod stripe;
+pub mod trace;
 pub mod units;

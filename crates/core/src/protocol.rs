@@ -38,6 +38,12 @@ pub const ENVIRONMENT_SWITCH: &str = "HEADSTART";
 /// Environment: the policy of this run, `s4d` or `off`.
 pub const ENVIRONMENT_POLICY: &str = "HEADSTART_POLICY";
 
+/// Environment: the directory that each process records its requests in; absolute. Without a runtime directory beside it requests
+/// are recorded alone.
+pub const ENVIRONMENT_TRACE: &str = "HEADSTART_TRACE";
+/// Environment: where launchers tell a process its rank: Open MPI, Hydra, PMIx, Slurm.
+pub const ENVIRONMENT_RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
+
 /// Name of a data file, relative to [`FLASH_DIRECTORY`].
 pub fn data_file_name(data_file: u32) -> String {
     format!("data.{data_file:08x}")

@@ -9,9 +9,8 @@ mod append;
 mod read;
 mod write;
 
-pub use append::{append, extend};
-pub use read::read_at;
-pub use write::{punch, write_at};
+pub use append::extend;
+pub use write::punch;
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -19,16 +18,54 @@ use headstart_core::protocol::handshake;
 use headstart_core::protocol::message::Request;
 use headstart_core::protocol::shared::Shared;
 use headstart_core::request::Range;
+use headstart_core::trace::Operation;
 
 use crate::buffers::Buffers;
 use crate::descriptors::Target;
 use crate::kernel::{self, Errno};
+use crate::recording::{self, Place};
 use crate::session::{self, Answer};
+use crate::settings;
 
 /// The mapping that every session implies.
 #[inline]
 fn shared() -> Shared<'static> {
     session::shared().expect("a session maps the shared file before it begins")
+}
+
+/// `pread` of a managed file.
+#[inline]
+pub fn read_at(target: &Target, buffers: Buffers, offset: u64) -> Result<usize, Errno> {
+    recording::around(target, Operation::Read, Place::At(offset), |served| match served {
+        true => read::read_at(target, buffers, offset),
+        false => buffers.read(target.fd, 0, buffers.length(), offset),
+    })
+}
+
+/// `pwrite` of a managed file, not O_APPEND. `durable`: as with O_DSYNC, whatever the descriptor says.
+#[inline]
+pub fn write_at(target: &Target, buffers: Buffers, offset: u64, durable: bool) -> Result<usize, Errno> {
+    recording::around(target, Operation::Write, Place::At(offset), |served| match served {
+        true => write::write_at(target, buffers, offset, durable),
+        false => unserved(target, durable, || buffers.write_slow(target.fd, 0, buffers.length(), offset)),
+    })
+}
+
+/// An appending write; `kernel` does it.
+pub fn append(target: &Target, durable: bool, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    recording::around(target, Operation::Append, Place::End, |served| match served {
+        true => append::append(target, durable, kernel),
+        false => unserved(target, durable, kernel),
+    })
+}
+
+/// A write without an agent. What the descriptor says of durability the kernel sees to.
+fn unserved(target: &Target, durable: bool, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    let written = kernel()?;
+    if durable {
+        kernel::sync(target.fd, true)?;
+    }
+    Ok(written)
 }
 
 /// `read`.
@@ -65,6 +102,9 @@ fn here(fd: i32, length: usize, work: impl FnOnce(u64) -> Result<usize, Errno>) 
 
 /// Makes the slow file hold what flash holds of `range`, for a reader that the library does not see.
 pub fn write_back(target: &Target, range: Range) -> Result<(), Errno> {
+    if !settings::served() {
+        return Ok(());
+    }
     session::with(|session| {
         fence(Ordering::SeqCst);
         if target.entry(&shared()).set_bits.load(Ordering::Acquire) == 0 || shared().all_clear(target.file, range) {
@@ -82,6 +122,9 @@ pub const WHOLE: Range = Range { offset: 0, length: u64::MAX };
 
 /// fsync: rule 11 of the protocol. `kernel` syncs the slow file.
 pub fn sync(target: &Target, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    if !settings::served() {
+        return kernel();
+    }
     session::with(|session| {
         let ask = || match session.call(&Request::Sync { file: target.file })? {
             Answer::Done => Ok(()),

@@ -29,7 +29,7 @@ use crate::gate::{Gate, gate};
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
 use crate::settings::{retire, settings};
-use crate::{process, session};
+use crate::{process, recording, rings, session};
 
 /// Descriptors at or above this number cannot be managed: opening a managed file there fails with EMFILE.
 pub const DESCRIPTORS_MAX: usize = 65536;
@@ -218,14 +218,23 @@ pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
                 "no agent serves {slow}, and nothing of it is only on flash: going on without"
             ));
             retire();
-            leave_alone(fd);
-            return Ok(false);
+            if !recording::is_on() {
+                leave_alone(fd);
+                return Ok(false);
+            }
+            files::acquire(&gate, facts, can_write(flags), path)?
         }
         acquired => acquired?,
     };
     let description = describe(fd, record, flags);
     raise_used(fd);
     TABLE[fd as usize].store(MANAGED + description, Ordering::Release);
+    drop(gate);
+    if rings::in_use()
+        && let Ok(Some(target)) = managed(fd)
+    {
+        recording::unseen(&target);
+    }
     Ok(true)
 }
 

@@ -10,7 +10,7 @@ use libc::{c_char, c_int};
 
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PATH_MAX, PathBuffer};
-use crate::{files, session};
+use crate::{files, session, settings};
 
 /// Interpreters of interpreters that the kernel follows.
 const SCRIPTS_MAX: usize = 5;
@@ -98,7 +98,7 @@ fn joined<'b>(directory: &[u8], name: &[u8], buffer: &'b mut [u8; PATH_MAX]) -> 
 /// `path` is a string or null.
 pub unsafe fn loaded(path: *const c_char) -> bool {
     // SAFETY: the caller's contract.
-    if path.is_null() || !unsafe { CStr::from_ptr(path) }.to_bytes().contains(&b'/') {
+    if path.is_null() || !settings::served() || !unsafe { CStr::from_ptr(path) }.to_bytes().contains(&b'/') {
         return true;
     }
     let saved = kernel::errno();
@@ -118,6 +118,9 @@ pub unsafe fn loaded(path: *const c_char) -> bool {
 /// # Safety
 /// `path` is a string, or the kernel answers EFAULT.
 unsafe fn look(dir: c_int, path: *const c_char, flags: c_int) -> bool {
+    if !settings::served() {
+        return false;
+    }
     let no_follow = if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { 0 } else { libc::O_NOFOLLOW };
     // SAFETY: the caller's contract.
     let opened = if flags & libc::AT_EMPTY_PATH != 0 && !path.is_null() && unsafe { *path } == 0 {

@@ -21,8 +21,7 @@ use crate::gate::{Gate, gate};
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
 use crate::session::{self, Answer, Session};
-use crate::settings::settings;
-use crate::{data_files, process, rings};
+use crate::{data_files, process, recording, rings, settings};
 
 const BYPASS_NONE: u32 = 0;
 const BYPASS_READS: u32 = 1;
@@ -47,6 +46,10 @@ pub struct Record {
     inode: AtomicU64,
     /// End of the process's previous request in it.
     previous_end: AtomicU64,
+    /// The process's number of what the record stands for, each time that it is opened; never zero.
+    serial: AtomicU32,
+    /// Whether it was recorded that the process uses it unseen.
+    unseen: AtomicBool,
 }
 
 static RECORDS: [Record; FILES_MAX] = [const {
@@ -60,11 +63,16 @@ static RECORDS: [Record; FILES_MAX] = [const {
         device: AtomicU64::new(0),
         inode: AtomicU64::new(0),
         previous_end: AtomicU64::new(0),
+        serial: AtomicU32::new(0),
+        unseen: AtomicBool::new(false),
     }
 }; FILES_MAX];
 
 /// Records at or above this index were never used.
 static RECORDS_USED: AtomicU32 = AtomicU32::new(0);
+
+/// Files this process has opened.
+static SERIALS: AtomicU32 = AtomicU32::new(0);
 
 /// The record of an index.
 #[inline]
@@ -91,6 +99,22 @@ impl Record {
         let previous = self.previous_end.load(Ordering::Relaxed);
         self.previous_end.store(range.end(), Ordering::Relaxed);
         previous.abs_diff(range.offset)
+    }
+
+    /// The file's number in what this process records.
+    #[inline]
+    pub fn serial(&self) -> u32 {
+        self.serial.load(Ordering::Relaxed)
+    }
+
+    /// The file's device and inode.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.device.load(Ordering::Relaxed), self.inode.load(Ordering::Relaxed))
+    }
+
+    /// Whether this is the first time that the process uses the open file unseen.
+    pub fn is_first_unseen(&self) -> bool {
+        !self.unseen.swap(true, Ordering::Relaxed)
     }
 
     /// Why no byte of it is to come to flash, whatever the policy.
@@ -131,10 +155,13 @@ pub fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) -> Resu
     let index = free.ok_or(libc::EMFILE)?;
     let record = &RECORDS[index];
     let writable = writable || open.is_some() && record.writable.load(Ordering::Relaxed);
-    let (file, excluded) = tell_open(facts, writable, path)?;
+    let (file, excluded) = tell_open(index as u32, facts, writable, path)?;
     if open.is_none() {
         record.previous_end.store(0, Ordering::Relaxed);
         record.bypass.store(BYPASS_NONE, Ordering::Relaxed);
+        record.unseen.store(false, Ordering::Relaxed);
+        // After 2^32 openings numbers come again, but for zero.
+        record.serial.store(SERIALS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1), Ordering::Relaxed);
     }
     if rings::in_use() {
         rings::say();
@@ -162,7 +189,7 @@ pub fn renew(_gate: &Gate, index: u32, fd: i32, writable: bool) -> Result<(), Er
     let facts = kernel::facts(fd)?;
     // Another descriptor of it may be able to write.
     let writable = writable || record.writable.load(Ordering::Relaxed);
-    let (file, excluded) = tell_open(&facts, writable, location::path_of(fd, &mut buffer)?)?;
+    let (file, excluded) = tell_open(index, &facts, writable, location::path_of(fd, &mut buffer)?)?;
     record.excluded.store(excluded, Ordering::Relaxed);
     tell_bypass(file, record.bypass.load(Ordering::Relaxed))?;
     record.writable.store(writable, Ordering::Relaxed);
@@ -179,7 +206,7 @@ pub fn release(_gate: &Gate, index: u32) {
     }
     let (file, current) = (record.file(), record.is_current());
     record.generation.store(0, Ordering::Release);
-    if !current {
+    if !current || !settings::served() {
         return;
     }
     // A request that was published before its descriptor vanished is seen here; one published later sees the
@@ -217,6 +244,7 @@ fn open_now() -> impl Iterator<Item = &'static Record> {
 /// From now on, and until it ends, this process reads the file by means the library does not see, or writes it: what
 /// flash holds goes back first, and nothing comes to flash meanwhile.
 pub fn bypass(target: &Target, writes: bool) -> Result<(), Errno> {
+    recording::unseen(target);
     let wanted = if writes { BYPASS_WRITES } else { BYPASS_READS };
     if target.record.bypass.load(Ordering::Acquire) < wanted {
         tell_bypass(target.file, wanted)?;
@@ -230,7 +258,7 @@ fn has_set_bits(entry: &FileEntry) -> bool {
 }
 
 fn tell_bypass(file: u32, bypass: u32) -> Result<(), Errno> {
-    if bypass == BYPASS_NONE {
+    if bypass == BYPASS_NONE || !settings::served() {
         return Ok(());
     }
     session::with(|session| {
@@ -277,7 +305,10 @@ fn ask_write_back(session: &mut Session, file: u32) -> Result<(), Errno> {
 /// one that the agent knows by a path it had before is refused, as flash may hold newer bytes than the slow file.
 #[cold]
 pub fn untold(facts: &Facts) -> Result<(), Errno> {
-    let slow = CString::new(settings().slow.as_slice()).map_err(|_| libc::EIO)?;
+    if !settings::served() {
+        return Ok(());
+    }
+    let slow = CString::new(settings::settings().slow.as_slice()).map_err(|_| libc::EIO)?;
     // SAFETY: the path is a string.
     let device = unsafe { kernel::facts_at(libc::AT_FDCWD, slow.as_ptr(), 0) }.map(|facts| facts.device);
     if device != Ok(facts.device) || session::with(|_| Ok(())) == Err(libc::ENOTCONN) {
@@ -300,8 +331,11 @@ pub fn untold(facts: &Facts) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The file's index, and whether the site keeps it off flash.
-fn tell_open(facts: &Facts, writable: bool, path: &[u8]) -> Result<(u32, bool), Errno> {
+/// The file's index, and whether the site keeps it off flash. Without an agent the record's own index serves.
+fn tell_open(record: u32, facts: &Facts, writable: bool, path: &[u8]) -> Result<(u32, bool), Errno> {
+    if !settings::served() {
+        return Ok((record, false));
+    }
     let request = open_request(facts, writable, path);
     session::with(|session| match session.call(&request)? {
         Answer::Opened(file, excluded) => Ok((file, excluded)),

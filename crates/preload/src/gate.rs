@@ -1,5 +1,5 @@
 //! The locks of the library. Signals are blocked while one is held: a handler that needs it too would wait for itself.
-//! `fork` takes both, so that a child finds what they guard whole.
+//! `fork` takes all, so that a child finds what they guard whole.
 //!
 //! The *gate* guards opening and closing of managed files, and the tables' slow paths. It is held across the round trip
 //! of `Open` and `Close`, so that a close and an open of the same file reach the agent in the order of the tables. It is
@@ -25,6 +25,8 @@ unsafe impl Sync for Lock {}
 pub static GATE: Lock = Lock::free();
 /// The lock of the queue of asynchronous operations; never held while the gate is taken.
 pub static QUEUE: Lock = Lock::free();
+/// The lock of the recording's file, held while a block is given out; nothing else is taken under it.
+pub static RECORDING: Lock = Lock::free();
 
 /// A lock, held until it is dropped.
 pub struct Held(&'static Lock);

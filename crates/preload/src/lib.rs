@@ -7,7 +7,8 @@
 //!                                                    session: the thread's slot and socket -> agent
 //! ```
 //!
-//! A process that never opens a managed file never speaks to the agent: its calls cost one table look-up.
+//! A process that never opens a managed file never speaks to the agent: its calls cost one table look-up. Where there is no agent
+//! and requests are recorded ([`recording`]), they go to the kernel as they are.
 //!
 //! **Invariants.**
 //! - A managed file's bytes are read or written in the slow file only with a published slot and clear bits, or under a
@@ -56,6 +57,7 @@ mod opening;
 mod output;
 mod process;
 mod raw_calls;
+mod recording;
 mod resizing;
 mod rings;
 mod session;

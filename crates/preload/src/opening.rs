@@ -6,7 +6,7 @@ use libc::{c_char, c_int, c_void, mode_t};
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, Probe};
-use crate::{descriptors, files, resizing, symbols};
+use crate::{descriptors, files, resizing, settings, symbols};
 
 /// Opens `path`; `pass` is the program's call as it stands.
 ///
@@ -39,6 +39,7 @@ pub unsafe fn open(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t, 
 unsafe fn holds_back(dir: c_int, path: *const c_char, flags: c_int) -> bool {
     let created_here = flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL;
     flags & libc::O_TRUNC != 0
+        && settings::served()
         && !created_here
         && flags & libc::O_PATH == 0
         // SAFETY: the caller's contract.
@@ -104,9 +105,10 @@ pub fn bypass(fd: c_int, writes: bool) -> Result<(), Errno> {
 /// `open_by_handle_at`: no name leads there, so that O_TRUNC is always held back.
 pub fn by_handle(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int {
     let saved = kernel::errno();
-    let truncate = flags & libc::O_TRUNC != 0;
+    let truncate = flags & libc::O_TRUNC != 0 && settings::served();
+    let flags = if truncate { flags & !libc::O_TRUNC } else { flags };
     // SAFETY: the program's own arguments.
-    let fd = unsafe { symbols::real::open_by_handle_at(mount, handle, flags & !libc::O_TRUNC) };
+    let fd = unsafe { symbols::real::open_by_handle_at(mount, handle, flags) };
     if fd < 0 {
         return fd;
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libc::c_int;
 
-use crate::{aio, descriptors, gate, kernel, session};
+use crate::{aio, descriptors, gate, kernel, recording, session};
 
 /// The process the tables belong to.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -56,9 +56,11 @@ pub fn forked<R: From<bool> + PartialEq>(pass: impl FnOnce() -> R) -> R {
 unsafe extern "C" fn before_fork() {
     gate::GATE.take();
     gate::QUEUE.take();
+    gate::RECORDING.take();
 }
 
 unsafe extern "C" fn after_fork() {
+    gate::RECORDING.release();
     gate::QUEUE.release();
     gate::GATE.release();
 }
@@ -71,6 +73,8 @@ unsafe extern "C" fn in_child() {
     session::abandon();
     descriptors::settle_inherited();
     aio::abandon();
+    recording::abandon();
+    gate::RECORDING.release();
     gate::QUEUE.release();
     gate::GATE.release();
 }

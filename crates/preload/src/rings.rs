@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libc::{c_int, c_long};
 
 use crate::kernel::{self, Errno};
-use crate::{files, opening, session};
+use crate::{files, opening, session, settings};
 
 static IN_USE: AtomicBool = AtomicBool::new(false);
 static SAID: AtomicBool = AtomicBool::new(false);
@@ -22,7 +22,7 @@ pub fn in_use() -> bool {
 
 /// A managed file bypasses flash because of the process's ring: said once.
 pub fn say() {
-    if !SAID.swap(true, Ordering::Relaxed) {
+    if settings::served() && !SAID.swap(true, Ordering::Relaxed) {
         session::complain(format_args!(
             "this program uses io_uring, whose requests cannot be seen: its files bypass flash until it ends. \
              Where it lets you choose, choose another way of doing I/O"

@@ -5,14 +5,18 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use headstart_core::protocol::{ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH};
+use headstart_core::protocol::{
+    ENVIRONMENT_POLICY, ENVIRONMENT_RANKS, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE,
+};
 
-use crate::{kernel, process, session};
+use crate::{kernel, process, recording, session};
 
 const UNKNOWN: u32 = 0;
 const STARTING: u32 = 1;
 const OFF: u32 = 2;
-const ON: u32 = 3;
+/// At work without an agent: requests are recorded, and go to the kernel.
+const ALONE: u32 = 3;
+const ON: u32 = 4;
 
 static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -25,21 +29,36 @@ thread_local! {
 /// The environment's answers.
 #[derive(Debug)]
 pub struct Settings {
-    /// The agent's runtime directory.
+    /// The agent's runtime directory; empty where there is no agent.
     pub runtime: Vec<u8>,
     /// The managed directory, without trailing slash.
     pub slow: Vec<u8>,
     /// Whether a policy is at work; without one everything goes to disk.
     pub policy: bool,
+    /// The directory that requests are recorded in, if they are.
+    pub trace: Option<Vec<u8>>,
+    /// The process's rank in its parallel program, as the launcher told it.
+    pub rank: Option<u32>,
 }
 
 /// Whether hooks do anything but pass through.
 #[inline]
 pub fn active() -> bool {
     match STATE.load(Ordering::Acquire) {
-        ON => true,
+        ALONE.. => true,
         OFF => false,
-        _ => start(),
+        _ => start() >= ALONE,
+    }
+}
+
+/// Whether there is an agent to ask. Hooks that bring no byte of a request and follow no descriptor only pass through without
+/// one.
+#[inline]
+pub fn served() -> bool {
+    match STATE.load(Ordering::Acquire) {
+        ON => true,
+        OFF | ALONE => false,
+        _ => start() == ON,
     }
 }
 
@@ -48,36 +67,46 @@ pub fn settings() -> &'static Settings {
     SETTINGS.get().expect("settings are read before the library is active")
 }
 
-/// No agent serves this process, and none needs to: from now on hooks only pass through. No descriptor of it is managed.
+/// No agent serves this process, and none needs to: from now on hooks only pass through, or requests are only recorded. No
+/// descriptor of it is managed.
 pub fn retire() {
-    STATE.store(OFF, Ordering::Release);
+    STATE.store(if recording::is_on() { ALONE } else { OFF }, Ordering::Release);
 }
 
 #[cold]
-fn start() -> bool {
+fn start() -> u32 {
     if STARTING_HERE.with(Cell::get) {
-        return false;
+        return OFF;
     }
     if STATE.compare_exchange(UNKNOWN, STARTING, Ordering::AcqRel, Ordering::Acquire).is_err() {
         while STATE.load(Ordering::Acquire) == STARTING {
             std::hint::spin_loop();
         }
-        return STATE.load(Ordering::Acquire) == ON;
+        return STATE.load(Ordering::Acquire);
     }
     STARTING_HERE.with(|here| here.set(true));
     let errno = kernel::errno();
     let found = read();
-    let on = found.is_some();
+    let state = match &found {
+        None => OFF,
+        Some(settings) if settings.runtime.is_empty() => ALONE,
+        Some(_) => ON,
+    };
     if let Some(settings) = found {
+        let records = settings.trace.is_some();
         SETTINGS.set(settings).expect("one thread starts the library");
         abort_on_panic();
         process::start();
         session::start();
+        if records {
+            recording::start();
+            recording::turn_on();
+        }
     }
     kernel::set_errno(errno);
     STARTING_HERE.with(|here| here.set(false));
-    STATE.store(if on { ON } else { OFF }, Ordering::Release);
-    on
+    STATE.store(state, Ordering::Release);
+    state
 }
 
 /// A broken invariant ends the program: a panic must not unwind into it, as a cancelled thread does.
@@ -93,16 +122,23 @@ fn read() -> Option<Settings> {
     if variable(ENVIRONMENT_SWITCH).is_some_and(|value| value == b"off") {
         return None;
     }
-    let runtime = variable(ENVIRONMENT_RUNTIME)?;
+    let trace = variable(ENVIRONMENT_TRACE).filter(|directory| directory.starts_with(b"/"));
+    let runtime = variable(ENVIRONMENT_RUNTIME).unwrap_or_default();
     let mut slow = variable(ENVIRONMENT_SLOW)?;
     while slow.len() > 1 && slow.ends_with(b"/") {
         slow.pop();
     }
-    if runtime.is_empty() || !slow.starts_with(b"/") {
+    if runtime.is_empty() && trace.is_none() || !slow.starts_with(b"/") {
         return None;
     }
     let policy = variable(ENVIRONMENT_POLICY).is_none_or(|value| value != b"off");
-    Some(Settings { runtime, slow, policy })
+    Some(Settings { runtime, slow, policy, trace, rank: rank() })
+}
+
+/// The rank, by whichever launcher tells it.
+fn rank() -> Option<u32> {
+    let text = ENVIRONMENT_RANKS.iter().find_map(|name| variable(name))?;
+    std::str::from_utf8(&text).ok()?.parse().ok()
 }
 
 /// The environment as libc has it now: `std::env` would take a lock that a program changing it does not know of.

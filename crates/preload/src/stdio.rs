@@ -9,11 +9,14 @@ use libc::{FILE, c_char, c_int};
 use crate::descriptors::{self, Closing};
 use crate::kernel::{self, Errno};
 use crate::location::{self, Probe};
-use crate::{opening, resizing};
+use crate::{opening, resizing, settings};
 
 /// Called when the library is loaded, before the program can read its standard input, which another program may have
 /// opened.
 pub fn inherited() {
+    if !settings::served() {
+        return;
+    }
     let saved = kernel::errno();
     // A refusal has been said on stderr; the reads that libc makes cannot be failed.
     let _ = opening::bypass(libc::STDIN_FILENO, false);
@@ -48,7 +51,7 @@ unsafe fn writes(mode: *const c_char) -> bool {
 /// # Safety
 /// `path` and `mode` are strings or null.
 unsafe fn cut(path: *const c_char, mode: *const c_char) -> Result<(), Errno> {
-    if path.is_null() || mode.is_null() {
+    if path.is_null() || mode.is_null() || !settings::served() {
         return Ok(());
     }
     // SAFETY: the caller's contract.

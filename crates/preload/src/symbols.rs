@@ -1,8 +1,8 @@
 //! The table of libc symbols the library takes the place of, and the one macro that makes hooks of it.
 //!
 //! A line names the symbols that share a signature and a behaviour, the arguments, and what to do; `pass` makes the
-//! program's call as it stands, with the next library of the chain. While the library is off, a hook does nothing
-//! else.
+//! program's call as it stands, with the next library of the chain. Unless the condition behind `while` holds, a hook
+//! does nothing else.
 
 #![allow(non_snake_case)]
 
@@ -54,7 +54,7 @@ impl Symbol {
 }
 
 macro_rules! hook {
-    ($module:ident $name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?, |$pass:ident| $body:expr) => {
+    ($gate:ident $module:ident $name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?, |$pass:ident| $body:expr) => {
         /// Takes the place of libc's.
         ///
         /// # Safety
@@ -63,7 +63,7 @@ macro_rules! hook {
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
             // SAFETY: the arguments are the program's, as this function's contract says.
             let $pass = || unsafe { $module::$name($($argument),*) };
-            if !settings::active() {
+            if !settings::$gate() {
                 return $pass();
             }
             #[allow(unused_unsafe)]
@@ -97,8 +97,8 @@ macro_rules! real {
 }
 
 macro_rules! hooks {
-    (mod $module:ident; $($($name:ident)|+ ($($arguments:tt)*) $(-> $result:ty)? = |$pass:ident| $body:expr;)*) => {
-        $(hooks!{ @hook $module [$($name)+] ($($arguments)*) [$(-> $result)?] |$pass| $body })*
+    (mod $module:ident; while $gate:ident; $($($name:ident)|+ ($($arguments:tt)*) $(-> $result:ty)? = |$pass:ident| $body:expr;)*) => {
+        $(hooks!{ @hook $gate $module [$($name)+] ($($arguments)*) [$(-> $result)?] |$pass| $body })*
 
         /// The functions whose place the hooks take.
         #[allow(dead_code)]
@@ -107,10 +107,10 @@ macro_rules! hooks {
             $(hooks!{ @real [$($name)+] ($($arguments)*) [$(-> $result)?] })*
         }
     };
-    (@hook $module:ident [] $arguments:tt [$(-> $result:ty)?] |$pass:ident| $body:expr) => {};
-    (@hook $module:ident [$name:ident $($more:ident)*] ($($a:ident: $t:ty),*) [$(-> $result:ty)?] |$pass:ident| $body:expr) => {
-        hook!{ $module $name ($($a: $t),*) $(-> $result)?, |$pass| $body }
-        hooks!{ @hook $module [$($more)*] ($($a: $t),*) [$(-> $result)?] |$pass| $body }
+    (@hook $gate:ident $module:ident [] $arguments:tt [$(-> $result:ty)?] |$pass:ident| $body:expr) => {};
+    (@hook $gate:ident $module:ident [$name:ident $($more:ident)*] ($($a:ident: $t:ty),*) [$(-> $result:ty)?] |$pass:ident| $body:expr) => {
+        hook!{ $gate $module $name ($($a: $t),*) $(-> $result)?, |$pass| $body }
+        hooks!{ @hook $gate $module [$($more)*] ($($a: $t),*) [$(-> $result)?] |$pass| $body }
     };
     (@real [] $arguments:tt [$(-> $result:ty)?]) => {};
     (@real [$name:ident $($more:ident)*] ($($a:ident: $t:ty),*) [$(-> $result:ty)?]) => {
@@ -121,6 +121,7 @@ macro_rules! hooks {
 
 hooks! {
     mod real;
+    while active;
 
     open | open64 | __open | __open64 (path: *const c_char, flags: c_int, mode: mode_t) -> c_int
         = |pass| opening::open(AT_FDCWD, path, flags, mode, pass);
@@ -191,63 +192,6 @@ hooks! {
         mode: c_int, blocks: *const *mut ControlBlock, count: c_int, event: *mut libc::sigevent
     ) -> c_int
         = |pass| aio::list(mode, blocks, count, event, pass);
-
-    lseek | lseek64 | __lseek | llseek (fd: c_int, offset: off64_t, whence: c_int) -> off64_t = |pass| data_calls::lseek(fd, whence, pass);
-    fsync (fd: c_int) -> c_int = |pass| data_calls::sync(fd, pass);
-    fdatasync (fd: c_int) -> c_int = |pass| data_calls::sync(fd, pass);
-    sync () = |pass| data_calls::sync_everything(pass);
-    syncfs (fd: c_int) -> c_int = |pass| data_calls::sync_all(pass);
-
-    truncate | truncate64 (path: *const c_char, size: off64_t) -> c_int = |pass| resizing::truncate(path, size, pass);
-    ftruncate | ftruncate64 (fd: c_int, size: off64_t) -> c_int = |pass| resizing::ftruncate(fd, size, pass);
-    fallocate | fallocate64 (fd: c_int, mode: c_int, offset: off64_t, length: off64_t) -> c_int
-        = |pass| resizing::fallocate(fd, mode, offset, length, pass);
-    posix_fallocate | posix_fallocate64 (fd: c_int, offset: off64_t, length: off64_t) -> c_int
-        = |pass| resizing::posix_fallocate(fd, pass);
-
-    stat | stat64 | lstat | lstat64 (path: *const c_char, found: *mut libc::stat) -> c_int
-        = |pass| metadata::dated(found, pass);
-    fstat | fstat64 (fd: c_int, found: *mut libc::stat) -> c_int = |pass| metadata::dated(found, pass);
-    fstatat | fstatat64 (dir: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int) -> c_int
-        = |pass| metadata::dated(found, pass);
-    __xstat | __xstat64 | __lxstat | __lxstat64 (version: c_int, path: *const c_char, found: *mut libc::stat) -> c_int
-        = |pass| metadata::dated(found, pass);
-    __fxstat | __fxstat64 (version: c_int, fd: c_int, found: *mut libc::stat) -> c_int
-        = |pass| metadata::dated(found, pass);
-    __fxstatat | __fxstatat64 (
-        version: c_int, dir: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int
-    ) -> c_int
-        = |pass| metadata::dated(found, pass);
-    statx (dir: c_int, path: *const c_char, flags: c_int, mask: c_uint, found: *mut libc::statx) -> c_int
-        = |pass| metadata::dated_x(found, pass);
-
-    utime (path: *const c_char, times: *const libc::utimbuf) -> c_int
-        = |pass| metadata::times_set(AT_FDCWD, path, 0, pass);
-    utimes (path: *const c_char, times: *const libc::timeval) -> c_int
-        = |pass| metadata::times_set(AT_FDCWD, path, 0, pass);
-    lutimes (path: *const c_char, times: *const libc::timeval) -> c_int
-        = |pass| metadata::times_set(AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW, pass);
-    futimesat (dir: c_int, path: *const c_char, times: *const libc::timeval) -> c_int
-        = |pass| metadata::times_set(dir, path, 0, pass);
-    utimensat (dir: c_int, path: *const c_char, times: *const libc::timespec, flags: c_int) -> c_int
-        = |pass| metadata::times_set(dir, path, flags, pass);
-    futimes (fd: c_int, times: *const libc::timeval) -> c_int
-        = |pass| metadata::times_set(fd, std::ptr::null(), 0, pass);
-    futimens (fd: c_int, times: *const libc::timespec) -> c_int
-        = |pass| metadata::times_set(fd, std::ptr::null(), 0, pass);
-
-    unlink | remove (path: *const c_char) -> c_int = |pass| names::unlink(AT_FDCWD, path, pass);
-    unlinkat (dir: c_int, path: *const c_char, flags: c_int) -> c_int = |pass| names::unlink(dir, path, pass);
-    link (old: *const c_char, new: *const c_char) -> c_int
-        = |pass| names::link(AT_FDCWD, old, AT_FDCWD, new, 0, pass);
-    linkat (old_dir: c_int, old: *const c_char, new_dir: c_int, new: *const c_char, flags: c_int) -> c_int
-        = |pass| names::link(old_dir, old, new_dir, new, flags, pass);
-    rename (old: *const c_char, new: *const c_char) -> c_int
-        = |pass| names::rename(AT_FDCWD, old, AT_FDCWD, new, 0, pass);
-    renameat (old_dir: c_int, old: *const c_char, new_dir: c_int, new: *const c_char) -> c_int
-        = |pass| names::rename(old_dir, old, new_dir, new, 0, pass);
-    renameat2 (old_dir: c_int, old: *const c_char, new_dir: c_int, new: *const c_char, flags: c_uint) -> c_int
-        = |pass| names::rename(old_dir, old, new_dir, new, flags, pass);
 
     mmap | mmap64 (
         address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off64_t
@@ -345,9 +289,73 @@ hooks! {
         = |pass| raw_calls::syscall(number, [a, b, c, d, e, f], pass);
 }
 
+// What only an agent must hear of.
+hooks! {
+    mod told;
+    while served;
+
+    lseek | lseek64 | __lseek | llseek (fd: c_int, offset: off64_t, whence: c_int) -> off64_t = |pass| data_calls::lseek(fd, whence, pass);
+    fsync (fd: c_int) -> c_int = |pass| data_calls::sync(fd, pass);
+    fdatasync (fd: c_int) -> c_int = |pass| data_calls::sync(fd, pass);
+    sync () = |pass| data_calls::sync_everything(pass);
+    syncfs (fd: c_int) -> c_int = |pass| data_calls::sync_all(pass);
+
+    truncate | truncate64 (path: *const c_char, size: off64_t) -> c_int = |pass| resizing::truncate(path, size, pass);
+    ftruncate | ftruncate64 (fd: c_int, size: off64_t) -> c_int = |pass| resizing::ftruncate(fd, size, pass);
+    fallocate | fallocate64 (fd: c_int, mode: c_int, offset: off64_t, length: off64_t) -> c_int
+        = |pass| resizing::fallocate(fd, mode, offset, length, pass);
+    posix_fallocate | posix_fallocate64 (fd: c_int, offset: off64_t, length: off64_t) -> c_int
+        = |pass| resizing::posix_fallocate(fd, pass);
+
+    stat | stat64 | lstat | lstat64 (path: *const c_char, found: *mut libc::stat) -> c_int
+        = |pass| metadata::dated(found, pass);
+    fstat | fstat64 (fd: c_int, found: *mut libc::stat) -> c_int = |pass| metadata::dated(found, pass);
+    fstatat | fstatat64 (dir: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int) -> c_int
+        = |pass| metadata::dated(found, pass);
+    __xstat | __xstat64 | __lxstat | __lxstat64 (version: c_int, path: *const c_char, found: *mut libc::stat) -> c_int
+        = |pass| metadata::dated(found, pass);
+    __fxstat | __fxstat64 (version: c_int, fd: c_int, found: *mut libc::stat) -> c_int
+        = |pass| metadata::dated(found, pass);
+    __fxstatat | __fxstatat64 (
+        version: c_int, dir: c_int, path: *const c_char, found: *mut libc::stat, flags: c_int
+    ) -> c_int
+        = |pass| metadata::dated(found, pass);
+    statx (dir: c_int, path: *const c_char, flags: c_int, mask: c_uint, found: *mut libc::statx) -> c_int
+        = |pass| metadata::dated_x(found, pass);
+
+    utime (path: *const c_char, times: *const libc::utimbuf) -> c_int
+        = |pass| metadata::times_set(AT_FDCWD, path, 0, pass);
+    utimes (path: *const c_char, times: *const libc::timeval) -> c_int
+        = |pass| metadata::times_set(AT_FDCWD, path, 0, pass);
+    lutimes (path: *const c_char, times: *const libc::timeval) -> c_int
+        = |pass| metadata::times_set(AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW, pass);
+    futimesat (dir: c_int, path: *const c_char, times: *const libc::timeval) -> c_int
+        = |pass| metadata::times_set(dir, path, 0, pass);
+    utimensat (dir: c_int, path: *const c_char, times: *const libc::timespec, flags: c_int) -> c_int
+        = |pass| metadata::times_set(dir, path, flags, pass);
+    futimes (fd: c_int, times: *const libc::timeval) -> c_int
+        = |pass| metadata::times_set(fd, std::ptr::null(), 0, pass);
+    futimens (fd: c_int, times: *const libc::timespec) -> c_int
+        = |pass| metadata::times_set(fd, std::ptr::null(), 0, pass);
+
+    unlink | remove (path: *const c_char) -> c_int = |pass| names::unlink(AT_FDCWD, path, pass);
+    unlinkat (dir: c_int, path: *const c_char, flags: c_int) -> c_int = |pass| names::unlink(dir, path, pass);
+    link (old: *const c_char, new: *const c_char) -> c_int
+        = |pass| names::link(AT_FDCWD, old, AT_FDCWD, new, 0, pass);
+    linkat (old_dir: c_int, old: *const c_char, new_dir: c_int, new: *const c_char, flags: c_int) -> c_int
+        = |pass| names::link(old_dir, old, new_dir, new, flags, pass);
+    rename (old: *const c_char, new: *const c_char) -> c_int
+        = |pass| names::rename(AT_FDCWD, old, AT_FDCWD, new, 0, pass);
+    renameat (old_dir: c_int, old: *const c_char, new_dir: c_int, new: *const c_char) -> c_int
+        = |pass| names::rename(old_dir, old, new_dir, new, 0, pass);
+    renameat2 (old_dir: c_int, old: *const c_char, new_dir: c_int, new: *const c_char, flags: c_uint) -> c_int
+        = |pass| names::rename(old_dir, old, new_dir, new, flags, pass);
+}
+
 // Of libaio and liburing, for programs linked with them.
 hooks! {
     mod beside;
+    while active;
 
     io_submit (context: *mut c_void, count: c_long, blocks: *const *const rings::Submission) -> c_int
         = |pass| rings::submit(count, blocks, pass);

@@ -13,7 +13,7 @@ use libc::{c_int, c_ulong};
 use crate::data_path::{WHOLE, write_back};
 use crate::descriptors;
 use crate::kernel::{self, Errno};
-use crate::opening;
+use crate::{opening, recording, settings};
 
 /// `FIEMAP`: asks where bytes lie on the slow disk.
 const FS_IOC_FIEMAP: c_ulong = 0xc020_660b;
@@ -43,9 +43,17 @@ pub fn mmap(flags: c_int, fd: c_int, pass: impl FnOnce() -> *mut c_void) -> *mut
     pass()
 }
 
-/// `sendfile`, `copy_file_range`, `splice`: `refusal` is what makes callers fall back.
+/// `sendfile`, `copy_file_range`, `splice`: `refusal` is what makes callers fall back. Without an agent nothing is refused.
 pub fn copy(from: c_int, to: c_int, refusal: Errno, pass: impl FnOnce() -> isize) -> isize {
     let saved = kernel::errno();
+    if !settings::served() {
+        [from, to]
+            .into_iter()
+            .filter_map(|fd| descriptors::managed(fd).ok()?)
+            .for_each(|target| recording::unseen(&target));
+        kernel::set_errno(saved);
+        return pass();
+    }
     let checked = match descriptors::managed(to) {
         Ok(Some(_)) => Err(refusal),
         Ok(None) => bring_back(from, WHOLE),

@@ -9,6 +9,7 @@ mod journal;
 mod packets;
 mod seeded;
 mod source;
+mod traces;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,6 +38,21 @@ fn a_journal_of_any_bytes_yields_whole_records() {
 #[test]
 fn a_journal_of_any_records_is_replayed_and_adopted_or_refused() {
     cases(2_000, 600, journal::records);
+}
+
+#[test]
+fn a_trace_of_any_bytes_yields_requests_that_files_can_have() {
+    cases(20_000, 300, traces::bytes);
+}
+
+#[test]
+fn a_block_of_any_requests_is_read_to_its_end() {
+    cases(2_000, 600, traces::requests);
+}
+
+#[test]
+fn a_text_of_any_kind_is_a_trace_of_another_tool_or_none() {
+    cases(10_000, 200, traces::texts);
 }
 
 #[test]

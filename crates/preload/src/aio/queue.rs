@@ -25,7 +25,7 @@ use libc::c_int;
 use super::{ControlBlock, Kind, Notice, RUNNING, finish, transfer};
 use crate::gate::QUEUE;
 use crate::kernel::{self, Errno};
-use crate::session;
+use crate::{session, settings};
 
 /// Threads of a process at most: each holds one of the agent's 4096 slots, and 128 ranks shall find room.
 const THREADS_MAX: u32 = 4;
@@ -121,7 +121,7 @@ fn start() {
 }
 
 extern "C" fn serve(report: *mut c_void) -> *mut c_void {
-    let able = session::with(|_| Ok(())).is_ok();
+    let able = !settings::served() || session::with(|_| Ok(())).is_ok();
     if able {
         let _held = QUEUE.hold();
         THREADS.fetch_add(1, Ordering::Relaxed);

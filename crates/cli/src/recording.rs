@@ -1,0 +1,102 @@
+//! `headstart trace`: a program with the library preloaded, which writes its requests down and otherwise stays out of the way.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use headstart_agent::site::Site;
+use headstart_agent::{Error, claim};
+use headstart_core::protocol::{ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE};
+
+use crate::interrupts::Interrupts;
+use crate::program::{Program, exit_code, library};
+use crate::{trace, unseen};
+
+#[derive(Debug, Args)]
+pub struct Recording {
+    /// Where each process records its requests [default: headstart-trace-TIME here]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// The directory whose files are traced [default: the site's slow directory]
+    #[arg(long, value_name = "DIR")]
+    slow: Option<PathBuf>,
+
+    /// The program and its arguments, for example: -- mpirun -n 16 ./app
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+impl Recording {
+    pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
+        let program = Program(&self.program);
+        if std::env::var_os(ENVIRONMENT_SWITCH).is_some_and(|value| value == "off") {
+            eprintln!("headstart: {ENVIRONMENT_SWITCH}=off: nothing is recorded");
+            return Ok(exit_code(program.wait(program.command(), &Interrupts::listen()?)?));
+        }
+        let library = library()?;
+        let slow = self.managed(site)?;
+        let output = self.output.clone().unwrap_or_else(default_output);
+        let command = alone(&program, &library, &slow, &output)?;
+        unseen::warn_untraced(&self.program[0]);
+        let status = program.wait(command, &Interrupts::listen()?)?;
+        if trace::is_recorded(&output) {
+            eprintln!("headstart: the trace is in {}; 'headstart convert' reads it", output.display());
+        } else {
+            eprintln!("headstart: no request on a file below {} was seen", slow.display());
+        }
+        Ok(exit_code(status))
+    }
+
+    /// The directory whose files are traced. Nothing of it may be only on flash, as no agent is asked.
+    fn managed(&self, site: Option<&Path>) -> Result<PathBuf> {
+        if let Some(slow) = &self.slow {
+            let slow = slow.canonicalize().with_context(|| format!("cannot use --slow {}", slow.display()))?;
+            claim::refuse_debt(&slow).context(ON_FLASH)?;
+            return Ok(slow);
+        }
+        let (slow, fast) = match Site::load(&Site::locate(site)) {
+            Ok(site) => (site.slow, site.fast),
+            Err(Error::FastDirectory { slow, fast, .. }) => (slow, fast),
+            Err(error) => return Err(anyhow::Error::new(error).context("no directory to trace: name one with --slow")),
+        };
+        match claim::refuse_if_owed(&slow, &fast) {
+            // An agent of ours that has nothing dirty: its clean bytes are dropped where the program changes them.
+            Err(Error::Owned { .. }) => claim::refuse_debt(&slow),
+            result => result,
+        }
+        .context(ON_FLASH)?;
+        Ok(slow)
+    }
+}
+
+const ON_FLASH: &str = "tracing alone uses the disks alone; 'headstart run --trace DIR' traces a run with flash";
+
+fn default_output() -> PathBuf {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    PathBuf::from(format!("headstart-trace-{}", since.as_secs()))
+}
+
+/// A program that records its requests on files below `slow` and has no agent.
+pub fn alone(program: &Program, library: &Path, slow: &Path, output: &Path) -> Result<Command> {
+    let mut command = program.preloaded(library);
+    record_in(&mut command, output)?;
+    command.env(ENVIRONMENT_SLOW, slow).env_remove(ENVIRONMENT_RUNTIME);
+    Ok(command)
+}
+
+/// Makes a program record its requests in a directory, which is made if need be.
+pub fn record_in(command: &mut Command, directory: &Path) -> Result<()> {
+    let shown = directory.display();
+    fs::create_dir_all(directory).with_context(|| format!("cannot create the directory {shown} for the trace"))?;
+    let directory = directory.canonicalize().with_context(|| format!("cannot use {shown} for the trace"))?;
+    if trace::is_recorded(&directory) {
+        bail!("the directory {shown} holds a trace already; name another one, or remove it");
+    }
+    command.env(ENVIRONMENT_TRACE, directory);
+    Ok(())
+}
