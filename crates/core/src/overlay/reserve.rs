@@ -7,7 +7,7 @@
 //! In between the bytes stay, as they may be read.
 
 /// One part in so many of the capacity is always kept.
-const LEAST_SHARE: u64 = 32;
+const LEAST_SHARE: u64 = 64;
 /// At most one part in so many: the rest stays for bytes that will be read again.
 const MOST_SHARE: u64 = 2;
 /// A burst ends with so long a time without a write; assumed: longer than the barriers and reads between a program's writes.
@@ -66,8 +66,8 @@ mod tests {
     #[test]
     fn the_reserve_doubles_while_writes_starve_and_shrinks_to_its_least_share() {
         let mut reserve = Reserve::default();
-        assert_eq!(reserve.bytes(3200, 0), 100);
-        for expected in [200, 400, 800, 1600, 1600] {
+        assert_eq!(reserve.bytes(3200, 0), 50);
+        for expected in [100, 200, 400, 800, 1600, 1600] {
             reserve.starved = true;
             reserve.adapt(3200);
             assert_eq!(reserve.bytes(3200, 0), expected);
@@ -75,7 +75,7 @@ mod tests {
         for _ in 0..20 {
             reserve.adapt(3200);
         }
-        assert_eq!(reserve.bytes(3200, 0), 100);
+        assert_eq!(reserve.bytes(3200, 0), 50);
     }
 
     #[test]
@@ -84,15 +84,15 @@ mod tests {
         let later = |bursts: u64| bursts * 2 * WRITE_PAUSE_NS;
         for step in 0..10 {
             reserve.on_write(100, later(1) + step);
-            assert_eq!(reserve.bytes(3200, later(1) + step), 100, "nothing is known of the first");
+            assert_eq!(reserve.bytes(3200, later(1) + step), 50, "nothing is known of the first");
         }
-        assert_eq!(reserve.bytes(3200, later(2)), 100);
+        assert_eq!(reserve.bytes(3200, later(2)), 50);
         reserve.on_write(100, later(2));
         assert_eq!(reserve.bytes(3200, later(2)), 900);
         reserve.on_write(900, later(2));
         reserve.on_return(200);
         assert_eq!(reserve.bytes(3200, later(2)), 200);
-        assert_eq!(reserve.bytes(3200, later(3)), 100, "it is over");
+        assert_eq!(reserve.bytes(3200, later(3)), 50, "it is over");
         reserve.on_write(1, later(3));
         assert_eq!(reserve.bytes(1000, later(3)), 500, "half is left for bytes that are read");
     }
