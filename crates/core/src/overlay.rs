@@ -130,6 +130,8 @@ pub struct Overlay {
     evicted: Evicted,
     pace: Pace,
     reserve: Reserve,
+    /// What the header said last of bytes refused.
+    refused_bytes: u64,
     /// Where the last use of flash by each thread ended: file, offset.
     last_uses: BTreeMap<u32, (u32, u64)>,
     outputs: Vec<Output>,
@@ -201,6 +203,7 @@ impl Overlay {
             evicted: Evicted::default(),
             pace: Pace::default(),
             reserve: Reserve::default(),
+            refused_bytes: 0,
             last_uses: BTreeMap::new(),
             outputs: Vec::new(),
             counters: Counters::default(),

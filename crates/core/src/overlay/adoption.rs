@@ -201,7 +201,16 @@ impl Overlay {
                     self.copied.insert((file, range.offset), id);
                     self.copies.insert(
                         id,
-                        CopyState { kind, file, range, pieces: Vec::new(), extents: 0, cancelled: true, record },
+                        CopyState {
+                            kind,
+                            file,
+                            range,
+                            pieces: Vec::new(),
+                            extents: 0,
+                            flash_bytes: 0,
+                            cancelled: true,
+                            record,
+                        },
                     );
                 }
                 // A fetch can hit places of data files of before alone, where nothing new will be.

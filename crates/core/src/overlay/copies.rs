@@ -10,7 +10,7 @@ use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
 use super::operations::Pending;
 use super::recency::{Access, Stamp};
-use super::write_back::Foreground;
+use super::write_back::{Foreground, InFlight};
 use super::{CopyKind, CopyOrder, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
 use crate::counters::Dropped;
 use crate::policy::s4d::Critical;
@@ -29,16 +29,11 @@ pub(super) struct CopyState {
     pub(super) pieces: Vec<CopyPiece>,
     /// Extents it consists of; those that follow each other on flash as well are one piece.
     pub(super) extents: u64,
+    /// The most it asks of flash at once: it takes one piece after the other.
+    pub(super) flash_bytes: u64,
     pub(super) cancelled: bool,
     /// Index of its record in the shared file.
     pub(super) record: usize,
-}
-
-impl CopyState {
-    /// The most it asks of flash at once: it takes one piece after the other.
-    fn flash_bytes(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.range.length).max().unwrap_or(0)
-    }
 }
 
 /// How far a fetch is.
@@ -75,7 +70,14 @@ impl Fetch {
 impl Overlay {
     /// What programs are at now, as the slots show it.
     fn foreground(&self, shared: Shared<'_>) -> Foreground {
-        let mut found = Foreground { last_write_ns: self.reserve.last_write_ns, ..Foreground::default() };
+        let mut found = Foreground {
+            last_write_ns: self.reserve.last_write_ns,
+            starves: self.reserve.is_starving(self.measured_ns),
+            burst_fits: self
+                .reserve
+                .burst_fits(self.room_bytes() + self.mapped_bytes().saturating_sub(self.mapping.dirty_bytes)),
+            ..Foreground::default()
+        };
         for slot in shared.used_slots() {
             let lease = slot.lease.load(Ordering::Relaxed);
             let cheap = slot.state.load(Ordering::Relaxed) == STATE_CHEAP;
@@ -106,10 +108,11 @@ impl Overlay {
         }
         let foreground = self.foreground(shared);
         let limit = self.pace.limit(&self.settings, self.mapping.dirty_bytes, capacity, foreground, self.measured_ns);
-        let mut asked: u64 = self.copies.values().map(CopyState::flash_bytes).sum();
-        while self.copies.len() < limit.copies.min(COPIES_MAX) && asked < limit.flash_bytes {
+        let mut flight = InFlight::default();
+        self.copies.values().for_each(|copy| flight.add(copy));
+        while limit.allows(flight) {
             let Some(copy) = self.write_back_next(shared) else { break };
-            asked += self.copies[&copy].flash_bytes();
+            flight.add(&self.copies[&copy]);
         }
         self.plan_fetches(shared, foreground.disk_requests);
     }
@@ -211,12 +214,15 @@ impl Overlay {
         let record = record.expect("there is a record for each copy that may be under way");
         let (wire, first) = (if kind == CopyKind::Fetch { COPY_FETCH } else { COPY_WRITE_BACK }, pieces[0]);
         shared.copies[record].begin(wire, file, range, (first.data_file, first.place));
+        let flash_bytes = pieces.iter().map(|piece| piece.range.length).max().unwrap_or(0);
         let id = self.next_copy;
         self.next_copy += 1;
         debug_assert!(self.copies_in(file, range).next().is_none(), "copies never overlap");
         self.copied.insert((file, range.offset), id);
-        self.copies
-            .insert(id, CopyState { kind, file, range, pieces: pieces.clone(), extents, cancelled: false, record });
+        self.copies.insert(
+            id,
+            CopyState { kind, file, range, pieces: pieces.clone(), extents, flash_bytes, cancelled: false, record },
+        );
         self.outputs.push(Output::Copy(CopyOrder { id, kind, file, range, pieces }));
         id
     }
@@ -459,6 +465,11 @@ impl Overlay {
     /// Drops clean extents ahead of need, least recently used first, so that a reserve of places becomes free with the next
     /// barrier; asks for that barrier when space runs short.
     pub(super) fn keep_reserve(&mut self, shared: Shared<'_>) {
+        let refused = shared.header.refused_bytes.load(Ordering::Relaxed);
+        let before = std::mem::replace(&mut self.refused_bytes, refused);
+        if refused != before {
+            self.reserve.on_no_space(refused.saturating_sub(before), self.measured_ns);
+        }
         let reserve = self.reserve_bytes();
         if self.space.available_bytes() >= reserve && self.space.excess_bytes() == 0 {
             return;

@@ -211,8 +211,7 @@ impl Overlay {
                 match answer {
                     Answer::NoSpace => {
                         self.counters.no_space_total += 1;
-                        self.reserve.starved = true;
-                        self.reserve.on_write(length, self.measured_ns);
+                        self.reserve.on_no_space(length, self.measured_ns);
                     }
                     Answer::Bypassed => self.counters.refused_bypassed_total += 1,
                     _ => {}

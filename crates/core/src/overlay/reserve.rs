@@ -13,11 +13,15 @@ const MOST_SHARE: u64 = 2;
 /// A burst ends with so long a time without a write; assumed: longer than the barriers and reads between a program's writes.
 pub(super) const WRITE_PAUSE_NS: u64 = 50_000_000;
 
+/// A burst longer than the last one by one part in so many is like none before.
+const BURST_TOLERANCE: u64 = 4;
+
 /// The reserve.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reserve {
     /// A write found no space since the last barrier.
-    pub(super) starved: bool,
+    starved: bool,
+    last_starved_ns: Option<u64>,
     grown_bytes: u64,
     burst_bytes: u64,
     last_burst_bytes: u64,
@@ -32,6 +36,13 @@ impl Reserve {
         (capacity_bytes / LEAST_SHARE).max(self.grown_bytes.max(expected).min(capacity_bytes / MOST_SHARE))
     }
 
+    /// Whether the burst under way, if it is as long as the last one, needs no more than `room_bytes`.
+    pub(super) fn burst_fits(&self, room_bytes: u64) -> bool {
+        let last = self.last_burst_bytes;
+        let longer = self.burst_bytes > last.saturating_add(last / BURST_TOLERANCE);
+        !longer && last.saturating_sub(self.burst_bytes) <= room_bytes
+    }
+
     /// A write asked for so many bytes of space, or for none as it has some.
     pub(super) fn on_write(&mut self, bytes: u64, now_ns: u64) {
         if self.is_pausing(now_ns) {
@@ -39,6 +50,18 @@ impl Reserve {
         }
         self.burst_bytes = self.burst_bytes.saturating_add(bytes);
         self.last_write_ns = now_ns;
+    }
+
+    /// A write of so many bytes found no space.
+    pub(super) fn on_no_space(&mut self, bytes: u64, now_ns: u64) {
+        self.on_write(bytes, now_ns);
+        self.starved = true;
+        self.last_starved_ns = Some(now_ns);
+    }
+
+    /// Whether a write found no space in the burst under way, if there is one.
+    pub(super) fn is_starving(&self, now_ns: u64) -> bool {
+        self.last_starved_ns.is_some_and(|then| now_ns.saturating_sub(then) <= WRITE_PAUSE_NS)
     }
 
     /// So many bytes that were asked for were not used.
@@ -68,7 +91,8 @@ mod tests {
         let mut reserve = Reserve::default();
         assert_eq!(reserve.bytes(3200, 0), 50);
         for expected in [100, 200, 400, 800, 1600, 1600] {
-            reserve.starved = true;
+            reserve.on_no_space(1, 0);
+            assert!(reserve.is_starving(WRITE_PAUSE_NS) && !reserve.is_starving(WRITE_PAUSE_NS + 1));
             reserve.adapt(3200);
             assert_eq!(reserve.bytes(3200, 0), expected);
         }
@@ -85,10 +109,12 @@ mod tests {
         for step in 0..10 {
             reserve.on_write(100, later(1) + step);
             assert_eq!(reserve.bytes(3200, later(1) + step), 50, "nothing is known of the first");
+            assert!(!reserve.burst_fits(u64::MAX));
         }
         assert_eq!(reserve.bytes(3200, later(2)), 50);
         reserve.on_write(100, later(2));
         assert_eq!(reserve.bytes(3200, later(2)), 900);
+        assert!(reserve.burst_fits(900) && !reserve.burst_fits(899));
         reserve.on_write(900, later(2));
         reserve.on_return(200);
         assert_eq!(reserve.bytes(3200, later(2)), 200);

@@ -3,45 +3,74 @@
 //! | state | limit |
 //! |---|---|
 //! | draining | all |
-//! | dirty above the full mark, programs write | all, or what keeps the minimum share of the disks' requests |
+//! | dirty above the full mark, or a write found no space; programs write | all, or what keeps the minimum share of the disks' requests |
 //! | active (high mark passed, low mark not yet reached), programs at the disks | none: it yields |
-//! | active, disks idle, flash absorbs writes and less than half of it is dirty | none |
-//! | active, disks idle, programs read from flash | a few |
+//! | active, disks idle, flash absorbs a burst of writes that fits | none |
+//! | active, disks idle, programs read from flash, or write a burst of which nothing is known and half of flash is not dirty | a few |
 //! | active, disks idle | all |
 //! | otherwise | none |
 //!
 //! Whoever writes into full flash waits for space; whoever only reads waits for the disks, and write-back would take them away. A
 //! gap between two requests is not idleness: what is started in it stands before the next request. Absorbed writes and reads from
-//! flash do not need the disks, but write-back reads from the flash they go to: a burst that fits is left alone, and readers are
-//! not made to stand behind a long queue.
+//! flash do not need the disks, but write-back reads from the flash they go to: a burst that fits is left alone, as far as the last one
+//! tells, and readers are not made to stand behind a long queue.
 //!
 //! "All" is many on purpose: address order pays only when a disk can sort a deep queue, and one write-back at a time behind a
 //! busy foreground never catches up.
 
 use super::Settings;
+use super::copies::CopyState;
 use super::reserve::WRITE_PAUSE_NS;
+use crate::protocol::handover::COPIES_MAX;
 
 /// A tier counts as idle after so long without a request seen there; assumed: longer than 16 ranks between two requests.
 const IDLE_NS: u64 = 5_000_000;
-/// Above this dirty share idle disks are used beside writes that flash absorbs: more of them may come than fit.
-const BESIDE_ABSORBED_SHARE: f64 = 0.5;
-/// Bytes asked of flash at once for write-back beside programs that read from it; assumed: what a few servers deliver in the time
-/// of a small request.
-const BESIDE_FLASH_READS_BYTES: u64 = 256 << 10;
+/// Below this dirty share a burst of which nothing is known is in no hurry for space.
+const UNHURRIED_SHARE: f64 = 0.5;
+/// Bytes asked of flash at once for write-back beside programs that use it; assumed: what a few servers deliver in the time of a small
+/// request.
+const BESIDE_FLASH_BYTES: u64 = 256 << 10;
 
-/// How many write-backs may be in flight.
+/// Bytes in flight beside programs: what disks have taken they finish before what programs ask next; assumed: a tenth of a second of
+/// a few disks. A queue of small pieces, which needs sorting, is limited by their number.
+const IN_FLIGHT_BYTES: u64 = 16 << 20;
+
+/// Copies under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InFlight {
+    copies: usize,
+    bytes: u64,
+    /// Asked of flash at once.
+    flash_bytes: u64,
+}
+
+impl InFlight {
+    pub(super) fn add(&mut self, copy: &CopyState) {
+        self.copies += 1;
+        self.bytes += copy.range.length;
+        self.flash_bytes += copy.flash_bytes;
+    }
+}
+
+/// What must not be in flight for another write-back to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
-    pub(super) copies: usize,
-    /// No other is begun while those in flight ask so many bytes of flash at once.
-    pub(super) flash_bytes: u64,
+    copies: usize,
+    bytes: u64,
+    flash_bytes: u64,
 }
 
 impl Limit {
-    const NONE: Limit = Limit { copies: 0, flash_bytes: 0 };
+    const NONE: Limit = Limit { copies: 0, bytes: 0, flash_bytes: 0 };
 
     fn copies(copies: usize) -> Limit {
-        Limit { copies, flash_bytes: u64::MAX }
+        Limit { copies, bytes: u64::MAX, flash_bytes: u64::MAX }
+    }
+
+    pub(super) fn allows(&self, flight: InFlight) -> bool {
+        flight.copies < self.copies.min(COPIES_MAX)
+            && flight.bytes < self.bytes
+            && flight.flash_bytes < self.flash_bytes
     }
 }
 
@@ -56,6 +85,10 @@ pub(super) struct Foreground {
     pub(super) reads_flash: bool,
     /// When a write last asked for space or was absorbed.
     pub(super) last_write_ns: u64,
+    /// Whether a write found no space a moment ago.
+    pub(super) starves: bool,
+    /// Whether what is expected of the writes under way finds space.
+    pub(super) burst_fits: bool,
 }
 
 /// Where write-back stands.
@@ -104,26 +137,29 @@ impl Pace {
         let share = share(dirty_bytes, capacity_bytes);
         self.is_due(settings, dirty_bytes, capacity_bytes, now_ns);
         self.observe(foreground, now_ns);
-        let all = Limit::copies(settings.copies_max);
         if self.draining {
-            return all;
+            return Limit::copies(settings.copies_max);
         }
+        let all = Limit { bytes: IN_FLIGHT_BYTES, ..Limit::copies(settings.copies_max) };
         let since = |then: u64| now_ns.saturating_sub(then);
         let absorbs = since(foreground.last_write_ns) <= WRITE_PAUSE_NS;
-        let writes = absorbs || since(self.last_disk_write_ns) <= WRITE_PAUSE_NS;
-        self.pressed = share > settings.dirty_full || (self.pressed && share > settings.dirty_high);
+        let writes = since(foreground.last_write_ns.max(self.last_disk_write_ns)) <= IDLE_NS;
+        let full = share > settings.dirty_full || (self.active && foreground.starves);
+        self.pressed = full || (self.pressed && share > settings.dirty_high);
         if self.pressed && writes {
             let requests = foreground.disk_requests as f64;
             let least = settings.write_back_share_min / (1.0 - settings.write_back_share_min) * requests;
-            return Limit::copies(settings.copies_max.max(least.ceil() as usize));
+            return Limit { copies: settings.copies_max.max(least.ceil() as usize), ..all };
         }
         if !self.active || since(self.last_disk_request_ns) < IDLE_NS {
             return Limit::NONE;
         }
-        match share > BESIDE_ABSORBED_SHARE {
-            true if absorbs => all,
-            false if absorbs => Limit::NONE,
-            _ if since(self.last_flash_read_ns) < IDLE_NS => Limit { flash_bytes: BESIDE_FLASH_READS_BYTES, ..all },
+        let few = Limit { flash_bytes: BESIDE_FLASH_BYTES, ..all };
+        let reads_flash = since(self.last_flash_read_ns) < IDLE_NS;
+        match absorbs {
+            true if foreground.burst_fits => Limit::NONE,
+            true if share <= UNHURRIED_SHARE => few,
+            false if reads_flash => few,
             _ => all,
         }
     }
@@ -174,10 +210,10 @@ mod tests {
             self.limit(dirty, Foreground::default())
         }
 
-        fn absorb(&mut self, dirty: u64) -> usize {
+        fn absorb(&mut self, dirty: u64, burst_fits: bool) -> usize {
             self.now_ns += IDLE_NS;
             self.last_write_ns = self.now_ns;
-            self.limit(dirty, Foreground::default())
+            self.limit(dirty, Foreground { burst_fits, ..Foreground::default() })
         }
     }
 
@@ -207,7 +243,7 @@ mod tests {
     fn full_flash_is_written_back_beside_writers_and_not_beside_readers() {
         let (mut site, all) = (Site::new(), settings().copies_max);
         assert_eq!(site.limit(95, writing(16)), all);
-        site.now_ns += WRITE_PAUSE_NS;
+        site.now_ns += IDLE_NS;
         assert_eq!(site.limit(95, reading(16)), all, "a write may come at any moment");
         site.now_ns += 1;
         assert_eq!(site.limit(95, reading(16)), 0, "they only read");
@@ -216,24 +252,38 @@ mod tests {
     }
 
     #[test]
+    fn flash_is_full_when_a_write_finds_no_space_whatever_its_dirty_bytes() {
+        let (mut site, all) = (Site::new(), settings().copies_max);
+        assert_eq!(site.limit(60, writing(16)), 0);
+        assert_eq!(site.limit(60, Foreground { starves: true, ..writing(16) }), all);
+        assert_eq!(site.limit(60, writing(16)), all);
+        assert_eq!(site.limit(30, Foreground { starves: true, ..writing(16) }), all, "until the high mark is reached");
+        assert_eq!(site.limit(30, writing(16)), 0);
+    }
+
+    #[test]
     fn a_burst_that_fits_is_absorbed_before_it_is_written_back() {
         let (mut site, all) = (Site::new(), settings().copies_max);
-        for dirty in 1..=50 {
-            assert_eq!(site.absorb(dirty), 0);
+        for dirty in 1..=80 {
+            assert_eq!(site.absorb(dirty, true), 0);
         }
-        assert_eq!(site.absorb(51), all, "the next one may not fit");
-        assert_eq!(site.absorb(50), 0);
-        assert_eq!(site.idle(50), all);
+        assert_eq!(site.absorb(80, false), all);
+        let unknown = Foreground::default();
+        assert_eq!(site.whole_limit(50, unknown).flash_bytes, BESIDE_FLASH_BYTES);
+        assert_eq!(site.whole_limit(51, unknown).flash_bytes, u64::MAX);
+        assert_eq!(site.absorb(80, true), 0);
+        assert_eq!(site.idle(80), all);
     }
 
     #[test]
     fn readers_of_flash_share_it_with_a_few_write_backs() {
         let (mut site, all) = (Site::new(), settings().copies_max);
         assert_eq!(site.idle(50), all);
-        let few = Limit { copies: all, flash_bytes: BESIDE_FLASH_READS_BYTES };
+        let every = Limit { bytes: IN_FLIGHT_BYTES, ..Limit::copies(all) };
+        let few = Limit { flash_bytes: BESIDE_FLASH_BYTES, ..every };
         assert_eq!(site.whole_limit(50, Foreground { reads_flash: true, ..reading(0) }), few);
         assert_eq!(site.whole_limit(50, reading(0)), few);
         site.idle(50);
-        assert_eq!(site.whole_limit(50, reading(0)), Limit::copies(all));
+        assert_eq!(site.whole_limit(50, reading(0)), every);
     }
 }

@@ -94,7 +94,9 @@ pub struct Header {
     pub slots_used: AtomicU64,
     /// Data files with a number at or above this were never used: a process may keep one that is deleted open by its number.
     pub data_files_used: AtomicU64,
-    reserved: [AtomicU64; 6],
+    /// Bytes of writes that found no space and did not ask, since the agent started: it tells from them how much is wanted.
+    pub refused_bytes: AtomicU64,
+    reserved: [AtomicU64; 5],
 }
 
 /// What everybody knows of one file.

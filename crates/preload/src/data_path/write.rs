@@ -86,8 +86,9 @@ fn count(slot: &Slot, absorbed: usize, result: Result<usize, Errno>, served: Ser
 /// Writes to slabs and commits. Returns how much was absorbed, and what becomes of the rest.
 fn absorb(session: &mut Session, target: &Target, buffers: &Buffers, offset: u64) -> (usize, Rest) {
     let range = Range::new(offset, buffers.length() as u64);
-    let free_bytes = shared().header.free_bytes.load(Ordering::Relaxed);
-    if free_bytes == 0 && find_slab(session, target.file, range, true).is_none() {
+    let header = &shared().header;
+    if header.free_bytes.load(Ordering::Relaxed) == 0 && find_slab(session, target.file, range, true).is_none() {
+        header.refused_bytes.fetch_add(range.length, Ordering::Relaxed);
         return (0, Rest::Direct(Served::WriteNoSpace));
     }
     let (limit, size) = (kernel::file_size_limit(), target.entry(&shared()).size.load(Ordering::Relaxed));
