@@ -99,7 +99,7 @@ pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -
             eprintln!("headstart: {stuck}");
             return Ok(status);
         }
-        std::thread::sleep(Duration::from_millis(if status.dirty_bytes > 0 { 20 } else { 2 }));
+        std::thread::sleep(Duration::from_millis(if status.dirty_bytes > 0 { 5 } else { 2 }));
         // Somebody else's command may have ended the drain meanwhile.
         status = client.ask(if status.draining { &Command::Status } else { &drain })?;
     }
