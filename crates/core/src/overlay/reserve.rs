@@ -7,7 +7,7 @@
 //! In between the bytes stay, as they may be read.
 
 /// One part in so many of the capacity is always kept.
-const LEAST_SHARE: u64 = 64;
+const LEAST_SHARE: u64 = 32;
 /// At most one part in so many: the rest stays for bytes that will be read again.
 const MOST_SHARE: u64 = 2;
 /// A burst ends with so long a time without a write; assumed: longer than the barriers and reads between a program's writes.
@@ -89,8 +89,8 @@ mod tests {
     #[test]
     fn the_reserve_doubles_while_writes_starve_and_shrinks_to_its_least_share() {
         let mut reserve = Reserve::default();
-        assert_eq!(reserve.bytes(3200, 0), 50);
-        for expected in [100, 200, 400, 800, 1600, 1600] {
+        assert_eq!(reserve.bytes(3200, 0), 100);
+        for expected in [200, 400, 800, 1600, 1600] {
             reserve.on_no_space(1, 0);
             assert!(reserve.is_starving(WRITE_PAUSE_NS) && !reserve.is_starving(WRITE_PAUSE_NS + 1));
             reserve.adapt(3200);
@@ -99,7 +99,7 @@ mod tests {
         for _ in 0..20 {
             reserve.adapt(3200);
         }
-        assert_eq!(reserve.bytes(3200, 0), 50);
+        assert_eq!(reserve.bytes(3200, 0), 100);
     }
 
     #[test]
@@ -108,17 +108,17 @@ mod tests {
         let later = |bursts: u64| bursts * 2 * WRITE_PAUSE_NS;
         for step in 0..10 {
             reserve.on_write(100, later(1) + step);
-            assert_eq!(reserve.bytes(3200, later(1) + step), 50, "nothing is known of the first");
+            assert_eq!(reserve.bytes(3200, later(1) + step), 100, "nothing is known of the first");
             assert!(!reserve.burst_fits(u64::MAX));
         }
-        assert_eq!(reserve.bytes(3200, later(2)), 50);
+        assert_eq!(reserve.bytes(3200, later(2)), 100);
         reserve.on_write(100, later(2));
         assert_eq!(reserve.bytes(3200, later(2)), 900);
         assert!(reserve.burst_fits(900) && !reserve.burst_fits(899));
         reserve.on_write(900, later(2));
         reserve.on_return(200);
         assert_eq!(reserve.bytes(3200, later(2)), 200);
-        assert_eq!(reserve.bytes(3200, later(3)), 50, "it is over");
+        assert_eq!(reserve.bytes(3200, later(3)), 100, "it is over");
         reserve.on_write(1, later(3));
         assert_eq!(reserve.bytes(1000, later(3)), 500, "half is left for bytes that are read");
     }

@@ -3,7 +3,7 @@
 //! | state | limit |
 //! |---|---|
 //! | draining | all |
-//! | dirty above the full mark, or a write found no space; programs write | all, or what keeps the minimum share of the disks' requests |
+//! | dirty above the full mark, or a write of a burst that does not fit found no space; programs write | all, or what keeps the minimum share of the disks' requests |
 //! | active (high mark passed, low mark not yet reached), programs at the disks | none: it yields |
 //! | active, disks idle, flash absorbs a burst of writes that fits | none |
 //! | active, disks idle, programs read from flash, or write a burst of which nothing is known and half of flash is not dirty | a few |
@@ -144,7 +144,7 @@ impl Pace {
         let since = |then: u64| now_ns.saturating_sub(then);
         let absorbs = since(foreground.last_write_ns) <= WRITE_PAUSE_NS;
         let writes = since(foreground.last_write_ns.max(self.last_disk_write_ns)) <= IDLE_NS;
-        let full = share > settings.dirty_full || (self.active && foreground.starves);
+        let full = share > settings.dirty_full || (self.active && foreground.starves && !foreground.burst_fits);
         self.pressed = full || (self.pressed && share > settings.dirty_high);
         if self.pressed && writes {
             let requests = foreground.disk_requests as f64;
@@ -255,6 +255,8 @@ mod tests {
     fn flash_is_full_when_a_write_finds_no_space_whatever_its_dirty_bytes() {
         let (mut site, all) = (Site::new(), settings().copies_max);
         assert_eq!(site.limit(60, writing(16)), 0);
+        let fits = Foreground { starves: true, burst_fits: true, ..writing(16) };
+        assert_eq!(site.limit(60, fits), 0, "space for it waits for a barrier, not for write-back");
         assert_eq!(site.limit(60, Foreground { starves: true, ..writing(16) }), all);
         assert_eq!(site.limit(60, writing(16)), all);
         assert_eq!(site.limit(30, Foreground { starves: true, ..writing(16) }), all, "until the high mark is reached");
