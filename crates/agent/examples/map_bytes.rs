@@ -10,13 +10,14 @@
 //! last line is a JSON object with the worst of the cases.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use headstart_core::overlay::journal::Identity;
 use headstart_core::overlay::{Answer, Capacity, Fingerprint, Output, Overlay, Process, Settings};
-use headstart_core::protocol::handover::{COPIES_MAX, CopyRecord, OpenFiles};
+use headstart_core::protocol::handover::COPIES_MAX;
+use headstart_core::protocol::memory::Memory;
 use headstart_core::protocol::message::{Envelope, Request};
-use headstart_core::protocol::shared::{Cells, FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
+use headstart_core::protocol::shared::Slot;
 
 /// Bytes given out now: what can be used of each block and the word in front of it.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
@@ -50,44 +51,6 @@ static ALLOCATOR: Counting = Counting;
 
 const THREADS: usize = 64;
 const PAGE: u64 = 4096;
-
-struct Memory {
-    header: Header,
-    files: Vec<FileEntry>,
-    slots: Vec<Slot>,
-    copies: Vec<CopyRecord>,
-    open_files: Vec<OpenFiles>,
-    bits: Vec<AtomicU64>,
-    ended: Cells,
-}
-
-impl Memory {
-    fn new() -> Memory {
-        let memory = Memory {
-            header: Header::default(),
-            files: (0..THREADS).map(|_| FileEntry::default()).collect(),
-            slots: (0..THREADS).map(|_| Slot::default()).collect(),
-            copies: (0..COPIES_MAX).map(|_| CopyRecord::default()).collect(),
-            open_files: (0..THREADS).map(|_| OpenFiles::default()).collect(),
-            bits: (0..THREADS * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
-            ended: Cells::default(),
-        };
-        memory.header.slots_used.store(THREADS as u64, Ordering::Relaxed);
-        memory
-    }
-
-    fn shared(&self) -> Shared<'_> {
-        Shared {
-            header: &self.header,
-            files: &self.files,
-            slots: &self.slots,
-            copies: &self.copies,
-            open_files: &self.open_files,
-            bits: &self.bits,
-            ended: &self.ended,
-        }
-    }
-}
 
 /// Figures of one case, per extent.
 #[derive(Clone, Copy, Default)]
@@ -124,7 +87,7 @@ impl Case<'_> {
         for inode in 0..files {
             let identity = Identity { device: 1, inode, birth_ns: 1 };
             let (envelope, observed) = (case.next(0), Fingerprint { size: 1 << 50, modified_ns: 0 });
-            case.overlay.on_open(memory.shared(), envelope, identity, observed, true, b"/slow/file");
+            case.overlay.on_open(memory.view(), envelope, identity, observed, true, b"/slow/file");
             case.overlay.take_outputs();
         }
         case
@@ -137,9 +100,9 @@ impl Case<'_> {
 
     fn ask(&mut self, slot: u32, request: &Request<'_>) -> Answer {
         let envelope = self.next(slot);
-        self.overlay.on_request(self.memory.shared(), 0, envelope, request);
+        self.overlay.on_request(self.memory.view(), 0, envelope, request);
         self.overlay.take_journal();
-        self.overlay.on_appended(self.memory.shared());
+        self.overlay.on_appended(self.memory.view());
         let outputs = self.overlay.take_outputs();
         let answer = outputs.into_iter().find_map(|output| match output {
             Output::Reply(_, answer) => Some(answer),
@@ -164,11 +127,11 @@ impl Case<'_> {
 
     fn write_back(&mut self) {
         self.overlay.drain(true);
-        self.overlay.poll(self.memory.shared());
+        self.overlay.poll(self.memory.view());
         while self.overlay.dirty_bytes() > 0 {
             for output in self.overlay.take_outputs() {
                 if let Output::Copy(order) = output {
-                    self.overlay.on_copy_done(self.memory.shared(), order.id, Ok(()));
+                    self.overlay.on_copy_done(self.memory.view(), order.id, Ok(()));
                 }
             }
             self.overlay.take_journal();
@@ -226,7 +189,7 @@ fn measure(memory: &Memory, count: u64, files: u64, order: impl Fn(u64) -> u64) 
 
     case.overlay.set_capacity(Capacity::Bytes(0));
     let begun = now_ns();
-    case.overlay.poll(memory.shared());
+    case.overlay.poll(memory.view());
     figures.evict_ns = per_extent(now_ns() - begun);
     assert_eq!(case.overlay.extents(), 0);
     figures
@@ -237,7 +200,7 @@ fn main() {
     let mut worst = Figures::default();
     for files in [1, THREADS as u64] {
         for (name, random) in [("in address order", false), ("in random order", true)] {
-            let memory = Memory::new();
+            let memory = Memory::new(THREADS, THREADS, COPIES_MAX);
             // A prime above any count asked for.
             let order = |k: u64| if random { (k as u128 * 1_000_000_007 % u128::from(count)) as u64 } else { k };
             let figures = measure(&memory, count, files, order);

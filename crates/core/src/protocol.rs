@@ -8,6 +8,7 @@ pub mod handover;
 pub mod handshake;
 pub mod hints;
 pub mod lease;
+pub mod memory;
 pub mod message;
 pub mod shared;
 pub(crate) mod sync;

@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use headstart_core::overlay::journal::Identity;
 use headstart_core::overlay::{Capacity, Overlay, Settings};
-use headstart_core::protocol::handover::{CopyRecord, OpenFiles};
+use headstart_core::protocol::memory::Memory;
 use headstart_core::protocol::message::{Envelope, Request};
-use headstart_core::protocol::shared::{self, FileEntry, Shared, Slot, WORDS_PER_FILE};
+use headstart_core::protocol::shared::{Shared, Slot};
 use headstart_core::request::Range;
 
 use super::history::{CELL_BYTES, History, Loss};
@@ -37,45 +37,6 @@ pub const SLOW: &str = "/slow";
 pub const FAST: &str = "/fast";
 pub const FLASH: &str = "/fast/.headstart";
 pub const RUNTIME: &str = "/run";
-
-/// The shared file.
-struct Memory {
-    header: shared::Header,
-    files: Vec<FileEntry>,
-    slots: Vec<Slot>,
-    copies: Vec<CopyRecord>,
-    open_files: Vec<OpenFiles>,
-    bits: Vec<AtomicU64>,
-    ended: shared::Cells,
-}
-
-impl Memory {
-    fn new() -> Memory {
-        let memory = Memory {
-            header: shared::Header::default(),
-            files: (0..ENTRIES).map(|_| FileEntry::default()).collect(),
-            slots: (0..RANKS).map(|_| Slot::default()).collect(),
-            copies: (0..COPIES).map(|_| CopyRecord::default()).collect(),
-            open_files: (0..RANKS).map(|_| OpenFiles::default()).collect(),
-            bits: (0..ENTRIES * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
-            ended: shared::Cells::default(),
-        };
-        memory.header.slots_used.store(RANKS as u64, Ordering::Relaxed);
-        memory
-    }
-
-    fn view(&self) -> Shared<'_> {
-        Shared {
-            header: &self.header,
-            files: &self.files,
-            slots: &self.slots,
-            copies: &self.copies,
-            open_files: &self.open_files,
-            bits: &self.bits,
-            ended: &self.ended,
-        }
-    }
-}
 
 /// A slow file.
 #[derive(Clone, Debug)]
@@ -148,7 +109,7 @@ impl World {
         };
         let boot_id = [boot; 16];
         let found = store::recover(&storage, Path::new(FAST), Path::new(RUNTIME), boot_id)?;
-        let memory = Arc::new(Memory::new());
+        let memory = Arc::new(Memory::new(ENTRIES, RANKS, COPIES));
         let (store, overlay) = Store::begin(
             Arc::new(storage.clone()),
             Path::new(FAST),

@@ -6,10 +6,11 @@ use headstart_core::overlay::journal::{HEADER_BYTES, Identity, Record};
 use headstart_core::overlay::recovery::{Recovered, Replay};
 use headstart_core::overlay::{Answer, Capacity, Fingerprint, Output, Overlay, Process, Settings, errno};
 use headstart_core::protocol::lease::Place;
+use headstart_core::protocol::memory::Memory;
 use headstart_core::protocol::message::{Envelope, Request};
 use headstart_core::request::Range;
 
-use super::hostile::Memory;
+use super::hostile;
 
 const IDENTITY: Identity = Identity { device: 1, inode: 1, birth_ns: 0 };
 
@@ -24,7 +25,7 @@ impl Agent {
     fn new(capacity: Capacity, size: u64) -> Agent {
         let settings = Settings { capacity, ..Settings::default() };
         let mut agent =
-            Agent { memory: Memory::new(), overlay: Overlay::new(settings, HEADER_BYTES as u64, 1), seq: 0 };
+            Agent { memory: hostile::memory(), overlay: Overlay::new(settings, HEADER_BYTES as u64, 1), seq: 0 };
         agent.overlay.on_join(0, Process { pid: 1, start_time: 1 });
         assert_eq!(agent.open(size, b"/slow/a"), Some(Answer::Opened { file: 0 }));
         agent
@@ -32,19 +33,19 @@ impl Agent {
 
     fn open(&mut self, size: u64, path: &[u8]) -> Option<Answer> {
         let (envelope, observed) = (Envelope { slot: 0, seq: 0 }, Fingerprint { size, modified_ns: 0 });
-        self.overlay.on_open(self.memory.shared(), envelope, IDENTITY, observed, true, path);
+        self.overlay.on_open(self.memory.view(), envelope, IDENTITY, observed, true, path);
         self.answer()
     }
 
     fn ask(&mut self, request: Request<'_>) -> Option<Answer> {
         self.seq += 1;
-        self.overlay.on_request(self.memory.shared(), 1, Envelope { slot: 0, seq: self.seq }, &request);
+        self.overlay.on_request(self.memory.view(), 1, Envelope { slot: 0, seq: self.seq }, &request);
         self.answer()
     }
 
     fn answer(&mut self) -> Option<Answer> {
         self.overlay.take_journal();
-        self.overlay.on_appended(self.memory.shared());
+        self.overlay.on_appended(self.memory.view());
         self.overlay.take_outputs().into_iter().find_map(|output| match output {
             Output::Reply(_, answer) => Some(answer),
             _ => None,
@@ -60,10 +61,10 @@ fn refuses(answer: Option<Answer>) -> bool {
 fn a_slab_that_stands_in_the_slot_but_was_never_granted_holds_no_commit() {
     let mut agent = Agent::new(Capacity::Bytes(1 << 20), 1 << 20);
     let claimed = Place { file: 0, data_file: 1, place: 1 << 40, length: 1 << 20 };
-    agent.memory.shared().slots[0].slabs[0].grant(claimed);
+    agent.memory.view().slots[0].slabs[0].grant(claimed);
     let commit = Request::Commit { file: 0, data_file: 1, offset: 0, length: 4096, place: 1 << 40 };
     assert!(refuses(agent.ask(commit)));
-    agent.overlay.on_hang_up(agent.memory.shared(), 0);
+    agent.overlay.on_hang_up(agent.memory.view(), 0);
     assert_eq!(agent.overlay.mapped_bytes(), 0);
 }
 
@@ -79,8 +80,8 @@ fn a_path_longer_than_the_kernels_is_refused_and_a_rename_to_one_changes_nothing
 #[test]
 fn a_hint_of_more_bytes_than_a_call_can_read_fetches_nothing() {
     let mut agent = Agent::new(Capacity::Share(0.5), i64::MAX as u64);
-    agent.memory.shared().slots[0].hint(0, Range::new(0, 1 << 62), u64::MAX);
-    agent.overlay.poll(agent.memory.shared());
+    agent.memory.view().slots[0].hint(0, Range::new(0, 1 << 62), u64::MAX);
+    agent.overlay.poll(agent.memory.view());
     assert_eq!(agent.overlay.take_outputs(), vec![]);
 }
 
@@ -99,18 +100,18 @@ fn a_granule_of_a_file_of_eight_exbibytes_is_cleared_without_a_walk_over_all_of_
     let mut agent = Agent::new(Capacity::Bytes(1 << 20), i64::MAX as u64);
     let (offset, length) = (1 << 30, 4096);
     assert_eq!(agent.ask(Request::Slab { file: 0, offset, length }), Some(Answer::Done));
-    let slab = agent.memory.shared().slots[0].slabs[0].read();
+    let slab = agent.memory.view().slots[0].slabs[0].read();
     let commit = Request::Commit { file: 0, data_file: slab.data_file, offset, length, place: slab.place };
     assert_eq!(agent.ask(commit), Some(Answer::Done));
     assert_eq!(agent.ask(Request::Write { file: 0, offset, length, extends: false }), Some(Answer::Go));
     assert_eq!(agent.ask(Request::WriteDone { file: 0, offset, length }), Some(Answer::Done));
     for _ in 0..3 {
         agent.overlay.request_barrier();
-        agent.overlay.poll(agent.memory.shared());
-        agent.overlay.on_barrier_synced(agent.memory.shared(), Ok(()));
-        agent.overlay.on_journal_durable(agent.memory.shared(), Ok(()));
+        agent.overlay.poll(agent.memory.view());
+        agent.overlay.on_barrier_synced(agent.memory.view(), Ok(()));
+        agent.overlay.on_journal_durable(agent.memory.view(), Ok(()));
     }
-    assert_eq!(agent.memory.shared().files[0].set_bits.load(Ordering::Relaxed), 0);
+    assert_eq!(agent.memory.view().files[0].set_bits.load(Ordering::Relaxed), 0);
 }
 
 #[test]

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use headstart_core::overlay::journal::{HEADER_BYTES, Identity};
 use headstart_core::overlay::recovery::{Recovered, Replay};
 use headstart_core::overlay::{Capacity, Counters, Fingerprint, NotSynced, Output, Overlay, Process, Settings};
-use headstart_core::protocol::handover::{COPIES_MAX, CopyRecord, OpenFiles};
+use headstart_core::protocol::handover::COPIES_MAX;
+use headstart_core::protocol::memory::Memory;
 use headstart_core::protocol::message::{Envelope, Request};
-use headstart_core::protocol::shared::{Cells, FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
+use headstart_core::protocol::shared::WORDS_PER_FILE;
 
 use super::source::Source;
 
@@ -22,47 +23,8 @@ const CAPACITY_BYTES: u64 = 1 << 20;
 const GROWTH_BYTES: u64 = 16 << 20;
 
 /// A shared file.
-pub struct Memory {
-    header: Header,
-    files: Vec<FileEntry>,
-    slots: Vec<Slot>,
-    copies: Vec<CopyRecord>,
-    open_files: Vec<OpenFiles>,
-    bits: Vec<AtomicU64>,
-    ended: Cells,
-}
-
-impl Memory {
-    pub fn new() -> Memory {
-        let memory = Memory {
-            header: Header::default(),
-            files: (0..FILES).map(|_| FileEntry::default()).collect(),
-            slots: (0..SLOTS).map(|_| Slot::default()).collect(),
-            copies: (0..COPIES_MAX).map(|_| CopyRecord::default()).collect(),
-            open_files: (0..SLOTS).map(|_| OpenFiles::default()).collect(),
-            bits: (0..FILES * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
-            ended: Cells::default(),
-        };
-        memory.header.slots_used.store(SLOTS.into(), Ordering::Relaxed);
-        memory
-    }
-
-    pub fn shared(&self) -> Shared<'_> {
-        Shared {
-            header: &self.header,
-            files: &self.files,
-            slots: &self.slots,
-            copies: &self.copies,
-            open_files: &self.open_files,
-            bits: &self.bits,
-            ended: &self.ended,
-        }
-    }
-
-    /// Number of files it has room for.
-    pub fn files(&self) -> usize {
-        self.files.len()
-    }
+pub fn memory() -> Memory {
+    Memory::new(FILES, SLOTS as usize, COPIES_MAX)
 }
 
 struct World<'a> {
@@ -82,7 +44,7 @@ pub fn run(bytes: &[u8]) -> Counters {
     let settings = Settings { capacity, copies_max: 4, critical_max: 8, dirty_high: 0.1, ..Settings::default() };
     let mut world = World {
         source,
-        memory: Memory::new(),
+        memory: memory(),
         overlay: Overlay::new(settings, HEADER_BYTES as u64, 1),
         journal: Vec::new(),
         tasks: Vec::new(),
@@ -129,10 +91,10 @@ impl World<'_> {
             8 | 9 => self.absorb(),
             10 | 11 => self.scribble_slot(),
             12 => self.scribble_elsewhere(),
-            13 => self.overlay.poll(self.memory.shared()),
+            13 => self.overlay.poll(self.memory.view()),
             14 => {
                 let slot = self.slot();
-                self.overlay.on_hang_up(self.memory.shared(), slot);
+                self.overlay.on_hang_up(self.memory.view(), slot);
                 self.join(slot);
             }
             15 => {
@@ -164,7 +126,7 @@ impl World<'_> {
             12 => Request::Renamed { old_length: 2, paths: &[b"/a".as_slice(), &paths].concat() },
             _ => Request::Renamed { old_length: length as u32, paths: &paths },
         };
-        self.overlay.on_request(self.memory.shared(), 1, envelope, &request);
+        self.overlay.on_request(self.memory.view(), 1, envelope, &request);
     }
 
     fn open(&mut self) {
@@ -175,7 +137,7 @@ impl World<'_> {
         let observed =
             Fingerprint { size: self.source.number() & (i64::MAX as u64), modified_ns: self.source.number() };
         let (writable, path) = (self.source.flag(), self.source.path());
-        self.overlay.on_open(self.memory.shared(), envelope, identity, observed, writable, &path);
+        self.overlay.on_open(self.memory.view(), envelope, identity, observed, writable, &path);
     }
 
     /// What a library does: flash space, then a commit in it, with one thing wrong now and then.
@@ -183,7 +145,7 @@ impl World<'_> {
         let (slot, file) = (self.slot(), self.file());
         let (offset, length) = (u64::from(self.source.byte()) * 1024, 1 + u64::from(self.source.byte()) * 64);
         let envelope = self.envelope(slot);
-        self.overlay.on_request(self.memory.shared(), 1, envelope, &Request::Slab { file, offset, length });
+        self.overlay.on_request(self.memory.view(), 1, envelope, &Request::Slab { file, offset, length });
         self.carry_out();
         let at = self.source.below(8) as usize;
         let slab = self.memory.slots[slot as usize].slabs[at % 2].read();
@@ -191,7 +153,7 @@ impl World<'_> {
         let place = slab.place.wrapping_add(offset % 4096).wrapping_add(wrong);
         let envelope = self.envelope(slot);
         let commit = Request::Commit { file, data_file: slab.data_file, offset, length, place };
-        self.overlay.on_request(self.memory.shared(), 1, envelope, &commit);
+        self.overlay.on_request(self.memory.view(), 1, envelope, &commit);
     }
 
     fn scribble_slot(&mut self) {
@@ -258,7 +220,7 @@ impl World<'_> {
         }
         let at = self.source.byte() as usize % self.tasks.len();
         let result = if self.source.below(8) == 0 { Err(5) } else { Ok(()) };
-        let shared = self.memory.shared();
+        let shared = self.memory.view();
         match self.tasks.swap_remove(at) {
             Output::Copy(order) => self.overlay.on_copy_done(shared, order.id, result),
             Output::Extend { file, size } => self.overlay.on_extended(shared, file, result.map(|()| size)),
@@ -280,7 +242,7 @@ impl World<'_> {
     fn carry_out_once(&mut self) {
         let (records, outputs) = (self.overlay.take_journal(), self.overlay.take_outputs());
         self.journal.extend(records);
-        self.overlay.on_appended(self.memory.shared());
+        self.overlay.on_appended(self.memory.view());
         self.capacity_max = self.capacity_max.max(self.overlay.capacity_bytes());
         for output in outputs {
             match output {

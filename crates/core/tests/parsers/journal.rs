@@ -6,7 +6,7 @@ use headstart_core::overlay::journal::{HEADER_BYTES, Header, Identity, Record, r
 use headstart_core::overlay::recovery::{Recovered, Replay};
 use headstart_core::overlay::{Capacity, Overlay, Settings};
 
-use super::hostile::Memory;
+use super::hostile;
 use super::source::Source;
 
 pub fn bytes(bytes: &[u8]) {
@@ -33,10 +33,10 @@ pub fn records(bytes: &[u8]) {
         let recovered = Recovered::replay(&body, replay);
         assert_disjoint(&recovered);
         let sizes: BTreeMap<u32, u64> = recovered.files.keys().map(|file| (*file, 4096)).collect();
-        let memory = Memory::new();
-        if recovered.is_plausible(memory.files(), |_| 1 << 32) {
+        let memory = hostile::memory();
+        if recovered.is_plausible(memory.files.len(), |_| 1 << 32) {
             let settings = Settings { capacity: Capacity::Bytes(1 << 20), ..Settings::default() };
-            let mut overlay = Overlay::adopt(settings, recovered, memory.shared(), &sizes, &Default::default());
+            let mut overlay = Overlay::adopt(settings, recovered, memory.view(), &sizes, &Default::default());
             let again = overlay.checkpoint(HEADER_BYTES as u64);
             Recovered::replay(&again, Replay::Everything);
         }

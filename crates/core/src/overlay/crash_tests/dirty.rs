@@ -68,13 +68,13 @@ fn what_is_given_up_is_not_written_back_after_a_crash_and_an_open_file_is_left_a
         write(&mut w, 0, A, true);
         barrier(&mut w);
         let file = w.overlay.dirty_files().next().unwrap().file;
-        let shared = w.memory.shared();
+        let shared = w.memory.view();
         assert_eq!(w.overlay.discard(shared, file), None);
         assert_eq!(w.overlay.dirty_bytes(), 4096);
         for rank in [0, 2] {
             other(&mut w, rank, Kind::Close, A);
         }
-        let shared = w.memory.shared();
+        let shared = w.memory.view();
         assert_eq!(w.overlay.discard(shared, file), Some(4096));
         w.carry_out();
         barrier(&mut w);

@@ -82,7 +82,7 @@ pub(super) fn no_violation(w: &World) {
 /// A critical read is hinted at, and the fetch of it stands between reading the disk and writing flash.
 fn half_done_fetch(w: &mut World) {
     write(w, 2, A, false);
-    w.memory.shared().slots[2].hint(0, A, 1 << 30);
+    w.memory.view().slots[2].hint(0, A, 1 << 30);
     w.poll();
     let at = w.tasks.iter().position(|task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch));
     w.step_task(at.expect("the fetch has begun"));
@@ -149,7 +149,7 @@ fn a_file_is_forgotten_only_when_a_barrier_has_made_the_removal_of_its_dirty_byt
     w.tasks.clear(); // no barrier ends
     ranks::begin_other(&mut w, 0, Kind::Open(true), 0, A);
     ranks::step(&mut w, 0, false);
-    let shared = w.memory.shared();
+    let shared = w.memory.view();
     assert!(!shared.all_clear(0, A), "an fsync of the file opened again must ask the agent");
 }
 
@@ -190,7 +190,7 @@ fn an_extension_that_a_truncation_made_needless_ends() {
     run(&mut w, 2);
     run(&mut w, 0);
     w.quiesce();
-    assert_eq!(w.memory.shared().files[file as usize].size_bit.load(Ordering::Relaxed), 0);
+    assert_eq!(w.memory.view().files[file as usize].size_bit.load(Ordering::Relaxed), 0);
     drain(&mut w);
     assert_eq!(w.overlay.dirty_bytes(), 0);
     no_violation(&w);
@@ -201,17 +201,17 @@ fn the_file_is_made_long_enough_although_the_committing_thread_died() {
     let mut w = world();
     let file = w.open[0][&0].unwrap();
     // A cheap extending write keeps the extension waiting.
-    w.memory.shared().slots[3].publish_cheap(KIND_EXTEND, file, Range::new(0, 10));
+    w.memory.view().slots[3].publish_cheap(KIND_EXTEND, file, Range::new(0, 10));
     ranks::begin_write(&mut w, 0, 0, Range::new(4096, 4096), true);
     for _ in 0..10 {
         ranks::step(&mut w, 0, false);
     }
-    w.memory.shared().slots[3].free();
-    w.memory.shared().slots[3].publish_cheap(KIND_EXTEND, file, Range::new(GRANULE_BYTES * 3, 10));
+    w.memory.view().slots[3].free();
+    w.memory.view().slots[3].publish_cheap(KIND_EXTEND, file, Range::new(GRANULE_BYTES * 3, 10));
     w.poll();
     assert!(w.ranks[0].is_busy() && w.overlay.dirty_bytes() > 0, "mapped, and not long enough yet");
     w.kill(0);
-    w.memory.shared().slots[3].free();
+    w.memory.view().slots[3].free();
     w.poll();
     w.quiesce();
     assert_eq!(w.inodes[0].store.size(), 8192);
@@ -227,7 +227,7 @@ fn a_write_that_extends_since_the_file_shrank_is_waited_for_though_its_slot_does
     write(&mut w, 0, far, false);
     other(&mut w, 0, Kind::Truncate, Range::new(far.end(), u64::MAX)); // now the agent knows the size
     let file = w.open[0][&0].unwrap();
-    w.memory.shared().slots[3].publish_cheap(KIND_WRITE, file, far);
+    w.memory.view().slots[3].publish_cheap(KIND_WRITE, file, far);
     other(&mut w, 2, Kind::Truncate, Range::new(0, u64::MAX));
     ranks::begin_write(&mut w, 0, 0, Range::new(0, 10), true);
     for _ in 0..10 {
@@ -236,7 +236,7 @@ fn a_write_that_extends_since_the_file_shrank_is_waited_for_though_its_slot_does
     }
     let extends = |w: &World| w.tasks.iter().any(|task| matches!(task, Task::Extend { .. }));
     assert!(!extends(&w) && w.ranks[0].is_busy(), "an extension now could cut off what that write appends");
-    w.memory.shared().slots[3].free();
+    w.memory.view().slots[3].free();
     run(&mut w, 0);
     no_violation(&w);
 }
@@ -298,7 +298,7 @@ fn a_commit_does_not_take_away_slabs_that_the_thread_is_about_to_commit() {
         w.request(0, &Request::Slab { file, offset: 0, length: length * 4096 });
     }
     let place = |w: &World, k: usize| {
-        let slab = &w.memory.shared().slots[0].slabs[k];
+        let slab = &w.memory.view().slots[0].slabs[k];
         (
             slab.data_file.load(Ordering::Relaxed),
             slab.place.load(Ordering::Relaxed),
@@ -351,7 +351,7 @@ fn a_critical_read_that_waited_for_room_is_fetched_when_there_is_room() {
     assert_eq!(w.overlay.mapped_bytes(), 4096, "the room is taken by bytes of little benefit");
     let better = Range::new(8192, 4096);
     write(&mut w, 0, better, false);
-    w.memory.shared().slots[2].hint(0, better, 1 << 40);
+    w.memory.view().slots[2].hint(0, better, 1 << 40);
     for _ in 0..5 {
         w.poll();
         w.quiesce();
@@ -413,7 +413,7 @@ fn a_barrier_that_failed_still_covers_what_it_took_next_time() {
     w.overlay.request_barrier();
     w.poll();
     w.tasks.clear();
-    w.overlay.on_barrier_synced(w.memory.shared(), Err(NotSynced::default()));
+    w.overlay.on_barrier_synced(w.memory.view(), Err(NotSynced::default()));
     w.carry_out();
     other(&mut w, 0, Kind::Fsync, A);
     w.crash(true);
@@ -579,7 +579,7 @@ fn a_file_written_by_means_nobody_sees_leaves_flash_until_that_process_ends() {
     other(&mut w, 0, Kind::Bypass(true), Range::default());
     assert_eq!((w.overlay.dirty_bytes(), w.overlay.extents()), (0, 0), "the bytes went back and left");
     write(&mut w, 2, A, true);
-    w.memory.shared().slots[2].hint(0, A, 1 << 30);
+    w.memory.view().slots[2].hint(0, A, 1 << 30);
     w.quiesce();
     assert_eq!(w.overlay.extents(), 0, "neither a write nor a critical read brings bytes back");
     w.kill(0);

@@ -289,7 +289,7 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
             o.step = Step::Check;
         }
         Step::Check => {
-            let shared = w.memory.shared();
+            let shared = w.memory.view();
             let extends = o.kind != Kind::Read && o.rest().end() > known_size(w, o);
             let sized = extends && shared.files[o.file as usize].size_bit.load(Ordering::SeqCst) != 0;
             if shared.all_clear(o.file, o.rest()) && !sized {
@@ -359,7 +359,7 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
             o.step = Step::DoneSent;
         }
         Step::KernelSync => {
-            o.set_bits = w.memory.shared().files[o.file as usize].set_bits.load(Ordering::SeqCst);
+            o.set_bits = w.memory.view().files[o.file as usize].set_bits.load(Ordering::SeqCst);
             w.inodes[o.inode].store.sync();
             if o.set_bits == 0 {
                 return false;
@@ -493,7 +493,7 @@ fn part_read(w: &mut World, slot: usize, o: &mut Operation) -> bool {
 }
 
 fn known_size(w: &World, o: &Operation) -> u64 {
-    w.memory.shared().files[o.file as usize].size.load(Ordering::SeqCst)
+    w.memory.view().files[o.file as usize].size.load(Ordering::SeqCst)
 }
 
 fn written(o: &Operation, at: u64, range: Range) -> Bytes {

@@ -81,7 +81,7 @@ impl World {
 
     fn old_copies_landed(&mut self) {
         if self.ghosts.is_empty() && !self.agent_dead {
-            self.overlay.on_old_copies_landed(self.memory.shared());
+            self.overlay.on_old_copies_landed(self.memory.view());
             self.carry_out();
         }
     }
@@ -127,14 +127,14 @@ impl World {
         let sizes: BTreeMap<u32, u64> =
             found.iter().filter_map(|(&number, inode)| Some((number, self.inodes[(*inode)?].store.size()))).collect();
         self.data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
-        self.overlay = Overlay::adopt(self.settings.clone(), recovered, self.memory.shared(), &sizes, &living);
+        self.overlay = Overlay::adopt(self.settings.clone(), recovered, self.memory.view(), &sizes, &living);
         self.mapped_before = self.mapped_bytes() + self.overlay.counters().dropped_bytes();
         for (number, inode) in found {
             if let Some(inode) = inode {
                 self.numbers.insert(number, inode);
             }
             if inode.is_none_or(|inode| !self.inodes[inode].linked) {
-                self.overlay.disown(self.memory.shared(), number);
+                self.overlay.disown(self.memory.view(), number);
             }
         }
         self.overlay.take_journal();

@@ -17,7 +17,7 @@ fn a_commit_sent_again_is_answered_and_not_applied_again() {
     let (data_file, place) = (first.data_file, first.place);
     let again = Request::Commit { file: 0, data_file, offset: A.offset, length: A.length, place };
     w.ranks[0].answer = None;
-    w.overlay.on_request(w.memory.shared(), 1, Envelope { slot: 0, seq }, &again);
+    w.overlay.on_request(w.memory.view(), 1, Envelope { slot: 0, seq }, &again);
     w.carry_out();
     assert_eq!(w.ranks[0].answer.take(), Some(Answer::Done));
     other(&mut w, 2, Kind::Read, A);
@@ -39,12 +39,12 @@ fn nothing_is_fetched_where_a_dead_thread_may_still_write() {
     }
     w.kill(0);
     assert_eq!(w.overlay.quarantine.len(), 1);
-    w.memory.shared().slots[2].hint(0, dead, 1 << 30);
+    w.memory.view().slots[2].hint(0, dead, 1 << 30);
     w.poll();
     assert!(!fetches(&w), "what is fetched now would be older than the write that lands later");
     w.quiesce();
     assert!(w.overlay.quarantine.is_empty());
-    w.memory.shared().slots[2].hint(0, dead, 1 << 30);
+    w.memory.view().slots[2].hint(0, dead, 1 << 30);
     w.poll();
     assert!(fetches(&w));
     w.quiesce();
@@ -54,7 +54,7 @@ fn nothing_is_fetched_where_a_dead_thread_may_still_write() {
 #[test]
 fn nobody_waits_for_what_a_dead_thread_had_under_way() {
     let elsewhere = Range::new(8192, 4096);
-    let cheap = |w: &World| w.memory.shared().slots[w.ranks[0].slot].cheap_touches(0, 0);
+    let cheap = |w: &World| w.memory.view().slots[w.ranks[0].slot].cheap_touches(0, 0);
     let granted = |w: &World| w.ranks[0].answer.is_some();
     // What it had under way, whether the bit was set so that it asked, and when it dies.
     type Reached = fn(&World) -> bool;
@@ -114,9 +114,9 @@ fn a_bit_stays_set_until_a_barrier_covers_the_removal_of_dirty_bytes() {
     while w.overlay.counters().barriers_total == barriers {
         w.step_task(0);
     }
-    assert!(!w.memory.shared().all_clear(0, A), "power loss would bring the dirty bytes back");
+    assert!(!w.memory.view().all_clear(0, A), "power loss would bring the dirty bytes back");
     barrier(&mut w);
-    assert!(w.memory.shared().all_clear(0, A));
+    assert!(w.memory.view().all_clear(0, A));
     no_violation(&w);
 }
 
@@ -125,7 +125,7 @@ fn failed_barrier(w: &mut World, failed: NotSynced) {
     w.overlay.request_barrier();
     w.poll();
     w.tasks.clear();
-    w.overlay.on_barrier_synced(w.memory.shared(), Err(failed));
+    w.overlay.on_barrier_synced(w.memory.view(), Err(failed));
     w.carry_out();
     w.quiesce();
 }
@@ -242,7 +242,7 @@ fn a_commit_whose_file_cannot_be_made_longer_takes_no_byte_back_that_was_acknowl
         ranks::step(&mut w, 0, false);
     }
     w.tasks.retain(|task| !matches!(task, Task::Extend { .. }));
-    w.overlay.on_extended(w.memory.shared(), 0, Err(28));
+    w.overlay.on_extended(w.memory.view(), 0, Err(28));
     w.carry_out();
     let map = &w.overlay.files[&0].map;
     assert!(map.touches(older) && map.overlapping(older).all(|mapped| mapped.range.end() <= older.end()));

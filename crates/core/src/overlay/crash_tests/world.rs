@@ -1,7 +1,7 @@
 //! The world of a simulation: overlay, threads, storage, and a runtime that carries out outputs in any order it may.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::random::Random;
 use super::ranks::{self, NO_SLOT, Rank};
@@ -10,9 +10,9 @@ use super::storage::{Byte, Bytes, Log, Store, moved};
 use crate::overlay::journal::{HEADER_BYTES, Header, Identity};
 use crate::overlay::recovery::{Recovered, Replay};
 use crate::overlay::{Answer, Capacity, CopyKind, CopyOrder, Output, Overlay, Settings};
-use crate::protocol::handover::{CopyRecord, OpenFiles};
+use crate::protocol::memory::Memory;
 use crate::protocol::message::{Envelope, Request};
-use crate::protocol::shared::{self, FileEntry, STATE_FREE, Shared, Slot, WORDS_PER_FILE};
+use crate::protocol::shared::{STATE_FREE, Slot};
 use crate::request::Range;
 
 /// Threads of a world; two to a process.
@@ -27,50 +27,6 @@ const COPIES: usize = 64;
 pub const PATHS: usize = 3;
 /// From one poll to the next.
 const POLL_NS: u64 = 20_000_000;
-
-/// The shared file.
-pub struct Memory {
-    header: shared::Header,
-    files: Vec<FileEntry>,
-    pub slots: Vec<Slot>,
-    bits: Vec<AtomicU64>,
-    copies: Vec<CopyRecord>,
-    open_files: Vec<OpenFiles>,
-    ended: shared::Cells,
-}
-
-impl Memory {
-    fn new() -> Memory {
-        Memory::with(FILES, SLOTS)
-    }
-
-    /// For so many files and threads.
-    pub fn with(files: usize, threads: usize) -> Memory {
-        let memory = Memory {
-            header: shared::Header::default(),
-            files: (0..files).map(|_| FileEntry::default()).collect(),
-            slots: (0..threads).map(|_| Slot::default()).collect(),
-            copies: (0..COPIES).map(|_| CopyRecord::default()).collect(),
-            open_files: (0..threads).map(|_| OpenFiles::default()).collect(),
-            bits: (0..files * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
-            ended: shared::Cells::default(),
-        };
-        memory.header.slots_used.store(threads as u64, Ordering::Relaxed);
-        memory
-    }
-
-    pub fn shared(&self) -> Shared<'_> {
-        Shared {
-            header: &self.header,
-            files: &self.files,
-            slots: &self.slots,
-            copies: &self.copies,
-            open_files: &self.open_files,
-            bits: &self.bits,
-            ended: &self.ended,
-        }
-    }
-}
 
 /// A slow file.
 pub struct Inode {
@@ -163,7 +119,7 @@ impl World {
     /// A world with these settings.
     pub fn with(seed: u64, settings: Settings) -> World {
         let random = Random(seed);
-        let memory = Memory::new();
+        let memory = Memory::new(FILES, SLOTS, COPIES);
         let overlay = Overlay::new(settings.clone(), HEADER_BYTES as u64, 1);
         let mut world = World {
             random,
@@ -303,13 +259,13 @@ impl World {
         if let Request::Open { device, inode, birth_ns, size, writable, path } = *request {
             let observed = crate::overlay::Fingerprint { size, modified_ns: 0 };
             let identity = Identity { device, inode, birth_ns };
-            self.overlay.on_open(self.memory.shared(), envelope, identity, observed, writable, path);
+            self.overlay.on_open(self.memory.view(), envelope, identity, observed, writable, path);
             if let Some(number) = self.overlay.find(identity) {
                 let newest = self.inodes.iter().rposition(|inode| inode.identity == identity);
                 self.numbers.insert(number, newest.expect("a file that is opened has an inode"));
             }
         } else {
-            self.overlay.on_request(self.memory.shared(), now, envelope, request);
+            self.overlay.on_request(self.memory.view(), now, envelope, request);
         }
         self.carry_out();
     }
@@ -325,7 +281,7 @@ impl World {
             if self.dies() {
                 return;
             }
-            self.overlay.on_appended(self.memory.shared());
+            self.overlay.on_appended(self.memory.view());
             for output in outputs {
                 if self.dies() {
                     return;
@@ -398,7 +354,7 @@ impl World {
             Task::Copy { inode, order, bytes, written } => {
                 if !self.step_copy(*inode, order, bytes, written, fails) {
                     let result = if fails { Err(5) } else { Ok(()) };
-                    self.overlay.on_copy_done(self.memory.shared(), order.id, result);
+                    self.overlay.on_copy_done(self.memory.view(), order.id, result);
                     return self.carry_out();
                 }
             }
@@ -411,14 +367,14 @@ impl World {
                             store.truncate(*size);
                         }
                         let size = (*found).max(*size);
-                        self.overlay.on_extended(self.memory.shared(), *file, Ok(size));
+                        self.overlay.on_extended(self.memory.view(), *file, Ok(size));
                         return self.carry_out();
                     }
                 }
             }
             Task::Barrier { data, slow } => {
                 if fails {
-                    self.overlay.on_barrier_synced(self.memory.shared(), Err(crate::overlay::NotSynced::default()));
+                    self.overlay.on_barrier_synced(self.memory.view(), Err(crate::overlay::NotSynced::default()));
                     return self.carry_out();
                 }
                 if let Some(data_file) = data.pop() {
@@ -428,13 +384,13 @@ impl World {
                     self.land_late(Some(inode));
                     self.inodes[inode].store.sync();
                 } else {
-                    self.overlay.on_barrier_synced(self.memory.shared(), Ok(()));
+                    self.overlay.on_barrier_synced(self.memory.view(), Ok(()));
                     return self.carry_out();
                 }
             }
             Task::SyncJournal => {
                 self.journal.stable = self.journal.bytes.len();
-                self.overlay.on_journal_durable(self.memory.shared(), if fails { Err(5) } else { Ok(()) });
+                self.overlay.on_journal_durable(self.memory.view(), if fails { Err(5) } else { Ok(()) });
                 return self.carry_out();
             }
         }
@@ -542,7 +498,7 @@ impl World {
         // Time goes by in polls alone: programs that do nothing during three of them pause.
         self.polls += 1;
         self.overlay.set_time(self.polls * POLL_NS);
-        self.overlay.poll(self.memory.shared());
+        self.overlay.poll(self.memory.view());
         self.carry_out();
     }
 
@@ -599,7 +555,7 @@ impl World {
             if cell.state.load(Ordering::Relaxed) != STATE_FREE {
                 self.leaked_pages += self.overlay.slab_pages(slot as u32);
             }
-            self.overlay.on_hang_up(self.memory.shared(), slot as u32);
+            self.overlay.on_hang_up(self.memory.view(), slot as u32);
             self.carry_out();
         }
         if !self.agent_dead {
@@ -640,7 +596,7 @@ impl World {
         self.leaked_pages = 0;
         self.ghosts.clear();
         self.ranks = (0..RANKS).map(Rank::new).collect();
-        self.memory = Memory::new();
+        self.memory = Memory::new(FILES, SLOTS, COPIES);
         self.recover(power);
         self.settle(power);
     }
@@ -654,12 +610,12 @@ impl World {
         let sizes: BTreeMap<u32, u64> =
             found.iter().filter_map(|(&number, inode)| Some((number, self.inodes[(*inode)?].store.size()))).collect();
         self.data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
-        self.overlay = Overlay::adopt(self.settings.clone(), recovered, self.memory.shared(), &sizes, &BTreeSet::new());
+        self.overlay = Overlay::adopt(self.settings.clone(), recovered, self.memory.view(), &sizes, &BTreeSet::new());
         self.mapped_before = self.mapped_bytes() + self.overlay.counters().dropped_bytes();
         for (number, inode) in found {
             match inode {
                 Some(inode) => drop(self.numbers.insert(number, inode)),
-                None => self.overlay.disown(self.memory.shared(), number),
+                None => self.overlay.disown(self.memory.view(), number),
             }
         }
         self.overlay.take_journal();

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::overlay::crash_tests::world::Memory;
 use crate::overlay::{Capacity, Fingerprint, Process, Settings};
+use crate::protocol::memory::Memory;
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::FILES_MAX;
 
@@ -21,7 +21,7 @@ impl Site {
         let settings = Settings { capacity: Capacity::Bytes(1 << 40), slab_bytes_max: 4096, ..Settings::default() };
         let mut overlay = Overlay::new(settings, 0, 1);
         overlay.on_join(0, Process::default());
-        Site { memory: Memory::with(files, 1), overlay, seq: 0, tasks: VecDeque::new(), answer: None }
+        Site { memory: Memory::new(files, 1, 64), overlay, seq: 0, tasks: VecDeque::new(), answer: None }
     }
 
     fn next(&mut self) -> Envelope {
@@ -33,7 +33,7 @@ impl Site {
         while !self.overlay.is_settled() {
             self.overlay.take_journal();
             let outputs = self.overlay.take_outputs();
-            self.overlay.on_appended(self.memory.shared());
+            self.overlay.on_appended(self.memory.view());
             for output in outputs {
                 match output {
                     Output::Reply(_, answer) => self.answer = Some(answer),
@@ -45,7 +45,7 @@ impl Site {
 
     fn do_task(&mut self) -> bool {
         let Some(task) = self.tasks.pop_front() else { return false };
-        let shared = self.memory.shared();
+        let shared = self.memory.view();
         match task {
             Output::Copy(order) => self.overlay.on_copy_done(shared, order.id, Ok(())),
             Output::Extend { file, size } => self.overlay.on_extended(shared, file, Ok(size)),
@@ -67,18 +67,18 @@ impl Site {
 
     fn ask(&mut self, request: &Request<'_>) -> Answer {
         let envelope = self.next();
-        self.overlay.on_request(self.memory.shared(), 0, envelope, request);
+        self.overlay.on_request(self.memory.view(), 0, envelope, request);
         self.answer()
     }
 
     fn open(&mut self, inode: u64, writable: bool) -> Answer {
         let identity = Identity { device: 1, inode, birth_ns: 1 };
-        while self.overlay.awaits_number(self.memory.shared(), identity) {
+        while self.overlay.awaits_number(self.memory.view(), identity) {
             assert!(self.do_task(), "a number becomes free");
         }
         let envelope = self.next();
         let observed = Fingerprint { size: 0, modified_ns: 0 };
-        self.overlay.on_open(self.memory.shared(), envelope, identity, observed, writable, b"/slow/a");
+        self.overlay.on_open(self.memory.view(), envelope, identity, observed, writable, b"/slow/a");
         self.answer()
     }
 

@@ -188,7 +188,7 @@ fn what_a_dead_thread_may_still_write_is_quarantined_by_the_next_agent_too() {
             w.restart();
         }
         restart(&mut w);
-        w.memory.shared().slots[w.ranks[2].slot].hint(0, A, 1 << 30);
+        w.memory.view().slots[w.ranks[2].slot].hint(0, A, 1 << 30);
         w.poll();
         let fetch = |w: &World| {
             let is_fetch = |task: &Task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch);
@@ -287,7 +287,7 @@ fn what_threads_counted_outlasts_them_and_the_agent() {
         |w: &World, rank: usize, amount| w.memory.slots[w.ranks[rank].slot].count(Counter::CheapRequests, amount);
     let counted = |w: &World| {
         let mut sum = RequestCounters::default();
-        sum.add(w.memory.shared().ended);
+        sum.add(w.memory.view().ended);
         w.overlay.slots().for_each(|slot| sum.add(&w.memory.slots[slot as usize].counters));
         sum.cheap_requests_total
     };
