@@ -51,6 +51,7 @@ impl Overlay {
             overlay.table.unwritten_data_files.insert(data_file);
             overlay.space.add_data_file(data_file, false);
         }
+        overlay.refused_bytes = shared.header.refused_bytes.load(Ordering::Relaxed);
         // In a new shared file the threads' numbers begin anew: a commit of now must not be taken for one of before.
         overlay.last_commits = recovered.last_commits.clone();
         overlay.last_commits.retain(|slot, seq| {

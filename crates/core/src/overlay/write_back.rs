@@ -125,7 +125,7 @@ impl Pace {
         self.active || self.draining || share > settings.dirty_full
     }
 
-    /// What may be in flight now that programs are at `foreground`.
+    /// What may be in flight now that programs are at `foreground`, after [`Pace::is_due`] was asked.
     pub(super) fn limit(
         &mut self,
         settings: &Settings,
@@ -135,7 +135,6 @@ impl Pace {
         now_ns: u64,
     ) -> Limit {
         let share = share(dirty_bytes, capacity_bytes);
-        self.is_due(settings, dirty_bytes, capacity_bytes, now_ns);
         self.observe(foreground, now_ns);
         if self.draining {
             return Limit::copies(settings.copies_max);
@@ -200,6 +199,7 @@ mod tests {
 
         fn whole_limit(&mut self, dirty: u64, foreground: Foreground) -> Limit {
             let foreground = Foreground { last_write_ns: self.last_write_ns, ..foreground };
+            self.pace.is_due(&settings(), dirty, 100, self.now_ns);
             self.pace.limit(&settings(), dirty, 100, foreground, self.now_ns)
         }
 

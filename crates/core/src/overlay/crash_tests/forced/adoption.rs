@@ -323,3 +323,15 @@ fn a_process_goes_on_having_files_open_and_used_unseen_without_saying_so_again()
     assert_eq!(w.overlay.extents(), 1);
     no_violation(&w);
 }
+
+#[test]
+fn writes_that_found_no_space_under_the_agent_before_are_not_taken_for_writes_of_now() {
+    let mut w = world();
+    w.memory.header.refused_bytes.store(1 << 20, Ordering::Relaxed);
+    restart(&mut w);
+    w.poll();
+    assert!(!w.overlay.reserve.is_starving(w.overlay.measured_ns), "nobody asked for space");
+    w.memory.header.refused_bytes.fetch_add(4096, Ordering::Relaxed);
+    w.poll();
+    assert!(w.overlay.reserve.is_starving(w.overlay.measured_ns));
+}
