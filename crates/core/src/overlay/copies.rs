@@ -1,23 +1,17 @@
-//! Bytes moved between the tiers: write-back (flash to disk) and fetch (disk to flash).
+//! Bytes moved between the tiers: write-back, and what it has in common with [`super::fetches`].
 //!
 //! Write-back takes dirty extents in address order, coalesced; a direct write waits for it, a commit may overtake it, and its
-//! `Clean` record counts only where the place is still the mapped one. A fetch yields to all: whoever writes cancels it.
+//! `Clean` record counts only where the place is still the mapped one.
 
 use std::sync::atomic::Ordering;
 
-use super::extent_map::{Benefit, Mapped};
-use super::flash_space::{PAGE_BYTES, Run};
+use super::extent_map::Mapped;
 use super::journal::Record;
 use super::operations::Pending;
-use super::recency::{Access, Stamp};
 use super::write_back::{Foreground, InFlight};
-use super::{CopyKind, CopyOrder, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
-use crate::counters::Dropped;
-use crate::policy::s4d::Critical;
-use crate::protocol::handover::{COPIES_MAX, COPY_FETCH, COPY_WRITE_BACK};
-use crate::protocol::shared::{
-    HINTS_MAX, KIND_READ, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_SLOW_READ, STATE_CHEAP, Shared,
-};
+use super::{CopyKind, CopyOrder, CopyPiece, Output, Overlay};
+use crate::protocol::handover::{COPY_FETCH, COPY_WRITE_BACK};
+use crate::protocol::shared::{KIND_READ, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_SLOW_READ, STATE_CHEAP, Shared};
 use crate::request::Range;
 
 /// A copy under way.
@@ -34,37 +28,6 @@ pub(super) struct CopyState {
     pub(super) cancelled: bool,
     /// Index of its record in the shared file.
     pub(super) record: usize,
-}
-
-/// How far a fetch is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FetchStep {
-    /// Waits until nobody is at the slow file without the agent's knowledge.
-    Settling,
-    /// The runtime copies; its number.
-    Copying,
-    /// Copied; waits until no slow read overlaps.
-    Publishing,
-}
-
-/// A fetch under way.
-#[derive(Clone, Debug)]
-pub(super) struct Fetch {
-    pub(super) file: u32,
-    pub(super) range: Range,
-    run: Run,
-    place: u64,
-    benefit: Benefit,
-    step: FetchStep,
-    copy: u64,
-    cancelled: bool,
-}
-
-impl Fetch {
-    /// Whether it waits for something of which no message tells.
-    pub(super) fn waits_for_slots(&self) -> bool {
-        self.step != FetchStep::Copying
-    }
 }
 
 impl Overlay {
@@ -200,7 +163,7 @@ impl Overlay {
         self.start_copy(shared, CopyKind::WriteBack, file, Range::between(first.range.offset, end), pieces, extents)
     }
 
-    fn start_copy(
+    pub(super) fn start_copy(
         &mut self,
         shared: Shared<'_>,
         kind: CopyKind,
@@ -239,12 +202,7 @@ impl Overlay {
         shared.copies[copy.record].end();
         match copy.kind {
             CopyKind::WriteBack => self.write_back_done(&copy, result),
-            CopyKind::Fetch => {
-                if let Some(fetch) = self.fetches.iter_mut().find(|fetch| fetch.copy == id) {
-                    fetch.step = FetchStep::Publishing;
-                    fetch.cancelled |= copy.cancelled || result.is_err();
-                }
-            }
+            CopyKind::Fetch => self.fetch_copied(id, result.is_ok() && !copy.cancelled),
         }
         self.free_unheld(shared);
         self.forget_if_done(shared, copy.file);
@@ -287,200 +245,6 @@ impl Overlay {
             });
             self.set_clean(copy.file, &mapped);
         }
-    }
-
-    /// Reads the threads' hints into the critical data table.
-    pub(super) fn take_hints(&mut self, shared: Shared<'_>) {
-        for slot in shared.used_slots() {
-            let hints = std::iter::from_fn(|| slot.take_hint()).take(HINTS_MAX);
-            for (file, range, benefit_ns) in hints {
-                self.counters.critical_reads_total += 1;
-                let sensible = (1..=REQUEST_BYTES_MAX).contains(&range.length) && range.end() <= FILE_BYTES_MAX;
-                if self.files.contains_key(&file) && sensible {
-                    self.critical.insert(Critical { file, range, benefit_ns });
-                }
-            }
-        }
-    }
-
-    fn plan_fetches(&mut self, shared: Shared<'_>, foreground: usize) {
-        // Fetches have the lowest priority: they are for later requests, so they take the disks only while these are idle,
-        // and a few at a time otherwise.
-        let limit = if foreground == 0 { self.settings.copies_max / 4 } else { 1 };
-        while self.fetches.len() < limit.max(1) && self.copies.len() < self.settings.copies_max {
-            let Some(critical) = self.deferred.take().or_else(|| self.critical.pop()) else { return };
-            if !self.start_fetch(shared, critical) {
-                return;
-            }
-        }
-    }
-
-    /// Starts fetching the first part of a critical range that is not on flash; false if there is no room now.
-    fn start_fetch(&mut self, shared: Shared<'_>, critical: Critical) -> bool {
-        let Some(file) = self.files.get(&critical.file) else { return true };
-        // The known size may be less than the file's, as only the agent's extensions raise it. A copy that meets the end fails.
-        let mut range = critical.range;
-        while let Some(mapped) = file.map.overlapping(range).next() {
-            if mapped.range.offset > range.offset {
-                range = Range::between(range.offset, mapped.range.offset);
-                break;
-            }
-            range = Range::between(mapped.range.end(), range.end());
-        }
-        let fetching = self.fetches.iter().any(|fetch| fetch.file == critical.file && fetch.range.overlaps(range));
-        if range.is_empty() || fetching || file.unlinked || file.openers.is_empty() || !file.bypassers.is_empty() {
-            return true;
-        }
-        let benefit = Benefit::per_kib(critical.benefit_ns.saturating_mul(1024) / critical.range.length);
-        let data_file = self.data_file_of(shared, critical.file);
-        let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
-        let size_before = self.space.size_bytes(data_file);
-        // The reserve is for writes: a fetch that took of it would evict bytes of more benefit in the next moment.
-        let room = self.space.available_bytes().saturating_sub(self.reserve_bytes()) / PAGE_BYTES;
-        let Some(run) = (room >= pages).then(|| self.space.allocate(data_file, pages, pages)).flatten() else {
-            self.deferred = self.displace(pages, benefit).then_some(critical);
-            return false;
-        };
-        let size = self.space.size_bytes(data_file);
-        if size > size_before {
-            self.outputs.push(Output::Grow { data_file, size });
-        }
-        self.granules.hold(shared, critical.file, range);
-        self.fetches.push(Fetch {
-            file: critical.file,
-            range,
-            run,
-            place: run.page * PAGE_BYTES + range.offset % PAGE_BYTES,
-            benefit,
-            step: FetchStep::Settling,
-            copy: 0,
-            cancelled: false,
-        });
-        self.advance_fetches(shared);
-        true
-    }
-
-    /// Drops clean extents of less benefit than `benefit`, least recently used first, to make room for `pages`. True if
-    /// the room will be there after a barrier.
-    fn displace(&mut self, pages: u64, benefit: Benefit) -> bool {
-        let wanted = pages.saturating_mul(PAGE_BYTES).saturating_add(self.reserve_bytes());
-        if wanted > self.space.capacity_bytes() {
-            return false;
-        }
-        while self.room_bytes() < wanted {
-            let Some((file, mapped)) = self.least_recently_used() else { return false };
-            if mapped.benefit >= benefit {
-                return false;
-            }
-            self.evict(file, &mapped);
-            self.evicted.remember(file, mapped);
-        }
-        self.barrier.wanted |= self.space.awaits_barrier();
-        true
-    }
-
-    /// What is free, or will be after a barrier.
-    fn room_bytes(&self) -> u64 {
-        (self.space.available_bytes() + self.space.removed_bytes()).saturating_sub(self.space.excess_bytes())
-    }
-
-    pub(super) fn evict(&mut self, file: u32, mapped: &Mapped) {
-        debug_assert!(!mapped.dirty, "only clean extents are evicted");
-        self.append(&Record::Drop { file, offset: mapped.range.offset, length: mapped.range.length });
-        self.carve(file, mapped.range, Dropped::Eviction);
-        self.counters.evicted_extents_total += 1;
-    }
-
-    fn advance_fetches(&mut self, shared: Shared<'_>) {
-        let mut ended = Vec::new();
-        for mut fetch in std::mem::take(&mut self.fetches) {
-            if self.advance_fetch(shared, &mut fetch) {
-                self.fetches.push(fetch);
-            } else {
-                self.granules.let_go(fetch.file, fetch.range);
-                ended.push(fetch.file);
-            }
-        }
-        ended.into_iter().for_each(|file| self.forget_if_done(shared, file));
-    }
-
-    /// Moves a fetch on; false when it has ended.
-    fn advance_fetch(&mut self, shared: Shared<'_>, fetch: &mut Fetch) -> bool {
-        match fetch.step {
-            FetchStep::Settling => {
-                let forbidden = self.direct_overlaps(fetch.file, fetch.range)
-                    || self.copies_in(fetch.file, fetch.range).next().is_some()
-                    || self.quarantines(fetch.file, fetch.range)
-                    || self.files[&fetch.file].map.touches(fetch.range);
-                if forbidden || fetch.cancelled {
-                    self.space.give_back(fetch.run);
-                    self.counters.fetches_cancelled_total += 1;
-                    return false;
-                }
-                if self.copies.len() < COPIES_MAX && self.granules.settled(shared, fetch.file, fetch.range) {
-                    let piece = CopyPiece { range: fetch.range, data_file: fetch.run.data_file, place: fetch.place };
-                    fetch.copy = self.start_copy(shared, CopyKind::Fetch, fetch.file, fetch.range, vec![piece], 1);
-                    fetch.step = FetchStep::Copying;
-                }
-                true
-            }
-            FetchStep::Copying => true,
-            FetchStep::Publishing => {
-                if fetch.cancelled {
-                    self.space.give_back(fetch.run);
-                    self.counters.fetches_cancelled_total += 1;
-                    return false;
-                }
-                if self.slow_read_overlaps(shared, fetch.file, fetch.range) {
-                    return true;
-                }
-                self.publish(fetch);
-                false
-            }
-        }
-    }
-
-    fn publish(&mut self, fetch: &Fetch) {
-        let (file, range) = (fetch.file, fetch.range);
-        let (data_file, place) = (fetch.run.data_file, fetch.place);
-        self.append(&Record::Fetched { file, offset: range.offset, length: range.length, data_file, place });
-        self.evicted.forget(file, range);
-        let (stamp, benefit) = (Stamp::default(), fetch.benefit);
-        self.map_in(file, Mapped { range, data_file, place, dirty: false, stamp, benefit }, Access::Sequential);
-        self.counters.fetches_total += 1;
-        self.counters.fetched_bytes_total += range.length;
-    }
-
-    /// Somebody writes the range: a fetch of it must not be published. Each copy of that kind has its entry in the fetches.
-    pub(super) fn cancel_fetches(&mut self, file: u32, range: Range) {
-        for fetch in self.fetches.iter_mut().filter(|fetch| fetch.file == file && fetch.range.overlaps(range)) {
-            fetch.cancelled = true;
-        }
-    }
-
-    fn reserve_bytes(&self) -> u64 {
-        self.reserve.bytes(self.space.capacity_bytes(), self.measured_ns)
-    }
-
-    /// Drops clean extents ahead of need, least recently used first, so that a reserve of places becomes free with the next
-    /// barrier; asks for that barrier when space runs short.
-    pub(super) fn keep_reserve(&mut self, shared: Shared<'_>) {
-        let refused = shared.header.refused_bytes.load(Ordering::Relaxed);
-        let before = std::mem::replace(&mut self.refused_bytes, refused);
-        if refused != before {
-            self.reserve.on_no_space(refused.saturating_sub(before), self.measured_ns);
-        }
-        let reserve = self.reserve_bytes();
-        if self.space.available_bytes() >= reserve && self.space.excess_bytes() == 0 {
-            return;
-        }
-        self.free_unheld(shared);
-        while self.room_bytes() < reserve || self.space.excess_bytes() > self.space.removed_bytes() {
-            let Some((file, mapped)) = self.least_recently_used() else { break };
-            self.evict(file, &mapped);
-            self.evicted.remember(file, mapped);
-        }
-        self.barrier.wanted |= self.space.awaits_barrier();
     }
 }
 

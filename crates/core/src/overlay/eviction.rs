@@ -1,0 +1,68 @@
+//! Clean extents give way, least recently used first: to fetches of more benefit, and ahead of need to writes.
+
+use std::sync::atomic::Ordering;
+
+use super::Overlay;
+use super::extent_map::{Benefit, Mapped};
+use super::flash_space::PAGE_BYTES;
+use super::journal::Record;
+use crate::counters::Dropped;
+use crate::protocol::shared::Shared;
+
+impl Overlay {
+    /// Drops clean extents of less benefit than `benefit`, least recently used first, to make room for `pages`. True if
+    /// the room will be there after a barrier.
+    pub(super) fn displace(&mut self, pages: u64, benefit: Benefit) -> bool {
+        let wanted = pages.saturating_mul(PAGE_BYTES).saturating_add(self.reserve_bytes());
+        if wanted > self.space.capacity_bytes() {
+            return false;
+        }
+        while self.room_bytes() < wanted {
+            let Some((file, mapped)) = self.least_recently_used() else { return false };
+            if mapped.benefit >= benefit {
+                return false;
+            }
+            self.evict(file, &mapped);
+            self.evicted.remember(file, mapped);
+        }
+        self.barrier.wanted |= self.space.awaits_barrier();
+        true
+    }
+
+    /// What is free, or will be after a barrier.
+    pub(super) fn room_bytes(&self) -> u64 {
+        (self.space.available_bytes() + self.space.removed_bytes()).saturating_sub(self.space.excess_bytes())
+    }
+
+    pub(super) fn evict(&mut self, file: u32, mapped: &Mapped) {
+        debug_assert!(!mapped.dirty, "only clean extents are evicted");
+        self.append(&Record::Drop { file, offset: mapped.range.offset, length: mapped.range.length });
+        self.carve(file, mapped.range, Dropped::Eviction);
+        self.counters.evicted_extents_total += 1;
+    }
+
+    pub(super) fn reserve_bytes(&self) -> u64 {
+        self.reserve.bytes(self.space.capacity_bytes(), self.measured_ns)
+    }
+
+    /// Drops clean extents ahead of need, least recently used first, so that a reserve of places becomes free with the next
+    /// barrier; asks for that barrier when space runs short.
+    pub(super) fn keep_reserve(&mut self, shared: Shared<'_>) {
+        let refused = shared.header.refused_bytes.load(Ordering::Relaxed);
+        let before = std::mem::replace(&mut self.refused_bytes, refused);
+        if refused != before {
+            self.reserve.on_no_space(refused.saturating_sub(before), self.measured_ns);
+        }
+        let reserve = self.reserve_bytes();
+        if self.space.available_bytes() >= reserve && self.space.excess_bytes() == 0 {
+            return;
+        }
+        self.free_unheld(shared);
+        while self.room_bytes() < reserve || self.space.excess_bytes() > self.space.removed_bytes() {
+            let Some((file, mapped)) = self.least_recently_used() else { break };
+            self.evict(file, &mapped);
+            self.evicted.remember(file, mapped);
+        }
+        self.barrier.wanted |= self.space.awaits_barrier();
+    }
+}

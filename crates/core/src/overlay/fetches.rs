@@ -1,0 +1,192 @@
+//! Fetches: bytes that were read from the disk and are worth flash are copied there.
+//!
+//! A fetch yields to all: whoever writes cancels it.
+
+use super::extent_map::{Benefit, Mapped};
+use super::flash_space::{PAGE_BYTES, Run};
+use super::journal::Record;
+use super::recency::{Access, Stamp};
+use super::{CopyKind, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
+use crate::policy::s4d::Critical;
+use crate::protocol::handover::COPIES_MAX;
+use crate::protocol::shared::{HINTS_MAX, Shared};
+use crate::request::Range;
+
+/// How far a fetch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FetchStep {
+    /// Waits until nobody is at the slow file without the agent's knowledge.
+    Settling,
+    /// The runtime copies; its number.
+    Copying,
+    /// Copied; waits until no slow read overlaps.
+    Publishing,
+}
+
+/// A fetch under way.
+#[derive(Clone, Debug)]
+pub(super) struct Fetch {
+    pub(super) file: u32,
+    pub(super) range: Range,
+    run: Run,
+    place: u64,
+    benefit: Benefit,
+    step: FetchStep,
+    copy: u64,
+    cancelled: bool,
+}
+
+impl Fetch {
+    /// Whether it waits for something of which no message tells.
+    pub(super) fn waits_for_slots(&self) -> bool {
+        self.step != FetchStep::Copying
+    }
+}
+
+impl Overlay {
+    /// Reads the threads' hints into the critical data table.
+    pub(super) fn take_hints(&mut self, shared: Shared<'_>) {
+        for slot in shared.used_slots() {
+            let hints = std::iter::from_fn(|| slot.take_hint()).take(HINTS_MAX);
+            for (file, range, benefit_ns) in hints {
+                self.counters.critical_reads_total += 1;
+                let sensible = (1..=REQUEST_BYTES_MAX).contains(&range.length) && range.end() <= FILE_BYTES_MAX;
+                if self.files.contains_key(&file) && sensible {
+                    self.critical.insert(Critical { file, range, benefit_ns });
+                }
+            }
+        }
+    }
+
+    pub(super) fn plan_fetches(&mut self, shared: Shared<'_>, foreground: usize) {
+        // Fetches have the lowest priority: they are for later requests, so they take the disks only while these are idle,
+        // and a few at a time otherwise.
+        let limit = if foreground == 0 { self.settings.copies_max / 4 } else { 1 };
+        while self.fetches.len() < limit.max(1) && self.copies.len() < self.settings.copies_max {
+            let Some(critical) = self.deferred.take().or_else(|| self.critical.pop()) else { return };
+            if !self.start_fetch(shared, critical) {
+                return;
+            }
+        }
+    }
+
+    /// Starts fetching the first part of a critical range that is not on flash; false if there is no room now.
+    fn start_fetch(&mut self, shared: Shared<'_>, critical: Critical) -> bool {
+        let Some(file) = self.files.get(&critical.file) else { return true };
+        // The known size may be less than the file's, as only the agent's extensions raise it. A copy that meets the end fails.
+        let mut range = critical.range;
+        while let Some(mapped) = file.map.overlapping(range).next() {
+            if mapped.range.offset > range.offset {
+                range = Range::between(range.offset, mapped.range.offset);
+                break;
+            }
+            range = Range::between(mapped.range.end(), range.end());
+        }
+        let fetching = self.fetches.iter().any(|fetch| fetch.file == critical.file && fetch.range.overlaps(range));
+        if range.is_empty() || fetching || file.unlinked || file.openers.is_empty() || !file.bypassers.is_empty() {
+            return true;
+        }
+        let benefit = Benefit::per_kib(critical.benefit_ns.saturating_mul(1024) / critical.range.length);
+        let data_file = self.data_file_of(shared, critical.file);
+        let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
+        let size_before = self.space.size_bytes(data_file);
+        // The reserve is for writes: a fetch that took of it would evict bytes of more benefit in the next moment.
+        let room = self.space.available_bytes().saturating_sub(self.reserve_bytes()) / PAGE_BYTES;
+        let Some(run) = (room >= pages).then(|| self.space.allocate(data_file, pages, pages)).flatten() else {
+            self.deferred = self.displace(pages, benefit).then_some(critical);
+            return false;
+        };
+        let size = self.space.size_bytes(data_file);
+        if size > size_before {
+            self.outputs.push(Output::Grow { data_file, size });
+        }
+        self.granules.hold(shared, critical.file, range);
+        self.fetches.push(Fetch {
+            file: critical.file,
+            range,
+            run,
+            place: run.page * PAGE_BYTES + range.offset % PAGE_BYTES,
+            benefit,
+            step: FetchStep::Settling,
+            copy: 0,
+            cancelled: false,
+        });
+        self.advance_fetches(shared);
+        true
+    }
+
+    pub(super) fn advance_fetches(&mut self, shared: Shared<'_>) {
+        let mut ended = Vec::new();
+        for mut fetch in std::mem::take(&mut self.fetches) {
+            if self.advance_fetch(shared, &mut fetch) {
+                self.fetches.push(fetch);
+            } else {
+                self.granules.let_go(fetch.file, fetch.range);
+                ended.push(fetch.file);
+            }
+        }
+        ended.into_iter().for_each(|file| self.forget_if_done(shared, file));
+    }
+
+    /// Moves a fetch on; false when it has ended.
+    fn advance_fetch(&mut self, shared: Shared<'_>, fetch: &mut Fetch) -> bool {
+        match fetch.step {
+            FetchStep::Settling => {
+                let forbidden = self.direct_overlaps(fetch.file, fetch.range)
+                    || self.copies_in(fetch.file, fetch.range).next().is_some()
+                    || self.quarantines(fetch.file, fetch.range)
+                    || self.files[&fetch.file].map.touches(fetch.range);
+                if forbidden || fetch.cancelled {
+                    self.space.give_back(fetch.run);
+                    self.counters.fetches_cancelled_total += 1;
+                    return false;
+                }
+                if self.copies.len() < COPIES_MAX && self.granules.settled(shared, fetch.file, fetch.range) {
+                    let piece = CopyPiece { range: fetch.range, data_file: fetch.run.data_file, place: fetch.place };
+                    fetch.copy = self.start_copy(shared, CopyKind::Fetch, fetch.file, fetch.range, vec![piece], 1);
+                    fetch.step = FetchStep::Copying;
+                }
+                true
+            }
+            FetchStep::Copying => true,
+            FetchStep::Publishing => {
+                if fetch.cancelled {
+                    self.space.give_back(fetch.run);
+                    self.counters.fetches_cancelled_total += 1;
+                    return false;
+                }
+                if self.slow_read_overlaps(shared, fetch.file, fetch.range) {
+                    return true;
+                }
+                self.publish(fetch);
+                false
+            }
+        }
+    }
+
+    /// The copy of a fetch ended.
+    pub(super) fn fetch_copied(&mut self, copy: u64, whole: bool) {
+        if let Some(fetch) = self.fetches.iter_mut().find(|fetch| fetch.copy == copy) {
+            fetch.step = FetchStep::Publishing;
+            fetch.cancelled |= !whole;
+        }
+    }
+
+    fn publish(&mut self, fetch: &Fetch) {
+        let (file, range) = (fetch.file, fetch.range);
+        let (data_file, place) = (fetch.run.data_file, fetch.place);
+        self.append(&Record::Fetched { file, offset: range.offset, length: range.length, data_file, place });
+        self.evicted.forget(file, range);
+        let (stamp, benefit) = (Stamp::default(), fetch.benefit);
+        self.map_in(file, Mapped { range, data_file, place, dirty: false, stamp, benefit }, Access::Sequential);
+        self.counters.fetches_total += 1;
+        self.counters.fetched_bytes_total += range.length;
+    }
+
+    /// Somebody writes the range: a fetch of it must not be published. Each copy of that kind has its entry in the fetches.
+    pub(super) fn cancel_fetches(&mut self, file: u32, range: Range) {
+        for fetch in self.fetches.iter_mut().filter(|fetch| fetch.file == file && fetch.range.overlaps(range)) {
+            fetch.cancelled = true;
+        }
+    }
+}
