@@ -34,6 +34,7 @@ mod output;
 mod page_set;
 pub mod recency;
 pub mod recovery;
+mod regions;
 mod reserve;
 mod settings;
 mod slabs;
@@ -68,6 +69,8 @@ use journal::{Identity, Journal, Record};
 use mapping::Mapping;
 use operations::Pending;
 pub use output::{Answer, CopyKind, CopyOrder, CopyPiece, Output};
+pub use regions::Placement;
+use regions::Placing;
 use reserve::Reserve;
 pub use settings::{Capacity, Settings};
 use slabs::Slabs;
@@ -132,6 +135,7 @@ pub struct Overlay {
     untrusted: Untrusted,
     evicted: Evicted,
     pace: Pace,
+    placing: Placing,
     reserve: Reserve,
     /// What the header said last of bytes refused.
     refused_bytes: u64,
@@ -205,6 +209,7 @@ impl Overlay {
             untrusted: Untrusted::new(),
             evicted: Evicted::default(),
             pace: Pace::default(),
+            placing: Placing::default(),
             reserve: Reserve::default(),
             refused_bytes: 0,
             last_uses: BTreeMap::new(),

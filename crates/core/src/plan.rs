@@ -61,6 +61,7 @@ impl PlanFile {
         Regions::new(self.regions.iter().filter(|region| region.place).map(|region| Wanted {
             range: region.range,
             benefit_ns: (region.gain_ns.max(0) as u64) / (region.reads + region.writes).max(1),
+            gain_ns: region.gain_ns.max(0) as u64,
         }))
     }
 }

@@ -80,7 +80,7 @@ fn a_journal_cut_anywhere_behind_its_header_is_read_up_to_there() {
 fn a_journal_that_cannot_be_read_is_named() {
     let (fast, runtime) = (fast(1), tempfile::tempdir().unwrap());
     let path = fast.path().join(FLASH_DIRECTORY).join("journal");
-    for bytes in [&b""[..], b"HSJRNL02", b"HSJRNL01 and more", &[0; 100]] {
+    for bytes in [&b""[..], b"HSJRNL03", b"HSJRNL01 and more", &[0; 100]] {
         std::fs::write(&path, bytes).unwrap();
         let error = recover(fast.path(), runtime.path(), BOOT).err().unwrap().to_string();
         assert!(error.contains(path.to_str().unwrap()) && error.contains("move it away"), "{error}");

@@ -86,7 +86,8 @@ impl Overlay {
             let unlinked = found.unlinked && unseen;
             let known = File::new(found.identity, found.path, 0);
             let file = File { intent, fingerprint, fingerprint_stands, unseen, unlinked, ..known };
-            if found.map.is_empty() {
+            let regions = found.regions;
+            if found.map.is_empty() && regions.is_empty() {
                 self.forgetting.insert(number);
                 self.by_identity.entry(file.identity).or_insert(number);
             } else {
@@ -96,6 +97,7 @@ impl Overlay {
             }
             self.files.insert(number, file);
             self.table.closed.insert(number);
+            self.adopt_regions(number, regions);
             self.set_size(number, size);
             let entry = &shared.files[number as usize];
             entry.device.store(found.identity.device, Ordering::Relaxed);

@@ -65,7 +65,7 @@ impl Overlay {
         let capacity = self.space.capacity_bytes();
         let due = self.pace.is_due(&self.settings, self.mapping.dirty_bytes, capacity, self.measured_ns)
             && !self.mapping.dirty_files.is_empty();
-        let wanted = self.deferred.is_some() || !self.critical.is_empty();
+        let wanted = self.deferred.is_some() || !self.critical.is_empty() || self.placing.on;
         if !due && !wanted {
             return;
         }
@@ -202,7 +202,7 @@ impl Overlay {
         shared.copies[copy.record].end();
         match copy.kind {
             CopyKind::WriteBack => self.write_back_done(&copy, result),
-            CopyKind::Fetch => self.fetch_copied(id, result.is_ok() && !copy.cancelled),
+            CopyKind::Fetch => self.fetch_copied(id, result, copy.cancelled),
         }
         self.free_unheld(shared);
         self.forget_if_done(shared, copy.file);

@@ -66,6 +66,7 @@ fn run(seed: u64, crash: Crash) -> Vec<String> {
     let mut world = World::new(seed);
     let kills = world.random.chance(30);
     world.hot = world.random.chance(50);
+    world.regions = world.random.chance(40);
     if world.random.chance(15) {
         world.failures = 40;
         world.may_fail = true;

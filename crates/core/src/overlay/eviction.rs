@@ -1,4 +1,5 @@
-//! Clean extents give way, least recently used first: to fetches of more benefit, and ahead of need to writes.
+//! Clean extents give way, least recently used first: to fetches of more benefit, and ahead of need to writes. Those of regions that
+//! are to stay give way last, and only to the least reserve that writes need.
 
 use std::sync::atomic::Ordering;
 
@@ -6,20 +7,21 @@ use super::Overlay;
 use super::extent_map::{Benefit, Mapped};
 use super::flash_space::PAGE_BYTES;
 use super::journal::Record;
+use super::reserve::Reserve;
 use crate::counters::Dropped;
 use crate::protocol::shared::Shared;
 
 impl Overlay {
-    /// Drops clean extents of less benefit than `benefit`, least recently used first, to make room for `pages`. True if
-    /// the room will be there after a barrier.
-    pub(super) fn displace(&mut self, pages: u64, benefit: Benefit) -> bool {
+    /// Drops clean extents, least recently used first, to make room for `pages`, but none of `spared` benefit or more. True if the
+    /// room will be there after a barrier.
+    pub(super) fn displace(&mut self, pages: u64, spared: Option<Benefit>) -> bool {
         let wanted = pages.saturating_mul(PAGE_BYTES).saturating_add(self.reserve_bytes());
         if wanted > self.space.capacity_bytes() {
             return false;
         }
         while self.room_bytes() < wanted {
             let Some((file, mapped)) = self.least_recently_used() else { return false };
-            if mapped.benefit >= benefit {
+            if spared.is_some_and(|spared| mapped.benefit >= spared) {
                 return false;
             }
             self.evict(file, &mapped);
@@ -58,8 +60,15 @@ impl Overlay {
             return;
         }
         self.free_unheld(shared);
-        while self.room_bytes() < reserve || self.space.excess_bytes() > self.space.removed_bytes() {
-            let Some((file, mapped)) = self.least_recently_used() else { break };
+        let least = Reserve::least_bytes(self.space.capacity_bytes());
+        loop {
+            let exceeds = self.space.excess_bytes() > self.space.removed_bytes();
+            if self.room_bytes() >= reserve && !exceeds {
+                break;
+            }
+            let needs = self.room_bytes() < least || exceeds;
+            let found = self.least_recently_used().or_else(|| if needs { self.least_wanted() } else { None });
+            let Some((file, mapped)) = found else { break };
             self.evict(file, &mapped);
             self.evicted.remember(file, mapped);
         }

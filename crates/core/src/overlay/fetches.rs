@@ -6,6 +6,7 @@ use super::extent_map::{Benefit, Mapped};
 use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
 use super::recency::{Access, Stamp};
+use super::regions::Room;
 use super::{CopyKind, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
 use crate::policy::s4d::Critical;
 use crate::protocol::handover::COPIES_MAX;
@@ -34,6 +35,8 @@ pub(super) struct Fetch {
     step: FetchStep,
     copy: u64,
     cancelled: bool,
+    /// It places a region.
+    pub(super) places: bool,
 }
 
 impl Fetch {
@@ -62,12 +65,14 @@ impl Overlay {
         // Fetches have the lowest priority: they are for later requests, so they take the disks only while these are idle,
         // and a few at a time otherwise.
         let limit = if foreground == 0 { self.settings.copies_max / 4 } else { 1 };
-        while self.fetches.len() < limit.max(1) && self.copies.len() < self.settings.copies_max {
-            let Some(critical) = self.deferred.take().or_else(|| self.critical.pop()) else { return };
+        let limit = limit.max(1);
+        while self.fetches.len() < limit && self.copies.len() < self.settings.copies_max {
+            let Some(critical) = self.deferred.take().or_else(|| self.critical.pop()) else { break };
             if !self.start_fetch(shared, critical) {
-                return;
+                break;
             }
         }
+        self.place_next(shared, limit);
     }
 
     /// Starts fetching the first part of a critical range that is not on flash; false if there is no room now.
@@ -87,22 +92,46 @@ impl Overlay {
             return true;
         }
         let benefit = Benefit::per_kib(critical.benefit_ns.saturating_mul(1024) / critical.range.length);
-        let data_file = self.data_file_of(shared, critical.file);
+        // What belongs on flash displaces whatever does not.
+        let spared = file.regions.holding(range.offset).is_none().then_some(benefit);
+        match self.begin_fetch(shared, critical.file, range, benefit, spared) {
+            Room::Now => true,
+            Room::AfterBarrier => {
+                self.deferred = Some(critical);
+                false
+            }
+            Room::None => false,
+        }
+    }
+
+    /// Starts fetching a stretch of a region.
+    pub(super) fn start_placing(&mut self, shared: Shared<'_>, file: u32, range: Range) -> Room {
+        self.begin_fetch(shared, file, range, Benefit::HIGHEST, None)
+    }
+
+    fn begin_fetch(
+        &mut self,
+        shared: Shared<'_>,
+        file: u32,
+        range: Range,
+        benefit: Benefit,
+        spared: Option<Benefit>,
+    ) -> Room {
+        let data_file = self.data_file_of(shared, file);
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
         let size_before = self.space.size_bytes(data_file);
         // The reserve is for writes: a fetch that took of it would evict bytes of more benefit in the next moment.
         let room = self.space.available_bytes().saturating_sub(self.reserve_bytes()) / PAGE_BYTES;
         let Some(run) = (room >= pages).then(|| self.space.allocate(data_file, pages, pages)).flatten() else {
-            self.deferred = self.displace(pages, benefit).then_some(critical);
-            return false;
+            return if self.displace(pages, spared) { Room::AfterBarrier } else { Room::None };
         };
         let size = self.space.size_bytes(data_file);
         if size > size_before {
             self.outputs.push(Output::Grow { data_file, size });
         }
-        self.granules.hold(shared, critical.file, range);
+        self.granules.hold(shared, file, range);
         self.fetches.push(Fetch {
-            file: critical.file,
+            file,
             range,
             run,
             place: run.page * PAGE_BYTES + range.offset % PAGE_BYTES,
@@ -110,9 +139,10 @@ impl Overlay {
             step: FetchStep::Settling,
             copy: 0,
             cancelled: false,
+            places: benefit == Benefit::HIGHEST,
         });
         self.advance_fetches(shared);
-        true
+        Room::Now
     }
 
     pub(super) fn advance_fetches(&mut self, shared: Shared<'_>) {
@@ -121,6 +151,7 @@ impl Overlay {
             if self.advance_fetch(shared, &mut fetch) {
                 self.fetches.push(fetch);
             } else {
+                self.placing.missed |= fetch.places && fetch.cancelled;
                 self.granules.let_go(fetch.file, fetch.range);
                 ended.push(fetch.file);
             }
@@ -165,10 +196,13 @@ impl Overlay {
     }
 
     /// The copy of a fetch ended.
-    pub(super) fn fetch_copied(&mut self, copy: u64, whole: bool) {
-        if let Some(fetch) = self.fetches.iter_mut().find(|fetch| fetch.copy == copy) {
-            fetch.step = FetchStep::Publishing;
-            fetch.cancelled |= !whole;
+    pub(super) fn fetch_copied(&mut self, copy: u64, result: Result<(), i32>, cancelled: bool) {
+        let Some(fetch) = self.fetches.iter_mut().find(|fetch| fetch.copy == copy) else { return };
+        fetch.step = FetchStep::Publishing;
+        fetch.cancelled |= cancelled || result.is_err();
+        let (file, range, places) = (fetch.file, fetch.range, fetch.places);
+        if let Some(errno) = result.err().filter(|_| places) {
+            self.placing_failed(file, range, errno);
         }
     }
 

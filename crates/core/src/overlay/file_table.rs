@@ -94,6 +94,7 @@ impl Overlay {
         let all = Range::new(0, u64::MAX);
         let file = &self.files[&number];
         let busy = !file.map.is_empty()
+            || (!file.regions.is_empty() && !file.unlinked)
             || !file.bypassers.is_empty()
             || file.extension.is_some()
             || self.copies_in(number, all).next().is_some()
@@ -117,6 +118,7 @@ impl Overlay {
         if self.by_identity.get(&file.identity) == Some(&number) {
             self.by_identity.remove(&file.identity);
         }
+        self.forget_regions(number, &file.regions);
         self.evicted.forget_file(number);
         self.critical.remove_file(number);
         self.deferred = self.deferred.filter(|critical| critical.file != number);
@@ -186,6 +188,7 @@ impl Overlay {
         let file = &self.files[&number];
         let all = Range::new(0, u64::MAX);
         let stays = file.write_back_error.is_some() || self.has_untrusted(number, all);
+        let stays = stays || !file.regions.is_empty();
         file.openers.is_empty() && !stays && !self.forgetting.contains(&number)
     }
 

@@ -8,6 +8,7 @@ use super::journal::{Identity, Record};
 use super::operations::protocol_error;
 use super::{Answer, Capacity, CopyKind, Output, Overlay, errno};
 use crate::counters::Dropped;
+use crate::policy::carl::Regions;
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
@@ -66,6 +67,12 @@ pub(super) struct File {
     /// A write-back wrote the slow file since this agent knows it.
     pub(super) written_back: bool,
     pub(super) dirty_bytes: u64,
+    /// What of it belongs on flash.
+    pub(super) regions: Regions,
+    /// A copy of regions to flash failed with this.
+    pub(super) place_error: Option<i32>,
+    /// One met the end of the file: nothing from here on is placed.
+    pub(super) place_end: u64,
     /// Opens are answered once this barrier has ended.
     pub(super) open_barrier: u64,
 }
@@ -91,6 +98,9 @@ impl File {
             write_back_error: None,
             written_back: false,
             dirty_bytes: 0,
+            regions: Regions::default(),
+            place_error: None,
+            place_end: u64::MAX,
             open_barrier: 0,
         }
     }
@@ -167,34 +177,11 @@ impl Overlay {
             return Err(protocol_error("no path is that long"));
         }
         let process = self.processes.get(&slot).copied().unwrap_or_default();
-        let earlier = self.by_identity.get(&identity).copied().filter(|number| self.files[number].is_gone());
-        if let Some(earlier) = earlier {
-            // The file system has given the identity to a new file. What the journal says of the old one must not be taken for
-            // the new one's: the open waits for the barrier that covers its removal.
-            self.drop_all(earlier, Dropped::Unlink);
-            self.by_identity.remove(&identity);
-        }
-        let number = match self.by_identity.get(&identity) {
-            Some(&number) => {
-                self.check_unchanged(number, observed)?;
-                number
-            }
-            None => self.add_file(shared, identity, path, observed.size)?,
-        };
-        if earlier.is_some() {
-            self.file(number).open_barrier = self.wanted_barrier();
-        }
-        if self.file(number).openers.is_empty() {
-            // An extension under way for a thread that died may yet cut off what a dead thread appended.
-            if self.file(number).extension.is_none() {
-                self.set_size(number, observed.size);
-                // Where it could not be found at the start, power loss may have cut it: bytes on flash lie beyond its end.
-                self.complete_size(shared, number, self.files[&number].map.end());
-            }
-            self.file(number).fingerprint = None;
-            self.file(number).unseen = false;
-        }
+        let number = self.find_or_add(shared, identity, path, observed)?;
         let file = self.file(number);
+        if file.openers.is_empty() {
+            file.fingerprint = None;
+        }
         if file.path != path && !path.is_empty() {
             file.path = path.to_vec();
             self.append(&Record::File { file: number, identity, path: path.to_vec() });
@@ -223,6 +210,43 @@ impl Overlay {
                 // may be written: the intent is made durable before. Every later clean record follows the intent.
                 self.file(number).open_barrier = self.wanted_barrier();
             }
+        }
+        Ok(number)
+    }
+
+    /// The number of the file with this identity, which looks as `observed`.
+    pub(super) fn find_or_add(
+        &mut self,
+        shared: Shared<'_>,
+        identity: Identity,
+        path: &[u8],
+        observed: Fingerprint,
+    ) -> Result<u32, Answer> {
+        let earlier = self.by_identity.get(&identity).copied().filter(|number| self.files[number].is_gone());
+        if let Some(earlier) = earlier {
+            // The file system has given the identity to a new file. What the journal says of the old one must not be taken for
+            // the new one's: the open waits for the barrier that covers its removal.
+            self.drop_all(earlier, Dropped::Unlink);
+            self.by_identity.remove(&identity);
+        }
+        let number = match self.by_identity.get(&identity) {
+            Some(&number) => {
+                self.check_unchanged(number, observed)?;
+                number
+            }
+            None => self.add_file(shared, identity, path, observed.size)?,
+        };
+        if earlier.is_some() {
+            self.file(number).open_barrier = self.wanted_barrier();
+        }
+        if self.file(number).openers.is_empty() {
+            // An extension under way for a thread that died may yet cut off what a dead thread appended.
+            if self.file(number).extension.is_none() {
+                self.set_size(number, observed.size);
+                // Where it could not be found at the start, power loss may have cut it: bytes on flash lie beyond its end.
+                self.complete_size(shared, number, self.files[&number].map.end());
+            }
+            self.file(number).unseen = false;
         }
         Ok(number)
     }

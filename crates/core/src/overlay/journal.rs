@@ -1,7 +1,7 @@
 //! The journal: what makes the map survive.
 //!
 //! ```text
-//! header: magic "HSJRNL02" | boot id 16 | epoch u64 | crc32c u32 over what precedes        (36 bytes)
+//! header: magic "HSJRNL03" | boot id 16 | epoch u64 | crc32c u32 over what precedes        (36 bytes)
 //! record: kind u8 | length of the payload, varint | crc32c u32 over kind, length, payload | payload
 //! ```
 //!
@@ -14,9 +14,11 @@ mod payload;
 
 use std::collections::BTreeMap;
 
+use crate::policy::carl::Wanted;
+
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 36;
-const MAGIC: &[u8; 8] = b"HSJRNL02";
+const MAGIC: &[u8; 8] = b"HSJRNL03";
 /// What the magic begins with in every format; two digits follow.
 const MAGIC_OF_ALL: &[u8] = b"HSJRNL";
 /// Most extents of one record: it stays below a tenth of the longest payload.
@@ -186,6 +188,22 @@ pub enum Record {
         page: u64,
         /// Their number.
         pages: u64,
+    },
+    /// A region of the file belongs on flash, in place of those it shares bytes with.
+    Wanted {
+        /// The file.
+        file: u32,
+        /// The region.
+        region: Wanted,
+    },
+    /// The regions that share bytes with this range no longer do.
+    Unwanted {
+        /// The file.
+        file: u32,
+        /// Offset in it.
+        offset: u64,
+        /// Length.
+        length: u64,
     },
     /// Everything before `end` is durable, the bytes it speaks of included.
     Barrier {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::Overlay;
 use super::extent_map::Mapped;
 use super::flash_space::Run;
-use super::recency::{Access, Recency};
+use super::recency::{Access, Recency, Stamp};
 use crate::counters::Dropped;
 use crate::request::Range;
 
@@ -23,7 +23,7 @@ pub(super) struct Mapping {
     /// Files with dirty extents.
     pub(super) dirty_files: BTreeSet<u32>,
     clean_files: BTreeSet<u32>,
-    recency: Recency,
+    pub(super) recency: Recency,
     /// Where the search for the next extent to evict goes on: file, offset.
     hand: (u32, u64),
 }
@@ -32,7 +32,7 @@ impl Overlay {
     /// Adds an extent where nothing is mapped; it was used just now.
     pub(super) fn map_in(&mut self, file: u32, mapped: Mapped, access: Access) {
         for part in mapped.parts() {
-            let stamp = self.mapping.recency.stamp_use(self.mapping.extents, access);
+            let stamp = self.stamp(file, part.range.offset, access);
             let part = Mapped { stamp, ..part };
             self.space.hold(Run::touching(part.data_file, part.place, part.range.length));
             self.file(file).map.put(part);
@@ -50,6 +50,11 @@ impl Overlay {
         for kept in &change.kept {
             self.space.hold(Run::touching(kept.data_file, kept.place, kept.range.length));
             self.enlist(file, kept);
+            let held = self.files[&file].regions.holding(kept.range.offset).is_some();
+            if held != kept.stamp.is_kept() {
+                let stamp = self.stamp(file, kept.range.offset, Access::Random);
+                self.restamp(file, kept, stamp);
+            }
         }
         for removed in &change.removed {
             *self.counters.dropped(why) += removed.range.intersection(range).length;
@@ -113,6 +118,10 @@ impl Overlay {
         if stamp.generation <= mapped.stamp.at(stamp.folds).generation {
             return;
         }
+        self.restamp(file, mapped, stamp);
+    }
+
+    pub(super) fn restamp(&mut self, file: u32, mapped: &Mapped, stamp: Stamp) {
         if !mapped.dirty {
             self.mapping.recency.delist(mapped.stamp);
             self.mapping.recency.enlist(stamp);
@@ -162,7 +171,6 @@ mod tests {
     use crate::overlay::extent_map::Benefit;
     use crate::overlay::files::File;
     use crate::overlay::journal::Identity;
-    use crate::overlay::recency::Stamp;
 
     const FILES: u32 = 3;
 

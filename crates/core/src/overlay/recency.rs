@@ -1,7 +1,7 @@
 //! When extents were last used, to about one part in 32, in one byte each.
 //!
 //! Uses are counted in *generations*: one lasts as many uses as a 24th of the extents. An extent keeps the number of the
-//! generation of its last use, 0 to 175. When the numbers run out all are halved at once (a *fold*): the present becomes 88, and
+//! generation of its last use, 0 to 174. When the numbers run out all are halved at once (a *fold*): the present becomes 87, and
 //! each number is shifted only when it is looked at next, as a [`Stamp`] says at which fold it was written. So order holds to
 //! 1/12 of the number of extents for what was used within twice as many uses as there are extents, half as finely for twice as
 //! long, and so on.
@@ -9,6 +9,8 @@
 //! What a disk serves at its sequential rate gains little from flash, however recent. So a use out of sequence counts as one of
 //! later: of [`LEAD`] generations from now. A fold may halve that, so that it outlives sequential uses of between one and a half and
 //! three times as many extents as there are.
+//!
+//! Extents of regions that are to stay on flash ([`super::regions`]) have no generation: whatever is used, they stay.
 //!
 //! The clean extents of each generation are counted, so that the oldest that has any is known; which they are, the extent map
 //! finds ([`super::extent_map::ExtentMap::oldest`]).
@@ -18,7 +20,9 @@ const GENERATIONS: u64 = 24;
 /// How much later a use out of sequence counts; assumed: the time of a disk's random request is some times that of a sequential one.
 const LEAD: u8 = 80;
 /// The last number of the present.
-const NOW_MAX: u8 = u8::MAX - LEAD;
+const NOW_MAX: u8 = KEPT - 1 - LEAD;
+/// Instead of a generation: the extent is kept.
+const KEPT: u8 = u8::MAX;
 
 /// How a use of an extent follows the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +43,19 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// That of extents which are kept.
+    pub const KEPT: Stamp = Stamp { generation: KEPT, folds: 0 };
+
+    /// Whether the extent is kept, however long ago it was used.
+    pub fn is_kept(self) -> bool {
+        self.generation == KEPT
+    }
+
     /// The same as of a later fold.
     pub fn at(self, folds: u32) -> Stamp {
+        if self.is_kept() {
+            return Stamp { folds, ..Stamp::KEPT };
+        }
         debug_assert!(folds >= self.folds, "a stamp is never older than what it is compared with");
         Stamp { generation: self.generation.checked_shr(folds - self.folds).unwrap_or(0), folds }
     }
@@ -54,13 +69,15 @@ pub(super) struct Recency {
     left: u64,
     clean: [u64; 256],
     clean_count: u64,
+    /// Clean extents that are kept.
+    pub(super) kept_clean: u64,
     /// No generation before this one has clean extents.
     oldest: u8,
 }
 
 impl Default for Recency {
     fn default() -> Recency {
-        Recency { now: Stamp::default(), left: 1, clean: [0; 256], clean_count: 0, oldest: 0 }
+        Recency { now: Stamp::default(), left: 1, clean: [0; 256], clean_count: 0, kept_clean: 0, oldest: 0 }
     }
 }
 
@@ -80,6 +97,11 @@ impl Recency {
         stamp
     }
 
+    /// How many times numbers were halved.
+    pub(super) fn folds(&self) -> u32 {
+        self.now.folds
+    }
+
     #[cfg(test)]
     fn now(&self) -> Stamp {
         self.now
@@ -96,6 +118,10 @@ impl Recency {
 
     /// An extent of this stamp is clean now.
     pub(super) fn enlist(&mut self, stamp: Stamp) {
+        if stamp.is_kept() {
+            self.kept_clean += 1;
+            return;
+        }
         let generation = stamp.at(self.now.folds).generation;
         self.clean[usize::from(generation)] += 1;
         self.clean_count += 1;
@@ -104,11 +130,15 @@ impl Recency {
 
     /// A clean extent of this stamp is no longer that.
     pub(super) fn delist(&mut self, stamp: Stamp) {
+        if stamp.is_kept() {
+            self.kept_clean -= 1;
+            return;
+        }
         self.clean[usize::from(stamp.at(self.now.folds).generation)] -= 1;
         self.clean_count -= 1;
     }
 
-    /// The oldest generation with a clean extent.
+    /// The oldest generation with a clean extent that is not kept.
     pub(super) fn oldest(&mut self) -> Option<Stamp> {
         if self.clean_count == 0 {
             return None;

@@ -20,6 +20,7 @@ use super::journal::{Batches, Extent, Identity, Record, records};
 use super::page_set::PageSet;
 use super::recency::Stamp;
 use super::untrusted;
+use crate::policy::carl::Regions;
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
@@ -66,6 +67,8 @@ pub struct RecoveredFile {
     pub fingerprint: Option<Fingerprint>,
     /// Its last name was removed.
     pub unlinked: bool,
+    /// What of it belongs on flash.
+    pub regions: Regions,
 }
 
 impl RecoveredFile {
@@ -168,6 +171,7 @@ impl Recovered {
                     intent: false,
                     fingerprint: None,
                     unlinked: false,
+                    regions: Regions::default(),
                 });
                 known.path = path;
             }
@@ -218,6 +222,16 @@ impl Recovered {
             Record::Unlinked { file } => {
                 if let Some(known) = self.files.get_mut(&file) {
                     known.unlinked = true;
+                }
+            }
+            Record::Wanted { file, region } => {
+                if let Some(known) = self.files.get_mut(&file) {
+                    known.regions.put(region);
+                }
+            }
+            Record::Unwanted { file, offset, length } => {
+                if let Some(known) = self.files.get_mut(&file) {
+                    known.regions.remove(Range::new(offset, length));
                 }
             }
             Record::Barrier { .. } => {}
@@ -320,6 +334,10 @@ impl Overlay {
             if let Some(Fingerprint { size, modified_ns }) = file.fingerprint {
                 journal.append(&Record::Fingerprint { file: number, size, modified_ns });
             }
+        }
+        for (&number, file) in &self.files {
+            let wanted = |region| Record::Wanted { file: number, region };
+            file.regions.iter().for_each(|region| journal.append(&wanted(region)));
         }
         for (&data_file, &file) in &self.data_files {
             journal.append(&Record::DataFile { file, data_file });

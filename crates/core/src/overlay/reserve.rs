@@ -30,10 +30,15 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
+    /// Bytes that are always kept free of `capacity_bytes`.
+    pub(super) fn least_bytes(capacity_bytes: u64) -> u64 {
+        capacity_bytes / LEAST_SHARE
+    }
+
     /// Bytes to keep free of `capacity_bytes`.
     pub(super) fn bytes(&self, capacity_bytes: u64, now_ns: u64) -> u64 {
         let expected = if self.is_pausing(now_ns) { 0 } else { self.last_burst_bytes.saturating_sub(self.burst_bytes) };
-        (capacity_bytes / LEAST_SHARE).max(self.grown_bytes.max(expected).min(capacity_bytes / MOST_SHARE))
+        Reserve::least_bytes(capacity_bytes).max(self.grown_bytes.max(expected).min(capacity_bytes / MOST_SHARE))
     }
 
     /// Whether the burst under way, if it is as long as the last one, needs no more than `room_bytes`.
@@ -71,7 +76,7 @@ impl Reserve {
 
     /// A barrier is done: learns from what happened during it.
     pub(super) fn adapt(&mut self, capacity_bytes: u64) {
-        let now = (capacity_bytes / LEAST_SHARE).max(self.grown_bytes);
+        let now = Reserve::least_bytes(capacity_bytes).max(self.grown_bytes);
         let next = if self.starved { now.saturating_mul(2) } else { now - now / 4 };
         self.grown_bytes = next.min(capacity_bytes / MOST_SHARE);
         self.starved = false;

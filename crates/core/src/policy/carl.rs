@@ -49,6 +49,16 @@ pub struct Wanted {
     pub range: Range,
     /// What flash saves of one request to it, nanoseconds, on average.
     pub benefit_ns: u64,
+    /// What flash saves of all of them, nanoseconds: which region goes first where not all fit.
+    pub gain_ns: u64,
+}
+
+impl Wanted {
+    /// Gain per byte, in nanoseconds per MiB.
+    pub fn density(&self) -> u64 {
+        let density = (u128::from(self.gain_ns) << 20) / u128::from(self.range.length.max(1));
+        u64::try_from(density).unwrap_or(u64::MAX)
+    }
 }
 
 /// The regions of one file that are on flash or belong there; `carl` and `random` differ only in how they are chosen.
@@ -71,6 +81,35 @@ impl Regions {
         Regions { regions }
     }
 
+    /// Those regions, by offset.
+    pub fn iter(&self) -> impl Iterator<Item = Wanted> + '_ {
+        self.regions.iter().copied()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.regions.is_empty()
+    }
+
+    /// The region that holds `offset`.
+    pub fn holding(&self, offset: u64) -> Option<&Wanted> {
+        self.from(offset).filter(|region| region.range.offset <= offset)
+    }
+
+    /// Adds one, in place of those it shares bytes with.
+    pub fn put(&mut self, region: Wanted) {
+        let at = self.remove(region.range);
+        self.regions.insert(at, region);
+    }
+
+    /// Removes those that share bytes with `range`; how many lie before it.
+    pub fn remove(&mut self, range: Range) -> usize {
+        let before = self.regions.partition_point(|region| region.range.end() <= range.offset);
+        let shared = self.regions[before..].partition_point(|region| region.range.offset < range.end());
+        self.regions.drain(before..before + shared);
+        before
+    }
+
     /// The region that holds `offset`, or the next one.
     fn from(&self, offset: u64) -> Option<&Wanted> {
         self.regions.get(self.regions.partition_point(|region| region.range.end() <= offset))
@@ -79,7 +118,7 @@ impl Regions {
 
 impl Policy for Regions {
     fn on_request(&self, request: &Request) -> Decision {
-        let region = self.from(request.range.offset).filter(|region| region.range.offset <= request.range.offset);
+        let region = self.holding(request.range.offset);
         match (region, request.direction) {
             (None, _) => Decision::Pass,
             (Some(region), Direction::Write) => Decision::Flash { benefit_ns: region.benefit_ns.max(1) },

@@ -10,6 +10,7 @@ use super::storage::{Byte, Bytes, Log, Store, moved};
 use crate::overlay::journal::{HEADER_BYTES, Header, Identity};
 use crate::overlay::recovery::{Recovered, Replay};
 use crate::overlay::{Answer, Capacity, CopyKind, CopyOrder, Output, Overlay, Settings};
+use crate::policy::carl::{Regions, Wanted};
 use crate::protocol::memory::Memory;
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::{STATE_FREE, Slot};
@@ -94,6 +95,8 @@ pub struct World {
     /// Write-backs of dead agents that may still land.
     pub ghosts: Vec<(usize, Bytes)>,
     pub restarts: u64,
+    /// Regions are chosen now and then.
+    pub regions: bool,
 }
 
 impl World {
@@ -149,6 +152,7 @@ impl World {
             dying: None,
             ghosts: Vec::new(),
             restarts: 0,
+            regions: false,
         };
         world.journal.bytes.extend(Header { boot_id: [1; 16], epoch: 1 }.encode());
         world.journal.stable = HEADER_BYTES;
@@ -485,10 +489,39 @@ impl World {
             }
         } else if choice < 96 {
             self.poll();
+        } else if choice < 97 {
+            if begin {
+                self.choose_regions();
+            }
         } else {
             self.land_one();
         }
         self.check_sizes();
+    }
+
+    /// Regions of a file that has a name become others, and are placed or not.
+    fn choose_regions(&mut self) {
+        if !self.regions {
+            return;
+        }
+        let inode = self.random.pick(&self.paths);
+        let Inode { identity, linked, ref store, .. } = self.inodes[inode];
+        let observed = crate::overlay::Fingerprint { size: store.size(), modified_ns: 0 };
+        if !linked {
+            return;
+        }
+        let Ok(number) = self.overlay.know(self.memory.view(), identity, b"/slow/x", observed) else { return };
+        self.numbers.insert(number, inode);
+        let regions = (0..5u64).filter_map(|at| {
+            let range = Range::new(at * 8192, self.random.pick(&[4096, 8192, 5000]));
+            let gain_ns = self.random.below(1000);
+            self.random.chance(40).then_some(Wanted { range, benefit_ns: 1 + gain_ns, gain_ns })
+        });
+        let regions = Regions::new(regions.collect::<Vec<_>>());
+        self.overlay.set_regions(self.memory.view(), number, regions);
+        let on = self.random.chance(70);
+        self.overlay.place(self.memory.view(), on);
+        self.carry_out();
     }
 
     pub fn poll(&mut self) {

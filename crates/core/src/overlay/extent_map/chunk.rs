@@ -110,10 +110,10 @@ impl Chunk {
         if folds <= self.folds {
             return;
         }
-        let shift = folds - self.folds;
-        let halved = |generation: u8| generation.checked_shr(shift).unwrap_or(0);
+        let halved = |generation: u8| Stamp { generation, folds: self.folds }.at(folds).generation;
+        let oldest = halved(self.oldest);
         self.entries.iter_mut().for_each(|entry| entry.generation = halved(entry.generation));
-        self.oldest = halved(self.oldest);
+        self.oldest = oldest;
         self.folds = folds;
     }
 

@@ -3,6 +3,8 @@
 use super::encoding::{Reader, Writer};
 use super::{Extent, Identity, Record};
 use crate::overlay::flash_space::{PAGE_BYTES, PAGES_MAX};
+use crate::policy::carl::Wanted;
+use crate::request::Range;
 
 const CHECKSUM_BYTES: usize = 4;
 /// Longest payload.
@@ -27,6 +29,8 @@ impl Record {
             Record::Extents { .. } => 14,
             Record::Unlinked { .. } => 15,
             Record::Untrusted { .. } => 16,
+            Record::Wanted { .. } => 17,
+            Record::Unwanted { .. } => 18,
         }
     }
 
@@ -50,7 +54,7 @@ impl Record {
             | Record::Clean { file, offset, length, data_file, place } => {
                 write_placed(out, *file, *data_file, *offset, *length, *place);
             }
-            Record::Drop { file, offset, length } => {
+            Record::Drop { file, offset, length } | Record::Unwanted { file, offset, length } => {
                 out.number(*file);
                 out.position(*offset);
                 out.position(*length);
@@ -76,6 +80,13 @@ impl Record {
                 out.number(*data_file);
                 out.number(*page);
                 out.number(*pages);
+            }
+            Record::Wanted { file, region: Wanted { range, benefit_ns, gain_ns } } => {
+                out.number(*file);
+                out.position(range.offset);
+                out.position(range.length);
+                out.number(*benefit_ns);
+                out.number(*gain_ns);
             }
             Record::Extents { file, data_file, extents } => {
                 out.number(*file);
@@ -135,6 +146,13 @@ impl Record {
                 page.checked_add(pages).filter(|end| *end <= PAGES_MAX)?;
                 Record::Untrusted { data_file, page, pages }
             }
+            17 => {
+                let (file, offset, length) = (from.word()?, from.position()?, from.position()?);
+                offset.checked_add(length).filter(|_| length > 0)?;
+                let (benefit_ns, gain_ns) = (from.number()?, from.number()?);
+                Record::Wanted { file, region: Wanted { range: Range::new(offset, length), benefit_ns, gain_ns } }
+            }
+            18 => Record::Unwanted { file: from.word()?, offset: from.position()?, length: from.position()? },
             _ => return None,
         };
         from.rest().is_empty().then_some(record)

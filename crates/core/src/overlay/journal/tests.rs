@@ -1,5 +1,6 @@
 use super::encoding::Writer;
 use super::*;
+use crate::request::Range;
 use proptest::prelude::*;
 
 fn samples() -> Vec<Record> {
@@ -27,6 +28,8 @@ fn samples() -> Vec<Record> {
         Record::Extents { file, data_file, extents },
         Record::Unlinked { file },
         Record::Untrusted { data_file, page: 300, pages: 2 },
+        Record::Wanted { file, region: Wanted { range: Range::new(8192, 65536), benefit_ns: 5, gain_ns: 700 } },
+        Record::Unwanted { file, offset: 8192, length: 4097 },
     ]
 }
 
@@ -115,6 +118,10 @@ fn record() -> impl Strategy<Value = Record> {
             size,
             modified_ns
         }),
+        (word(), placed(), number(), number()).prop_map(|(file, (offset, length, _), benefit_ns, gain_ns)| {
+            Record::Wanted { file, region: Wanted { range: Range::new(offset, length), benefit_ns, gain_ns } }
+        }),
+        (word(), number(), number()).prop_map(|(file, offset, length)| Record::Unwanted { file, offset, length }),
         (word(), word(), extents()).prop_map(|(file, data_file, extents)| Record::Extents { file, data_file, extents }),
     ]
 }
@@ -191,7 +198,7 @@ fn a_journal_of_another_format_is_told_from_a_damaged_one() {
     let error = Header::decode(&bytes).unwrap_err();
     assert_eq!(error, HeaderError::OtherFormat { found: Format(*b"01") });
     let text = error.to_string();
-    assert!(text.contains("format 01") && text.contains("reads 02") && text.contains("headstart drain"), "{text}");
+    assert!(text.contains("format 01") && text.contains("reads 03") && text.contains("headstart drain"), "{text}");
 }
 
 /// The examples of docs/FORMAT.md are the bytes that the code writes.

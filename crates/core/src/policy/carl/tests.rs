@@ -104,7 +104,7 @@ fn what_is_placed_stays_and_takes_its_share_of_the_capacity() {
 }
 
 fn regions() -> Regions {
-    let wanted = |offset, length| Wanted { range: Range::new(offset, length), benefit_ns: 7 };
+    let wanted = |offset, length| Wanted { range: Range::new(offset, length), benefit_ns: 7, gain_ns: 70 };
     Regions::new([wanted(300, 100), wanted(100, 100), wanted(200, 50)])
 }
 
@@ -211,5 +211,31 @@ proptest! {
             }
         }
         prop_assert!(order.iter().all(|id| algorithm.on_request(*id) == chosen.contains(id)));
+    }
+}
+
+proptest! {
+    #[test]
+    fn regions_put_and_removed_in_any_order_are_disjoint_and_the_last_one_stands(
+        steps in prop::collection::vec((any::<bool>(), 0u64..60, 1u64..12), 1..60),
+    ) {
+        let mut regions = Regions::default();
+        let mut expected: Vec<Wanted> = Vec::new();
+        for (index, (puts, offset, length)) in steps.into_iter().enumerate() {
+            let region = Wanted { range: Range::new(offset, length), benefit_ns: 1, gain_ns: index as u64 };
+            expected.retain(|known| !known.range.overlaps(region.range));
+            if puts {
+                regions.put(region);
+                expected.push(region);
+            } else {
+                regions.remove(region.range);
+            }
+            expected.sort_by_key(|known| known.range);
+            prop_assert_eq!(&regions.iter().collect::<Vec<_>>(), &expected);
+        }
+        for offset in 0..80 {
+            let holds = |region: &&Wanted| region.range.contains(Range::new(offset, 1));
+            prop_assert_eq!(regions.holding(offset), expected.iter().find(holds));
+        }
     }
 }
