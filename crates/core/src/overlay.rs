@@ -29,6 +29,7 @@ pub mod flash_space;
 mod granules;
 pub mod journal;
 mod mapping;
+mod online;
 mod operations;
 mod output;
 mod page_set;
@@ -67,6 +68,7 @@ use flash_space::{FlashSpace, Run};
 use granules::Granules;
 use journal::{Identity, Journal, Record};
 use mapping::Mapping;
+use online::Online;
 use operations::Pending;
 pub use output::{Answer, CopyKind, CopyOrder, CopyPiece, Output};
 pub use regions::Placement;
@@ -136,6 +138,7 @@ pub struct Overlay {
     evicted: Evicted,
     pace: Pace,
     placing: Placing,
+    online: Option<Online>,
     reserve: Reserve,
     /// What the header said last of bytes refused.
     refused_bytes: u64,
@@ -210,6 +213,7 @@ impl Overlay {
             evicted: Evicted::default(),
             pace: Pace::default(),
             placing: Placing::default(),
+            online: None,
             reserve: Reserve::default(),
             refused_bytes: 0,
             last_uses: BTreeMap::new(),
@@ -235,6 +239,7 @@ impl Overlay {
     /// [`Overlay::waits_for_slots`], and now and then so that hints and idle disks are noticed.
     pub fn poll(&mut self, shared: Shared<'_>) {
         self.take_hints(shared);
+        self.follow_programs(shared);
         self.progress(shared);
     }
 

@@ -55,6 +55,7 @@ impl Overlay {
                 self.counters.critical_reads_total += 1;
                 let sensible = (1..=REQUEST_BYTES_MAX).contains(&range.length) && range.end() <= FILE_BYTES_MAX;
                 if self.files.contains_key(&file) && sensible {
+                    self.note_read(file, range);
                     self.critical.insert(Critical { file, range, benefit_ns });
                 }
             }

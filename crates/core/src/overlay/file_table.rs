@@ -94,7 +94,7 @@ impl Overlay {
         let all = Range::new(0, u64::MAX);
         let file = &self.files[&number];
         let busy = !file.map.is_empty()
-            || (!file.regions.is_empty() && !file.unlinked)
+            || (!file.regions.is_empty() && !file.unlinked && self.online.is_none())
             || !file.bypassers.is_empty()
             || file.extension.is_some()
             || self.copies_in(number, all).next().is_some()
@@ -119,6 +119,7 @@ impl Overlay {
             self.by_identity.remove(&file.identity);
         }
         self.forget_regions(number, &file.regions);
+        self.forget_moves(number);
         self.evicted.forget_file(number);
         self.critical.remove_file(number);
         self.deferred = self.deferred.filter(|critical| critical.file != number);
@@ -188,7 +189,7 @@ impl Overlay {
         let file = &self.files[&number];
         let all = Range::new(0, u64::MAX);
         let stays = file.write_back_error.is_some() || self.has_untrusted(number, all);
-        let stays = stays || !file.regions.is_empty();
+        let stays = stays || (!file.regions.is_empty() && self.online.is_none());
         file.openers.is_empty() && !stays && !self.forgetting.contains(&number)
     }
 

@@ -105,6 +105,11 @@ impl File {
         }
     }
 
+    /// Up to where it can be placed. While somebody has it open it may be longer than is known here.
+    pub(super) fn placeable_end(&self) -> u64 {
+        if self.openers.is_empty() { self.size } else { self.place_end.max(self.size) }
+    }
+
     /// Whether it has neither a name nor anybody who has it open.
     pub(super) fn is_gone(&self) -> bool {
         self.unlinked && self.openers.is_empty()
@@ -180,6 +185,7 @@ impl Overlay {
         let number = self.find_or_add(shared, identity, path, observed)?;
         let file = self.file(number);
         if file.openers.is_empty() {
+            file.place_end = u64::MAX;
             file.fingerprint = None;
         }
         if file.path != path && !path.is_empty() {

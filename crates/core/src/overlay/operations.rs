@@ -605,6 +605,7 @@ impl Overlay {
             let part = mapped.part(range);
             Place { file, data_file: part.data_file, place: part.place, length: part.range.length }
         }));
+        self.note_read(file, Range::between(range.offset, next));
         let access = self.access(slot, file, range);
         for mapped in &pieces {
             self.touch(file, mapped, access);

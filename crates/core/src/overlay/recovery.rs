@@ -335,7 +335,7 @@ impl Overlay {
                 journal.append(&Record::Fingerprint { file: number, size, modified_ns });
             }
         }
-        for (&number, file) in &self.files {
+        for (&number, file) in self.files.iter().filter(|_| self.online.is_none()) {
             let wanted = |region| Record::Wanted { file: number, region };
             file.regions.iter().for_each(|region| journal.append(&wanted(region)));
         }

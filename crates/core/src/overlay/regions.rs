@@ -76,8 +76,9 @@ impl Overlay {
     }
 
     /// Which regions of a known file belong on flash from now on; durable with the next barrier. Clean extents of those that no
-    /// longer do leave flash at once, dirty ones as all others.
+    /// longer do leave flash at once, dirty ones as all others. Ends [`Overlay::follow`].
     pub fn set_regions(&mut self, shared: Shared<'_>, number: u32, regions: Regions) {
+        self.end_following();
         let Some(known) = self.files.get_mut(&number) else { return };
         let old = std::mem::replace(&mut known.regions, regions);
         let (before, after): (Vec<Wanted>, Vec<Wanted>) =
@@ -111,13 +112,17 @@ impl Overlay {
 
     /// Copies regions to flash until all is there that finds room, or `false` ends it.
     pub fn place(&mut self, shared: Shared<'_>, on: bool) {
-        (self.placing.on, self.placing.at, self.placing.missed) = (on, None, false);
         if on {
             for file in self.files.values_mut() {
                 (file.place_error, file.place_end) = (None, u64::MAX);
             }
         }
+        self.begin_placing(on);
         self.poll(shared);
+    }
+
+    pub(super) fn begin_placing(&mut self, on: bool) {
+        (self.placing.on, self.placing.at, self.placing.missed) = (on, None, false);
     }
 
     /// Whether regions are being copied.
@@ -188,7 +193,7 @@ impl Overlay {
         }
     }
 
-    fn begun_in(&self, number: u32, region: Range) -> Vec<Mapped> {
+    pub(super) fn begun_in(&self, number: u32, region: Range) -> Vec<Mapped> {
         let begun = |mapped: &Mapped| mapped.range.offset >= region.offset;
         self.files[&number].map.overlapping(region).filter(begun).collect()
     }
@@ -232,6 +237,29 @@ impl Overlay {
         }
     }
 
+    /// One region belongs on flash from now on, which the journal does not say.
+    pub(super) fn want(&mut self, number: u32, region: Wanted) {
+        self.placing.ranks.insert(rank(number, &region));
+        self.file(number).regions.put(region);
+        self.keep(number, region.range);
+    }
+
+    /// The region of these bytes no longer does.
+    pub(super) fn unplace(&mut self, number: u32, range: Range) {
+        let Some(known) = self.files.get_mut(&number) else { return };
+        let Some(region) = known.regions.holding(range.offset).copied() else { return };
+        known.regions.remove(region.range);
+        self.placing.ranks.remove(&rank(number, &region));
+        self.release(number, region.range);
+    }
+
+    /// Whether something of the region is not on flash.
+    pub(super) fn is_missing(&self, number: u32, range: Range) -> bool {
+        let Some(known) = self.files.get(&number) else { return true };
+        let mapped: u64 = known.map.overlapping(range).map(|mapped| mapped.range.intersection(range).length).sum();
+        mapped < range.intersection(Range::between(0, known.placeable_end())).length.max(1)
+    }
+
     /// A copy of a region failed.
     pub(super) fn placing_failed(&mut self, number: u32, range: Range, errno: i32) {
         let Some(file) = self.files.get_mut(&number) else { return };
@@ -258,9 +286,7 @@ impl Overlay {
             return None;
         }
         let region = file.regions.holding(offset)?.range;
-        // While somebody has the file open it may be longer than is known here.
-        let end = if file.openers.is_empty() { file.size } else { file.place_end.max(file.size) };
-        let mut rest = Range::between(region.offset.max(from), region.end().min(end));
+        let mut rest = Range::between(region.offset.max(from), region.end().min(file.placeable_end()));
         while !rest.is_empty() {
             let mapped = file.map.overlapping(rest).next().map(|mapped| mapped.range);
             let fetched = self.fetches.iter().filter(|fetch| fetch.file == number && fetch.range.overlaps(rest));
@@ -269,6 +295,8 @@ impl Overlay {
                 Some(taken) if taken.offset <= rest.offset => rest = Range::between(taken.end(), rest.end()),
                 _ => {
                     let end = taken.map_or(rest.end(), |taken| taken.offset);
+                    // What lies beyond the known end may not be there.
+                    let end = if rest.offset < file.size { end.min(file.size) } else { end };
                     return Some(Range::new(rest.offset, (end - rest.offset).min(FETCH_BYTES)));
                 }
             }
