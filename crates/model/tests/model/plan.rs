@@ -142,7 +142,7 @@ impl Program {
             region_bytes: self.file_bytes() / 640,
         };
         let options = Options { capacity: Capacity::Share(capacity), choice };
-        plan(|| trace.iter().copied(), &[file], &costs(self), options).unwrap()
+        plan(|| trace.iter().copied(), |_| Some(file.clone()), &costs(self), options).unwrap()
     }
 }
 
