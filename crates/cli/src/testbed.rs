@@ -256,7 +256,7 @@ fn write_site(path: &Path, slow: &Path, fast: &Path, parameters: &SiteParameters
         include: Vec::new(),
         exclude: Vec::new(),
         s4d: CostModels { read: model(&parameters.read), write: model(&parameters.write) },
-        carl: None,
+        carl: Some(parameters.carl.clone()),
         agent: None,
     };
     if let Some(directory) = path.parent() {

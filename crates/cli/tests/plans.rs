@@ -8,6 +8,8 @@ mod recorded;
 mod refused;
 #[path = "support/site.rs"]
 mod site;
+#[path = "plans/testbed.rs"]
+mod testbed;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
