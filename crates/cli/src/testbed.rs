@@ -263,7 +263,7 @@ fn write_site(path: &Path, slow: &Path, fast: &Path, parameters: &SiteParameters
         std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     }
     let text = format!(
-        "{MARK}: rates profiled with {} processes at work, network included.\n{}",
+        "{MARK}: [s4d] profiled with {} processes at work, [carl] alone; network included.\n{}",
         parameters.ranks,
         site.to_toml()
     );
