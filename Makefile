@@ -3,12 +3,13 @@
 CARGO ?= cargo
 PROGRAMS := build/patterns build/latency build/null.so
 
-.PHONY: help setup build demo test check-handshake soak fuzz bench-client lint clean
+.PHONY: help setup build demo test check-handshake soak fuzz bench-client bench-carl lint clean
 
 help:
 	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
 	@echo "make test          every test"
 	@echo "make bench-client  what Headstart gains and costs, as one JSON object (half an hour)"
+	@echo "make bench-carl    what placing regions by a traced run gains, as one JSON object (half an hour)"
 	@echo "make soak          the randomised tests for longer; CASES=N multiplies them"
 	@echo "make fuzz          every parser under cargo-fuzz; SECONDS=N for each of them (60)"
 	@echo "make setup         installs what is missing; the targets above do this themselves"
@@ -38,6 +39,9 @@ demo: build
 bench-client: build
 	$(CARGO) build --release --package headstart-agent --example map_bytes
 	@python3 bench/client.py
+
+bench-carl: build
+	@python3 bench/carl.py
 
 test: build
 	$(CARGO) build --workspace --all-targets

@@ -45,10 +45,10 @@ def mpirun(ranks=RANKS):
 
 
 class Site:
-    """A pair of directories, its site file, and what a user does with them."""
+    """A pair of directories, its site file, and what a user does with them. `backing` is where emulated servers keep their bytes."""
 
-    def __init__(self, work, slow, fast):
-        self.work, self.slow, self.fast = work, slow, fast
+    def __init__(self, work, slow, fast, backing=None):
+        self.work, self.slow, self.fast, self.backing = work, slow, fast, backing
         self.environment = dict(os.environ)
         self.environment.update(
             HEADSTART_SITE=os.path.join(work, "site.toml"),
@@ -69,6 +69,11 @@ class Site:
     def programs(self, command):
         """Runs a job without Headstart; the JSON lines of its programs."""
         return json_lines(execute(command, self.environment))
+
+    def trace(self, command, directory):
+        """Runs a program under `headstart trace`, which records in an empty directory; its JSON line."""
+        execute(["rm", "-rf", directory])
+        return json_lines(self.headstart("trace", "-o", directory, "--", *command))[-1]
 
     def run(self, command, *options):
         """Runs a program under `headstart run`; its JSON line and the run's report."""
@@ -110,10 +115,13 @@ def job(commands):
 @contextlib.contextmanager
 def testbed(*options):
     """Two mounted directories of emulated servers, gone at the end."""
-    with tempfile.TemporaryDirectory(prefix="headstart-") as work:
+    with (
+        tempfile.TemporaryDirectory(prefix="headstart-") as work,
+        tempfile.TemporaryDirectory(prefix="headstart-backing-", dir="/dev/shm") as backing,
+    ):
         slow, fast = os.path.join(work, "slow"), os.path.join(work, "fast")
-        site = Site(work, slow, fast)
-        site.headstart("testbed", "up", "--slow", slow, "--fast", fast, *options)
+        site = Site(work, slow, fast, backing)
+        site.headstart("testbed", "up", "--slow", slow, "--fast", fast, "--backing", backing, *options)
         try:
             yield site
         finally:

@@ -1,21 +1,13 @@
 """What recording costs: on directories in memory, where nothing but its own work counts."""
 
 import os
-import shutil
 
-import harness
 from cells.overhead import UNWANTED, latency, memory_site
 from harness import Failed
 
 #: Medians of so many rounds in turn.
 ROUNDS = 9
 COUNT = 200000
-
-
-def traced(site, command, directory):
-    """A program under `headstart trace`, which writes to an empty directory; its JSON line."""
-    shutil.rmtree(directory, ignore_errors=True)
-    return harness.last_json(site.headstart("trace", "-o", directory, "--", *command))
 
 
 def bytes_of(directory):
@@ -35,7 +27,7 @@ def measure(rounds=ROUNDS):
             samples = {"plain": [], "traced": []}
             for _ in range(rounds):
                 samples["plain"].append(site.program(command)["batch_p50_ns"])
-                samples["traced"].append(traced(site, command, directory)["batch_p50_ns"])
+                samples["traced"].append(site.trace(command, directory)["batch_p50_ns"])
             # A line, that is a request, for each call of both passes, in whole batches.
             requests = site.headstart("convert", directory).count("\n")
             if requests < 2 * COUNT - 64:
@@ -44,6 +36,8 @@ def measure(rounds=ROUNDS):
             added[operation] = {"value": round(with_trace - plain, 1), "plain_ns": plain, "traced_ns": with_trace}
             sizes[operation] = round(bytes_of(directory) / requests, 2)
     return {
-        "trace.added_ns": {"value": max(found["value"] for found in added.values()), **added},
-        "trace.bytes_per_request": {"value": max(sizes.values()), **sizes},
+        "trace": {
+            "added_ns": {"value": max(found["value"] for found in added.values()), **added},
+            "bytes_per_request": {"value": max(sizes.values()), **sizes},
+        }
     }

@@ -42,6 +42,8 @@ struct options {
     uint64_t transfer, block, segments, reorder_tasks; /* ior; block also mpi-io-test */
     int order;                                         /* enum order */
     double theta;
+    uint64_t requests, shift_windows, shift_first;
+    double shift_seconds;
     bool file_per_process;
 
     uint64_t iterations; /* mpi-io-test */
@@ -85,6 +87,12 @@ struct plan {
     uint64_t region_count, regions_per_request;
     uint64_t period_count;
     int64_t period_bytes;
+
+    /*
+     * With windows the table holds window_count parts, one after another: for window_ns each the requests of a part are
+     * made over and over. Else 0.
+     */
+    uint64_t window_ns, window_count;
 
     uint64_t requests_per_barrier; /* a barrier, untimed, before each such group; 0 = none */
     bool barrier_around_requests;  /* one after open, one before close */
@@ -138,6 +146,8 @@ uint64_t random_state(uint64_t seed, uint64_t stream);
 void regions_shuffle(struct region *regions, uint64_t count, uint64_t *state);
 
 /* report.c */
+enum { WINDOW_COUNT_MAX = 16 };
+
 enum { HISTOGRAM_SUB_BITS = 6, HISTOGRAM_BUCKETS = (64 - HISTOGRAM_SUB_BITS + 1) << HISTOGRAM_SUB_BITS };
 
 struct measurement {
@@ -145,6 +155,7 @@ struct measurement {
     uint64_t start_ns, end_ns; /* before open, after close */
     uint64_t loop_ns;          /* the request loop of this rank */
     uint64_t call_ns;          /* sum over the data calls of this rank */
+    uint64_t windows[WINDOW_COUNT_MAX]; /* requests that began in each */
     uint64_t histogram[HISTOGRAM_BUCKETS];
 };
 

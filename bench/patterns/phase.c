@@ -322,6 +322,25 @@ static uint64_t request_loop(struct access *access, uint64_t own_count, uint64_t
     return stopped_ns;
 }
 
+/* The windows of a plan, one after another, each for its time. */
+static void windowed_loop(struct access *access) {
+    const struct plan *plan = access->plan;
+    uint64_t part = plan->region_count / plan->window_count;
+    uint64_t begin_ns = now_ns(), last = UINT64_MAX, made = 0;
+    for (;;) {
+        uint64_t window = (now_ns() - begin_ns) / plan->window_ns;
+        if (window >= plan->window_count) {
+            return;
+        }
+        made = window == last ? made + 1 : 0;
+        last = window;
+        struct request request = request_at(plan, window * part + made % part);
+        uint64_t elapsed = transfer(access, &request);
+        measurement_add_call(access->measurement, request.bytes, elapsed);
+        access->measurement->windows[window]++;
+    }
+}
+
 static void timed_part(struct access *access) {
     const struct plan *plan = access->plan;
     struct measurement *measurement = access->measurement;
@@ -344,7 +363,12 @@ static void timed_part(struct access *access) {
         MPI_Barrier(access->run->communicator);
     }
     uint64_t loop_start_ns = now_ns();
-    uint64_t stopped_ns = request_loop(access, own_count, call_count);
+    uint64_t stopped_ns = 0;
+    if (plan->window_count > 0) {
+        windowed_loop(access);
+    } else {
+        stopped_ns = request_loop(access, own_count, call_count);
+    }
     measurement->loop_ns = (stopped_ns ? stopped_ns : now_ns()) - loop_start_ns;
     if (access->run->options->sync && access->phase->writes) {
         require(access, MPI_File_sync(access->file), "sync", 0);

@@ -138,6 +138,8 @@ uint64_t report_phase(const struct options *options, const struct phase *phase, 
     int rank;
     MPI_Comm_rank(communicator, &rank);
     struct summary s = summarize(options->pattern, measurement, communicator);
+    uint64_t windows[WINDOW_COUNT_MAX];
+    MPI_Reduce(measurement->windows, windows, WINDOW_COUNT_MAX, MPI_UINT64_T, MPI_SUM, 0, communicator);
     if (rank != 0) {
         return 0;
     }
@@ -149,11 +151,15 @@ uint64_t report_phase(const struct options *options, const struct phase *phase, 
     if (options->json) {
         printf("%s{\"op\":\"%s\",\"repetition\":%llu,\"generation\":%llu,\"bytes\":%llu,\"seconds\":%.9f,"
                "\"mb_per_s\":%.3f,\"transfer_seconds\":%.9f,\"transfer_mb_per_s\":%.3f,\"native_mb_per_s\":%.3f,"
-               "\"requests\":%llu,\"errors\":%llu,\"latency_us\":{\"mean\":%.3f,\"p50\":%.3f,\"p99\":%.3f}}",
+               "\"requests\":%llu,\"errors\":%llu,\"latency_us\":{\"mean\":%.3f,\"p50\":%.3f,\"p99\":%.3f}",
                first_phase ? "" : ",", phase->name, (unsigned long long)repetition, (unsigned long long)generation,
                (unsigned long long)s.bytes, s.seconds, s.mb_per_s, s.transfer_seconds, s.transfer_mb_per_s,
                s.native_mb_per_s, (unsigned long long)s.requests, (unsigned long long)s.errors, s.mean_us, s.p50_us,
                s.p99_us);
+        for (uint64_t window = 0; options->shift_seconds > 0 && window < options->shift_windows; window++) {
+            printf("%s%llu", window ? "," : ",\"windows\":[", (unsigned long long)windows[window]);
+        }
+        printf("%s}", options->shift_seconds > 0 ? "]" : "");
         first_phase = false;
     }
     return s.errors;

@@ -31,7 +31,7 @@ pub mod plan;
 pub mod process;
 mod runtime;
 pub mod runtime_directory;
-mod selection;
+pub mod selection;
 mod shared_file;
 pub mod site;
 mod slow_file;

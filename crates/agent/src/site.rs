@@ -214,7 +214,7 @@ impl Site {
     }
 
     /// Which files may come to flash.
-    pub(crate) fn selection(&self) -> std::result::Result<Selection, String> {
+    pub fn selection(&self) -> std::result::Result<Selection, String> {
         Selection::new(&self.include, &self.exclude)
     }
 

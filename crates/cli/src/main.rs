@@ -6,6 +6,7 @@ mod check;
 mod convert;
 mod discard;
 mod interrupts;
+mod plan;
 mod program;
 mod recording;
 mod run;
@@ -44,6 +45,8 @@ enum Command {
     Trace(recording::Recording),
     /// Turn a trace into lines of JSON or a table
     Convert(convert::Convert),
+    /// Choose from a trace which regions of which files belong on flash, and say what that is worth
+    Plan(plan::PlanArguments),
     /// Write dirty bytes back to the slow directory
     Drain(write_back::Drain),
     /// Show what is on flash and what happened so far
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => arguments.execute(site),
         Command::Trace(arguments) => arguments.execute(site),
         Command::Convert(arguments) => arguments.execute(),
+        Command::Plan(arguments) => arguments.execute(site),
         Command::Drain(arguments) => arguments.execute(site),
         Command::Status(arguments) => arguments.execute(site),
         Command::Stop(arguments) => arguments.execute(site),

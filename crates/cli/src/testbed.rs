@@ -256,14 +256,14 @@ fn write_site(path: &Path, slow: &Path, fast: &Path, parameters: &SiteParameters
         include: Vec::new(),
         exclude: Vec::new(),
         s4d: CostModels { read: model(&parameters.read), write: model(&parameters.write) },
-        carl: None,
+        carl: Some(parameters.carl.clone()),
         agent: None,
     };
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
     }
     let text = format!(
-        "{MARK}: rates profiled with {} processes at work, network included.\n{}",
+        "{MARK}: [s4d] profiled with {} processes at work, [carl] alone; network included.\n{}",
         parameters.ranks,
         site.to_toml()
     );

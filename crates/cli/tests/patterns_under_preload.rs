@@ -94,6 +94,12 @@ fn ior_in_all_orders() {
 }
 
 #[test]
+fn ior_draws_more_requests_than_a_block_has() {
+    let drawn = ["ior", "--transfer", "16KiB", "--block", "700KiB", "--order", "zipf_own_block", "--requests", "300"];
+    churns("256KiB", &[&drawn[..], &["--repetitions", "2"]].concat());
+}
+
+#[test]
 fn ior_with_odd_requests_and_a_file_per_process() {
     churns(
         "256KiB",

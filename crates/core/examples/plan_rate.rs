@@ -33,7 +33,8 @@ fn main() {
     };
     let options = Options { capacity: Capacity::Share(0.2), choice: Choice::Gain };
     let began = Instant::now();
-    let plan = plan(|| (0..requests).map(access), &[file], &costs, options).expect("a plan of sound requests");
+    let plan =
+        plan(|| (0..requests).map(access), |_| Some(file.clone()), &costs, options).expect("a plan of sound requests");
     let taken_s = began.elapsed().as_secs_f64();
     println!(
         "{requests} requests, {ranks} ranks, {} regions: {taken_s:.2} s, {:.0} requests/s; predicted {:.0} s, before {:.0} s",

@@ -75,7 +75,7 @@ pub struct Plan {
     pub choice: Choice,
     /// What it promises.
     pub prediction: Prediction,
-    /// The files, in the order they were given.
+    /// The files for which there were requests, by their numbers.
     pub files: Vec<PlanFile>,
 }
 

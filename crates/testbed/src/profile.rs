@@ -6,15 +6,19 @@
 //! while all ranks are at work, with queues and network in it. They are chosen so that the sign of T_D - T_C agrees with the faster
 //! directory in as many measured cells as possible.
 //!
+//! CARL's parameters price an idle site ([`SiteParameters::carl`]): plans add the queues themselves.
+//!
 //! F, R and S come from single requests to one idle disk. Of S both readings are given: the longest seek within the span of the
 //! profiled file, which the fit uses, and the device's full stroke.
 
 mod fit;
+mod idle;
 mod measure;
 mod seek;
 
 use std::fmt;
 
+use headstart_core::cost::region::Costs;
 use headstart_core::units::{ByteSize, GIB, KIB, MIB};
 use headstart_model::server::Operation;
 use serde::{Deserialize, Serialize};
@@ -94,6 +98,8 @@ pub struct SiteParameters {
     pub read: Rates,
     /// Rates of writes.
     pub write: Rates,
+    /// CARL's parameters, of idle servers.
+    pub carl: Costs,
     /// What was measured.
     pub cells: Vec<Cell>,
 }
@@ -131,6 +137,7 @@ pub fn site_parameters(config: &TestbedConfig) -> Result<SiteParameters> {
         seek_curve: disk.seek_curve,
         read: Rates { beta_d_s_per_byte: 0.0, beta_c_s_per_byte: 0.0 },
         write: Rates { beta_d_s_per_byte: 0.0, beta_c_s_per_byte: 0.0 },
+        carl: idle::costs(config)?,
         cells: Vec::new(),
     };
     for operation in [Operation::Read, Operation::Write] {
@@ -205,6 +212,18 @@ impl fmt::Display for SiteParameters {
             let mb_s = |seconds_per_byte: f64| 1e-6 / seconds_per_byte;
             let (disk, flash) = (mb_s(rates.beta_d_s_per_byte), mb_s(rates.beta_c_s_per_byte));
             writeln!(f, "{name}: 1/beta_D {disk:.2} MB/s, 1/beta_C {flash:.2} MB/s")?;
+        }
+        for (name, carl) in [("read", &self.carl.read), ("write", &self.carl.write)] {
+            writeln!(
+                f,
+                "{name}, idle: startup {:.2} to {:.2} ms, 1/beta_H {:.1} MB/s; flash {:.2} ms, 1/beta_S {:.1} MB/s, {:.1} at most",
+                carl.hdd_startup_s_min * 1e3,
+                carl.hdd_startup_s_max * 1e3,
+                1e-6 / carl.hdd_s_per_byte,
+                carl.ssd_startup_s * 1e3,
+                1e-6 / carl.ssd_s_per_byte,
+                1e-6 / carl.ssd_busy_s_per_byte.unwrap_or(carl.ssd_s_per_byte)
+            )?;
         }
         writeln!(f, "     size pattern    op    disk ms  flash ms  T_D-T_C ms")?;
         for cell in &self.cells {

@@ -160,6 +160,23 @@ impl Servers {
         Ok(Servers::of(1, config, 1 << 20))
     }
 
+    /// One of the disk servers, without what makes a disk seem faster than it is for a while: read-ahead and write caches.
+    pub(crate) fn one_disk(config: &TestbedConfig) -> Result<Servers> {
+        let bare = ServerConfig {
+            server_cache_bytes: 0,
+            drive_write_cache: false,
+            drive_read_ahead: None,
+            ..server_config(config, parse("--hdd-profile", &config.hdd_profile)?)
+        };
+        Ok(Servers::of(1, bare, 1 << 20))
+    }
+
+    /// One of the flash servers.
+    pub(crate) fn one_flash(config: &TestbedConfig) -> Result<Servers> {
+        let profile = parse("--ssd-profile", &config.ssd_profile)?;
+        Ok(Servers::of(1, server_config(config, profile), 1 << 20))
+    }
+
     fn of(count: u32, config: ServerConfig, stripe_bytes: u64) -> Servers {
         let cluster = Cluster::new((0..count).map(|_| config), stripe_bytes);
         let placement = Placement { first_server: 0, bases: vec![0; count as usize] };

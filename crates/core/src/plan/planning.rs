@@ -47,7 +47,7 @@ impl TracedFile {
 /// What a plan is made for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// The flash there is; a share is one of the sizes of all files.
+    /// The flash there is; a share is one of the sizes of all files with requests.
     pub capacity: Capacity,
     /// How regions are chosen.
     pub choice: Choice,
@@ -98,21 +98,21 @@ pub enum PlanningError {
     },
 }
 
-/// Makes a plan. `requests` is called once for each of the two passes and gives the same requests each time, in any order.
+/// Makes a plan. `requests` is called once for each of the two passes and gives the same requests each time, in any order. `file` is
+/// asked once for each number, in their order from 0, when the first request for it or for a higher one comes: so that whoever reads
+/// a trace need not know its files before.
 ///
 /// # Errors
-/// Senseless costs, regions too small or too many, requests that name no file of `files` or no possible range.
+/// Senseless costs, regions too small or too many, requests that name no file or no possible range.
 pub fn plan<I: Iterator<Item = Access>>(
     mut requests: impl FnMut() -> I,
-    files: &[TracedFile],
+    file: impl FnMut(u32) -> Option<TracedFile>,
     costs: &Costs,
     options: Options,
 ) -> Result<Plan, PlanningError> {
     costs.check().map_err(|(direction, error)| PlanningError::Costs { direction, error })?;
-    if let Some(small) = files.iter().find(|file| file.region_bytes < PAGE_BYTES) {
-        return Err(PlanningError::RegionTooSmall { region_bytes: small.region_bytes });
-    }
-    let (halves, ends) = fill_tables(requests(), files, costs)?;
+    let (halves, files, ends) = fill_tables(requests(), file, costs)?;
+    let files = files.as_slice();
     let sizes: Vec<FileRegions> = (files.iter().zip(&ends))
         .map(|(file, end)| FileRegions {
             size_bytes: file.size_bytes.unwrap_or(*end).min(i64::MAX as u64),
@@ -178,17 +178,28 @@ impl Halving {
     }
 }
 
-/// The first pass: the gain tables of both halves of the requests, and the end of each file's last request.
+/// The gain tables of both halves of the requests, the files, and the end of each file's last request.
+type FirstPass = ([Table; 2], Vec<TracedFile>, Vec<u64>);
+
 fn fill_tables(
     requests: impl Iterator<Item = Access>,
-    files: &[TracedFile],
+    mut file: impl FnMut(u32) -> Option<TracedFile>,
     costs: &Costs,
-) -> Result<([Table; 2], Vec<u64>), PlanningError> {
+) -> Result<FirstPass, PlanningError> {
     let mut tables = [GainTable::new(costs.clone()), GainTable::new(costs.clone())];
     let mut halving = Halving::default();
-    let mut ends = vec![0; files.len()];
+    let (mut files, mut ends): (Vec<TracedFile>, Vec<u64>) = (Vec::new(), Vec::new());
     for access in requests {
-        let file = file_of(files, &access)?;
+        while files.len() <= access.file as usize {
+            let unknown = PlanningError::UnknownFile { file: access.file, files: files.len() };
+            let next = file(files.len() as u32).ok_or(unknown)?;
+            if next.region_bytes < PAGE_BYTES {
+                return Err(PlanningError::RegionTooSmall { region_bytes: next.region_bytes });
+            }
+            files.push(next);
+            ends.push(0);
+        }
+        let file = file_of(&files, &access)?;
         let Range { offset, length } = access.range;
         if offset.saturating_add(length) > i64::MAX as u64 {
             return Err(PlanningError::ImpossibleRange { path: file.path.clone(), offset, length });
@@ -201,7 +212,7 @@ fn fill_tables(
         table.add(access.file, file.whole_pages(), access.direction, access.range);
         ends[access.file as usize] = access.range.end().max(ends[access.file as usize]);
     }
-    Ok((tables.map(GainTable::into_regions), ends))
+    Ok((tables.map(GainTable::into_regions), files, ends))
 }
 
 fn check_count(files: &[TracedFile], sizes: &[FileRegions]) -> Result<(), PlanningError> {

@@ -44,7 +44,12 @@ fn reads(file: u32, ranks: u32, steps: u64, offset: impl Fn(u32, u64) -> u64) ->
 }
 
 fn planned(requests: &[Access], files: &[TracedFile], capacity: Capacity) -> Result<Plan, PlanningError> {
-    plan(|| requests.iter().copied(), files, &costs(), Options { capacity, choice: Choice::Gain })
+    plan(
+        || requests.iter().copied(),
+        |number| files.get(number as usize).cloned(),
+        &costs(),
+        Options { capacity, choice: Choice::Gain },
+    )
 }
 
 #[test]
@@ -68,10 +73,11 @@ fn the_regions_with_the_highest_gains_of_all_files_are_placed() {
 
 #[test]
 fn a_share_is_one_of_the_sizes_of_all_files_and_an_unknown_size_is_the_last_requests_end() {
-    let requests = reads(0, 2, 50, |_, step| step % 10 * MIB);
+    let mut requests = reads(0, 2, 50, |_, step| step % 10 * MIB);
     let plan = planned(&requests, &[file("a", None)], Capacity::Share(0.5)).unwrap();
     assert_eq!(plan.files[0].size_bytes, 9 * MIB + 8192);
     assert_eq!(plan.capacity_bytes, (9 * MIB + 8192) / 2);
+    requests.extend(reads(1, 1, 1, |_, _| 0));
     let of_both = planned(&requests, &[file("a", None), file("b", Some(MIB))], Capacity::Share(0.5)).unwrap();
     assert_eq!(of_both.capacity_bytes, (10 * MIB + 8192) / 2);
 }
@@ -88,7 +94,7 @@ fn requests_beyond_the_end_of_a_file_are_of_no_region() {
 fn a_random_plan_draws_from_untouched_regions_as_well() {
     let requests = reads(0, 1, 10, |_, _| 0);
     let options = Options { capacity: Capacity::Bytes(4 * MIB), choice: Choice::Random(1) };
-    let plan = plan(|| requests.iter().copied(), &[file("a", Some(32 * MIB))], &costs(), options).unwrap();
+    let plan = plan(|| requests.iter().copied(), |_| Some(file("a", Some(32 * MIB))), &costs(), options).unwrap();
     plan.check().unwrap();
     assert_eq!(plan.placed_bytes(), 4 * MIB);
     assert!(plan.files[0].regions.iter().any(|region| region.place && region.reads == 0 && region.gain_ns == 0));
@@ -152,11 +158,11 @@ fn what_makes_no_plan_is_told() {
     let long = [Access { range: Range::new(0, 1 << 50), ..one[0] }];
     assert!(failure(&long, fine.clone()).contains("more than 1048576 regions"));
     let options = Options { capacity: Capacity::Share(0.2), choice: Choice::Random(1) };
-    let all = plan(|| sparse.iter().copied(), &[fine], &costs(), options).unwrap_err();
+    let all = plan(|| sparse.iter().copied(), |_| Some(fine.clone()), &costs(), options).unwrap_err();
     assert!(all.to_string().contains("choose larger"));
     let mut senseless = costs();
     senseless.write.hdd_servers = 0;
-    let error = plan(|| one.iter().copied(), &[file("a", None)], &senseless, options).unwrap_err().to_string();
+    let error = plan(|| one.iter().copied(), |_| None, &senseless, options).unwrap_err().to_string();
     assert!(error.contains("writes") && error.contains("hdd_servers"), "{error}");
 }
 

@@ -142,29 +142,29 @@ impl Program {
             region_bytes: self.file_bytes() / 640,
         };
         let options = Options { capacity: Capacity::Share(capacity), choice };
-        plan(|| trace.iter().copied(), &[file], &costs(self), options).unwrap()
+        plan(|| trace.iter().copied(), |_| Some(file.clone()), &costs(self), options).unwrap()
     }
 }
 
-/// Figures of idle devices: startup of a disk from its overhead and shortest seek to seek and a whole turn; a byte goes through the
-/// device and then the network, which is the slower.
+/// Figures of idle devices, as `headstart testbed up` finds them: startup of a disk from overhead and shortest seek to seek and a
+/// whole turn, and for writes a millisecond to settle; a byte goes through the device and then the network, which is the slower.
 fn costs(program: &Program) -> Costs {
     let network = 1.0 / 117e6;
-    let parameters = |ssd_s_per_byte: f64, ssd_startup_s| Parameters {
+    let parameters = |settle_s: f64, ssd_s_per_byte: f64, ssd_startup_s| Parameters {
         hdd_servers: 8,
         ssd_servers: 4,
         stripe_bytes: STRIPE,
-        hdd_startup_s_min: 0.0015,
-        hdd_startup_s_max: 0.0110,
+        hdd_startup_s_min: 0.0015 + settle_s,
+        hdd_startup_s_max: 0.0098 + settle_s,
         hdd_s_per_byte: 1.0 / 100e6 + network,
         ssd_s_per_byte: ssd_s_per_byte + network,
         ssd_startup_s,
         ssd_busy_s_per_byte: Some(network),
     };
     // A write that the server's cache takes waits for the network alone.
-    let cached = parameters(0.0, 0.0002);
-    let write = if program.server_cache_bytes > 0 { cached } else { parameters(1.0 / 190e6, 0.00045) };
-    Costs { read: parameters(1.0 / 220e6, 0.0007), write }
+    let cached = parameters(0.001, 0.0, 0.0002);
+    let write = if program.server_cache_bytes > 0 { cached } else { parameters(0.001, 1.0 / 190e6, 0.00045) };
+    Costs { read: parameters(0.0, 1.0 / 220e6, 0.0007), write }
 }
 
 fn span_s(accesses: &[Access]) -> f64 {
