@@ -105,6 +105,8 @@ pub(crate) struct EventLoop<'a> {
     spare: Option<File>,
     epoll: Epoll,
     timer: TimerFd,
+    /// When it goes off.
+    timer_due: Option<Instant>,
     signals: SignalFd,
     connections: BTreeMap<u64, Connection>,
     by_slot: BTreeMap<u32, u64>,
@@ -185,6 +187,7 @@ impl<'a> EventLoop<'a> {
             spare: File::open("/dev/null").ok(),
             epoll,
             timer,
+            timer_due: None,
             signals,
             connections: BTreeMap::new(),
             by_slot: BTreeMap::new(),
@@ -237,6 +240,7 @@ impl<'a> EventLoop<'a> {
                     MAILBOX => self.complete(),
                     TIMER => {
                         let _ = self.timer.wait();
+                        self.timer_due = None;
                         self.overlay.poll(self.shared.view());
                     }
                     SIGNALS => self.on_signal(),
@@ -288,8 +292,9 @@ impl<'a> EventLoop<'a> {
         Ok(())
     }
 
-    /// Time matters only where threads leave hints and traces of which no message tells.
-    fn set_timer(&self) {
+    /// Time matters only where threads leave hints and traces of which no message tells. Messages, however many, do not put off
+    /// what was due.
+    fn set_timer(&mut self) {
         let period = if self.overlay.waits_for_slots() {
             SLOT_POLL
         } else if self.executed.are_awaited() || self.draining || self.shrinking || self.overlay.waits_for_idleness() {
@@ -300,8 +305,16 @@ impl<'a> EventLoop<'a> {
             left
         } else {
             let _ = self.timer.unset();
+            self.timer_due = None;
             return;
         };
+        // Zero would disarm it.
+        let period = period.max(Duration::from_micros(1));
+        let due = Instant::now() + period;
+        if self.timer_due.is_some_and(|earlier| earlier <= due) {
+            return;
+        }
+        self.timer_due = Some(due);
         let _ = self.timer.set(Expiration::OneShot(period.into()), TimerSetTimeFlags::empty());
     }
 
