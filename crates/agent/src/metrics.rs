@@ -178,7 +178,7 @@ mod tests {
         }
         assert_eq!(
             ServiceCounters::FIGURES.iter().filter(|figure| figure.family.name.contains("messages")).count(),
-            18
+            19
         );
     }
 
