@@ -9,6 +9,7 @@ mod executed;
 mod log;
 mod marks;
 mod outputs;
+mod placement;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -18,6 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use headstart_core::overlay::{Overlay, Process};
+use headstart_core::policy::carl::Regions;
 use headstart_core::protocol::shared::Shared;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
@@ -37,6 +39,7 @@ use crate::survivors::Survivors;
 use connections::{Connection, WaitingOpen};
 use executed::Executed;
 use marks::Marks;
+use placement::Incomplete;
 
 const LISTENER: u64 = 0;
 const MAILBOX: u64 = 1;
@@ -142,6 +145,12 @@ pub(crate) struct EventLoop<'a> {
     shrinking: bool,
     /// Directories known to lie in no managed directory but this.
     own_directories: BTreeSet<PathBuf>,
+    /// Regions of files of which others are to come, by connection.
+    incomplete: BTreeMap<u64, Incomplete>,
+    /// Regions of whatever file has the name.
+    named_regions: BTreeMap<Vec<u8>, Regions>,
+    /// The connection for which regions are copied to flash.
+    placed_for: Option<u64>,
 }
 
 impl<'a> EventLoop<'a> {
@@ -214,6 +223,9 @@ impl<'a> EventLoop<'a> {
             executed: Executed::default(),
             shrinking: false,
             own_directories: BTreeSet::new(),
+            incomplete: BTreeMap::new(),
+            named_regions: BTreeMap::new(),
+            placed_for: None,
         })
     }
 
@@ -297,7 +309,12 @@ impl<'a> EventLoop<'a> {
     fn set_timer(&mut self) {
         let period = if self.overlay.waits_for_slots() {
             SLOT_POLL
-        } else if self.executed.are_awaited() || self.draining || self.shrinking || self.overlay.waits_for_idleness() {
+        } else if self.executed.are_awaited()
+            || self.draining
+            || self.shrinking
+            || self.overlay.is_placing()
+            || self.overlay.waits_for_idleness()
+        {
             WORK_POLL
         } else if self.overlay.threads() > 0 {
             HINT_POLL
