@@ -6,6 +6,7 @@ mod check;
 mod convert;
 mod discard;
 mod interrupts;
+mod place;
 mod program;
 mod recording;
 mod run;
@@ -44,6 +45,10 @@ enum Command {
     Trace(recording::Recording),
     /// Turn a trace into lines of JSON or a table
     Convert(convert::Convert),
+    /// Copy the regions that a plan chose to flash, where they stay
+    Place(place::Place),
+    /// Give flash back that regions of plans take
+    Unplace(place::Unplace),
     /// Write dirty bytes back to the slow directory
     Drain(write_back::Drain),
     /// Show what is on flash and what happened so far
@@ -91,6 +96,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => arguments.execute(site),
         Command::Trace(arguments) => arguments.execute(site),
         Command::Convert(arguments) => arguments.execute(),
+        Command::Place(arguments) => arguments.execute(site),
+        Command::Unplace(arguments) => arguments.execute(site),
         Command::Drain(arguments) => arguments.execute(site),
         Command::Status(arguments) => arguments.execute(site),
         Command::Stop(arguments) => arguments.execute(site),
