@@ -30,6 +30,7 @@ figures! {
         times_set_messages_total: MESSAGES [kind = "times_set"];
         renamed_messages_total: MESSAGES [kind = "renamed"];
         flash_failed_messages_total: MESSAGES [kind = "flash_failed"];
+        regions_messages_total: MESSAGES [kind = "regions"];
         control_messages_total: MESSAGES [kind = "control"];
     }
 }
@@ -55,6 +56,7 @@ impl ServiceCounters {
             Request::TimesSet { .. } => &mut self.times_set_messages_total,
             Request::Renamed { .. } => &mut self.renamed_messages_total,
             Request::FlashFailed { .. } => &mut self.flash_failed_messages_total,
+            Request::Regions { .. } => &mut self.regions_messages_total,
             Request::Control { .. } => &mut self.control_messages_total,
         } += 1;
     }

@@ -9,6 +9,7 @@ mod executed;
 mod log;
 mod marks;
 mod outputs;
+mod placement;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -18,6 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use headstart_core::overlay::{Overlay, Process};
+use headstart_core::policy::carl::Regions;
 use headstart_core::protocol::shared::Shared;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
@@ -37,6 +39,7 @@ use crate::survivors::Survivors;
 use connections::{Connection, WaitingOpen};
 use executed::Executed;
 use marks::Marks;
+use placement::Incomplete;
 
 const LISTENER: u64 = 0;
 const MAILBOX: u64 = 1;
@@ -105,6 +108,8 @@ pub(crate) struct EventLoop<'a> {
     spare: Option<File>,
     epoll: Epoll,
     timer: TimerFd,
+    /// When it goes off.
+    timer_due: Option<Instant>,
     signals: SignalFd,
     connections: BTreeMap<u64, Connection>,
     by_slot: BTreeMap<u32, u64>,
@@ -140,6 +145,12 @@ pub(crate) struct EventLoop<'a> {
     shrinking: bool,
     /// Directories known to lie in no managed directory but this.
     own_directories: BTreeSet<PathBuf>,
+    /// Regions of files of which others are to come, by connection.
+    incomplete: BTreeMap<u64, Incomplete>,
+    /// Regions of whatever file has the name.
+    named_regions: BTreeMap<Vec<u8>, Regions>,
+    /// The connection for which regions are copied to flash.
+    placed_for: Option<u64>,
 }
 
 impl<'a> EventLoop<'a> {
@@ -185,6 +196,7 @@ impl<'a> EventLoop<'a> {
             spare: File::open("/dev/null").ok(),
             epoll,
             timer,
+            timer_due: None,
             signals,
             connections: BTreeMap::new(),
             by_slot: BTreeMap::new(),
@@ -211,6 +223,9 @@ impl<'a> EventLoop<'a> {
             executed: Executed::default(),
             shrinking: false,
             own_directories: BTreeSet::new(),
+            incomplete: BTreeMap::new(),
+            named_regions: BTreeMap::new(),
+            placed_for: None,
         })
     }
 
@@ -237,6 +252,7 @@ impl<'a> EventLoop<'a> {
                     MAILBOX => self.complete(),
                     TIMER => {
                         let _ = self.timer.wait();
+                        self.timer_due = None;
                         self.overlay.poll(self.shared.view());
                     }
                     SIGNALS => self.on_signal(),
@@ -288,11 +304,17 @@ impl<'a> EventLoop<'a> {
         Ok(())
     }
 
-    /// Time matters only where threads leave hints and traces of which no message tells.
-    fn set_timer(&self) {
+    /// Time matters only where threads leave hints and traces of which no message tells. Messages, however many, do not put off
+    /// what was due.
+    fn set_timer(&mut self) {
         let period = if self.overlay.waits_for_slots() {
             SLOT_POLL
-        } else if self.executed.are_awaited() || self.draining || self.shrinking || self.overlay.waits_for_idleness() {
+        } else if self.executed.are_awaited()
+            || self.draining
+            || self.shrinking
+            || self.overlay.is_placing()
+            || self.overlay.waits_for_idleness()
+        {
             WORK_POLL
         } else if self.overlay.threads() > 0 {
             HINT_POLL
@@ -300,8 +322,16 @@ impl<'a> EventLoop<'a> {
             left
         } else {
             let _ = self.timer.unset();
+            self.timer_due = None;
             return;
         };
+        // Zero would disarm it.
+        let period = period.max(Duration::from_micros(1));
+        let due = Instant::now() + period;
+        if self.timer_due.is_some_and(|earlier| earlier <= due) {
+            return;
+        }
+        self.timer_due = Some(due);
         let _ = self.timer.set(Expiration::OneShot(period.into()), TimerSetTimeFlags::empty());
     }
 

@@ -42,6 +42,7 @@ mod store;
 mod survivors;
 mod syncer;
 mod tiers;
+pub mod verification;
 
 pub use error::{Error, Result};
 pub use runtime::{Options, serve};

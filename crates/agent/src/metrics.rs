@@ -17,7 +17,7 @@ pub type Sample = (&'static Family, &'static [(&'static str, &'static str)], u64
 /// Every figure of a status: what was counted, and how things stand.
 pub fn samples(status: &Status) -> Vec<Sample> {
     let counted = status.requests.figures().chain(status.agent.figures()).chain(status.service.figures());
-    let stands: [(&'static Family, u64); 10] = [
+    let stands: [(&'static Family, u64); 13] = [
         (&families::CAPACITY, status.capacity_bytes),
         (&families::MAPPED, status.mapped_bytes),
         (&families::DIRTY, status.dirty_bytes),
@@ -28,6 +28,9 @@ pub fn samples(status: &Status) -> Vec<Sample> {
         (&families::FILES_FAILED, status.files_failed),
         (&families::JOURNAL, status.journal_bytes),
         (&families::DURABLE, status.durable.into()),
+        (&families::REGION_FILES, status.placement.files),
+        (&families::REGIONS, status.placement.wanted_bytes),
+        (&families::REGIONS_PLACED, status.placement.placed_bytes),
     ];
     let none: &'static [(&'static str, &'static str)] = &[];
     counted
@@ -178,7 +181,7 @@ mod tests {
         }
         assert_eq!(
             ServiceCounters::FIGURES.iter().filter(|figure| figure.family.name.contains("messages")).count(),
-            18
+            19
         );
     }
 

@@ -80,6 +80,13 @@ impl SlowFile {
         Ok(Fingerprint { modified_ns: known.map_or(found.modified_ns, |known| known.modified_ns), ..found })
     }
 
+    /// Nobody had it open, and the overlay has drawn its conclusions from how it looks: from now on that is what a change is told by.
+    pub fn looked(&mut self, found: Fingerprint) {
+        if self.write_backs == 0 {
+            self.fingerprint = self.fingerprint.map(|_| found);
+        }
+    }
+
     /// A program, or the agent for one, may write it from now on.
     pub fn may_be_written(&mut self) {
         self.written = true;
@@ -216,6 +223,18 @@ mod tests {
         named.write_all(b"by a program").unwrap();
         slow.end_write_back();
         assert!(slow.settle(0).unwrap().unwrap().modified_ns > 1000 * SECOND);
+    }
+
+    #[test]
+    fn a_change_that_was_seen_when_nobody_had_the_file_open_is_none_the_next_time() {
+        let (mut named, mut slow) = file();
+        slow.settle(0).unwrap().unwrap();
+        named.write_all(b"by a stranger").unwrap();
+        let seen = slow.look().unwrap();
+        slow.looked(seen);
+        assert_eq!(slow.settle(0).unwrap().unwrap(), seen);
+        named.write_all(b"once more").unwrap();
+        assert_eq!(slow.settle(0).unwrap().unwrap(), seen, "not by ours");
     }
 
     #[test]

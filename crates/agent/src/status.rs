@@ -40,8 +40,35 @@ pub enum Command {
         /// As in the site file.
         exclude: Vec<String>,
     },
+    /// These regions of a file belong on flash from now on, and no others.
+    Want(RegionsOfFile),
+    /// Copy to flash what belongs there, as far as it fits, while the connection lasts; or stop that.
+    Place {
+        /// Whether to copy.
+        on: bool,
+    },
+    /// No region belongs on flash any more, of one file or of all.
+    Unplace {
+        /// Absolute path of a file.
+        path: Option<String>,
+    },
     /// End, if no process takes part.
     Stop,
+}
+
+/// Regions of a file; they count when the last of them is there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionsOfFile {
+    /// Absolute path.
+    pub path: String,
+    /// Its inode must be this one.
+    pub inode: Option<u64>,
+    /// Of every file as well that programs make under this name later, while the agent lives; there may be none now.
+    pub by_name: bool,
+    /// Offset, length, and what flash saves of one request and of all, in nanoseconds.
+    pub regions: Vec<[u64; 4]>,
+    /// Whether others are to come.
+    pub more: bool,
 }
 
 /// An answer.
@@ -87,6 +114,10 @@ pub struct Status {
     pub durable: bool,
     /// Everything is being written back.
     pub draining: bool,
+    /// How far regions that belong on flash are there.
+    pub placement: PlacementStatus,
+    /// The same by file: first those that could not be copied, then those that are not whole on flash; not all if they are many.
+    pub file_placements: Vec<FilePlacement>,
     /// Files with bytes on flash, or open: first those that cannot be written back, then those with dirty bytes; not all if
     /// they are many.
     pub files: Vec<FileStatus>,
@@ -104,6 +135,39 @@ pub struct Status {
     pub requests: RequestCounters,
     /// Bytes of the journal.
     pub journal_bytes: u64,
+}
+
+/// Regions that belong on flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PlacementStatus {
+    /// Whether they are being copied.
+    pub running: bool,
+    /// Number of files that have some.
+    pub files: u64,
+    /// Number of these that could not be copied.
+    pub failed: u64,
+    /// Number of names that have regions, whatever file is there.
+    pub names: u64,
+    /// Bytes of the regions.
+    pub wanted_bytes: u64,
+    /// Bytes of these that are on flash.
+    pub placed_bytes: u64,
+}
+
+/// Regions of one file.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FilePlacement {
+    /// Where it is; bytes that are no UTF-8 are replaced.
+    pub path: String,
+    /// Bytes of its regions.
+    pub wanted_bytes: u64,
+    /// Bytes of these that are on flash.
+    pub placed_bytes: u64,
+    /// Why the last copy failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// One file.

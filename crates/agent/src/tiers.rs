@@ -6,7 +6,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use headstart_core::overlay::journal::Identity;
-use headstart_core::overlay::{Answer, CopyKind, CopyOrder, CopyPiece, Output, Overlay};
+use headstart_core::overlay::{Answer, CopyKind, CopyOrder, CopyPiece, Fingerprint, Output, Overlay};
 use headstart_core::protocol::message::Envelope;
 use headstart_core::protocol::shared::Shared;
 
@@ -204,7 +204,7 @@ impl Tiers<'_> {
         writable: bool,
         path: &[u8],
     ) -> std::result::Result<Option<u32>, Answer> {
-        let known = self.overlay.find(identity).filter(|file| self.store.slow(*file).is_some());
+        let known = self.known(identity);
         let storage = self.store.storage();
         let pid = self.overlay.owner(envelope.slot).map_or(0, |process| process.pid);
         let held = || storage.open_held(identity, &[pid]);
@@ -218,24 +218,13 @@ impl Tiers<'_> {
                 opened.map(|file| Some(SlowFile::new(file, None)))
             }
         };
-        let observed = opened.and_then(|new| {
-            let slow = new.as_ref().or_else(|| known.and_then(|file| self.store.slow(file)));
-            let observed = slow.expect("it was found or opened").look()?;
-            Ok((observed, new))
-        });
-        let (observed, new) = observed.map_err(|error| {
-            let text = format!("{}: the agent cannot open it: {error}", as_path(path).display());
-            Answer::Error { errno: errno_of(&error), text }
-        })?;
+        let (observed, new) = self.look(known, opened).map_err(|error| cannot_open(path, &error))?;
+        let was_open = known.is_some_and(|file| self.overlay.is_open(file));
         self.overlay.on_open(self.shared, envelope, identity, observed, writable, path);
         let Some(number) = self.overlay.find(identity) else { return Ok(None) };
-        if let Some(slow) = new {
-            self.store.put_slow(number, slow);
-        } else if known != Some(number) {
-            // The identity now belongs to another file of the same number in the file system.
-            let file = known.and_then(|known| self.store.slow(known)).map(SlowFile::file);
-            let file = file.expect("it was found");
-            self.store.put_slow(number, SlowFile::new(file, None));
+        self.keep(number, known, new);
+        if !was_open && self.overlay.is_open(number) {
+            self.looked(number, observed);
         }
         if let Some(slow) = self.store.slow_mut(number).filter(|_| writable) {
             slow.may_be_written();
@@ -244,6 +233,59 @@ impl Tiers<'_> {
             self.overlay.disown(self.shared, number);
         }
         Ok(Some(number))
+    }
+
+    /// Nobody opens it, but the agent is to know of it: looks at the slow file, keeps it open for reading, and remembers how it
+    /// looks. Its number.
+    pub fn know(&mut self, identity: Identity, path: &[u8]) -> std::result::Result<u32, Answer> {
+        let known = self.known(identity);
+        let opened = match known {
+            Some(_) => Ok(None),
+            None => store::open_slow(&**self.store.storage(), path, identity, Access::SlowRead)
+                .map(|file| Some(SlowFile::new(file, None))),
+        };
+        let (observed, new) = self.look(known, opened).map_err(|error| cannot_open(path, &error))?;
+        let number = self.overlay.know(self.shared, identity, path, observed)?;
+        self.keep(number, known, new);
+        if !self.overlay.is_open(number) {
+            self.looked(number, observed);
+        }
+        self.take_fingerprint(number);
+        Ok(number)
+    }
+
+    fn looked(&mut self, number: u32, observed: Fingerprint) {
+        if let Some(slow) = self.store.slow_mut(number) {
+            slow.looked(observed);
+        }
+    }
+
+    /// A known file whose slow file is open.
+    fn known(&self, identity: Identity) -> Option<u32> {
+        self.overlay.find(identity).filter(|file| self.store.slow(*file).is_some())
+    }
+
+    /// How a file looks that is `known`, or was just `opened`.
+    fn look(
+        &self,
+        known: Option<u32>,
+        opened: io::Result<Option<SlowFile>>,
+    ) -> io::Result<(Fingerprint, Option<SlowFile>)> {
+        let new = opened?;
+        let slow = new.as_ref().or_else(|| known.and_then(|file| self.store.slow(file)));
+        Ok((slow.expect("it was found or opened").look()?, new))
+    }
+
+    /// Keeps the slow file of `number`: a `new` one, or the one that was `known` before.
+    fn keep(&mut self, number: u32, known: Option<u32>, new: Option<SlowFile>) {
+        if let Some(slow) = new {
+            self.store.put_slow(number, slow);
+        } else if known != Some(number) {
+            // The identity now belongs to another file of the same number in the file system.
+            let file = known.and_then(|known| self.store.slow(known)).map(SlowFile::file);
+            let file = file.expect("it was found");
+            self.store.put_slow(number, SlowFile::new(file, None));
+        }
     }
 
     /// Nobody may have the file open any more: remembers how it looks, so that a change behind our back is noticed; forgets it
@@ -262,6 +304,11 @@ impl Tiers<'_> {
             self.overlay.set_fingerprint(file, found);
         }
     }
+}
+
+fn cannot_open(path: &[u8], error: &io::Error) -> Answer {
+    let text = format!("{}: the agent cannot open it: {error}", as_path(path).display());
+    Answer::Error { errno: errno_of(error), text }
 }
 
 /// A file that the user may not write is open for reading; that writing it fails is told when it is tried.

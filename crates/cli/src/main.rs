@@ -6,6 +6,7 @@ mod check;
 mod convert;
 mod discard;
 mod interrupts;
+mod place;
 mod plan;
 mod program;
 mod recording;
@@ -47,6 +48,10 @@ enum Command {
     Convert(convert::Convert),
     /// Choose from a trace which regions of which files belong on flash, and say what that is worth
     Plan(plan::PlanArguments),
+    /// Copy the regions that a plan chose to flash, where they stay
+    Place(place::Place),
+    /// Give flash back that regions of plans take
+    Unplace(place::Unplace),
     /// Write dirty bytes back to the slow directory
     Drain(write_back::Drain),
     /// Show what is on flash and what happened so far
@@ -95,6 +100,8 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => arguments.execute(site),
         Command::Convert(arguments) => arguments.execute(),
         Command::Plan(arguments) => arguments.execute(site),
+        Command::Place(arguments) => arguments.execute(site),
+        Command::Unplace(arguments) => arguments.execute(site),
         Command::Drain(arguments) => arguments.execute(site),
         Command::Status(arguments) => arguments.execute(site),
         Command::Stop(arguments) => arguments.execute(site),

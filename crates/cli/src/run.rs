@@ -5,36 +5,51 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use clap::{Args, ValueEnum};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use headstart_agent::claim;
 use headstart_agent::client::Client;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command as Ask, Counters, RequestCounters, Status};
+use headstart_core::policy::chain::Chain;
 use headstart_core::protocol::{ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH};
 use serde::Serialize;
 
 use crate::agent::parse_capacity;
 use crate::interrupts::Interrupts;
+use crate::place::follow_for_run;
 use crate::program::{Program, exit_code, exit_number, library};
 use crate::recording::{alone, record_in};
 use crate::supervision::{Start, Supervision};
 use crate::unseen;
 use crate::write_back::{connect_or_start, drain_all, make_durable};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Policy {
-    /// Online selective cache driven by a cost model (S4D-Cache)
-    S4d,
-    /// Nothing new goes to flash; what is there is still found
-    Off,
+/// The names of policies, each with what it does.
+fn policies() -> impl TypedValueParser<Value = Chain> {
+    let named = Chain::ALL.map(|chain| {
+        PossibleValue::new(chain.name()).help(match chain {
+            Chain::S4d => "Online selective cache driven by a cost model (S4D-Cache)",
+            Chain::Carl => "The regions of a plan and nothing else (CARL)",
+            Chain::CarlS4d => "The regions of a plan, and what else S4D-Cache wants",
+            Chain::Random => "As carl, by a plan whose regions were drawn at random",
+            Chain::Auto => "carl,s4d where regions of a file are known, s4d elsewhere",
+            Chain::Off => "Nothing new goes to flash; what is there is still found",
+        })
+    });
+    PossibleValuesParser::new(named).try_map(|name| name.parse())
 }
 
 #[derive(Debug, Args)]
 pub struct Run {
     /// What goes to flash
-    #[arg(long, value_enum, default_value = "s4d")]
-    policy: Policy,
+    #[arg(long, value_parser = policies(), default_value = "s4d")]
+    policy: Chain,
+
+    /// The plan whose regions go to flash as the program asks for them; without it those that are known, of 'headstart place'
+    /// or a run before
+    #[arg(long, value_name = "PLAN.toml")]
+    plan: Option<PathBuf>,
 
     /// Flash the agent uses from now on, for later runs too while it lives: 20% of the files in use, or a size (as
     /// `headstart capacity`)
@@ -87,6 +102,7 @@ impl Run {
             return Ok(exit_code(self.program().wait(self.program().command(), &Interrupts::listen()?)?));
         }
         parse_capacity(self.capacity.as_deref())?;
+        self.check_plan()?;
         let site_path = Site::locate(site);
         let library = library()?;
         let site = match Site::load(&site_path) {
@@ -107,6 +123,7 @@ impl Run {
         let choose = |own: &[String], site: &[String]| if own.is_empty() { site.to_vec() } else { own.to_vec() };
         let (include, exclude) = (choose(&self.include, &site.include), choose(&self.exclude, &site.exclude));
         client.ask(&Ask::Select { include, exclude })?;
+        self.know_regions(&client, &site)?;
         let before = client.ask(&Ask::Status)?;
         let interrupts = Interrupts::listen()?;
         unseen::forget_marks(client.runtime());
@@ -128,6 +145,35 @@ impl Run {
             return Ok(ExitCode::from(crate::EXIT_DIRTY));
         }
         Ok(exit_code(status))
+    }
+
+    /// Whether policy and plan go together.
+    fn check_plan(&self) -> Result<()> {
+        match (self.policy, &self.plan) {
+            (policy, Some(_)) if !policy.asks_regions() => {
+                bail!("--policy {policy} goes by no plan; --policy carl, carl,s4d and auto do")
+            }
+            (Chain::Random, None) => bail!(
+                "--policy random needs --plan PLAN.toml, of regions drawn at random: make one with 'headstart plan --choice random'"
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the plan's regions known; or finds that some are, where there would be nothing to go by.
+    fn know_regions(&self, client: &Client, site: &Site) -> Result<()> {
+        if let Some(plan) = &self.plan {
+            return follow_for_run(client, site, plan, self.policy == Chain::Random);
+        }
+        let needed = matches!(self.policy, Chain::Carl | Chain::CarlS4d);
+        let known = client.ask(&Ask::Status)?.placement;
+        if needed && known.files + known.names == 0 {
+            bail!(
+                "--policy {} goes by regions, and none are known: 'headstart place PLAN.toml' makes them known, or give --plan PLAN.toml",
+                self.policy
+            );
+        }
+        Ok(())
     }
 
     /// The agent keeps the capacity after this run, and says so where that is not what the site file says.
@@ -167,11 +213,7 @@ impl Run {
         let mut command = self.program().preloaded(library);
         command.env(ENVIRONMENT_RUNTIME, client.runtime());
         command.env(ENVIRONMENT_SLOW, &site.slow);
-        let policy = match self.policy {
-            Policy::S4d => "s4d",
-            Policy::Off => "off",
-        };
-        command.env(ENVIRONMENT_POLICY, policy);
+        command.env(ENVIRONMENT_POLICY, self.policy.name());
         if let Some(directory) = &self.trace {
             record_in(&mut command, directory)?;
         }

@@ -56,6 +56,7 @@ fn print(status: &Status) {
         if status.draining { ", being written back" } else { "" },
         if status.durable { ", safe against power loss" } else { "" },
     );
+    print_placement(status);
     for (name, patterns) in [("include", &status.include), ("exclude", &status.exclude)] {
         if !patterns.is_empty() {
             println!("{name:<10} {}", patterns.join(" "));
@@ -83,6 +84,32 @@ fn print(status: &Status) {
     for file in status.files.iter().filter(|file| file.dirty_bytes > 0) {
         let error = file.error.as_deref().map(|error| format!(", last write-back failed: {error}"));
         println!("dirty      {} in {}{}", size(file.dirty_bytes), one_line(&file.path), error.unwrap_or_default());
+    }
+}
+
+/// Regions that belong on flash.
+fn print_placement(status: &Status) {
+    let placement = &status.placement;
+    if placement.files == 0 {
+        return;
+    }
+    let of = |placed, wanted| format!("{} of {}", ByteSize(placed), ByteSize(wanted));
+    println!(
+        "regions    {} in {} files{}",
+        of(placement.placed_bytes, placement.wanted_bytes),
+        placement.files,
+        if placement.running { ", being copied" } else { "" }
+    );
+    for file in
+        status.file_placements.iter().filter(|file| file.placed_bytes < file.wanted_bytes || file.error.is_some())
+    {
+        let error = file.error.as_deref().map(|error| format!(", last copy failed: {error}"));
+        println!(
+            "           {} in {}{}",
+            of(file.placed_bytes, file.wanted_bytes),
+            one_line(&file.path),
+            error.unwrap_or_default()
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! Eight processes on shared files against an array of bytes a file, with a cache so small that everything is absorbed, written
-//! back, fetched, evicted and refused all the time; then the same while ranks and agents are killed. Prints its seed and takes
-//! `SEED=`; `CASES=` multiplies the operations.
+//! back, fetched, evicted and refused all the time; then the same while ranks and agents are killed; then both under policies that
+//! go by regions, while other regions are placed and given back. Prints its seed and takes `SEED=`; `CASES=` multiplies the
+//! operations.
 //!
 //! Not checked here: power loss (the crash tests of `core` and `agent`), mappings and streams, order between operations of
 //! different files.
@@ -15,6 +16,8 @@ mod file_system;
 mod model;
 #[path = "reference_model/operation.rs"]
 mod operation;
+#[path = "reference_model/regions.rs"]
+mod regions;
 #[path = "reference_model/stage.rs"]
 mod stage;
 #[path = "reference_model/worker.rs"]
@@ -22,12 +25,17 @@ mod worker;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use file_system::{Inside, enter, inside};
+use regions::Plans;
 use site::{TestSite, role};
 use stage::{Script, Stage};
 
 const QUIET: &str = "eight_processes_on_shared_files_see_what_an_array_of_bytes_would_hold";
+const REGIONS: &str = "eight_processes_see_an_array_of_bytes_whatever_regions_of_it_are_on_flash";
+const REGIONS_KILLED: &str =
+    "nothing_acknowledged_is_lost_whatever_regions_are_on_flash_when_ranks_and_agents_are_killed";
 const GLUSTERFS: &str = "eight_processes_on_glusterfs_see_what_they_wrote";
 const KILLED: &str = "nothing_acknowledged_is_lost_when_ranks_and_agents_are_killed";
 
@@ -57,12 +65,32 @@ fn played(test: &'static str) -> bool {
 }
 
 fn run(test: &'static str, site: TestSite, operations: u64, kills: u64, agents_die: bool) {
+    run_under("s4d", test, site, operations, kills, agents_die);
+}
+
+fn run_under(policy: &str, test: &'static str, site: TestSite, operations: u64, kills: u64, agents_die: bool) {
     let seed = seed();
     let operations = operations * number("CASES").unwrap_or(1);
-    println!("SEED={seed} ({operations} operations, {kills} kills)");
+    println!("SEED={seed} ({operations} operations, {kills} kills, {policy})");
     let report = site.path("report.json");
     let role = format!("{seed} {operations} {kills} {}", u8::from(agents_die));
-    let output = site.play(&["--report", report.to_str().unwrap()], test, &role).output().unwrap();
+    let plans = Plans::draw(&site, seed);
+    let mut options = vec!["--report", report.to_str().unwrap(), "--policy", policy];
+    if policy != "s4d" {
+        options.extend(["--plan", &plans.paths[0]]);
+    }
+    let ended = AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        let run = scope.spawn(|| {
+            let output = site.play(&options, test, &role).output().unwrap();
+            ended.store(true, Ordering::SeqCst);
+            output
+        });
+        if policy != "s4d" {
+            plans.come_and_go(&site, &ended);
+        }
+        run.join().unwrap()
+    });
     assert!(output.status.success(), "SEED={seed}\n{}", site.say(&output));
     assert_eq!(site.figure("/dirty_bytes"), 0);
     for entry in fs::read_dir(site.slow.parent().unwrap()).unwrap().flatten() {
@@ -74,8 +102,10 @@ fn run(test: &'static str, site: TestSite, operations: u64, kills: u64, agents_d
     }
     let said: serde_json::Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
     // After a kill the last agent may have come when almost all was done.
-    let least = if kills == 0 { operations / 100 } else { 1 };
-    let absorbed = said["agent_after"]["absorbed_requests_total"].as_u64();
+    let share = if policy == "s4d" { 100 } else { 1000 };
+    let least = if kills == 0 { operations / share } else { 1 };
+    let of = if policy == "s4d" { &said["agent_after"] } else { &said["requests"] };
+    let absorbed = of["absorbed_requests_total"].as_u64();
     assert!(absorbed >= Some(least), "flash took no part: {said}");
 }
 
@@ -91,6 +121,24 @@ fn eight_processes_on_shared_files_see_what_an_array_of_bytes_would_hold() {
 fn nothing_acknowledged_is_lost_when_ranks_and_agents_are_killed() {
     if !played(KILLED) {
         run(KILLED, TestSite::with_capacity("256KiB"), 40_000, 200, true);
+    }
+}
+
+#[test]
+fn eight_processes_see_an_array_of_bytes_whatever_regions_of_it_are_on_flash() {
+    if !played(REGIONS) {
+        for (policy, capacity) in [("carl", "256KiB"), ("carl,s4d", "512KiB"), ("auto", "2MiB")] {
+            run_under(policy, REGIONS, TestSite::with_capacity(capacity), 30_000, 0, false);
+        }
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_whatever_regions_are_on_flash_when_ranks_and_agents_are_killed() {
+    if !played(REGIONS_KILLED) {
+        for (policy, capacity) in [("carl", "512KiB"), ("carl,s4d", "256KiB"), ("auto", "2MiB")] {
+            run_under(policy, REGIONS_KILLED, TestSite::with_capacity(capacity), 12_000, 30, true);
+        }
     }
 }
 

@@ -459,3 +459,51 @@ fn a_status_of_many_files_with_long_names_is_one_packet() {
     assert!(status["files"].as_array().unwrap().len() >= 20);
     site.succeed(&["drain"]);
 }
+
+#[test]
+fn what_a_program_reads_is_fetched_although_its_messages_never_pause() {
+    let site = prepared();
+    fs::write(site.slow.join("b"), whole(0)).unwrap();
+    let script = "import os, sys
+slow = os.environ['HEADSTART_SLOW']
+b, a = os.open(slow + '/b', os.O_RDONLY), os.open(slow + '/a', os.O_RDWR)
+os.pwrite(a, b'x' * 3000, 0)
+for k in range(16): os.pread(b, 3000, k * 16384)
+open(sys.argv[1] + '/begun', 'w').close()
+while not os.path.exists(sys.argv[1] + '/fetched'): os.pread(a, 3000, 0)";
+    let mut run = site.command(HEADSTART);
+    let mut run = run.args(["run", "--", "python3", "-c", script]).arg(site.directory.path()).spawn().unwrap();
+    wait_for("it reads from flash", || site.path("begun").exists());
+    // Few questions: an agent that heard of nothing but those would have time.
+    let fetched = (0..30).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        site.figure("/agent/fetched_bytes_total") > 0
+    });
+    fs::write(site.path("fetched"), b"").unwrap();
+    assert!(run.wait().unwrap().success() && fetched);
+}
+
+#[test]
+fn what_is_fetched_after_a_foreign_change_is_found_by_the_next_run() {
+    let site = prepared();
+    let read = "import os, sys, time
+a = os.open(os.environ['HEADSTART_SLOW'] + '/a', os.O_RDONLY)
+assert len(os.pread(a, 3000, 0)) == 3000
+while len(sys.argv) > 1 and not os.path.exists(sys.argv[1]): time.sleep(0.005)";
+    for times in 1..3 {
+        let (mut run, fetched) = (site.command(HEADSTART), site.path(&format!("fetched{times}")));
+        let mut run = run.args(["run", "--", "python3", "-c", read]).arg(&fetched).spawn().unwrap();
+        wait_for("it is fetched", || {
+            site.agent().is_some() && site.figure("/agent/fetched_bytes_total") == times * 3000
+        });
+        fs::write(&fetched, b"").unwrap();
+        assert!(run.wait().unwrap().success());
+        if times == 1 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            fs::write(site.slow.join("a"), whole(7)).unwrap();
+        }
+    }
+    let before = site.figure("/requests/flash_read_bytes_total");
+    site.succeed(&["run", "--", "python3", "-c", read]);
+    assert_eq!(site.figure("/requests/flash_read_bytes_total") - before, 3000);
+}

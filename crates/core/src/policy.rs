@@ -1,6 +1,7 @@
 //! Who decides which bytes go to flash: one file a policy, named after its paper.
 
 pub mod carl;
+pub mod chain;
 pub mod d_carl;
 pub mod disk_only;
 pub mod random;

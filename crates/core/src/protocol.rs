@@ -36,7 +36,7 @@ pub const ENVIRONMENT_RUNTIME: &str = "HEADSTART_RUNTIME";
 pub const ENVIRONMENT_SLOW: &str = "HEADSTART_SLOW";
 /// Environment: `off` disables everything.
 pub const ENVIRONMENT_SWITCH: &str = "HEADSTART";
-/// Environment: the policy of this run, `s4d` or `off`.
+/// Environment: the policies of this run, by a name of [`crate::policy::chain::Chain`].
 pub const ENVIRONMENT_POLICY: &str = "HEADSTART_POLICY";
 
 /// Environment: the directory that each process records its requests in; absolute. Without a runtime directory beside it requests

@@ -3,7 +3,7 @@
 //! A hook may be entered inside `malloc`: by an allocator that opens a file or traces itself, or by a signal handler
 //! that interrupted one. A `fork` may find `malloc` locked by another library's handler while the library's own lock is
 //! held. Nothing here has a lock or a state, so that none of this matters. It is slow, and used where a file is opened,
-//! renamed or removed, or a thread begins; a data call allocates nothing.
+//! renamed or removed, a thread begins, or regions of a file became others; any other data call allocates nothing.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;

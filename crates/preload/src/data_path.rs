@@ -27,6 +27,9 @@ use crate::recording::{self, Place};
 use crate::session::{self, Answer};
 use crate::settings;
 
+/// Alignment that O_DIRECT requests to any disk accept.
+const DIRECT_ALIGNMENT: u64 = 4096;
+
 /// The mapping that every session implies.
 #[inline]
 fn shared() -> Shared<'static> {

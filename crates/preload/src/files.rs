@@ -12,6 +12,7 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use headstart_core::policy::Reason;
+use headstart_core::policy::carl::Regions;
 use headstart_core::protocol::message::Request;
 use headstart_core::protocol::shared::{FILES_MAX, FileEntry};
 use headstart_core::request::Range;
@@ -21,7 +22,7 @@ use crate::gate::{Gate, gate};
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
 use crate::session::{self, Answer, Session};
-use crate::{data_files, process, recording, rings, settings};
+use crate::{data_files, process, recording, regions, rings, settings};
 
 const BYPASS_NONE: u32 = 0;
 const BYPASS_READS: u32 = 1;
@@ -50,6 +51,8 @@ pub struct Record {
     serial: AtomicU32,
     /// Whether it was recorded that the process uses it unseen.
     unseen: AtomicBool,
+    /// Which regions of it belong on flash.
+    regions: regions::Cell,
 }
 
 static RECORDS: [Record; FILES_MAX] = [const {
@@ -65,6 +68,7 @@ static RECORDS: [Record; FILES_MAX] = [const {
         previous_end: AtomicU64::new(0),
         serial: AtomicU32::new(0),
         unseen: AtomicBool::new(false),
+        regions: regions::Cell::new(),
     }
 }; FILES_MAX];
 
@@ -115,6 +119,35 @@ impl Record {
     /// Whether this is the first time that the process uses the open file unseen.
     pub fn is_first_unseen(&self) -> bool {
         !self.unseen.swap(true, Ordering::Relaxed)
+    }
+
+    /// Which regions there are, by the shared table; none if there never were any.
+    #[inline]
+    fn regions_key(&self) -> Option<regions::Key> {
+        let file = self.file();
+        let version = session::shared()?.files[file as usize].regions.load(Ordering::Acquire);
+        (version > 0).then(|| regions::Key { serial: self.serial(), file, version })
+    }
+
+    /// Looks at the regions that belong on flash, as far as they are known.
+    #[inline]
+    pub fn with_regions<R>(&self, work: impl FnOnce(&Regions) -> R) -> R {
+        match self.regions_key() {
+            Some(key) => self.regions.with(key, work),
+            None => work(&Regions::NONE),
+        }
+    }
+
+    /// Before a request: asks for the regions if the policies want to know them and they have changed. Where nobody answers the
+    /// request goes on without.
+    #[inline]
+    pub fn know_regions(&self) {
+        if !settings::settings().policies.asks_regions() {
+            return;
+        }
+        if let Some(key) = self.regions_key().filter(|key| !self.regions.knows(*key)) {
+            self.regions.learn(key, || session::with(|session| regions::ask(session, key.file)));
+        }
     }
 
     /// Why no byte of it is to come to flash, whatever the policy.
@@ -192,6 +225,7 @@ pub fn renew(_gate: &Gate, index: u32, fd: i32, writable: bool) -> Result<(), Er
     let (file, excluded) = tell_open(index, &facts, writable, location::path_of(fd, &mut buffer)?)?;
     record.excluded.store(excluded, Ordering::Relaxed);
     tell_bypass(file, record.bypass.load(Ordering::Relaxed))?;
+    record.regions.forked();
     record.writable.store(writable, Ordering::Relaxed);
     record.file.store(file, Ordering::Release);
     record.generation.store(process::generation(), Ordering::Release);

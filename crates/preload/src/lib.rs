@@ -15,7 +15,8 @@
 //!   lease.
 //! - The library calls the kernel itself (`kernel`), so that no hook is entered twice and no slot is left behind by a
 //!   cancelled thread. Hooks of unmanaged descriptors call the next library in the chain.
-//! - No lock and no allocation in a data call; opening and closing a managed file take one lock (`gate`).
+//! - No lock and no allocation in a data call, but for the first one that finds other regions of its file (`regions`); opening and
+//!   closing a managed file take one lock (`gate`).
 //! - A forked child never uses its parent's sockets or slots (`process`).
 //!
 //! **What it does not see**: bytes that stdio, `mmap`, io_uring, Linux aio, static binaries or raw system calls move
@@ -58,6 +59,7 @@ mod output;
 mod process;
 mod raw_calls;
 mod recording;
+mod regions;
 mod resizing;
 mod rings;
 mod session;

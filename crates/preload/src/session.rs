@@ -14,14 +14,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use headstart_core::counters::Counter;
+use headstart_core::policy::chain::Chain;
 use headstart_core::policy::s4d::S4d;
-use headstart_core::policy::{self, Decision, disk_only::DiskOnly};
+use headstart_core::policy::{self, Decision, Policy, disk_only::DiskOnly};
 use headstart_core::protocol::message::{Envelope, Request};
 use headstart_core::protocol::shared::{SLOTS_MAX, Slot};
 use headstart_core::request;
 
-use crate::descriptors::{self, Own};
-use crate::files::Record;
+use crate::descriptors::{self, Own, Target};
 use crate::kernel::{self, Errno};
 use crate::process;
 use crate::settings::settings;
@@ -165,16 +165,26 @@ pub fn wait_for_requests(file: u32) {
     }
 }
 
-/// What the site, and then the policy of this run, want of a request for a file.
+/// What the site, and then the policies of this run, want of the first part of a request, which is not empty; how far that reaches
+/// is where the part ends. Most requests are one part.
 #[inline]
-pub fn decide(file: &Record, request: &request::Request) -> Decision {
-    if let Some(reason) = file.stays_on_disk() {
-        return Decision::Disk(reason);
+pub fn decide(target: &Target, request: &request::Request) -> (request::Request, Decision) {
+    if let Some(reason) = target.record.stays_on_disk() {
+        return (*request, Decision::Disk(reason));
     }
+    let chain = settings().policies;
     match SITE.get() {
-        Some(site) if settings().policy => policy::decide(&[&site.s4d], request),
-        _ => policy::decide(&[&DiskOnly], request),
+        Some(site) if chain == Chain::S4d => first_part(&[&site.s4d], request),
+        Some(site) if chain.asks_s4d() => {
+            target.record.with_regions(|regions| first_part(&[regions, &site.s4d], request))
+        }
+        Some(_) if chain.asks_regions() => target.record.with_regions(|regions| first_part(&[regions], request)),
+        _ => first_part(&[&DiskOnly], request),
     }
+}
+
+fn first_part(policies: &[&dyn Policy], request: &request::Request) -> (request::Request, Decision) {
+    policy::parts(policies, *request).next().expect("the request is not empty")
 }
 
 /// Absolute path of the fast directory; empty before the first session.

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use headstart_core::policy::chain::Chain;
 use headstart_core::protocol::{
     ENVIRONMENT_POLICY, ENVIRONMENT_RANKS, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE,
 };
@@ -33,8 +34,8 @@ pub struct Settings {
     pub runtime: Vec<u8>,
     /// The managed directory, without trailing slash.
     pub slow: Vec<u8>,
-    /// Whether a policy is at work; without one everything goes to disk.
-    pub policy: bool,
+    /// The policies at work.
+    pub policies: Chain,
     /// The directory that requests are recorded in, if they are.
     pub trace: Option<Vec<u8>>,
     /// The process's rank in its parallel program, as the launcher told it.
@@ -131,8 +132,8 @@ fn read() -> Option<Settings> {
     if runtime.is_empty() && trace.is_none() || !slow.starts_with(b"/") {
         return None;
     }
-    let policy = variable(ENVIRONMENT_POLICY).is_none_or(|value| value != b"off");
-    Some(Settings { runtime, slow, policy, trace, rank: rank() })
+    let policies = variable(ENVIRONMENT_POLICY).and_then(|value| std::str::from_utf8(&value).ok()?.parse().ok());
+    Some(Settings { runtime, slow, policies: policies.unwrap_or_default(), trace, rank: rank() })
 }
 
 /// The rank, by whichever launcher tells it.

@@ -63,6 +63,9 @@ impl EventLoop<'_> {
                 }
                 Err(error) => status::Answer::Error { error },
             },
+            Ok(Command::Want(wanted)) => self.want(token, wanted),
+            Ok(Command::Place { on }) => self.place(token, on),
+            Ok(Command::Unplace { path }) => self.unplace(path.as_deref()),
             Ok(Command::Stop) => {
                 let threads = self.overlay.threads();
                 if threads > 0 {
@@ -154,7 +157,13 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn status(&self) -> status::Answer {
-        status::Answer::Status(Box::new(Status { files: self.file_statuses(), ..self.figures() }))
+        let (files, file_placements) = (self.file_statuses(), self.file_placements());
+        status::Answer::Status(Box::new(Status { files, file_placements, ..self.figures() }))
+    }
+
+    /// The same without files, where thousands of answers follow one another.
+    pub(super) fn short_status(&self) -> status::Answer {
+        status::Answer::Status(Box::new(self.figures()))
     }
 
     /// A status without files.
@@ -178,6 +187,8 @@ impl EventLoop<'_> {
             threads: self.overlay.threads() as u64,
             durable: self.overlay.is_durable(),
             draining: self.draining,
+            placement: self.placement_status(),
+            file_placements: Vec::new(),
             files: Vec::new(),
             files_known: self.overlay.file_list().count() as u64,
             files_dirty: dirty().count() as u64,
@@ -242,7 +253,7 @@ impl EventLoop<'_> {
 }
 
 /// Who the file at `path` is, as the library says it.
-fn identity_of(path: &str) -> Option<Identity> {
+pub(super) fn identity_of(path: &str) -> Option<Identity> {
     let found = std::fs::metadata(path).ok()?;
     let birth_ns = birth_ns(&found);
     Some(Identity { device: found.dev(), inode: found.ino(), birth_ns })

@@ -124,6 +124,7 @@ impl EventLoop<'_> {
                         // Afterwards: a number that the sweep sets free may be given away only when the file behind it is closed.
                         self.sweep(SWEEP_FILES);
                     }
+                    Request::Regions { file, from } => self.tell_regions(token, envelope, file, from),
                     // Nothing is absorbed before the directory shows it.
                     Request::Slab { .. } if !self.marks.are_shown() => self.send_answer(envelope, &Answer::NoSpace),
                     Request::TimesSet { device, inode, birth_ns } => {
@@ -228,6 +229,7 @@ impl EventLoop<'_> {
         let _ = self.epoll.delete(&connection.socket);
         self.commands.retain(|_, (waiting, _)| *waiting != token);
         self.syncs.retain(|sync| sync.token != token);
+        self.stop_placing_for(token);
         if let Some(slot) = connection.slot {
             self.by_slot.remove(&slot);
             self.opens.retain(|open| open.envelope.slot != slot);
@@ -264,6 +266,7 @@ impl EventLoop<'_> {
         match self.tiers().open(envelope, identity, writable, path) {
             Ok(None) => {}
             Ok(Some(number)) => {
+                self.give_named_regions(number, path);
                 // Told with the answer, which is not sent yet.
                 let by_site = self.is_excluded(path);
                 self.service.opens_excluded_total += u64::from(by_site);
@@ -282,7 +285,7 @@ impl EventLoop<'_> {
 
     /// Whether another agent owns a directory between the managed one and the file. Nobody can claim one later: a claim looks for
     /// those above it.
-    fn managed_elsewhere(&mut self, path: &Path) -> Option<String> {
+    pub(super) fn managed_elsewhere(&mut self, path: &Path) -> Option<String> {
         let parent = path.parent()?;
         if self.own_directories.contains(parent) {
             return None;

@@ -14,8 +14,8 @@ use super::worker::SLOTS;
 use crate::site::{self, HEADSTART, ROLE, content, wait_for};
 
 pub const WORKERS: usize = 8;
-const NAMES: usize = 6;
-const SIZE_MAX: u64 = 300_000;
+pub const NAMES: usize = 6;
+pub const SIZE_MAX: u64 = 300_000;
 /// An agent is left to live longer than `headstart run` calls no help.
 const AGENT_LIFE: Duration = Duration::from_millis(200);
 

@@ -86,4 +86,7 @@ families! {
     FILES_FAILED: "headstart_files_failed", Gauge, Count, "Files with dirty bytes whose last write-back failed.";
     JOURNAL: "headstart_journal_bytes", Gauge, Bytes, "Length of the journal.";
     DURABLE: "headstart_durable", Gauge, Count, "One if all that was acknowledged survives power loss.";
+    REGION_FILES: "headstart_region_files", Gauge, Count, "Files with regions that belong on flash.";
+    REGIONS: "headstart_region_bytes", Gauge, Bytes, "Bytes of these regions.";
+    REGIONS_PLACED: "headstart_placed_region_bytes", Gauge, Bytes, "Bytes of these regions that are on flash.";
 }

@@ -171,7 +171,11 @@ impl Overlay {
         let slot = envelope.slot;
         let known = |file: u32| self.files.contains_key(&file);
         let operation = match *request {
-            Request::Hello { .. } | Request::Open { .. } | Request::TimesSet { .. } | Request::Control { .. } => {
+            Request::Hello { .. }
+            | Request::Open { .. }
+            | Request::TimesSet { .. }
+            | Request::Regions { .. }
+            | Request::Control { .. } => {
                 unreachable!("the runtime handles these itself")
             }
             Request::Unlinked { device, inode } => {

@@ -145,6 +145,11 @@ impl Overlay {
         })
     }
 
+    /// Whether any file has regions.
+    pub(super) fn has_regions(&self) -> bool {
+        !self.placing.ranks.is_empty()
+    }
+
     /// Regions that the journal names.
     pub(super) fn adopt_regions(&mut self, number: u32, regions: Regions) {
         self.placing.ranks.extend(regions.iter().map(|region| rank(number, &region)));

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use super::extent_map::Mapped;
 use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
+use super::reserve::Reserve;
 use super::{Answer, Output, Overlay, REQUEST_BYTES_MAX};
 use crate::protocol::lease::Place;
 use crate::protocol::shared::{PIECES_MAX, Shared};
@@ -85,8 +86,12 @@ impl Overlay {
     fn add_slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
         let data_file = self.data_file_of(shared, file);
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
+        let spared = self.spared_bytes(file, range);
+        if self.space.available_bytes() < pages.saturating_mul(PAGE_BYTES).saturating_add(spared) {
+            return Answer::NoSpace;
+        }
         let size_before = self.space.size_bytes(data_file);
-        let granted = self.grant(shared, slot, file, data_file, pages);
+        let granted = self.grant(shared, slot, file, data_file, pages, spared);
         let size = self.space.size_bytes(data_file);
         if size > size_before || size_before == 0 {
             self.outputs.push(Output::Grow { data_file, size: size.next_multiple_of(GROWTH_BYTES) });
@@ -96,10 +101,26 @@ impl Overlay {
         if granted { Answer::Done } else { Answer::NoSpace }
     }
 
-    fn grant(&mut self, shared: Shared<'_>, slot: u32, file: u32, data_file: u32, pages: u64) -> bool {
+    /// What a write of `range` leaves free. Regions give way where the least reserve is short: it is for writes within regions, or
+    /// others would displace one region after the other.
+    fn spared_bytes(&self, file: u32, range: Range) -> u64 {
+        let within = self.files[&file].regions.holding(range.offset).is_some();
+        if within || !self.has_regions() { 0 } else { Reserve::least_bytes(self.space.capacity_bytes()) }
+    }
+
+    fn grant(
+        &mut self,
+        shared: Shared<'_>,
+        slot: u32,
+        file: u32,
+        data_file: u32,
+        pages: u64,
+        spared_bytes: u64,
+    ) -> bool {
         let empty: Vec<usize> = self.slabs_of(slot).empty().collect();
         let Some(&first) = empty.first() else { return false };
-        let fair = self.space.available_bytes() / PAGE_BYTES / (2 * self.processes.len().max(1) as u64);
+        let available_bytes = self.space.available_bytes().saturating_sub(spared_bytes);
+        let fair = available_bytes / PAGE_BYTES / (2 * self.processes.len().max(1) as u64);
         let most = fair.min(self.settings.slab_bytes_max / PAGE_BYTES).max(pages);
         if let Some(run) = self.space.allocate(data_file, pages, most) {
             self.set_slab(shared, slot, first, Slab { file, run });

@@ -69,6 +69,9 @@ pub struct Regions {
 }
 
 impl Regions {
+    /// None.
+    pub const NONE: Regions = Regions { regions: Vec::new() };
+
     /// From regions in any order.
     ///
     /// # Panics
@@ -108,6 +111,11 @@ impl Regions {
         let shared = self.regions[before..].partition_point(|region| region.range.offset < range.end());
         self.regions.drain(before..before + shared);
         before
+    }
+
+    /// Those that begin at `offset` or behind it.
+    pub fn beginning_from(&self, offset: u64) -> &[Wanted] {
+        &self.regions[self.regions.partition_point(|region| region.range.offset < offset)..]
     }
 
     /// The region that holds `offset`, or the next one.

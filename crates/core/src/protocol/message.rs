@@ -9,10 +9,20 @@
 //! agent answers a `Commit` its journal already holds without applying it again. Flash pieces and slabs do not travel in
 //! messages: the agent writes them into the slot before it replies.
 
-use crate::cost::benefit::{Parameters, SeekPoint};
+mod fields;
+
+use crate::cost::benefit::Parameters;
+
+use fields::{REGION_BYTES, Reader, Writer, decode_parameters, encode_parameters};
+pub use fields::{decode_regions, encode_regions};
 
 /// Room a buffer for one request or reply of the data path needs. Control messages may be longer.
 pub const MESSAGE_MAX: usize = 16 * 1024;
+
+/// Regions that one reply holds.
+pub const REGIONS_PER_REPLY: usize = 600;
+
+const _: () = assert!(REGIONS_PER_REPLY * REGION_BYTES + 64 <= MESSAGE_MAX);
 
 /// Slot of a thread that has none.
 pub const NO_SLOT: u32 = u32::MAX;
@@ -174,6 +184,13 @@ pub enum Request<'a> {
         /// Length.
         length: u64,
     },
+    /// Which regions belong on flash? Answered by `Regions` with the first of those that begin at `from` or behind it.
+    Regions {
+        /// The file's index.
+        file: u32,
+        /// Where to begin.
+        from: u64,
+    },
     /// A path (a file, or a directory and all below it) has a new name.
     Renamed {
         /// Length of the old path; the rest of `paths` is the new one.
@@ -218,6 +235,13 @@ pub enum Reply<'a> {
     },
     /// Go ahead, under a direct-write lease.
     Go,
+    /// Regions that belong on flash, by offset.
+    Regions {
+        /// Whether there are no others behind them.
+        last: bool,
+        /// The regions, as [`encode_regions`] writes them.
+        packed: &'a [u8],
+    },
     /// It failed; the program sees `errno`.
     Error {
         /// What the program's call returns.
@@ -243,70 +267,6 @@ pub struct Welcome<'a> {
     pub slow: &'a [u8],
     /// Absolute path of the fast directory.
     pub fast: &'a [u8],
-}
-
-struct Writer<'a> {
-    buffer: &'a mut Vec<u8>,
-}
-
-impl Writer<'_> {
-    fn u8(&mut self, value: u8) {
-        self.buffer.push(value);
-    }
-    fn u32(&mut self, value: u32) {
-        self.buffer.extend_from_slice(&value.to_le_bytes());
-    }
-    fn u64(&mut self, value: u64) {
-        self.buffer.extend_from_slice(&value.to_le_bytes());
-    }
-    fn f64(&mut self, value: f64) {
-        self.u64(value.to_bits());
-    }
-    fn bytes(&mut self, value: &[u8]) {
-        self.buffer.extend_from_slice(value);
-    }
-}
-
-struct Reader<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(DecodeError)?;
-        self.rest = rest;
-        Ok(*head)
-    }
-    fn u8(&mut self) -> Result<u8, DecodeError> {
-        Ok(self.take::<1>()?[0])
-    }
-    fn u32(&mut self) -> Result<u32, DecodeError> {
-        Ok(u32::from_le_bytes(self.take()?))
-    }
-    fn u64(&mut self) -> Result<u64, DecodeError> {
-        Ok(u64::from_le_bytes(self.take()?))
-    }
-    fn f64(&mut self) -> Result<f64, DecodeError> {
-        Ok(f64::from_bits(self.u64()?))
-    }
-    fn flag(&mut self) -> Result<bool, DecodeError> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(DecodeError),
-        }
-    }
-    fn bytes(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
-        let (head, rest) = self.rest.split_at_checked(length).ok_or(DecodeError)?;
-        self.rest = rest;
-        Ok(head)
-    }
-    fn all(&mut self) -> &'a [u8] {
-        std::mem::take(&mut self.rest)
-    }
-    fn end(&self) -> Result<(), DecodeError> {
-        if self.rest.is_empty() { Ok(()) } else { Err(DecodeError) }
-    }
 }
 
 /// Who sent a request, and its number; a reply repeats them.
@@ -382,6 +342,10 @@ impl<'a> Request<'a> {
                 w.u64(device);
                 w.u64(inode);
             }
+            Request::Regions { file, from } => {
+                w.u32(file);
+                w.u64(from);
+            }
             Request::TimesSet { device, inode, birth_ns } => {
                 w.u64(device);
                 w.u64(inode);
@@ -415,6 +379,7 @@ impl<'a> Request<'a> {
             Request::Bypass { .. } => 16,
             Request::TimesSet { .. } => 17,
             Request::FlashFailed { .. } => 20,
+            Request::Regions { .. } => 21,
         }
     }
 
@@ -457,6 +422,7 @@ impl<'a> Request<'a> {
             16 => Request::Bypass { file: r.u32()?, writes: r.flag()? },
             17 => Request::TimesSet { device: r.u64()?, inode: r.u64()?, birth_ns: r.u64()? },
             20 => Request::FlashFailed { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
+            21 => Request::Regions { file: r.u32()?, from: r.u64()? },
             _ => return Err(DecodeError),
         };
         r.end()?;
@@ -491,6 +457,10 @@ impl<'a> Reply<'a> {
                 w.bytes(text);
             }
             Reply::Control { text } => w.bytes(text),
+            Reply::Regions { last, packed } => {
+                w.u8((*last).into());
+                w.bytes(packed);
+            }
         }
     }
 
@@ -506,6 +476,7 @@ impl<'a> Reply<'a> {
             Reply::Error { .. } => 8,
             Reply::Control { .. } => 9,
             Reply::Bypassed => 10,
+            Reply::Regions { .. } => 11,
         }
     }
 
@@ -529,6 +500,7 @@ impl<'a> Reply<'a> {
             8 => Reply::Error { errno: r.u32()? as i32, text: r.all() },
             9 => Reply::Control { text: r.all() },
             10 => Reply::Bypassed,
+            11 => Reply::Regions { last: r.flag()?, packed: r.all() },
             _ => return Err(DecodeError),
         };
         r.end()?;
@@ -536,113 +508,5 @@ impl<'a> Reply<'a> {
     }
 }
 
-fn encode_parameters(w: &mut Writer<'_>, parameters: &Parameters) {
-    w.u32(parameters.hdd_servers);
-    w.u32(parameters.ssd_servers);
-    w.u64(parameters.stripe_bytes);
-    w.f64(parameters.rotation_s);
-    w.f64(parameters.seek_s_max);
-    w.f64(parameters.hdd_s_per_byte);
-    w.f64(parameters.ssd_s_per_byte);
-    w.u32(parameters.seek_curve.len() as u32);
-    for point in &parameters.seek_curve {
-        w.u64(point.distance_bytes);
-        w.f64(point.seek_s);
-    }
-}
-
-fn decode_parameters(r: &mut Reader<'_>) -> Result<Parameters, DecodeError> {
-    let mut parameters = Parameters {
-        hdd_servers: r.u32()?,
-        ssd_servers: r.u32()?,
-        stripe_bytes: r.u64()?,
-        rotation_s: r.f64()?,
-        seek_s_max: r.f64()?,
-        hdd_s_per_byte: r.f64()?,
-        ssd_s_per_byte: r.f64()?,
-        seek_curve: Vec::new(),
-    };
-    let points = r.u32()?;
-    for _ in 0..points {
-        parameters.seek_curve.push(SeekPoint { distance_bytes: r.u64()?, seek_s: r.f64()? });
-    }
-    Ok(parameters)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn requests() -> Vec<Request<'static>> {
-        vec![
-            Request::Hello { version: 1, pid: 2, tid: 3, start_time: 4, slot: NO_SLOT },
-            Request::Open { device: 1, inode: 2, birth_ns: 3, size: 4, writable: true, path: b"/slow/\xff a" },
-            Request::Close { file: 7 },
-            Request::Slab { file: 7, offset: 1, length: 2 },
-            Request::Commit { file: 7, data_file: 8, offset: 9, length: 10, place: 11 },
-            Request::Read { file: 7, offset: 1, length: u64::MAX },
-            Request::Write { file: 7, offset: 1, length: 2, extends: false },
-            Request::WriteDone { file: 7, offset: 1, length: 2 },
-            Request::Truncate { file: 7, size: 3 },
-            Request::TruncateDone { file: 7, size: 3, changed: true },
-            Request::Sync { file: 7 },
-            Request::WriteBack { file: 7, offset: 1, length: 2 },
-            Request::Bypass { file: 7, writes: true },
-            Request::TimesSet { device: 1, inode: 2, birth_ns: 3 },
-            Request::FlashFailed { file: 1, offset: 2, length: 3 },
-            Request::Unlinked { device: 1, inode: 2 },
-            Request::Renamed { old_length: 2, paths: b"/a/b" },
-            Request::Control { text: b"{}" },
-        ]
-    }
-
-    fn replies() -> Vec<Reply<'static>> {
-        let parameters =
-            Parameters { seek_curve: vec![SeekPoint { distance_bytes: 5, seek_s: 0.25 }], ..Parameters::default() };
-        vec![
-            Reply::Welcome(Welcome { read: parameters.clone(), write: parameters, slow: b"/slow", fast: b"/fast" }),
-            Reply::Opened { file: 3, excluded: true },
-            Reply::Bypassed,
-            Reply::Done,
-            Reply::NoSpace,
-            Reply::Flash { length: 9 },
-            Reply::Disk { length: 9 },
-            Reply::Go,
-            Reply::Error { errno: 5, text: b"gone" },
-            Reply::Control { text: b"{}" },
-        ]
-    }
-
-    #[test]
-    fn every_message_comes_back_as_it_was_sent() {
-        let envelope = Envelope { slot: 17, seq: 1 << 40 };
-        let mut packet = Vec::new();
-        for request in requests() {
-            request.encode(envelope, &mut packet);
-            assert_eq!(Request::decode(&packet), Ok((envelope, request)));
-        }
-        for reply in replies() {
-            reply.encode(envelope, &mut packet);
-            assert_eq!(Reply::decode(&packet), Ok((envelope, reply)));
-        }
-    }
-
-    #[test]
-    fn a_cut_packet_is_refused_or_another_valid_message_but_never_a_panic() {
-        let envelope = Envelope { slot: 1, seq: 2 };
-        let mut packet = Vec::new();
-        for request in requests() {
-            request.encode(envelope, &mut packet);
-            for length in 0..packet.len() {
-                let _ = Request::decode(&packet[..length]);
-            }
-        }
-        for reply in replies() {
-            reply.encode(envelope, &mut packet);
-            for length in 0..packet.len() {
-                let _ = Reply::decode(&packet[..length]);
-            }
-        }
-        assert_eq!(Request::decode(&[200; 40]), Err(DecodeError));
-    }
-}
+mod tests;

@@ -117,7 +117,9 @@ pub struct FileEntry {
     pub size_bit: AtomicU32,
     /// One while the entry is in use.
     pub used: AtomicU32,
-    reserved: [AtomicU64; 2],
+    /// Grows whenever the regions change that belong on flash; zero: there never were any.
+    pub regions: AtomicU64,
+    reserved: AtomicU64,
 }
 
 /// A piece of flash in a lease, or a slab.

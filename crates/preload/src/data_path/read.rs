@@ -8,15 +8,12 @@ use headstart_core::protocol::message::Request;
 use headstart_core::protocol::shared::KIND_READ;
 use headstart_core::request::{self, Direction, Range};
 
-use super::shared;
+use super::{DIRECT_ALIGNMENT, shared};
 use crate::buffers::Buffers;
 use crate::data_files;
 use crate::descriptors::{CHANGED, Target};
 use crate::kernel::Errno;
 use crate::session::{self, Answer, Session};
-
-/// Alignment that O_DIRECT reads of any disk accept.
-const DIRECT_ALIGNMENT: u64 = 4096;
 
 /// `pread` of a managed file.
 pub fn read_at(target: &Target, buffers: Buffers, offset: u64) -> Result<usize, Errno> {
@@ -27,6 +24,7 @@ pub fn read_at(target: &Target, buffers: Buffers, offset: u64) -> Result<usize, 
         return Err(libc::EINVAL);
     }
     let range = Range::new(offset, buffers.length() as u64);
+    target.record.know_regions();
     let distance = target.record.distance(range);
     session::with(|session| {
         let slot = session.slot;
@@ -211,25 +209,30 @@ fn read_slow(target: &Target, buffers: &Buffers, from: usize, part: Range) -> Re
     result
 }
 
-/// Counts bytes read from the slow file, and tells the agent of them if flash would have served them sooner; why the disk
-/// served them.
+/// Counts bytes read from the slow file, and tells the agent of those that flash would have served sooner; why the disk served
+/// them: of the parts that policies answer differently, the first that flash was wanted for speaks for all, else the first.
 #[inline]
 fn count_disk(session: &Session, target: &Target, range: Range, distance: u64, read: u64) -> Served {
-    if read == 0 {
-        return Served::ReadEnd;
-    }
-    let missed = Range::new(range.offset, read);
-    let request = request::Request { direction: Direction::Read, range: missed, distance };
-    let served = match session::decide(target.record, &request) {
-        Decision::Fetch { benefit_ns } => {
-            session.slot.count(Counter::CriticalReadMisses, 1);
-            session.slot.hint(target.file, missed, benefit_ns);
-            Served::ReadMiss
+    let mut rest = Range::new(range.offset, read);
+    let mut served = Served::ReadEnd;
+    while !rest.is_empty() {
+        let request = request::Request { direction: Direction::Read, range: rest, distance };
+        let (part, decision) = session::decide(target, &request);
+        let by_part = match decision {
+            Decision::Fetch { benefit_ns } => {
+                session.slot.count(Counter::CriticalReadMisses, 1);
+                session.slot.hint(target.file, part.range, benefit_ns);
+                Served::ReadMiss
+            }
+            Decision::Flash { .. } => Served::ReadMiss,
+            Decision::Disk(reason) => Served::by_disk(Direction::Read, reason),
+            Decision::Pass => Served::ReadOff,
+        };
+        if served == Served::ReadEnd || by_part == Served::ReadMiss {
+            served = by_part;
         }
-        Decision::Flash { .. } => Served::ReadMiss,
-        Decision::Disk(reason) => Served::by_disk(Direction::Read, reason),
-        Decision::Pass => Served::ReadOff,
-    };
+        rest = Range::between(part.range.end(), rest.end());
+    }
     if let Some(bytes) = served.counters().1 {
         session.slot.count(bytes, read);
     }

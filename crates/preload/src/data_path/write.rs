@@ -8,7 +8,7 @@ use headstart_core::protocol::message::Request;
 use headstart_core::protocol::shared::{KIND_EXTEND, Slot};
 use headstart_core::request::{self, Direction, Range};
 
-use super::shared;
+use super::{DIRECT_ALIGNMENT, shared};
 use crate::buffers::Buffers;
 use crate::data_files;
 use crate::descriptors::{CHANGED, Target};
@@ -32,32 +32,88 @@ pub fn write_at(target: &Target, buffers: Buffers, offset: u64, durable: bool) -
         return Err(libc::EINVAL);
     }
     let range = Range::new(offset, buffers.length() as u64);
+    target.record.know_regions();
     let distance = target.record.distance(range);
     let request = request::Request { direction: Direction::Write, range, distance };
-    let written = session::with(|session| {
-        let (done, rest) = match session::decide(target.record, &request) {
-            // Not in a signal handler that interrupted a request: the commit would wait for that request.
-            Decision::Flash { .. } | Decision::Fetch { .. } if !session.nested => {
-                absorb(session, target, &buffers, offset)
-            }
-            Decision::Flash { .. } | Decision::Fetch { .. } => (0, Rest::Direct(Served::WriteInterrupt)),
-            Decision::Disk(reason) => (0, Rest::Direct(Served::by_disk(Direction::Write, reason))),
-            Decision::Pass => (0, Rest::Direct(Served::WriteOff)),
-        };
-        let (result, served) = match rest {
-            Rest::Direct(why) if done < buffers.length() => {
-                (direct(session, target, &buffers, done, offset + done as u64), why)
-            }
-            Rest::Failed(errno) if done == 0 => (Err(errno), Served::WriteFailed),
-            _ => (Ok(done), Served::Absorbed),
-        };
-        count(session.slot, done, result, served, buffers.length() == 0);
-        result
-    })?;
+    let written = session::with(|session| write_parts(session, target, &buffers, request))?;
     if durable || target.durable() {
         super::sync(target, || kernel::sync(target.fd, true))?;
     }
     Ok(written)
+}
+
+/// Writes the request part by part, as far as policies answer differently: in the file's order, each part as a write of its own.
+/// One that cannot be written whole ends the request, which has then written what lies before.
+fn write_parts(
+    session: &mut Session,
+    target: &Target,
+    buffers: &Buffers,
+    request: request::Request,
+) -> Result<usize, Errno> {
+    let (mut done, mut absorbed, mut served) = (0, 0, Served::Absorbed);
+    let mut result = Ok(());
+    while done < buffers.length() && result.is_ok() {
+        let rest = Range::between(request.range.offset + done as u64, request.range.end());
+        let (part, decision) = decide(target, &request::Request { range: rest, ..request });
+        let by_part = write_part(session, target, buffers, done, part, decision);
+        absorbed += by_part.absorbed;
+        done += by_part.absorbed + by_part.direct;
+        served = if served == Served::Absorbed { by_part.served } else { served };
+        result = by_part.result;
+        if by_part.absorbed + by_part.direct < part.length as usize {
+            break;
+        }
+    }
+    let result = if done > 0 { Ok(done) } else { result.map(|()| 0) };
+    count(session.slot, absorbed, result, served, buffers.length() == 0);
+    result
+}
+
+/// The first part of a write, and what is wanted of it. Past the page cache only whole blocks can be written: a part that ends
+/// within one takes the rest along.
+#[inline]
+fn decide(target: &Target, request: &request::Request) -> (Range, Decision) {
+    let (part, decision) = session::decide(target, request);
+    let odd = target.uncached() && !part.range.end().is_multiple_of(DIRECT_ALIGNMENT);
+    (if odd { request.range } else { part.range }, decision)
+}
+
+/// What became of a part.
+struct Written {
+    absorbed: usize,
+    direct: usize,
+    served: Served,
+    result: Result<(), Errno>,
+}
+
+/// Writes bytes `from ..` of the buffers to `part`, where `decision` says.
+fn write_part(
+    session: &mut Session,
+    target: &Target,
+    buffers: &Buffers,
+    from: usize,
+    part: Range,
+    decision: Decision,
+) -> Written {
+    let (absorbed, rest) = match decision {
+        // Not in a signal handler that interrupted a request: the commit would wait for that request.
+        Decision::Flash { .. } | Decision::Fetch { .. } if !session.nested => {
+            absorb(session, target, buffers, from, part)
+        }
+        Decision::Flash { .. } | Decision::Fetch { .. } => (0, Rest::Direct(Served::WriteInterrupt)),
+        Decision::Disk(reason) => (0, Rest::Direct(Served::by_disk(Direction::Write, reason))),
+        Decision::Pass => (0, Rest::Direct(Served::WriteOff)),
+    };
+    let (direct, served, result) = match rest {
+        Rest::Direct(why) if absorbed < part.length as usize => {
+            let rest = Range::between(part.offset + absorbed as u64, part.end());
+            let result = direct(session, target, buffers, from + absorbed, rest);
+            (*result.as_ref().unwrap_or(&0), why, result.map(drop))
+        }
+        Rest::Failed(errno) => (0, Served::Absorbed, Err(errno)),
+        Rest::Direct(_) => (0, Served::Absorbed, Ok(())),
+    };
+    Written { absorbed, direct, served, result }
 }
 
 /// What is to happen to the bytes that were not absorbed.
@@ -83,33 +139,39 @@ fn count(slot: &Slot, absorbed: usize, result: Result<usize, Errno>, served: Ser
     }
 }
 
-/// Writes to slabs and commits. Returns how much was absorbed, and what becomes of the rest.
-fn absorb(session: &mut Session, target: &Target, buffers: &Buffers, offset: u64) -> (usize, Rest) {
-    let range = Range::new(offset, buffers.length() as u64);
+/// Writes bytes `from ..` to slabs and commits them as `part`. Returns how much was absorbed, and what becomes of the rest.
+fn absorb(session: &mut Session, target: &Target, buffers: &Buffers, from: usize, part: Range) -> (usize, Rest) {
     let header = &shared().header;
-    if header.free_bytes.load(Ordering::Relaxed) == 0 && find_slab(session, target.file, range, true).is_none() {
-        header.refused_bytes.fetch_add(range.length, Ordering::Relaxed);
+    if header.free_bytes.load(Ordering::Relaxed) == 0 && find_slab(session, target.file, part, true).is_none() {
+        header.refused_bytes.fetch_add(part.length, Ordering::Relaxed);
         return (0, Rest::Direct(Served::WriteNoSpace));
     }
     let (limit, size) = (kernel::file_size_limit(), target.entry(&shared()).size.load(Ordering::Relaxed));
-    if range.end() > limit.min(size.saturating_add(EXTENSION_MAX)) {
+    if part.end() > limit.min(size.saturating_add(EXTENSION_MAX)) {
         return (0, Rest::Direct(Served::WriteTooFar));
     }
-    session.slot.publish_asking(KIND_EXTEND, target.file, range);
+    session.slot.publish_asking(KIND_EXTEND, target.file, part);
     if !target.still_open() {
         session.slot.free();
         return (0, Rest::Failed(CHANGED));
     }
-    let absorbed = absorb_parts(session, target, buffers, offset, limit);
+    let absorbed = absorb_slabs(session, target, buffers, from, part, limit);
     session.slot.free();
     absorbed
 }
 
 /// `limit`: of the process, on the size of the files it writes.
-fn absorb_parts(session: &mut Session, target: &Target, buffers: &Buffers, offset: u64, limit: u64) -> (usize, Rest) {
+fn absorb_slabs(
+    session: &mut Session,
+    target: &Target,
+    buffers: &Buffers,
+    from: usize,
+    part: Range,
+    limit: u64,
+) -> (usize, Rest) {
     let mut done = 0;
-    while done < buffers.length() {
-        let rest = Range::new(offset + done as u64, (buffers.length() - done) as u64);
+    while done < part.length as usize {
+        let rest = Range::between(part.offset + done as u64, part.end());
         let slab = match slab_for(session, target.file, rest) {
             Ok(Ok(slab)) => slab,
             Ok(Err(why)) => return (done, Rest::Direct(why)),
@@ -120,8 +182,9 @@ fn absorb_parts(session: &mut Session, target: &Target, buffers: &Buffers, offse
             // The limit holds for data files too, but it is not meant for them.
             return (done, Rest::Direct(Served::WriteTooFar));
         }
-        let written =
-            data_files::with(target.file, slab.data_file, |fd| buffers.write(fd, done, length as usize, slab.place));
+        let written = data_files::with(target.file, slab.data_file, |fd| {
+            buffers.write(fd, from + done, length as usize, slab.place)
+        });
         if written != Ok(length as usize) {
             return match written {
                 Err(errno @ libc::EFAULT) => (done, Rest::Failed(errno)),
@@ -188,17 +251,12 @@ fn find_slab(session: &Session, file: u32, range: Range, whole: bool) -> Option<
     if whole { smallest } else { smallest.or_else(|| usable.max_by_key(|slab| slab.length)) }
 }
 
-/// Writes bytes `from ..` to the slow file at `offset`; returns how many bytes of the request are written in all.
-fn direct(session: &mut Session, target: &Target, buffers: &Buffers, from: usize, offset: u64) -> Result<usize, Errno> {
-    let length = buffers.length() - from;
-    let result = locked(session, target, Range::new(offset, length as u64), || {
-        buffers.write_slow(target.fd, from, length, offset).map(|written| (written as u64, written))
-    });
-    match result {
-        Ok(written) => Ok(from + written),
-        Err(_) if from > 0 => Ok(from),
-        Err(errno) => Err(errno),
-    }
+/// Writes bytes `from ..` to `part` of the slow file; returns how many.
+fn direct(session: &mut Session, target: &Target, buffers: &Buffers, from: usize, part: Range) -> Result<usize, Errno> {
+    locked(session, target, part, || {
+        let written = buffers.write_slow(target.fd, from, part.length as usize, part.offset)?;
+        Ok((written as u64, written))
+    })
 }
 
 /// A fallocate that removes bytes of `range`: for the protocol a direct write.

@@ -50,6 +50,8 @@ pub enum Answer {
     Disk(u64),
     /// `Reply::Go`.
     Go,
+    /// `Reply::Regions`: length of the packet, and whether it is the last.
+    Regions(usize, bool),
 }
 
 /// Why an exchange brought no answer.
@@ -179,6 +181,7 @@ fn answer_of(packet: &[u8]) -> Result<Answer, Lost> {
         Ok((_, Reply::Flash { length })) => Ok(Answer::Flash(length)),
         Ok((_, Reply::Disk { length })) => Ok(Answer::Disk(length)),
         Ok((_, Reply::Go)) => Ok(Answer::Go),
+        Ok((_, Reply::Regions { last, .. })) => Ok(Answer::Regions(packet.len(), last)),
         Ok((_, Reply::Error { errno, text })) => Err(refused(errno, text)),
         Ok((_, Reply::Welcome(_) | Reply::Control { .. })) | Err(_) => Err(Lost::Refused(libc::EIO)),
     }
@@ -218,6 +221,14 @@ impl Session {
                     joined?
                 }
             }
+        }
+    }
+
+    /// The regions of the packet of `length` bytes that came last.
+    pub fn packed(&self, length: usize) -> Option<&[u8]> {
+        match Reply::decode(self.answer.get(..length)?) {
+            Ok((_, Reply::Regions { packed, .. })) => Some(packed),
+            _ => None,
         }
     }
 

@@ -22,11 +22,11 @@ pub fn selective() -> Parameters {
     }
 }
 
-fn seed() -> u64 {
+pub fn seed() -> u64 {
     std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(20_26)
 }
 
-fn torture(agent: &Agent, seed: u64, policy: &str) {
+pub fn torture(agent: &Agent, seed: u64, policy: &str) {
     let (program, model) = (compiled(agent, "torture"), agent.root.join("outside/model"));
     println!("SEED={seed}");
     let mut run = command(agent, program);

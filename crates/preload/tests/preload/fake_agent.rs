@@ -17,7 +17,10 @@ use std::thread::JoinHandle;
 
 use headstart_core::cost::benefit::Parameters;
 use headstart_core::counters::{RequestCounters, families};
-use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, Reply, Request, Welcome};
+use headstart_core::policy::carl::Regions;
+use headstart_core::protocol::message::{
+    Envelope, MESSAGE_MAX, REGIONS_PER_REPLY, Reply, Request, Welcome, encode_regions,
+};
 use headstart_core::protocol::shared::{
     Counter, FileEntry, GRANULE_BYTES, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, MAGIC,
     PIECES_MAX, Piece, Region, STATE_CHEAP, STATE_FREE, Shared, bits_of,
@@ -94,6 +97,8 @@ struct Inner {
     /// Those that do.
     held_asks: u64,
     exclude: bool,
+    /// Of every file.
+    regions: Regions,
     /// Extents that are written back and dropped, one for each message or so.
     churn: bool,
     churned: u64,
@@ -192,6 +197,15 @@ impl Agent {
     /// From now on files are excluded, as they are opened.
     pub fn exclude(&self) {
         self.inner.lock().unwrap().exclude = true;
+    }
+
+    /// From now on these regions of every file belong on flash.
+    pub fn set_regions(&self, regions: Regions) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.regions = regions;
+        for entry in &self.shared.files[..inner.files.len()] {
+            entry.regions.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// From now on it keeps writing extents back, dropping them and clearing their bits.
@@ -447,6 +461,11 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             inner.held_asks += 1;
             return Served::Later;
         }
+        Request::Regions { file: _, from } => {
+            let rest = inner.regions.beginning_from(from);
+            let part = &rest[..rest.len().min(REGIONS_PER_REPLY)];
+            Reply::Regions { last: part.len() == rest.len(), packed: encode_regions(part).leak() }
+        }
         Request::Open { device, inode, path, .. } => {
             if inner.refuse_opens {
                 return Served::Reply(Reply::Error { errno: libc::EBUSY, text: b"another node has it" });
@@ -621,6 +640,7 @@ fn open(shared: Shared, fast: &Path, inner: &mut Inner, device: u64, inode: u64,
     let flash = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(flash).unwrap();
     let entry = &shared.files[file as usize];
     entry.size.store(slow.metadata().unwrap().len(), Ordering::Relaxed);
+    entry.regions.store(u64::from(inner.regions != Regions::NONE), Ordering::Relaxed);
     entry.used.store(1, Ordering::Release);
     inner.files.push(Cached { slow, flash, extents: Vec::new(), next_place: 0, bypassers: Vec::new() });
     inner.index.insert((device, inode), file);

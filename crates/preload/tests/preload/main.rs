@@ -9,5 +9,6 @@ mod names;
 mod neighbours;
 mod processes;
 mod programs;
+mod regions;
 mod symbols;
 mod tools;

@@ -93,6 +93,28 @@ fn what_is_used_later_displaces_no_region() {
 }
 
 #[test]
+fn writes_outside_of_regions_displace_none_although_all_else_is_dirty() {
+    let mut w = on_disk();
+    set(&mut w, &[(pages(0, 16), 1)]);
+    place(&mut w);
+    for at in 16..100 {
+        write(&mut w, 0, pages(at, 1), true);
+        if at % 8 == 0 {
+            barrier(&mut w);
+        }
+    }
+    assert!(w.overlay.dirty_bytes() >= 8 * 4096 && is_mapped(&w, pages(0, 16)));
+    for at in 0..16 {
+        write(&mut w, 0, pages(at, 1), true);
+        barrier(&mut w);
+    }
+    drain(&mut w);
+    barrier(&mut w);
+    assert!(placed_bytes(&w) >= 15 * 4096, "writes within regions find room: {}", placed_bytes(&w));
+    no_violation(&w);
+}
+
+#[test]
 fn writes_to_regions_are_absorbed_and_stay_when_written_back() {
     let mut w = on_disk();
     set(&mut w, &[(pages(0, 8), 1)]);

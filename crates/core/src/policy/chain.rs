@@ -1,0 +1,87 @@
+//! Which policies a run asks, and in which order: one name for each choice, in the command line and in the environment.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The choice of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Chain {
+    /// No policy: nothing new goes to flash.
+    Off,
+    /// S4D-Cache.
+    #[default]
+    S4d,
+    /// CARL: the regions of a plan, nothing else.
+    Carl,
+    /// CARL; what it has no opinion of goes by S4D-Cache.
+    CarlS4d,
+    /// As CARL, by regions that were drawn at random.
+    Random,
+    /// CARL where regions of a file are known, S4D-Cache elsewhere.
+    Auto,
+}
+
+impl Chain {
+    /// All of them.
+    pub const ALL: [Chain; 6] = [Chain::S4d, Chain::Carl, Chain::CarlS4d, Chain::Random, Chain::Auto, Chain::Off];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Chain::Off => "off",
+            Chain::S4d => "s4d",
+            Chain::Carl => "carl",
+            Chain::CarlS4d => "carl,s4d",
+            Chain::Random => "random",
+            Chain::Auto => "auto",
+        }
+    }
+
+    /// Whether it asks for the regions of files.
+    pub const fn asks_regions(self) -> bool {
+        match self {
+            Chain::Off | Chain::S4d => false,
+            Chain::Carl | Chain::CarlS4d | Chain::Random | Chain::Auto => true,
+        }
+    }
+
+    /// Whether it asks S4D-Cache.
+    pub const fn asks_s4d(self) -> bool {
+        match self {
+            Chain::Off | Chain::Carl | Chain::Random => false,
+            Chain::S4d | Chain::CarlS4d | Chain::Auto => true,
+        }
+    }
+}
+
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Chain {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Chain, String> {
+        Chain::ALL.into_iter().find(|chain| chain.name() == text).ok_or_else(|| {
+            let names = Chain::ALL.map(Chain::name);
+            format!("there is no policy '{text}'; there are {}", names.join(" | "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_choice_is_read_back_by_its_name_and_others_are_refused_with_the_names_there_are() {
+        for chain in Chain::ALL {
+            assert_eq!(chain.name().parse(), Ok(chain));
+        }
+        for wrong in ["", "CARL", "s4d,carl", "carl, s4d", "carl,"] {
+            assert!(wrong.parse::<Chain>().unwrap_err().contains("carl,s4d"), "{wrong}");
+        }
+    }
+}
