@@ -151,6 +151,8 @@ pub(crate) struct EventLoop<'a> {
     named_regions: BTreeMap<Vec<u8>, Regions>,
     /// The connection for which regions are copied to flash.
     placed_for: Option<u64>,
+    /// Connections that want regions to follow programs.
+    followed_for: BTreeSet<u64>,
 }
 
 impl<'a> EventLoop<'a> {
@@ -226,6 +228,7 @@ impl<'a> EventLoop<'a> {
             incomplete: BTreeMap::new(),
             named_regions: BTreeMap::new(),
             placed_for: None,
+            followed_for: BTreeSet::new(),
         })
     }
 

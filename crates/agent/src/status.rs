@@ -52,6 +52,8 @@ pub enum Command {
         /// Absolute path of a file.
         path: Option<String>,
     },
+    /// Regions that programs read again and again are moved to flash, while the connection lasts, unless a plan's are known.
+    Follow,
     /// End, if no process takes part.
     Stop,
 }
@@ -143,6 +145,8 @@ pub struct Status {
 pub struct PlacementStatus {
     /// Whether they are being copied.
     pub running: bool,
+    /// They are none of a plan, but follow what programs read.
+    pub following: bool,
     /// Number of files that have some.
     pub files: u64,
     /// Number of these that could not be copied.

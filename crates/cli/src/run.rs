@@ -33,7 +33,7 @@ fn policies() -> impl TypedValueParser<Value = Chain> {
             Chain::Carl => "The regions of a plan and nothing else (CARL)",
             Chain::CarlS4d => "The regions of a plan, and what else S4D-Cache wants",
             Chain::Random => "As carl, by a plan whose regions were drawn at random",
-            Chain::Auto => "carl,s4d where regions of a file are known, s4d elsewhere",
+            Chain::Auto => "carl,s4d where a plan's regions are known; else s4d, and regions that are read again and again (D-CARL)",
             Chain::Off => "Nothing new goes to flash; what is there is still found",
         })
     });
@@ -129,7 +129,8 @@ impl Run {
         unseen::forget_marks(client.runtime());
         unseen::warn(&self.program[0]);
         let start = Instant::now();
-        let agent = Start { site: site.clone(), site_path: site_path.clone(), capacity: self.capacity.clone() };
+        let follow = self.policy == Chain::Auto && self.plan.is_none();
+        let agent = Start { site: site.clone(), site_path: site_path.clone(), capacity: self.capacity.clone(), follow };
         let supervision = Supervision::begin(agent, before.pid)?;
         let status = self.program().wait(self.preloaded(&site, &client, &library)?, &interrupts)?;
         let program_time = start.elapsed();
@@ -165,9 +166,12 @@ impl Run {
         if let Some(plan) = &self.plan {
             return follow_for_run(client, site, plan, self.policy == Chain::Random);
         }
+        if self.policy == Chain::Auto {
+            client.ask(&Ask::Follow)?;
+        }
         let needed = matches!(self.policy, Chain::Carl | Chain::CarlS4d);
         let known = client.ask(&Ask::Status)?.placement;
-        if needed && known.files + known.names == 0 {
+        if needed && (known.following || known.files + known.names == 0) {
             bail!(
                 "--policy {} goes by regions, and none are known: 'headstart place PLAN.toml' makes them known, or give --plan PLAN.toml",
                 self.policy

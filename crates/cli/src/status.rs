@@ -98,7 +98,11 @@ fn print_placement(status: &Status) {
         "regions    {} in {} files{}",
         of(placement.placed_bytes, placement.wanted_bytes),
         placement.files,
-        if placement.running { ", being copied" } else { "" }
+        match (placement.following, placement.running) {
+            (true, _) => ", which follow what programs read",
+            (false, true) => ", being copied",
+            (false, false) => "",
+        }
     );
     for file in
         status.file_placements.iter().filter(|file| file.placed_bytes < file.wanted_bytes || file.error.is_some())

@@ -40,12 +40,21 @@ pub struct Start {
     pub site: Site,
     pub site_path: PathBuf,
     pub capacity: Option<String>,
+    /// Regions follow what programs read.
+    pub follow: bool,
 }
 
 impl Start {
     /// Connects to the site's agent, or starts one.
     fn connect(&self) -> headstart_agent::Result<Client> {
         connect_or_start(&self.site, &self.site_path, self.capacity.as_deref())
+    }
+
+    /// The same; it is told what the agent before was told.
+    fn follow_on(&self) -> headstart_agent::Result<Watched> {
+        let client = self.connect()?;
+        let status = client.ask(if self.follow { &Ask::Follow } else { &Ask::Status })?;
+        Ok(Watched { pid: status.pid, _told: Some(client) })
     }
 
     fn socket(&self) -> PathBuf {
@@ -55,6 +64,13 @@ impl Start {
     fn log(&self) -> PathBuf {
         runtime_directory::log(&runtime_directory::path(&self.site.slow))
     }
+}
+
+/// An agent.
+struct Watched {
+    pid: u32,
+    /// What it was told holds as long as this connection.
+    _told: Option<Client>,
 }
 
 /// Watches the agent until it is dropped.
@@ -68,7 +84,7 @@ impl Supervision {
     pub fn begin(start: Start, pid: u32) -> Result<Supervision> {
         let stop = Arc::new(EventFd::new().context("cannot create an event descriptor")?);
         let seen = stop.clone();
-        let thread = std::thread::spawn(move || watch(&start, pid, &seen));
+        let thread = std::thread::spawn(move || watch(&start, Watched { pid, _told: None }, &seen));
         Ok(Supervision { stop, thread: Some(thread) })
     }
 }
@@ -83,9 +99,10 @@ impl Drop for Supervision {
     }
 }
 
-fn watch(start: &Start, mut pid: u32, stop: &EventFd) {
+fn watch(start: &Start, mut agent: Watched, stop: &EventFd) {
     let mut short_lives = 0;
     loop {
+        let pid = agent.pid;
         let began = Instant::now();
         if !outlives(pid, stop) {
             return;
@@ -103,12 +120,12 @@ fn watch(start: &Start, mut pid: u32, stop: &EventFd) {
             say_failing(&format!("the agent (process {pid}) ended as soon as it served"), &start.log());
         }
         std::thread::sleep(pause_after(short_lives));
-        pid = loop {
+        agent = loop {
             if short_lives >= SHORT_LIVES_MAX {
                 return give_up(&start.log());
             }
-            match start.connect().and_then(|client| client.ask(&Ask::Status)) {
-                Ok(status) => break status.pid,
+            match start.follow_on() {
+                Ok(next) => break next,
                 Err(error) if short_lives == 0 => say_failing(&reason(&error), &start.log()),
                 Err(_) => {}
             }

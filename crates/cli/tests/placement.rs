@@ -5,6 +5,8 @@ mod site;
 
 #[path = "placement/changed_files.rs"]
 mod changed_files;
+#[path = "placement/following.rs"]
+mod following;
 #[path = "placement/interrupted.rs"]
 mod interrupted;
 #[path = "placement/placing.rs"]

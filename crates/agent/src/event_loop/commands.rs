@@ -66,6 +66,7 @@ impl EventLoop<'_> {
             Ok(Command::Want(wanted)) => self.want(token, wanted),
             Ok(Command::Place { on }) => self.place(token, on),
             Ok(Command::Unplace { path }) => self.unplace(path.as_deref()),
+            Ok(Command::Follow) => self.follow(token),
             Ok(Command::Stop) => {
                 let threads = self.overlay.threads();
                 if threads > 0 {

@@ -108,7 +108,8 @@ impl EventLoop<'_> {
     /// The shared table says that the file has regions; a new one does not know.
     fn show_regions(&self, file: u32) {
         let cell = &self.shared().files[file as usize].regions;
-        if self.overlay.regions(file).is_some_and(|regions| *regions != Regions::NONE) {
+        let known = self.overlay.regions(file).is_some_and(|regions| *regions != Regions::NONE);
+        if known && !self.overlay.is_following() {
             // Nobody else writes it.
             cell.store(cell.load(Ordering::Relaxed).max(1), Ordering::Release);
         }
@@ -125,8 +126,21 @@ impl EventLoop<'_> {
         self.status()
     }
 
+    /// Regions follow what programs read until the last connection that asked for it ends, or a plan's become known.
+    pub(super) fn follow(&mut self, token: u64) -> status::Answer {
+        let planned = !self.named_regions.is_empty() || self.overlay.placements().next().is_some();
+        if !self.overlay.is_following() && !planned {
+            self.overlay.follow(self.shared.view(), Some(self.options.site.region_costs()));
+        }
+        self.followed_for.insert(token);
+        self.short_status()
+    }
+
     /// A connection has ended: what it wanted copied is not copied further.
     pub(super) fn stop_placing_for(&mut self, token: u64) {
+        if self.followed_for.remove(&token) && self.followed_for.is_empty() {
+            self.overlay.follow(self.shared.view(), None);
+        }
         self.incomplete.remove(&token);
         if self.placed_for == Some(token) {
             self.placed_for = None;
@@ -165,9 +179,9 @@ impl EventLoop<'_> {
 
     /// How far regions are on flash.
     pub(super) fn placement_status(&self) -> PlacementStatus {
-        let running = self.overlay.is_placing();
+        let (running, following) = (self.overlay.is_placing(), self.overlay.is_following());
         let names = self.named_regions.len() as u64;
-        let mut sum = PlacementStatus { running, names, ..PlacementStatus::default() };
+        let mut sum = PlacementStatus { running, following, names, ..PlacementStatus::default() };
         for Placement { wanted_bytes, placed_bytes, error, .. } in self.overlay.placements() {
             sum.files += 1;
             sum.wanted_bytes += wanted_bytes;
