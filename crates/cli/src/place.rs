@@ -140,8 +140,7 @@ fn say_capacity(plan: &headstart_core::plan::Plan, followed: &Followed, status: 
 
 /// Clean bytes make way by themselves; dirty ones are written back first where they are in the way. False if interrupted.
 fn make_room(client: &Client, status: &Status, interrupts: &Interrupts) -> Result<bool> {
-    let missing_bytes = status.placement.wanted_bytes.saturating_sub(status.placement.placed_bytes);
-    if status.dirty_bytes == 0 || missing_bytes <= status.capacity_bytes.saturating_sub(status.mapped_bytes) {
+    if status.dirty_bytes == 0 || status.placement.wanted_bytes + status.dirty_bytes <= status.capacity_bytes {
         return Ok(true);
     }
     let so_far = interrupts.so_far();

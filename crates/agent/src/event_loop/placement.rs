@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use headstart_core::overlay::{Answer, Placement};
+use headstart_core::plan::REGIONS_MAX;
 use headstart_core::policy::carl::{Regions, Wanted};
 use headstart_core::protocol::message::{Envelope, REGIONS_PER_REPLY, Reply, encode_regions};
 use headstart_core::request::Range;
@@ -38,6 +39,9 @@ impl EventLoop<'_> {
             benefit_ns,
             gain_ns,
         }));
+        if all.len() as u64 > REGIONS_MAX {
+            return status::Answer::Error { error: format!("{path}: no plan has more than {REGIONS_MAX} regions") };
+        }
         if more {
             self.incomplete.insert(token, (path, all));
             return self.short_status();
