@@ -1,6 +1,7 @@
 //! The `headstart` command.
 
 mod agent;
+mod calibrate;
 mod capacity;
 mod check;
 mod convert;
@@ -64,6 +65,7 @@ enum Command {
     Disown(discard::Disown),
     /// Show or change how much flash the running agent uses
     Capacity(capacity::CapacityArguments),
+    Calibrate(Box<calibrate::Calibrate>),
     /// Check or show a site file
     #[command(subcommand)]
     Site(site::SiteCommand),
@@ -108,6 +110,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => arguments.execute(site),
         Command::Disown(arguments) => arguments.execute(site),
         Command::Capacity(arguments) => arguments.execute(site),
+        Command::Calibrate(arguments) => arguments.execute(site),
         Command::Site(command) => command.execute(site),
         Command::Testbed(command) => command.execute(site),
         Command::Agent(arguments) => arguments.execute(site),

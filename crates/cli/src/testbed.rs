@@ -12,6 +12,7 @@ use headstart_core::units::ByteSize;
 use headstart_testbed::TestbedConfig;
 use headstart_testbed::config::{DriveReadAhead, Elevator, Network};
 use headstart_testbed::disk::DiskConfig;
+use headstart_testbed::figures::figures;
 use headstart_testbed::profile::{Rates, SiteParameters, site_parameters};
 
 use crate::write_back::stop;
@@ -31,6 +32,14 @@ pub enum TestbedCommand {
     Profile(Box<Shape>),
     /// Serve one emulated disk as a file, for losetup, mkfs and mount
     Disk(Disk),
+    /// Print a device's own figures as JSON: what 'headstart calibrate' should find of one that 'disk' serves
+    Figures {
+        /// The device: wd1602, seagate-250, nearline-24t, revodrive-x2, onyx, pm9a3
+        profile: String,
+        /// How much of it random reads go to, from the start
+        #[arg(long, default_value = "10GB")]
+        size: ByteSize,
+    },
     /// Serve a testbed in the foreground (started by `up`)
     #[command(hide = true)]
     Serve {
@@ -166,6 +175,9 @@ impl TestbedCommand {
             TestbedCommand::Down(down) => down.execute(site)?,
             TestbedCommand::Stats(stats) => stats.execute()?,
             TestbedCommand::Profile(shape) => println!("{}", site_parameters(&shape.config()?)?),
+            TestbedCommand::Figures { profile, size } => {
+                println!("{}", serde_json::to_string_pretty(&figures(profile, size.0)?)?);
+            }
             TestbedCommand::Disk(disk) => {
                 crate::log_to_stderr("info");
                 let size_bytes = disk.size.map(|size| size.0);

@@ -1,9 +1,12 @@
 //! A request for bytes of a file, as every policy sees it, and as a trace tells of it.
 
+use serde::Serialize;
+
 use crate::units::Nanos;
 
 /// Reading or writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Bytes come from storage.
     Read,
