@@ -3,6 +3,7 @@
 use std::fs;
 
 use headstart_core::plan::Choice;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use super::*;
 use crate::site::data_files;
@@ -84,7 +85,7 @@ fn unplacing_writes_back_what_is_dirty_first() {
     if role().is_some() {
         return play();
     }
-    let site = prepared("4MiB");
+    let site = prepared("64MiB");
     site.succeed(&["place", &plan_for_a(&site, &[(0, 2 * MIB)])]);
     site.played(&["--policy", "carl", "--keep-dirty"], test, "write a 2 1048576 1048576");
     assert!(site.figure("/dirty_bytes") > 0 && site.figure("/mapped_bytes") == 2 * MIB);
@@ -129,6 +130,36 @@ fn of_a_plan_larger_than_the_capacity_the_regions_of_most_gain_are_placed_and_th
     crate::site::wait_for("flash holds no more than it may", || site.figure("/mapped_bytes") <= 1152 << 10);
     let said = site.succeed(&["place", &plan]);
     assert!(said.contains("placed     1 of 4 regions"), "{said}");
+}
+
+/// Undone at the end.
+struct Mounted<'a>(&'a Path);
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = umount2(self.0, MntFlags::MNT_DETACH);
+    }
+}
+
+#[test]
+fn a_fast_directory_smaller_than_the_capacity_takes_what_fits_and_the_rest_is_said() {
+    let test = "placing::a_fast_directory_smaller_than_the_capacity_takes_what_fits_and_the_rest_is_said";
+    if role().is_some() {
+        return play();
+    }
+    let site = prepared("64MiB");
+    if let Err(error) = mount(Some("tmpfs"), &site.fast, Some("tmpfs"), MsFlags::empty(), Some("size=4m")) {
+        return println!("SKIPPED: mounting a tmpfs needs root ({error})");
+    }
+    let _mounted = Mounted(&site.fast);
+    let plan = plan_for_a(&site, &[(MIB, 2 * MIB), (3 * MIB, 5 * MIB)]);
+    site.fail(125, &["place", &plan], &["what fits is placed", "a: No space left on device"]);
+    let placed = site.figure("/placement/placed_bytes");
+    assert!((2 * MIB..4 * MIB).contains(&placed), "{placed}");
+    let report = reported(&site, &["--policy", "carl"], test, "read a 1 0 8388608");
+    assert!(of(&report, "/requests/flash_read_bytes_total") >= 2 * MIB);
+    site.succeed(&["unplace"]);
+    site.succeed(&["stop"]);
 }
 
 #[test]
