@@ -12,10 +12,18 @@ use crate::counters::Dropped;
 use crate::protocol::shared::Shared;
 
 impl Overlay {
+    /// What a fetch leaves to writes: of regions, which give way to the least reserve alone, no more than that.
+    pub(super) fn reserve_beside(&self, spared: Option<Benefit>) -> u64 {
+        match spared {
+            None => Reserve::least_bytes(self.space.capacity_bytes()),
+            Some(_) => self.reserve_bytes(),
+        }
+    }
+
     /// Drops clean extents, least recently used first, to make room for `pages`, but none of `spared` benefit or more. True if the
     /// room will be there after a barrier.
     pub(super) fn displace(&mut self, pages: u64, spared: Option<Benefit>) -> bool {
-        let wanted = pages.saturating_mul(PAGE_BYTES).saturating_add(self.reserve_bytes());
+        let wanted = pages.saturating_mul(PAGE_BYTES).saturating_add(self.reserve_beside(spared));
         if wanted > self.space.capacity_bytes() {
             return false;
         }

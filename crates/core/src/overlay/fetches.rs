@@ -122,7 +122,7 @@ impl Overlay {
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
         let size_before = self.space.size_bytes(data_file);
         // The reserve is for writes: a fetch that took of it would evict bytes of more benefit in the next moment.
-        let room = self.space.available_bytes().saturating_sub(self.reserve_bytes()) / PAGE_BYTES;
+        let room = self.space.available_bytes().saturating_sub(self.reserve_beside(spared)) / PAGE_BYTES;
         let Some(run) = (room >= pages).then(|| self.space.allocate(data_file, pages, pages)).flatten() else {
             return if self.displace(pages, spared) { Room::AfterBarrier } else { Room::None };
         };

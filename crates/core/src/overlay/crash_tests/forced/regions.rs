@@ -93,6 +93,22 @@ fn what_is_used_later_displaces_no_region() {
 }
 
 #[test]
+fn regions_are_placed_whole_after_a_burst_of_writes_that_found_no_space() {
+    let mut w = on_disk();
+    for at in 0..100 {
+        write(&mut w, 0, pages(at, 1), true);
+        if at % 40 == 39 {
+            barrier(&mut w);
+        }
+    }
+    drain(&mut w);
+    set(&mut w, &[(pages(0, 30), 1)]);
+    place(&mut w);
+    assert_eq!(placed_bytes(&w), 30 * 4096);
+    no_violation(&w);
+}
+
+#[test]
 fn writes_outside_of_regions_displace_none_although_all_else_is_dirty() {
     let mut w = on_disk();
     set(&mut w, &[(pages(0, 16), 1)]);
