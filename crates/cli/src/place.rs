@@ -1,7 +1,8 @@
 //! `headstart place` and `headstart unplace`: regions that a plan chose, copied to flash, or given back.
 //!
 //! ```text
-//! plan file -> look at its files -> the agent knows the regions -> room: drain -> copy -> barrier -> compare flash with disk
+//! plan file -> look at its files -> the agent knows the regions -> copy -> barrier -> compare flash with disk
+//!                                                                 `- no room beside dirty bytes: drain -> copy
 //! ```
 //!
 //! Each step may be interrupted and done again: what the agent knows is in its journal, and what is on flash is not copied twice.
@@ -57,7 +58,7 @@ impl Place {
         followed.problems.iter().for_each(|problem| eprintln!("headstart: {problem}"));
         let status = client.ask(&Command::Status)?;
         say_capacity(&plan, &followed, &status, &site);
-        let copied = make_room(&client, &status, &interrupts)? && copy(&client, &interrupts)?;
+        let copied = place(&client, &interrupts)?;
         make_durable(&client, &interrupts)?;
         if !copied {
             eprintln!("headstart: stopped; what is on flash stays there, and 'headstart place' goes on from it");
@@ -138,14 +139,19 @@ fn say_capacity(plan: &headstart_core::plan::Plan, followed: &Followed, status: 
     }
 }
 
-/// Clean bytes make way by themselves; dirty ones are written back first where they are in the way. False if interrupted.
-fn make_room(client: &Client, status: &Status, interrupts: &Interrupts) -> Result<bool> {
-    if status.dirty_bytes == 0 || status.placement.wanted_bytes + status.dirty_bytes <= status.capacity_bytes {
+/// Copies what is missing. Clean bytes make way by themselves; dirty ones are written back if there was no room beside them, and
+/// then it goes on. False if interrupted.
+fn place(client: &Client, interrupts: &Interrupts) -> Result<bool> {
+    let so_far = interrupts.so_far();
+    if !copy(client, interrupts)? {
+        return Ok(false);
+    }
+    let status = client.ask(&Command::Status)?;
+    if status.dirty_bytes == 0 || status.placement.placed_bytes >= status.placement.wanted_bytes {
         return Ok(true);
     }
-    let so_far = interrupts.so_far();
     drain_all(client, interrupts, false)?;
-    Ok(interrupts.so_far() == so_far)
+    Ok(interrupts.so_far() == so_far && copy(client, interrupts)?)
 }
 
 /// Waits while the agent copies; false if interrupted.
