@@ -7,15 +7,15 @@ use super::Overlay;
 use super::extent_map::{Benefit, Mapped};
 use super::flash_space::PAGE_BYTES;
 use super::journal::Record;
-use super::reserve::Reserve;
 use crate::counters::Dropped;
 use crate::protocol::shared::Shared;
 
 impl Overlay {
-    /// What a fetch leaves to writes: of regions, which give way to the least reserve alone, no more than that.
+    /// What a fetch leaves to writes: of regions, which give way to the least reserve alone, no more than that, and nothing while
+    /// nobody writes.
     pub(super) fn reserve_beside(&self, spared: Option<Benefit>) -> u64 {
         match spared {
-            None => Reserve::least_bytes(self.space.capacity_bytes()),
+            None => self.reserve.beside_regions(self.space.capacity_bytes(), self.measured_ns),
             Some(_) => self.reserve_bytes(),
         }
     }
@@ -64,17 +64,20 @@ impl Overlay {
             self.reserve.on_no_space(refused.saturating_sub(before), self.measured_ns);
         }
         let reserve = self.reserve_bytes();
-        if self.space.available_bytes() >= reserve && self.space.excess_bytes() == 0 {
+        let available = self.space.available_bytes();
+        // All that is clean may be of regions.
+        let nothing_to_gain = || !self.mapping.recency.has_clean() && !self.space.awaits_barrier();
+        let beside = self.reserve_beside(None);
+        if self.space.excess_bytes() == 0 && (available >= reserve || (available >= beside && nothing_to_gain())) {
             return;
         }
         self.free_unheld(shared);
-        let least = Reserve::least_bytes(self.space.capacity_bytes());
         loop {
             let exceeds = self.space.excess_bytes() > self.space.removed_bytes();
             if self.room_bytes() >= reserve && !exceeds {
                 break;
             }
-            let needs = self.room_bytes() < least || exceeds;
+            let needs = self.room_bytes() < beside || exceeds;
             let found = self.least_recently_used().or_else(|| if needs { self.least_wanted() } else { None });
             let Some((file, mapped)) = found else { break };
             self.evict(file, &mapped);

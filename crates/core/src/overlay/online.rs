@@ -121,7 +121,7 @@ impl Overlay {
             online.d_carl.on_completion(now, one, !missing);
         }
         // Dirty bytes of other regions need room too; a burst of writes passes.
-        let capacity = self.space.capacity_bytes().saturating_sub(self.reserve_bytes());
+        let capacity = self.space.capacity_bytes().saturating_sub(self.reserve_beside(None));
         let room = capacity.saturating_sub(self.mapping.dirty_bytes).max(capacity / 2);
         let moves = online.d_carl.on_timer(now, room);
         let count = moves.len() as u64;

@@ -97,6 +97,11 @@ impl Recency {
         stamp
     }
 
+    /// Whether any clean extent is not kept.
+    pub(super) fn has_clean(&self) -> bool {
+        self.clean_count > 0
+    }
+
     /// How many times numbers were halved.
     pub(super) fn folds(&self) -> u32 {
         self.now.folds

@@ -13,6 +13,9 @@ const MOST_SHARE: u64 = 2;
 /// A burst ends with so long a time without a write; assumed: longer than the barriers and reads between a program's writes.
 pub(super) const WRITE_PAUSE_NS: u64 = 50_000_000;
 
+/// Programs that wrote so long ago may read alone; assumed: some times the time between the bursts of one that does both.
+const WRITES_NS: u64 = 10_000_000_000;
+
 /// A burst longer than the last one by one part in so many is like none before.
 const BURST_TOLERANCE: u64 = 4;
 
@@ -33,6 +36,12 @@ impl Reserve {
     /// Bytes that are always kept free of `capacity_bytes`.
     pub(super) fn least_bytes(capacity_bytes: u64) -> u64 {
         capacity_bytes / LEAST_SHARE
+    }
+
+    /// Bytes that regions leave free of `capacity_bytes`: none while nobody writes.
+    pub(super) fn beside_regions(&self, capacity_bytes: u64, now_ns: u64) -> u64 {
+        let writes = self.last_write_ns > 0 && now_ns.saturating_sub(self.last_write_ns) < WRITES_NS;
+        if writes { Reserve::least_bytes(capacity_bytes) } else { 0 }
     }
 
     /// Bytes to keep free of `capacity_bytes`.

@@ -258,3 +258,19 @@ fn regions_are_known_after_the_death_of_the_agent_and_after_power_loss() {
         no_violation(&w);
     }
 }
+
+#[test]
+fn regions_take_all_there_is_while_nobody_writes_and_give_way_to_the_first_writes() {
+    let mut w = on_disk();
+    set(&mut w, &[(pages(0, 16), 320), (pages(16, 16), 16)]);
+    place(&mut w);
+    assert_eq!(placed_bytes(&w), PAGES * 4096);
+    for at in [3, 40, 41] {
+        ranks::begin_write(&mut w, 0, 0, pages(at, 1), true);
+        run(&mut w, 0);
+        barrier(&mut w);
+    }
+    assert!(w.overlay.dirty_bytes() > 0, "those that came later found room");
+    assert!(is_mapped(&w, pages(0, 3)) && is_mapped(&w, pages(4, 12)), "of the region of less gain");
+    no_violation(&w);
+}
