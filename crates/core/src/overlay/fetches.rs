@@ -6,12 +6,15 @@ use super::extent_map::{Benefit, Mapped};
 use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
 use super::recency::{Access, Stamp};
-use super::regions::Room;
+use super::regions::{FETCHES_MAX, Room};
 use super::{CopyKind, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
 use crate::policy::s4d::Critical;
 use crate::protocol::handover::COPIES_MAX;
 use crate::protocol::shared::{HINTS_MAX, Shared};
 use crate::request::Range;
+
+/// Fetches under way at once beside programs whose reads say which regions to fetch; assumed: half of what keeps the disks busy.
+const FOLLOWING_AT_ONCE: usize = 4;
 
 /// How far a fetch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,13 +70,17 @@ impl Overlay {
         // and a few at a time otherwise.
         let limit = if foreground == 0 { self.settings.copies_max / 4 } else { 1 };
         let limit = limit.max(1);
+        if self.is_following() && self.placing.on {
+            // Those regions are worth more than their copies cost, and what programs read of them now comes with them.
+            return self.place_next(shared, FOLLOWING_AT_ONCE);
+        }
         while self.fetches.len() < limit && self.copies.len() < self.settings.copies_max {
             let Some(critical) = self.deferred.take().or_else(|| self.critical.pop()) else { break };
             if !self.start_fetch(shared, critical) {
                 break;
             }
         }
-        self.place_next(shared, limit);
+        self.place_next(shared, limit.min(FETCHES_MAX));
     }
 
     /// Starts fetching the first part of a critical range that is not on flash; false if there is no room now.

@@ -18,8 +18,10 @@ use crate::policy::carl::{Regions, Wanted};
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
-/// Bytes fetched at once of a region.
-const FETCH_BYTES: u64 = 1 << 20;
+/// Bytes fetched at once of a region: some stripes of each server, so that seeks matter little.
+const FETCH_BYTES: u64 = 4 << 20;
+/// Such fetches under way at once.
+pub(super) const FETCHES_MAX: usize = 8;
 
 /// Regions in order of their gain per byte, then address.
 type Rank = (u64, u32, u64);

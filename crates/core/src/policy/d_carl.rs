@@ -3,7 +3,10 @@
 //!
 //! Not in the paper, whose placement is fixed before a run. Old requests count less with every half-life, so that the table needs no
 //! log of them. A region is placed when what it will gain within the horizon, if it goes on as in the window, is more than its
-//! copy costs; one that must make room first is displaced only by one that gains clearly more.
+//! copy costs; one that must make room first is displaced only by one that gains clearly more. The window is short: a program that
+//! has moved on is slow while it misses, so that what it left would outweigh what it needs for long. What few requests say is
+//! uncertain then, so that of a region to be placed counts what it gains less the standard deviation of chance, and of one to be
+//! displaced what it gains and as much more.
 //!
 //! ```text
 //!             Place                on_completion
@@ -54,8 +57,8 @@ impl Settings {
         Settings {
             costs,
             region_bytes: 4 * MIB,
-            half_life: Nanos::from_seconds(2.0),
-            interval: Nanos::from_seconds(0.5),
+            half_life: Nanos::from_seconds(0.5),
+            interval: Nanos::from_seconds(0.25),
             horizon: Nanos::from_seconds(10.0),
             hysteresis: 1.5,
             copy_s_per_byte,
@@ -97,6 +100,8 @@ enum Place {
 struct Region {
     /// Gains of the window, seconds, as of `at`.
     gain_s: f64,
+    /// Their variance if requests come by chance (Poisson's law), seconds squared.
+    variance_s2: f64,
     at: Nanos,
     place: Place,
     /// What it takes on flash: fixed while it is not on disk.
@@ -150,11 +155,14 @@ impl DCarl {
             }
             match self.regions.entry((file, number)) {
                 Entry::Vacant(entry) => {
-                    entry.insert(Region { gain_s, at: now, place: Place::Disk, flash_bytes: 0 });
+                    let variance_s2 = gain_s * gain_s;
+                    entry.insert(Region { gain_s, variance_s2, at: now, place: Place::Disk, flash_bytes: 0 });
                 }
                 Entry::Occupied(mut entry) => {
                     let region = entry.get_mut();
-                    region.gain_s = decayed(region, now, self.settings.half_life) + gain_s;
+                    let left = left(region, now, self.settings.half_life);
+                    region.gain_s = region.gain_s * left + gain_s;
+                    region.variance_s2 = region.variance_s2 * left * left + gain_s * gain_s;
                     region.at = now;
                 }
             }
@@ -180,13 +188,14 @@ impl DCarl {
         let mut moves = Vec::new();
         let (mut newcomers, mut incumbents) = (Vec::new(), Vec::new());
         for (id, region) in &self.regions {
-            let gain_s = self.expected_s(region, now);
+            let (gain_s, deviation_s) = self.expected_s(region, now);
+            let sure_s = gain_s - deviation_s;
             let bytes = if region.place == Place::Disk { flash_bytes(self.range(*id)) } else { region.flash_bytes };
             let copy_s = bytes as f64 * self.settings.copy_s_per_byte;
             match region.place {
-                Place::Disk if bytes > 0 && gain_s > copy_s => newcomers.push(Rival { id: *id, gain_s, bytes }),
+                Place::Disk if bytes > 0 && sure_s > copy_s => newcomers.push(Rival { id: *id, gain_s: sure_s, bytes }),
                 Place::Flash if gain_s < -copy_s => moves.push((*id, Verb::Unplace)),
-                Place::Flash => incumbents.push(Rival { id: *id, gain_s, bytes }),
+                Place::Flash => incumbents.push(Rival { id: *id, gain_s: gain_s + deviation_s, bytes }),
                 _ => {}
             }
         }
@@ -274,11 +283,12 @@ impl DCarl {
         }
     }
 
-    /// What a region gains within the horizon, seconds, if it goes on as in the window.
-    fn expected_s(&self, region: &Region, now: Nanos) -> f64 {
+    /// What a region gains within the horizon, seconds, if it goes on as in the window, and the standard deviation of that.
+    fn expected_s(&self, region: &Region, now: Nanos) -> (f64, f64) {
         let half_life = self.settings.half_life.seconds().max(1e-9);
-        let rate = decayed(region, now, self.settings.half_life) * std::f64::consts::LN_2 / half_life;
-        rate * self.settings.horizon.seconds()
+        let left = left(region, now, self.settings.half_life);
+        let windows = self.settings.horizon.seconds() * std::f64::consts::LN_2 / half_life;
+        (region.gain_s * left * windows, region.variance_s2.sqrt() * left * windows)
     }
 
     fn range(&self, (file, number): RegionId) -> Range {
@@ -315,7 +325,7 @@ impl DCarl {
     fn forget(&mut self, now: Nanos) {
         let on_disk = self.regions.iter().filter(|(_, region)| region.place == Place::Disk);
         let mut gains: Vec<(f64, RegionId)> =
-            on_disk.map(|(id, region)| (decayed(region, now, self.settings.half_life), *id)).collect();
+            on_disk.map(|(id, region)| (region.gain_s * left(region, now, self.settings.half_life), *id)).collect();
         gains.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         for (_, id) in &gains[..gains.len().div_ceil(2)] {
             self.regions.remove(id);
@@ -337,10 +347,10 @@ impl Rival {
     }
 }
 
-/// The gains of the window as of `now`.
-fn decayed(region: &Region, now: Nanos, half_life: Nanos) -> f64 {
+/// How much of what a region gained counts at `now`.
+fn left(region: &Region, now: Nanos, half_life: Nanos) -> f64 {
     let halves = now.since(region.at).seconds() / half_life.seconds().max(1e-9);
-    region.gain_s * (-halves).exp2()
+    (-halves).exp2()
 }
 
 #[cfg(test)]
