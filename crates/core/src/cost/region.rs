@@ -62,6 +62,23 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// Those of eight disks and four flash servers, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_a_test() -> Costs {
+        let read = Parameters {
+            hdd_servers: 8,
+            ssd_servers: 4,
+            stripe_bytes: 65536,
+            hdd_startup_s_min: 0.002,
+            hdd_startup_s_max: 0.010,
+            hdd_s_per_byte: 2e-8,
+            ssd_s_per_byte: 1e-7,
+            ssd_startup_s: 0.0,
+            ssd_busy_s_per_byte: None,
+        };
+        Costs { write: read.clone(), read }
+    }
+
     /// Those of a direction.
     pub fn of(&self, direction: Direction) -> &Parameters {
         match direction {

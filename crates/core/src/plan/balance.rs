@@ -147,32 +147,17 @@ fn exchange(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::region::Costs;
     use crate::cost::region::gain_table::GainTable;
-    use crate::cost::region::{Costs, Parameters};
     use crate::request::{Direction, Range};
 
     const RANKS: u32 = 4;
     const REGIONS: u64 = 10;
 
-    fn costs() -> Costs {
-        let read = Parameters {
-            hdd_servers: 8,
-            ssd_servers: 4,
-            stripe_bytes: 65536,
-            hdd_startup_s_min: 0.002,
-            hdd_startup_s_max: 0.010,
-            hdd_s_per_byte: 1e-8,
-            ssd_s_per_byte: 2e-8,
-            ssd_startup_s: 0.0005,
-            ssd_busy_s_per_byte: None,
-        };
-        Costs { write: read.clone(), read }
-    }
-
     /// Each rank has ten regions of its own; how often it asks for its k-th one.
     fn traced(count: impl Fn(u32, u64) -> u64) -> (BTreeMap<RegionId, RegionGain>, Shares) {
-        let (mut table, mut shares) = (GainTable::new(costs()), Shares::default());
-        let gain_ns = costs().gain_ns(Direction::Read, 1);
+        let (mut table, mut shares) = (GainTable::new(Costs::of_a_test()), Shares::default());
+        let gain_ns = Costs::of_a_test().gain_ns(Direction::Read, 1);
         for rank in 0..RANKS {
             for k in 0..REGIONS {
                 let number = u64::from(rank) * REGIONS + k;

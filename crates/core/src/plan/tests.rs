@@ -9,17 +9,8 @@ use crate::request::{Access, Direction};
 use crate::units::{MIB, Nanos};
 
 fn costs() -> Costs {
-    let read = Parameters {
-        hdd_servers: 8,
-        ssd_servers: 4,
-        stripe_bytes: 65536,
-        hdd_startup_s_min: 0.002,
-        hdd_startup_s_max: 0.010,
-        hdd_s_per_byte: 1e-8,
-        ssd_s_per_byte: 2e-8,
-        ssd_startup_s: 0.0005,
-        ssd_busy_s_per_byte: None,
-    };
+    let read =
+        Parameters { hdd_s_per_byte: 1e-8, ssd_s_per_byte: 2e-8, ssd_startup_s: 0.0005, ..Costs::of_a_test().read };
     Costs { write: read.clone(), read }
 }
 

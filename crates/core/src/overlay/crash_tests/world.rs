@@ -7,7 +7,7 @@ use super::random::Random;
 use super::ranks::{self, NO_SLOT, Rank};
 use super::register::Register;
 use super::storage::{Byte, Bytes, Log, Store, moved};
-use crate::cost::region::{Costs, Parameters};
+use crate::cost::region::Costs;
 use crate::overlay::journal::{HEADER_BYTES, Header, Identity};
 use crate::overlay::recovery::{Recovered, Replay};
 use crate::overlay::{Answer, Capacity, CopyKind, CopyOrder, Output, Overlay, Settings};
@@ -521,8 +521,7 @@ impl World {
         let regions = Regions::new(regions.collect::<Vec<_>>());
         self.overlay.set_regions(self.memory.view(), number, regions);
         if self.random.chance(20) {
-            let costs = costs();
-            let costs = self.random.chance(80).then_some(costs);
+            let costs = self.random.chance(80).then(Costs::of_a_test);
             self.overlay.follow(self.memory.view(), costs);
         }
         let on = self.random.chance(70);
@@ -828,20 +827,4 @@ fn merged(bytes: &Bytes) -> Bytes {
         }
     }
     runs
-}
-
-/// What a site may cost.
-pub fn costs() -> Costs {
-    let read = Parameters {
-        hdd_servers: 8,
-        ssd_servers: 4,
-        stripe_bytes: 65536,
-        hdd_startup_s_min: 0.002,
-        hdd_startup_s_max: 0.010,
-        hdd_s_per_byte: 2e-8,
-        ssd_s_per_byte: 1e-7,
-        ssd_startup_s: 0.0,
-        ssd_busy_s_per_byte: None,
-    };
-    Costs { write: read.clone(), read }
 }

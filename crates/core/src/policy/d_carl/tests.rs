@@ -5,22 +5,10 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cost::region::Parameters;
 use crate::policy::random::splitmix64;
 
 fn settings() -> Settings {
-    let read = Parameters {
-        hdd_servers: 8,
-        ssd_servers: 4,
-        stripe_bytes: 65536,
-        hdd_startup_s_min: 0.002,
-        hdd_startup_s_max: 0.010,
-        hdd_s_per_byte: 2e-8,
-        ssd_s_per_byte: 1e-7,
-        ssd_startup_s: 0.0,
-        ssd_busy_s_per_byte: None,
-    };
-    Settings { region_bytes: MIB, ..Settings::new(Costs { write: read.clone(), read }) }
+    Settings { region_bytes: MIB, ..Settings::new(Costs::of_a_test()) }
 }
 
 fn at(seconds: f64) -> Nanos {
@@ -155,7 +143,7 @@ fn after_each_move_of_the_hot_regions_over_eight_tenths_of_the_best_gain_is_reac
         let base = phase as u64 * 60;
         let draw = splitmix64(&mut state);
         let region = if draw % 10 < 9 { base + (draw >> 32) % 40 } else { (draw >> 32) % 400 };
-        now = now + if placed.contains(&region) { flash } else { disk };
+        now += if placed.contains(&region) { flash } else { disk };
         done_requests[phase] += 1;
         read(&mut d_carl, now, region);
         while !queue.is_empty() && copier_free <= now {

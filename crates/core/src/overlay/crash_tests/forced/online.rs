@@ -1,7 +1,7 @@
 //! Regions follow what programs read.
 
 use super::*;
-use crate::overlay::crash_tests::world::costs;
+use crate::cost::region::Costs;
 use crate::units::MIB;
 
 /// The first MiB of a file of 8 is on flash if it is read again and again; the capacity is 2 MiB.
@@ -9,7 +9,7 @@ fn world_with_a_long_file() -> World {
     let mut w = world();
     w.overlay.set_capacity(Capacity::Bytes(2 * MIB));
     write(&mut w, 0, Range::new(0, 8 * MIB), false);
-    w.overlay.follow(w.memory.view(), Some(costs()));
+    w.overlay.follow(w.memory.view(), Some(Costs::of_a_test()));
     w
 }
 

@@ -48,6 +48,15 @@ fn place(w: &mut World) {
     }
 }
 
+/// Pages are absorbed one after another, each on the disks and clean before the next.
+fn write_and_drain(w: &mut World, written: std::ops::Range<u64>) {
+    for at in written {
+        write(w, 0, pages(at, 1), true);
+        drain(w);
+        barrier(w);
+    }
+}
+
 fn placed_bytes(w: &World) -> u64 {
     w.overlay.placements().map(|placement| placement.placed_bytes).sum()
 }
@@ -82,11 +91,7 @@ fn what_is_used_later_displaces_no_region() {
     let mut w = on_disk();
     set(&mut w, &[(pages(0, 16), 1)]);
     place(&mut w);
-    for at in 16..100 {
-        write(&mut w, 0, pages(at, 1), true);
-        drain(&mut w);
-        barrier(&mut w);
-    }
+    write_and_drain(&mut w, 16..100);
     assert!(is_mapped(&w, pages(0, 16)));
     assert!(w.overlay.counters().evicted_extents_total > 0, "others had to give way");
     no_violation(&w);
@@ -141,11 +146,7 @@ fn writes_to_regions_are_absorbed_and_stay_when_written_back() {
     }
     drain(&mut w);
     assert_eq!((placed_bytes(&w), w.overlay.dirty_bytes()), (8 * 4096, 0));
-    for at in 8..100 {
-        write(&mut w, 0, pages(at, 1), true);
-        drain(&mut w);
-        barrier(&mut w);
-    }
+    write_and_drain(&mut w, 8..100);
     assert_eq!(placed_bytes(&w), 8 * 4096);
     no_violation(&w);
 }
@@ -186,11 +187,7 @@ fn regions_no_longer_wanted_leave_flash_when_they_are_clean() {
     assert!(is_mapped(&w, pages(8, 8)) && is_mapped(&w, pages(1, 1)));
     assert_eq!(w.overlay.mapped_bytes(), 9 * 4096);
     drain(&mut w);
-    for at in 20..60 {
-        write(&mut w, 0, pages(at, 1), true);
-        drain(&mut w);
-        barrier(&mut w);
-    }
+    write_and_drain(&mut w, 20..60);
     assert!(is_mapped(&w, pages(8, 8)) && !is_mapped(&w, pages(1, 1)), "it is as all others then");
     no_violation(&w);
 }
