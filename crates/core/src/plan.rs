@@ -2,7 +2,6 @@
 //!
 //! How a plan looks as a text is the business of whoever reads and writes files.
 
-mod balance;
 mod check;
 mod planning;
 pub mod prediction;

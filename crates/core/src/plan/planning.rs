@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::balance::{Shares, balance};
 use super::prediction::Load;
 use super::{Choice, Plan, PlanFile, PlanRegion};
 use crate::cost::benefit::ParameterError;
@@ -112,7 +111,7 @@ pub fn plan<I: Iterator<Item = Access>>(
     options: Options,
 ) -> Result<Plan, PlanningError> {
     costs.check().map_err(|(direction, error)| PlanningError::Costs { direction, error })?;
-    let FirstPass { halves, shares, files, ends } = fill_tables(requests(), file, costs)?;
+    let (halves, files, ends) = fill_tables(requests(), file, costs)?;
     let files = files.as_slice();
     let sizes: Vec<FileRegions> = (files.iter().zip(&ends))
         .map(|(file, end)| FileRegions {
@@ -129,24 +128,17 @@ pub fn plan<I: Iterator<Item = Access>>(
     for (id, gain) in &halves[1] {
         table.entry(*id).or_default().add(gain);
     }
-    let count = sizes.iter().map(|size| size.count()).fold(0, u64::saturating_add);
-    let bytes_of = |id: RegionId| flash_bytes(sizes[id.0 as usize].range(id.1));
-    let best = |table: &Table, shares: &Shares| {
+    let best = |table: &Table| {
         let candidate = |(id, region): (&RegionId, &RegionGain)| Candidate {
             id: *id,
             gain_ns: region.gain_ns(),
-            flash_bytes: bytes_of(*id),
+            flash_bytes: flash_bytes(sizes[id.0 as usize].range(id.1)),
         };
-        let mut chosen = select(table.iter().map(candidate).collect(), capacity_bytes).into_iter().collect();
-        balance(&mut chosen, table, shares, count, bytes_of);
-        chosen
+        select(table.iter().map(candidate).collect(), capacity_bytes).into_iter().collect()
     };
     // Of each half of the requests is predicted what the choice made from the other half does for it.
     let (chosen, unseen): (BTreeSet<RegionId>, [BTreeSet<RegionId>; 2]) = match options.choice {
-        Choice::Gain => {
-            let unseen = [best(&halves[1], &shares[1]), best(&halves[0], &shares[0])];
-            (best(&table, &shares[0].with(&shares[1])), unseen)
-        }
+        Choice::Gain => (best(&table), [best(&halves[1]), best(&halves[0])]),
         Choice::Random(seed) => {
             check_count(files, &sizes)?;
             let drawn = random::choose((0..).zip(sizes.iter().copied()), capacity_bytes, seed);
@@ -186,16 +178,8 @@ impl Halving {
     }
 }
 
-/// What the first pass over the requests finds.
-struct FirstPass {
-    /// The gain tables of both halves of the requests.
-    halves: [Table; 2],
-    /// Whose gains they are.
-    shares: [Shares; 2],
-    files: Vec<TracedFile>,
-    /// The end of each file's last request.
-    ends: Vec<u64>,
-}
+/// The gain tables of both halves of the requests, the files, and the end of each file's last request.
+type FirstPass = ([Table; 2], Vec<TracedFile>, Vec<u64>);
 
 fn fill_tables(
     requests: impl Iterator<Item = Access>,
@@ -203,9 +187,8 @@ fn fill_tables(
     costs: &Costs,
 ) -> Result<FirstPass, PlanningError> {
     let mut tables = [GainTable::new(costs.clone()), GainTable::new(costs.clone())];
-    let (mut halving, mut shares) = (Halving::default(), [Shares::default(), Shares::default()]);
+    let mut halving = Halving::default();
     let (mut files, mut ends): (Vec<TracedFile>, Vec<u64>) = (Vec::new(), Vec::new());
-    let mut priced = None;
     for access in requests {
         while files.len() <= access.file as usize {
             let unknown = PlanningError::UnknownFile { file: access.file, files: files.len() };
@@ -225,24 +208,11 @@ fn fill_tables(
         if regions > REGIONS_MAX {
             return Err(PlanningError::TooManyRegions { path: file.path.clone(), region_bytes: file.region_bytes });
         }
-        let half = halving.half(access.rank);
-        tables[half].add(access.file, file.whole_pages(), access.direction, access.range);
-        for (number, part) in gain_table::parts(access.range, file.whole_pages()) {
-            // Programs repeat their sizes.
-            let size = (access.direction, part.length);
-            let (gain_ns, flash_ns) = match priced {
-                Some((known, gain_ns, flash_ns)) if known == size => (gain_ns, flash_ns),
-                _ => {
-                    let flash_s = costs.of(access.direction).flash_s(part.length);
-                    (costs.gain_ns(access.direction, part.length), (flash_s * 1e9) as i64)
-                }
-            };
-            priced = Some((size, gain_ns, flash_ns));
-            shares[half].add((access.file, number), access.rank, gain_ns, flash_ns);
-        }
+        let table = &mut tables[halving.half(access.rank)];
+        table.add(access.file, file.whole_pages(), access.direction, access.range);
         ends[access.file as usize] = access.range.end().max(ends[access.file as usize]);
     }
-    Ok(FirstPass { halves: tables.map(GainTable::into_regions), shares, files, ends })
+    Ok((tables.map(GainTable::into_regions), files, ends))
 }
 
 fn check_count(files: &[TracedFile], sizes: &[FileRegions]) -> Result<(), PlanningError> {
