@@ -14,12 +14,15 @@ use super::files::Fingerprint;
 use super::journal::{Identity, Record};
 use super::recency::{Access, Stamp};
 use super::{Answer, Overlay};
+use crate::policy::Policy;
 use crate::policy::carl::{Regions, Wanted};
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
-/// Bytes fetched at once of a region: some stripes of each server, so that seeks matter little.
-const FETCH_BYTES: u64 = 4 << 20;
+/// Bytes fetched at once of a region.
+const FETCH_BYTES: u64 = 1 << 20;
+/// The same beside programs that regions follow: some stripes of each server, so that seeks take little of their time.
+const FOLLOWING_BYTES: u64 = 4 << 20;
 /// Such fetches under way at once.
 pub(super) const FETCHES_MAX: usize = 8;
 
@@ -182,20 +185,29 @@ impl Overlay {
         }
     }
 
-    /// It no longer does.
+    /// It no longer does, but for the parts that other regions hold.
     fn release(&mut self, number: u32, region: Range) {
-        for mapped in self.begun_in(number, region) {
-            if self.files[&number].regions.holding(mapped.range.offset).is_some() {
-                continue;
+        let mut rest = region;
+        while !rest.is_empty() {
+            let regions = &self.files[&number].regions;
+            let (held, end) = (regions.holding(rest.offset).is_some(), regions.bound(rest));
+            let part = Range::between(rest.offset, end);
+            rest = Range::between(end, rest.end());
+            if !held {
+                self.release_part(number, part);
             }
-            match mapped.dirty {
-                true => {
-                    self.restamp(number, &mapped, Stamp { folds: self.mapping.recency.folds(), ..Stamp::default() })
-                }
-                false => {
-                    self.evict(number, &mapped);
-                    self.evicted.remember(number, mapped);
-                }
+        }
+    }
+
+    fn release_part(&mut self, number: u32, part: Range) {
+        for mapped in self.files[&number].map.overlapping(part).collect::<Vec<_>>() {
+            if !mapped.dirty {
+                let clean = mapped.part(part);
+                self.evict(number, &clean);
+                self.evicted.remember(number, clean);
+            } else if mapped.range.offset >= part.offset {
+                let stamp = Stamp { folds: self.mapping.recency.folds(), ..Stamp::default() };
+                self.restamp(number, &mapped, stamp);
             }
         }
     }
@@ -288,6 +300,7 @@ impl Overlay {
     /// The first stretch of a region, from `from` on, that is neither on flash nor on its way there; none if there is none, or nothing
     /// may come.
     fn missing_of(&self, (_, number, offset): Rank, from: u64) -> Option<Range> {
+        let most = if self.is_following() { FOLLOWING_BYTES } else { FETCH_BYTES };
         let file = &self.files[&number];
         if file.unlinked || file.unseen || !file.bypassers.is_empty() || file.place_error.is_some() {
             return None;
@@ -304,7 +317,7 @@ impl Overlay {
                     let end = taken.map_or(rest.end(), |taken| taken.offset);
                     // What lies beyond the known end may not be there.
                     let end = if rest.offset < file.size { end.min(file.size) } else { end };
-                    return Some(Range::new(rest.offset, (end - rest.offset).min(FETCH_BYTES)));
+                    return Some(Range::new(rest.offset, (end - rest.offset).min(most)));
                 }
             }
         }

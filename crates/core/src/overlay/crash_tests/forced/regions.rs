@@ -271,3 +271,16 @@ fn regions_take_all_there_is_while_nobody_writes_and_give_way_to_the_first_write
     assert!(is_mapped(&w, pages(0, 3)) && is_mapped(&w, pages(4, 12)), "of the region of less gain");
     no_violation(&w);
 }
+
+#[test]
+fn what_another_plan_names_as_well_stays_whatever_piece_it_was_copied_in() {
+    let mut w = on_disk();
+    set(&mut w, &[(pages(0, 8), 8)]);
+    place(&mut w);
+    set(&mut w, &[(pages(2, 2), 8), (Range::new(5 * 4096 + 100, 5000), 8)]);
+    assert_eq!((placed_bytes(&w), w.overlay.mapped_bytes()), (2 * 4096 + 5000, 4 * 4096));
+    write_and_drain(&mut w, 20..60);
+    assert_eq!(placed_bytes(&w), 2 * 4096 + 5000);
+    other(&mut w, 2, Kind::Read, pages(0, 8));
+    no_violation(&w);
+}
