@@ -139,15 +139,15 @@ fn say_capacity(plan: &headstart_core::plan::Plan, followed: &Followed, status: 
     }
 }
 
-/// Copies what is missing. Clean bytes make way by themselves; dirty ones are written back if there was no room beside them, and
-/// then it goes on. False if interrupted.
+/// Copies what is missing. Clean bytes make way by themselves; where there was no room, dirty ones are written back, and then it goes
+/// on: those that kept it from going on may be clean by now. False if interrupted.
 fn place(client: &Client, interrupts: &Interrupts) -> Result<bool> {
     let so_far = interrupts.so_far();
     if !copy(client, interrupts)? {
         return Ok(false);
     }
     let status = client.ask(&Command::Status)?;
-    if status.dirty_bytes == 0 || status.placement.placed_bytes >= status.placement.wanted_bytes {
+    if status.placement.placed_bytes >= status.placement.wanted_bytes {
         return Ok(true);
     }
     drain_all(client, interrupts, false)?;
