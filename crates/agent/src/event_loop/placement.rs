@@ -96,7 +96,6 @@ impl EventLoop<'_> {
         }
         self.overlay.set_regions(self.shared.view(), file, regions);
         self.shared().files[file as usize].regions.fetch_add(1, Ordering::Release);
-        self.overlay.poll(self.shared.view());
     }
 
     /// A program opens the file: it gets the regions of its name, if it has none.
@@ -123,10 +122,6 @@ impl EventLoop<'_> {
     pub(super) fn place(&mut self, token: u64, on: bool) -> status::Answer {
         self.placed_for = on.then_some(token);
         self.overlay.place(self.shared.view(), on);
-        if on {
-            // Rows of copies that failed are tried again; a command waits for them.
-            self.overlay.poll(self.shared.view());
-        }
         self.status()
     }
 

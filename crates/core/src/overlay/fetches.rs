@@ -38,11 +38,14 @@ pub(super) struct Fetch {
     step: FetchStep,
     copy: u64,
     cancelled: bool,
-    /// It places a region.
-    pub(super) places: bool,
 }
 
 impl Fetch {
+    /// Whether it places a region; what a read left a hint of has a benefit of its own.
+    pub(super) fn places(&self) -> bool {
+        self.benefit == Benefit::HIGHEST
+    }
+
     /// Whether it waits for something of which no message tells.
     pub(super) fn waits_for_slots(&self) -> bool {
         self.step != FetchStep::Copying
@@ -147,7 +150,6 @@ impl Overlay {
             step: FetchStep::Settling,
             copy: 0,
             cancelled: false,
-            places: benefit == Benefit::HIGHEST,
         });
         self.advance_fetches(shared);
         Room::Now
@@ -159,7 +161,7 @@ impl Overlay {
             if self.advance_fetch(shared, &mut fetch) {
                 self.fetches.push(fetch);
             } else {
-                self.placing.missed |= fetch.places && fetch.cancelled;
+                self.placing.missed |= fetch.places() && fetch.cancelled;
                 self.granules.let_go(fetch.file, fetch.range);
                 ended.push(fetch.file);
             }
@@ -208,7 +210,7 @@ impl Overlay {
         let Some(fetch) = self.fetches.iter_mut().find(|fetch| fetch.copy == copy) else { return };
         fetch.step = FetchStep::Publishing;
         fetch.cancelled |= cancelled || result.is_err();
-        let (file, range, places) = (fetch.file, fetch.range, fetch.places);
+        let (file, range, places) = (fetch.file, fetch.range, fetch.places());
         if let Some(errno) = result.err().filter(|_| places) {
             self.placing_failed(file, range, errno);
         }

@@ -97,13 +97,8 @@ impl Overlay {
     /// Decides which regions move, when it is time to.
     pub(super) fn follow_programs(&mut self, shared: Shared<'_>) {
         let now = Nanos(self.measured_ns);
-        let Some(mut online) = self.online.take() else { return };
-        if now < online.d_carl.next_timer() {
-            self.online = Some(online);
-            return;
-        }
-        let region_bytes = region_bytes(self.known_bytes);
-        if region_bytes >= online.region_bytes.saturating_mul(GROWTH) {
+        let Some(mut online) = self.online.take_if(|online| now >= online.d_carl.next_timer()) else { return };
+        if region_bytes(self.known_bytes) >= online.region_bytes.saturating_mul(GROWTH) {
             let costs = online.costs.clone();
             self.online = Some(online);
             return self.follow(shared, Some(costs));

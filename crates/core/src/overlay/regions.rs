@@ -132,7 +132,7 @@ impl Overlay {
 
     /// Whether regions are being copied.
     pub fn is_placing(&self) -> bool {
-        self.placing.on || self.fetches.iter().any(|fetch| fetch.places)
+        self.placing.on || self.fetches.iter().any(|fetch| fetch.places())
     }
 
     /// How far placing is, for each file with regions.
@@ -240,7 +240,7 @@ impl Overlay {
         while self.placing.on && self.fetches.len() < limit && self.copies.len() < self.settings.copies_max {
             let Some((rank, range)) = self.next_missing() else {
                 // What was written to meanwhile is tried again when all other copies have ended.
-                if !self.fetches.iter().any(|fetch| fetch.places) {
+                if !self.fetches.iter().any(|fetch| fetch.places()) {
                     (self.placing.on, self.placing.at) = (std::mem::take(&mut self.placing.missed), None);
                 }
                 return;
