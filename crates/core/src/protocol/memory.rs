@@ -1,9 +1,8 @@
 //! The shared file as plain vectors, of any size: for agents that no other process takes part in, in simulations and tests.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use super::handover::{CopyRecord, OpenFiles};
 use super::shared::{Cells, FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
+use super::sync::{AtomicU64, Ordering};
 
 /// See the module.
 #[derive(Debug)]
