@@ -1,6 +1,8 @@
 //! MPI-IO access patterns under Headstart with so little flash that write-back, fetch and eviction run all the time: every byte
 //! read is verified by the program, and the slow file is the same as after a run without Headstart.
 
+#[path = "support/mounts.rs"]
+mod mounts;
 #[path = "support/site.rs"]
 mod site;
 
@@ -9,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use mounts::{Testbed, mount};
 use site::{HEADSTART, TestSite};
 
 const RANKS: &str = "4";
@@ -175,33 +178,11 @@ fn reads_are_fetched_to_flash_and_the_next_run_finds_them_there() {
     panic!("nothing was fetched and read from flash in twenty runs: {:#}", site.status());
 }
 
-/// A testbed that goes down with the test.
-struct Testbed<'a>(&'a TestSite);
-
-impl Drop for Testbed<'_> {
-    fn drop(&mut self) {
-        let output = self.0.headstart(&["testbed", "down", "--force"]);
-        if !output.status.success() {
-            eprintln!("{}", self.0.say(&output));
-        }
-    }
-}
-
 #[test]
 fn patterns_on_the_testbeds_mounts() {
     let Some(program) = patterns() else { return };
     let mut site = TestSite::with_capacity("1MiB");
-    fs::remove_file(&site.file).unwrap();
-    (site.slow, site.fast) = (site.path("mounted-slow"), site.path("mounted-fast"));
-    let (slow, fast) = (site.slow.to_str().unwrap(), site.fast.to_str().unwrap());
-    let backing = site.path("backing");
-    fs::create_dir(&backing).unwrap();
-    let up = ["testbed", "up", "--slow", slow, "--fast", fast, "--backing", backing.to_str().unwrap()];
-    let output = site.headstart(&[&up[..], &["--time-scale", "0.05"]].concat());
-    if !output.status.success() {
-        let said = site.say(&output);
-        assert!(said.contains("FUSE") || said.contains("cannot mount"), "{said}");
-        println!("SKIPPED: the testbed does not come up here: {said}");
+    if !mount(&mut site, &["--time-scale", "0.05"]) {
         return;
     }
     let testbed = Testbed(&site);

@@ -2,6 +2,8 @@
 
 #[path = "plans/foreign.rs"]
 mod foreign;
+#[path = "support/mounts.rs"]
+mod mounts;
 #[path = "plans/recorded.rs"]
 mod recorded;
 #[path = "plans/refused.rs"]

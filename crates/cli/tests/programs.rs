@@ -21,6 +21,8 @@ mod git;
 mod hdf5;
 #[path = "programs/languages.rs"]
 mod languages;
+#[path = "support/mounts.rs"]
+mod mounts;
 #[path = "programs/mpi.rs"]
 mod mpi;
 #[path = "programs/python.rs"]

@@ -1,37 +1,15 @@
 //! The whole way on emulated servers: their costs in the site file, a traced program, its plan.
 
-use std::fs;
-
 use headstart_agent::site::Site;
 
+use crate::mounts::{Testbed, mount};
 use crate::site::{HEADSTART, TestSite};
 use crate::{MIB, make, plan};
-
-/// A testbed that goes down with the test.
-struct Testbed<'a>(&'a TestSite);
-
-impl Drop for Testbed<'_> {
-    fn drop(&mut self) {
-        let output = self.0.headstart(&["testbed", "down", "--force"]);
-        if !output.status.success() {
-            eprintln!("{}", self.0.say(&output));
-        }
-    }
-}
 
 #[test]
 fn the_testbed_writes_the_costs_of_idle_servers_which_plans_go_by() {
     let mut site = TestSite::with_capacity("4MiB");
-    fs::remove_file(&site.file).unwrap();
-    (site.slow, site.fast) = (site.path("mounted-slow"), site.path("mounted-fast"));
-    let backing = site.path("backing");
-    fs::create_dir(&backing).unwrap();
-    let [slow, fast, backing] = [&site.slow, &site.fast, &backing].map(|path| path.to_str().unwrap());
-    let output = site.headstart(&["testbed", "up", "--slow", slow, "--fast", fast, "--backing", backing]);
-    if !output.status.success() {
-        let said = site.say(&output);
-        assert!(said.contains("FUSE") || said.contains("cannot mount"), "{said}");
-        println!("SKIPPED: the testbed does not come up here: {said}");
+    if !mount(&mut site, &[]) {
         return;
     }
     let _testbed = Testbed(&site);
@@ -56,5 +34,5 @@ for k in range(300):
     let figure = |name: &str| made.figures[name].as_f64().unwrap();
     assert!(figure("after_s") < 0.7 * figure("before_s"), "{}", made.figures);
     let refused = ["plan", trace.to_str().unwrap(), "--capacity", "1000TiB"];
-    site.fail(125, &refused, &["more than the file system", fast]);
+    site.fail(125, &refused, &["more than the file system", site.fast.to_str().unwrap()]);
 }

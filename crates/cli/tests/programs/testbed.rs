@@ -5,35 +5,13 @@ use std::fs;
 use headstart_agent::site::Site;
 
 use crate::comparison::Comparison;
+use crate::mounts::{Testbed, mount};
 use crate::site::TestSite;
-
-/// A testbed that goes down with the test.
-struct Testbed<'a>(&'a TestSite);
-
-impl Drop for Testbed<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.headstart(&["stop", "--keep-dirty"]);
-        let output = self.0.headstart(&["testbed", "down", "--force"]);
-        if !output.status.success() {
-            eprintln!("{}", self.0.say(&output));
-        }
-    }
-}
 
 #[test]
 fn programs_on_emulated_servers() {
     let mut site = TestSite::with_capacity("192KiB");
-    fs::remove_file(&site.file).unwrap();
-    (site.slow, site.fast) = (site.path("mounted-slow"), site.path("mounted-fast"));
-    let (slow, fast) = (site.slow.to_str().unwrap(), site.fast.to_str().unwrap());
-    let backing = site.path("backing");
-    fs::create_dir(&backing).unwrap();
-    let up = ["testbed", "up", "--slow", slow, "--fast", fast, "--backing", backing.to_str().unwrap()];
-    let output = site.headstart(&[&up[..], &["--time-scale", "0.02"]].concat());
-    if !output.status.success() {
-        let said = site.say(&output);
-        assert!(said.contains("FUSE") || said.contains("cannot mount"), "{said}");
-        println!("SKIPPED: the testbed does not come up here: {said}");
+    if !mount(&mut site, &["--time-scale", "0.02"]) {
         return;
     }
     let mut settings = Site::load(&site.file).unwrap();
