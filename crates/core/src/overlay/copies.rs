@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::extent_map::Mapped;
 use super::journal::Record;
 use super::operations::Pending;
-use super::write_back::{Foreground, InFlight};
+use super::write_back::{Dirty, Foreground, InFlight};
 use super::{CopyKind, CopyOrder, CopyPiece, Output, Overlay};
 use crate::protocol::handover::{COPY_FETCH, COPY_WRITE_BACK};
 use crate::protocol::shared::{KIND_READ, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_SLOW_READ, STATE_CHEAP, Shared};
@@ -62,15 +62,18 @@ impl Overlay {
         for (file, range) in urgent {
             while self.copies.len() < self.settings.copies_max && self.write_back_in(shared, file, range) {}
         }
-        let capacity = self.space.capacity_bytes();
-        let due = self.pace.is_due(&self.settings, self.mapping.dirty_bytes, capacity, self.measured_ns)
-            && !self.mapping.dirty_files.is_empty();
+        let dirty = Dirty {
+            bytes: self.mapping.dirty_bytes,
+            kept_bytes: self.mapping.kept_dirty_bytes,
+            capacity_bytes: self.space.capacity_bytes(),
+        };
+        let due = self.pace.is_due(&self.settings, dirty, self.measured_ns) && !self.mapping.dirty_files.is_empty();
         let wanted = self.deferred.is_some() || !self.critical.is_empty() || self.placing.on;
         if !due && !wanted {
             return;
         }
         let foreground = self.foreground(shared);
-        let limit = self.pace.limit(&self.settings, self.mapping.dirty_bytes, capacity, foreground, self.measured_ns);
+        let limit = self.pace.limit(&self.settings, dirty, foreground, self.measured_ns);
         let mut flight = InFlight::default();
         self.copies.values().for_each(|copy| flight.add(copy));
         while limit.allows(flight) {

@@ -20,12 +20,19 @@ pub(super) struct Mapping {
     pub(super) extents: u64,
     /// Bytes on flash that the disk does not have.
     pub(super) dirty_bytes: u64,
+    /// Those of extents that are kept.
+    pub(super) kept_dirty_bytes: u64,
     /// Files with dirty extents.
     pub(super) dirty_files: BTreeSet<u32>,
     clean_files: BTreeSet<u32>,
     pub(super) recency: Recency,
     /// Where the search for the next extent to evict goes on: file, offset.
     hand: (u32, u64),
+}
+
+/// The extent's bytes if that stamp keeps it.
+fn kept_bytes(mapped: &Mapped, stamp: Stamp) -> u64 {
+    if stamp.is_kept() { mapped.range.length } else { 0 }
 }
 
 impl Overlay {
@@ -86,6 +93,7 @@ impl Overlay {
         self.mapping.extents += 1;
         if mapped.dirty {
             self.mapping.dirty_bytes += mapped.range.length;
+            self.mapping.kept_dirty_bytes += kept_bytes(mapped, mapped.stamp);
             self.file(file).dirty_bytes += mapped.range.length;
             self.mapping.dirty_files.insert(file);
         } else {
@@ -100,6 +108,7 @@ impl Overlay {
         let (extents, dirty) = (self.files[&file].map.len(), self.files[&file].map.dirty());
         if mapped.dirty {
             self.mapping.dirty_bytes -= mapped.range.length;
+            self.mapping.kept_dirty_bytes -= kept_bytes(mapped, mapped.stamp);
             self.file(file).dirty_bytes -= mapped.range.length;
             if dirty == 0 {
                 self.mapping.dirty_files.remove(&file);
@@ -122,7 +131,10 @@ impl Overlay {
     }
 
     pub(super) fn restamp(&mut self, file: u32, mapped: &Mapped, stamp: Stamp) {
-        if !mapped.dirty {
+        if mapped.dirty {
+            self.mapping.kept_dirty_bytes -= kept_bytes(mapped, mapped.stamp);
+            self.mapping.kept_dirty_bytes += kept_bytes(mapped, stamp);
+        } else {
             self.mapping.recency.delist(mapped.stamp);
             self.mapping.recency.enlist(stamp);
         }

@@ -5,7 +5,7 @@
 //! | draining | all |
 //! | dirty above the full mark, or a write of a burst that does not fit found no space; programs write | all, or what keeps the minimum share of the disks' requests |
 //! | active (high mark passed, low mark not yet reached), programs at the disks | none: it yields |
-//! | active, disks idle, flash absorbs a burst of writes that fits | none |
+//! | active, disks idle, flash absorbs a burst of writes that fits, or regions alone are dirty | none |
 //! | active, disks idle, programs read from flash, or write a burst of which nothing is known and half of flash is not dirty | a few |
 //! | active, disks idle | all |
 //! | otherwise | none |
@@ -14,6 +14,9 @@
 //! gap between two requests is not idleness: what is started in it stands before the next request. Absorbed writes and reads from
 //! flash do not need the disks, but write-back reads from the flash they go to: a burst that fits is left alone, as far as the last one
 //! tells, and readers are not made to stand behind a long queue.
+//!
+//! Beside writers only what lies outside of regions counts: dirty bytes of regions give no space when they are written back, and
+//! programs write most of them again. They go back when writes pause.
 //!
 //! "All" is many on purpose: address order pays only when a disk can sort a deep queue, and one write-back at a time behind a
 //! busy foreground never catches up.
@@ -107,14 +110,39 @@ pub(super) struct Pace {
     last_flash_read_ns: u64,
 }
 
+/// What of flash is dirty.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Dirty {
+    pub(super) bytes: u64,
+    /// Those of regions: they stay where they are when the disk has them too, so that no space comes of it.
+    pub(super) kept_bytes: u64,
+    pub(super) capacity_bytes: u64,
+}
+
+impl Dirty {
+    /// Of all flash.
+    fn share(self) -> f64 {
+        share(self.bytes, self.capacity_bytes)
+    }
+
+    /// Of the flash that is not kept: what writes are short of.
+    fn share_of_rest(self) -> f64 {
+        share(self.bytes - self.kept_bytes, self.capacity_bytes.saturating_sub(self.kept_bytes))
+    }
+}
+
 fn share(dirty_bytes: u64, capacity_bytes: u64) -> f64 {
-    if capacity_bytes == 0 { 1.0 } else { dirty_bytes as f64 / capacity_bytes as f64 }
+    match (dirty_bytes, capacity_bytes) {
+        (0, _) => 0.0,
+        (_, 0) => 1.0,
+        _ => dirty_bytes as f64 / capacity_bytes as f64,
+    }
 }
 
 impl Pace {
     /// Whether anything may be written back now, the programs aside.
-    pub(super) fn is_due(&mut self, settings: &Settings, dirty_bytes: u64, capacity_bytes: u64, now_ns: u64) -> bool {
-        let share = share(dirty_bytes, capacity_bytes);
+    pub(super) fn is_due(&mut self, settings: &Settings, dirty: Dirty, now_ns: u64) -> bool {
+        let share = dirty.share();
         if share > settings.dirty_high && !self.active {
             self.active = true;
             // Nobody has looked at the programs until now.
@@ -126,15 +154,8 @@ impl Pace {
     }
 
     /// What may be in flight now that programs are at `foreground`, after [`Pace::is_due`] was asked.
-    pub(super) fn limit(
-        &mut self,
-        settings: &Settings,
-        dirty_bytes: u64,
-        capacity_bytes: u64,
-        foreground: Foreground,
-        now_ns: u64,
-    ) -> Limit {
-        let share = share(dirty_bytes, capacity_bytes);
+    pub(super) fn limit(&mut self, settings: &Settings, dirty: Dirty, foreground: Foreground, now_ns: u64) -> Limit {
+        let share = dirty.share_of_rest();
         self.observe(foreground, now_ns);
         if self.draining {
             return Limit::copies(settings.copies_max);
@@ -143,7 +164,8 @@ impl Pace {
         let since = |then: u64| now_ns.saturating_sub(then);
         let absorbs = since(foreground.last_write_ns) <= WRITE_PAUSE_NS;
         let writes = since(foreground.last_write_ns.max(self.last_disk_write_ns)) <= IDLE_NS;
-        let full = share > settings.dirty_full || (self.active && foreground.starves && !foreground.burst_fits);
+        let starves = self.active && foreground.starves && !foreground.burst_fits && share > settings.dirty_low;
+        let full = share > settings.dirty_full || starves;
         self.pressed = full || (self.pressed && share > settings.dirty_high);
         if self.pressed && writes {
             let requests = foreground.disk_requests as f64;
@@ -156,7 +178,7 @@ impl Pace {
         let few = Limit { flash_bytes: BESIDE_FLASH_BYTES, ..all };
         let reads_flash = since(self.last_flash_read_ns) < IDLE_NS;
         match absorbs {
-            true if foreground.burst_fits => Limit::NONE,
+            true if foreground.burst_fits || share <= settings.dirty_low => Limit::NONE,
             true if share <= UNHURRIED_SHARE => few,
             false if reads_flash => few,
             _ => all,
@@ -185,6 +207,7 @@ mod tests {
         pace: Pace,
         now_ns: u64,
         last_write_ns: u64,
+        kept_bytes: u64,
     }
 
     impl Site {
@@ -199,8 +222,9 @@ mod tests {
 
         fn whole_limit(&mut self, dirty: u64, foreground: Foreground) -> Limit {
             let foreground = Foreground { last_write_ns: self.last_write_ns, ..foreground };
-            self.pace.is_due(&settings(), dirty, 100, self.now_ns);
-            self.pace.limit(&settings(), dirty, 100, foreground, self.now_ns)
+            let dirty = Dirty { bytes: dirty, kept_bytes: self.kept_bytes, capacity_bytes: 100 };
+            self.pace.is_due(&settings(), dirty, self.now_ns);
+            self.pace.limit(&settings(), dirty, foreground, self.now_ns)
         }
 
         /// After time enough for what happened before to be over.
@@ -275,6 +299,15 @@ mod tests {
         assert_eq!(site.whole_limit(51, unknown).flash_bytes, u64::MAX);
         assert_eq!(site.absorb(80, true), 0);
         assert_eq!(site.idle(80), all);
+    }
+
+    #[test]
+    fn dirty_bytes_of_regions_wait_until_writes_pause() {
+        let (mut site, all) = (Site { kept_bytes: 90, ..Site::new() }, settings().copies_max);
+        assert_eq!(site.absorb(90, false), 0, "no space comes of writing them back");
+        assert_eq!(site.limit(90, Foreground { starves: true, ..writing(16) }), 0);
+        assert_eq!(site.absorb(95, false), all, "half of what is not theirs is dirty");
+        assert_eq!(site.idle(90), all);
     }
 
     #[test]

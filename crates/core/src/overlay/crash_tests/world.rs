@@ -741,6 +741,15 @@ impl World {
         if came != left + here {
             self.violations.push(format!("{came} bytes came to flash, {left} left, {here} are there: {counters:?}"));
         }
+        let extents = || self.overlay.files.values().flat_map(|file| file.map.iter()).filter(|mapped| mapped.dirty);
+        let kept = extents().filter(|mapped| mapped.stamp.is_kept());
+        let found =
+            [extents().map(|mapped| mapped.range.length).sum::<u64>(), kept.map(|mapped| mapped.range.length).sum()];
+        let counted = [self.overlay.mapping.dirty_bytes, self.overlay.mapping.kept_dirty_bytes];
+        if counted != found {
+            self.violations
+                .push(format!("{counted:?} bytes count as dirty, and dirty of regions; there are {found:?}"));
+        }
     }
 
     /// Clean bytes are those of the disk.
