@@ -7,7 +7,7 @@
 use headstart_core::units::Nanos;
 use serde::Serialize;
 
-use crate::server::{Completion, Operation, Request, Server, ServerConfig, ServerStats};
+use crate::server::{Completion, Operation, Origin, Request, Server, ServerConfig, ServerStats};
 
 /// Where a file lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct FileRequest<'a> {
     pub offset: u64,
     /// Length in bytes; zero for a flush.
     pub length: u64,
+    /// Whose it is.
+    pub origin: Origin,
 }
 
 /// What the servers have done.
@@ -103,7 +105,8 @@ impl Cluster {
         };
         let count = self.servers.len() as u64;
         let send_to = |server: &mut Server, address, length| {
-            server.on_request(now, Request { id: slot as u64, operation: request.operation, address, length });
+            let FileRequest { operation, origin, .. } = request;
+            server.on_request(now, Request { id: slot as u64, operation, address, length, origin });
         };
         if request.operation == Operation::Flush {
             self.open[slot].parts_left = self.servers.len();

@@ -10,11 +10,13 @@ use std::str::FromStr;
 use headstart_core::units::{KIB, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::server::Operation;
+use crate::server::{Operation, Origin};
 
+mod cfq;
 mod deadline;
 mod noop;
 
+pub use cfq::CfqConfig;
 use deadline::Deadline;
 use noop::Noop;
 
@@ -71,6 +73,10 @@ pub struct Part<T> {
     pub address: u64,
     /// Length in bytes.
     pub length: u64,
+    /// Whose request it serves.
+    pub origin: Origin,
+    /// True if nobody asked for it yet: it fills the server's page cache.
+    pub is_read_ahead: bool,
 }
 
 /// One disk command: parts that lie side by side.

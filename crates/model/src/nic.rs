@@ -15,13 +15,15 @@ pub struct NicConfig {
     pub bytes_per_s: f64,
     /// One-way latency.
     pub latency: Nanos,
+    /// The most that is added to it, uniformly at random; messages of one direction do not overtake each other.
+    pub jitter: Nanos,
 }
 
 impl NicConfig {
     /// Gigabit Ethernet: 117 MB/s each way, 0.1 ms one way.
-    pub const GIGABIT: NicConfig = NicConfig { bytes_per_s: 117e6, latency: Nanos(100_000) };
+    pub const GIGABIT: NicConfig = NicConfig { bytes_per_s: 117e6, latency: Nanos(100_000), jitter: Nanos::ZERO };
     /// No network: messages arrive when they leave.
-    pub const NONE: NicConfig = NicConfig { bytes_per_s: f64::INFINITY, latency: Nanos::ZERO };
+    pub const NONE: NicConfig = NicConfig { bytes_per_s: f64::INFINITY, latency: Nanos::ZERO, jitter: Nanos::ZERO };
 }
 
 /// One direction of a card.

@@ -22,7 +22,7 @@ use crate::server_cache::ServerCache;
 mod config;
 mod stats;
 
-pub use config::{DeviceConfig, ServerConfig};
+pub use config::{DeviceConfig, FileReadAhead, ServerConfig};
 use stats::Counters;
 pub use stats::ServerStats;
 
@@ -37,6 +37,18 @@ pub enum Operation {
     Flush,
 }
 
+/// Whose a request is. It decides which queue of an elevator a request belongs to and which stream of reads it continues,
+/// and nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    /// The parallel program.
+    pub job: u32,
+    /// Its rank.
+    pub rank: u32,
+    /// The file, by a number of the job's.
+    pub file: u32,
+}
+
 /// One request to one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -48,6 +60,8 @@ pub struct Request {
     pub address: u64,
     /// Length in bytes; zero for a flush.
     pub length: u64,
+    /// Whose it is.
+    pub origin: Origin,
 }
 
 /// A finished request: its reply has left the server's NIC and reached the client at `at`.
@@ -277,7 +291,9 @@ impl Server {
         let (mut address, mut left) = (request.address, request.length);
         while left > 0 {
             let length = left.min(COMMAND_BYTES_MAX);
-            let part = Part { owner: Owner::Request(slot), operation: request.operation, address, length };
+            let Request { operation, origin, .. } = request;
+            let owner = Owner::Request(slot);
+            let part = Part { owner, operation, address, length, origin, is_read_ahead: false };
             self.elevator.on_part(now, part);
             address = address.saturating_add(length);
             left -= length;
@@ -299,7 +315,8 @@ impl Server {
                 && let Some((start, end)) = cache.next_write_back(self.reads_under_way > 0)
             {
                 let owner = Owner::WriteBack { start };
-                let part = Part { owner, operation: Operation::Write, address: start, length: end - start };
+                let (operation, length, origin) = (Operation::Write, end - start, Origin::default());
+                let part = Part { owner, operation, address: start, length, origin, is_read_ahead: false };
                 self.elevator.on_part(now, part);
             }
         }

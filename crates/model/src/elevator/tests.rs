@@ -3,7 +3,7 @@
 use super::*;
 
 fn part(owner: u32, operation: Operation, address: u64, length: u64) -> Part<u32> {
-    Part { owner, operation, address, length }
+    Part { owner, operation, address, length, origin: Origin::default(), is_read_ahead: false }
 }
 
 fn read(owner: u32, address: u64) -> Part<u32> {
