@@ -186,12 +186,12 @@ impl Servers {
 
     /// Bytes of each device.
     pub fn capacity_bytes(&self) -> u64 {
-        self.cluster.servers[0].capacity_bytes().unwrap_or(ENDLESS_BYTES)
+        self.cluster.servers()[0].capacity_bytes().unwrap_or(ENDLESS_BYTES)
     }
 
     /// How many servers there are.
     pub fn count(&self) -> u32 {
-        self.cluster.servers.len() as u32
+        self.cluster.servers().len() as u32
     }
 
     /// A request to a file that lies at `place`.
