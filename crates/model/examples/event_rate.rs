@@ -1,4 +1,4 @@
-//! How fast the models run: `cargo run --release -p headstart-model --example event_rate [REQUESTS]`.
+//! How fast the models run: `cargo run --release -p headstart-model --example event_rate [REQUESTS [NAME]]`.
 //!
 //! Closed loops of 64 KiB requests, ten ranks for every server. An event is an arrival at a server, a device command or a
 //! reply. Prints events per second by number of servers and configuration.
@@ -82,6 +82,7 @@ fn rate(config: ServerConfig, servers: usize, pattern: Pattern, operation: Opera
 
 fn main() {
     let requests = std::env::args().nth(1).map_or(400_000, |text| text.parse().expect("REQUESTS is a number"));
+    let only = std::env::args().nth(2).unwrap_or_default();
     let disk = ServerConfig::new(Profile::Seagate250);
     let cached = ServerConfig { server_cache_bytes: 8 << 20, ..disk };
     let cases = [
@@ -91,7 +92,7 @@ fn main() {
         ("server cache, sequential writes", cached, Pattern::Sequential, Operation::Write),
         ("flash, random reads", ServerConfig::new(Profile::RevodriveX2), Pattern::Random, Operation::Read),
     ];
-    for (name, config, pattern, operation) in cases {
+    for (name, config, pattern, operation) in cases.into_iter().filter(|case| case.0.contains(&only)) {
         for servers in [10, 100, 1000] {
             let rate = rate(config, servers, pattern, operation, requests);
             println!("{name:32} {servers:4} servers: {:5.2} million events/s", rate / 1e6);

@@ -173,6 +173,8 @@ trait Order<T>: fmt::Debug + Send {
     fn len(&self) -> usize;
     /// Takes the command that goes next at `now`.
     fn next(&mut self, now: Nanos) -> Option<Batch<T>>;
+    /// Does what `insert` and `next` would do with a command that comes while none waits.
+    fn pass(&mut self, batch: &Batch<T>);
 }
 
 /// The queue in front of a drive.
@@ -210,7 +212,14 @@ impl<T: Copy + fmt::Debug + Send + 'static> Elevator<T> {
         if self.order.len() >= self.nr_requests {
             return false;
         }
-        self.order.insert(Batch {
+        let batch = self.batch(now, part);
+        self.order.insert(batch);
+        true
+    }
+
+    fn batch(&mut self, now: Nanos, part: Part<T>) -> Batch<T> {
+        self.sequence += 1;
+        Batch {
             address: part.address,
             end: part.address + part.length,
             operation: part.operation,
@@ -218,9 +227,18 @@ impl<T: Copy + fmt::Debug + Send + 'static> Elevator<T> {
             merged: Vec::new(),
             arrived: now,
             sequence: self.sequence,
-        });
-        self.sequence += 1;
-        true
+        }
+    }
+
+    /// Does the same as `on_part` and then `next_command`, sooner if nothing waits.
+    pub fn pass(&mut self, now: Nanos, part: Part<T>) -> Option<Batch<T>> {
+        if !self.is_empty() {
+            self.on_part(now, part);
+            return self.next_command(now);
+        }
+        let batch = self.batch(now, part);
+        self.order.pass(&batch);
+        Some(batch)
     }
 
     /// Takes the next command at `now`.

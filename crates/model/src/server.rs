@@ -108,6 +108,8 @@ type Event = (Nanos, EventKind, u64, u32);
 /// One emulated file server.
 pub struct Server {
     device: Box<dyn Device>,
+    /// When the device's `on_timer` is due.
+    device_due: Nanos,
     queue_depth: usize,
     nic_in: Link,
     nic_out: Link,
@@ -141,6 +143,7 @@ impl Server {
         let queue_depth = config.drive_queue_depth.map_or(own_depth, |depth| depth.clamp(1, own_depth));
         Server {
             device,
+            device_due: Nanos::MAX,
             queue_depth,
             nic_in: Link::new(config.nic),
             nic_out: Link::new(config.nic),
@@ -194,11 +197,8 @@ impl Server {
 
     /// The time `on_timer` should be called next; `None` while the server is idle.
     pub fn next_timer(&self) -> Option<Nanos> {
-        let event = self.events.peek().map(|Reverse((at, ..))| *at);
-        match (self.device.next_timer(), event) {
-            (Some(device), Some(event)) => Some(device.min(event)),
-            (device, event) => device.or(event),
-        }
+        let event = self.events.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
+        Some(event.min(self.device_due)).filter(|at| *at < Nanos::MAX)
     }
 
     /// Processes every event due at or before `now` in order of time and appends the requests that completed, with
@@ -207,12 +207,10 @@ impl Server {
         loop {
             let event = self.events.peek().map(|Reverse(event)| *event);
             let event_at = event.map_or(Nanos::MAX, |(at, ..)| at);
-            if let Some(at) = self.device.next_timer()
-                && at <= event_at
-                && at <= now
-            {
-                self.clock = at;
-                self.on_device(at);
+            let device_at = self.device_due;
+            if device_at < Nanos::MAX && device_at <= event_at && device_at <= now {
+                self.clock = device_at;
+                self.on_device(device_at);
             } else if let Some((at, kind, _, slot)) = event
                 && at <= now
             {
@@ -288,11 +286,18 @@ impl Server {
         if request.operation == Operation::Read {
             self.reads_under_way += 1;
         }
-        let (mut address, mut left) = (request.address, request.length);
+        let Request { operation, mut address, length: mut left, origin, .. } = request;
+        let owner = Owner::Request(slot);
+        let is_free = self.cache.is_none() && self.flushes.is_empty() && self.under_way < self.queue_depth;
+        if is_free && left <= COMMAND_BYTES_MAX {
+            let part = Part { owner, operation, address, length: left, origin, is_read_ahead: false };
+            if let Some(batch) = self.elevator.pass(now, part) {
+                self.send_batch(now, batch);
+            }
+            return;
+        }
         while left > 0 {
             let length = left.min(COMMAND_BYTES_MAX);
-            let Request { operation, origin, .. } = request;
-            let owner = Owner::Request(slot);
             let part = Part { owner, operation, address, length, origin, is_read_ahead: false };
             self.elevator.on_part(now, part);
             address = address.saturating_add(length);
@@ -373,11 +378,13 @@ impl Server {
         };
         self.under_way += 1;
         self.device.on_command(now, Command { tag, operation, address: range.0, length: range.1 - range.0 });
+        self.device_due = self.device.next_timer().unwrap_or(Nanos::MAX);
     }
 
     fn on_device(&mut self, now: Nanos) {
         let mut finished = std::mem::take(&mut self.finished);
         self.device.on_timer(now, &mut finished);
+        self.device_due = self.device.next_timer().unwrap_or(Nanos::MAX);
         for done in finished.drain(..) {
             self.under_way -= 1;
             self.free_commands.push(done.tag);

@@ -85,4 +85,17 @@ impl<T: Copy + std::fmt::Debug + Send> Order<T> for Deadline<T> {
         let next = next.or_else(|| list.take_oldest());
         self.take(direction, next)
     }
+
+    fn pass(&mut self, batch: &Batch<T>) {
+        let direction = direction(batch.operation);
+        let goes_on = self.served < BATCH && self.current == direction && batch.address >= self.sweep[direction];
+        if !goes_on {
+            if direction == WRITE {
+                self.starved = 0;
+            }
+            (self.current, self.served) = (direction, 0);
+        }
+        self.sweep[direction] = batch.end;
+        self.served += 1;
+    }
 }

@@ -34,4 +34,6 @@ impl<T: Copy + std::fmt::Debug + Send> Order<T> for Noop<T> {
         let direction = usize::from(age(&self.lists[1]) < age(&self.lists[0]));
         self.lists[direction].take_oldest()
     }
+
+    fn pass(&mut self, _batch: &Batch<T>) {}
 }
