@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Events happen at their modelled time and in that order, however late the caller is. Events of the same time are
-//! ordered: the device first, then replies, then arrivals in the order of `on_request`. A request handed over with a
+//! ordered: the device first, then replies, then arrivals in the order of `on_request`, then the elevator's patience. A request handed over with a
 //! time that has been passed already counts as handed over at the last event processed.
 
 use std::cmp::Reverse;
@@ -15,7 +15,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use headstart_core::units::Nanos;
 
 use crate::device::{Command, Device, Finished};
-use crate::elevator::{Batch, COMMAND_BYTES_MAX, Elevator, Part};
+use crate::elevator::{Batch, Elevator, ElevatorConfig, Part};
 use crate::nic::{HEADER_BYTES, Link};
 use crate::server_cache::ServerCache;
 
@@ -80,6 +80,15 @@ enum Owner {
     WriteBack { start: u64 },
 }
 
+/// A command in the device.
+#[derive(Debug)]
+struct Sent {
+    first: Owner,
+    merged: Vec<Owner>,
+    /// The elevator's queue; none of a flush.
+    queue: Option<u32>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Free,
@@ -122,7 +131,8 @@ pub struct Server {
     events: BinaryHeap<Reverse<Event>>,
     /// Numbers of the next reply and the next arrival; apart, so that a late caller does not change the order.
     sequence: [u64; 2],
-    commands: Vec<(Owner, Vec<Owner>)>,
+    commands: Vec<Sent>,
+    command_bytes_max: u64,
     free_commands: Vec<u32>,
     /// Flushes for the device.
     flushes: VecDeque<u32>,
@@ -147,8 +157,15 @@ impl Server {
             queue_depth,
             nic_in: Link::new(config.nic),
             nic_out: Link::new(config.nic),
-            elevator: Elevator::new(config.elevator, config.nr_requests),
-            cache: (config.server_cache_bytes > 0).then(|| ServerCache::new(config.server_cache_bytes)),
+            elevator: Elevator::new(ElevatorConfig {
+                kind: config.elevator,
+                cfq: config.cfq,
+                nr_requests: config.nr_requests,
+                command_bytes_max: config.command_bytes_max,
+            }),
+            command_bytes_max: config.command_bytes_max,
+            cache: (config.server_cache_bytes > 0)
+                .then(|| ServerCache::new(config.server_cache_bytes, config.command_bytes_max)),
             request_cpu: config.request_cpu,
             cpu_free: Nanos::ZERO,
             pending: Vec::new(),
@@ -198,7 +215,8 @@ impl Server {
     /// The time `on_timer` should be called next; `None` while the server is idle.
     pub fn next_timer(&self) -> Option<Nanos> {
         let event = self.events.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
-        Some(event.min(self.device_due)).filter(|at| *at < Nanos::MAX)
+        let patience = self.elevator.next_timer().unwrap_or(Nanos::MAX);
+        Some(event.min(self.device_due).min(patience)).filter(|at| *at < Nanos::MAX)
     }
 
     /// Processes every event due at or before `now` in order of time and appends the requests that completed, with
@@ -208,10 +226,12 @@ impl Server {
             let event = self.events.peek().map(|Reverse(event)| *event);
             let event_at = event.map_or(Nanos::MAX, |(at, ..)| at);
             let device_at = self.device_due;
-            if device_at < Nanos::MAX && device_at <= event_at && device_at <= now {
+            let patience_end = self.elevator.next_timer().unwrap_or(Nanos::MAX);
+            if device_at < Nanos::MAX && device_at <= event_at && device_at <= patience_end && device_at <= now {
                 self.clock = device_at;
                 self.on_device(device_at);
             } else if let Some((at, kind, _, slot)) = event
+                && at <= patience_end
                 && at <= now
             {
                 self.events.pop();
@@ -220,6 +240,12 @@ impl Server {
                     EventKind::Reply => self.complete(at, slot, completions),
                     EventKind::Arrival => self.on_arrival(at, slot),
                 }
+            } else if let Some(at) = self.elevator.next_timer()
+                && at <= now
+            {
+                self.clock = at;
+                self.elevator.on_timer(at);
+                self.dispatch(at);
             } else {
                 return;
             }
@@ -282,14 +308,14 @@ impl Server {
     fn enqueue(&mut self, now: Nanos, slot: u32, request: Request) {
         let pending = &mut self.pending[slot as usize];
         pending.stage = Stage::Queued;
-        pending.parts_left = request.length.div_ceil(COMMAND_BYTES_MAX) as u32;
+        pending.parts_left = request.length.div_ceil(self.command_bytes_max) as u32;
         if request.operation == Operation::Read {
             self.reads_under_way += 1;
         }
         let Request { operation, mut address, length: mut left, origin, .. } = request;
         let owner = Owner::Request(slot);
         let is_free = self.cache.is_none() && self.flushes.is_empty() && self.under_way < self.queue_depth;
-        if is_free && left <= COMMAND_BYTES_MAX {
+        if is_free && left <= self.command_bytes_max {
             let part = Part { owner, operation, address, length: left, origin, is_read_ahead: false };
             if let Some(batch) = self.elevator.pass(now, part) {
                 self.send_batch(now, batch);
@@ -297,7 +323,7 @@ impl Server {
             return;
         }
         while left > 0 {
-            let length = left.min(COMMAND_BYTES_MAX);
+            let length = left.min(self.command_bytes_max);
             let part = Part { owner, operation, address, length, origin, is_read_ahead: false };
             self.elevator.on_part(now, part);
             address = address.saturating_add(length);
@@ -327,7 +353,8 @@ impl Server {
         }
         while self.under_way < self.queue_depth {
             if let Some(slot) = self.flushes.pop_front() {
-                self.send(now, Operation::Flush, (0, 0), Owner::Request(slot), Vec::new());
+                let sent = Sent { first: Owner::Request(slot), merged: Vec::new(), queue: None };
+                self.send(now, Operation::Flush, (0, 0), sent);
             } else if let Some(batch) = self.elevator.next_command(now) {
                 self.send_batch(now, batch);
             } else {
@@ -338,11 +365,12 @@ impl Server {
 
     /// Sends a command unless everybody has withdrawn from it.
     fn send_batch(&mut self, now: Nanos, batch: Batch<Owner>) {
-        let Batch { address, end, operation, first, mut merged, .. } = batch;
+        let Batch { address, end, operation, first, mut merged, queue, .. } = batch;
         merged.retain(|owner| self.start_part(now, *owner));
         let first = if self.start_part(now, first) { Some(first) } else { merged.pop() };
-        if let Some(first) = first {
-            self.send(now, operation, (address, end), first, merged);
+        match first {
+            Some(first) => self.send(now, operation, (address, end), Sent { first, merged, queue: Some(queue) }),
+            None => self.elevator.on_finished(now, queue),
         }
     }
 
@@ -365,14 +393,14 @@ impl Server {
         false
     }
 
-    fn send(&mut self, now: Nanos, operation: Operation, range: (u64, u64), first: Owner, merged: Vec<Owner>) {
+    fn send(&mut self, now: Nanos, operation: Operation, range: (u64, u64), sent: Sent) {
         let tag = match self.free_commands.pop() {
             Some(tag) => {
-                self.commands[tag as usize] = (first, merged);
+                self.commands[tag as usize] = sent;
                 tag
             }
             None => {
-                self.commands.push((first, merged));
+                self.commands.push(sent);
                 self.commands.len() as u32 - 1
             }
         };
@@ -388,8 +416,11 @@ impl Server {
         for done in finished.drain(..) {
             self.under_way -= 1;
             self.free_commands.push(done.tag);
-            let (first, merged) = &mut self.commands[done.tag as usize];
-            let (first, merged) = (*first, std::mem::take(merged));
+            let Sent { first, merged, queue } = &mut self.commands[done.tag as usize];
+            let (first, merged, queue) = (*first, std::mem::take(merged), *queue);
+            if let Some(queue) = queue {
+                self.elevator.on_finished(now, queue);
+            }
             self.finish_part(now, first);
             for owner in merged {
                 self.finish_part(now, owner);

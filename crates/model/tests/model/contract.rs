@@ -4,7 +4,7 @@ use headstart_core::units::{GIB, KIB, MIB, Nanos};
 use headstart_model::elevator::ElevatorKind;
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
-use headstart_model::server::{Completion, Operation, Request, Server, ServerConfig};
+use headstart_model::server::{Completion, Operation, Origin, Request, Server, ServerConfig};
 
 use crate::driver::{Random, drain, flush, read, write};
 
@@ -13,9 +13,11 @@ fn configs() -> Vec<ServerConfig> {
     for profile in Profile::ALL {
         for server_cache_bytes in [0, 4 * MIB] {
             for drive_write_cache in [false, true] {
-                for (elevator, nic) in
-                    [(ElevatorKind::Deadline, NicConfig::GIGABIT), (ElevatorKind::Noop, NicConfig::NONE)]
-                {
+                for (elevator, nic) in [
+                    (ElevatorKind::Deadline, NicConfig::GIGABIT),
+                    (ElevatorKind::Noop, NicConfig::NONE),
+                    (ElevatorKind::Cfq, NicConfig::GIGABIT),
+                ] {
                     let drive_read_ahead = drive_write_cache.then_some((16, MIB));
                     let config = ServerConfig::new(profile);
                     configs.push(ServerConfig {
@@ -53,14 +55,13 @@ fn workload(random: &mut Random, count: u64) -> Vec<(Nanos, Request)> {
             _ => 4096 * (1 + random.below(16)),
         };
         let address = base + random.below(64) * 64 * KIB;
-        requests.push((
-            now,
-            match random.below(40) {
-                0 => flush(id),
-                1..20 => read(id, address, length),
-                _ => write(id, address, length),
-            },
-        ));
+        let request = match random.below(40) {
+            0 => flush(id),
+            1..20 => read(id, address, length),
+            _ => write(id, address, length),
+        };
+        let origin = Origin { job: id as u32 % 2, rank: id as u32 % 5, file: 0 };
+        requests.push((now, Request { origin, ..request }));
     }
     requests
 }

@@ -9,4 +9,5 @@ mod driver;
 mod hdd;
 mod hdd_caches;
 mod plan;
+mod queue_depth;
 mod ssd;
