@@ -83,7 +83,8 @@ pub struct Part<T> {
     pub length: u64,
     /// Whose request it serves.
     pub origin: Origin,
-    /// True if nobody asked for it yet: it fills the server's page cache.
+    /// True if it fills the server's page cache. It stays a command of its own, so that the first window is there before
+    /// the next has come.
     pub is_read_ahead: bool,
 }
 

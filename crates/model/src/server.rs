@@ -1,25 +1,30 @@
 //! One emulated file server: NIC, CPU, cache, elevator and device.
 //!
 //! ```text
-//! on_request -> NIC in -> CPU -> [server cache] -> elevator -> device -> NIC out -> Completion
-//!                                      write-back ----^
+//! on_request -> NIC in -> CPU -> [operations] -> [server cache, file cache] -> elevator -> device -> NIC out -> Completion
+//!                                                  write-back, read-ahead ----^
 //! ```
 //!
+//! A request that moves bytes holds one of the server's disk operations, if these are limited, until its reply leaves.
+//!
 //! Events happen at their modelled time and in that order, however late the caller is. Events of the same time are
-//! ordered: the device first, then replies, then arrivals in the order of `on_request`, then the elevator's patience. A request handed over with a
-//! time that has been passed already counts as handed over at the last event processed.
+//! ordered: the device first, then replies, then arrivals in the order of `on_request`, then hits of the file cache, then
+//! messages at the CPU, then the elevator's patience. A request handed over with a time that has been passed already counts as
+//! handed over at the last event processed.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use headstart_core::units::Nanos;
 
-use crate::device::{Command, Device, Finished};
-use crate::elevator::{Batch, Elevator, ElevatorConfig, Part};
+use crate::device::{Device, Finished};
+use crate::elevator::{Elevator, ElevatorConfig};
+use crate::file_cache::{Fetch, FileCache};
 use crate::nic::{HEADER_BYTES, Link};
 use crate::server_cache::ServerCache;
 
 mod config;
+mod service;
 mod stats;
 
 pub use config::{DeviceConfig, FileReadAhead, ServerConfig};
@@ -78,6 +83,7 @@ pub struct Completion {
 enum Owner {
     Request(u32),
     WriteBack { start: u64 },
+    Fill { page: u64, count: u32 },
 }
 
 /// A command in the device.
@@ -104,12 +110,15 @@ struct Pending {
     parts_left: u32,
     stage: Stage,
     cancelled: bool,
+    holds_operation: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum EventKind {
     Reply,
     Arrival,
+    Hit,
+    Delivery,
 }
 
 type Event = (Nanos, EventKind, u64, u32);
@@ -124,13 +133,22 @@ pub struct Server {
     nic_out: Link,
     elevator: Elevator<Owner>,
     cache: Option<ServerCache>,
+    file_cache: Option<FileCache>,
+    hit_cost: Nanos,
+    page_bytes: u64,
+    operations: usize,
+    operations_max: usize,
+    /// Requests that wait for an operation.
+    without_operation: VecDeque<u32>,
+    /// Whether messages may come in another order than they left.
+    has_jitter: bool,
     request_cpu: Nanos,
     cpu_free: Nanos,
     pending: Vec<Pending>,
     free: Vec<u32>,
     events: BinaryHeap<Reverse<Event>>,
-    /// Numbers of the next reply and the next arrival; apart, so that a late caller does not change the order.
-    sequence: [u64; 2],
+    /// Numbers of the next event of each kind; apart, so that a late caller does not change the order.
+    sequence: [u64; 4],
     commands: Vec<Sent>,
     command_bytes_max: u64,
     free_commands: Vec<u32>,
@@ -143,6 +161,8 @@ pub struct Server {
     finished: Vec<Finished>,
     acknowledged: Vec<u32>,
     flushed: Vec<u32>,
+    fetches: Vec<Fetch>,
+    woken: Vec<u32>,
 }
 
 impl Server {
@@ -151,12 +171,15 @@ impl Server {
         let device = config.build_device();
         let own_depth = device.queue_depth();
         let queue_depth = config.drive_queue_depth.map_or(own_depth, |depth| depth.clamp(1, own_depth));
+        let page_bytes = config.file_read_ahead.map_or(1, |file| file.page_bytes);
+        assert!(page_bytes <= config.command_bytes_max, "a command reads a page");
+        assert!(config.disk_operations_max != Some(0), "a server without disk operations never serves anything");
         Server {
             device,
             device_due: Nanos::MAX,
             queue_depth,
-            nic_in: Link::new(config.nic),
-            nic_out: Link::new(config.nic),
+            nic_in: Link::new(config.nic, config.phase_seed.wrapping_mul(2)),
+            nic_out: Link::new(config.nic, config.phase_seed.wrapping_mul(2) + 1),
             elevator: Elevator::new(ElevatorConfig {
                 kind: config.elevator,
                 cfq: config.cfq,
@@ -166,12 +189,19 @@ impl Server {
             command_bytes_max: config.command_bytes_max,
             cache: (config.server_cache_bytes > 0)
                 .then(|| ServerCache::new(config.server_cache_bytes, config.command_bytes_max)),
+            file_cache: config.file_read_ahead.map(FileCache::new),
+            hit_cost: config.file_read_ahead.map_or(Nanos::ZERO, |file| file.hit_cost),
+            page_bytes,
+            operations: 0,
+            operations_max: config.disk_operations_max.unwrap_or(usize::MAX),
+            without_operation: VecDeque::new(),
+            has_jitter: config.nic.jitter > Nanos::ZERO,
             request_cpu: config.request_cpu,
             cpu_free: Nanos::ZERO,
             pending: Vec::new(),
             free: Vec::new(),
             events: BinaryHeap::new(),
-            sequence: [0; 2],
+            sequence: [0; 4],
             commands: Vec::new(),
             free_commands: Vec::new(),
             flushes: VecDeque::new(),
@@ -182,6 +212,8 @@ impl Server {
             finished: Vec::new(),
             acknowledged: Vec::new(),
             flushed: Vec::new(),
+            fetches: Vec::new(),
+            woken: Vec::new(),
         }
     }
 
@@ -196,9 +228,14 @@ impl Server {
         self.counters.start(now);
         let payload = if request.operation == Operation::Write { request.length } else { 0 };
         let arrived = self.nic_in.send(now, payload.max(HEADER_BYTES));
-        let ready = self.cpu_free.max(arrived) + self.request_cpu;
-        self.cpu_free = ready;
-        let pending = Pending { request, issued: now, parts_left: 0, stage: Stage::Travelling, cancelled: false };
+        let pending = Pending {
+            request,
+            issued: now,
+            parts_left: 0,
+            stage: Stage::Travelling,
+            cancelled: false,
+            holds_operation: false,
+        };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.pending[slot as usize] = pending;
@@ -209,7 +246,17 @@ impl Server {
                 self.pending.len() as u32 - 1
             }
         };
-        self.schedule(ready, EventKind::Arrival, slot);
+        if self.has_jitter {
+            self.schedule(arrived, EventKind::Delivery, slot);
+        } else {
+            self.deliver(arrived, slot);
+        }
+    }
+
+    /// A message is at the CPU, which takes them in the order they come.
+    fn deliver(&mut self, now: Nanos, slot: u32) {
+        self.cpu_free = self.cpu_free.max(now) + self.request_cpu;
+        self.schedule(self.cpu_free, EventKind::Arrival, slot);
     }
 
     /// The time `on_timer` should be called next; `None` while the server is idle.
@@ -239,6 +286,11 @@ impl Server {
                 match kind {
                     EventKind::Reply => self.complete(at, slot, completions),
                     EventKind::Arrival => self.on_arrival(at, slot),
+                    EventKind::Delivery => self.deliver(at, slot),
+                    EventKind::Hit => {
+                        self.reply(at, slot);
+                        self.dispatch(at);
+                    }
                 }
             } else if let Some(at) = self.elevator.next_timer()
                 && at <= now
@@ -275,204 +327,6 @@ impl Server {
         let sequence = &mut self.sequence[kind as usize];
         self.events.push(Reverse((at, kind, *sequence, slot)));
         *sequence += 1;
-    }
-
-    fn on_arrival(&mut self, now: Nanos, slot: u32) {
-        let Pending { request, cancelled, .. } = self.pending[slot as usize];
-        if cancelled {
-            return self.release(slot);
-        }
-        self.counters.arrive(now);
-        let end = request.address.saturating_add(request.length);
-        match (request.operation, &mut self.cache) {
-            (Operation::Flush, cache) => {
-                self.pending[slot as usize].stage = Stage::Started;
-                if cache.as_mut().is_none_or(|cache| cache.on_flush(slot)) {
-                    self.flush_device(now, slot);
-                }
-            }
-            _ if request.length == 0 => self.reply(now, slot),
-            (Operation::Write, Some(cache)) => {
-                self.pending[slot as usize].stage = Stage::Started;
-                let mut acknowledged = std::mem::take(&mut self.acknowledged);
-                cache.on_write(slot, request.address, end, &mut acknowledged);
-                self.reply_all(now, &mut acknowledged);
-                self.acknowledged = acknowledged;
-            }
-            (Operation::Read, Some(cache)) if cache.covers(request.address, end) => self.reply(now, slot),
-            _ => self.enqueue(now, slot, request),
-        }
-        self.dispatch(now);
-    }
-
-    fn enqueue(&mut self, now: Nanos, slot: u32, request: Request) {
-        let pending = &mut self.pending[slot as usize];
-        pending.stage = Stage::Queued;
-        pending.parts_left = request.length.div_ceil(self.command_bytes_max) as u32;
-        if request.operation == Operation::Read {
-            self.reads_under_way += 1;
-        }
-        let Request { operation, mut address, length: mut left, origin, .. } = request;
-        let owner = Owner::Request(slot);
-        let is_free = self.cache.is_none() && self.flushes.is_empty() && self.under_way < self.queue_depth;
-        if is_free && left <= self.command_bytes_max {
-            let part = Part { owner, operation, address, length: left, origin, is_read_ahead: false };
-            if let Some(batch) = self.elevator.pass(now, part) {
-                self.send_batch(now, batch);
-            }
-            return;
-        }
-        while left > 0 {
-            let length = left.min(self.command_bytes_max);
-            let part = Part { owner, operation, address, length, origin, is_read_ahead: false };
-            self.elevator.on_part(now, part);
-            address = address.saturating_add(length);
-            left -= length;
-        }
-    }
-
-    fn flush_device(&mut self, now: Nanos, slot: u32) {
-        if self.device.has_volatile_cache() {
-            self.flushes.push_back(slot);
-        } else {
-            self.reply(now, slot);
-        }
-    }
-
-    /// Keeps the elevator supplied with write-backs and the device with commands.
-    fn dispatch(&mut self, now: Nanos) {
-        if let Some(cache) = &mut self.cache {
-            while self.elevator.has_room()
-                && let Some((start, end)) = cache.next_write_back(self.reads_under_way > 0)
-            {
-                let owner = Owner::WriteBack { start };
-                let (operation, length, origin) = (Operation::Write, end - start, Origin::default());
-                let part = Part { owner, operation, address: start, length, origin, is_read_ahead: false };
-                self.elevator.on_part(now, part);
-            }
-        }
-        while self.under_way < self.queue_depth {
-            if let Some(slot) = self.flushes.pop_front() {
-                let sent = Sent { first: Owner::Request(slot), merged: Vec::new(), queue: None };
-                self.send(now, Operation::Flush, (0, 0), sent);
-            } else if let Some(batch) = self.elevator.next_command(now) {
-                self.send_batch(now, batch);
-            } else {
-                return;
-            }
-        }
-    }
-
-    /// Sends a command unless everybody has withdrawn from it.
-    fn send_batch(&mut self, now: Nanos, batch: Batch<Owner>) {
-        let Batch { address, end, operation, first, mut merged, queue, .. } = batch;
-        merged.retain(|owner| self.start_part(now, *owner));
-        let first = if self.start_part(now, first) { Some(first) } else { merged.pop() };
-        match first {
-            Some(first) => self.send(now, operation, (address, end), Sent { first, merged, queue: Some(queue) }),
-            None => self.elevator.on_finished(now, queue),
-        }
-    }
-
-    /// Notes that a part goes to the device; false if its request was withdrawn.
-    fn start_part(&mut self, now: Nanos, owner: Owner) -> bool {
-        let Owner::Request(slot) = owner else { return true };
-        let pending = &mut self.pending[slot as usize];
-        if !pending.cancelled {
-            pending.stage = Stage::Started;
-            return true;
-        }
-        pending.parts_left -= 1;
-        if pending.parts_left == 0 {
-            if pending.request.operation == Operation::Read {
-                self.reads_under_way -= 1;
-            }
-            self.counters.leave(now);
-            self.release(slot);
-        }
-        false
-    }
-
-    fn send(&mut self, now: Nanos, operation: Operation, range: (u64, u64), sent: Sent) {
-        let tag = match self.free_commands.pop() {
-            Some(tag) => {
-                self.commands[tag as usize] = sent;
-                tag
-            }
-            None => {
-                self.commands.push(sent);
-                self.commands.len() as u32 - 1
-            }
-        };
-        self.under_way += 1;
-        self.device.on_command(now, Command { tag, operation, address: range.0, length: range.1 - range.0 });
-        self.device_due = self.device.next_timer().unwrap_or(Nanos::MAX);
-    }
-
-    fn on_device(&mut self, now: Nanos) {
-        let mut finished = std::mem::take(&mut self.finished);
-        self.device.on_timer(now, &mut finished);
-        self.device_due = self.device.next_timer().unwrap_or(Nanos::MAX);
-        for done in finished.drain(..) {
-            self.under_way -= 1;
-            self.free_commands.push(done.tag);
-            let Sent { first, merged, queue } = &mut self.commands[done.tag as usize];
-            let (first, merged, queue) = (*first, std::mem::take(merged), *queue);
-            if let Some(queue) = queue {
-                self.elevator.on_finished(now, queue);
-            }
-            self.finish_part(now, first);
-            for owner in merged {
-                self.finish_part(now, owner);
-            }
-        }
-        self.finished = finished;
-        self.dispatch(now);
-    }
-
-    fn finish_part(&mut self, now: Nanos, owner: Owner) {
-        match owner {
-            Owner::WriteBack { start } => self.on_written(now, start),
-            Owner::Request(slot) => {
-                let pending = &mut self.pending[slot as usize];
-                // A flush has no parts.
-                pending.parts_left = pending.parts_left.saturating_sub(1);
-                if pending.parts_left > 0 {
-                    return;
-                }
-                if pending.request.operation == Operation::Read {
-                    self.reads_under_way -= 1;
-                }
-                self.reply(now, slot);
-            }
-        }
-    }
-
-    fn on_written(&mut self, now: Nanos, start: u64) {
-        let Some(cache) = &mut self.cache else { unreachable!("only a cache writes back") };
-        let mut acknowledged = std::mem::take(&mut self.acknowledged);
-        let mut flushed = std::mem::take(&mut self.flushed);
-        cache.on_written(start, &mut acknowledged, &mut flushed);
-        self.reply_all(now, &mut acknowledged);
-        for slot in flushed.drain(..) {
-            self.flush_device(now, slot);
-        }
-        (self.acknowledged, self.flushed) = (acknowledged, flushed);
-    }
-
-    fn reply_all(&mut self, now: Nanos, slots: &mut Vec<u32>) {
-        for slot in slots.drain(..) {
-            self.reply(now, slot);
-        }
-    }
-
-    fn reply(&mut self, now: Nanos, slot: u32) {
-        let pending = &mut self.pending[slot as usize];
-        pending.stage = Stage::Started;
-        self.counters.leave(now);
-        let payload = if pending.request.operation == Operation::Read { pending.request.length } else { 0 };
-        let at = self.nic_out.send(now, payload.max(HEADER_BYTES));
-        self.schedule(at, EventKind::Reply, slot);
     }
 
     fn complete(&mut self, at: Nanos, slot: u32, completions: &mut Vec<Completion>) {

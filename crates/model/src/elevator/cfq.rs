@@ -207,7 +207,7 @@ impl<T: Copy> Cfq<T> {
 
     /// Gives a part a place, its own or one in a waiting command; false if there is none.
     fn place(&mut self, now: Nanos, queue: u32, part: Part<T>) -> bool {
-        if self.queues[queue as usize].commands.merge(&part, self.bytes_max) {
+        if !part.is_read_ahead && self.queues[queue as usize].commands.merge(&part, self.bytes_max) {
             self.len -= 1;
             return true;
         }

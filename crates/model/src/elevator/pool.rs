@@ -45,7 +45,7 @@ impl<T: Copy> Pool<T> {
     }
 
     fn place(&mut self, now: Nanos, part: Part<T>) -> bool {
-        if self.order.merge(&part, self.bytes_max) {
+        if !part.is_read_ahead && self.order.merge(&part, self.bytes_max) {
             return true;
         }
         if self.order.len() >= self.nr_requests {
