@@ -165,7 +165,9 @@ impl Cluster {
     pub fn on_timer(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         let first = completions.len();
         let mut from = 0;
-        while let Some(index) = self.timers.due_from(from, now) {
+        while self.timers.first().is_some_and(|at| at <= now)
+            && let Some(index) = self.timers.due_from(from, now)
+        {
             from = index + 1;
             let server = &mut self.servers[index];
             server.on_timer(now, &mut self.parts);

@@ -45,7 +45,7 @@ impl Timers {
         if from >= self.leaf_count {
             return None;
         }
-        let mut node = self.leaf_count + from;
+        let mut node = if from == 0 { 1 } else { self.leaf_count + from };
         while !is_due(node) {
             // On to the next subtree to the right.
             while node % 2 == 1 {

@@ -251,8 +251,8 @@ impl Hdd {
         self.previous_end = end;
     }
 
-    /// Moves `address..end` between medium and buffer; returns when that is done.
-    fn access(&mut self, now: Nanos, address: u64, end: u64, write: bool) -> Nanos {
+    /// Moves `address..end`, which begins at `location`, between medium and buffer; returns when that is done.
+    fn access(&mut self, now: Nanos, location: Location, address: u64, end: u64, write: bool) -> Nanos {
         let head = self.head(now);
         if let Some(cache) = &mut self.read_ahead {
             cache.interrupt(now);
@@ -260,7 +260,6 @@ impl Hdd {
                 cache.invalidate(address, end);
             }
         }
-        let location = self.geometry.locate(address);
         let reach = self.reach(&head, address, &location, now, self.geometry.turn_at(now), write);
         let (transfer_ns, arm) = self.geometry.transfer_ns(location, address, end - address);
         let until = now + reach + rounded(transfer_ns);
@@ -269,19 +268,19 @@ impl Hdd {
     }
 
     fn serve(&mut self, now: Nanos, index: usize) {
-        let command = self.queue.take(index).command;
+        let Queued { command, location } = self.queue.take(index);
         self.count(command.address, command.end());
         let until = match command.operation {
-            Operation::Write => self.access(now, command.address, command.end(), true),
+            Operation::Write => self.access(now, location, command.address, command.end(), true),
             Operation::Read if self.is_dirty_in_cache(&command) => now + self.bus(command.length),
-            _ => self.read(now, &command),
+            _ => self.read(now, &command, location),
         };
         self.state = State::Serving { tag: command.tag, until };
     }
 
-    fn read(&mut self, now: Nanos, command: &Command) -> Nanos {
+    fn read(&mut self, now: Nanos, command: &Command, location: Location) -> Nanos {
         let (address, end) = (command.address, command.end());
-        let (reused, from) = match self.lookup(command, now) {
+        let (reused, from, location) = match self.lookup(command, now) {
             Lookup::Hit { segment, ready } => {
                 let geometry = &self.geometry;
                 let resume = |frontier| {
@@ -293,10 +292,10 @@ impl Hdd {
                 }
                 return ready.max(now + self.bus(command.length));
             }
-            Lookup::Partial { segment, from } => (Some(segment), from),
-            Lookup::Miss => (None, address),
+            Lookup::Partial { segment, from } => (Some(segment), from, self.geometry.locate(from)),
+            Lookup::Miss => (None, address, location),
         };
-        let until = self.access(now, from, end, false);
+        let until = self.access(now, location, from, end, false);
         let ns_per_byte = self.geometry.sustained_ns_per_byte(end);
         if let Some(cache) = &mut self.read_ahead {
             cache.begin(reused, address, end, until, ns_per_byte);
@@ -306,7 +305,7 @@ impl Hdd {
 
     fn destage(&mut self, now: Nanos, start: u64, end: u64) {
         self.count(start, end);
-        let until = self.access(now, start, end, true);
+        let until = self.access(now, self.geometry.locate(start), start, end, true);
         if let Some(cache) = &mut self.write_cache {
             cache.begin_destage(start, end);
         }
