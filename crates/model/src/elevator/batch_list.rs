@@ -8,27 +8,38 @@ use super::{Batch, Part};
 #[derive(Debug)]
 pub(super) struct BatchList<T> {
     by_address: BTreeMap<(u64, u64), Batch<T>>,
+    /// Left empty by a list that nobody asks for its oldest.
     by_age: BTreeMap<u64, u64>,
+    keeps_age: bool,
 }
 
 impl<T> Default for BatchList<T> {
     fn default() -> BatchList<T> {
-        BatchList { by_address: BTreeMap::new(), by_age: BTreeMap::new() }
+        BatchList { by_address: BTreeMap::new(), by_age: BTreeMap::new(), keeps_age: true }
     }
 }
 
 impl<T: Copy> BatchList<T> {
+    /// An empty list by address alone.
+    pub(super) fn without_age() -> BatchList<T> {
+        BatchList { keeps_age: false, ..BatchList::default() }
+    }
+
     pub(super) fn len(&self) -> usize {
-        self.by_age.len()
+        self.by_address.len()
     }
 
     pub(super) fn insert(&mut self, batch: Batch<T>) {
-        self.by_age.insert(batch.sequence, batch.address);
+        if self.keeps_age {
+            self.by_age.insert(batch.sequence, batch.address);
+        }
         self.by_address.insert((batch.address, batch.sequence), batch);
     }
 
     fn remove(&mut self, address: u64, sequence: u64) -> Option<Batch<T>> {
-        self.by_age.remove(&sequence);
+        if self.keeps_age {
+            self.by_age.remove(&sequence);
+        }
         self.by_address.remove(&(address, sequence))
     }
 

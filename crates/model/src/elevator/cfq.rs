@@ -162,7 +162,7 @@ impl<T: Copy> Cfq<T> {
             Some(queue) => queue.key = key,
             None => self.queues.push(Queue {
                 key,
-                commands: BatchList::default(),
+                commands: BatchList::without_age(),
                 is_in_line: false,
                 in_drive: 0,
                 outside: VecDeque::new(),
