@@ -3,11 +3,18 @@
 //! Stripe k = offset / stripe lies on server (first + k) mod N at local offset (k / N) · stripe + offset mod stripe, as in
 //! PVFS2's simple stripe. The stripes of one request that lie on one server are adjacent there and go out as one server
 //! request, so a long request pays one startup per server. A request completes when its last part does.
+//!
+//! A request touches the servers that it has bytes on and no others, and finding who is next takes time logarithmic in the
+//! number of servers. Of servers with events of the same time the lowest number goes first.
 
 use headstart_core::units::Nanos;
 use serde::Serialize;
 
-use crate::server::{Completion, Operation, Request, Server, ServerConfig, ServerStats};
+use crate::server::{Completion, Operation, Origin, Request, Server, ServerConfig, ServerStats};
+
+mod timers;
+
+use timers::Timers;
 
 /// Where a file lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +38,8 @@ pub struct FileRequest<'a> {
     pub offset: u64,
     /// Length in bytes; zero for a flush.
     pub length: u64,
+    /// Whose it is.
+    pub origin: Origin,
 }
 
 /// What the servers have done.
@@ -67,10 +76,9 @@ pub fn local_range(server_count: u64, stripe_bytes: u64, server: u64, offset: u6
 
 /// Servers and the requests spread over them.
 pub struct Cluster {
-    /// The servers.
-    pub servers: Vec<Server>,
-    /// Bytes of a stripe.
-    pub stripe_bytes: u64,
+    servers: Vec<Server>,
+    timers: Timers,
+    stripe_bytes: u64,
     open: Vec<Open>,
     free: Vec<usize>,
     parts: Vec<Completion>,
@@ -85,7 +93,18 @@ impl Cluster {
         });
         let servers: Vec<Server> = seeded.collect();
         assert!(!servers.is_empty() && stripe_bytes > 0, "a cluster has servers and stripes");
-        Cluster { servers, stripe_bytes, open: Vec::new(), free: Vec::new(), parts: Vec::new() }
+        let timers = Timers::new(servers.len());
+        Cluster { servers, timers, stripe_bytes, open: Vec::new(), free: Vec::new(), parts: Vec::new() }
+    }
+
+    /// The servers.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// Bytes of a stripe.
+    pub fn stripe_bytes(&self) -> u64 {
+        self.stripe_bytes
     }
 
     /// A request leaves the client at `now`. Call `next_timer` again afterwards.
@@ -101,47 +120,58 @@ impl Cluster {
                 self.open.len() - 1
             }
         };
-        let count = self.servers.len() as u64;
-        let send_to = |server: &mut Server, address, length| {
-            server.on_request(now, Request { id: slot as u64, operation: request.operation, address, length });
-        };
+        self.open[slot].parts_left = self.send(now, slot as u64, &request);
+    }
+
+    /// Sends the parts of a request to their servers; returns how many there are.
+    fn send(&mut self, now: Nanos, id: u64, request: &FileRequest<'_>) -> usize {
+        let count = self.servers.len();
         if request.operation == Operation::Flush {
-            self.open[slot].parts_left = self.servers.len();
-            self.servers.iter_mut().for_each(|server| send_to(server, 0, 0));
-            return;
+            (0..count).for_each(|server| self.send_to(now, id, request, server, 0, 0));
+            return count;
         }
-        let placement = request.placement;
-        assert_eq!(placement.bases.len(), self.servers.len(), "a placement has one base per server");
-        let mut part_count = 0;
-        for column in 0..count {
-            let range = local_range(count, self.stripe_bytes, column, request.offset, request.length);
-            let Some((local, length)) = range else { continue };
-            let index = ((placement.first_server as u64 + column) % count) as usize;
-            send_to(&mut self.servers[index], placement.bases[index] + local, length);
-            part_count += 1;
-        }
-        if part_count == 0 {
+        let FileRequest { placement, offset, length, .. } = *request;
+        assert_eq!(placement.bases.len(), count, "a placement has one base per server");
+        if length == 0 {
             // An empty request still asks one server.
-            send_to(&mut self.servers[placement.first_server % count as usize], 0, 0);
-            part_count = 1;
+            self.send_to(now, id, request, placement.first_server % count, 0, 0);
+            return 1;
         }
-        self.open[slot].parts_left = part_count;
+        let (first, last) = (offset / self.stripe_bytes, (offset + length - 1) / self.stripe_bytes);
+        let part_count = (last - first + 1).min(count as u64);
+        for stripe in first..first + part_count {
+            let column = stripe % count as u64;
+            let range = local_range(count as u64, self.stripe_bytes, column, offset, length);
+            let (local, length) = range.expect("a server whose stripe is asked for has bytes of it");
+            let server = (placement.first_server + column as usize) % count;
+            self.send_to(now, id, request, server, placement.bases[server] + local, length);
+        }
+        part_count as usize
+    }
+
+    fn send_to(&mut self, now: Nanos, id: u64, request: &FileRequest<'_>, server: usize, address: u64, length: u64) {
+        let FileRequest { operation, origin, .. } = *request;
+        self.servers[server].on_request(now, Request { id, operation, address, length, origin });
+        self.timers.set(server, self.servers[server].next_timer());
     }
 
     /// The time `on_timer` should be called next; `None` while all servers are idle.
     pub fn next_timer(&self) -> Option<Nanos> {
-        self.servers.iter().filter_map(Server::next_timer).min()
+        self.timers.first()
     }
 
     /// Processes every event due at or before `now`; appends the requests that completed, in order of time. Calls with
     /// nothing due do nothing. Call `next_timer` again afterwards.
     pub fn on_timer(&mut self, now: Nanos, completions: &mut Vec<Completion>) {
         let first = completions.len();
-        for server in &mut self.servers {
-            if server.next_timer().is_none_or(|at| at > now) {
-                continue;
-            }
+        let mut from = 0;
+        while self.timers.first().is_some_and(|at| at <= now)
+            && let Some(index) = self.timers.due_from(from, now)
+        {
+            from = index + 1;
+            let server = &mut self.servers[index];
             server.on_timer(now, &mut self.parts);
+            self.timers.set(index, server.next_timer());
             for part in self.parts.drain(..) {
                 let open = &mut self.open[part.id as usize];
                 open.at = open.at.max(part.at);

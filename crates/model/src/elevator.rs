@@ -1,24 +1,30 @@
 //! The block layer's queue in front of a drive: it merges neighbours and chooses an order.
 //!
 //! At most `nr_requests` commands wait in the elevator proper; parts beyond that wait outside, first come first served,
-//! and take no part in ordering. A part that merges into a waiting command needs no place of its own.
+//! and take no part in ordering. A part that merges into a waiting command needs no place of its own. With CFQ a command
+//! keeps its place until the drive has finished it, as in Linux.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::str::FromStr;
 
 use headstart_core::units::{KIB, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::server::Operation;
+use crate::server::{Operation, Origin};
 
+mod batch_list;
+mod cfq;
 mod deadline;
 mod noop;
+mod pool;
 
+use cfq::Cfq;
+pub use cfq::CfqConfig;
 use deadline::Deadline;
 use noop::Noop;
+use pool::Pool;
 
-/// Largest command after merging (max_sectors_kb of Linux 2.6: 512 KiB).
+/// Largest command after merging unless told otherwise (max_sectors_kb of Linux 2.6: 512 KiB).
 pub const COMMAND_BYTES_MAX: u64 = 512 * KIB;
 /// Commands in the elevator unless told otherwise (nr_requests of Linux).
 pub const NR_REQUESTS: usize = 128;
@@ -32,11 +38,13 @@ pub enum ElevatorKind {
     /// Sorted by address in batches; old requests first.
     #[default]
     Deadline,
+    /// A queue for every reader, turns among them, and patience with the one whose turn it is.
+    Cfq,
 }
 
 /// A name that is no elevator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not an elevator; known are noop and deadline")]
+#[error("'{0}' is not an elevator; known are noop, deadline and cfq")]
 pub struct UnknownElevator(String);
 
 impl FromStr for ElevatorKind {
@@ -46,6 +54,7 @@ impl FromStr for ElevatorKind {
         match name {
             "noop" => Ok(ElevatorKind::Noop),
             "deadline" => Ok(ElevatorKind::Deadline),
+            "cfq" => Ok(ElevatorKind::Cfq),
             _ => Err(UnknownElevator(name.to_string())),
         }
     }
@@ -56,6 +65,7 @@ impl fmt::Display for ElevatorKind {
         f.write_str(match self {
             ElevatorKind::Noop => "noop",
             ElevatorKind::Deadline => "deadline",
+            ElevatorKind::Cfq => "cfq",
         })
     }
 }
@@ -71,6 +81,11 @@ pub struct Part<T> {
     pub address: u64,
     /// Length in bytes.
     pub length: u64,
+    /// Whose request it serves.
+    pub origin: Origin,
+    /// True if it fills the server's page cache. It stays a command of its own, so that the first window is there before
+    /// the next has come.
+    pub is_read_ahead: bool,
 }
 
 /// One disk command: parts that lie side by side.
@@ -86,157 +101,137 @@ pub struct Batch<T> {
     pub first: T,
     /// Owners of the parts merged into it.
     pub merged: Vec<T>,
+    /// Which queue it comes from, for [`Elevator::on_finished`].
+    pub queue: u32,
     arrived: Nanos,
     sequence: u64,
 }
 
-/// Commands of one direction, by address and by age.
-#[derive(Debug)]
-struct BatchList<T> {
-    by_address: BTreeMap<(u64, u64), Batch<T>>,
-    by_age: BTreeMap<u64, u64>,
-}
-
-impl<T> Default for BatchList<T> {
-    fn default() -> BatchList<T> {
-        BatchList { by_address: BTreeMap::new(), by_age: BTreeMap::new() }
-    }
-}
-
-impl<T: Copy> BatchList<T> {
-    fn len(&self) -> usize {
-        self.by_age.len()
-    }
-
-    fn insert(&mut self, batch: Batch<T>) {
-        self.by_age.insert(batch.sequence, batch.address);
-        self.by_address.insert((batch.address, batch.sequence), batch);
-    }
-
-    fn remove(&mut self, address: u64, sequence: u64) -> Option<Batch<T>> {
-        self.by_age.remove(&sequence);
-        self.by_address.remove(&(address, sequence))
-    }
-
-    /// Appends `part` to a command that ends where it starts, or puts it before one that starts where it ends.
-    fn merge(&mut self, part: &Part<T>) -> bool {
-        let end = part.address + part.length;
-        if let Some((_, batch)) = self.by_address.range_mut(..(part.address, 0)).next_back()
-            && batch.end == part.address
-            && end - batch.address <= COMMAND_BYTES_MAX
-        {
-            batch.end = end;
-            batch.merged.push(part.owner);
-            return true;
-        }
-        let Some((&(address, sequence), batch)) = self.by_address.range((end, 0)..).next() else { return false };
-        if address != end || batch.end - part.address > COMMAND_BYTES_MAX {
-            return false;
-        }
-        let mut batch = self.remove(address, sequence).expect("the command was just seen");
-        batch.address = part.address;
-        batch.merged.push(part.owner);
-        self.insert(batch);
-        true
-    }
-
-    fn oldest(&self) -> Option<&Batch<T>> {
-        let (sequence, address) = self.by_age.first_key_value()?;
-        self.by_address.get(&(*address, *sequence))
-    }
-
-    fn take_oldest(&mut self) -> Option<Batch<T>> {
-        let (sequence, address) = self.by_age.pop_first()?;
-        self.by_address.remove(&(address, sequence))
-    }
-
-    /// Takes the first command at or after `address`.
-    fn take_from(&mut self, address: u64) -> Option<Batch<T>> {
-        let (&(address, sequence), _) = self.by_address.range((address, 0)..).next()?;
-        self.remove(address, sequence)
-    }
-}
-
-/// An order of waiting commands.
-trait Order<T>: fmt::Debug + Send {
-    /// Merges `part` into a waiting command if one lies beside it.
-    fn merge(&mut self, part: &Part<T>) -> bool;
-    /// Adds a command.
-    fn insert(&mut self, batch: Batch<T>);
-    /// Commands waiting.
-    fn len(&self) -> usize;
-    /// Takes the command that goes next at `now`.
-    fn next(&mut self, now: Nanos) -> Option<Batch<T>>;
-}
-
-/// The queue in front of a drive.
-#[derive(Debug)]
-pub struct Elevator<T> {
-    order: Box<dyn Order<T>>,
-    nr_requests: usize,
-    outside: VecDeque<(Nanos, Part<T>)>,
-    sequence: u64,
-}
-
-impl<T: Copy + fmt::Debug + Send + 'static> Elevator<T> {
-    /// An empty elevator for at most `nr_requests` commands.
-    pub fn new(kind: ElevatorKind, nr_requests: usize) -> Elevator<T> {
-        assert!(nr_requests > 0, "an elevator without places never serves anything");
-        let order: Box<dyn Order<T>> = match kind {
-            ElevatorKind::Noop => Box::new(Noop::default()),
-            ElevatorKind::Deadline => Box::new(Deadline::default()),
-        };
-        Elevator { order, nr_requests, outside: VecDeque::new(), sequence: 0 }
-    }
-
-    /// Adds a part at `now`.
-    pub fn on_part(&mut self, now: Nanos, part: Part<T>) {
-        assert!((1..=COMMAND_BYTES_MAX).contains(&part.length), "a part is at most one command long and never empty");
-        if !self.outside.is_empty() || !self.place(now, part) {
-            self.outside.push_back((now, part));
-        }
-    }
-
-    fn place(&mut self, now: Nanos, part: Part<T>) -> bool {
-        if self.order.merge(&part) {
-            return true;
-        }
-        if self.order.len() >= self.nr_requests {
-            return false;
-        }
-        self.order.insert(Batch {
+impl<T> Batch<T> {
+    fn new(now: Nanos, part: Part<T>, sequence: u64) -> Batch<T> {
+        Batch {
             address: part.address,
             end: part.address + part.length,
             operation: part.operation,
             first: part.owner,
             merged: Vec::new(),
+            queue: 0,
             arrived: now,
-            sequence: self.sequence,
-        });
-        self.sequence += 1;
-        true
+            sequence,
+        }
+    }
+}
+
+/// How an elevator is built.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ElevatorConfig {
+    /// Its order.
+    pub kind: ElevatorKind,
+    /// CFQ's settings.
+    pub cfq: CfqConfig,
+    /// Commands that take part in ordering.
+    pub nr_requests: usize,
+    /// Largest command after merging.
+    pub command_bytes_max: u64,
+}
+
+#[derive(Debug)]
+enum Form<T> {
+    Pool(Pool<T>),
+    Cfq(Box<Cfq<T>>),
+}
+
+/// The queue in front of a drive.
+#[derive(Debug)]
+pub struct Elevator<T> {
+    form: Form<T>,
+    bytes_max: u64,
+}
+
+impl<T: Copy + fmt::Debug + Send + 'static> Elevator<T> {
+    /// An empty elevator.
+    pub fn new(config: ElevatorConfig) -> Elevator<T> {
+        let ElevatorConfig { kind, cfq, nr_requests, command_bytes_max: bytes_max } = config;
+        assert!(nr_requests > 0 && bytes_max > 0, "an elevator without places never serves anything");
+        let pool = |order| Form::Pool(Pool::new(order, nr_requests, bytes_max));
+        let form = match kind {
+            ElevatorKind::Noop => pool(Box::<Noop<T>>::default()),
+            ElevatorKind::Deadline => pool(Box::<Deadline<T>>::default()),
+            ElevatorKind::Cfq => Form::Cfq(Box::new(Cfq::new(cfq, nr_requests, bytes_max))),
+        };
+        Elevator { form, bytes_max }
     }
 
-    /// Takes the next command at `now`.
-    pub fn next_command(&mut self, now: Nanos) -> Option<Batch<T>> {
-        let batch = self.order.next(now)?;
-        while let Some(&(_, part)) = self.outside.front() {
-            if !self.place(now, part) {
-                break;
-            }
-            self.outside.pop_front();
+    fn check(&self, part: &Part<T>) {
+        assert!((1..=self.bytes_max).contains(&part.length), "a part is at most one command long and never empty");
+    }
+
+    /// Adds a part at `now`. Call `next_command` afterwards.
+    pub fn on_part(&mut self, now: Nanos, part: Part<T>) {
+        self.check(&part);
+        match &mut self.form {
+            Form::Pool(pool) => pool.on_part(now, part),
+            Form::Cfq(cfq) => cfq.on_part(now, part),
         }
-        Some(batch)
+    }
+
+    /// Does the same as `on_part` and then `next_command`, sooner if nothing waits.
+    pub fn pass(&mut self, now: Nanos, part: Part<T>) -> Option<Batch<T>> {
+        self.check(&part);
+        match &mut self.form {
+            Form::Pool(pool) => pool.pass(now, part),
+            Form::Cfq(cfq) => {
+                cfq.on_part(now, part);
+                cfq.next_command(now)
+            }
+        }
+    }
+
+    /// Takes the next command at `now`; `None` if nothing waits, or if the elevator waits for something better (then
+    /// `next_timer` says how long). Report its end with `on_finished`.
+    pub fn next_command(&mut self, now: Nanos) -> Option<Batch<T>> {
+        match &mut self.form {
+            Form::Pool(pool) => pool.next_command(now),
+            Form::Cfq(cfq) => cfq.next_command(now),
+        }
+    }
+
+    /// The drive has finished a command of [`Batch::queue`] at `now`, or it never got it. Call `next_command` afterwards.
+    pub fn on_finished(&mut self, now: Nanos, queue: u32) {
+        if let Form::Cfq(cfq) = &mut self.form {
+            cfq.on_finished(now, queue);
+        }
+    }
+
+    /// When `on_timer` should be called; `None` if the elevator does not wait for anything.
+    pub fn next_timer(&self) -> Option<Nanos> {
+        match &self.form {
+            Form::Pool(_) => None,
+            Form::Cfq(cfq) => cfq.next_timer(),
+        }
+    }
+
+    /// Gives up waiting if that is due. Call `next_command` afterwards.
+    pub fn on_timer(&mut self, now: Nanos) {
+        if let Form::Cfq(cfq) = &mut self.form {
+            cfq.on_timer(now);
+        }
     }
 
     /// True if a further command finds a place.
     pub fn has_room(&self) -> bool {
-        self.outside.is_empty() && self.order.len() < self.nr_requests
+        match &self.form {
+            Form::Pool(pool) => pool.has_room(),
+            Form::Cfq(cfq) => cfq.has_room(),
+        }
     }
 
     /// Commands in the elevator and parts outside it.
     pub fn len(&self) -> usize {
-        self.order.len() + self.outside.len()
+        match &self.form {
+            Form::Pool(pool) => pool.len(),
+            Form::Cfq(cfq) => cfq.len(),
+        }
     }
 
     /// True if nothing waits.

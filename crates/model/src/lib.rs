@@ -5,7 +5,7 @@
 //! events inside a model happen at their modelled time, whenever the caller gets to ask for them.
 //!
 //! ```text
-//! FileRequest -> cluster -> server: NIC in -> CPU -> server cache -> elevator -> device -> NIC out -> Completion
+//! FileRequest -> cluster -> server: NIC in -> CPU -> caches -> elevator -> device -> NIC out -> Completion
 //! ```
 //!
 //! The models price time. They store no bytes, and they know nothing of files beyond [`cluster::Placement`].
@@ -15,6 +15,7 @@ pub mod cluster;
 pub mod device;
 pub mod elevator;
 pub mod extents;
+pub mod file_cache;
 pub mod nic;
 pub mod profile;
 pub mod queue;

@@ -1,28 +1,33 @@
 //! One emulated file server: NIC, CPU, cache, elevator and device.
 //!
 //! ```text
-//! on_request -> NIC in -> CPU -> [server cache] -> elevator -> device -> NIC out -> Completion
-//!                                      write-back ----^
+//! on_request -> NIC in -> CPU -> [operations] -> [server cache, file cache] -> elevator -> device -> NIC out -> Completion
+//!                                                  write-back, read-ahead ----^
 //! ```
 //!
+//! A request that moves bytes holds one of the server's disk operations, if these are limited, until its reply leaves.
+//!
 //! Events happen at their modelled time and in that order, however late the caller is. Events of the same time are
-//! ordered: the device first, then replies, then arrivals in the order of `on_request`. A request handed over with a
-//! time that has been passed already counts as handed over at the last event processed.
+//! ordered: the device first, then replies, then arrivals in the order of `on_request`, then hits of the file cache, then
+//! messages at the CPU, then the elevator's patience. A request handed over with a time that has been passed already counts as
+//! handed over at the last event processed.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use headstart_core::units::Nanos;
 
-use crate::device::{Command, Device, Finished};
-use crate::elevator::{Batch, COMMAND_BYTES_MAX, Elevator, Part};
+use crate::device::{Device, Finished};
+use crate::elevator::{Elevator, ElevatorConfig};
+use crate::file_cache::{Fetch, FileCache};
 use crate::nic::{HEADER_BYTES, Link};
 use crate::server_cache::ServerCache;
 
 mod config;
+mod service;
 mod stats;
 
-pub use config::{DeviceConfig, ServerConfig};
+pub use config::{DeviceConfig, FileReadAhead, ServerConfig};
 use stats::Counters;
 pub use stats::ServerStats;
 
@@ -37,6 +42,18 @@ pub enum Operation {
     Flush,
 }
 
+/// Whose a request is. It decides which queue of an elevator a request belongs to and which stream of reads it continues,
+/// and nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    /// The parallel program.
+    pub job: u32,
+    /// Its rank.
+    pub rank: u32,
+    /// The file, by a number of the job's.
+    pub file: u32,
+}
+
 /// One request to one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -48,6 +65,8 @@ pub struct Request {
     pub address: u64,
     /// Length in bytes; zero for a flush.
     pub length: u64,
+    /// Whose it is.
+    pub origin: Origin,
 }
 
 /// A finished request: its reply has left the server's NIC and reached the client at `at`.
@@ -64,6 +83,16 @@ pub struct Completion {
 enum Owner {
     Request(u32),
     WriteBack { start: u64 },
+    Fill { page: u64, count: u32 },
+}
+
+/// A command in the device.
+#[derive(Debug)]
+struct Sent {
+    first: Owner,
+    merged: Vec<Owner>,
+    /// The elevator's queue; none of a flush.
+    queue: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,12 +110,15 @@ struct Pending {
     parts_left: u32,
     stage: Stage,
     cancelled: bool,
+    holds_operation: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum EventKind {
     Reply,
     Arrival,
+    Hit,
+    Delivery,
 }
 
 type Event = (Nanos, EventKind, u64, u32);
@@ -94,19 +126,31 @@ type Event = (Nanos, EventKind, u64, u32);
 /// One emulated file server.
 pub struct Server {
     device: Box<dyn Device>,
+    /// When the device's `on_timer` is due.
+    device_due: Nanos,
     queue_depth: usize,
     nic_in: Link,
     nic_out: Link,
     elevator: Elevator<Owner>,
     cache: Option<ServerCache>,
+    file_cache: Option<FileCache>,
+    hit_cost: Nanos,
+    page_bytes: u64,
+    operations: usize,
+    operations_max: usize,
+    /// Requests that wait for an operation.
+    without_operation: VecDeque<u32>,
+    /// Whether messages may come in another order than they left.
+    has_jitter: bool,
     request_cpu: Nanos,
     cpu_free: Nanos,
     pending: Vec<Pending>,
     free: Vec<u32>,
     events: BinaryHeap<Reverse<Event>>,
-    /// Numbers of the next reply and the next arrival; apart, so that a late caller does not change the order.
-    sequence: [u64; 2],
-    commands: Vec<(Owner, Vec<Owner>)>,
+    /// Numbers of the next event of each kind; apart, so that a late caller does not change the order.
+    sequence: [u64; 4],
+    commands: Vec<Sent>,
+    command_bytes_max: u64,
     free_commands: Vec<u32>,
     /// Flushes for the device.
     flushes: VecDeque<u32>,
@@ -117,6 +161,8 @@ pub struct Server {
     finished: Vec<Finished>,
     acknowledged: Vec<u32>,
     flushed: Vec<u32>,
+    fetches: Vec<Fetch>,
+    woken: Vec<u32>,
 }
 
 impl Server {
@@ -125,19 +171,37 @@ impl Server {
         let device = config.build_device();
         let own_depth = device.queue_depth();
         let queue_depth = config.drive_queue_depth.map_or(own_depth, |depth| depth.clamp(1, own_depth));
+        let page_bytes = config.file_read_ahead.map_or(1, |file| file.page_bytes);
+        assert!(page_bytes <= config.command_bytes_max, "a command reads a page");
+        assert!(config.disk_operations_max != Some(0), "a server without disk operations never serves anything");
         Server {
             device,
+            device_due: Nanos::MAX,
             queue_depth,
-            nic_in: Link::new(config.nic),
-            nic_out: Link::new(config.nic),
-            elevator: Elevator::new(config.elevator, config.nr_requests),
-            cache: (config.server_cache_bytes > 0).then(|| ServerCache::new(config.server_cache_bytes)),
+            nic_in: Link::new(config.nic, config.phase_seed.wrapping_mul(2)),
+            nic_out: Link::new(config.nic, config.phase_seed.wrapping_mul(2) + 1),
+            elevator: Elevator::new(ElevatorConfig {
+                kind: config.elevator,
+                cfq: config.cfq,
+                nr_requests: config.nr_requests,
+                command_bytes_max: config.command_bytes_max,
+            }),
+            command_bytes_max: config.command_bytes_max,
+            cache: (config.server_cache_bytes > 0)
+                .then(|| ServerCache::new(config.server_cache_bytes, config.command_bytes_max)),
+            file_cache: config.file_read_ahead.map(FileCache::new),
+            hit_cost: config.file_read_ahead.map_or(Nanos::ZERO, |file| file.hit_cost),
+            page_bytes,
+            operations: 0,
+            operations_max: config.disk_operations_max.unwrap_or(usize::MAX),
+            without_operation: VecDeque::new(),
+            has_jitter: config.nic.jitter > Nanos::ZERO,
             request_cpu: config.request_cpu,
             cpu_free: Nanos::ZERO,
             pending: Vec::new(),
             free: Vec::new(),
             events: BinaryHeap::new(),
-            sequence: [0; 2],
+            sequence: [0; 4],
             commands: Vec::new(),
             free_commands: Vec::new(),
             flushes: VecDeque::new(),
@@ -148,6 +212,8 @@ impl Server {
             finished: Vec::new(),
             acknowledged: Vec::new(),
             flushed: Vec::new(),
+            fetches: Vec::new(),
+            woken: Vec::new(),
         }
     }
 
@@ -162,9 +228,14 @@ impl Server {
         self.counters.start(now);
         let payload = if request.operation == Operation::Write { request.length } else { 0 };
         let arrived = self.nic_in.send(now, payload.max(HEADER_BYTES));
-        let ready = self.cpu_free.max(arrived) + self.request_cpu;
-        self.cpu_free = ready;
-        let pending = Pending { request, issued: now, parts_left: 0, stage: Stage::Travelling, cancelled: false };
+        let pending = Pending {
+            request,
+            issued: now,
+            parts_left: 0,
+            stage: Stage::Travelling,
+            cancelled: false,
+            holds_operation: false,
+        };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.pending[slot as usize] = pending;
@@ -175,16 +246,24 @@ impl Server {
                 self.pending.len() as u32 - 1
             }
         };
-        self.schedule(ready, EventKind::Arrival, slot);
+        if self.has_jitter {
+            self.schedule(arrived, EventKind::Delivery, slot);
+        } else {
+            self.deliver(arrived, slot);
+        }
+    }
+
+    /// A message is at the CPU, which takes them in the order they come.
+    fn deliver(&mut self, now: Nanos, slot: u32) {
+        self.cpu_free = self.cpu_free.max(now) + self.request_cpu;
+        self.schedule(self.cpu_free, EventKind::Arrival, slot);
     }
 
     /// The time `on_timer` should be called next; `None` while the server is idle.
     pub fn next_timer(&self) -> Option<Nanos> {
-        let event = self.events.peek().map(|Reverse((at, ..))| *at);
-        match (self.device.next_timer(), event) {
-            (Some(device), Some(event)) => Some(device.min(event)),
-            (device, event) => device.or(event),
-        }
+        let event = self.events.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
+        let patience = self.elevator.next_timer().unwrap_or(Nanos::MAX);
+        Some(event.min(self.device_due).min(patience)).filter(|at| *at < Nanos::MAX)
     }
 
     /// Processes every event due at or before `now` in order of time and appends the requests that completed, with
@@ -193,13 +272,13 @@ impl Server {
         loop {
             let event = self.events.peek().map(|Reverse(event)| *event);
             let event_at = event.map_or(Nanos::MAX, |(at, ..)| at);
-            if let Some(at) = self.device.next_timer()
-                && at <= event_at
-                && at <= now
-            {
-                self.clock = at;
-                self.on_device(at);
+            let device_at = self.device_due;
+            let patience_end = self.elevator.next_timer().unwrap_or(Nanos::MAX);
+            if device_at < Nanos::MAX && device_at <= event_at && device_at <= patience_end && device_at <= now {
+                self.clock = device_at;
+                self.on_device(device_at);
             } else if let Some((at, kind, _, slot)) = event
+                && at <= patience_end
                 && at <= now
             {
                 self.events.pop();
@@ -207,7 +286,18 @@ impl Server {
                 match kind {
                     EventKind::Reply => self.complete(at, slot, completions),
                     EventKind::Arrival => self.on_arrival(at, slot),
+                    EventKind::Delivery => self.deliver(at, slot),
+                    EventKind::Hit => {
+                        self.reply(at, slot);
+                        self.dispatch(at);
+                    }
                 }
+            } else if let Some(at) = self.elevator.next_timer()
+                && at <= now
+            {
+                self.clock = at;
+                self.elevator.on_timer(at);
+                self.dispatch(at);
             } else {
                 return;
             }
@@ -237,187 +327,6 @@ impl Server {
         let sequence = &mut self.sequence[kind as usize];
         self.events.push(Reverse((at, kind, *sequence, slot)));
         *sequence += 1;
-    }
-
-    fn on_arrival(&mut self, now: Nanos, slot: u32) {
-        let Pending { request, cancelled, .. } = self.pending[slot as usize];
-        if cancelled {
-            return self.release(slot);
-        }
-        self.counters.arrive(now);
-        let end = request.address.saturating_add(request.length);
-        match (request.operation, &mut self.cache) {
-            (Operation::Flush, cache) => {
-                self.pending[slot as usize].stage = Stage::Started;
-                if cache.as_mut().is_none_or(|cache| cache.on_flush(slot)) {
-                    self.flush_device(now, slot);
-                }
-            }
-            _ if request.length == 0 => self.reply(now, slot),
-            (Operation::Write, Some(cache)) => {
-                self.pending[slot as usize].stage = Stage::Started;
-                let mut acknowledged = std::mem::take(&mut self.acknowledged);
-                cache.on_write(slot, request.address, end, &mut acknowledged);
-                self.reply_all(now, &mut acknowledged);
-                self.acknowledged = acknowledged;
-            }
-            (Operation::Read, Some(cache)) if cache.covers(request.address, end) => self.reply(now, slot),
-            _ => self.enqueue(now, slot, request),
-        }
-        self.dispatch(now);
-    }
-
-    fn enqueue(&mut self, now: Nanos, slot: u32, request: Request) {
-        let pending = &mut self.pending[slot as usize];
-        pending.stage = Stage::Queued;
-        pending.parts_left = request.length.div_ceil(COMMAND_BYTES_MAX) as u32;
-        if request.operation == Operation::Read {
-            self.reads_under_way += 1;
-        }
-        let (mut address, mut left) = (request.address, request.length);
-        while left > 0 {
-            let length = left.min(COMMAND_BYTES_MAX);
-            let part = Part { owner: Owner::Request(slot), operation: request.operation, address, length };
-            self.elevator.on_part(now, part);
-            address = address.saturating_add(length);
-            left -= length;
-        }
-    }
-
-    fn flush_device(&mut self, now: Nanos, slot: u32) {
-        if self.device.has_volatile_cache() {
-            self.flushes.push_back(slot);
-        } else {
-            self.reply(now, slot);
-        }
-    }
-
-    /// Keeps the elevator supplied with write-backs and the device with commands.
-    fn dispatch(&mut self, now: Nanos) {
-        if let Some(cache) = &mut self.cache {
-            while self.elevator.has_room()
-                && let Some((start, end)) = cache.next_write_back(self.reads_under_way > 0)
-            {
-                let owner = Owner::WriteBack { start };
-                let part = Part { owner, operation: Operation::Write, address: start, length: end - start };
-                self.elevator.on_part(now, part);
-            }
-        }
-        while self.under_way < self.queue_depth {
-            if let Some(slot) = self.flushes.pop_front() {
-                self.send(now, Operation::Flush, (0, 0), Owner::Request(slot), Vec::new());
-            } else if let Some(batch) = self.elevator.next_command(now) {
-                self.send_batch(now, batch);
-            } else {
-                return;
-            }
-        }
-    }
-
-    /// Sends a command unless everybody has withdrawn from it.
-    fn send_batch(&mut self, now: Nanos, batch: Batch<Owner>) {
-        let Batch { address, end, operation, first, mut merged, .. } = batch;
-        merged.retain(|owner| self.start_part(now, *owner));
-        let first = if self.start_part(now, first) { Some(first) } else { merged.pop() };
-        if let Some(first) = first {
-            self.send(now, operation, (address, end), first, merged);
-        }
-    }
-
-    /// Notes that a part goes to the device; false if its request was withdrawn.
-    fn start_part(&mut self, now: Nanos, owner: Owner) -> bool {
-        let Owner::Request(slot) = owner else { return true };
-        let pending = &mut self.pending[slot as usize];
-        if !pending.cancelled {
-            pending.stage = Stage::Started;
-            return true;
-        }
-        pending.parts_left -= 1;
-        if pending.parts_left == 0 {
-            if pending.request.operation == Operation::Read {
-                self.reads_under_way -= 1;
-            }
-            self.counters.leave(now);
-            self.release(slot);
-        }
-        false
-    }
-
-    fn send(&mut self, now: Nanos, operation: Operation, range: (u64, u64), first: Owner, merged: Vec<Owner>) {
-        let tag = match self.free_commands.pop() {
-            Some(tag) => {
-                self.commands[tag as usize] = (first, merged);
-                tag
-            }
-            None => {
-                self.commands.push((first, merged));
-                self.commands.len() as u32 - 1
-            }
-        };
-        self.under_way += 1;
-        self.device.on_command(now, Command { tag, operation, address: range.0, length: range.1 - range.0 });
-    }
-
-    fn on_device(&mut self, now: Nanos) {
-        let mut finished = std::mem::take(&mut self.finished);
-        self.device.on_timer(now, &mut finished);
-        for done in finished.drain(..) {
-            self.under_way -= 1;
-            self.free_commands.push(done.tag);
-            let (first, merged) = &mut self.commands[done.tag as usize];
-            let (first, merged) = (*first, std::mem::take(merged));
-            self.finish_part(now, first);
-            for owner in merged {
-                self.finish_part(now, owner);
-            }
-        }
-        self.finished = finished;
-        self.dispatch(now);
-    }
-
-    fn finish_part(&mut self, now: Nanos, owner: Owner) {
-        match owner {
-            Owner::WriteBack { start } => self.on_written(now, start),
-            Owner::Request(slot) => {
-                let pending = &mut self.pending[slot as usize];
-                // A flush has no parts.
-                pending.parts_left = pending.parts_left.saturating_sub(1);
-                if pending.parts_left > 0 {
-                    return;
-                }
-                if pending.request.operation == Operation::Read {
-                    self.reads_under_way -= 1;
-                }
-                self.reply(now, slot);
-            }
-        }
-    }
-
-    fn on_written(&mut self, now: Nanos, start: u64) {
-        let Some(cache) = &mut self.cache else { unreachable!("only a cache writes back") };
-        let mut acknowledged = std::mem::take(&mut self.acknowledged);
-        let mut flushed = std::mem::take(&mut self.flushed);
-        cache.on_written(start, &mut acknowledged, &mut flushed);
-        self.reply_all(now, &mut acknowledged);
-        for slot in flushed.drain(..) {
-            self.flush_device(now, slot);
-        }
-        (self.acknowledged, self.flushed) = (acknowledged, flushed);
-    }
-
-    fn reply_all(&mut self, now: Nanos, slots: &mut Vec<u32>) {
-        for slot in slots.drain(..) {
-            self.reply(now, slot);
-        }
-    }
-
-    fn reply(&mut self, now: Nanos, slot: u32) {
-        let pending = &mut self.pending[slot as usize];
-        pending.stage = Stage::Started;
-        self.counters.leave(now);
-        let payload = if pending.request.operation == Operation::Read { pending.request.length } else { 0 };
-        let at = self.nic_out.send(now, payload.max(HEADER_BYTES));
-        self.schedule(at, EventKind::Reply, slot);
     }
 
     fn complete(&mut self, at: Nanos, slot: u32, completions: &mut Vec<Completion>) {

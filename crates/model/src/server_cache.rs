@@ -15,7 +15,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::elevator::COMMAND_BYTES_MAX;
 use crate::extents::Extents;
 
 /// Write-backs in flight while there is no hurry (assumed).
@@ -42,6 +41,7 @@ struct WaitingWrite {
 #[derive(Debug)]
 pub struct ServerCache {
     limit_bytes: u64,
+    command_bytes_max: u64,
     dirty: Extents,
     in_flight: BTreeMap<u64, InFlight>,
     in_flight_bytes: u64,
@@ -55,11 +55,12 @@ pub struct ServerCache {
 }
 
 impl ServerCache {
-    /// An empty cache of `limit_bytes`, which must not be zero.
-    pub fn new(limit_bytes: u64) -> ServerCache {
+    /// An empty cache of `limit_bytes`, which must not be zero; a write-back is at most `command_bytes_max` long.
+    pub fn new(limit_bytes: u64, command_bytes_max: u64) -> ServerCache {
         assert!(limit_bytes > 0, "leave the cache out to have none");
         ServerCache {
             limit_bytes,
+            command_bytes_max,
             dirty: Extents::default(),
             in_flight: BTreeMap::new(),
             in_flight_bytes: 0,
@@ -156,7 +157,7 @@ impl ServerCache {
     /// The first dirty run from `cursor` of which no byte is on its way already.
     fn free_run(&self, mut cursor: u64) -> Option<(u64, u64)> {
         loop {
-            let (start, end) = self.dirty.run_from(cursor, COMMAND_BYTES_MAX)?;
+            let (start, end) = self.dirty.run_from(cursor, self.command_bytes_max)?;
             let busy = self.in_flight.range(..end).next_back().filter(|(_, in_flight)| in_flight.end > start);
             let Some((&busy_start, _)) = busy else { return Some((start, end)) };
             // In-flight ranges do not overlap; find the first that touches this run.

@@ -116,7 +116,7 @@ fn reads(geometry: &Geometry, overhead: Nanos, span_bytes: u64, size: u64, count
         let address = below((span_bytes - size) / BLOCK_BYTES + 1) * BLOCK_BYTES;
         let place = geometry.locate(address);
         // A second holds whole turns of no disk, a thousand of them any phase.
-        let position_ns = geometry.position_ns(&arm, &place, Nanos(below(1_000_000_000_000)), false);
+        let position_ns = geometry.position_ns(&arm, &place, geometry.turn_at(Nanos(below(1_000_000_000_000))), false);
         let (transfer_ns, end) = geometry.transfer_ns(place, address, size);
         arm = end;
         overhead.0 + (position_ns + transfer_ns).round() as u64

@@ -7,7 +7,7 @@ use headstart_model::cluster::{Cluster, FileRequest, Placement};
 use headstart_model::elevator::ElevatorKind;
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
-use headstart_model::server::{self, Completion, Operation, ServerConfig};
+use headstart_model::server::{self, Completion, Operation, Origin, ServerConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Elevator, Network, TestbedConfig};
@@ -186,19 +186,20 @@ impl Servers {
 
     /// Bytes of each device.
     pub fn capacity_bytes(&self) -> u64 {
-        self.cluster.servers[0].capacity_bytes().unwrap_or(ENDLESS_BYTES)
+        self.cluster.servers()[0].capacity_bytes().unwrap_or(ENDLESS_BYTES)
     }
 
     /// How many servers there are.
     pub fn count(&self) -> u32 {
-        self.cluster.servers.len() as u32
+        self.cluster.servers().len() as u32
     }
 
     /// A request to a file that lies at `place`.
     pub fn on_request(&mut self, now: Nanos, id: u64, operation: Operation, place: Region, offset: u64, length: u64) {
         self.placement.first_server = place.first_server as usize;
         self.placement.bases.fill(place.base);
-        let request = FileRequest { id, operation, placement: &self.placement, offset, length };
+        let request =
+            FileRequest { id, operation, placement: &self.placement, offset, length, origin: Origin::default() };
         self.cluster.on_request(now, request);
     }
 

@@ -27,7 +27,7 @@ pub mod geometry;
 mod read_ahead;
 mod write_cache;
 
-use geometry::{Geometry, Location, Mechanics};
+use geometry::{Geometry, Location, Mechanics, rounded};
 use read_ahead::{Lookup, ReadAhead};
 use write_cache::WriteCache;
 
@@ -52,6 +52,12 @@ pub struct HddConfig {
 struct Queued {
     command: Command,
     location: Location,
+}
+
+impl Queued {
+    fn continues(&self, other: &Queued) -> bool {
+        self.command.address == other.command.end() && self.command.operation == other.command.operation
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +99,7 @@ impl Hdd {
         let write_cache = (config.write_cache_bytes > 0)
             .then(|| WriteCache::new(config.write_cache_bytes, config.command_overhead, bus_ns_per_byte));
         Hdd {
-            queue: CommandQueue::new(config.age_limit),
+            queue: CommandQueue::new(config.age_limit, Queued::continues),
             read_ahead: config.read_ahead.map(|(count, bytes)| ReadAhead::new(count, bytes)),
             write_cache,
             state: State::Idle,
@@ -132,13 +138,22 @@ impl Hdd {
         }
     }
 
-    fn reach(&self, head: &(Location, u64), address: u64, location: &Location, now: Nanos, write: bool) -> Nanos {
+    /// Time until the arm and the spindle are at `address`; `turn` is the spindle's at `now`.
+    fn reach(
+        &self,
+        head: &(Location, u64),
+        address: u64,
+        location: &Location,
+        now: Nanos,
+        turn: f64,
+        write: bool,
+    ) -> Nanos {
         let ns = if self.arm_at == now && self.arm_address == address && self.arm_wrote == write {
             self.geometry.switch_ns(&self.arm, location)
         } else {
-            self.geometry.position_ns(&head.0, location, now, write)
+            self.geometry.position_ns(&head.0, location, turn, write)
         };
-        Nanos(ns.round() as u64)
+        rounded(ns)
     }
 
     fn bus(&self, length: u64) -> Nanos {
@@ -154,18 +169,18 @@ impl Hdd {
     }
 
     /// Time until the first byte of a queued command that the medium must move, or until a hit is complete.
-    fn cost(&self, head: &(Location, u64), queued: &Queued, now: Nanos) -> Nanos {
+    fn cost(&self, head: &(Location, u64), queued: &Queued, now: Nanos, turn: f64) -> Nanos {
         let command = &queued.command;
         if command.operation == Operation::Write {
-            return self.reach(head, command.address, &queued.location, now, true);
+            return self.reach(head, command.address, &queued.location, now, turn, true);
         }
         if self.is_dirty_in_cache(command) {
             return self.bus(command.length);
         }
         match self.lookup(command, now) {
             Lookup::Hit { ready, .. } => ready.since(now),
-            Lookup::Partial { from, .. } => self.reach(head, from, &self.geometry.locate(from), now, false),
-            Lookup::Miss => self.reach(head, command.address, &queued.location, now, false),
+            Lookup::Partial { from, .. } => self.reach(head, from, &self.geometry.locate(from), now, turn, false),
+            Lookup::Miss => self.reach(head, command.address, &queued.location, now, turn, false),
         }
     }
 
@@ -210,16 +225,14 @@ impl Hdd {
 
     fn choose_destage(&self, now: Nanos) -> Option<(u64, u64, Nanos)> {
         let cache = self.write_cache.as_ref().filter(|cache| cache.has_dirty())?;
-        let head = self.head(now);
-        cache.choose(head.1, |start| self.reach(&head, start, &self.geometry.locate(start), now, true))
+        let (head, turn) = (self.head(now), self.geometry.turn_at(now));
+        cache.choose(head.1, |start| self.reach(&head, start, &self.geometry.locate(start), now, turn, true))
     }
 
     fn choose(&mut self, now: Nanos) {
         let head = self.head(now);
-        let continues = |queued: &Queued, other: &Queued| {
-            queued.command.address == other.command.end() && queued.command.operation == other.command.operation
-        };
-        let chosen = self.queue.choose(now, continues, |queued| self.cost(&head, queued, now));
+        let turn = self.geometry.turn_at(now);
+        let chosen = self.queue.choose(now, |queued| self.cost(&head, queued, now, turn));
         let (index, cost) = chosen.expect("a command waits, and of any run one is first");
         let write_overdue = self.is_write_overdue(now);
         let pressed = self.flush.is_some() || self.write_cache.as_ref().is_some_and(WriteCache::is_pressed);
@@ -238,8 +251,8 @@ impl Hdd {
         self.previous_end = end;
     }
 
-    /// Moves `address..end` between medium and buffer; returns when that is done.
-    fn access(&mut self, now: Nanos, address: u64, end: u64, write: bool) -> Nanos {
+    /// Moves `address..end`, which begins at `location`, between medium and buffer; returns when that is done.
+    fn access(&mut self, now: Nanos, location: Location, address: u64, end: u64, write: bool) -> Nanos {
         let head = self.head(now);
         if let Some(cache) = &mut self.read_ahead {
             cache.interrupt(now);
@@ -247,43 +260,42 @@ impl Hdd {
                 cache.invalidate(address, end);
             }
         }
-        let location = self.geometry.locate(address);
-        let reach = self.reach(&head, address, &location, now, write);
+        let reach = self.reach(&head, address, &location, now, self.geometry.turn_at(now), write);
         let (transfer_ns, arm) = self.geometry.transfer_ns(location, address, end - address);
-        let until = now + reach + Nanos(transfer_ns.round() as u64);
+        let until = now + reach + rounded(transfer_ns);
         (self.arm, self.arm_address, self.arm_at, self.arm_wrote) = (arm, end, until, write);
         until
     }
 
     fn serve(&mut self, now: Nanos, index: usize) {
-        let command = self.queue.take(index).command;
+        let Queued { command, location } = self.queue.take(index);
         self.count(command.address, command.end());
         let until = match command.operation {
-            Operation::Write => self.access(now, command.address, command.end(), true),
+            Operation::Write => self.access(now, location, command.address, command.end(), true),
             Operation::Read if self.is_dirty_in_cache(&command) => now + self.bus(command.length),
-            _ => self.read(now, &command),
+            _ => self.read(now, &command, location),
         };
         self.state = State::Serving { tag: command.tag, until };
     }
 
-    fn read(&mut self, now: Nanos, command: &Command) -> Nanos {
+    fn read(&mut self, now: Nanos, command: &Command, location: Location) -> Nanos {
         let (address, end) = (command.address, command.end());
-        let (reused, from) = match self.lookup(command, now) {
+        let (reused, from, location) = match self.lookup(command, now) {
             Lookup::Hit { segment, ready } => {
                 let geometry = &self.geometry;
                 let resume = |frontier| {
                     let location = geometry.locate(frontier);
-                    Nanos(geometry.position_ns(&location, &location, now, false).round() as u64)
+                    rounded(geometry.position_ns(&location, &location, geometry.turn_at(now), false))
                 };
                 if let Some(cache) = &mut self.read_ahead {
                     cache.hit(segment, address, end, now, resume);
                 }
                 return ready.max(now + self.bus(command.length));
             }
-            Lookup::Partial { segment, from } => (Some(segment), from),
-            Lookup::Miss => (None, address),
+            Lookup::Partial { segment, from } => (Some(segment), from, self.geometry.locate(from)),
+            Lookup::Miss => (None, address, location),
         };
-        let until = self.access(now, from, end, false);
+        let until = self.access(now, location, from, end, false);
         let ns_per_byte = self.geometry.sustained_ns_per_byte(end);
         if let Some(cache) = &mut self.read_ahead {
             cache.begin(reused, address, end, until, ns_per_byte);
@@ -293,18 +305,18 @@ impl Hdd {
 
     fn destage(&mut self, now: Nanos, start: u64, end: u64) {
         self.count(start, end);
-        let until = self.access(now, start, end, true);
+        let until = self.access(now, self.geometry.locate(start), start, end, true);
         if let Some(cache) = &mut self.write_cache {
             cache.begin_destage(start, end);
         }
         self.state = State::Destaging { until };
     }
 
-    fn state_timer(&self) -> Option<Nanos> {
+    fn state_timer(&self) -> Nanos {
         match self.state {
-            State::Idle => None,
-            State::Deciding { at } => Some(at),
-            State::Overhead { until } | State::Serving { until, .. } | State::Destaging { until } => Some(until),
+            State::Idle => Nanos::MAX,
+            State::Deciding { at } => at,
+            State::Overhead { until } | State::Serving { until, .. } | State::Destaging { until } => until,
         }
     }
 }
@@ -334,9 +346,9 @@ impl Device for Hdd {
     }
 
     fn next_timer(&self) -> Option<Nanos> {
-        let instant = self.instant.front().map(|finished| finished.at);
-        let transfer = self.write_cache.as_ref().and_then(WriteCache::next_timer);
-        [instant, transfer, self.state_timer()].into_iter().flatten().min()
+        let instant = self.instant.front().map_or(Nanos::MAX, |finished| finished.at);
+        let transfer = self.write_cache.as_ref().and_then(WriteCache::next_timer).unwrap_or(Nanos::MAX);
+        Some(instant.min(transfer).min(self.state_timer())).filter(|at| *at < Nanos::MAX)
     }
 
     fn on_timer(&mut self, now: Nanos, finished: &mut Vec<Finished>) {

@@ -6,7 +6,9 @@
 
 use headstart_core::units::Nanos;
 
-use super::{Batch, BatchList, Order, Part, direction};
+use super::batch_list::BatchList;
+use super::pool::Order;
+use super::{Batch, Part, direction};
 
 /// Commands of a batch (fifo_batch).
 const BATCH: usize = 16;
@@ -57,8 +59,8 @@ impl<T: Copy> Deadline<T> {
 }
 
 impl<T: Copy + std::fmt::Debug + Send> Order<T> for Deadline<T> {
-    fn merge(&mut self, part: &Part<T>) -> bool {
-        self.lists[direction(part.operation)].merge(part)
+    fn merge(&mut self, part: &Part<T>, bytes_max: u64) -> bool {
+        self.lists[direction(part.operation)].merge(part, bytes_max)
     }
 
     fn insert(&mut self, batch: Batch<T>) {
@@ -84,5 +86,18 @@ impl<T: Copy + std::fmt::Debug + Send> Order<T> for Deadline<T> {
         let next = if expired { None } else { list.take_from(self.sweep[direction]) };
         let next = next.or_else(|| list.take_oldest());
         self.take(direction, next)
+    }
+
+    fn pass(&mut self, batch: &Batch<T>) {
+        let direction = direction(batch.operation);
+        let goes_on = self.served < BATCH && self.current == direction && batch.address >= self.sweep[direction];
+        if !goes_on {
+            if direction == WRITE {
+                self.starved = 0;
+            }
+            (self.current, self.served) = (direction, 0);
+        }
+        self.sweep[direction] = batch.end;
+        self.served += 1;
     }
 }

@@ -2,7 +2,9 @@
 
 use headstart_core::units::Nanos;
 
-use super::{Batch, BatchList, Order, Part, direction};
+use super::batch_list::BatchList;
+use super::pool::Order;
+use super::{Batch, Part, direction};
 
 /// Commands by age, one list per direction for merging.
 #[derive(Debug)]
@@ -17,8 +19,8 @@ impl<T> Default for Noop<T> {
 }
 
 impl<T: Copy + std::fmt::Debug + Send> Order<T> for Noop<T> {
-    fn merge(&mut self, part: &Part<T>) -> bool {
-        self.lists[direction(part.operation)].merge(part)
+    fn merge(&mut self, part: &Part<T>, bytes_max: u64) -> bool {
+        self.lists[direction(part.operation)].merge(part, bytes_max)
     }
 
     fn insert(&mut self, batch: Batch<T>) {
@@ -34,4 +36,6 @@ impl<T: Copy + std::fmt::Debug + Send> Order<T> for Noop<T> {
         let direction = usize::from(age(&self.lists[1]) < age(&self.lists[0]));
         self.lists[direction].take_oldest()
     }
+
+    fn pass(&mut self, _batch: &Batch<T>) {}
 }

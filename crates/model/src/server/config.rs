@@ -1,12 +1,12 @@
 //! How a server is built.
 
-use headstart_core::units::Nanos;
+use headstart_core::units::{KIB, MIB, Nanos};
 
 use crate::device::Device;
 use crate::device::hdd::{Hdd, HddConfig};
 use crate::device::null::Null;
 use crate::device::ssd::{Ssd, SsdConfig};
-use crate::elevator::{ElevatorKind, NR_REQUESTS};
+use crate::elevator::{COMMAND_BYTES_MAX, CfqConfig, ElevatorKind, NR_REQUESTS};
 use crate::nic::NicConfig;
 use crate::profile::Profile;
 
@@ -21,6 +21,40 @@ pub enum DeviceConfig {
     Null,
 }
 
+/// The page cache of a server that reads files ahead of their readers (WORKLOADS 4.4).
+///
+/// A stream is what one job reads of one file. While it goes on, a window of pages is kept ahead of it, each window one
+/// command. The window's adaptation is a calibration, no rule of PVFS2 or Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileReadAhead {
+    /// Bytes of a page, the unit of reading ahead: the stripe.
+    pub page_bytes: u64,
+    /// Pages of a window.
+    pub window_pages: u64,
+    /// Pages of a window under contention.
+    pub contended_window_pages: u64,
+    /// Reads of other jobs that wait for the drive outside read-ahead, beyond which there is contention.
+    pub foreign_reads_max: usize,
+    /// Clean pages kept, oldest out first; at least two windows.
+    pub cache_bytes: u64,
+    /// What a read takes whose pages are all there.
+    pub hit_cost: Nanos,
+}
+
+impl Default for FileReadAhead {
+    /// The reference run of WORKLOADS 4.4; the size of the cache is assumed (half of LiU's 1 GB of memory).
+    fn default() -> FileReadAhead {
+        FileReadAhead {
+            page_bytes: 64 * KIB,
+            window_pages: 10,
+            contended_window_pages: 3,
+            foreign_reads_max: 1,
+            cache_bytes: 512 * MIB,
+            hit_cost: Nanos(50_000),
+        }
+    }
+}
+
 /// How a server is built.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServerConfig {
@@ -30,8 +64,16 @@ pub struct ServerConfig {
     pub nic: NicConfig,
     /// The elevator in front of the device.
     pub elevator: ElevatorKind,
+    /// CFQ's settings, if it is the elevator.
+    pub cfq: CfqConfig,
     /// Commands in the elevator.
     pub nr_requests: usize,
+    /// Largest command to the device, merged or not.
+    pub command_bytes_max: u64,
+    /// Requests that may use the disk at once, in order of arrival; `None` is any number. PVFS2 has 16 by default.
+    pub disk_operations_max: Option<usize>,
+    /// Reading files ahead into a page cache; `None` is not at all.
+    pub file_read_ahead: Option<FileReadAhead>,
     /// Room of the write-back cache; zero turns it off.
     pub server_cache_bytes: u64,
     /// Whether a hard disk may acknowledge writes from its own cache.
@@ -41,7 +83,8 @@ pub struct ServerConfig {
     /// Commands the host sends to the drive at once; `None` is as many as the drive takes. 1 leaves the order to the
     /// elevator.
     pub drive_queue_depth: Option<usize>,
-    /// Where the spindle stands at time zero, scrambled; should differ from server to server.
+    /// Where the spindle stands at time zero, scrambled, and the seed of the network's jitter; should differ from server to
+    /// server.
     pub phase_seed: u64,
     /// CPU time of a request, one request at a time.
     pub request_cpu: Nanos,
@@ -59,7 +102,11 @@ impl ServerConfig {
             device,
             nic: NicConfig::GIGABIT,
             elevator: ElevatorKind::Deadline,
+            cfq: CfqConfig::default(),
             nr_requests: NR_REQUESTS,
+            command_bytes_max: COMMAND_BYTES_MAX,
+            disk_operations_max: None,
+            file_read_ahead: None,
             server_cache_bytes: 0,
             drive_write_cache: false,
             drive_read_ahead,

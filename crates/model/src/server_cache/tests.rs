@@ -1,6 +1,7 @@
 //! The cache against an array of bytes.
 
 use super::*;
+use crate::elevator::COMMAND_BYTES_MAX;
 
 /// One byte of the reference.
 #[derive(Clone, Copy, Default)]
@@ -83,7 +84,7 @@ fn flushes_complete_with_the_last_byte_that_was_dirty_when_they_came() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % bound
         };
-        let mut cache = ServerCache::new(LIMIT);
+        let mut cache = ServerCache::new(LIMIT, COMMAND_BYTES_MAX);
         let mut reference =
             Reference { bytes: vec![Byte::default(); SIZE as usize], in_flight: vec![], open_flushes: vec![] };
         for owner in 0..4000_u32 {
@@ -125,7 +126,7 @@ fn flushes_complete_with_the_last_byte_that_was_dirty_when_they_came() {
 
 #[test]
 fn background_write_back_yields_and_pressure_does_not() {
-    let mut cache = ServerCache::new(LIMIT);
+    let mut cache = ServerCache::new(LIMIT, COMMAND_BYTES_MAX);
     let mut acknowledged = Vec::new();
     cache.on_write(0, 0, 8, &mut acknowledged);
     assert_eq!(cache.next_write_back(true), None);
@@ -136,7 +137,7 @@ fn background_write_back_yields_and_pressure_does_not() {
 
 #[test]
 fn writes_wait_for_room_in_order() {
-    let mut cache = ServerCache::new(LIMIT);
+    let mut cache = ServerCache::new(LIMIT, COMMAND_BYTES_MAX);
     let (mut acknowledged, mut flushed) = (Vec::new(), Vec::new());
     for (owner, start, end) in [(0, 0, 60), (1, 100, 110), (2, 200, 202)] {
         cache.on_write(owner, start, end, &mut acknowledged);

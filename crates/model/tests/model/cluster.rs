@@ -3,7 +3,7 @@
 use headstart_core::units::{GIB, KIB, MIB, Nanos};
 use headstart_model::cluster::{Cluster, FileRequest, Placement, local_range};
 use headstart_model::profile::Profile;
-use headstart_model::server::{Completion, Operation, ServerConfig};
+use headstart_model::server::{Completion, Operation, Origin, ServerConfig};
 
 use crate::driver::{Random, assert_near};
 
@@ -45,7 +45,14 @@ fn ranges_are_those_of_the_stripes_taken_one_by_one() {
 fn a_long_request_pays_one_startup_per_server() {
     let mut cluster = cluster(Profile::Seagate250, 8);
     let placement = Placement { first_server: 3, bases: vec![GIB; 8] };
-    let request = FileRequest { id: 7, operation: Operation::Read, placement: &placement, offset: 0, length: 4 * MIB };
+    let request = FileRequest {
+        id: 7,
+        operation: Operation::Read,
+        placement: &placement,
+        offset: 0,
+        length: 4 * MIB,
+        origin: Origin::default(),
+    };
     cluster.on_request(Nanos::ZERO, request);
     let completions = run(&mut cluster);
     assert_eq!(completions.len(), 1);
@@ -60,7 +67,14 @@ fn a_file_starts_at_its_first_server_and_base() {
     let mut cluster = cluster(Profile::Null, 4);
     let placement = Placement { first_server: 2, bases: vec![1000, 2000, 3000, 4000] };
     for (id, offset) in [(0, 0), (1, STRIPE), (2, 2 * STRIPE), (3, 5 * STRIPE)] {
-        let request = FileRequest { id, operation: Operation::Write, placement: &placement, offset, length: 10 };
+        let request = FileRequest {
+            id,
+            operation: Operation::Write,
+            placement: &placement,
+            offset,
+            length: 10,
+            origin: Origin::default(),
+        };
         cluster.on_request(Nanos::ZERO, request);
     }
     let stats = {
@@ -76,7 +90,10 @@ fn a_flush_asks_every_server_and_an_empty_request_completes() {
     let mut cluster = cluster(Profile::Null, 4);
     let placement = Placement { first_server: 0, bases: vec![0; 4] };
     for (id, operation) in [(0, Operation::Flush), (1, Operation::Read)] {
-        cluster.on_request(Nanos::ZERO, FileRequest { id, operation, placement: &placement, offset: 5, length: 0 });
+        cluster.on_request(
+            Nanos::ZERO,
+            FileRequest { id, operation, placement: &placement, offset: 5, length: 0, origin: Origin::default() },
+        );
     }
     let completions = run(&mut cluster);
     assert_eq!(completions.len(), 2);
@@ -89,8 +106,14 @@ fn eight_null_servers_stream_at_eight_times_the_wire() {
     let mut cluster = cluster(Profile::Null, 8);
     let placement = Placement { first_server: 0, bases: vec![0; 8] };
     for id in 0..1000 {
-        let request =
-            FileRequest { id, operation: Operation::Read, placement: &placement, offset: id * MIB, length: MIB };
+        let request = FileRequest {
+            id,
+            operation: Operation::Read,
+            placement: &placement,
+            offset: id * MIB,
+            length: MIB,
+            origin: Origin::default(),
+        };
         cluster.on_request(Nanos::ZERO, request);
     }
     let end = run(&mut cluster).last().expect("they completed").at;

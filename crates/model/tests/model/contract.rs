@@ -4,7 +4,7 @@ use headstart_core::units::{GIB, KIB, MIB, Nanos};
 use headstart_model::elevator::ElevatorKind;
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
-use headstart_model::server::{Completion, Operation, Request, Server, ServerConfig};
+use headstart_model::server::{Completion, FileReadAhead, Operation, Origin, Request, Server, ServerConfig};
 
 use crate::driver::{Random, drain, flush, read, write};
 
@@ -13,12 +13,14 @@ fn configs() -> Vec<ServerConfig> {
     for profile in Profile::ALL {
         for server_cache_bytes in [0, 4 * MIB] {
             for drive_write_cache in [false, true] {
-                for (elevator, nic) in
-                    [(ElevatorKind::Deadline, NicConfig::GIGABIT), (ElevatorKind::Noop, NicConfig::NONE)]
-                {
+                for (elevator, nic) in [
+                    (ElevatorKind::Deadline, NicConfig::GIGABIT),
+                    (ElevatorKind::Noop, NicConfig::NONE),
+                    (ElevatorKind::Cfq, NicConfig::GIGABIT),
+                ] {
                     let drive_read_ahead = drive_write_cache.then_some((16, MIB));
                     let config = ServerConfig::new(profile);
-                    configs.push(ServerConfig {
+                    let config = ServerConfig {
                         nic,
                         elevator,
                         server_cache_bytes,
@@ -28,7 +30,11 @@ fn configs() -> Vec<ServerConfig> {
                         request_cpu: Nanos(20_000),
                         phase_seed: 42,
                         ..config
-                    });
+                    };
+                    configs.push(config);
+                    let nic = NicConfig { jitter: Nanos(200_000), ..nic };
+                    let file_read_ahead = Some(FileReadAhead { cache_bytes: 4 * MIB, ..FileReadAhead::default() });
+                    configs.push(ServerConfig { nic, file_read_ahead, disk_operations_max: Some(4), ..config });
                 }
             }
         }
@@ -53,14 +59,13 @@ fn workload(random: &mut Random, count: u64) -> Vec<(Nanos, Request)> {
             _ => 4096 * (1 + random.below(16)),
         };
         let address = base + random.below(64) * 64 * KIB;
-        requests.push((
-            now,
-            match random.below(40) {
-                0 => flush(id),
-                1..20 => read(id, address, length),
-                _ => write(id, address, length),
-            },
-        ));
+        let request = match random.below(40) {
+            0 => flush(id),
+            1..20 => read(id, address, length),
+            _ => write(id, address, length),
+        };
+        let origin = Origin { job: id as u32 % 2, rank: id as u32 % 5, file: 0 };
+        requests.push((now, Request { origin, ..request }));
     }
     requests
 }
@@ -167,4 +172,56 @@ fn request_cpu_is_serial() {
         server.on_request(Nanos::ZERO, read(id, 0, 64 * KIB));
     }
     assert_eq!(drain(&mut server)[9].at, Nanos(6_500_000));
+}
+
+#[test]
+fn a_request_waits_for_one_of_the_disk_operations() {
+    let config =
+        ServerConfig { nic: NicConfig::NONE, disk_operations_max: Some(2), ..ServerConfig::new(Profile::Pm9a3) };
+    let mut server = Server::new(config);
+    for id in 0..5 {
+        server.on_request(Nanos(id), read(id, id * 16 * KIB, 4096));
+    }
+    let mut completions = Vec::new();
+    server.on_timer(Nanos(5), &mut completions);
+    assert!(server.cancel(3), "it waits for an operation");
+    assert!(!server.cancel(1), "it has one");
+    completions.extend(drain(&mut server));
+    let ids: Vec<u64> = completions.iter().map(|completion| completion.id).collect();
+    assert_eq!(ids, [0, 1, 2, 4]);
+    let served = completions[1].at.0;
+    assert!(completions[2].at.0 > served + served / 2, "two at a time: {completions:?}");
+}
+
+#[test]
+fn operations_of_withdrawn_requests_go_to_those_who_wait() {
+    let nic = NicConfig::NONE;
+    let config = ServerConfig { nic, disk_operations_max: Some(2), ..ServerConfig::new(Profile::Onyx) };
+    let mut server = Server::new(config);
+    // One is in the device, which takes one command at a time; one waits in the elevator, the rest for operations.
+    for id in 0..4 {
+        server.on_request(Nanos(id), read(id, id * MIB, 4096));
+    }
+    let mut completions = Vec::new();
+    server.on_timer(Nanos(4), &mut completions);
+    assert!(server.cancel(1));
+    completions.extend(drain(&mut server));
+    let ids: Vec<u64> = completions.iter().map(|completion| completion.id).collect();
+    assert_eq!(ids, [0, 2, 3]);
+}
+
+#[test]
+fn jitter_lengthens_the_way_by_no_more_than_it_may_and_is_the_same_every_time() {
+    let nic = NicConfig { latency: Nanos(100), jitter: Nanos(50), ..NicConfig::NONE };
+    let run = |phase_seed| {
+        let mut server = Server::new(ServerConfig { nic, phase_seed, ..ServerConfig::new(Profile::Null) });
+        (0..1000).for_each(|id| server.on_request(Nanos::ZERO, read(id, 0, 4096)));
+        drain(&mut server)
+    };
+    let completions = run(1);
+    let (first, last) = (completions[0].at, completions[999].at);
+    assert!(first >= Nanos(200) && first < Nanos(210) && last > Nanos(290) && last <= Nanos(300), "{first:?} {last:?}");
+    assert!(!completions.is_sorted_by_key(|completion| completion.id), "messages overtake each other");
+    assert_eq!(completions, run(1));
+    assert_ne!(completions, run(2), "servers have jitter of their own");
 }

@@ -2,7 +2,7 @@
 
 use headstart_core::units::Nanos;
 use headstart_model::device::{Command, Device};
-use headstart_model::server::{Completion, Operation, Request, Server};
+use headstart_model::server::{Completion, Operation, Origin, Request, Server};
 
 /// splitmix64.
 pub struct Random(u64);
@@ -33,15 +33,15 @@ impl Random {
 }
 
 pub fn read(id: u64, address: u64, length: u64) -> Request {
-    Request { id, operation: Operation::Read, address, length }
+    Request { id, operation: Operation::Read, address, length, origin: Origin::default() }
 }
 
 pub fn write(id: u64, address: u64, length: u64) -> Request {
-    Request { id, operation: Operation::Write, address, length }
+    Request { id, operation: Operation::Write, address, length, origin: Origin::default() }
 }
 
 pub fn flush(id: u64) -> Request {
-    Request { id, operation: Operation::Flush, address: 0, length: 0 }
+    Request { id, operation: Operation::Flush, address: 0, length: 0, origin: Origin::default() }
 }
 
 /// Serves one command on an otherwise idle device; returns when it finished.

@@ -8,5 +8,7 @@ mod contract;
 mod driver;
 mod hdd;
 mod hdd_caches;
+mod interference;
 mod plan;
+mod queue_depth;
 mod ssd;

@@ -8,7 +8,7 @@ use headstart_core::request::{self, Access, Direction, Range};
 use headstart_core::units::{KIB, Nanos};
 use headstart_model::cluster::{Cluster, FileRequest, Placement};
 use headstart_model::profile::Profile;
-use headstart_model::server::{Completion, Operation, ServerConfig};
+use headstart_model::server::{Completion, Operation, Origin, ServerConfig};
 
 use crate::driver::Random;
 
@@ -129,7 +129,10 @@ impl Program {
                 }
                 let (tier, Range { offset, length }) = left[index].pop().expect("a request has parts");
                 let placement = &places[tier];
-                tiers[tier].on_request(now, FileRequest { id: rank.into(), operation, placement, offset, length });
+                tiers[tier].on_request(
+                    now,
+                    FileRequest { id: rank.into(), operation, placement, offset, length, origin: Origin::default() },
+                );
             }
         }
     }

@@ -63,6 +63,16 @@ pub struct Location {
     in_track: u64,
 }
 
+/// What is behind the point of a number that is not negative. `f64::fract` is a call on processors of the baseline.
+fn fraction(number: f64) -> f64 {
+    number - (number as i64) as f64
+}
+
+/// The nearest nanosecond to a time that is not negative; `f64::round` is such a call, too.
+pub(super) fn rounded(ns: f64) -> Nanos {
+    Nanos((ns + 0.5) as u64)
+}
+
 /// The layout of one drive.
 #[derive(Clone, Debug)]
 pub struct Geometry {
@@ -162,14 +172,14 @@ impl Geometry {
         Location {
             cylinder: zone as u64 * self.cylinders_per_zone + cylinder_switches,
             head: track % self.mechanics.surface_count,
-            angle: (skew_ns as f64 / self.turn_ns + in_track as f64 / track_bytes as f64).fract(),
+            angle: fraction(skew_ns as f64 / self.turn_ns + in_track as f64 / track_bytes as f64),
             zone,
             in_track,
         }
     }
 
-    /// Seek, settle and rotational wait from `from` to `to` if the arm starts at `now`.
-    pub fn position_ns(&self, from: &Location, to: &Location, now: Nanos, write: bool) -> f64 {
+    /// Seek, settle and rotational wait from `from` to `to` if the arm starts when the spindle stands at `turn`.
+    pub fn position_ns(&self, from: &Location, to: &Location, turn: f64, write: bool) -> f64 {
         let distance = from.cylinder.abs_diff(to.cylinder);
         let mut arm_ns = self.seek_ns(distance);
         if distance == 0 && from.head != to.head {
@@ -178,13 +188,13 @@ impl Geometry {
         if write && arm_ns > 0.0 {
             arm_ns += self.mechanics.write_settle.0 as f64;
         }
-        let turn_at_arrival = (self.spindle_angle(now) + arm_ns / self.turn_ns).fract();
+        let turn_at_arrival = fraction(turn + arm_ns / self.turn_ns);
         let wait = to.angle - turn_at_arrival;
         arm_ns + (if wait < 0.0 { wait + 1.0 } else { wait }) * self.turn_ns
     }
 
     /// Fraction of a turn the spindle stands at. Exact for any time, since a minute holds whole turns.
-    fn spindle_angle(&self, now: Nanos) -> f64 {
+    pub fn turn_at(&self, now: Nanos) -> f64 {
         let in_minute = (now.0 % MINUTE_NS + self.phase_ns) % MINUTE_NS;
         (in_minute * self.mechanics.turns_per_minute % MINUTE_NS) as f64 / MINUTE_NS as f64
     }

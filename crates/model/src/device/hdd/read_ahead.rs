@@ -84,7 +84,8 @@ impl ReadAhead {
     /// What the cache knows of a read of `address..end` at `now`.
     pub fn lookup(&self, address: u64, end: u64, now: Nanos) -> Lookup {
         for (index, segment) in self.segments.iter().enumerate() {
-            if segment.last_use == 0 || address < segment.start {
+            // No segment reaches further than one segment beyond its end.
+            if address < segment.start || address > segment.stop + self.segment_bytes || segment.last_use == 0 {
                 continue;
             }
             let frontier = self.frontier(index, now);
