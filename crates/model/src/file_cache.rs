@@ -3,7 +3,7 @@
 //! A *stream* is what one job reads of one file at this server, whichever rank does. Its *frontier* is the page after the
 //! last one fetched. A read near the frontier continues the stream: windows of pages are fetched until one whole window lies
 //! ahead of the read. A read elsewhere moves the frontier there and fetches nothing ahead, so that ranks that each read a
-//! region of their own defeat the read-ahead (WORKLOADS 4.3, point 2).
+//! region of their own defeat the read-ahead.
 //!
 //! ```text
 //! absent --window or missing page--> in flight --fill--> clean --oldest of too many--> absent
@@ -21,7 +21,7 @@ use std::hash::BuildHasherDefault;
 
 use crate::server::{FileReadAhead, Origin};
 
-/// How far behind the frontier a read may be and continue the stream, in pages (the reference run of WORKLOADS 4.4).
+/// How far behind the frontier a read may be and continue the stream, in pages (calibrated).
 const BEHIND_PAGES: u64 = 65;
 /// How far ahead of it, besides four windows (the same).
 const AHEAD_PAGES: u64 = 7;

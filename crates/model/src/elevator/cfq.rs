@@ -1,6 +1,6 @@
 //! Completely fair queueing: a queue for every reader, one for all writes, turns among them.
 //!
-//! The minimal model of WORKLOADS 4.4. Reads of a rank have a queue of their own; what is read ahead of a file's readers has
+//! What decides how concurrent readers share a disk, and no more. Reads of a rank have a queue of their own; what is read ahead of a file's readers has
 //! one for the job and file; writes share one. A turn lasts a slice, in which its queue is served in rising address order
 //! from where the last command ended (C-SCAN). When a queue of reads runs dry within its slice, the drive waits for its next
 //! read rather than seek away (anticipation).
@@ -27,7 +27,7 @@ use super::batch_list::BatchList;
 use super::{Batch, Part};
 use crate::server::Operation;
 
-/// How CFQ shares a drive. The defaults are those of Linux 2.6.18 (general knowledge; WORKLOADS 4.3).
+/// How CFQ shares a drive. The defaults are those of Linux 2.6.18 (`block/cfq-iosched.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CfqConfig {
     /// How long a queue of reads is served before the next one's turn.

@@ -21,7 +21,7 @@ pub enum DeviceConfig {
     Null,
 }
 
-/// The page cache of a server that reads files ahead of their readers (WORKLOADS 4.4).
+/// The page cache of a server that reads files ahead of their readers ([docs/MODELS.md](../../../docs/MODELS.md)).
 ///
 /// A stream is what one job reads of one file. While it goes on, a window of pages is kept ahead of it, each window one
 /// command. The window's adaptation is a calibration, no rule of PVFS2 or Linux.
@@ -42,7 +42,7 @@ pub struct FileReadAhead {
 }
 
 impl Default for FileReadAhead {
-    /// The reference run of WORKLOADS 4.4; the size of the cache is assumed (half of LiU's 1 GB of memory).
+    /// What the stock rows of LiU's Table II were calibrated with; the size of the cache is assumed (half of LiU's 1 GB of memory).
     fn default() -> FileReadAhead {
         FileReadAhead {
             page_bytes: 64 * KIB,

@@ -1,7 +1,7 @@
-//! LiU's Table II, stock side, against the reference run of WORKLOADS 4.4.
+//! LiU's Table II, stock side, against an independent reference simulation.
 //!
 //! Six servers with disks of profile A, seven client nodes, 14 ranks a job. The settings are the reference script's
-//! (`cluster_des.py`), which WORKLOADS gives below its table: server cost 0.65 ms a request, drive overhead 0.2 ms, bus
+//! (pure Python, single runs), whose parameters are: server cost 0.65 ms a request, drive overhead 0.2 ms, bus
 //! 250 MB/s, drive read-ahead 1 MiB, slice 100 ms, idle 2 ms, windows of 10 stripes, 3 under contention, the second job's file
 //! 12.0 or 13.1 GB behind the first on every disk.
 //!

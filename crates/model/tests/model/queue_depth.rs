@@ -1,4 +1,4 @@
-//! The pool of requests and CFQ's turns, against the queue depth table of WORKLOADS 4.4 (iTransformer's Fig. 1).
+//! The pool of requests and CFQ's turns, against an independent reference simulation of iTransformer's Fig. 1.
 //!
 //! The table is of a reference script of its own (`elevator_des.py`), of which this is the same experiment: so many threads,
 //! each with a file of 64 MB, on one disk of profile A with a command overhead of 0.2 ms, 1 MiB of read-ahead and one command
