@@ -4,6 +4,7 @@
 //! Description (TOML) --check, program--> Program --steps of a rank--> Step, Step, ...     for a simulator
 //!                  \__ Pattern __/
 //! bench/patterns (C) --c_interface--/        the same offsets, for MPI-IO
+//! trace --Replay--> Program
 //! ```
 //!
 //! A [`Program`] is the description; [`Program::steps`] is what one of its ranks does, one [`Step`] after another, made as it is
@@ -23,6 +24,7 @@ mod plan;
 mod program;
 mod random;
 mod repetition;
+mod replay;
 mod sequence;
 mod step;
 mod zipf;
@@ -36,5 +38,6 @@ pub use pattern::iozone::Iozone;
 pub use pattern::mpi_io_test::MpiIoTest;
 pub use pattern::tile::Tile;
 pub use repetition::{Repeat, Repetition};
+pub use replay::{Replay, Survey};
 pub use sequence::{Sequence, Succession};
 pub use step::{Phase, Program, Step};

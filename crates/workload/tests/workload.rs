@@ -8,5 +8,7 @@ mod observed;
 mod orders;
 #[path = "workload/properties.rs"]
 mod properties;
+#[path = "workload/replay.rs"]
+mod replay;
 #[path = "workload/structure.rs"]
 mod structure;
