@@ -1,9 +1,10 @@
 # `make demo` and `make test` do all set-up themselves on a fresh Debian 12 machine.
 
 CARGO ?= cargo
+WORKLOAD := $(or $(CARGO_TARGET_DIR),target)/release/libheadstart_workload.a
 PROGRAMS := build/patterns build/latency build/null.so
 
-.PHONY: help setup build demo test check-handshake soak fuzz bench-client bench-carl lint clean
+.PHONY: help setup build FORCE demo test check-handshake soak fuzz bench-client bench-carl lint clean
 
 help:
 	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
@@ -21,9 +22,13 @@ setup:
 build: setup $(PROGRAMS)
 	$(CARGO) build --release --workspace
 
-build/patterns: $(wildcard bench/patterns/*.c) bench/patterns/patterns.h | setup
+# The generator of requests. Cargo knows what it is made of, and leaves the file alone where nothing has changed.
+$(WORKLOAD): FORCE | setup
+	$(CARGO) build --release --package headstart-workload
+
+build/patterns: $(wildcard bench/patterns/*.[ch]) $(WORKLOAD) | setup
 	@mkdir -p build
-	mpicc.openmpi -O2 -Wall -Wextra -Werror -o $@ $(wildcard bench/patterns/*.c) -lm
+	mpicc.openmpi -O2 -Wall -Wextra -Werror -Wl,--gc-sections -o $@ $(wildcard bench/patterns/*.c) $(WORKLOAD) -lm
 
 build/latency: bench/latency.c | setup
 	@mkdir -p build

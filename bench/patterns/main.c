@@ -9,21 +9,18 @@
 /* Repetitions of the pattern's phases. Each write phase writes the next generation, and reads expect the last. */
 static uint64_t run_phases(const struct run *run) {
     const struct options *options = run->options;
-    struct phase phases[PHASE_COUNT_MAX];
-    size_t phase_count = options->pattern->phases(options, phases);
+    uint32_t phase_count = workload_phases(run->workload);
     struct measurement *measurement = allocate(1, sizeof *measurement);
     uint64_t generation = options->generation, errors = 0;
     bool written = false;
     for (uint64_t repetition = 0; repetition < options->repetitions; repetition++) {
-        for (size_t i = 0; i < phase_count; i++) {
-            struct plan plan = {0};
-            generation += phases[i].writes && written;
-            written = written || phases[i].writes;
+        for (uint32_t number = 0; number < phase_count; number++) {
+            struct workload_phase phase = workload_phase(run->workload, number);
+            generation += phase.writes && written;
+            written = written || phase.writes;
             memset(measurement, 0, sizeof *measurement);
-            options->pattern->plan(&plan, options, &phases[i], run->rank, run->ranks);
-            phase_run(run, &phases[i], &plan, generation, measurement);
-            errors += report_phase(options, &phases[i], repetition, generation, measurement, run->communicator);
-            free(plan.regions);
+            phase_run(run, number, &phase, generation, measurement);
+            errors += report_phase(options, &phase, repetition, generation, measurement, run->communicator);
         }
     }
     free(measurement);
@@ -59,9 +56,11 @@ static uint64_t share_result(uint64_t errors) {
     return errors;
 }
 
-static uint64_t run_pattern(const struct options *options, int world_rank, int world_ranks, int active_ranks) {
+static uint64_t run_pattern(const struct options *options, const struct workload *workload, int world_rank,
+                            int world_ranks) {
+    int active_ranks = (int)workload_ranks(workload);
     bool active = world_rank < active_ranks;
-    struct run run = {.options = options, .rank = world_rank, .ranks = active_ranks};
+    struct run run = {.options = options, .workload = workload, .rank = world_rank};
     MPI_Comm_split(MPI_COMM_WORLD, active ? 0 : MPI_UNDEFINED, world_rank, &run.communicator);
     if (!active) {
         return share_result(0);
@@ -100,14 +99,15 @@ int main(int argc, char **argv) {
         }
     }
     const char *wrong = options_parse(&options, argc, argv);
-    int active_ranks = wrong ? 0 : options.pattern->active_ranks(&options, ranks, &wrong);
+    struct workload *workload = wrong ? NULL : options_workload(&options, ranks, &wrong);
     if (wrong != NULL) {
         if (rank == 0) {
             fprintf(stderr, "patterns: %s\n", wrong);
         }
         status = EXIT_USAGE;
-    } else if (run_pattern(&options, rank, ranks, active_ranks) > 0) {
-        status = EXIT_DATA_WRONG;
+    } else {
+        status = run_pattern(&options, workload, rank, ranks) > 0 ? EXIT_DATA_WRONG : EXIT_SUCCESS;
+        workload_free(workload);
     }
     MPI_Finalize();
     return status;

@@ -11,27 +11,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { KIND_FLAG, KIND_COUNT, KIND_SIZE, KIND_REAL, KIND_TEXT, KIND_CHOICE };
+enum kind { KIND_FLAG, KIND_COUNT, KIND_SIZE, KIND_REAL, KIND_LIST, KIND_CHOICE };
 
-enum { MASK_ALL = 63 };
+enum {
+    MASK_IOR = 1 << WORKLOAD_IOR,
+    MASK_MPI_IO_TEST = 1 << WORKLOAD_MPI_IO_TEST,
+    MASK_TILE = 1 << WORKLOAD_TILE,
+    MASK_HPIO = 1 << WORKLOAD_HPIO,
+    MASK_BTIO = 1 << WORKLOAD_BTIO,
+    MASK_IOZONE = 1 << WORKLOAD_IOZONE,
+    MASK_ALL = 63
+};
 
 struct option {
     const char *name;
     unsigned mask;
     enum kind kind;
     size_t field;
-    const char *preset;
-    const char *choices; /* separated by '|', in the order of the enum */
+    const char *preset;  /* unless the generator says */
+    const char *choices; /* separated by '|', in the order of the generator's lists */
     const char *help;
 };
 
 #define FIELD(name) offsetof(struct options, name)
+#define WORKLOAD(name) offsetof(struct options, workload.name)
 
 static const struct option OPTIONS[] = {
-    {"op", MASK_ALL, KIND_CHOICE, FIELD(operation), "write-read", "write|read|write-read", "phases to run"},
-    {"collective", MASK_ALL, KIND_FLAG, FIELD(collective), NULL, NULL, "MPI_File_*_all calls"},
+    {"op", MASK_ALL, KIND_CHOICE, WORKLOAD(operation), NULL, "write|read|write-read", "phases to run"},
+    {"collective", MASK_ALL, KIND_FLAG, WORKLOAD(collective), NULL, NULL, "MPI_File_*_all calls"},
     {"verify", MASK_ALL, KIND_FLAG, FIELD(verify), NULL, NULL, "check every byte read; exit status 1 when wrong"},
-    {"seed", MASK_ALL, KIND_COUNT, FIELD(seed), "0", NULL, "of random orders"},
+    {"seed", MASK_ALL, KIND_COUNT, WORKLOAD(seed), NULL, NULL, "of random orders"},
     {"generation", MASK_ALL, KIND_COUNT, FIELD(generation), "0", NULL,
      "contents of the first write phase (each further one adds 1), or to expect"},
     {"repetitions", MASK_ALL, KIND_COUNT, FIELD(repetitions), "1", NULL, "of all phases"},
@@ -42,63 +51,74 @@ static const struct option OPTIONS[] = {
     {"json", MASK_ALL, KIND_FLAG, FIELD(json), NULL, NULL, "one JSON object on standard output, text on stderr"},
     {"progress", MASK_ALL, KIND_FLAG, FIELD(progress), NULL, NULL, "percent of rank 0, when stderr is a terminal"},
 
-    {"transfer", MASK_IOR, KIND_SIZE, FIELD(transfer), "256KiB", NULL, "bytes per request"},
-    {"block", MASK_IOR, KIND_SIZE, FIELD(block), "1MiB", NULL, "contiguous bytes per rank and segment"},
-    {"segments", MASK_IOR, KIND_COUNT, FIELD(segments), "1", NULL, "blocks per rank"},
-    {"order", MASK_IOR, KIND_CHOICE, FIELD(order), "seq",
+    {"transfer", MASK_IOR, KIND_SIZE, WORKLOAD(transfer), NULL, NULL, "bytes per request"},
+    {"block", MASK_IOR, KIND_SIZE, WORKLOAD(block), NULL, NULL, "contiguous bytes per rank and segment"},
+    {"segments", MASK_IOR, KIND_COUNT, WORKLOAD(segments), NULL, NULL, "blocks per rank"},
+    {"order", MASK_IOR, KIND_CHOICE, WORKLOAD(order), NULL,
      "seq|perm_own_block|uniform_own_block|deal_global|zipf_own_block", "of transfers"},
-    {"theta", MASK_IOR, KIND_REAL, FIELD(theta), "1.0", NULL, "exponent of zipf_own_block"},
-    {"requests", MASK_IOR, KIND_COUNT, FIELD(requests), "0", NULL,
+    {"theta", MASK_IOR, KIND_REAL, WORKLOAD(theta), NULL, NULL, "exponent of zipf_own_block"},
+    {"requests", MASK_IOR, KIND_COUNT, WORKLOAD(requests), NULL, NULL,
      "draws per rank and segment, instead of block / transfer; uniform_own_block and zipf_own_block"},
     {"shift-seconds", MASK_IOR, KIND_REAL, FIELD(shift_seconds), "0", NULL,
      "the hot region of zipf_own_block moves so often; each phase lasts as long as its windows"},
     {"shift-windows", MASK_IOR, KIND_COUNT, FIELD(shift_windows), "3", NULL,
      "places of the hot region, one after another"},
-    {"shift-first", MASK_IOR, KIND_COUNT, FIELD(shift_first), "0", NULL, "number of the first of these places"},
-    {"file-per-process", MASK_IOR, KIND_FLAG, FIELD(file_per_process), NULL, NULL, "files FILE.00000000 and on"},
-    {"reorder-tasks", MASK_IOR, KIND_COUNT, FIELD(reorder_tasks), "0", NULL,
+    {"shift-first", MASK_IOR, KIND_COUNT, WORKLOAD(shift_first), NULL, NULL, "number of the first of these places"},
+    {"file-per-process", MASK_IOR | MASK_MPI_IO_TEST, KIND_FLAG, WORKLOAD(file_per_process), NULL, NULL,
+     "files FILE.00000000 and on"},
+    {"reorder-tasks", MASK_IOR, KIND_COUNT, WORKLOAD(reorder_tasks), NULL, NULL,
      "rank r reads what rank r + this wrote"},
+    {"reorder-random", MASK_IOR, KIND_FLAG, WORKLOAD(reorder_random), NULL, NULL,
+     "each rank reads what a random rank wrote, no two the same"},
 
-    {"block", MASK_MPI_IO_TEST, KIND_SIZE, FIELD(block), "16MiB", NULL, "bytes per request"},
-    {"iterations", MASK_MPI_IO_TEST, KIND_COUNT, FIELD(iterations), "1", NULL, "requests per rank"},
+    {"block", MASK_MPI_IO_TEST, KIND_SIZE, WORKLOAD(block), NULL, NULL, "bytes per request"},
+    {"iterations", MASK_MPI_IO_TEST, KIND_COUNT, WORKLOAD(iterations), NULL, NULL, "requests per rank"},
+    {"single-region", MASK_MPI_IO_TEST, KIND_FLAG, WORKLOAD(single_region), NULL, NULL,
+     "every request is for the first block of the file"},
 
-    {"nx", MASK_TILE, KIND_COUNT, FIELD(nx), "1", NULL, "tiles across"},
-    {"ny", MASK_TILE, KIND_COUNT, FIELD(ny), "1", NULL, "tiles down"},
-    {"sx", MASK_TILE, KIND_COUNT, FIELD(sx), "1024", NULL, "elements of a tile across"},
-    {"sy", MASK_TILE, KIND_COUNT, FIELD(sy), "1024", NULL, "elements of a tile down"},
-    {"element", MASK_TILE, KIND_SIZE, FIELD(element), "3", NULL, "bytes of an element"},
-    {"overlap-x", MASK_TILE, KIND_COUNT, FIELD(overlap_x), "0", NULL, "elements shared with the neighbour across"},
-    {"overlap-y", MASK_TILE, KIND_COUNT, FIELD(overlap_y), "0", NULL, "elements shared with the neighbour below"},
-    {"header", MASK_TILE, KIND_SIZE, FIELD(header), "0", NULL, "bytes before the dataset"},
+    {"nx", MASK_TILE, KIND_COUNT, WORKLOAD(nx), NULL, NULL, "tiles across"},
+    {"ny", MASK_TILE, KIND_COUNT, WORKLOAD(ny), NULL, NULL, "tiles down"},
+    {"sx", MASK_TILE, KIND_COUNT, WORKLOAD(sx), NULL, NULL, "elements of a tile across"},
+    {"sy", MASK_TILE, KIND_COUNT, WORKLOAD(sy), NULL, NULL, "elements of a tile down"},
+    {"element", MASK_TILE, KIND_SIZE, WORKLOAD(element), NULL, NULL, "bytes of an element"},
+    {"overlap-x", MASK_TILE, KIND_COUNT, WORKLOAD(overlap_x), NULL, NULL, "elements shared with the neighbour across"},
+    {"overlap-y", MASK_TILE, KIND_COUNT, WORKLOAD(overlap_y), NULL, NULL, "elements shared with the neighbour below"},
+    {"header", MASK_TILE, KIND_SIZE, WORKLOAD(header), NULL, NULL, "bytes before the dataset"},
 
-    {"region-count", MASK_HPIO, KIND_COUNT, FIELD(region_count), "4096", NULL, "regions per rank"},
-    {"region-size", MASK_HPIO, KIND_SIZE, FIELD(region_size), "8KiB", NULL, "bytes of a region"},
-    {"region-spacing", MASK_HPIO, KIND_SIZE, FIELD(region_spacing), "0", NULL, "bytes between regions"},
-    {"pattern", MASK_HPIO, KIND_CHOICE, FIELD(hpio_shape), "c-nc", "c-c|nc-c|c-nc|nc-nc",
+    {"region-count", MASK_HPIO, KIND_COUNT, WORKLOAD(region_count), NULL, NULL, "regions per rank"},
+    {"region-size", MASK_HPIO, KIND_SIZE, WORKLOAD(region_size), NULL, NULL, "bytes of a region"},
+    {"region-spacing", MASK_HPIO, KIND_SIZE, WORKLOAD(region_spacing), NULL, NULL, "bytes between regions"},
+    {"pattern", MASK_HPIO, KIND_CHOICE, WORKLOAD(shape), NULL, "c-c|nc-c|c-nc|nc-nc",
      "memory, then file: contiguous or not"},
-    {"individual", MASK_HPIO | MASK_TILE, KIND_FLAG, FIELD(individual), NULL, NULL,
+    {"individual", MASK_HPIO | MASK_TILE, KIND_FLAG, WORKLOAD(individual), NULL, NULL,
      "one blocking call per region (row) instead of one for all"},
 
-    {"class", MASK_BTIO, KIND_CHOICE, FIELD(class_index), "S", "S|W|A|B|C", "grid and dumps of NPB"},
-    {"grid", MASK_BTIO, KIND_COUNT, FIELD(grid), "0", NULL, "points along an edge, instead of the class's"},
-    {"dumps", MASK_BTIO, KIND_COUNT, FIELD(dumps), "0", NULL, "instead of the class's"},
+    {"class", MASK_BTIO, KIND_CHOICE, WORKLOAD(class), NULL, "S|W|A|B|C|D|E", "grid and dumps of NPB"},
+    {"grid", MASK_BTIO, KIND_COUNT, WORKLOAD(grid), NULL, NULL, "points along an edge, instead of the class's"},
+    {"dumps", MASK_BTIO, KIND_COUNT, WORKLOAD(dumps), NULL, NULL, "instead of the class's"},
 
-    {"tests", MASK_IOZONE, KIND_TEXT, FIELD(tests), "0,1", NULL,
+    {"tests", MASK_IOZONE, KIND_LIST, WORKLOAD(tests), NULL, NULL,
      "0 write and rewrite, 1 read and reread, 2 random, 3 reverse"},
-    {"record", MASK_IOZONE, KIND_SIZE, FIELD(record), "4KiB", NULL, "bytes per request"},
-    {"file-size", MASK_IOZONE, KIND_SIZE, FIELD(file_size), "1MiB", NULL, "bytes per rank"},
+    {"record", MASK_IOZONE, KIND_SIZE, WORKLOAD(record), NULL, NULL, "bytes per request"},
+    {"file-size", MASK_IOZONE, KIND_SIZE, WORKLOAD(file_size), NULL, NULL, "bytes per rank"},
     {"stonewall", MASK_IOZONE, KIND_FLAG, FIELD(stonewall), NULL, NULL, "the first rank to finish stops the clock"},
 };
 
 enum { OPTION_COUNT = sizeof OPTIONS / sizeof *OPTIONS };
 
-static const struct pattern *const PATTERNS[] = {&pattern_ior,  &pattern_mpi_io_test, &pattern_tile,
-                                                 &pattern_hpio, &pattern_btio,        &pattern_iozone};
+static const struct pattern PATTERNS[] = {
+    {"ior", WORKLOAD_IOR, "contiguous blocks per rank, in transfers"},
+    {"mpi-io-test", WORKLOAD_MPI_IO_TEST, "blocks side by side, a barrier before each request"},
+    {"tile", WORKLOAD_TILE, "tiles of a dense two-dimensional dataset"},
+    {"hpio", WORKLOAD_HPIO, "regions that alternate between ranks"},
+    {"btio", WORKLOAD_BTIO, "dumps of a cube in diagonal cells"},
+    {"iozone", WORKLOAD_IOZONE, "one file per rank, several tests"},
+};
 
 enum { PATTERN_COUNT = sizeof PATTERNS / sizeof *PATTERNS };
 
 const char *problem(const char *format, ...) {
-    static char text[512];
+    static char text[TEXT_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -106,31 +126,29 @@ const char *problem(const char *format, ...) {
     return text;
 }
 
-uint64_t product(uint64_t left, uint64_t right) {
-    uint64_t result;
-    return __builtin_mul_overflow(left, right, &result) ? UINT64_MAX : result;
-}
-
-const char *size_problem(uint64_t request_bytes, uint64_t file_bytes) {
-    if (request_bytes > INT_MAX) {
-        return problem("one request would move %llu bytes; MPI counts end at 2^31 - 1, use smaller requests",
-                       (unsigned long long)request_bytes);
+struct workload *options_workload(struct options *options, int ranks, const char **wrong) {
+    static char text[TEXT_BYTES];
+    struct workload_description *described = &options->workload;
+    described->ranks = (uint32_t)ranks;
+    described->shift_windows = options->shift_seconds > 0 ? options->shift_windows : 0;
+    if (options->shift_seconds > 0 && (options->shift_windows == 0 || options->shift_windows > WINDOW_COUNT_MAX)) {
+        *wrong = problem("--shift-windows must be from 1 to %d", WINDOW_COUNT_MAX);
+        return NULL;
     }
-    if (file_bytes > INT64_MAX / 4) {
-        return problem("the file would exceed 2^61 bytes; lower the sizes or counts");
+    struct workload *workload = workload_create(described, text, sizeof text);
+    if (workload == NULL) {
+        *wrong = text;
+        return NULL;
     }
-    return NULL;
-}
-
-size_t phases_by_operation(const struct options *options, struct phase phases[PHASE_COUNT_MAX]) {
-    size_t count = 0;
-    if (options->operation != OPERATION_READ) {
-        phases[count++] = (struct phase){"write", true, TRAVERSAL_FORWARD};
+    uint64_t bytes = workload_request_bytes_max(workload);
+    if (bytes > INT_MAX || (described->kind == WORKLOAD_HPIO && !described->individual &&
+                            bytes / described->region_size * described->region_spacing > INT_MAX - bytes)) {
+        *wrong = problem("one request would span %llu bytes or more; MPI counts end at 2^31 - 1, use smaller requests",
+                         (unsigned long long)bytes);
+        workload_free(workload);
+        return NULL;
     }
-    if (options->operation != OPERATION_WRITE) {
-        phases[count++] = (struct phase){"read", false, TRAVERSAL_FORWARD};
-    }
-    return count;
+    return workload;
 }
 
 static bool parse_number(const char *text, bool with_suffix, uint64_t *number) {
@@ -166,6 +184,18 @@ static bool parse_choice(const char *text, const char *choices, int *index) {
     return false;
 }
 
+/* Digits with commas between them: bit n for each n. */
+static bool parse_list(const char *text, uint32_t *bits) {
+    *bits = 0;
+    if (*text == '\0' || strspn(text, "0123,") != strlen(text)) {
+        return false;
+    }
+    for (; *text != '\0'; text++) {
+        *bits |= *text == ',' ? 0 : 1u << (*text - '0');
+    }
+    return *bits != 0;
+}
+
 static const char *set_option(struct options *options, const struct option *option, const char *text) {
     void *field = (char *)options + option->field;
     char *end;
@@ -185,9 +215,8 @@ static const char *set_option(struct options *options, const struct option *opti
         return end != text && *end == '\0' && *(double *)field >= 0 && *(double *)field < 100
                    ? NULL
                    : problem("--%s takes a number from 0 to 100, not '%s'", option->name, text);
-    case KIND_TEXT:
-        *(const char **)field = text;
-        return NULL;
+    case KIND_LIST:
+        return parse_list(text, field) ? NULL : problem("--%s takes a list such as 0,1,2,3", option->name);
     case KIND_CHOICE:
         return parse_choice(text, option->choices, field)
                    ? NULL
@@ -207,21 +236,24 @@ static const struct option *find_option(const char *name, size_t length, unsigne
     return NULL;
 }
 
-static const char *parse_pattern(struct options *options, const char *name) {
-    for (size_t i = 0; i < PATTERN_COUNT; i++) {
-        if (name != NULL && strcmp(name, PATTERNS[i]->name) == 0) {
-            options->pattern = PATTERNS[i];
-        }
-    }
-    if (options->pattern == NULL) {
-        return problem("the first argument must be ior, mpi-io-test, tile, hpio, btio or iozone");
-    }
+static void set_defaults(struct options *options, const struct pattern *pattern) {
+    options->pattern = pattern;
+    workload_defaults(pattern->kind, &options->workload);
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        if ((OPTIONS[i].mask & options->pattern->mask) != 0 && OPTIONS[i].preset != NULL) {
+        if (OPTIONS[i].preset != NULL) {
             set_option(options, &OPTIONS[i], OPTIONS[i].preset);
         }
     }
-    return NULL;
+}
+
+static const char *parse_pattern(struct options *options, const char *name) {
+    for (size_t i = 0; i < PATTERN_COUNT; i++) {
+        if (name != NULL && strcmp(name, PATTERNS[i].name) == 0) {
+            set_defaults(options, &PATTERNS[i]);
+            return NULL;
+        }
+    }
+    return problem("the first argument must be ior, mpi-io-test, tile, hpio, btio or iozone");
 }
 
 const char *options_parse(struct options *options, int argc, char **argv) {
@@ -234,7 +266,7 @@ const char *options_parse(struct options *options, int argc, char **argv) {
             continue;
         }
         size_t length = strcspn(argument + 2, "=");
-        const struct option *option = find_option(argument + 2, length, options->pattern->mask);
+        const struct option *option = find_option(argument + 2, length, 1u << options->pattern->kind);
         const char *value = argument[2 + length] == '=' ? argument + 3 + length : NULL;
         if (option == NULL) {
             wrong = problem("%s has no option '%s'; see patterns --help", options->pattern->name, argument);
@@ -256,16 +288,67 @@ const char *options_parse(struct options *options, int argc, char **argv) {
     return wrong;
 }
 
-static void print_options(unsigned mask) {
+static void print_size(uint64_t bytes) {
+    static const char *const UNITS[] = {"", "KiB", "MiB", "GiB"};
+    size_t unit = 0;
+    for (; unit < 3 && bytes >= 1024 && bytes % 1024 == 0; unit++) {
+        bytes /= 1024;
+    }
+    printf("%llu%s", (unsigned long long)bytes, UNITS[unit]);
+}
+
+/* The default, as it would be typed. */
+static void print_default(const struct options *options, const struct option *option) {
+    const void *field = (const char *)options + option->field;
+    const char *choice = option->choices;
+    const char *comma = "";
+    printf(" (");
+    switch (option->kind) {
+    case KIND_FLAG:
+        break;
+    case KIND_COUNT:
+        printf("%llu", (unsigned long long)*(const uint64_t *)field);
+        break;
+    case KIND_SIZE:
+        print_size(*(const uint64_t *)field);
+        break;
+    case KIND_REAL:
+        printf("%g", *(const double *)field);
+        break;
+    case KIND_LIST:
+        for (unsigned number = 0; number < 32; number++) {
+            if (*(const uint32_t *)field >> number & 1) {
+                printf("%s%u", comma, number);
+                comma = ",";
+            }
+        }
+        break;
+    case KIND_CHOICE:
+        for (int32_t i = 0; i < *(const int32_t *)field; i++) {
+            choice += strcspn(choice, "|") + 1;
+        }
+        printf("%.*s", (int)strcspn(choice, "|"), choice);
+        break;
+    }
+    printf(")");
+}
+
+/* The options of a pattern alone, or those of every pattern. */
+static void print_options(const struct pattern *pattern, bool of_every_pattern) {
+    struct options defaults = {0};
+    set_defaults(&defaults, pattern);
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const struct option *option = &OPTIONS[i];
-        if (mask == MASK_ALL ? option->mask != MASK_ALL : option->mask == MASK_ALL || !(option->mask & mask)) {
+        if ((option->mask == MASK_ALL) != of_every_pattern || !(option->mask & 1u << pattern->kind)) {
             continue;
         }
         static const char *const VALUES[] = {"", " N", " SIZE", " X", " LIST", " "};
         printf("  --%s%s%s\n      %s", option->name, VALUES[option->kind], option->choices ? option->choices : "",
                option->help);
-        printf(option->preset ? " (%s)\n" : "\n", option->preset);
+        if (option->kind != KIND_FLAG) {
+            print_default(&defaults, option);
+        }
+        printf("\n");
     }
 }
 
@@ -275,9 +358,9 @@ void options_print_help(void) {
            "MiB, G or GiB, all powers of 1024. MB/s in the output are 10^6 bytes per second: first from before open\n"
            "to after the last close, then over the time of the slowest rank's data calls; 'native' is the rate as\n"
            "the original program defines it.\n\nFor every pattern:\n");
-    print_options(MASK_ALL);
+    print_options(&PATTERNS[0], true);
     for (size_t i = 0; i < PATTERN_COUNT; i++) {
-        printf("\n%s: %s\n", PATTERNS[i]->name, PATTERNS[i]->summary);
-        print_options(PATTERNS[i]->mask);
+        printf("\n%s: %s\n", PATTERNS[i].name, PATTERNS[i].summary);
+        print_options(&PATTERNS[i], false);
     }
 }

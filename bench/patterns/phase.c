@@ -16,7 +16,7 @@
 
 struct access {
     const struct run *run;
-    const struct phase *phase;
+    const struct workload_phase *phase;
     const struct plan *plan;
     struct measurement *measurement;
     char path[PATH_MAX];
@@ -65,13 +65,13 @@ static void open_file(struct access *access, bool writes, MPI_Comm communicator)
 
 /* Gives the file its final size before the timed interval. A file that is larger stays as it is. */
 static void preallocate(struct access *access) {
-    if (access->run->rank == 0 || access->plan->own_file) {
+    if (access->run->rank == 0 || access->plan->figures.has_own_file) {
         MPI_Offset size;
         open_file(access, true, MPI_COMM_SELF);
         require(access, MPI_File_get_size(access->file, &size), "get size", 0);
-        if (size < access->plan->file_bytes) {
-            require(access, MPI_File_set_size(access->file, access->plan->file_bytes), "set size",
-                    access->plan->file_bytes);
+        if (size < (int64_t)access->plan->figures.file_bytes) {
+            require(access, MPI_File_set_size(access->file, (int64_t)access->plan->figures.file_bytes), "set size",
+                    (int64_t)access->plan->figures.file_bytes);
         }
         require(access, MPI_File_close(&access->file), "close", 0);
     }
@@ -79,29 +79,31 @@ static void preallocate(struct access *access) {
 
 /* The regions of one period as a file type whose extent is the period, to be displaced by the first region. */
 static MPI_Datatype make_file_type(const struct plan *plan) {
-    const struct region *regions = plan->regions;
-    int count = (int)plan->region_count;
-    int64_t stride = regions[1].offset - regions[0].offset;
+    uint64_t count = plan->figures.region_count;
+    struct workload_region first = workload_region(plan->requests, 0), last = first;
+    int64_t stride = workload_region(plan->requests, 1).offset - first.offset;
     bool regular = true;
-    for (int i = 1; i < count; i++) {
-        regular = regular && regions[i].bytes == regions[0].bytes &&
-                  regions[i].offset - regions[i - 1].offset == stride;
+    for (uint64_t i = 1; i < count; i++) {
+        struct workload_region region = workload_region(plan->requests, i);
+        regular = regular && region.bytes == first.bytes && region.offset - last.offset == stride;
+        last = region;
     }
     MPI_Datatype bare, repeated;
     if (regular) {
-        MPI_Type_create_hvector(count, (int)regions[0].bytes, stride, MPI_BYTE, &bare);
+        MPI_Type_create_hvector((int)count, (int)first.bytes, stride, MPI_BYTE, &bare);
     } else {
-        int *lengths = allocate(plan->region_count, sizeof *lengths);
-        MPI_Aint *displacements = allocate(plan->region_count, sizeof *displacements);
-        for (int i = 0; i < count; i++) {
-            lengths[i] = (int)regions[i].bytes;
-            displacements[i] = regions[i].offset - regions[0].offset;
+        int *lengths = allocate(count, sizeof *lengths);
+        MPI_Aint *displacements = allocate(count, sizeof *displacements);
+        for (uint64_t i = 0; i < count; i++) {
+            struct workload_region region = workload_region(plan->requests, i);
+            lengths[i] = (int)region.bytes;
+            displacements[i] = region.offset - first.offset;
         }
-        MPI_Type_create_hindexed(count, lengths, displacements, MPI_BYTE, &bare);
+        MPI_Type_create_hindexed((int)count, lengths, displacements, MPI_BYTE, &bare);
         free(lengths);
         free(displacements);
     }
-    MPI_Type_create_resized(bare, 0, plan->period_bytes, &repeated);
+    MPI_Type_create_resized(bare, 0, (MPI_Aint)plan->figures.period_bytes, &repeated);
     MPI_Type_commit(&repeated);
     MPI_Type_free(&bare);
     return repeated;
@@ -109,29 +111,15 @@ static MPI_Datatype make_file_type(const struct plan *plan) {
 
 static void set_view(struct access *access) {
     MPI_Datatype file_type = make_file_type(access->plan);
-    int64_t first = access->plan->regions[0].offset;
+    int64_t first = workload_region(access->plan->requests, 0).offset;
     require(access, MPI_File_set_view(access->file, first, MPI_BYTE, file_type, "native", MPI_INFO_NULL), "set view",
             first);
     MPI_Type_free(&file_type);
 }
 
-static uint64_t requests_of(const struct plan *plan) {
-    return plan->region_count / plan->regions_per_request * plan->period_count;
-}
-
-static uint64_t largest_request(const struct plan *plan) {
-    uint64_t sum = 0, largest = 0;
-    for (uint64_t i = 0; i < plan->region_count; i++) {
-        uint64_t bytes = (uint64_t)plan->regions[i].bytes;
-        sum += bytes;
-        largest = bytes > largest ? bytes : largest;
-    }
-    return plan->regions_per_request > 1 ? sum : largest;
-}
-
 static void allocate_buffers(struct access *access) {
     const struct plan *plan = access->plan;
-    uint64_t bytes = largest_request(plan);
+    uint64_t bytes = workload_request_bytes_max(access->run->workload);
     access->packed = allocate(bytes, 1);
     if (plan->memory_piece_bytes > 0) {
         uint64_t pieces = bytes / plan->memory_piece_bytes;
@@ -154,31 +142,28 @@ static void convert_memory(struct access *access, uint64_t bytes, bool to_stride
 }
 
 struct request {
-    const struct region *regions;
-    int64_t period_offset;
+    uint64_t first_region;
     int64_t call_offset; /* in the view when there is one */
     uint64_t bytes;
 };
 
 static struct request request_at(const struct plan *plan, uint64_t index) {
-    uint64_t per_period = plan->region_count / plan->regions_per_request;
-    uint64_t period = index / per_period;
-    struct request request = {.regions = plan->regions + index % per_period * plan->regions_per_request,
-                              .period_offset = (int64_t)period * plan->period_bytes};
-    for (uint64_t i = 0; i < plan->regions_per_request; i++) {
-        request.bytes += (uint64_t)request.regions[i].bytes;
+    uint64_t regions = plan->figures.regions_per_request;
+    struct request request = {.first_region = index * regions};
+    for (uint64_t i = 0; i < regions; i++) {
+        request.bytes += (uint64_t)workload_region(plan->requests, request.first_region + i).bytes;
     }
-    request.call_offset = plan->regions_per_request > 1 ? (int64_t)(period * request.bytes)
-                                                        : request.period_offset + request.regions[0].offset;
+    request.call_offset = regions > 1 ? (int64_t)(index * request.bytes)
+                                      : workload_region(plan->requests, request.first_region).offset;
     return request;
 }
 
 static void fill(struct access *access, const struct request *request) {
     unsigned char *next = access->packed;
-    for (uint64_t i = 0; i < access->plan->regions_per_request; i++) {
-        const struct region *region = &request->regions[i];
-        content_fill(next, request->period_offset + region->offset, (size_t)region->bytes, access->key);
-        next += region->bytes;
+    for (uint64_t i = 0; i < access->plan->figures.regions_per_request; i++) {
+        struct workload_region region = workload_region(access->plan->requests, request->first_region + i);
+        content_fill(next, region.offset, (size_t)region.bytes, access->key);
+        next += region.bytes;
     }
     convert_memory(access, request->bytes, true);
 }
@@ -194,20 +179,19 @@ static void poison(struct access *access, uint64_t bytes) {
 static void check(struct access *access, const struct request *request) {
     convert_memory(access, request->bytes, false);
     const unsigned char *next = access->packed;
-    for (uint64_t i = 0; i < access->plan->regions_per_request; i++) {
-        const struct region *region = &request->regions[i];
-        int64_t offset = request->period_offset + region->offset;
+    for (uint64_t i = 0; i < access->plan->figures.regions_per_request; i++) {
+        struct workload_region region = workload_region(access->plan->requests, request->first_region + i);
         size_t first = 0;
-        size_t wrong = content_count_wrong(next, offset, (size_t)region->bytes, access->key, &first);
+        size_t wrong = content_count_wrong(next, region.offset, (size_t)region.bytes, access->key, &first);
         if (wrong > 0 && access->measurement->errors == 0) {
-            int64_t where = offset + (int64_t)first;
+            int64_t where = region.offset + (int64_t)first;
             fprintf(stderr,
                     "patterns: rank %d: %s: %s: offset %lld: expected 0x%02x of generation %llu, found 0x%02x\n",
                     access->run->rank, access->path, access->phase->name, (long long)where,
                     content_byte(where, access->key), (unsigned long long)access->generation, next[first]);
         }
         access->measurement->errors += wrong;
-        next += region->bytes;
+        next += region.bytes;
     }
 }
 
@@ -222,7 +206,7 @@ static uint64_t call(struct access *access, const struct request *request) {
         count = 1;
         type = access->memory_type;
     }
-    bool collective = access->run->options->collective;
+    bool collective = access->run->options->workload.collective;
     MPI_Status status;
     int code;
     uint64_t start = now_ns();
@@ -287,7 +271,7 @@ static void show_progress(struct access *access, uint64_t done, uint64_t count) 
  */
 static uint64_t request_loop(struct access *access, uint64_t own_count, uint64_t call_count) {
     const struct options *options = access->run->options;
-    uint64_t group = access->plan->requests_per_barrier;
+    uint64_t group = access->plan->figures.requests_per_barrier;
     bool progress = options->progress && access->run->rank == 0 && isatty(STDERR_FILENO);
     uint64_t stopped_ns = 0;
     for (uint64_t i = 0; i < call_count; i++) {
@@ -325,11 +309,11 @@ static uint64_t request_loop(struct access *access, uint64_t own_count, uint64_t
 /* The windows of a plan, one after another, each for its time. */
 static void windowed_loop(struct access *access) {
     const struct plan *plan = access->plan;
-    uint64_t part = plan->region_count / plan->window_count;
+    uint64_t windows = plan->figures.window_count, part = plan->figures.region_count / windows;
     uint64_t begin_ns = now_ns(), last = UINT64_MAX, made = 0;
     for (;;) {
         uint64_t window = (now_ns() - begin_ns) / plan->window_ns;
-        if (window >= plan->window_count) {
+        if (window >= windows) {
             return;
         }
         made = window == last ? made + 1 : 0;
@@ -344,8 +328,8 @@ static void windowed_loop(struct access *access) {
 static void timed_part(struct access *access) {
     const struct plan *plan = access->plan;
     struct measurement *measurement = access->measurement;
-    uint64_t own_count = requests_of(plan), call_count = own_count;
-    if (access->run->options->collective) {
+    uint64_t own_count = plan->figures.requests, call_count = own_count;
+    if (access->run->options->workload.collective) {
         MPI_Allreduce(&own_count, &call_count, 1, MPI_UINT64_T, MPI_MAX, access->communicator);
     }
     if (access->run->stop != NULL) {
@@ -356,15 +340,15 @@ static void timed_part(struct access *access) {
 
     measurement->start_ns = now_ns();
     open_file(access, access->phase->writes, access->communicator);
-    if (plan->regions_per_request > 1) {
+    if (plan->figures.regions_per_request > 1) {
         set_view(access);
     }
-    if (plan->barrier_around_requests) {
+    if (plan->figures.barrier_around_requests) {
         MPI_Barrier(access->run->communicator);
     }
     uint64_t loop_start_ns = now_ns();
     uint64_t stopped_ns = 0;
-    if (plan->window_count > 0) {
+    if (plan->figures.window_count > 0) {
         windowed_loop(access);
     } else {
         stopped_ns = request_loop(access, own_count, call_count);
@@ -373,7 +357,7 @@ static void timed_part(struct access *access) {
     if (access->run->options->sync && access->phase->writes) {
         require(access, MPI_File_sync(access->file), "sync", 0);
     }
-    if (plan->barrier_around_requests) {
+    if (plan->figures.barrier_around_requests) {
         MPI_Barrier(access->run->communicator);
     }
     require(access, MPI_File_close(&access->file), "close", 0);
@@ -381,21 +365,37 @@ static void timed_part(struct access *access) {
     MPI_Barrier(access->run->communicator);
 }
 
-void phase_run(const struct run *run, const struct phase *phase, const struct plan *plan, uint64_t generation,
+static struct plan make_plan(const struct run *run, uint32_t number) {
+    const struct options *options = run->options;
+    const struct workload_description *described = &options->workload;
+    struct plan plan = {.window_ns = (uint64_t)(options->shift_seconds * 1e9)};
+    plan.requests = workload_requests(run->workload, number, (uint32_t)run->rank, &plan.figures);
+    plan.own_communicator = described->kind == WORKLOAD_MPI_IO_TEST && !described->collective;
+    bool memory_strided = described->shape == WORKLOAD_NC_C || described->shape == WORKLOAD_NC_NC;
+    if (described->kind == WORKLOAD_HPIO && memory_strided && !described->individual) {
+        plan.memory_piece_bytes = described->region_size;
+        plan.memory_stride = described->region_size + described->region_spacing;
+    }
+    return plan;
+}
+
+void phase_run(const struct run *run, uint32_t number, const struct workload_phase *phase, uint64_t generation,
                struct measurement *measurement) {
+    struct plan plan = make_plan(run, number);
+    int file = (int)plan.figures.file;
     struct access access = {.run = run,
                             .phase = phase,
-                            .plan = plan,
+                            .plan = &plan,
                             .measurement = measurement,
                             .communicator = run->communicator,
                             .generation = generation,
-                            .key = content_key(generation, plan->file_index),
+                            .key = content_key(generation, file),
                             .progress_percent = -1};
-    if (plan->own_file || plan->own_communicator) {
+    if (plan.figures.has_own_file || plan.own_communicator) {
         access.communicator = MPI_COMM_SELF;
     }
-    if (plan->own_file) {
-        snprintf(access.path, sizeof access.path, "%s.%08d", run->options->file, plan->file_index);
+    if (plan.figures.has_own_file) {
+        snprintf(access.path, sizeof access.path, "%s.%08d", run->options->file, file);
     } else {
         snprintf(access.path, sizeof access.path, "%s", run->options->file);
     }
@@ -409,4 +409,5 @@ void phase_run(const struct run *run, const struct phase *phase, const struct pl
     }
     free(access.strided);
     free(access.packed);
+    workload_requests_free(plan.requests);
 }

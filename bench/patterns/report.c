@@ -55,7 +55,7 @@ struct summary {
 
 static double ratio(double numerator, double denominator) { return denominator > 0 ? numerator / denominator : 0; }
 
-static struct summary summarize(const struct pattern *pattern, const struct measurement *own, MPI_Comm communicator) {
+static struct summary summarize(enum workload_rate kind, const struct measurement *own, MPI_Comm communicator) {
     static uint64_t histogram[HISTOGRAM_BUCKETS];
     uint64_t sums[4] = {own->bytes, own->requests, own->errors, own->call_ns}, sum[4];
     uint64_t largests[2] = {own->end_ns, own->call_ns}, largest[2];
@@ -80,7 +80,7 @@ static struct summary summarize(const struct pattern *pattern, const struct meas
     summary.mean_us = ratio((double)sum[3] * 1e-3, (double)summary.requests);
     summary.p50_us = percentile_ns(histogram, summary.requests, 0.50) * 1e-3;
     summary.p99_us = percentile_ns(histogram, summary.requests, 0.99) * 1e-3;
-    switch (pattern->rate) {
+    switch (kind) {
     case RATE_OPEN_TO_CLOSE:
         summary.native_mb_per_s = summary.mb_per_s;
         break;
@@ -120,24 +120,24 @@ void report_begin(const struct options *options, int ranks, int active_ranks) {
     FILE *text = options->json ? stderr : stdout;
     first_phase = true;
     fprintf(text, "%s, %d ranks, %d active, %s, file %s\n", options->pattern->name, ranks, active_ranks,
-            options->collective ? "collective" : "independent", options->file);
+            options->workload.collective ? "collective" : "independent", options->file);
     fprintf(text, "%-13s %14s %10s %9s %9s %10s %9s %9s %9s %9s %7s\n", "phase", "bytes", "seconds", "MB/s",
             "transfer", "requests", "mean us", "p50 us", "p99 us", "native", "errors");
     fflush(text);
     if (options->json) {
         printf("{\"pattern\":\"%s\",\"ranks\":%d,\"active_ranks\":%d,\"collective\":%s,\"verify\":%s,\"file\":",
-               options->pattern->name, ranks, active_ranks, options->collective ? "true" : "false",
+               options->pattern->name, ranks, active_ranks, options->workload.collective ? "true" : "false",
                options->verify ? "true" : "false");
         print_quoted(options->file);
         printf(",\"phases\":[");
     }
 }
 
-uint64_t report_phase(const struct options *options, const struct phase *phase, uint64_t repetition,
+uint64_t report_phase(const struct options *options, const struct workload_phase *phase, uint64_t repetition,
                       uint64_t generation, struct measurement *measurement, MPI_Comm communicator) {
     int rank;
     MPI_Comm_rank(communicator, &rank);
-    struct summary s = summarize(options->pattern, measurement, communicator);
+    struct summary s = summarize((enum workload_rate)phase->rate, measurement, communicator);
     uint64_t windows[WINDOW_COUNT_MAX];
     MPI_Reduce(measurement->windows, windows, WINDOW_COUNT_MAX, MPI_UINT64_T, MPI_SUM, 0, communicator);
     if (rank != 0) {

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use mounts::{Testbed, mount};
-use site::{HEADSTART, TestSite};
+use site::{HEADSTART, TestSite, generator};
 
 const RANKS: &str = "4";
 
@@ -30,8 +30,14 @@ fn patterns() -> Option<&'static Path> {
         let sources = fs::read_dir(sources).unwrap().map(|entry| entry.unwrap().path());
         let sources = sources.filter(|path| path.extension().is_some_and(|extension| extension == "c"));
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("patterns-{}", std::process::id()));
-        let output =
-            Command::new("mpicc.openmpi").arg("-O2").arg("-o").arg(&program).args(sources).arg("-lm").output().unwrap();
+        let output = Command::new("mpicc.openmpi")
+            .arg("-O2")
+            .arg("-o")
+            .arg(&program)
+            .args(sources)
+            .args(generator())
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Some(program)
     });
@@ -109,6 +115,10 @@ fn ior_with_odd_requests_and_a_file_per_process() {
         &["ior", "--transfer", "12345", "--block", "617250", "--order", "deal_global", "--repetitions", "2"],
     );
     churns("256KiB", &["ior", "--transfer", "8KiB", "--block", "512KiB", "--file-per-process", "--reorder-tasks", "1"]);
+    churns(
+        "256KiB",
+        &["ior", "--transfer", "8KiB", "--block", "512KiB", "--reorder-random", "--order", "perm_own_block"],
+    );
 }
 
 #[test]
@@ -121,6 +131,10 @@ fn ior_collective_with_syncs() {
 fn mpi_io_test() {
     churns("512KiB", &["mpi-io-test", "--block", "48KiB", "--iterations", "16", "--repetitions", "2"]);
     churns("512KiB", &["mpi-io-test", "--block", "64KiB", "--iterations", "16", "--collective"]);
+    churns("512KiB", &["mpi-io-test", "--block", "48KiB", "--iterations", "16", "--file-per-process"]);
+    // All ranks write the same bytes to one place.
+    let figures = ["absorbed_requests_total", "written_back_extents_total"];
+    takes_part("512KiB", &["mpi-io-test", "--block", "48KiB", "--iterations", "16", "--single-region"], &figures);
 }
 
 #[test]

@@ -45,8 +45,17 @@ pub enum Step {
     Barrier,
     /// Does something else for so long.
     Think(Nanos),
-    /// A point that reports go by, such as the begin of a timed phase; takes no time.
+    /// A point that reports go by; takes no time. Phase number k of [`Program::phases`] begins at mark 2k and ends at mark 2k + 1.
     Mark(u32),
+}
+
+/// One timed pass over a program's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// What the benchmark calls it.
+    pub name: &'static str,
+    /// What its requests do.
+    pub direction: Direction,
 }
 
 /// A parallel program.
@@ -56,6 +65,11 @@ pub trait Program: Send + Sync {
 
     /// Sizes in bytes of the files once all ranks have written, by number.
     fn file_bytes(&self) -> Vec<u64>;
+
+    /// The timed phases, in order. A rank is in phase k from [`Step::Mark`] 2k to mark 2k + 1. None where the program has no marks.
+    fn phases(&self) -> Vec<Phase> {
+        Vec::new()
+    }
 
     /// What a rank does. The same every time it is asked; holds no more than a few numbers however long it runs, unless its
     /// implementation says otherwise.

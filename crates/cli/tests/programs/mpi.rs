@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::comparison::{Comparison, cases, compiled, has};
+use crate::site::generator;
 
 /// An MPI-IO to test.
 struct Library {
@@ -53,7 +54,7 @@ fn patterns(compiler: &'static str) -> PathBuf {
         let mut sources: Vec<PathBuf> =
             sources.filter(|path| path.extension().is_some_and(|extension| extension == "c")).collect();
         sources.sort();
-        compiled(compiler, &sources, &["-lm"])
+        compiled(compiler, &sources, &generator().each_ref().map(String::as_str))
     };
     PROGRAMS[usize::from(compiler == MPICH.compiler)].get_or_init(made).clone()
 }

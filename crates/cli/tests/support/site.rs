@@ -15,6 +15,13 @@ use tempfile::TempDir;
 /// The program under test.
 pub const HEADSTART: &str = env!("CARGO_BIN_EXE_headstart");
 
+/// What `bench/patterns` is linked with: the generator of its requests, which lies beside the program under test.
+pub fn generator() -> [String; 3] {
+    let archive = Path::new(HEADSTART).with_file_name("libheadstart_workload.a");
+    assert!(archive.exists(), "{} is missing: run 'cargo build --workspace' before the tests", archive.display());
+    [archive.to_str().unwrap().into(), "-Wl,--gc-sections".into(), "-lm".into()]
+}
+
 /// Environment that says which part of a test the test program itself is to play under Headstart.
 pub const ROLE: &str = "HEADSTART_TEST_ROLE";
 
