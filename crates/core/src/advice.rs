@@ -37,7 +37,7 @@ pub enum Policy {
     Off,
     /// Regions of a plan, chosen by gain.
     Carl,
-    /// Requests, by S4D's cost model, on flash as runs before left it.
+    /// Requests, by S4D's cost model, when the same run comes again and finds on flash what it left there.
     S4d,
     /// The same on empty flash.
     S4dFirst,
@@ -80,7 +80,7 @@ pub struct Curve {
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recommendation {
-    /// Which policy.
+    /// Which policy; [`Policy::S4dFirst`] is S4D, judged by its first run.
     pub policy: Policy,
     /// Which point of its curve.
     pub point: usize,

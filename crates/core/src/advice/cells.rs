@@ -113,14 +113,20 @@ impl Cells {
             let most = parts(access.range, region_bytes).take(3).max_by_key(|(_, part)| part.length);
             self.rounded += 1;
             let region = most.map_or(first, |(number, _)| number);
-            return self.add_to(CellId { group, region: (access.file, region), kind }, Range::new(offset, length), latency_s);
+            return self.add_to(
+                CellId { group, region: (access.file, region), kind },
+                Range::new(offset, length),
+                latency_s,
+            );
         }
         let crossing = self.crossings.entry(id).or_default();
         if crossing.timed + crossing.untimed == 0 {
             self.crossed += last - first;
         }
         match latency_s {
-            Some(latency_s) => (crossing.timed, crossing.latency_s) = (crossing.timed + 1, crossing.latency_s + latency_s),
+            Some(latency_s) => {
+                (crossing.timed, crossing.latency_s) = (crossing.timed + 1, crossing.latency_s + latency_s)
+            }
             None => crossing.untimed += 1,
         }
     }

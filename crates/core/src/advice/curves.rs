@@ -49,7 +49,13 @@ struct Moved {
 impl Moved {
     fn share(&self, is_write: bool, is_critical: bool) -> f64 {
         match (is_write, is_critical) {
-            (true, critical) => if critical { self.writes } else { 0.0 },
+            (true, critical) => {
+                if critical {
+                    self.writes
+                } else {
+                    0.0
+                }
+            }
             (false, critical) => self.reads[usize::from(critical)],
         }
     }
@@ -77,7 +83,7 @@ impl Collected {
                     Policy::Carl => at.placed(&carl, &chosen),
                     Policy::S4d => at.s4d(&unplaced, None, true),
                     Policy::S4dFirst => at.s4d(&unplaced, None, false),
-                    Policy::CarlS4d => at.s4d(&carl, Some(&chosen), true),
+                    Policy::CarlS4d => at.s4d(&carl, Some(&chosen), false),
                     Policy::Random => match self.surveyed.choose(capacity_bytes, Choice::Random(0)) {
                         Ok(drawn) => at.placed(&self.split(Some(&drawn)), &drawn),
                         // Too many untouched regions to draw from.
@@ -115,7 +121,12 @@ impl Collected {
             sum.add_share(portion, 1.0);
         }
         for (id, crossing) in &self.crossings {
-            self.split_crossing(&mut split, chosen.map(|chosen| &chosen.unseen[usize::from(id.kind.half)]), id, crossing);
+            self.split_crossing(
+                &mut split,
+                chosen.map(|chosen| &chosen.unseen[usize::from(id.kind.half)]),
+                id,
+                crossing,
+            );
         }
         split
     }
@@ -279,7 +290,9 @@ impl At<'_> {
     /// All, if they fit. Else as much more as write-back makes free meanwhile: in what time the disks have left, a quarter of it at
     /// least. The less stays on the disks, the sooner the run is over, and the less time write-back has: that has one solution.
     fn absorbed(&self, split: &Split, bytes: f64, written_bytes: f64, reads: [f64; 2]) -> (f64, f64) {
-        let Some(run_bytes) = self.all.residence.run_bytes().filter(|_| written_bytes > bytes) else { return (1.0, 0.0) };
+        let Some(run_bytes) = self.all.residence.run_bytes().filter(|_| written_bytes > bytes) else {
+            return (1.0, 0.0);
+        };
         let disks = f64::from(self.all.costs.write.hdd_servers);
         let s_per_byte = self.write_back_s_per_byte(run_bytes) / disks;
         let times = |writes: f64| {
@@ -327,9 +340,10 @@ fn columns(points: &[Point]) -> (Vec<u64>, Vec<f64>) {
     points.iter().map(|point| (point.capacity_bytes, point.run_s)).unzip()
 }
 
-/// The knee of the best that can be had for each capacity, and the simplest policy that is as good there.
+/// The knee of the best that can be had for each capacity, and the simplest policy that is as good there. Plans are predicted for
+/// requests they have not seen; so S4D is judged by what it does within one run, not by what the same run would find again.
 fn recommend(curves: &[Curve]) -> Option<Recommendation> {
-    let candidates = [Policy::S4d, Policy::Carl, Policy::CarlS4d];
+    let candidates = [Policy::S4dFirst, Policy::Carl, Policy::CarlS4d];
     let of = |policy: Policy| curves.iter().find(|curve| curve.policy == policy);
     let best_s = |point: usize| {
         let all = candidates.iter().filter_map(|policy| of(*policy));
@@ -338,6 +352,7 @@ fn recommend(curves: &[Curve]) -> Option<Recommendation> {
     let (capacities, _) = columns(&curves.first()?.points);
     let envelope: Vec<f64> = (0..capacities.len()).map(best_s).collect();
     let point = knee(&capacities, &envelope)?;
-    let is_as_good = |policy: &&Policy| of(**policy).is_some_and(|curve| curve.points[point].run_s <= envelope[point] * AS_GOOD);
+    let is_as_good =
+        |policy: &&Policy| of(**policy).is_some_and(|curve| curve.points[point].run_s <= envelope[point] * AS_GOOD);
     candidates.iter().find(is_as_good).map(|policy| Recommendation { policy: *policy, point })
 }

@@ -12,7 +12,13 @@ pub fn knee(capacities: &[u64], run_s: &[f64]) -> Option<usize> {
     assert_eq!(capacities.len(), run_s.len(), "each capacity has a run time");
     // More flash is never slower: it need not be used.
     let mut best_s = f64::INFINITY;
-    let falling: Vec<f64> = run_s.iter().map(|one| { best_s = best_s.min(*one); best_s }).collect();
+    let falling: Vec<f64> = run_s
+        .iter()
+        .map(|one| {
+            best_s = best_s.min(*one);
+            best_s
+        })
+        .collect();
     let (first_s, last_s) = (*falling.first()?, *falling.last()?);
     if first_s - last_s <= GAIN_MIN * first_s {
         return None;
@@ -25,7 +31,8 @@ pub fn knee(capacities: &[u64], run_s: &[f64]) -> Option<usize> {
         (first_s - falling[index]) / (first_s - falling[end]) - x
     };
     // On a straight line every point is as good as any: then all that gains is worth its flash.
-    let farthest = (1..=end).fold((end, 0.05), |(at, most), index| if above(index) > most { (index, above(index)) } else { (at, most) });
+    let farthest = (1..=end)
+        .fold((end, 0.05), |(at, most), index| if above(index) > most { (index, above(index)) } else { (at, most) });
     Some(farthest.0)
 }
 

@@ -130,9 +130,9 @@ pub fn plan<I: Iterator<Item = Access>>(
         let parts = gain_table::parts(access.range, file.whole_pages());
         load.add(&access, parts.map(|(number, part)| (part, chosen.contains(&(access.file, number)))));
     }
-    let files = (0u32..).zip(&surveyed.files).map(|(number, file)| {
-        plan_file(number, file, surveyed.sizes[number as usize], &surveyed.table, &regions)
-    });
+    let files = (0u32..)
+        .zip(&surveyed.files)
+        .map(|(number, file)| plan_file(number, file, surveyed.sizes[number as usize], &surveyed.table, &regions));
     Ok(Plan { capacity_bytes, choice: options.choice, prediction: load.predict(), files: files.collect() })
 }
 

@@ -149,7 +149,8 @@ impl<'a> Load<'a> {
 
     /// For how long what stays keeps a disk busy, seconds, on average over the disks.
     pub(crate) fn disk_busy_s(&self, fitted: &Fitted) -> f64 {
-        let visits = self.ranks.values().flat_map(|rank| rank.stays.disk.visits(self.servers().0, self.stay_scale(fitted)));
+        let visits =
+            self.ranks.values().flat_map(|rank| rank.stays.disk.visits(self.servers().0, self.stay_scale(fitted)));
         visits.map(|visits| visits.count * visits.service_s).sum::<f64>() / self.servers().0 as f64
     }
 
@@ -176,8 +177,9 @@ impl<'a> Load<'a> {
         let members = || self.ranks.values().map(|rank| rank.presence.members as f64);
         let of = |rank: &Rank| rank.presence.think_s + rank.stays.latency_s + rank.moves.latency_s;
         let total_s = self.ranks.values().map(of).sum();
-        let scale =
-            bisect(total_s, |scale| solved(scale).total_s.iter().zip(members()).map(|(one_s, count)| one_s * count).sum());
+        let scale = bisect(total_s, |scale| {
+            solved(scale).total_s.iter().zip(members()).map(|(one_s, count)| one_s * count).sum()
+        });
         Fitted { scale, waits_s: solved(scale).wait_s }
     }
 
@@ -215,8 +217,9 @@ impl<'a> Load<'a> {
 
 /// How long the ranks take, at least what the busiest server does.
 fn run_s(customers: &[Customer], variation: &[f64]) -> f64 {
-    let busy =
-        |server: usize| customers.iter().map(|one| one.alike * one.visits[server].count * one.visits[server].service_s).sum();
+    let busy = |server: usize| {
+        customers.iter().map(|one| one.alike * one.visits[server].count * one.visits[server].service_s).sum()
+    };
     let busiest = (0..variation.len()).map(busy).fold(0.0, f64::max);
     queueing::finish_s(customers, variation).max(busiest)
 }

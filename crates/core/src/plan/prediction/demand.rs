@@ -83,11 +83,7 @@ impl Demand {
         let longest = if self.mean_s > 0.0 { self.longest_s / self.mean_s } else { 1.0 };
         let share = longest * self.requests / or_one(count);
         let mut visits: Vec<Visits> = (self.servers.iter())
-            .map(|&(count, service_s)| Visits {
-                count,
-                service_s: scale * service_s / or_one(count),
-                share,
-            })
+            .map(|&(count, service_s)| Visits { count, service_s: scale * service_s / or_one(count), share })
             .collect();
         visits.resize(servers, Visits::default());
         visits
