@@ -107,7 +107,7 @@ fn head(out: &mut String, told: &Told) {
         let _ = writeln!(
             out,
             "<h2>Run next</h2>\n<pre>{}</pre>",
-            commands.iter().map(|one| format!("<code>{}</code>\n", escape(one))).collect::<String>()
+            commands.iter().map(|one| format!("<code>{}</code>", escape(one))).collect::<String>()
         );
     }
     out.push_str("</header>\n");
@@ -135,7 +135,7 @@ fn policies(out: &mut String, told: &Told) {
         "<section><h2>Run time by policy and flash</h2>\n<div class=\"scroll\"><table><thead><tr><th>policy</th>",
     );
     for point in &points {
-        let mark = if is_knee(*point) { ", knee" } else { "" };
+        let mark = if is_knee(*point) { " knee" } else { "" };
         let bytes = ByteSize(advice.curves[0].points[*point].capacity_bytes);
         let _ = write!(out, "<th class=\"number\">{}<br/>({}{mark})</th>", bytes, share(*point));
     }
@@ -147,8 +147,7 @@ fn policies(out: &mut String, told: &Told) {
             let found = &curve.points[*point];
             let faster = speedup(advice.disk_s, found.run_s);
             let class = if is_knee(*point) { "number knee" } else { "number" };
-            let _ =
-                write!(out, "<td class=\"{class}\">{}<br/><small>{faster:.2} times</small></td>", seconds(found.run_s));
+            let _ = write!(out, "<td class=\"{class}\">{}<br/><small>{faster:.2}×</small></td>", seconds(found.run_s));
         }
         out.push_str("</tr>\n");
     }

@@ -66,6 +66,9 @@ pub struct Crossing {
     pub untimed: u64,
 }
 
+/// Cells, and requests over several regions.
+pub type Finished = (Vec<(CellId, Portion)>, Vec<(CrossingId, Crossing)>);
+
 /// See the module.
 #[derive(Debug)]
 pub struct Cells {
@@ -198,7 +201,7 @@ impl Cells {
     }
 
     /// The cells in the order of their names, and the requests over several regions.
-    pub fn finish(mut self) -> (Vec<(CellId, Portion)>, Vec<(CrossingId, Crossing)>) {
+    pub fn finish(mut self) -> Finished {
         let mut ids: Vec<(CellId, u32)> = self.places.drain().collect();
         ids.sort_unstable();
         let cells = ids.into_iter().map(|(id, place)| (id, std::mem::take(&mut self.portions[place as usize])));

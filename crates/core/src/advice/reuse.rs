@@ -4,8 +4,9 @@
 //! highest hash are dropped and the rate falls (SHARDS: C. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015,
 //! §3.3, of fixed size). Flash, as the agent runs it:
 //!
-//! - *Written* pages, those that a critical write absorbed, leave last and by least recent use: a read of one hits if fewer bytes of
-//!   others were used since than there is room for. Their stack distances are measured.
+//! - *Written* pages, those that a critical write absorbed, leave last, when room is needed for later writes, the longest unwritten
+//!   first: a read of one hits if fewer bytes of others were written since than there is room for. Their stack distances are measured.
+//!   That reads keep a page a little longer is not in it, as what they keep depends on the capacity.
 //! - *Read* pages come by critical reads that missed, the most benefit first, and do not displace each other: those that came first
 //!   stay, as far as there is room beside the written ones.
 //!
@@ -42,8 +43,9 @@ type BlockId = (u32, u32, u64);
 struct Page {
     /// Its place among the written pages, if it is one.
     time: Time,
-    /// When it was first used, in uses of the sample; 0 if never.
+    /// When it was first used, and first written critically, in uses of the sample; 0 if never.
     first: u32,
+    first_write: u32,
     /// When it was first read critically, and the highest benefit of such a read, in octaves per byte; 0 if never.
     first_fetch: u32,
     benefit: u8,
@@ -102,7 +104,7 @@ impl Reuse {
             }
             match (direction, benefit, page.time) {
                 (Direction::Read, _, Some(_)) => {
-                    let above = self.stack.touch(&mut page.time).expect("it is there");
+                    let above = self.stack.above(page.time).expect("it is there");
                     let distance = step(f64::from(above + 1) * weight * PAGE_BYTES as f64);
                     *self.distances[usize::from(benefit.is_some())].entry(distance).or_default() += weight;
                 }
@@ -114,7 +116,10 @@ impl Reuse {
                         page.benefit = page.benefit.max(benefit);
                     }
                 }
-                (Direction::Write, Some(_), _) => drop(self.stack.touch(&mut page.time)),
+                (Direction::Write, Some(_), _) => {
+                    self.stack.touch(&mut page.time);
+                    page.first_write = if page.first_write == 0 { self.uses } else { page.first_write };
+                }
                 (Direction::Write, None, _) => self.stack.remove(&mut page.time),
             }
         }
@@ -128,32 +133,23 @@ impl Reuse {
     pub fn finish(mut self) -> Residence {
         let rate = self.rate();
         let mut residence = Residence { page_bytes: PAGE_BYTES as f64 / rate, ..Residence::default() };
-        let (mut first_writes, mut fetched) = (Vec::new(), Vec::new());
+        let (mut written, mut fetched) = (Vec::new(), Vec::new());
         for ((_, file, block), pages) in &mut self.blocks {
             residence.count_runs(pages);
             for (number, page) in pages.iter_mut().enumerate().filter(|(_, page)| page.first > 0) {
-                let offset = *block * BLOCK_BYTES + number as u64 * PAGE_BYTES;
+                let place = (*file, *block * BLOCK_BYTES + number as u64 * PAGE_BYTES);
                 let reads = page.reads.map(|reads| f64::from(reads) / rate);
                 if page.time.is_some() {
-                    residence.written.push((*file, offset));
-                    first_writes.push((page.first, (*file, offset), reads, &mut page.time));
+                    residence.written.push(place);
+                    written.push((*page, place, reads));
                 } else if page.first_fetch > 0 {
-                    fetched.push((u8::MAX - page.benefit, page.first_fetch, (*file, offset), reads));
+                    fetched.push((u8::MAX - page.benefit, page.first_fetch, place, reads));
                 } else {
                     residence.never = [residence.never[0] + reads[0], residence.never[1] + reads[1]];
                 }
             }
         }
-        // The run goes round: what comes first finds what the end of the run before left.
-        first_writes.sort_unstable_by_key(|(first, place, ..)| (*first, *place));
-        let mut rounds = Vec::new();
-        if self.stack.is_full() || first_writes.len() > 1 << 16 {
-            self.stack.compact(first_writes.iter_mut().map(|(.., time)| &mut **time));
-        }
-        for (.., reads, time) in first_writes {
-            let above = self.stack.touch(time).expect("it is there");
-            rounds.push((step(f64::from(above + 1) * residence.page_bytes), reads));
-        }
+        let rounds = self.go_round(&mut written, residence.page_bytes);
         residence.distances = self.distances.map(|distances| distances.into_iter().collect());
         for (distance, reads) in rounds {
             for (class, reads) in reads.into_iter().enumerate().filter(|(_, reads)| *reads > 0.0) {
@@ -163,6 +159,32 @@ impl Reuse {
         fetched.sort_unstable_by_key(|(benefit, first, place, _)| (*benefit, *first, *place));
         residence.fetched = fetched.into_iter().map(|(.., place, reads)| (place, reads)).collect();
         residence
+    }
+
+    /// The run goes round: what is read before its first write finds what the end of the run before left. Distances of those reads.
+    fn go_round(&mut self, written: &mut [(Page, (u32, u64), [f64; 2])], page_bytes: f64) -> Vec<(u64, [f64; 2])> {
+        self.stack.compact(written.iter_mut().map(|(page, ..)| &mut page.time));
+        let mut events: Vec<(u32, bool, usize)> = Vec::new();
+        for (number, (page, _, reads)) in written.iter().enumerate() {
+            events.push((page.first_write, true, number));
+            if reads[0] + reads[1] > 0.0 {
+                events.push((page.first, false, number));
+            }
+        }
+        events.sort_unstable();
+        let mut rounds = Vec::new();
+        for (_, is_write, number) in events {
+            let (page, _, reads) = &mut written[number];
+            if !is_write {
+                let above = self.stack.above(page.time).expect("it is there");
+                rounds.push((step(f64::from(above + 1) * page_bytes), *reads));
+                continue;
+            }
+            if !self.stack.is_full() {
+                self.stack.touch(&mut page.time);
+            }
+        }
+        rounds
     }
 }
 

@@ -10,7 +10,7 @@ use headstart_core::units::ByteSize;
 use super::super::figures::{advised, top_files};
 use super::super::summary::share;
 use super::super::{Told, name};
-use super::svg::{Axis, Plot, caption, in_words, key, linear_seconds, plain};
+use super::svg::{Axis, Corners, Plot, caption, in_words, key, linear_seconds, plain};
 use super::{grouped, shown};
 
 /// A plot in the grid.
@@ -105,7 +105,7 @@ pub fn heat(told: &Told) -> Chart {
     let y = Axis::bytes("offset in the file", rows as f64 * map.bin_bytes as f64);
     let mut plot = Plot::new(WIDTH, HEIGHT, x, y);
     let most = map.bytes.iter().flatten().copied().max().unwrap_or(1).max(1);
-    let mut shades: BTreeMap<usize, Vec<((f64, f64), (f64, f64))>> = BTreeMap::new();
+    let mut shades: BTreeMap<usize, Vec<Corners>> = BTreeMap::new();
     for (row, bins) in map.bytes.iter().enumerate() {
         for (bin, bytes) in bins.iter().enumerate().filter(|(_, bytes)| **bytes > 0) {
             // Linear: twice as dark is twice as many bytes.

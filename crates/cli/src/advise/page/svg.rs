@@ -117,6 +117,9 @@ fn trimmed(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
+/// A box from one corner to the other.
+pub type Corners = ((f64, f64), (f64, f64));
+
 /// A plot that is drawn into.
 pub struct Plot {
     width: f64,
@@ -169,7 +172,7 @@ impl Plot {
     }
 
     /// Filled boxes, each from one corner to the other.
-    pub fn boxes(&mut self, class: &str, opacity: f64, boxes: impl IntoIterator<Item = ((f64, f64), (f64, f64))>) {
+    pub fn boxes(&mut self, class: &str, opacity: f64, boxes: impl IntoIterator<Item = Corners>) {
         let mut path = String::new();
         for (low, high) in boxes {
             let ((x, y), (to_x, to_y)) = (self.at(low.0, low.1), self.at(high.0, high.1));

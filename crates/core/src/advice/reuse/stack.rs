@@ -27,13 +27,18 @@ impl Stack {
     /// Puts an entry on top. How many others were above it, if it was there.
     pub fn touch(&mut self, time: &mut Time) -> Option<u32> {
         assert!(!self.is_full(), "a stack without free times is compacted first");
-        let above = time.map(|time| self.count - self.up_to(time));
+        let above = self.above(*time);
         self.remove(time);
         *time = Some(self.next);
         self.add(self.next, 1);
         self.next += 1;
         self.count += 1;
         above
+    }
+
+    /// How many others are above an entry, if it is there.
+    pub fn above(&self, time: Time) -> Option<u32> {
+        time.map(|time| self.count - self.up_to(time))
     }
 
     /// Takes an entry off.
