@@ -227,7 +227,7 @@ impl Plot {
         for (value, text) in &self.x.ticks {
             let (x, _) = self.at(*value, self.y.low);
             // The outermost labels stay within the picture.
-            let half = 4.5 * text.chars().count() as f64;
+            let half = 5.5 * text.chars().count() as f64;
             let at = x.clamp(half, self.width - half - 1.0);
             let _ = writeln!(
                 out,
