@@ -6,7 +6,10 @@ import sys
 import time
 
 import harness
-from harness import Failed, Workload, cached, direct, say
+from harness import Failed, Workload, cached, direct, job, say
+
+#: What flash would do for the stock run, as 'headstart advise' draws it.
+REPORT = os.path.abspath(os.path.join("build", "demo-report.html"))
 
 
 def arguments():
@@ -18,6 +21,10 @@ def arguments():
     return parser.parse_args()
 
 
+def trace_of(site):
+    return os.path.join(site.work, "trace")
+
+
 def measure(site, workload, capacity):
     """Every row of the table: write and read, each a program run of its own."""
     slow, fast = os.path.join(site.slow, "demo"), os.path.join(site.fast, "demo")
@@ -26,6 +33,8 @@ def measure(site, workload, capacity):
     rows.append(("stock, disks alone", direct(site, workload, slow, "write"), direct(site, workload, slow, "read")))
     say("all on flash: the bound ...")
     bound = ("everything on flash", direct(site, workload, fast, "write"), direct(site, workload, fast, "read"))
+    say("stock once more, recorded by 'headstart trace' ...")
+    site.trace(job([workload.command(slow, operation, 0, 1) for operation in ("write", "read")]), trace_of(site))
     site.forget()
     for number, name in ((1, "S4D, first run"), (2, "S4D, second run")):
         say(f"{name} under 'headstart run --capacity {capacity}' ...")
@@ -64,10 +73,14 @@ def main():
         )
         rows = measure(site, workload, options.capacity)
         table(rows, workload)
+        os.makedirs(os.path.dirname(REPORT), exist_ok=True)
+        told = site.headstart("advise", trace_of(site), "-o", REPORT)
+        advice = next((line for line in told.splitlines() if line.startswith("advice: ")), "advice: none")
         for name, found in harness.timing(site).items():
             late = f"{name} servers: replies p99 {found['lateness_p99_ms']:.2f} ms late"
             print(f"{late}: VOID, the machine was busy with something else; run again" if found["void"] else f"{late}: in time")
     print(f"every byte of every read was compared: none was wrong. {time.monotonic() - start:.0f} s")
+    print(f"{advice}\nwhat flash would do for the stock run, from its trace: {REPORT}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How fast plans are made: requests of a recorded trace over the time of the whole command."""
+"""How fast plans and advice are made: requests of a recorded trace over the time of the whole command."""
 
 import json
 import os
@@ -14,6 +14,16 @@ ROUNDS = 3
 
 
 def requests_per_s():
+    """Of `headstart plan`, which goes twice over the trace."""
+    return rate("plan", "--region", "64KiB", "--capacity", "20%")
+
+
+def advised_requests_per_s():
+    """Of `headstart advise` with its page: every policy and capacity from one pass."""
+    return rate("advise", "-o", "/dev/null")
+
+
+def rate(command, *options):
     with memory_site(UNWANTED) as site:
         path, trace = os.path.join(site.slow, "file"), os.path.join(site.work, "trace")
         site.program(latency(path, "--size", "4096", "--count", "64", "--span", "16M", "--fill"))
@@ -23,7 +33,7 @@ def requests_per_s():
         seconds = []
         for _ in range(ROUNDS):
             begin = time.monotonic()
-            printed = site.headstart("plan", trace, "--region", "64KiB", "--capacity", "20%", "--json")
+            printed = site.headstart(command, trace, *options, "--json")
             seconds.append(time.monotonic() - begin)
         requests = json.loads(printed)["requests"]
         if requests < PROCESSES * COUNT:

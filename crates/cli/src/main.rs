@@ -1,5 +1,6 @@
 //! The `headstart` command.
 
+mod advise;
 mod agent;
 mod calibrate;
 mod capacity;
@@ -49,6 +50,8 @@ enum Command {
     Convert(convert::Convert),
     /// Choose from a trace which regions of which files belong on flash, and say what that is worth
     Plan(plan::PlanArguments),
+    /// Say what flash would do for a run that was traced: how much of it, which policy, what to run next
+    Advise(advise::Advise),
     /// Copy the regions that a plan chose to flash, where they stay
     Place(place::Place),
     /// Give flash back that regions of plans take
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
         Command::Trace(arguments) => arguments.execute(site),
         Command::Convert(arguments) => arguments.execute(),
         Command::Plan(arguments) => arguments.execute(site),
+        Command::Advise(arguments) => arguments.execute(site),
         Command::Place(arguments) => arguments.execute(site),
         Command::Unplace(arguments) => arguments.execute(site),
         Command::Drain(arguments) => arguments.execute(site),

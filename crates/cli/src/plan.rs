@@ -1,9 +1,9 @@
 //! `headstart plan`: which regions of which files belong on flash, from a trace of an earlier run (CARL).
 
 mod figures;
-mod files;
+pub mod files;
 mod lanes;
-mod requests;
+pub mod requests;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -157,7 +157,8 @@ fn refuse_too_large(capacity_bytes: u64, fast: &Path) -> Result<()> {
     Ok(())
 }
 
-fn say_left_out(left_out: &LeftOut, slow: &Path) {
+/// Says why files are left out.
+pub fn say_left_out(left_out: &LeftOut, slow: &Path) {
     let LeftOut { outside, excluded, irregular, unnameable, vanished } = left_out;
     for (count, why) in [
         (*outside, format!("do not lie below {}", slow.display())),

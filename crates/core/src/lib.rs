@@ -1,6 +1,7 @@
 //! What decides: no file, socket, thread, clock or random source. Time comes in as `now`, work goes out as data.
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod calibration;
 pub mod cost;
 pub mod counters;

@@ -3,7 +3,7 @@
 //! How a plan looks as a text is the business of whoever reads and writes files.
 
 mod check;
-mod planning;
+pub(crate) mod planning;
 pub mod prediction;
 mod queueing;
 

@@ -71,8 +71,10 @@ pub enum PlanningError {
         region_bytes: u64,
     },
     /// The table would not fit.
-    #[error("there are more than {REGIONS_MAX} regions, found at {path}; choose larger ones than {region_bytes} bytes")]
+    #[error("there are more than {regions_max} regions, found at {path}; choose larger ones than {region_bytes} bytes")]
     TooManyRegions {
+        /// How many there may be.
+        regions_max: u64,
         /// The file at which that was found.
         path: String,
         /// Its regions' length.
@@ -106,54 +108,31 @@ pub enum PlanningError {
 /// Senseless costs, regions too small or too many, requests that name no file or no possible range.
 pub fn plan<I: Iterator<Item = Access>>(
     mut requests: impl FnMut() -> I,
-    file: impl FnMut(u32) -> Option<TracedFile>,
+    mut file: impl FnMut(u32) -> Option<TracedFile>,
     costs: &Costs,
     options: Options,
 ) -> Result<Plan, PlanningError> {
     costs.check().map_err(|(direction, error)| PlanningError::Costs { direction, error })?;
-    let (halves, files, ends) = fill_tables(requests(), file, costs)?;
-    let files = files.as_slice();
-    let sizes: Vec<FileRegions> = (files.iter().zip(&ends))
-        .map(|(file, end)| FileRegions {
-            size_bytes: file.size_bytes.unwrap_or(*end).min(i64::MAX as u64),
-            region_bytes: file.whole_pages(),
-        })
-        .collect();
-    let total_bytes = sizes.iter().map(|file| file.size_bytes).fold(0, u64::saturating_add);
+    let mut survey = Survey::new(costs, REGIONS_MAX);
+    for access in requests() {
+        survey.add(&access, &mut file)?;
+    }
+    let surveyed = survey.finish();
     let capacity_bytes = match options.capacity {
         Capacity::Bytes(bytes) => bytes,
-        Capacity::Share(share) => (total_bytes as f64 * share) as u64,
+        Capacity::Share(share) => (surveyed.total_bytes as f64 * share) as u64,
     };
-    let mut table = halves[0].clone();
-    for (id, gain) in &halves[1] {
-        table.entry(*id).or_default().add(gain);
-    }
-    let best = |table: &Table| {
-        let candidate = |(id, region): (&RegionId, &RegionGain)| Candidate {
-            id: *id,
-            gain_ns: region.gain_ns(),
-            flash_bytes: flash_bytes(sizes[id.0 as usize].range(id.1)),
-        };
-        select(table.iter().map(candidate).collect(), capacity_bytes).into_iter().collect()
-    };
-    // Of each half of the requests is predicted what the choice made from the other half does for it.
-    let (chosen, unseen): (BTreeSet<RegionId>, [BTreeSet<RegionId>; 2]) = match options.choice {
-        Choice::Gain => (best(&table), [best(&halves[1]), best(&halves[0])]),
-        Choice::Random(seed) => {
-            check_count(files, &sizes)?;
-            let drawn = random::choose((0..).zip(sizes.iter().copied()), capacity_bytes, seed);
-            (drawn.clone(), [drawn.clone(), drawn])
-        }
-    };
+    let Chosen { regions, unseen } = surveyed.choose(capacity_bytes, options.choice)?;
     let (mut load, mut halving) = (Load::new(costs), Halving::default());
     for access in requests() {
-        let file = file_of(files, &access)?;
+        let file = file_of(&surveyed.files, &access)?;
         let chosen = &unseen[halving.half(access.rank)];
         let parts = gain_table::parts(access.range, file.whole_pages());
         load.add(&access, parts.map(|(number, part)| (part, chosen.contains(&(access.file, number)))));
     }
-    let files =
-        (0u32..).zip(files).map(|(number, file)| plan_file(number, file, sizes[number as usize], &table, &chosen));
+    let files = (0u32..)
+        .zip(&surveyed.files)
+        .map(|(number, file)| plan_file(number, file, surveyed.sizes[number as usize], &surveyed.table, &regions));
     Ok(Plan { capacity_bytes, choice: options.choice, prediction: load.predict(), files: files.collect() })
 }
 
@@ -178,52 +157,129 @@ impl Halving {
     }
 }
 
-/// The gain tables of both halves of the requests, the files, and the end of each file's last request.
-type FirstPass = ([Table; 2], Vec<TracedFile>, Vec<u64>);
+/// The gain tables of both halves of the requests, and the files, while requests come.
+pub(crate) struct Survey {
+    tables: [GainTable; 2],
+    halving: Halving,
+    files: Vec<TracedFile>,
+    /// End of each file's last request.
+    ends: Vec<u64>,
+    regions_max: u64,
+}
 
-fn fill_tables(
-    requests: impl Iterator<Item = Access>,
-    mut file: impl FnMut(u32) -> Option<TracedFile>,
-    costs: &Costs,
-) -> Result<FirstPass, PlanningError> {
-    let mut tables = [GainTable::new(costs.clone()), GainTable::new(costs.clone())];
-    let mut halving = Halving::default();
-    let (mut files, mut ends): (Vec<TracedFile>, Vec<u64>) = (Vec::new(), Vec::new());
-    for access in requests {
-        while files.len() <= access.file as usize {
-            let unknown = PlanningError::UnknownFile { file: access.file, files: files.len() };
-            let next = file(files.len() as u32).ok_or(unknown)?;
+impl Survey {
+    pub(crate) fn new(costs: &Costs, regions_max: u64) -> Survey {
+        let tables = [GainTable::new(costs.clone()), GainTable::new(costs.clone())];
+        Survey { tables, halving: Halving::default(), files: Vec::new(), ends: Vec::new(), regions_max }
+    }
+
+    /// Adds a request and says to which half it belongs.
+    pub(crate) fn add(
+        &mut self,
+        access: &Access,
+        file: &mut impl FnMut(u32) -> Option<TracedFile>,
+    ) -> Result<usize, PlanningError> {
+        while self.files.len() <= access.file as usize {
+            let unknown = PlanningError::UnknownFile { file: access.file, files: self.files.len() };
+            let next = file(self.files.len() as u32).ok_or(unknown)?;
             if next.region_bytes < PAGE_BYTES {
                 return Err(PlanningError::RegionTooSmall { region_bytes: next.region_bytes });
             }
-            files.push(next);
-            ends.push(0);
+            self.files.push(next);
+            self.ends.push(0);
         }
-        let file = file_of(&files, &access)?;
+        let file = file_of(&self.files, access)?;
         let Range { offset, length } = access.range;
         if offset.saturating_add(length) > i64::MAX as u64 {
             return Err(PlanningError::ImpossibleRange { path: file.path.clone(), offset, length });
         }
-        let regions = tables.iter().map(|table| table.count() as u64).max().unwrap_or(0) + length / file.whole_pages();
-        if regions > REGIONS_MAX {
-            return Err(PlanningError::TooManyRegions { path: file.path.clone(), region_bytes: file.region_bytes });
+        let touched = self.tables.iter().map(|table| table.count() as u64).max().unwrap_or(0);
+        if touched + length / file.whole_pages() > self.regions_max {
+            return Err(too_many(file, self.regions_max));
         }
-        let table = &mut tables[halving.half(access.rank)];
-        table.add(access.file, file.whole_pages(), access.direction, access.range);
-        ends[access.file as usize] = access.range.end().max(ends[access.file as usize]);
+        let half = self.halving.half(access.rank);
+        self.tables[half].add(access.file, file.whole_pages(), access.direction, access.range);
+        self.ends[access.file as usize] = access.range.end().max(self.ends[access.file as usize]);
+        Ok(half)
     }
-    Ok((tables.map(GainTable::into_regions), files, ends))
+
+    /// Length of a file's regions; the file had a request.
+    pub(crate) fn region_bytes(&self, file: u32) -> u64 {
+        self.files[file as usize].whole_pages()
+    }
+
+    pub(crate) fn finish(self) -> Surveyed {
+        let halves = self.tables.map(GainTable::into_regions);
+        let size = |(file, end): (&TracedFile, &u64)| FileRegions {
+            size_bytes: file.size_bytes.unwrap_or(*end).min(i64::MAX as u64),
+            region_bytes: file.whole_pages(),
+        };
+        let sizes: Vec<FileRegions> = self.files.iter().zip(&self.ends).map(size).collect();
+        let total_bytes = sizes.iter().map(|file| file.size_bytes).fold(0, u64::saturating_add);
+        let mut table = halves[0].clone();
+        for (id, gain) in &halves[1] {
+            table.entry(*id).or_default().add(gain);
+        }
+        Surveyed { halves, table, files: self.files, sizes, total_bytes, regions_max: self.regions_max }
+    }
 }
 
-fn check_count(files: &[TracedFile], sizes: &[FileRegions]) -> Result<(), PlanningError> {
-    let mut count = 0u64;
-    for (file, size) in files.iter().zip(sizes) {
-        count = count.saturating_add(size.count());
-        if count > REGIONS_MAX {
-            return Err(PlanningError::TooManyRegions { path: file.path.clone(), region_bytes: file.region_bytes });
+/// What all requests came to.
+pub(crate) struct Surveyed {
+    halves: [Table; 2],
+    /// Both halves together.
+    pub(crate) table: Table,
+    pub(crate) files: Vec<TracedFile>,
+    pub(crate) sizes: Vec<FileRegions>,
+    pub(crate) total_bytes: u64,
+    regions_max: u64,
+}
+
+/// The regions for flash, and those that are chosen for requests of either half, which the choice had not seen.
+pub(crate) struct Chosen {
+    pub(crate) regions: BTreeSet<RegionId>,
+    pub(crate) unseen: [BTreeSet<RegionId>; 2],
+}
+
+impl Surveyed {
+    pub(crate) fn choose(&self, capacity_bytes: u64, choice: Choice) -> Result<Chosen, PlanningError> {
+        let best = |table: &Table| {
+            let candidate = |(id, region): (&RegionId, &RegionGain)| Candidate {
+                id: *id,
+                gain_ns: region.gain_ns(),
+                flash_bytes: flash_bytes(self.sizes[id.0 as usize].range(id.1)),
+            };
+            select(table.iter().map(candidate).collect(), capacity_bytes).into_iter().collect()
+        };
+        // Of each half of the requests is predicted what the choice made from the other half does for it.
+        match choice {
+            Choice::Gain => {
+                let unseen = [best(&self.halves[1]), best(&self.halves[0])];
+                Ok(Chosen { regions: best(&self.table), unseen })
+            }
+            Choice::Random(seed) => {
+                self.check_count()?;
+                let drawn = random::choose((0..).zip(self.sizes.iter().copied()), capacity_bytes, seed);
+                Ok(Chosen { regions: drawn.clone(), unseen: [drawn.clone(), drawn] })
+            }
         }
     }
-    Ok(())
+
+    /// Whether all regions, touched or not, are few enough to draw from.
+    fn check_count(&self) -> Result<(), PlanningError> {
+        let mut count = 0u64;
+        for (file, size) in self.files.iter().zip(&self.sizes) {
+            count = count.saturating_add(size.count());
+            if count > self.regions_max {
+                return Err(too_many(file, self.regions_max));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn too_many(file: &TracedFile, regions_max: u64) -> PlanningError {
+    PlanningError::TooManyRegions { regions_max, path: file.path.clone(), region_bytes: file.region_bytes }
 }
 
 fn plan_file(

@@ -15,15 +15,21 @@
 //! opening and closing files are in it. A trace without times is predicted from the parameters alone, without think time.
 
 mod demand;
+pub(crate) mod rank;
 
 use std::collections::BTreeMap;
 
-use demand::{Demand, Service};
+use demand::Demand;
+pub(crate) use rank::{Portion, Presence, Rank};
 
-use super::queueing::{self, Customer, Visits};
-use crate::cost::region::{Costs, largest_part};
+use super::queueing::{self, Customer};
+use crate::cost::region::Costs;
 use crate::request::{Access, Range};
 use crate::units::Nanos;
+
+/// Work beside the run keeps no server busier than this (assumed: `write_back_share_min` of the agent leaves programs three quarters,
+/// and under pressure takes as much as the programs).
+const BESIDE_SHARE_MAX: f64 = 0.5;
 
 /// Run times before and after.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -42,23 +48,6 @@ pub struct Prediction {
     pub after_s: f64,
 }
 
-/// What one rank did.
-#[derive(Clone, Debug, Default)]
-struct Rank {
-    begin: Nanos,
-    end: Nanos,
-    think_s: f64,
-    /// Requests that stay on disk, and their latency, seconds; without times their T_H.
-    stays: Demand,
-    stay_latency_s: f64,
-    /// Requests that move, as they were on disk, and as they are on flash.
-    moves: Demand,
-    move_latency_s: f64,
-    flash: Demand,
-    /// What requests take on flash while no server is busy with them, seconds.
-    flash_outside_s: f64,
-}
-
 /// The requests of a run, summed by rank and by what a plan does with them.
 pub struct Load<'a> {
     costs: &'a Costs,
@@ -70,10 +59,23 @@ pub struct Load<'a> {
     runs: Vec<(Range, bool)>,
 }
 
+/// What is known of a run whatever moves to flash.
+pub(crate) struct Fitted {
+    /// The factor of all service times on disk.
+    scale: f64,
+    /// Mean waits of each rank at each disk.
+    waits_s: Vec<Vec<f64>>,
+}
+
 impl<'a> Load<'a> {
     /// Nothing yet.
     pub fn new(costs: &'a Costs) -> Load<'a> {
         Load { costs, ranks: BTreeMap::new(), requests: 0, timed: 0, runs: Vec::new() }
+    }
+
+    /// What ranks, or groups of them, ask: so many requests in all, of which so many with times.
+    pub(crate) fn of(costs: &'a Costs, ranks: BTreeMap<u32, Rank>, requests: u64, timed: u64) -> Load<'a> {
+        Load { costs, ranks, requests, timed, runs: Vec::new() }
     }
 
     /// Adds a request, cut into consecutive parts of which each moves to flash (`true`) or stays.
@@ -89,120 +91,115 @@ impl<'a> Load<'a> {
             return;
         }
         let parameters = self.costs.of(access.direction);
-        let (stripe_bytes, disks, flash) = (parameters.stripe_bytes, parameters.hdd_servers, parameters.ssd_servers);
         let is_timed = access.end > access.start;
         self.requests += 1;
         self.timed += u64::from(is_timed);
-        let rank = self.ranks.entry(access.rank).or_insert(Rank { begin: access.start, ..Rank::default() });
-        if rank.end > Nanos::ZERO {
-            rank.think_s += access.start.since(rank.end).seconds();
-        }
-        rank.begin = rank.begin.min(access.start);
-        rank.end = rank.end.max(access.end);
+        let rank = self.ranks.entry(access.rank).or_default();
+        rank.presence.add(access);
         let priced_s: f64 = self.runs.iter().map(|(run, _)| parameters.disk_s(run.length)).sum();
         // Latency of a request that is cut goes to its parts as the model prices them.
         let measured = if is_timed { access.end.since(access.start).seconds() / priced_s.max(1e-12) } else { 1.0 };
-        let on_disk = Service {
-            startup_s_min: parameters.hdd_startup_s_min,
-            startup_s_max: parameters.hdd_startup_s_max,
-            s_per_byte: parameters.hdd_s_per_byte,
-        };
-        let busy_s_per_byte = parameters.ssd_busy_s_per_byte.unwrap_or(parameters.ssd_s_per_byte);
-        let on_flash = Service { startup_s_min: 0.0, startup_s_max: 0.0, s_per_byte: busy_s_per_byte };
         for (run, to_flash) in &self.runs {
-            let latency_s = measured * parameters.disk_s(run.length);
+            let portion = if *to_flash { &mut rank.moves } else { &mut rank.stays };
+            portion.add_disk(*run, parameters, measured * parameters.disk_s(run.length));
             if *to_flash {
-                rank.moves.add(*run, stripe_bytes, disks, on_disk);
-                rank.move_latency_s += latency_s;
-                rank.flash.add(*run, stripe_bytes, flash, on_flash);
-                let bytes = largest_part(run.length, stripe_bytes, flash) as f64;
-                let passed_on_s = (bytes * (parameters.ssd_s_per_byte - busy_s_per_byte)).max(0.0);
-                rank.flash_outside_s += parameters.ssd_startup_s + passed_on_s;
-            } else {
-                rank.stays.add(*run, stripe_bytes, disks, on_disk);
-                rank.stay_latency_s += latency_s;
+                portion.add_flash(*run, parameters);
             }
         }
     }
 
     /// The run times.
     pub fn predict(&self) -> Prediction {
+        self.predict_fitted(&self.fit(), 0.0)
+    }
+
+    /// The run times, where each disk server has `beside_s` of other work to do within the run.
+    pub(crate) fn predict_fitted(&self, fitted: &Fitted, beside_s: f64) -> Prediction {
         let mut prediction = Prediction {
-            ranks: self.ranks.len() as u64,
+            ranks: self.ranks.values().map(|rank| rank.presence.members).sum(),
             requests: self.requests,
-            flash_requests: self.ranks.values().map(|rank| rank.flash.requests).sum(),
+            flash_requests: self.ranks.values().map(|rank| rank.moves.flash.requests).sum::<f64>().round() as u64,
             ..Prediction::default()
         };
         if self.requests == 0 {
             return prediction;
         }
-        let has_times = self.timed * 2 > self.requests;
-        let (scale, stay_scale) = if has_times { self.scales() } else { (1.0, 1.0) };
-        let (disk, flash) = self.variations();
-        let variation = [disk, flash].concat();
-        if has_times {
-            let (begin, end) = self.span();
-            prediction.measured_s = Some(end.since(begin).seconds());
-        }
-        let begin = self.span().0;
-        let customers = |after: bool| -> Vec<Customer> {
-            let of = |rank: &Rank| {
-                let customer = if after { self.after(rank, stay_scale) } else { self.before(rank, scale) };
-                Customer { begin_s: rank.begin.since(begin).seconds(), ..customer }
-            };
+        let stay_scale = self.stay_scale(fitted);
+        let variation = self.variations();
+        let (begin, end) = self.span();
+        prediction.measured_s = self.has_times().then(|| end.since(begin).seconds());
+        let customers = |of: &dyn Fn(&Rank) -> Customer| -> Vec<Customer> {
+            let of = |rank: &Rank| Customer { begin_s: rank.presence.begin.since(begin).seconds(), ..of(rank) };
             self.ranks.values().map(of).collect()
         };
-        prediction.before_s = prediction.measured_s.unwrap_or_else(|| run_s(&customers(false), &variation));
-        prediction.after_s = run_s(&customers(true), &variation);
+        let servers = self.servers();
+        let before = || run_s(&customers(&|rank| rank.before(servers, fitted.scale)), &variation);
+        prediction.before_s = prediction.measured_s.unwrap_or_else(before);
+        let mut after = customers(&|rank| rank.after(servers, stay_scale));
+        if beside_s > 0.0 {
+            // Who works beside is there as long as the run takes and makes the others slower by what it keeps busy.
+            let alone_s = run_s(&after, &variation);
+            let busy = beside_s / (beside_s + alone_s);
+            let disks = after.iter_mut().flat_map(|one| &mut one.visits[..servers.0]);
+            disks.for_each(|visits| visits.service_s /= 1.0 - busy.min(BESIDE_SHARE_MAX));
+        }
+        prediction.after_s = run_s(&after, &variation);
         prediction
     }
 
-    /// A rank with everything on disk.
-    fn before(&self, rank: &Rank, scale: f64) -> Customer {
-        let mut visits = rank.stays.plus(&rank.moves).visits(self.servers().0, scale);
-        visits.resize(self.servers().0 + self.servers().1, Visits::default());
-        Customer { begin_s: 0.0, outside_s: rank.think_s, visits }
+    /// For how long what stays keeps a disk busy, seconds, on average over the disks.
+    pub(crate) fn disk_busy_s(&self, fitted: &Fitted) -> f64 {
+        let visits =
+            self.ranks.values().flat_map(|rank| rank.stays.disk.visits(self.servers().0, self.stay_scale(fitted)));
+        visits.map(|visits| visits.count * visits.service_s).sum::<f64>() / self.servers().0 as f64
     }
 
-    /// A rank with what moves on flash.
-    fn after(&self, rank: &Rank, scale: f64) -> Customer {
-        let mut visits = rank.stays.visits(self.servers().0, scale);
-        visits.extend(rank.flash.visits(self.servers().1, 1.0));
-        Customer { begin_s: 0.0, outside_s: rank.think_s + rank.flash_outside_s, visits }
+    fn has_times(&self) -> bool {
+        self.timed * 2 > self.requests
     }
 
-    /// The factor of all service times on disk, and that of the requests that stay.
-    fn scales(&self) -> (f64, f64) {
+    /// The factor of all service times on disk with which the network has the measured latencies, 1 without times.
+    pub(crate) fn fit(&self) -> Fitted {
+        if self.requests == 0 || !self.has_times() {
+            return Fitted { scale: 1.0, waits_s: Vec::new() };
+        }
         let (begin, end) = self.span();
         let run_s = end.since(begin).seconds().max(f64::MIN_POSITIVE);
-        let presence: Vec<f64> = self.ranks.values().map(|rank| rank.end.since(rank.begin).seconds() / run_s).collect();
-        let (disk, flash) = self.variations();
-        let variation = [disk, flash].concat();
+        let presence: Vec<f64> = self.ranks.values().map(|rank| rank.presence.length_s() / run_s).collect();
+        // Whatever moves, before that it is all on disk.
+        let disk = self.variations()[0];
+        let variation = vec![disk; self.servers().0];
         let solved = |scale: f64| {
-            let customers: Vec<Customer> = self.ranks.values().map(|rank| self.before(rank, scale)).collect();
+            let customers: Vec<Customer> =
+                self.ranks.values().map(|rank| rank.before((self.servers().0, 0), scale)).collect();
             queueing::solve(&customers.iter().collect::<Vec<_>>(), &presence, &variation)
         };
-        let sum = |of: fn(&Rank) -> f64| self.ranks.values().map(of).sum::<f64>();
-        let total_s = sum(|rank| rank.think_s + rank.stay_latency_s + rank.move_latency_s);
-        let scale = bisect(total_s, |scale| solved(scale).total_s.iter().sum());
-        let waits = solved(scale).wait_s;
-        // What the requests that stay would take if they were served like the others.
-        let alike = |(rank, waits): (&Rank, &Vec<f64>)| {
-            let visits = rank.stays.visits(self.servers().0, scale);
-            visits.iter().zip(waits).map(|(v, wait)| v.count * v.share * (v.service_s + wait)).sum::<f64>()
-        };
-        let alike_s: f64 = self.ranks.values().zip(&waits).map(alike).sum();
-        let own = if alike_s > 0.0 { sum(|rank| rank.stay_latency_s) / alike_s } else { 1.0 };
-        (scale, scale * own)
+        let members = || self.ranks.values().map(|rank| rank.presence.members as f64);
+        let of = |rank: &Rank| rank.presence.think_s + rank.stays.latency_s + rank.moves.latency_s;
+        let total_s = self.ranks.values().map(of).sum();
+        let scale = bisect(total_s, |scale| {
+            solved(scale).total_s.iter().zip(members()).map(|(one_s, count)| one_s * count).sum()
+        });
+        Fitted { scale, waits_s: solved(scale).wait_s }
     }
 
-    /// Variance of service times over their squared mean, of disks and of flash servers.
-    fn variations(&self) -> (Vec<f64>, Vec<f64>) {
+    /// The factor of service times of the requests that stay, with which they have the latencies that were measured of them.
+    fn stay_scale(&self, fitted: &Fitted) -> f64 {
+        // What the requests that stay would take if they were served like the others.
+        let alike = |(rank, waits): (&Rank, &Vec<f64>)| rank.stays.disk_total_s(self.servers().0, fitted.scale, waits);
+        let alike_s: f64 = self.ranks.values().zip(&fitted.waits_s).map(alike).sum();
+        let measured_s: f64 = self.ranks.values().map(|rank| rank.stays.latency_s).sum();
+        if alike_s > 0.0 { fitted.scale * measured_s / alike_s } else { fitted.scale }
+    }
+
+    /// Variance of service times over their squared mean, of each disk and each flash server.
+    fn variations(&self) -> Vec<f64> {
         let of = |demand: fn(&Rank) -> Demand| {
             self.ranks.values().map(demand).fold(Demand::default(), |sum, demand| sum.plus(&demand)).variation()
         };
-        let disk = of(|rank| rank.stays.plus(&rank.moves));
-        (vec![disk; self.servers().0], vec![of(|rank| rank.flash.clone()); self.servers().1])
+        let (disks, flash) = self.servers();
+        let disk = of(|rank| rank.stays.disk.plus(&rank.moves.disk));
+        [vec![disk; disks], vec![of(|rank| rank.moves.flash.clone()); flash]].concat()
     }
 
     /// Disk servers and flash servers.
@@ -213,15 +210,16 @@ impl<'a> Load<'a> {
 
     /// When the first request started and the last one ended.
     fn span(&self) -> (Nanos, Nanos) {
-        let begin = self.ranks.values().map(|rank| rank.begin).min().unwrap_or_default();
-        (begin, self.ranks.values().map(|rank| rank.end).max().unwrap_or_default())
+        let begin = self.ranks.values().map(|rank| rank.presence.first).min().unwrap_or_default();
+        (begin, self.ranks.values().map(|rank| rank.presence.last).max().unwrap_or_default())
     }
 }
 
 /// How long the ranks take, at least what the busiest server does.
 fn run_s(customers: &[Customer], variation: &[f64]) -> f64 {
-    let busy =
-        |server: usize| customers.iter().map(|one| one.visits[server].count * one.visits[server].service_s).sum();
+    let busy = |server: usize| {
+        customers.iter().map(|one| one.alike * one.visits[server].count * one.visits[server].service_s).sum()
+    };
     let busiest = (0..variation.len()).map(busy).fold(0.0, f64::max);
     queueing::finish_s(customers, variation).max(busiest)
 }

@@ -16,9 +16,11 @@ pub struct Visits {
     pub share: f64,
 }
 
-/// One rank.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// One rank, or several that are alike.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Customer {
+    /// How many ranks it stands for; all else is of one of them.
+    pub alike: f64,
     /// From when on it is there, seconds.
     pub begin_s: f64,
     /// Time it spends neither waiting nor served, seconds.
@@ -58,7 +60,8 @@ pub fn solve(customers: &[&Customer], presence: &[f64], variation: &[f64]) -> St
         let own: Vec<Vec<f64>> = (0..customers.len())
             .map(|index| (0..variation.len()).map(|server| found(index, server)).collect())
             .collect();
-        let all: Vec<f64> = (0..variation.len()).map(|server| own.iter().map(|own| own[server]).sum()).collect();
+        let sum = |server: usize| own.iter().zip(customers).map(|(own, customer)| own[server] * customer.alike).sum();
+        let all: Vec<f64> = (0..variation.len()).map(sum).collect();
         let mut change = 0.0f64;
         for (index, customer) in customers.iter().enumerate() {
             for (server, wait) in wait_s[index].iter_mut().enumerate() {
@@ -123,7 +126,7 @@ mod tests {
 
     fn customer(servers: usize, count: f64, service_s: f64) -> Customer {
         let visits = Visits { count: count / servers as f64, service_s, share: 1.0 };
-        Customer { begin_s: 0.0, outside_s: 0.0, visits: vec![visits; servers] }
+        Customer { alike: 1.0, begin_s: 0.0, outside_s: 0.0, visits: vec![visits; servers] }
     }
 
     #[test]
@@ -166,6 +169,13 @@ mod tests {
         let later = Customer { begin_s: 5.0, ..customer(1, 100.0, 0.010) };
         assert!((finish_s(&[customer(1, 100.0, 0.010), later], &[1.0]) - 6.0).abs() < 1e-9);
         assert_eq!(finish_s(&[], &[]), 0.0);
+    }
+
+    #[test]
+    fn one_customer_stands_for_as_many_as_are_like_it() {
+        let apart = finish_s(&vec![customer(4, 300.0, 0.010); 12], &[0.5; 4]);
+        let together = finish_s(&[Customer { alike: 12.0, ..customer(4, 300.0, 0.010) }], &[0.5; 4]);
+        assert!((together / apart - 1.0).abs() < 1e-6, "{together} {apart}");
     }
 
     #[test]

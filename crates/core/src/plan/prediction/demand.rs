@@ -15,9 +15,9 @@ pub struct Service {
 #[derive(Clone, Debug, Default)]
 pub struct Demand {
     /// Parts of requests, each contiguous in its file.
-    pub requests: u64,
+    pub requests: f64,
     /// Of each server: visits and their service time by the cost model, seconds.
-    servers: Vec<(u64, f64)>,
+    servers: Vec<(f64, f64)>,
     /// Sum of the requests' longest visits, and of their mean visits, seconds.
     longest_s: f64,
     mean_s: f64,
@@ -30,7 +30,7 @@ impl Demand {
     pub fn add(&mut self, range: Range, stripe_bytes: u64, servers: u32, service: Service) {
         let servers = u64::from(servers);
         if self.servers.len() < servers as usize {
-            self.servers.resize(servers as usize, (0, 0.0));
+            self.servers.resize(servers as usize, (0.0, 0.0));
         }
         let (first, last) = (range.offset / stripe_bytes, (range.end() - 1) / stripe_bytes);
         let stripes = last - first + 1;
@@ -46,53 +46,69 @@ impl Demand {
                 bytes -= (last + 1) * stripe_bytes - range.end();
             }
             bytes_max = bytes_max.max(bytes);
-            let mean_s = low + width / 2.0 + bytes as f64 * service.s_per_byte;
+            let mean_s = exact(low + width / 2.0 + bytes as f64 * service.s_per_byte);
             let server = &mut self.servers[((first + nth) % servers) as usize];
-            *server = (server.0 + 1, server.1 + mean_s);
+            *server = (server.0 + 1.0, server.1 + mean_s);
             sum_s += mean_s;
-            self.square_s2 += mean_s * mean_s + width * width / 12.0;
+            self.square_s2 += exact_square(mean_s * mean_s + width * width / 12.0);
         }
         let widest = involved as f64 / (involved as f64 + 1.0);
-        self.requests += 1;
-        self.longest_s += low + widest * width + bytes_max as f64 * service.s_per_byte;
-        self.mean_s += sum_s / involved as f64;
+        self.requests += 1.0;
+        self.longest_s += exact(low + widest * width + bytes_max as f64 * service.s_per_byte);
+        self.mean_s += exact(sum_s / involved as f64);
+    }
+
+    /// Adds so much of another demand.
+    pub fn add_share(&mut self, other: &Demand, share: f64) {
+        self.servers.resize(self.servers.len().max(other.servers.len()), (0.0, 0.0));
+        for (server, more) in self.servers.iter_mut().zip(&other.servers) {
+            *server = (server.0 + share * more.0, server.1 + share * more.1);
+        }
+        self.requests += share * other.requests;
+        self.longest_s += share * other.longest_s;
+        self.mean_s += share * other.mean_s;
+        self.square_s2 += share * other.square_s2;
     }
 
     pub fn plus(&self, other: &Demand) -> Demand {
         let mut sum = self.clone();
-        sum.servers.resize(self.servers.len().max(other.servers.len()), (0, 0.0));
-        for (server, more) in sum.servers.iter_mut().zip(&other.servers) {
-            *server = (server.0 + more.0, server.1 + more.1);
-        }
-        sum.requests += other.requests;
-        sum.longest_s += other.longest_s;
-        sum.mean_s += other.mean_s;
-        sum.square_s2 += other.square_s2;
+        sum.add_share(other, 1.0);
         sum
     }
 
     /// Visits to each of `servers` with service times times `scale`.
     pub fn visits(&self, servers: usize, scale: f64) -> Vec<Visits> {
-        let count: u64 = self.servers.iter().map(|server| server.0).sum();
+        let count: f64 = self.servers.iter().map(|server| server.0).sum();
         // A request takes as long as the longest of its visits, which go on at the same time.
         let longest = if self.mean_s > 0.0 { self.longest_s / self.mean_s } else { 1.0 };
-        let share = longest * self.requests as f64 / count.max(1) as f64;
+        let share = longest * self.requests / or_one(count);
         let mut visits: Vec<Visits> = (self.servers.iter())
-            .map(|&(count, service_s)| Visits {
-                count: count as f64,
-                service_s: scale * service_s / count.max(1) as f64,
-                share,
-            })
+            .map(|&(count, service_s)| Visits { count, service_s: scale * service_s / or_one(count), share })
             .collect();
         visits.resize(servers, Visits::default());
         visits
     }
 
     pub fn variation(&self) -> f64 {
-        let count: u64 = self.servers.iter().map(|server| server.0).sum();
+        let count: f64 = self.servers.iter().map(|server| server.0).sum();
         let sum_s: f64 = self.servers.iter().map(|server| server.1).sum();
-        if sum_s > 0.0 { (self.square_s2 * count as f64 / (sum_s * sum_s) - 1.0).clamp(0.0, 1.0) } else { 0.0 }
+        if sum_s > 0.0 { (self.square_s2 * count / (sum_s * sum_s) - 1.0).clamp(0.0, 1.0) } else { 0.0 }
     }
+}
+
+/// A divisor.
+fn or_one(count: f64) -> f64 {
+    if count > 0.0 { count } else { 1.0 }
+}
+
+/// Seconds to the nearest 2^-40, the distance of doubles from 4096 to 8192: sums up to those do not depend on their order.
+pub fn exact(seconds: f64) -> f64 {
+    (seconds + 6144.0) - 6144.0
+}
+
+/// Squares of them to the nearest 2^-50, likewise.
+fn exact_square(square_s2: f64) -> f64 {
+    (square_s2 + 6.0) - 6.0
 }
 
 #[cfg(test)]
@@ -109,10 +125,10 @@ mod tests {
             let mut demand = Demand::default();
             let service = Service { startup_s_min: 0.0, startup_s_max: 0.0, s_per_byte: 1.0 };
             demand.add(Range::new(offset, length), stripe, servers, service);
-            let mut counted = vec![(0, 0.0); servers as usize];
+            let mut counted = vec![(0.0, 0.0); servers as usize];
             for byte in offset..offset + length {
                 let server = &mut counted[(byte / stripe % u64::from(servers)) as usize];
-                *server = (1, server.1 + 1.0);
+                *server = (1.0, server.1 + 1.0);
             }
             let longest = counted.iter().map(|server| server.1).fold(0.0, f64::max);
             prop_assert_eq!(demand.longest_s, longest);

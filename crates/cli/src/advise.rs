@@ -1,0 +1,177 @@
+//! `headstart advise`: what flash would do for a run that was traced, how much of it, and what to run next.
+
+mod commands;
+mod figures;
+mod page;
+mod summary;
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use headstart_agent::site::Site;
+use headstart_core::advice::{Advice, CriticalCosts, Policy, advise};
+use headstart_core::cost::region::gain_table::REGION_BYTES;
+use headstart_core::overlay::flash_space::PAGE_BYTES;
+use headstart_core::plan::TracedFile;
+use headstart_core::units::ByteSize;
+
+use crate::convert::{LayerName, warn};
+use crate::plan::files::PlannedFiles;
+use crate::plan::requests::{Passes, pass};
+use crate::plan::say_left_out;
+use commands::Commands;
+use figures::Figures;
+
+/// Regions that the files are divided into if nobody says otherwise: as many as D-CARL's.
+const REGIONS: u64 = 512;
+
+#[derive(Debug, Args)]
+pub struct Advise {
+    /// A directory that `headstart trace` made, or what another tool wrote: see `headstart convert`
+    #[arg(value_name = "TRACE")]
+    trace: PathBuf,
+
+    /// Length of a region [default: 64MiB, or less where the files are small]
+    #[arg(long, value_name = "SIZE")]
+    region: Option<ByteSize>,
+
+    /// Which requests of Darshan's traces: those that reached the file system, or those of MPI-IO above
+    #[arg(long, value_enum, default_value = "posix")]
+    layer: LayerName,
+
+    /// Where to write a page with all of it and its plots, for a browser: one file that needs no other, in place of one that is
+    /// there
+    #[arg(short, long, value_name = "FILE.html")]
+    output: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is told of a run.
+pub struct Told<'a> {
+    pub trace: &'a Path,
+    pub slow: &'a Path,
+    pub advice: &'a Advice,
+    pub commands: Commands,
+}
+
+impl Advise {
+    pub fn execute(&self, site_file: Option<&Path>) -> Result<ExitCode> {
+        let site = Site::load(&Site::locate(site_file))?;
+        let selection = site.selection().map_err(anyhow::Error::msg)?;
+        let region = self.region.unwrap_or(ByteSize(REGION_BYTES));
+        if region.0 < PAGE_BYTES {
+            bail!("--region {region}: it is at least {}, the page of flash", ByteSize(PAGE_BYTES));
+        }
+        let files = PlannedFiles::new(site.slow.clone(), selection, region.0);
+        let passes = RefCell::new(Passes::new(&self.trace, self.layer.into(), files));
+        let file = |number: u32| -> Option<TracedFile> {
+            let found = passes.borrow().files.get(number).cloned();
+            found.map(|file| self.with_regions(file))
+        };
+        let critical = CriticalCosts { read: site.s4d.read.clone(), write: site.s4d.write.clone() };
+        let advice = advise(pass(&passes), file, &site.region_costs(), &critical);
+        let mut passes = passes.into_inner();
+        passes.check()?;
+        let advice = advice.with_context(|| format!("no advice from {}", self.trace.display()))?;
+        warn(&passes.losses);
+        say_left_out(passes.files.left_out(), &site.slow);
+        if passes.planned_requests == 0 {
+            bail!(
+                "the trace {} has {}: there is nothing to advise",
+                self.trace.display(),
+                match passes.requests {
+                    0 => "no request (record one that has with 'headstart trace -- PROGRAM')".to_string(),
+                    count => format!(
+                        "{count} requests, and none on a file below {} that may come to flash",
+                        site.slow.display()
+                    ),
+                }
+            );
+        }
+        let commands = Commands { trace: self.trace.clone(), site: site_file.map(Path::to_path_buf) };
+        let told = Told { trace: &self.trace, slow: &site.slow, advice: &advice, commands };
+        if let Some(path) = &self.output {
+            fs::write(path, page::page(&told)).with_context(|| format!("cannot write the page {}", path.display()))?;
+        }
+        if self.json {
+            println!("{}", serde_json::to_string(&Figures::of(&told))?);
+        } else {
+            print!("{}", summary::text(&told));
+        }
+        if let Some(path) = &self.output {
+            eprintln!("headstart: the page is {}; open it in a browser", path.display());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The file with regions as asked for; else such that a small file, too, has enough of them to choose from.
+    fn with_regions(&self, file: TracedFile) -> TracedFile {
+        let (None, Some(size_bytes)) = (self.region, file.size_bytes) else { return file };
+        let share = (size_bytes / REGIONS).next_power_of_two();
+        TracedFile { region_bytes: share.clamp(64 << 10, REGION_BYTES), ..file }
+    }
+}
+
+/// What a policy is called on the command line.
+pub fn name(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Off => "off",
+        Policy::Carl => "carl",
+        Policy::S4d => "s4d",
+        Policy::S4dFirst => "s4d, first run",
+        Policy::CarlS4d => "carl,s4d",
+        Policy::Random => "random",
+    }
+}
+
+/// What `--policy` calls it.
+pub fn option(policy: Policy) -> &'static str {
+    if policy == Policy::S4dFirst { "s4d" } else { name(policy) }
+}
+
+/// What predictions do not know of.
+pub fn unknowns(advice: &Advice) -> Vec<String> {
+    let mut said = vec![
+        "The next run is taken to ask for much the same as this one.".to_string(),
+        "Time between requests stays as it is. Waits at barriers are in it, and would shrink as well: programs of many barriers gain more \
+         than this says."
+            .to_string(),
+        "Opening and closing files, and metadata, are not in it; nor is write-back after the program's end.".to_string(),
+        "s4d is a run that asks for the same bytes again, 's4d, first run' one that finds nothing on flash; a run for other bytes is \
+         between them. The advice goes by the first run. carl is predicted for requests that the choice of regions had not seen."
+            .to_string(),
+        "s4d: a page that was asked for is on flash before it is asked for again; beside programs that never pause the agent may be \
+         later. Pages are sampled; how long write-back takes is estimated from how written pages lie."
+            .to_string(),
+        "auto is not predicted: it moves regions while the program runs. With a plan placed it is carl,s4d; without one expect something \
+         between 's4d, first run' and carl,s4d."
+            .to_string(),
+    ];
+    if advice.measured_s.is_none() {
+        said.insert(
+            0,
+            "The trace has no times: all run times follow from the site's cost model alone, without time to think."
+                .to_string(),
+        );
+    }
+    if advice.groups < advice.ranks {
+        said.push(format!(
+            "{} ranks were taken in {} groups of the same behaviour; single slow ranks are not seen.",
+            advice.ranks, advice.groups
+        ));
+    }
+    if advice.rounded_requests > 0 {
+        said.push(format!(
+            "{} requests over several regions count as of the one that has most of them; larger regions (--region) avoid that.",
+            advice.rounded_requests
+        ));
+    }
+    said
+}

@@ -1,0 +1,147 @@
+//! The one pass over the requests.
+
+use std::collections::BTreeMap;
+
+use super::cells::{CellId, Cells, Crossing, CrossingId, Kind};
+use super::pictures::Pictures;
+use super::reuse::{Residence, Reuse};
+use super::{CriticalCosts, REGIONS_MAX};
+use crate::cost::region::Costs;
+use crate::plan::planning::{Survey, Surveyed};
+use crate::plan::prediction::{Portion, Presence};
+use crate::plan::{PlanningError, TracedFile};
+use crate::policy::s4d::S4d;
+use crate::policy::{Decision, Policy};
+use crate::request::{Access, Request};
+
+/// Groups of ranks at the end: the network is solved for each in thousands of rounds.
+const GROUPS_MAX: usize = 32;
+
+/// Files of which a rank's last request is known, at most; a program has few in use at a time.
+const RECENT_FILES_MAX: usize = 16;
+
+/// A rank.
+#[derive(Debug, Default)]
+struct Rank {
+    presence: Presence,
+    /// Where its last request in each of the files it used last ended; the most recent one is last.
+    ends: Vec<(u32, u64)>,
+}
+
+impl Rank {
+    /// S4D's d: the distance to this rank's last request in that file.
+    fn distance(&mut self, access: &Access) -> u64 {
+        let known = self.ends.iter().rposition(|(file, _)| *file == access.file);
+        let place = known.unwrap_or_else(|| {
+            if self.ends.len() == RECENT_FILES_MAX {
+                self.ends.remove(0);
+            }
+            self.ends.push((access.file, 0));
+            self.ends.len() - 1
+        });
+        let end = std::mem::replace(&mut self.ends[place].1, access.range.end());
+        end.abs_diff(access.range.offset)
+    }
+}
+
+/// See the module.
+pub struct Collector {
+    costs: Costs,
+    critical: S4d,
+    survey: Survey,
+    cells: Cells,
+    reuse: Reuse,
+    pictures: Pictures,
+    ranks: Vec<Rank>,
+    requests: u64,
+    timed: u64,
+}
+
+/// What was collected.
+pub struct Collected {
+    pub costs: Costs,
+    pub surveyed: Surveyed,
+    pub cells: Vec<(CellId, Portion)>,
+    pub crossings: Vec<(CrossingId, Crossing)>,
+    pub residence: Residence,
+    pub pictures: Pictures,
+    /// Of each group of ranks.
+    pub presences: BTreeMap<u32, Presence>,
+    pub ranks: u64,
+    pub requests: u64,
+    pub timed: u64,
+    pub rounded: u64,
+}
+
+impl Collector {
+    pub fn new(costs: &Costs, critical: &CriticalCosts) -> Collector {
+        let CriticalCosts { read, write } = critical.clone();
+        Collector {
+            costs: costs.clone(),
+            critical: S4d { read, write },
+            survey: Survey::new(costs, REGIONS_MAX),
+            cells: Cells::new(costs.clone()),
+            reuse: Reuse::default(),
+            pictures: Pictures::default(),
+            ranks: Vec::new(),
+            requests: 0,
+            timed: 0,
+        }
+    }
+
+    pub fn add(
+        &mut self,
+        access: &Access,
+        file: &mut impl FnMut(u32) -> Option<TracedFile>,
+    ) -> Result<(), PlanningError> {
+        let rank = access.rank as usize;
+        assert!(rank <= self.ranks.len(), "ranks are numbered in the order of their first requests");
+        if access.range.is_empty() {
+            return Ok(());
+        }
+        let half = self.survey.add(access, file)? as u8;
+        if rank == self.ranks.len() {
+            self.ranks.push(Rank::default());
+        }
+        self.ranks[rank].presence.add(access);
+        self.requests += 1;
+        self.timed += u64::from(access.end > access.start);
+        let (direction, range) = (access.direction, access.range);
+        let request = Request { direction, range, distance: self.ranks[rank].distance(access) };
+        let benefit_ns = match self.critical.on_request(&request) {
+            Decision::Flash { benefit_ns } | Decision::Fetch { benefit_ns } => Some(benefit_ns),
+            Decision::Disk(_) | Decision::Pass => None,
+        };
+        let kind = Kind { half, direction, is_critical: benefit_ns.is_some() };
+        self.cells.add(access, kind, self.survey.region_bytes(access.file));
+        self.reuse.add(access.file, direction, range, benefit_ns);
+        self.pictures.add(access);
+        Ok(())
+    }
+
+    pub fn finish(mut self) -> Collected {
+        while self.ranks.len().div_ceil(1 << self.cells.shift()) > GROUPS_MAX {
+            self.cells.coarsen();
+        }
+        let mut presences: BTreeMap<u32, Presence> = BTreeMap::new();
+        for (number, rank) in (0u32..).zip(&self.ranks) {
+            presences.entry(number >> self.cells.shift()).or_default().join(&rank.presence);
+        }
+        self.pictures.finish();
+        let rounded = self.cells.rounded();
+        let (cells, crossings) = self.cells.finish();
+        Collected {
+            costs: self.costs,
+            surveyed: self.survey.finish(),
+            cells,
+            crossings,
+            residence: self.reuse.finish(),
+            pictures: self.pictures,
+            presences,
+            ranks: self.ranks.len() as u64,
+            requests: self.requests,
+            timed: self.timed,
+            rounded,
+        }
+    }
+}

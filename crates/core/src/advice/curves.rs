@@ -1,0 +1,358 @@
+//! Run times by policy and capacity, from what was collected.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cells::{CellId, Crossing, CrossingId};
+use super::collector::Collected;
+use super::knee::knee;
+use super::reuse::Flash;
+use super::{
+    Advice, Curve, FileSummary, GAIN_STEPS, POINTS, Point, Policy, Recommendation, RegionSummary, TOP_REGIONS,
+};
+use crate::cost::region::gain_table::{RegionId, flash_bytes, parts};
+use crate::plan::planning::Chosen;
+use crate::plan::prediction::{Fitted, Load, Portion, Prediction, Rank};
+use crate::plan::{Choice, PlanningError};
+use crate::policy::carl::selection::Candidate;
+use crate::request::{Direction, Range};
+
+/// Flash that S4D keeps free, at least: a 32nd (`overlay/reserve.rs`).
+const RESERVE: f64 = 1.0 / 32.0;
+
+/// The time of the disks that write-back gets from busy programs when flash is full, at least: `write_back_share_min`.
+const WRITE_BACK_SHARE: f64 = 0.25;
+
+/// Of two policies, the one that is simpler to use is as good if it is slower by no more than this (assumed).
+const AS_GOOD: f64 = 1.03;
+
+/// A group of ranks and a kind of request: writes or reads, critical or not.
+type Kinds<T> = BTreeMap<(u32, bool, bool), T>;
+
+/// Requests by what a plan does with them.
+#[derive(Default)]
+struct Split {
+    /// Those to its regions, by group.
+    placed: BTreeMap<u32, Portion>,
+    /// The others.
+    rest: Kinds<Portion>,
+}
+
+/// Shares of the requests that a plan leaves that move to flash.
+#[derive(Clone, Copy, Default)]
+struct Moved {
+    /// Of reads, not critical and critical.
+    reads: [f64; 2],
+    /// Of critical writes.
+    writes: f64,
+}
+
+impl Moved {
+    fn share(&self, is_write: bool, is_critical: bool) -> f64 {
+        match (is_write, is_critical) {
+            (true, critical) => {
+                if critical {
+                    self.writes
+                } else {
+                    0.0
+                }
+            }
+            (false, critical) => self.reads[usize::from(critical)],
+        }
+    }
+}
+
+impl Collected {
+    /// The advice.
+    pub fn advice(self) -> Result<Advice, PlanningError> {
+        let unplaced = self.split(None);
+        let load = self.load(&unplaced, Moved::default());
+        let fitted = load.fit();
+        let Prediction { measured_s, before_s, .. } = load.predict_fitted(&fitted, 0.0);
+        let mut curves: Vec<Curve> = Policy::ALL.map(|policy| Curve { policy, points: Vec::new(), knee: None }).into();
+        for number in 0..POINTS {
+            let share = number as f64 / (POINTS - 1) as f64;
+            let capacity_bytes = (self.surveyed.total_bytes as f64 * share) as u64;
+            let off = Point { capacity_bytes, run_s: before_s, flash_share: 0.0, used_bytes: 0 };
+            let at = At { all: &self, fitted: &fitted, off };
+            let chosen = self.surveyed.choose(capacity_bytes, Choice::Gain)?;
+            let carl = self.split(Some(&chosen));
+            for curve in &mut curves {
+                curve.points.push(match curve.policy {
+                    _ if capacity_bytes == 0 => off,
+                    Policy::Off => off,
+                    Policy::Carl => at.placed(&carl, &chosen),
+                    Policy::S4d => at.s4d(&unplaced, None, true),
+                    Policy::S4dFirst => at.s4d(&unplaced, None, false),
+                    Policy::CarlS4d => at.s4d(&carl, Some(&chosen), false),
+                    Policy::Random => match self.surveyed.choose(capacity_bytes, Choice::Random(0)) {
+                        Ok(drawn) => at.placed(&self.split(Some(&drawn)), &drawn),
+                        // Too many untouched regions to draw from.
+                        Err(_) => continue,
+                    },
+                });
+            }
+        }
+        curves.retain(|curve| curve.points.len() == POINTS);
+        for curve in &mut curves {
+            let (capacities, run_s) = columns(&curve.points);
+            curve.knee = knee(&capacities, &run_s);
+        }
+        let recommendation = recommend(&curves);
+        Ok(self.summary(curves, recommendation, measured_s, before_s))
+    }
+
+    /// Requests by what the choice does with them; all are left without one.
+    fn split(&self, chosen: Option<&Chosen>) -> Split {
+        let mut split = Split::default();
+        // Cells come by group, then region: a region's name is looked up once for each.
+        let mut last: Option<((RegionId, u8), bool)> = None;
+        for (CellId { group, region, kind }, portion) in &self.cells {
+            let key = (*region, kind.half);
+            let is_placed = match last {
+                Some((last, found)) if last == key => found,
+                _ => chosen.is_some_and(|chosen| chosen.unseen[usize::from(kind.half)].contains(region)),
+            };
+            last = Some((key, is_placed));
+            let sum = if is_placed {
+                split.placed.entry(*group).or_default()
+            } else {
+                split.rest.entry((*group, kind.direction == Direction::Write, kind.is_critical)).or_default()
+            };
+            sum.add_share(portion, 1.0);
+        }
+        for (id, crossing) in &self.crossings {
+            self.split_crossing(
+                &mut split,
+                chosen.map(|chosen| &chosen.unseen[usize::from(id.kind.half)]),
+                id,
+                crossing,
+            );
+        }
+        split
+    }
+
+    /// Adds a request over several regions, cut where the choice differs.
+    fn split_crossing(
+        &self,
+        split: &mut Split,
+        chosen: Option<&BTreeSet<RegionId>>,
+        id: &CrossingId,
+        crossing: &Crossing,
+    ) {
+        let region_bytes = self.surveyed.sizes[id.file as usize].region_bytes;
+        let mut runs: Vec<(Range, bool)> = Vec::new();
+        match chosen {
+            None => runs.push((id.range, false)),
+            Some(chosen) => {
+                for (number, part) in parts(id.range, region_bytes) {
+                    let is_placed = chosen.contains(&(id.file, number));
+                    match runs.last_mut() {
+                        Some((run, same)) if *same == is_placed => run.length += part.length,
+                        _ => runs.push((part, is_placed)),
+                    }
+                }
+            }
+        }
+        let parameters = self.costs.of(id.kind.direction);
+        let priced_s: f64 = runs.iter().map(|(run, _)| parameters.disk_s(run.length)).sum();
+        for (run, is_placed) in runs {
+            let run_s = parameters.disk_s(run.length);
+            let latency_s = crossing.latency_s * run_s / priced_s.max(1e-12) + crossing.untimed as f64 * run_s;
+            let mut one = Portion::default();
+            one.add_disk(run, parameters, 0.0);
+            one.add_flash(run, parameters);
+            let sum = if is_placed {
+                split.placed.entry(id.group).or_default()
+            } else {
+                split.rest.entry((id.group, id.kind.direction == Direction::Write, id.kind.is_critical)).or_default()
+            };
+            sum.add_share(&one, (crossing.timed + crossing.untimed) as f64);
+            sum.latency_s += latency_s;
+        }
+    }
+
+    fn load(&self, split: &Split, moved: Moved) -> Load<'_> {
+        let mut ranks: BTreeMap<u32, Rank> = BTreeMap::new();
+        for (group, presence) in &self.presences {
+            ranks.insert(*group, Rank { presence: *presence, ..Rank::default() });
+        }
+        for (group, portion) in &split.placed {
+            ranks.entry(*group).or_default().add(portion, 1.0);
+        }
+        for ((group, is_write, is_critical), portion) in &split.rest {
+            ranks.entry(*group).or_default().add(portion, moved.share(*is_write, *is_critical));
+        }
+        Load::of(&self.costs, ranks, self.requests, self.timed)
+    }
+
+    fn summary(
+        self,
+        curves: Vec<Curve>,
+        recommendation: Option<Recommendation>,
+        measured_s: Option<f64>,
+        disk_s: f64,
+    ) -> Advice {
+        let mut files: Vec<FileSummary> = (self.surveyed.files.iter().zip(&self.surveyed.sizes))
+            .map(|(file, size)| FileSummary {
+                path: file.path.clone(),
+                size_bytes: size.size_bytes,
+                region_bytes: size.region_bytes,
+                gain_s: 0.0,
+                requests: 0,
+                bytes: 0,
+            })
+            .collect();
+        let mut ranked: Vec<(Candidate, RegionSummary)> = Vec::new();
+        for (id, gain) in &self.surveyed.table {
+            let range = self.surveyed.sizes[id.0 as usize].range(id.1);
+            let gain_s = gain.gain_ns() as f64 * 1e-9;
+            let file = &mut files[id.0 as usize];
+            file.requests += gain.reads + gain.writes;
+            file.bytes = file.bytes.saturating_add(gain.bytes);
+            if range.is_empty() {
+                continue;
+            }
+            file.gain_s += gain_s.max(0.0);
+            let (reads, writes, bytes) = (gain.reads, gain.writes, gain.bytes);
+            let summary = RegionSummary { file: id.0 as usize, range, gain_s, reads, writes, bytes };
+            ranked.push((Candidate { id: *id, gain_ns: gain.gain_ns(), flash_bytes: flash_bytes(range) }, summary));
+        }
+        ranked.sort_unstable_by(|a, b| a.0.rank(&b.0));
+        let gaining = ranked.iter().take_while(|(candidate, _)| candidate.gain_ns > 0).count();
+        let (mut bytes, mut gain_s, mut gain_steps) = (0, 0.0, vec![(0, 0.0)]);
+        for (number, (candidate, summary)) in ranked[..gaining].iter().enumerate() {
+            bytes += candidate.flash_bytes;
+            gain_s += summary.gain_s;
+            if (number + 1) * GAIN_STEPS / gaining > number * GAIN_STEPS / gaining {
+                gain_steps.push((bytes, gain_s));
+            }
+        }
+        Advice {
+            requests: self.requests,
+            timed_requests: self.timed,
+            ranks: self.ranks,
+            groups: self.presences.len() as u64,
+            rounded_requests: self.rounded,
+            measured_s,
+            disk_s,
+            total_bytes: self.surveyed.total_bytes,
+            curves,
+            recommendation,
+            files,
+            touched_regions: ranked.len() as u64,
+            gaining_regions: gaining as u64,
+            gain_s,
+            gain_steps,
+            regions: ranked.into_iter().take(TOP_REGIONS).map(|(_, summary)| summary).collect(),
+            pictures: self.pictures,
+        }
+    }
+}
+
+/// One capacity.
+struct At<'a> {
+    all: &'a Collected,
+    fitted: &'a Fitted,
+    off: Point,
+}
+
+impl At<'_> {
+    /// With the regions of a plan on flash and nothing else.
+    fn placed(&self, split: &Split, chosen: &Chosen) -> Point {
+        let used = self.placed_bytes(chosen) as f64;
+        if self.all.crossings.is_empty() {
+            return self.point(split, Moved::default(), 0.0, used);
+        }
+        // Requests are cut by the plan, and the network is fitted with their parts.
+        let fitted = &self.all.load(split, Moved::default()).fit();
+        At { fitted, ..*self }.point(split, Moved::default(), 0.0, used)
+    }
+
+    /// With S4D for what a plan leaves, on the flash that it leaves.
+    fn s4d(&self, split: &Split, chosen: Option<&Chosen>, is_filled: bool) -> Point {
+        let placed_bytes = chosen.map_or(0, |chosen| self.placed_bytes(chosen));
+        let bytes = (self.off.capacity_bytes - placed_bytes) as f64 * (1.0 - RESERVE);
+        let sizes = &self.all.surveyed.sizes;
+        let is_left = |file: u32, offset: u64| {
+            chosen.is_none_or(|chosen| !chosen.regions.contains(&(file, offset / sizes[file as usize].region_bytes)))
+        };
+        let residence = &self.all.residence;
+        let written_bytes = residence.written_bytes(is_left);
+        let reads = |absorbed: f64| residence.hits(Flash { bytes, absorbed, is_filled }, is_left);
+        let (absorbed, beside_s) = self.absorbed(split, bytes, written_bytes, reads(1.0).reads);
+        let hits = reads(absorbed);
+        let used = (written_bytes * absorbed).min(bytes) + hits.fetched_bytes;
+        self.point(split, Moved { reads: hits.reads, writes: absorbed }, beside_s, placed_bytes as f64 + used)
+    }
+
+    /// The share of critical writes that flash absorbs, and for how long write-back keeps each disk busy within the run, seconds.
+    ///
+    /// All, if they fit. Else as much more as write-back makes free meanwhile: in what time the disks have left, a quarter of it at
+    /// least. The less stays on the disks, the sooner the run is over, and the less time write-back has: that has one solution.
+    fn absorbed(&self, split: &Split, bytes: f64, written_bytes: f64, reads: [f64; 2]) -> (f64, f64) {
+        let Some(run_bytes) = self.all.residence.run_bytes().filter(|_| written_bytes > bytes) else {
+            return (1.0, 0.0);
+        };
+        let disks = f64::from(self.all.costs.write.hdd_servers);
+        let s_per_byte = self.write_back_s_per_byte(run_bytes) / disks;
+        let times = |writes: f64| {
+            let load = self.all.load(split, Moved { reads, writes });
+            (load.predict_fitted(self.fitted, 0.0).after_s, load.disk_busy_s(self.fitted))
+        };
+        let low = bytes / written_bytes;
+        let (least, most) = (times(low), times(1.0));
+        let surplus_s = |share: f64| {
+            let at = (share - low) / (1.0 - low);
+            let (run_s, busy_s) = (least.0 + at * (most.0 - least.0), least.1 + at * (most.1 - least.1));
+            (run_s - busy_s).max(run_s * WRITE_BACK_SHARE) - (share * written_bytes - bytes) * s_per_byte
+        };
+        let (mut from, mut to) = (low, 1.0);
+        for _ in 0..30 {
+            let middle = (from + to) / 2.0;
+            if surplus_s(middle) > 0.0 { from = middle } else { to = middle }
+        }
+        (from, (from * written_bytes - bytes) * s_per_byte)
+    }
+
+    /// What a byte of write-back keeps a disk busy: pieces come in the order of their addresses, each with the shortest startup, and a
+    /// piece of several stripes is of several disks.
+    fn write_back_s_per_byte(&self, run_bytes: f64) -> f64 {
+        let parameters = &self.all.costs.write;
+        let (stripe, disks) = (parameters.stripe_bytes as f64, f64::from(parameters.hdd_servers));
+        let piece = (run_bytes / disks).max(run_bytes.min(stripe));
+        parameters.hdd_startup_s_min / piece + parameters.hdd_s_per_byte
+    }
+
+    fn point(&self, split: &Split, moved: Moved, beside_s: f64, used: f64) -> Point {
+        let load = self.all.load(split, moved);
+        let prediction = load.predict_fitted(self.fitted, beside_s);
+        let flash_share = (prediction.flash_requests as f64 / prediction.requests.max(1) as f64).min(1.0);
+        Point { run_s: prediction.after_s, flash_share, used_bytes: used as u64, ..self.off }
+    }
+
+    fn placed_bytes(&self, chosen: &Chosen) -> u64 {
+        let sizes = &self.all.surveyed.sizes;
+        chosen.regions.iter().map(|(file, number)| flash_bytes(sizes[*file as usize].range(*number))).sum()
+    }
+}
+
+fn columns(points: &[Point]) -> (Vec<u64>, Vec<f64>) {
+    points.iter().map(|point| (point.capacity_bytes, point.run_s)).unzip()
+}
+
+/// The knee of the best that can be had for each capacity, and the simplest policy that is as good there. Plans are predicted for
+/// requests they have not seen; so S4D is judged by what it does within one run, not by what the same run would find again.
+fn recommend(curves: &[Curve]) -> Option<Recommendation> {
+    let candidates = [Policy::S4dFirst, Policy::Carl, Policy::CarlS4d];
+    let of = |policy: Policy| curves.iter().find(|curve| curve.policy == policy);
+    let best_s = |point: usize| {
+        let all = candidates.iter().filter_map(|policy| of(*policy));
+        all.map(|curve| curve.points[point].run_s).fold(f64::INFINITY, f64::min)
+    };
+    let (capacities, _) = columns(&curves.first()?.points);
+    let envelope: Vec<f64> = (0..capacities.len()).map(best_s).collect();
+    let point = knee(&capacities, &envelope)?;
+    let is_as_good =
+        |policy: &&Policy| of(**policy).is_some_and(|curve| curve.points[point].run_s <= envelope[point] * AS_GOOD);
+    candidates.iter().find(is_as_good).map(|policy| Recommendation { policy: *policy, point })
+}
