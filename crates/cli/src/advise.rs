@@ -72,11 +72,16 @@ impl Advise {
         let files = PlannedFiles::new(site.slow.clone(), selection, region.0);
         let passes = RefCell::new(Passes::new(&self.trace, self.layer.into(), files));
         let file = |number: u32| -> Option<TracedFile> {
-            let found = passes.borrow().files.get(number).cloned();
-            found.map(|file| self.with_regions(file))
+            let passes = passes.borrow();
+            passes.files.get(number).map(|file| self.with_regions(file, passes.ends.get(number as usize).copied()))
         };
         let critical = CriticalCosts { read: site.s4d.read.clone(), write: site.s4d.write.clone() };
-        let advice = advise(pass(&passes), file, &site.region_costs(), &critical);
+        let costs = site.region_costs();
+        let mut advice = advise(pass(&passes), file, &costs, &critical);
+        if self.region.is_none() && has_unknown_sizes(&passes.borrow()) {
+            // Only the end of the pass has told how long they are, and so what regions fit them.
+            advice = advise(pass(&passes), file, &costs, &critical);
+        }
         let mut passes = passes.into_inner();
         passes.check()?;
         let advice = advice.with_context(|| format!("no advice from {}", self.trace.display()))?;
@@ -111,12 +116,18 @@ impl Advise {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The file with regions as asked for; else such that a small file, too, has enough of them to choose from.
-    fn with_regions(&self, file: TracedFile) -> TracedFile {
-        let (None, Some(size_bytes)) = (self.region, file.size_bytes) else { return file };
+    /// The file with regions as asked for; else such that a small file, too, has enough of them to choose from. `end` is that of its
+    /// last request, if a pass has found it.
+    fn with_regions(&self, file: &TracedFile, end: Option<u64>) -> TracedFile {
+        let file = file.clone();
+        let (None, Some(size_bytes)) = (self.region, file.size_bytes.or(end)) else { return file };
         let share = (size_bytes / REGIONS).next_power_of_two();
         TracedFile { region_bytes: share.clamp(64 << 10, REGION_BYTES), ..file }
     }
+}
+
+fn has_unknown_sizes(passes: &Passes<'_>) -> bool {
+    (0..).map_while(|number| passes.files.get(number)).any(|file| file.size_bytes.is_none())
 }
 
 /// What a policy is called on the command line.

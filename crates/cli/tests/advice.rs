@@ -85,6 +85,17 @@ fn refusal(site: &TestSite, trace: &Path, options: &[&str]) -> String {
 }
 
 #[test]
+fn files_that_are_gone_have_regions_of_a_size_that_fits_them_too() {
+    let (site, path) = site();
+    let trace = traced(&site, &path);
+    let there = json(&site, &trace);
+    fs::remove_file(&path).unwrap();
+    let gone = json(&site, &trace);
+    assert_eq!(gone["top_files"][0]["region_bytes"], there["top_files"][0]["region_bytes"]);
+    assert!(gone["knee"]["speedup"].as_f64().unwrap() > 1.05, "{}", gone["knee"]);
+}
+
+#[test]
 fn the_json_has_a_curve_for_each_policy_the_knee_and_the_commands() {
     let (site, path) = site();
     let found = json(&site, &traced(&site, &path));

@@ -1,0 +1,96 @@
+"""What `headstart advise` promises of a traced run against what the emulated servers show: six workloads, three capacities, the policy
+advised at each. Speed: requests of a trace over the time of the whole command."""
+
+import json
+import os
+
+import harness
+from cells import planning, regions
+from cells.placement import MEASURED_SEED, REGIONS, TRACED_SEED, Drawn, Placed, plan
+from harness import phase, say
+
+#: Shares of the file.
+CAPACITIES = (0.1, 0.2, 0.4)
+#: Requests a rank, transfer, order, operation.
+WORKLOADS = {
+    "zipf.8KiB.read": (1500, 8 << 10, "zipf_own_block", "read"),
+    "zipf.32KiB.write": (1500, 32 << 10, "zipf_own_block", "write"),
+    "zipf.256KiB.read": (400, 256 << 10, "zipf_own_block", "read"),
+    "uniform.16KiB.read": (1500, 16 << 10, "uniform_own_block", "read"),
+    "uniform.16KiB.write": (1500, 16 << 10, "uniform_own_block", "write"),
+    "uniform.256KiB.write": (400, 256 << 10, "uniform_own_block", "write"),
+}
+#: Policies whose curve is for a first run on empty flash, and what `run` calls them.
+FIRST_RUN = {"s4d, first run": "s4d"}
+
+
+def curves(site, trace, file_bytes):
+    printed = site.headstart("advise", trace, "--region", str(file_bytes // REGIONS), "--json")
+    return {curve["policy"]: curve["points"] for curve in json.loads(printed)["policies"]}
+
+
+def at(points, share):
+    return min(points, key=lambda point: abs(point["share"] - share))
+
+
+def of_regions(site, workload, file, operation, policy, trace, share, generation):
+    path, promised = plan(site, trace, "advised", workload.file_bytes, share)
+    with Placed(site, path, promised["capacity_bytes"]) as placed:
+        return placed.run(workload, file, operation, policy, generation)["seconds"]
+
+
+def of_a_first_run(site, workload, file, operation, policy, share, generation):
+    """On empty flash."""
+    capacity = str(int(workload.file_bytes * share))
+    command = workload.command(file, operation, generation, MEASURED_SEED)
+    site.environment["HEADSTART_CAPACITY"] = capacity
+    try:
+        seconds = phase(site.run(command, "--policy", policy, "--capacity", capacity)[0])["seconds"]
+        site.headstart("drain")
+        site.headstart("capacity", "0")
+        site.headstart("stop")
+    finally:
+        del site.environment["HEADSTART_CAPACITY"]
+    return seconds
+
+
+def cells_of(site, name):
+    requests, transfer, order, operation = WORKLOADS[name]
+    workload = Drawn(transfer, requests, order)
+    file, trace = workload.prepare(site, site.slow), os.path.join(site.work, "trace")
+    generation = 1
+    phase(site.trace(workload.command(file, operation, generation, TRACED_SEED), trace))
+    promised = curves(site, trace, workload.file_bytes)
+    # Of the policies that a first run can show, the one advised at each capacity.
+    shown = ("carl", "carl,s4d", *FIRST_RUN) if operation == "write" else ("carl",)
+    cells = {}
+    for share in CAPACITIES:
+        policy = min((policy for policy in shown if policy in promised), key=lambda one: at(promised[one], share)["run_s"])
+        predicted = at(promised[policy], share)["run_s"]
+        say(f"  {share:.0%}, {policy} ...")
+        generation += 1
+        if policy in FIRST_RUN:
+            seconds = of_a_first_run(site, workload, file, operation, FIRST_RUN[policy], share, generation)
+        else:
+            seconds = of_regions(site, workload, file, operation, policy, trace, share, generation)
+        cells[f"{share:.0%}"] = {
+            "policy": policy, "predicted_s": round(predicted, 3), "measured_s": round(seconds, 3),
+            "error": round(predicted / seconds - 1, 4),
+        }
+    return cells
+
+
+def measure():
+    results = {"cells": {}}
+    with regions.testbed() as site:
+        for name in WORKLOADS:
+            say(f"advise: {name}")
+            results["cells"][name] = cells_of(site, name)
+        results["timing"] = harness.timing(site)
+    errors = {
+        f"{name}.{share}": cell["error"] for name, cells in results["cells"].items() for share, cell in cells.items()
+    }
+    worst = max(errors, key=lambda cell: abs(errors[cell]))
+    results["error_max"] = {"value": abs(errors[worst]), "at": worst}
+    results["requests_per_s"] = planning.advised_requests_per_s()
+    return {"advise": results}
