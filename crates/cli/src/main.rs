@@ -13,6 +13,7 @@ mod plan;
 mod program;
 mod recording;
 mod run;
+mod simulate;
 mod site;
 mod status;
 mod supervision;
@@ -52,6 +53,8 @@ enum Command {
     Plan(plan::PlanArguments),
     /// Say what flash would do for a run that was traced: how much of it, which policy, what to run next
     Advise(advise::Advise),
+    /// Simulate a cluster, its programs and policies in virtual time
+    Sim(simulate::Simulate),
     /// Copy the regions that a plan chose to flash, where they stay
     Place(place::Place),
     /// Give flash back that regions of plans take
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => arguments.execute(),
         Command::Plan(arguments) => arguments.execute(site),
         Command::Advise(arguments) => arguments.execute(site),
+        Command::Sim(arguments) => arguments.execute(site),
         Command::Place(arguments) => arguments.execute(site),
         Command::Unplace(arguments) => arguments.execute(site),
         Command::Drain(arguments) => arguments.execute(site),

@@ -2,7 +2,7 @@
 
 mod figures;
 pub mod files;
-mod lanes;
+pub mod lanes;
 pub mod requests;
 
 use std::cell::RefCell;

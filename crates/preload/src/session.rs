@@ -14,9 +14,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use headstart_core::counters::Counter;
-use headstart_core::policy::chain::Chain;
+use headstart_core::policy::Decision;
+use headstart_core::policy::carl::Regions;
 use headstart_core::policy::s4d::S4d;
-use headstart_core::policy::{self, Decision, Policy, disk_only::DiskOnly};
 use headstart_core::protocol::message::{Envelope, Request};
 use headstart_core::protocol::shared::{SLOTS_MAX, Slot};
 use headstart_core::request;
@@ -172,19 +172,11 @@ pub fn decide(target: &Target, request: &request::Request) -> (request::Request,
     if let Some(reason) = target.record.stays_on_disk() {
         return (*request, Decision::Disk(reason));
     }
-    let chain = settings().policies;
-    match SITE.get() {
-        Some(site) if chain == Chain::S4d => first_part(&[&site.s4d], request),
-        Some(site) if chain.asks_s4d() => {
-            target.record.with_regions(|regions| first_part(&[regions, &site.s4d], request))
-        }
-        Some(_) if chain.asks_regions() => target.record.with_regions(|regions| first_part(&[regions], request)),
-        _ => first_part(&[&DiskOnly], request),
+    let (chain, s4d) = (settings().policies, SITE.get().map(|site| &site.s4d));
+    if !chain.asks_regions() {
+        return chain.first_part(s4d, &Regions::NONE, request);
     }
-}
-
-fn first_part(policies: &[&dyn Policy], request: &request::Request) -> (request::Request, Decision) {
-    policy::parts(policies, *request).next().expect("the request is not empty")
+    target.record.with_regions(|regions| chain.first_part(s4d, regions, request))
 }
 
 /// Absolute path of the fast directory; empty before the first session.

@@ -3,6 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::carl::Regions;
+use super::disk_only::DiskOnly;
+use super::s4d::S4d;
+use super::{Decision, Policy, parts};
+use crate::request::Request;
+
 /// The choice of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Chain {
@@ -52,6 +58,22 @@ impl Chain {
             Chain::S4d | Chain::CarlS4d | Chain::Auto => true,
         }
     }
+
+    /// What its policies want of the first part of a request, which is not empty; how far that reaches is where the part ends. Most
+    /// requests are one part. `regions` are those of the request's file; without cost models there is no policy.
+    #[inline]
+    pub fn first_part(self, s4d: Option<&S4d>, regions: &Regions, request: &Request) -> (Request, Decision) {
+        match s4d {
+            Some(s4d) if self == Chain::S4d => first_part(&[s4d], request),
+            Some(s4d) if self.asks_s4d() => first_part(&[regions, s4d], request),
+            Some(_) if self.asks_regions() => first_part(&[regions], request),
+            _ => first_part(&[&DiskOnly], request),
+        }
+    }
+}
+
+fn first_part(policies: &[&dyn Policy], request: &Request) -> (Request, Decision) {
+    parts(policies, *request).next().expect("the request is not empty")
 }
 
 impl fmt::Display for Chain {

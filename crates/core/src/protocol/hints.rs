@@ -6,7 +6,8 @@
 use super::shared::{Counter, HINTS_MAX, Slot};
 use super::sync::Ordering;
 use crate::counters::Served;
-use crate::request::Range;
+use crate::policy::Decision;
+use crate::request::{Direction, Range, Request};
 
 impl Slot {
     /// Leaves a hint for the agent; counts it as lost if the ring is full.
@@ -43,6 +44,42 @@ impl Slot {
         );
         self.hints_tail.store(tail.wrapping_add(1), Ordering::Release);
         Some(taken)
+    }
+
+    /// Counts `bytes` read from the slow file as the first of `request`, and leaves hints of those that flash would have served
+    /// sooner, as `decide` says of the first part of what is asked; why the disk served them: of the parts that policies answer
+    /// differently, the first that flash was wanted for speaks for all, else the first.
+    #[inline]
+    pub fn read_by_disk(
+        &self,
+        file: u32,
+        request: Request,
+        bytes: u64,
+        decide: impl Fn(&Request) -> (Request, Decision),
+    ) -> Served {
+        let mut rest = Range::new(request.range.offset, bytes);
+        let mut served = Served::ReadEnd;
+        while !rest.is_empty() {
+            let (part, decision) = decide(&Request { range: rest, ..request });
+            let by_part = match decision {
+                Decision::Fetch { benefit_ns } => {
+                    self.count(Counter::CriticalReadMisses, 1);
+                    self.hint(file, part.range, benefit_ns);
+                    Served::ReadMiss
+                }
+                Decision::Flash { .. } => Served::ReadMiss,
+                Decision::Disk(reason) => Served::by_disk(Direction::Read, reason),
+                Decision::Pass => Served::ReadOff,
+            };
+            if served == Served::ReadEnd || by_part == Served::ReadMiss {
+                served = by_part;
+            }
+            rest = Range::between(part.range.end(), rest.end());
+        }
+        if let Some(moved) = served.counters().1 {
+            self.count(moved, bytes);
+        }
+        served
     }
 
     /// Forgets the hints of the slot's owner before this one.

@@ -119,6 +119,44 @@ impl Slot {
     }
 }
 
+/// Data files keep offsets equal to the slow file's modulo this.
+const PLACE_ALIGNMENT: u64 = 4096;
+/// A slab that holds at least this much of a write too large for it is used without asking for a better one.
+const PART_MIN: u64 = 1 << 20;
+
+/// What the library finds among the slot's slabs for a write of `range`.
+impl Slot {
+    /// The smallest slab that takes all of `range`; if none does, the one that takes most.
+    pub fn slab(&self, file: u32, range: Range) -> Option<Place> {
+        let largest = || self.usable_slabs(file, range).max_by_key(|slab| slab.length);
+        self.whole_slab(file, range).or_else(largest)
+    }
+
+    /// The smallest slab that takes all of `range`.
+    pub fn whole_slab(&self, file: u32, range: Range) -> Option<Place> {
+        let fits = |slab: &Place| slab.length >= range.length;
+        self.usable_slabs(file, range).filter(fits).min_by_key(|slab| slab.length)
+    }
+
+    /// The same as [`Slot::slab`], if it is good enough not to ask the agent for another.
+    pub fn good_slab(&self, file: u32, range: Range) -> Option<Place> {
+        self.slab(file, range).filter(|slab| slab.length >= range.length.min(PART_MIN))
+    }
+
+    /// The slabs of `file`, each from where the first byte of `range` may lie.
+    fn usable_slabs(&self, file: u32, range: Range) -> impl Iterator<Item = Place> + '_ {
+        self.slabs.iter().filter_map(move |slab| {
+            let held = slab.read();
+            if held.file != file {
+                return None;
+            }
+            let skip = range.offset.wrapping_sub(held.place) % PLACE_ALIGNMENT;
+            let length = held.length.checked_sub(skip).filter(|&length| length > 0)?;
+            Some(Place { place: held.place + skip, length, ..held })
+        })
+    }
+}
+
 impl Shared<'_> {
     /// Whether a slow-read lease overlaps `range` of `file`.
     pub fn slow_read_overlaps(&self, file: u32, range: Range) -> bool {

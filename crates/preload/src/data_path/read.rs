@@ -3,10 +3,9 @@
 use std::alloc::{self, Layout};
 
 use headstart_core::counters::{Counter, Served};
-use headstart_core::policy::Decision;
-use headstart_core::protocol::message::Request;
+use headstart_core::protocol::message;
 use headstart_core::protocol::shared::KIND_READ;
-use headstart_core::request::{self, Direction, Range};
+use headstart_core::request::{Direction, Range, Request};
 
 use super::{DIRECT_ALIGNMENT, shared};
 use crate::buffers::Buffers;
@@ -67,7 +66,7 @@ fn read_as_told(
     let (mut done, mut served) = (0, Served::ReadEnd);
     while done < buffers.length() {
         let rest = Range::new(offset + done as u64, (buffers.length() - done) as u64);
-        let ask = Request::Read { file: target.file, offset: rest.offset, length: rest.length };
+        let ask = message::Request::Read { file: target.file, offset: rest.offset, length: rest.length };
         let read = match session.call(&ask) {
             Ok(Answer::Flash(length)) => {
                 let length = length.min(rest.length) as usize;
@@ -136,7 +135,7 @@ impl Unread {
 /// Tells the agent what flash does not give; an error if the disk has it not.
 #[cold]
 fn drop_failed(session: &mut Session, target: &Target, failed: Range) -> Result<(), Errno> {
-    let ask = Request::FlashFailed { file: target.file, offset: failed.offset, length: failed.length };
+    let ask = message::Request::FlashFailed { file: target.file, offset: failed.offset, length: failed.length };
     match session.call(&ask)? {
         Answer::Done => Ok(()),
         other => Err(session.unexpected(other)),
@@ -210,31 +209,9 @@ fn read_slow(target: &Target, buffers: &Buffers, from: usize, part: Range) -> Re
 }
 
 /// Counts bytes read from the slow file, and tells the agent of those that flash would have served sooner; why the disk served
-/// them: of the parts that policies answer differently, the first that flash was wanted for speaks for all, else the first.
+/// them.
 #[inline]
 fn count_disk(session: &Session, target: &Target, range: Range, distance: u64, read: u64) -> Served {
-    let mut rest = Range::new(range.offset, read);
-    let mut served = Served::ReadEnd;
-    while !rest.is_empty() {
-        let request = request::Request { direction: Direction::Read, range: rest, distance };
-        let (part, decision) = session::decide(target, &request);
-        let by_part = match decision {
-            Decision::Fetch { benefit_ns } => {
-                session.slot.count(Counter::CriticalReadMisses, 1);
-                session.slot.hint(target.file, part.range, benefit_ns);
-                Served::ReadMiss
-            }
-            Decision::Flash { .. } => Served::ReadMiss,
-            Decision::Disk(reason) => Served::by_disk(Direction::Read, reason),
-            Decision::Pass => Served::ReadOff,
-        };
-        if served == Served::ReadEnd || by_part == Served::ReadMiss {
-            served = by_part;
-        }
-        rest = Range::between(part.range.end(), rest.end());
-    }
-    if let Some(bytes) = served.counters().1 {
-        session.slot.count(bytes, read);
-    }
-    served
+    let request = Request { direction: Direction::Read, range, distance };
+    session.slot.read_by_disk(target.file, request, read, |request| session::decide(target, request))
 }

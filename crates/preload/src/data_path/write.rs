@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use headstart_core::counters::{Counter, Served};
 use headstart_core::policy::Decision;
+use headstart_core::protocol::lease::Place;
 use headstart_core::protocol::message::Request;
 use headstart_core::protocol::shared::{KIND_EXTEND, Slot};
 use headstart_core::request::{self, Direction, Range};
@@ -15,13 +16,9 @@ use crate::descriptors::{CHANGED, Target};
 use crate::kernel::{self, Errno};
 use crate::session::{self, Answer, Session};
 
-/// Data files keep offsets equal to the slow file's modulo this.
-const PLACE_ALIGNMENT: u64 = 4096;
 /// Writes that would make a file this much larger are not absorbed: whether the slow file system has files that long
 /// only its kernel knows.
 const EXTENSION_MAX: u64 = 1 << 40;
-/// A slab that holds at least this much of a write too large for it is used without asking for a better one.
-const PART_MIN: u64 = 1 << 20;
 
 /// `pwrite` of a managed file, not O_APPEND. `durable`: as with O_DSYNC, whatever the descriptor says.
 pub fn write_at(target: &Target, buffers: Buffers, offset: u64, durable: bool) -> Result<usize, Errno> {
@@ -142,7 +139,7 @@ fn count(slot: &Slot, absorbed: usize, result: Result<usize, Errno>, served: Ser
 /// Writes bytes `from ..` to slabs and commits them as `part`. Returns how much was absorbed, and what becomes of the rest.
 fn absorb(session: &mut Session, target: &Target, buffers: &Buffers, from: usize, part: Range) -> (usize, Rest) {
     let header = &shared().header;
-    if header.free_bytes.load(Ordering::Relaxed) == 0 && find_slab(session, target.file, part, true).is_none() {
+    if header.free_bytes.load(Ordering::Relaxed) == 0 && session.slot.whole_slab(target.file, part).is_none() {
         header.refused_bytes.fetch_add(part.length, Ordering::Relaxed);
         return (0, Rest::Direct(Served::WriteNoSpace));
     }
@@ -211,44 +208,18 @@ fn absorb_slabs(
     (done, Rest::Direct(Served::WriteNoSpace))
 }
 
-/// Flash space for the first `length` bytes of a write.
-#[derive(Clone, Copy)]
-struct Slab {
-    data_file: u32,
-    place: u64,
-    length: u64,
-}
-
 /// A slab that takes all of `range`, or at least a large part of it; asks the agent if the slot holds none. Or why there is
 /// none.
-fn slab_for(session: &mut Session, file: u32, range: Range) -> Result<Result<Slab, Served>, Errno> {
-    if let Some(slab) = find_slab(session, file, range, false).filter(|slab| slab.length >= range.length.min(PART_MIN))
-    {
+fn slab_for(session: &mut Session, file: u32, range: Range) -> Result<Result<Place, Served>, Errno> {
+    if let Some(slab) = session.slot.good_slab(file, range) {
         return Ok(Ok(slab));
     }
     match session.call(&Request::Slab { file, offset: range.offset, length: range.length })? {
-        Answer::Done => Ok(find_slab(session, file, range, false).ok_or(Served::WriteNoSpace)),
+        Answer::Done => Ok(session.slot.slab(file, range).ok_or(Served::WriteNoSpace)),
         Answer::NoSpace => Ok(Err(Served::WriteNoSpace)),
         Answer::Bypassed => Ok(Err(Served::WriteBypassed)),
         other => Err(session.unexpected(other)),
     }
-}
-
-/// The smallest of the slot's slabs that takes all of `range`; if none does and `whole` is not asked for, the one that
-/// takes most.
-fn find_slab(session: &Session, file: u32, range: Range, whole: bool) -> Option<Slab> {
-    let usable = session.slot.slabs.iter().filter_map(|slab| {
-        let held = slab.read();
-        if held.file != file {
-            return None;
-        }
-        let skip = range.offset.wrapping_sub(held.place) % PLACE_ALIGNMENT;
-        let length = held.length.checked_sub(skip).filter(|&length| length > 0)?;
-        Some(Slab { data_file: held.data_file, place: held.place + skip, length })
-    });
-    let fits = |slab: &Slab| slab.length >= range.length;
-    let smallest = usable.clone().filter(fits).min_by_key(|slab| slab.length);
-    if whole { smallest } else { smallest.or_else(|| usable.max_by_key(|slab| slab.length)) }
 }
 
 /// Writes bytes `from ..` to `part` of the slow file; returns how many.

@@ -1,0 +1,141 @@
+//! `headstart sim`: a scenario, or the replay of a trace, in virtual time.
+
+mod replay;
+mod summary;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use headstart_agent::site::Site;
+use headstart_core::units::Nanos;
+use headstart_sim::scenario::{Costs, Directions, Job, Policy, Scenario, Size};
+use headstart_sim::{Options, Report, run, run_programs};
+use indicatif::ProgressBar;
+use serde::Serialize;
+
+use crate::convert::LayerName;
+use crate::trace::is_recorded;
+
+#[derive(Debug, Args)]
+pub struct Simulate {
+    /// A scenario file, whose name ends with .toml, or any trace that `headstart plan` reads, which is replayed
+    #[arg(value_name = "SCENARIO|TRACE")]
+    what: PathBuf,
+
+    /// What goes to flash, in place of what the scenario says: stock, carl, random, s4d, carl,s4d or auto
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<Policy>,
+
+    /// Other random numbers than the scenario's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Flash there is, in place of what the scenario says
+    #[arg(long, value_name = "20%|SIZE", allow_hyphen_values = true)]
+    capacity: Option<String>,
+
+    /// Check as well that every byte read is the one last written and that nothing is lost; takes memory
+    #[arg(long)]
+    check: bool,
+
+    /// Which requests of Darshan's traces: those that reached the file system, or those of MPI-IO above
+    #[arg(long, value_enum, default_value = "posix")]
+    layer: LayerName,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Say how long the simulation itself took; runs are not alike then
+    #[arg(long)]
+    timing: bool,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    mb_per_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timing: Option<Timing>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct Timing {
+    wall_s: f64,
+    events_per_s: f64,
+}
+
+impl Simulate {
+    pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
+        let is_scenario =
+            self.what.extension().is_some_and(|extension| extension == "toml") && !is_recorded(&self.what);
+        let mut scenario = if is_scenario { load(&self.what)? } else { of_trace(&self.what) };
+        if let Some(site) = site {
+            apply(&mut scenario, &Site::load(site)?);
+        }
+        scenario.policy = self.policy.unwrap_or(scenario.policy);
+        scenario.seed = self.seed.unwrap_or(scenario.seed);
+        if let Some(capacity) = &self.capacity {
+            scenario.capacity.clone_from(capacity);
+        }
+        let bar = ProgressBar::new_spinner();
+        let mut tell = |what: &'static str, requests: u64, now: Nanos| {
+            bar.set_message(format!("{what}: {requests} requests, {:.1} s simulated", now.seconds()));
+            bar.tick();
+        };
+        let options = Options { check: self.check, progress: Some(&mut tell) };
+        let began = Instant::now();
+        let result = if is_scenario {
+            run(&scenario, options)
+        } else {
+            let surveyed = replay::Surveyed::of(&self.what, self.layer.into())?;
+            run_programs(&scenario, &|_, _| Ok(surveyed.program()), options)
+        };
+        let wall_s = began.elapsed().as_secs_f64();
+        bar.finish_and_clear();
+        let report = result.with_context(|| self.what.display().to_string())?;
+        let timing = self.timing.then(|| Timing { wall_s, events_per_s: report.events as f64 / wall_s.max(1e-9) });
+        if self.json {
+            let output = Output { report: &report, mb_per_s: report.mb_per_s(), timing };
+            println!("{}", serde_json::to_string(&output)?);
+        } else {
+            summary::print(&report);
+            if let Some(Timing { wall_s, events_per_s }) = timing {
+                println!("took {wall_s:.2} s, {events_per_s:.0} events a second");
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn load(path: &Path) -> Result<Scenario> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the scenario {shown}"))?;
+    let scenario = Scenario::from_toml(&text).with_context(|| format!("{shown}"))?;
+    if scenario.jobs.is_empty() {
+        bail!("{shown}: there is no [[job]], so nothing happens; name at least one");
+    }
+    Ok(scenario)
+}
+
+/// The replay of a trace on the machines that scenarios have when they name none.
+fn of_trace(path: &Path) -> Scenario {
+    let job = Job { name: "replay".into(), ..Job::default() };
+    Scenario { name: path.display().to_string(), jobs: vec![job], ..Scenario::default() }
+}
+
+/// What a site says of the machines.
+fn apply(scenario: &mut Scenario, site: &Site) {
+    let (slow, fast) = (&site.s4d.read, &site.s4d.write);
+    (scenario.disk.servers, scenario.disk.stripe) = (slow.hdd_servers, Size(slow.stripe_bytes));
+    (scenario.flash.servers, scenario.flash.stripe) = (fast.ssd_servers, Size(fast.stripe_bytes));
+    if let Some(capacity) = &site.capacity {
+        scenario.capacity.clone_from(capacity);
+    }
+    let s4d = Directions { read: site.s4d.read.clone(), write: site.s4d.write.clone() };
+    scenario.costs = Some(Costs { s4d, carl: site.carl.clone() });
+}

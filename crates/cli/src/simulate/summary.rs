@@ -1,0 +1,72 @@
+//! A report as people read it.
+
+use headstart_core::units::ByteSize;
+use headstart_sim::Report;
+use headstart_sim::report::ServerReport;
+
+pub fn print(report: &Report) {
+    println!("{}: {}, seed {}", report.name, report.policy, report.seed);
+    if report.capacity_bytes > 0 {
+        println!("flash       {}", ByteSize(report.capacity_bytes));
+    }
+    if report.placing_s > 0.0 {
+        println!("placing     {:.3} s before the jobs", report.placing_s);
+    }
+    println!("jobs        {:.3} s, {:.1} MB/s", report.seconds, report.mb_per_s());
+    println!("all clean   {:.3} s", report.drained_s);
+    println!("job             phase     seconds       MB/s   requests    mean ms     p50 ms     p99 ms   on flash");
+    for job in &report.jobs {
+        for phase in &job.phases {
+            let mark = phase.mark.map_or("-".to_string(), |mark| mark.to_string());
+            println!(
+                "{:<15} {mark:>5} {:>11.3} {:>10.1} {:>10} {:>10.3} {:>10.3} {:>10.3} {:>9.1}%",
+                job.name,
+                phase.seconds,
+                phase.mb_per_s,
+                phase.reads + phase.writes,
+                phase.latency.mean_ms,
+                phase.latency.p50_ms,
+                phase.latency.p99_ms,
+                phase.flash_share * 100.0
+            );
+        }
+    }
+    println!("servers          busy %   requests   commands    seek mean   queue");
+    servers("disk", &report.disk);
+    servers("flash", &report.flash);
+    if let Some(overlay) = &report.overlay {
+        println!(
+            "written back {}, fetched {}, {} round trips, {} requests without one, {} barriers",
+            ByteSize(overlay.written_back_bytes),
+            ByteSize(overlay.fetched_bytes),
+            overlay.round_trips,
+            overlay.cheap_requests,
+            overlay.barriers
+        );
+    }
+}
+
+/// A few servers one by one, of many the mean.
+const SERVERS_SHOWN: usize = 8;
+
+fn servers(tier: &str, servers: &[ServerReport]) {
+    let line = |name: String, server: &[ServerReport]| {
+        let count = server.len().max(1) as f64;
+        let mean = |figure: &dyn Fn(&ServerReport) -> f64| server.iter().map(figure).sum::<f64>() / count;
+        println!(
+            "{name:<15} {:>7.1} {:>10.0} {:>10.0} {:>12} {:>7.2}",
+            mean(&|server| server.busy * 100.0),
+            mean(&|server| (server.reads + server.writes) as f64),
+            mean(&|server| server.commands as f64),
+            ByteSize(mean(&|server| server.seek_bytes_mean) as u64).to_string(),
+            mean(&|server| server.queue_depth_mean),
+        );
+    };
+    if servers.len() > SERVERS_SHOWN {
+        return line(format!("{tier}, mean of {}", servers.len()), servers);
+    }
+    servers
+        .iter()
+        .enumerate()
+        .for_each(|(index, server)| line(format!("{tier} {index}"), std::slice::from_ref(server)));
+}

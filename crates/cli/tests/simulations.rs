@@ -1,0 +1,75 @@
+//! `headstart sim`: scenarios and traces in virtual time, as its users call it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn sim(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_headstart")).arg("sim").args(arguments).output().unwrap()
+}
+
+fn scenario(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name)
+}
+
+#[track_caller]
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let output = sim(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn equal_runs_give_equal_bytes_and_another_seed_others() {
+    let path = scenario("s4d-mix.toml");
+    let path = path.to_str().unwrap();
+    let run = |seed| sim(&[path, "--json", "--check", "--seed", seed]).stdout;
+    let first = run("7");
+    assert!(!first.is_empty() && first == run("7"));
+    assert_ne!(first, run("8"));
+}
+
+#[test]
+fn a_policy_of_the_command_line_takes_the_place_of_the_scenarios() {
+    let path = scenario("carl-zipf.toml");
+    let path = path.to_str().unwrap();
+    let (stock, carl) = (json(&[path, "--json", "--policy", "stock"]), json(&[path, "--json"]));
+    assert_eq!((&stock["policy"], &carl["policy"]), (&"stock".into(), &"carl".into()));
+    assert!(carl["mb_per_s"].as_f64().unwrap() > stock["mb_per_s"].as_f64().unwrap());
+    let text = sim(&[path, "--timing"]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(["MB/s", "disk 0", "flash 0", "events a second"].iter().all(|word| text.contains(word)), "{text}");
+}
+
+#[test]
+fn a_trace_is_replayed_on_the_machines_that_scenarios_have() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("log");
+    let mut log = String::from("fio version 2 iolog\n/data/a add\n/data/a open\n");
+    (0..200).for_each(|k| log.push_str(&format!("/data/a read {} 65536\n", k * 7 % 200 * 65536)));
+    std::fs::write(&path, log + "/data/a close\n").unwrap();
+    let report = json(&[path.to_str().unwrap(), "--json", "--check"]);
+    assert_eq!(report["jobs"][0]["phases"][0]["reads"], 200);
+    assert_eq!(report["jobs"][0]["phases"][0]["read_bytes"], 200 * 65536);
+}
+
+#[test]
+fn errors_name_the_file_and_the_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("wrong.toml");
+    let job = "[[job]]\nname = 'a'\n";
+    for (text, words) in [
+        ("[disk]\nservers = 0\n", &["wrong.toml", "[disk] servers"][..]),
+        ("[[job]]\nname = 'a'\n[job.workload]\nkind = 'nothing'\n", &["wrong.toml", "nothing"]),
+        (job, &["wrong.toml", "workload", "'a'"]),
+        ("", &["wrong.toml", "[[job]]"]),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let output = sim(&[path.to_str().unwrap()]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    }
+    let none = directory.path().join("none.toml");
+    let said = sim(&[none.to_str().unwrap()]).stderr;
+    assert!(String::from_utf8_lossy(&said).contains("none.toml"));
+}

@@ -1,0 +1,14 @@
+//! What stands between ranks and servers.
+
+use crate::overlay::Agent;
+use crate::placed::Placed;
+
+/// The policy at work.
+pub enum Client {
+    /// None: requests go to the disks.
+    Stock,
+    /// Regions lie on flash from the begin.
+    Placed(Placed),
+    /// An agent and its library.
+    Overlay(Box<Agent>),
+}

@@ -1,0 +1,9 @@
+//! The simulator: what it costs, what it decides, and that its checkers agree.
+
+mod closed_form;
+mod determinism;
+mod flow;
+mod policies;
+mod programs;
+mod random_programs;
+mod scenarios;
