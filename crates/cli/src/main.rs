@@ -83,6 +83,13 @@ enum Command {
     Agent(agent::AgentArguments),
 }
 
+impl Command {
+    fn only_prints(&self) -> bool {
+        use Command::{Advise, Check, Plan, Sim, Site, Status};
+        matches!(self, Advise(_) | Check(_) | Plan(_) | Sim(_) | Site(_) | Status(_))
+    }
+}
+
 /// A broken invariant ends the process, whichever thread finds it: what it would do next cannot be trusted.
 fn abort_on_panic() {
     let say = std::panic::take_hook();
@@ -90,6 +97,15 @@ fn abort_on_panic() {
         say(what);
         std::process::abort();
     }));
+}
+
+/// Whoever reads what is printed may have enough, as `head` has: then the command ends, without a word. Not for commands that have
+/// something to finish, nor for those that start programs, which would inherit it.
+fn end_with_reader() {
+    // SAFETY: the default action runs no code of this process, and no other thread runs yet.
+    let set =
+        unsafe { nix::sys::signal::signal(nix::sys::signal::Signal::SIGPIPE, nix::sys::signal::SigHandler::SigDfl) };
+    set.expect("the signal exists");
 }
 
 fn main() -> ExitCode {
@@ -103,6 +119,9 @@ fn main() -> ExitCode {
     };
     let site = cli.site.as_deref();
     let in_foreground = matches!(cli.command, Command::Agent(_));
+    if cli.command.only_prints() {
+        end_with_reader();
+    }
     let result = match cli.command {
         Command::Run(arguments) => arguments.execute(site),
         Command::Trace(arguments) => arguments.execute(site),

@@ -4,6 +4,7 @@
 mod site;
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,6 +35,16 @@ fn a_malformed_site_file_is_named_with_its_line() {
     site.fail(125, &TRUE, &[text(&site.file), "fats"]);
     fs::write(&site.file, [0xff, 0xfe]).unwrap();
     site.fail(125, &TRUE, &[text(&site.file)]);
+}
+
+#[test]
+fn what_prints_ends_with_its_reader() {
+    let site = TestSite::with_capacity("1MiB");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = site.command(HEADSTART).args(["site", "example"]).stdout(writer).output().unwrap();
+    assert_eq!(output.status.signal(), Some(nix::sys::signal::Signal::SIGPIPE as i32));
+    assert!(output.stderr.is_empty(), "{}", site.say(&output));
 }
 
 #[test]

@@ -182,7 +182,7 @@ impl Default for Clients {
             bytes_per_s: 117e6,
             request_ms: 0.0,
             agent_round_trip_ms: 0.1,
-            // 0.3 ms for 14 ranks, which are four rounds (WORKLOADS 4.2).
+            // 0.3 ms for 14 ranks, which are four rounds (LiU ran 14).
             barrier_round_ms: 0.075,
         }
     }
