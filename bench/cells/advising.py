@@ -58,7 +58,9 @@ def cells_of(site, name):
     requests, transfer, order, operation = WORKLOADS[name]
     workload = Drawn(transfer, requests, order)
     file, trace = workload.prepare(site, site.slow), os.path.join(site.work, "trace")
-    generation = 1
+    # What is read is what `prepare` wrote; every write differs from the one before.
+    step = 1 if operation == "write" else 0
+    generation = step
     phase(site.trace(workload.command(file, operation, generation, TRACED_SEED), trace))
     promised = curves(site, trace, workload.file_bytes)
     # Of the policies that a first run can show, the one advised at each capacity.
@@ -68,7 +70,7 @@ def cells_of(site, name):
         policy = min((policy for policy in shown if policy in promised), key=lambda one: at(promised[one], share)["run_s"])
         predicted = at(promised[policy], share)["run_s"]
         say(f"  {share:.0%}, {policy} ...")
-        generation += 1
+        generation += step
         if policy in FIRST_RUN:
             seconds = of_a_first_run(site, workload, file, operation, FIRST_RUN[policy], share, generation)
         else:

@@ -9,8 +9,8 @@ from cells import regions
 from cells.placement import MEASURED_SEED, REGIONS, TRACED_SEED, Drawn, Placed, plan
 from harness import RANKS, Workload, cached, direct, say
 
-#: In file of 16 odd blocks.
-STRIPES = 511
+#: Of a rank's block: odd, so that ranks do not convoy.
+STRIPES = 255
 
 
 class Ordered(Workload):
@@ -104,15 +104,18 @@ def simulated(site, name, workload, operation, policy):
 
 def measured(site, workload, operation, policy):
     file = workload.prepare(site, site.slow)
+    # What is read is what `prepare` wrote; what is written differs from it.
+    first, second = (0, 0) if operation == "read" else (1, 2)
     if policy == "stock":
-        return direct(site, workload, file, operation, 1, MEASURED_SEED)["seconds"]
+        return direct(site, workload, file, operation, first, MEASURED_SEED)["seconds"]
     if policy == "s4d":
-        return cached(site, workload, file, operation, str(int(workload.file_bytes * CAPACITY)), 1, MEASURED_SEED)["seconds"]
+        capacity = str(int(workload.file_bytes * CAPACITY))
+        return cached(site, workload, file, operation, capacity, first, MEASURED_SEED)["seconds"]
     trace = os.path.join(site.work, "trace")
-    site.trace(workload.command(file, operation, 1, TRACED_SEED), trace)
+    site.trace(workload.command(file, operation, first, TRACED_SEED), trace)
     path, promised = plan(site, trace, "simulated", workload.file_bytes, CAPACITY)
     with Placed(site, path, promised["capacity_bytes"]) as placed:
-        return placed.run(workload, file, operation, policy, 2)["seconds"]
+        return placed.run(workload, file, operation, policy, second)["seconds"]
 
 
 def measure():
