@@ -60,7 +60,7 @@ pub struct JobReport {
     pub seconds: f64,
     /// How often it went through.
     pub rounds: u64,
-    /// From mark to mark.
+    /// From mark to mark, where there were requests in between.
     pub phases: Vec<PhaseReport>,
 }
 
@@ -69,6 +69,9 @@ pub struct JobReport {
 pub struct PhaseReport {
     /// The mark; none before the first.
     pub mark: Option<u32>,
+    /// What the program calls it; none of what lies outside of its phases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<&'static str>,
     /// From the first rank's mark to the end of the last request, sync or close.
     pub seconds: f64,
     /// Reads.
@@ -175,7 +178,10 @@ pub(crate) fn report(
 
 fn job_report(name: &str, state: &JobState<'_>, origin: Nanos) -> JobReport {
     let begun = state.begun.unwrap_or(origin);
-    let phases = state.phases.all.iter().filter(|phase| phase.requests != [0; 2] || phase.mark.is_some());
+    let phases = state.phases.all.iter().filter(|phase| phase.requests != [0; 2]);
+    let names = state.program.phases();
+    let called =
+        |mark: u32| if mark.is_multiple_of(2) { names.get(mark as usize / 2).map(|phase| phase.name) } else { None };
     JobReport {
         name: name.into(),
         interfering: state.interfering,
@@ -183,11 +189,11 @@ fn job_report(name: &str, state: &JobState<'_>, origin: Nanos) -> JobReport {
         start_s: begun.since(origin).seconds(),
         seconds: state.ended.unwrap_or(begun).since(begun).seconds(),
         rounds: state.rounds,
-        phases: phases.map(phase_report).collect(),
+        phases: phases.map(|phase| phase_report(phase, phase.mark.and_then(called))).collect(),
     }
 }
 
-fn phase_report(phase: &Phase) -> PhaseReport {
+fn phase_report(phase: &Phase, name: Option<&'static str>) -> PhaseReport {
     let [reads, writes] = phase.requests;
     let [read_bytes, write_bytes] = phase.bytes;
     let bytes = (read_bytes + write_bytes) as f64;
@@ -196,6 +202,7 @@ fn phase_report(phase: &Phase) -> PhaseReport {
     let inverse: f64 = busy.clone().map(|ns| 1e9 / *ns as f64).sum();
     PhaseReport {
         mark: phase.mark,
+        name,
         seconds,
         reads,
         writes,

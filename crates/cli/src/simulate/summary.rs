@@ -14,12 +14,12 @@ pub fn print(report: &Report) {
     }
     println!("jobs        {:.3} s, {:.1} MB/s", report.seconds, report.mb_per_s());
     println!("all clean   {:.3} s", report.drained_s);
-    println!("job             phase     seconds       MB/s   requests    mean ms     p50 ms     p99 ms   on flash");
+    println!("job                 phase     seconds       MB/s   requests    mean ms     p50 ms     p99 ms   on flash");
     for job in &report.jobs {
         for phase in &job.phases {
-            let mark = phase.mark.map_or("-".to_string(), |mark| mark.to_string());
+            let name = phase.name.unwrap_or("-");
             println!(
-                "{:<15} {mark:>5} {:>11.3} {:>10.1} {:>10} {:>10.3} {:>10.3} {:>10.3} {:>9.1}%",
+                "{:<15} {name:>9} {:>11.3} {:>10.1} {:>10} {:>10.3} {:>10.3} {:>10.3} {:>9.1}%",
                 job.name,
                 phase.seconds,
                 phase.mb_per_s,
