@@ -11,12 +11,12 @@ from harness import phase, say
 
 #: Shares of the file.
 CAPACITIES = (0.1, 0.2, 0.4)
-#: Requests a rank, transfer, order, operation.
+#: Requests a rank, transfer, order, operation. Reads come first: they find what `prepare` wrote.
 WORKLOADS = {
     "zipf.8KiB.read": (1500, 8 << 10, "zipf_own_block", "read"),
-    "zipf.32KiB.write": (1500, 32 << 10, "zipf_own_block", "write"),
     "zipf.256KiB.read": (400, 256 << 10, "zipf_own_block", "read"),
     "uniform.16KiB.read": (1500, 16 << 10, "uniform_own_block", "read"),
+    "zipf.32KiB.write": (1500, 32 << 10, "zipf_own_block", "write"),
     "uniform.16KiB.write": (1500, 16 << 10, "uniform_own_block", "write"),
     "uniform.256KiB.write": (400, 256 << 10, "uniform_own_block", "write"),
 }
