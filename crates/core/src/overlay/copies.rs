@@ -77,7 +77,7 @@ impl Overlay {
         let mut flight = InFlight::default();
         self.copies.values().for_each(|copy| flight.add(copy));
         while limit.allows(flight) {
-            let Some(copy) = self.write_back_next(shared) else { break };
+            let Some(copy) = self.write_back_next(shared, limit.spares_regions) else { break };
             flight.add(&self.copies[&copy]);
         }
         self.plan_fetches(shared, foreground.disk_requests);
@@ -87,24 +87,27 @@ impl Overlay {
         let first = self.files[&file].map.overlapping(range).next();
         let first =
             first.filter(|first| first.dirty && self.obstacle(file, first).is_none()).map(|first| (file, first));
-        let found = first.or_else(|| self.next_writable((file, range.offset), (file, range.end())));
-        found.map(|(file, mapped)| self.start_write_back(shared, file, mapped)).is_some()
+        let found = first.or_else(|| self.next_writable((file, range.offset), (file, range.end()), false));
+        found.map(|(file, mapped)| self.start_write_back(shared, file, mapped, false)).is_some()
     }
 
     /// Starts the next write-back in address order, from where the last one ended, if there is one.
-    fn write_back_next(&mut self, shared: Shared<'_>) -> Option<u64> {
+    pub(super) fn write_back_next(&mut self, shared: Shared<'_>, spares_regions: bool) -> Option<u64> {
         let cursor = self.pace.cursor;
-        let next = self.next_writable(cursor, (u32::MAX, u64::MAX)).or_else(|| self.next_writable((0, 0), cursor));
-        next.map(|(file, mapped)| self.start_write_back(shared, file, mapped))
+        let next = |from, until| self.next_writable(from, until, spares_regions);
+        let next = next(cursor, (u32::MAX, u64::MAX)).or_else(|| next((0, 0), cursor));
+        next.map(|(file, mapped)| self.start_write_back(shared, file, mapped, spares_regions))
     }
 
     /// The first dirty extent between two positions that may be written back. Ranges that may not are leapt over whole, so that a
     /// long list behind a lease or in a file with an error costs nothing.
-    fn next_writable(&self, from: (u32, u64), until: (u32, u64)) -> Option<(u32, Mapped)> {
+    fn next_writable(&self, from: (u32, u64), until: (u32, u64), spares_regions: bool) -> Option<(u32, Mapped)> {
         let mut at = from;
         while at < until {
             let (file, mapped) = self.next_dirty(at, until)?;
-            match self.obstacle(file, &mapped) {
+            let region = || self.files[&file].regions.holding(mapped.range.offset).map(|region| region.range.end());
+            let spared = if spares_regions { region() } else { None };
+            match spared.or_else(|| self.obstacle(file, &mapped)) {
                 None => return Some((file, mapped)),
                 Some(end) => at = (file, end.max(mapped.range.offset + 1)),
             }
@@ -142,7 +145,7 @@ impl Overlay {
     }
 
     /// Writes `first` back with the dirty extents that follow it without a gap.
-    fn start_write_back(&mut self, shared: Shared<'_>, file: u32, first: Mapped) -> u64 {
+    fn start_write_back(&mut self, shared: Shared<'_>, file: u32, first: Mapped, spares_regions: bool) -> u64 {
         let mut pieces = vec![piece_of(&first)];
         let mut extents = 1;
         let mut end = first.range.end();
@@ -150,7 +153,8 @@ impl Overlay {
         let following = Range::between(end, limit);
         for mapped in self.files[&file].map.overlapping(following) {
             let fits = mapped.range.offset == end && mapped.range.end() <= limit;
-            if !fits || !mapped.dirty || self.obstacle(file, &mapped).is_some() {
+            let is_spared = spares_regions && mapped.stamp.is_kept();
+            if !fits || !mapped.dirty || is_spared || self.obstacle(file, &mapped).is_some() {
                 break;
             }
             match pieces.last_mut() {

@@ -61,13 +61,15 @@ pub(super) struct Limit {
     copies: usize,
     bytes: u64,
     flash_bytes: u64,
+    /// Whether dirty bytes of regions are left where they are.
+    pub(super) spares_regions: bool,
 }
 
 impl Limit {
-    const NONE: Limit = Limit { copies: 0, bytes: 0, flash_bytes: 0 };
+    const NONE: Limit = Limit { copies: 0, bytes: 0, flash_bytes: 0, spares_regions: false };
 
     fn copies(copies: usize) -> Limit {
-        Limit { copies, bytes: u64::MAX, flash_bytes: u64::MAX }
+        Limit { copies, bytes: u64::MAX, flash_bytes: u64::MAX, spares_regions: false }
     }
 
     pub(super) fn allows(&self, flight: InFlight) -> bool {
@@ -160,9 +162,14 @@ impl Pace {
         if self.draining {
             return Limit::copies(settings.copies_max);
         }
-        let all = Limit { bytes: IN_FLIGHT_BYTES, ..Limit::copies(settings.copies_max) };
         let since = |then: u64| now_ns.saturating_sub(then);
         let absorbs = since(foreground.last_write_ns) <= WRITE_PAUSE_NS;
+        let all = Limit { bytes: IN_FLIGHT_BYTES, ..Limit::copies(settings.copies_max) };
+        let all = match absorbs && dirty.kept_bytes > 0 {
+            // No more than there is, or the rest would be looked for among the regions in vain.
+            true => Limit { bytes: all.bytes.min(dirty.bytes - dirty.kept_bytes), spares_regions: true, ..all },
+            false => all,
+        };
         let writes = since(foreground.last_write_ns.max(self.last_disk_write_ns)) <= IDLE_NS;
         let starves = self.active && foreground.starves && !foreground.burst_fits && share > settings.dirty_low;
         let full = share > settings.dirty_full || starves;
@@ -307,7 +314,9 @@ mod tests {
         assert_eq!(site.absorb(90, false), 0, "no space comes of writing them back");
         assert_eq!(site.limit(90, Foreground { starves: true, ..writing(16) }), 0);
         assert_eq!(site.absorb(95, false), all, "half of what is not theirs is dirty");
+        assert!(site.whole_limit(95, Foreground::default()).spares_regions);
         assert_eq!(site.idle(90), all);
+        assert!(!site.whole_limit(90, Foreground::default()).spares_regions);
     }
 
     #[test]

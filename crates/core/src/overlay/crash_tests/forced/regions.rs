@@ -136,6 +136,25 @@ fn writes_outside_of_regions_displace_none_although_all_else_is_dirty() {
 }
 
 #[test]
+fn write_back_that_spares_regions_finds_all_else() {
+    let mut w = on_disk();
+    set(&mut w, &[(pages(4, 4), 1), (pages(12, 8), 1)]);
+    for at in 0..24 {
+        write(&mut w, 0, pages(at, 1), true);
+    }
+    barrier(&mut w);
+    let mut found = Vec::new();
+    while let Some(copy) = w.overlay.write_back_next(w.memory.view(), true) {
+        found.push(w.overlay.copies[&copy].range);
+    }
+    assert_eq!(found, [pages(0, 4), pages(8, 4), pages(20, 4)]);
+    drain(&mut w);
+    barrier(&mut w);
+    assert_eq!(w.overlay.dirty_bytes(), 0);
+    no_violation(&w);
+}
+
+#[test]
 fn writes_to_regions_are_absorbed_and_stay_when_written_back() {
     let mut w = on_disk();
     set(&mut w, &[(pages(0, 8), 1)]);
