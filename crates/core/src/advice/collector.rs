@@ -12,7 +12,7 @@ use crate::plan::prediction::{Portion, Presence};
 use crate::plan::{PlanningError, TracedFile};
 use crate::policy::s4d::S4d;
 use crate::policy::{Decision, Policy};
-use crate::request::{Access, Request};
+use crate::request::{Access, Direction, Request};
 
 /// Groups of ranks at the end: the network is solved for each in thousands of rounds.
 const GROUPS_MAX: usize = 32;
@@ -115,6 +115,9 @@ impl Collector {
         let kind = Kind { half, direction, is_critical: benefit_ns.is_some() };
         self.cells.add(access, kind, self.survey.region_bytes(access.file));
         self.reuse.add(access.file, direction, range, benefit_ns);
+        if kind.is_critical && direction == Direction::Write {
+            self.reuse.add_stretch(range.length, request.distance == 0);
+        }
         self.pictures.add(access);
         Ok(())
     }

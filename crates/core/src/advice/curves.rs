@@ -22,6 +22,9 @@ const RESERVE: f64 = 1.0 / 32.0;
 /// The time of the disks that write-back gets from busy programs when flash is full, at least: `write_back_share_min`.
 const WRITE_BACK_SHARE: f64 = 0.25;
 
+/// Share of flash that is dirty while write-back is behind: `dirty_full`.
+const DIRTY: f64 = 0.9;
+
 /// Of two policies, the one that is simpler to use is as good if it is slower by no more than this (assumed).
 const AS_GOOD: f64 = 1.03;
 
@@ -290,11 +293,13 @@ impl At<'_> {
     /// All, if they fit. Else as much more as write-back makes free meanwhile: in what time the disks have left, a quarter of it at
     /// least. The less stays on the disks, the sooner the run is over, and the less time write-back has: that has one solution.
     fn absorbed(&self, split: &Split, bytes: f64, written_bytes: f64, reads: [f64; 2]) -> (f64, f64) {
-        let Some(run_bytes) = self.all.residence.run_bytes().filter(|_| written_bytes > bytes) else {
+        let dirty = bytes * DIRTY;
+        let Some(run_bytes) = self.all.residence.run_bytes(dirty).filter(|_| written_bytes > bytes) else {
             return (1.0, 0.0);
         };
+        let density = (dirty / self.all.residence.passed_bytes()).clamp(1e-6, 1.0);
         let disks = f64::from(self.all.costs.write.hdd_servers);
-        let s_per_byte = self.write_back_s_per_byte(run_bytes) / disks;
+        let s_per_byte = self.write_back_s_per_byte(run_bytes, density) / disks;
         let times = |writes: f64| {
             let load = self.all.load(split, Moved { reads, writes });
             (load.predict_fitted(self.fitted, 0.0).after_s, load.disk_busy_s(self.fitted))
@@ -314,13 +319,16 @@ impl At<'_> {
         (from, (from * written_bytes - bytes) * s_per_byte)
     }
 
-    /// What a byte of write-back keeps a disk busy: pieces come in the order of their addresses, each with the shortest startup, and a
-    /// piece of several stripes is of several disks.
-    fn write_back_s_per_byte(&self, run_bytes: f64) -> f64 {
+    /// What a byte of write-back keeps a disk busy: pieces come in the order of their addresses, each with the shortest startup, or, where
+    /// they lie close, with the time in which what lies between them passes under the head. A piece of several stripes is of several
+    /// disks. `density`: bytes of pieces for each byte between the first and the last of them.
+    fn write_back_s_per_byte(&self, run_bytes: f64, density: f64) -> f64 {
         let parameters = &self.all.costs.write;
         let (stripe, disks) = (parameters.stripe_bytes as f64, f64::from(parameters.hdd_servers));
         let piece = (run_bytes / disks).max(run_bytes.min(stripe));
-        parameters.hdd_startup_s_min / piece + parameters.hdd_s_per_byte
+        let medium_s = parameters.hdd_s_per_byte - parameters.ssd_busy_s_per_byte.unwrap_or(0.0);
+        let passing_s = medium_s.max(0.0) * (1.0 / density - 1.0);
+        passing_s.min(parameters.hdd_startup_s_min / piece) + parameters.hdd_s_per_byte
     }
 
     fn point(&self, split: &Split, moved: Moved, beside_s: f64, used: f64) -> Point {

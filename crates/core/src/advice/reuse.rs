@@ -63,12 +63,14 @@ pub struct Reuse {
     uses: u32,
     /// Pages of reads by class of distance, for reads that are not critical and for those that are.
     distances: [BTreeMap<u64, f64>; 2],
+    /// Bytes of critical writes, and how many of them do not go on where the rank's request before ended.
+    stretches: (f64, f64),
 }
 
 impl Default for Reuse {
     fn default() -> Reuse {
         let (blocks, distances) = (BTreeMap::new(), Default::default());
-        Reuse { threshold: 1 << 32, blocks, stack: Stack::default(), uses: 0, distances }
+        Reuse { threshold: 1 << 32, blocks, stack: Stack::default(), uses: 0, distances, stretches: (0.0, 0.0) }
     }
 }
 
@@ -83,6 +85,12 @@ impl Reuse {
                 self.add_sampled((hash, file, block), direction, part, benefit_ns.map(|ns| octaves(ns, range.length)));
             }
         }
+    }
+
+    /// Tells of a critical write whether it goes on where the rank's request before ended.
+    pub fn add_stretch(&mut self, length: u64, goes_on: bool) {
+        self.stretches.0 += length as f64;
+        self.stretches.1 += f64::from(!goes_on);
     }
 
     fn add_sampled(&mut self, id: BlockId, direction: Direction, part: Range, benefit: Option<u8>) {
@@ -133,9 +141,10 @@ impl Reuse {
     pub fn finish(mut self) -> Residence {
         let rate = self.rate();
         let mut residence = Residence { page_bytes: PAGE_BYTES as f64 / rate, ..Residence::default() };
+        residence.stretch_bytes = (self.stretches.1 > 0.0).then(|| self.stretches.0 / self.stretches.1);
         let (mut written, mut fetched) = (Vec::new(), Vec::new());
         for ((_, file, block), pages) in &mut self.blocks {
-            residence.count_runs(pages);
+            residence.blocks.extend(WrittenBlock::of(pages, &self.stack));
             for (number, page) in pages.iter_mut().enumerate().filter(|(_, page)| page.first > 0) {
                 let place = (*file, *block * BLOCK_BYTES + number as u64 * PAGE_BYTES);
                 let reads = page.reads.map(|reads| f64::from(reads) / rate);
@@ -195,8 +204,10 @@ pub struct Residence {
     page_bytes: f64,
     /// The written pages: file and offset.
     written: Vec<(u32, u64)>,
-    /// Pieces without a gap that they form, within blocks.
-    runs: u64,
+    /// Their blocks.
+    blocks: Vec<WrittenBlock>,
+    /// Mean length of what a rank writes without a gap, if it is known.
+    stretch_bytes: Option<f64>,
     /// Reads of written pages, in pages, by distance in bytes; not critical ones, critical ones.
     distances: [Vec<(u64, f64)>; 2],
     /// The same of those before the first write, to what the run before left.
@@ -265,20 +276,47 @@ impl Residence {
         Hits { reads: [share(0), share(1)], fetched_bytes: taken }
     }
 
-    /// Mean length of the pieces that written pages form, as far as blocks show it; none if nothing was written.
-    pub fn run_bytes(&self) -> Option<f64> {
+    /// Mean length of the pieces that written pages form while so many bytes of them are on flash, as far as blocks show it; none if
+    /// nothing was written.
+    pub fn run_bytes(&self, flash_bytes: f64) -> Option<f64> {
         let bytes = (self.written.len() as u64 * PAGE_BYTES) as f64;
-        (bytes > 0.0).then(|| bytes / (self.runs as f64).max(bytes / LONG_RUN_BYTES))
+        // A whole block goes on in its neighbour (assumed), unless single requests are that long: then they end it.
+        let whole = self.stretch_bytes.filter(|stretch| *stretch >= BLOCK_BYTES as f64).unwrap_or(LONG_RUN_BYTES);
+        let pages = (flash_bytes / self.page_bytes) as u32;
+        let runs: f64 = self.blocks.iter().map(|block| block.runs(pages).unwrap_or(BLOCK_BYTES as f64 / whole)).sum();
+        (bytes > 0.0).then(|| bytes / runs.max(bytes / LONG_RUN_BYTES))
     }
 
-    /// A whole block goes on in its neighbour (assumed), another begins at each page whose predecessor is not written.
-    fn count_runs(&mut self, pages: &[Page; BLOCK_PAGES]) {
-        let is_written = |number: usize| pages[number].time.is_some();
-        if (0..BLOCK_PAGES).all(is_written) {
-            return;
-        }
-        let begins = |number: &usize| is_written(*number) && (*number == 0 || !is_written(*number - 1));
-        self.runs += (0..BLOCK_PAGES).filter(begins).count() as u64;
+    /// Bytes of the blocks that writes touched: what write-back in the order of addresses passes over.
+    pub fn passed_bytes(&self) -> f64 {
+        self.blocks.len() as f64 * BLOCK_BYTES as f64 * self.page_bytes / PAGE_BYTES as f64
+    }
+}
+
+/// A block with written pages.
+#[derive(Clone, Debug)]
+struct WrittenBlock {
+    /// Written pages whose predecessor in the block is not.
+    begins: u32,
+    is_whole: bool,
+    /// Of neighbours, both written: how many other pages were written between the two.
+    apart: Vec<u32>,
+}
+
+impl WrittenBlock {
+    fn of(pages: &[Page; BLOCK_PAGES], stack: &Stack) -> Option<WrittenBlock> {
+        let above: Vec<Option<u32>> = pages.iter().map(|page| stack.above(page.time)).collect();
+        let begins =
+            (0..BLOCK_PAGES).filter(|page| above[*page].is_some() && (*page == 0 || above[page - 1].is_none()));
+        let apart = above.windows(2).filter_map(|pair| Some(pair[0]?.abs_diff(pair[1]?))).collect();
+        let block = WrittenBlock { begins: begins.count() as u32, is_whole: above.iter().all(Option::is_some), apart };
+        (block.begins > 0).then_some(block)
+    }
+
+    /// Pieces while so many pages of the sample are on flash; none if it is whole.
+    fn runs(&self, pages: u32) -> Option<f64> {
+        let cuts = self.apart.iter().filter(|apart| **apart > pages).count() as u32;
+        (!self.is_whole || cuts > 0).then(|| f64::from(self.begins + cuts))
     }
 }
 

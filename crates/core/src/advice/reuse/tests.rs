@@ -132,10 +132,27 @@ fn runs_of_written_pages_are_told_apart_by_their_gaps() {
     let run_bytes = |bytes: u64, every: u64| {
         let mut reuse = Reuse::default();
         (0..200).for_each(|k| reuse.add(0, Direction::Write, Range::new(k * every, bytes), Some(1000)));
-        reuse.finish().run_bytes()
+        reuse.finish().run_bytes(1e9)
     };
     assert_eq!(run_bytes(8192, 65536), Some(8192.0));
     assert_eq!(run_bytes(4096, 16384), Some(4096.0));
     assert!(run_bytes(65536, 65536).unwrap() >= 1e6);
-    assert_eq!(Reuse::default().finish().run_bytes(), None);
+    assert_eq!(Reuse::default().finish().run_bytes(1e9), None);
+}
+
+#[test]
+fn what_was_written_long_apart_is_not_on_flash_together() {
+    let run_bytes = |flash_pages: f64, length: u64| {
+        let mut reuse = Reuse::default();
+        for round in 0..65536 / length {
+            for block in 0..200 {
+                reuse.add(0, Direction::Write, Range::new(block * 65536 + round * length, length), Some(1000));
+                reuse.add_stretch(length, false);
+            }
+        }
+        reuse.finish().run_bytes(flash_pages * 4096.0).unwrap()
+    };
+    assert_eq!(run_bytes(50.0, 16384), 16384.0, "another piece of a block comes when the last one is gone");
+    assert!(run_bytes(3200.0, 16384) > 1e6, "all of it is there");
+    assert_eq!(run_bytes(3200.0, 65536), 65536.0, "single requests that long need not go on");
 }
