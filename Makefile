@@ -4,13 +4,14 @@ CARGO ?= cargo
 WORKLOAD := $(or $(CARGO_TARGET_DIR),target)/release/libheadstart_workload.a
 PROGRAMS := build/patterns build/latency build/null.so
 
-.PHONY: help setup build FORCE demo test check-handshake soak fuzz bench-client bench-carl lint clean
+.PHONY: help setup build FORCE demo test check-handshake soak fuzz bench-client bench-carl bench-sim lint clean
 
 help:
 	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
 	@echo "make test          every test"
 	@echo "make bench-client  what Headstart gains and costs, as one JSON object (half an hour)"
 	@echo "make bench-carl    what placing regions by a traced run gains, as one JSON object (half an hour)"
+	@echo "make bench-sim     what the simulator says of the papers, and how fast it is, as one JSON object (minutes)"
 	@echo "make soak          the randomised tests for longer; CASES=N multiplies them"
 	@echo "make fuzz          every parser under cargo-fuzz; SECONDS=N for each of them (60)"
 	@echo "make setup         installs what is missing; the targets above do this themselves"
@@ -47,6 +48,10 @@ bench-client: build
 
 bench-carl: build
 	@python3 bench/carl.py
+
+bench-sim: build
+	$(CARGO) build --release --package headstart-sim --examples
+	@python3 bench/sim.py
 
 test: build
 	$(CARGO) build --workspace --all-targets

@@ -13,7 +13,7 @@ import sys
 import time
 
 from cells import planning, regions, shifting, tracing
-from harness import Failed, say
+from harness import Failed, merge, say
 
 #: Parts in the order they are measured.
 PARTS = {
@@ -26,15 +26,6 @@ PARTS = {
     "trace": tracing.measure,
     "plan": lambda: {"plan": {"requests_per_s": planning.requests_per_s()}},
 }
-
-
-def merge(into, more):
-    """Dictionaries within dictionaries: two parts may fill the same key."""
-    for key, value in more.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            merge(into[key], value)
-        else:
-            into[key] = value
 
 
 def predicted_errors(results, path=()):

@@ -31,6 +31,15 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
+def merge(into, more):
+    """Dictionaries within dictionaries: two parts may fill the same key."""
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            merge(into[key], value)
+        else:
+            into[key] = value
+
+
 def execute(command, environment=None, timeout=600):
     """Runs a command to its end and returns what it printed on standard output."""
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout)

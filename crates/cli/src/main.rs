@@ -8,6 +8,7 @@ mod check;
 mod convert;
 mod discard;
 mod interrupts;
+mod paper;
 mod place;
 mod plan;
 mod program;
@@ -72,6 +73,7 @@ enum Command {
     /// Show or change how much flash the running agent uses
     Capacity(capacity::CapacityArguments),
     Calibrate(Box<calibrate::Calibrate>),
+    Paper(paper::PaperArguments),
     /// Check or show a site file
     #[command(subcommand)]
     Site(site::SiteCommand),
@@ -138,6 +140,7 @@ fn main() -> ExitCode {
         Command::Disown(arguments) => arguments.execute(site),
         Command::Capacity(arguments) => arguments.execute(site),
         Command::Calibrate(arguments) => arguments.execute(site),
+        Command::Paper(arguments) => arguments.execute(),
         Command::Site(command) => command.execute(site),
         Command::Testbed(command) => command.execute(site),
         Command::Agent(arguments) => arguments.execute(site),

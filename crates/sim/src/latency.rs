@@ -23,6 +23,8 @@ pub struct Latency {
     pub mean_ms: f64,
     /// Median, to 1.6 %.
     pub p50_ms: f64,
+    /// 80th percentile, to 1.6 %.
+    pub p80_ms: f64,
     /// 99th percentile, to 1.6 %.
     pub p99_ms: f64,
     /// The longest, exact.
@@ -78,6 +80,7 @@ impl Histogram {
         Latency {
             mean_ms: if self.count == 0 { 0.0 } else { self.sum_ns as f64 / self.count as f64 * 1e-6 },
             p50_ms: ms(self.quantile_ns(0.5)),
+            p80_ms: ms(self.quantile_ns(0.8)),
             p99_ms: ms(self.quantile_ns(0.99)),
             max_ms: ms(self.max_ns),
         }

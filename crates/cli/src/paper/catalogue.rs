@@ -1,0 +1,164 @@
+//! The rows: those that came with the program, or a directory of the same form.
+//!
+//! ```text
+//! scenarios/paper/ID.toml              a row, see `figure`
+//! scenarios/paper/machines/NAME.toml   what several rows share: a scenario without jobs
+//! scenarios/paper/calibration.toml     what was fitted
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use headstart_sim::Scenario;
+use include_dir::{Dir, include_dir};
+use toml::Table;
+
+use super::calibration::Calibration;
+use super::figure::{Figure, Point, Run};
+use super::overrides::{merge, set_all};
+
+static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../scenarios/paper");
+
+/// See the module.
+pub struct Catalogue {
+    figures: Vec<Figure>,
+    machines: BTreeMap<String, Table>,
+    pub calibration: Calibration,
+}
+
+/// Where an id comes in the order of rows: `L3` before `L19` before `S1`.
+fn order(id: &str) -> (String, u64, String) {
+    let letters = id.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let number: String = letters.chars().take_while(char::is_ascii_digit).collect();
+    let rest = letters[number.len()..].to_string();
+    (id[..id.len() - letters.len()].to_string(), number.parse().unwrap_or(0), rest)
+}
+
+impl Catalogue {
+    /// The rows that came with the program.
+    pub fn built_in() -> Result<Catalogue> {
+        let text = |file: &include_dir::File<'_>| {
+            let path = file.path().display().to_string();
+            Ok((path.clone(), file.contents_utf8().ok_or_else(|| anyhow!("{path} is no text"))?.to_string()))
+        };
+        let files = BUILT_IN.files().chain(BUILT_IN.get_dir("machines").into_iter().flat_map(Dir::files));
+        Catalogue::of(files.map(text).collect::<Result<_>>()?)
+    }
+
+    /// Those of a directory.
+    pub fn in_directory(directory: &Path) -> Result<Catalogue> {
+        let mut files = Vec::new();
+        for (path, prefix) in [(directory.to_path_buf(), ""), (directory.join("machines"), "machines/")] {
+            let entries = std::fs::read_dir(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            for entry in entries {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if name.ends_with(".toml") {
+                    let path = entry.path();
+                    let text = std::fs::read_to_string(&path);
+                    files.push((
+                        format!("{prefix}{name}"),
+                        text.with_context(|| format!("cannot read {}", path.display()))?,
+                    ));
+                }
+            }
+        }
+        Catalogue::of(files)
+    }
+
+    fn of(files: Vec<(String, String)>) -> Result<Catalogue> {
+        let mut catalogue =
+            Catalogue { figures: Vec::new(), machines: BTreeMap::new(), calibration: Calibration::default() };
+        for (path, text) in files {
+            let wrong = |problem: String| anyhow!("{path}: {problem}");
+            if path == "calibration.toml" {
+                catalogue.calibration = Calibration::from_toml(&text).map_err(wrong)?;
+            } else if let Some(name) = path.strip_prefix("machines/").and_then(|name| name.strip_suffix(".toml")) {
+                let table = text.parse::<Table>().map_err(|error| wrong(error.to_string()))?;
+                catalogue.machines.insert(name.into(), table);
+            } else if let Some(id) = path.strip_suffix(".toml") {
+                let figure = Figure::from_toml(&text).map_err(wrong)?;
+                if figure.id != id {
+                    bail!("{path} says that it is row {}", figure.id);
+                }
+                catalogue.figures.push(figure);
+            }
+        }
+        catalogue.figures.sort_by_key(|figure| order(&figure.id));
+        let Catalogue { figures, machines, calibration } = &mut catalogue;
+        for (name, table) in machines {
+            calibration.apply(name, table).map_err(|problem| anyhow!("calibration.toml: {problem}"))?;
+        }
+        for knob in &calibration.knob {
+            if !figures.iter().any(|figure| figure.id == knob.row) {
+                bail!("calibration.toml: '{}' is fitted to row {}, which is not there", knob.name, knob.row);
+            }
+        }
+        Ok(catalogue)
+    }
+
+    /// The rows of these ids, all if there are none.
+    pub fn select(&self, ids: &[String]) -> Result<Vec<&Figure>> {
+        if let Some(id) = ids.iter().find(|id| !self.figures.iter().any(|figure| figure.id == **id)) {
+            let known: Vec<&str> = self.figures.iter().map(|figure| figure.id.as_str()).collect();
+            bail!("there is no row {id}; there are {}", known.join(" "));
+        }
+        Ok(self.figures.iter().filter(|figure| ids.is_empty() || ids.contains(&figure.id)).collect())
+    }
+
+    /// What is simulated for a run at a point.
+    pub fn scenario(&self, figure: &Figure, run: &Run, point: &Point, full: bool) -> Result<Scenario> {
+        let make = || -> Result<Scenario, String> {
+            let machines = self.machines.get(&figure.machines);
+            let mut table = machines.ok_or_else(|| format!("there are no machines '{}'", figure.machines))?.clone();
+            merge(&mut table, &figure.scenario);
+            if !full {
+                set_all(&mut table, &figure.smaller)?;
+            }
+            set_all(&mut table, &point.set)?;
+            if !full {
+                set_all(&mut table, &point.smaller)?;
+            }
+            set_all(&mut table, &run.set)?;
+            let text = toml::to_string(&table).map_err(|error| error.to_string())?;
+            Scenario::from_toml(&text).map_err(|error| error.to_string())
+        };
+        make().map_err(|problem| anyhow!("row {}, {}, {}: {problem}", figure.id, run.name, point.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_that_came_with_the_program_makes_sense() {
+        let catalogue = Catalogue::built_in().unwrap();
+        for figure in catalogue.select(&[]).unwrap() {
+            for (run, point) in figure.run.iter().flat_map(|run| figure.point.iter().map(move |point| (run, point))) {
+                for full in [false, true] {
+                    let scenario = catalogue.scenario(figure, run, point, full).unwrap();
+                    for job in &scenario.jobs {
+                        headstart_sim::workload::program(job, 1).unwrap();
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn there_are_no_more_knobs_than_rows_to_fit_them_to() {
+        let knobs = Catalogue::built_in().unwrap().calibration.knob;
+        let rows: Vec<&str> = knobs.iter().map(|knob| knob.row.as_str()).collect();
+        assert_eq!(rows, ["L19", "L20", "S8"]);
+    }
+
+    #[test]
+    fn rows_are_in_the_order_of_their_numbers() {
+        let catalogue = Catalogue::built_in().unwrap();
+        let ids: Vec<&str> = catalogue.select(&[]).unwrap().iter().map(|figure| figure.id.as_str()).collect();
+        let place = |id| ids.iter().position(|other| *other == id).unwrap();
+        assert!(place("C9") < place("L3") && place("L3") < place("L19") && place("L19") < place("S1"));
+    }
+}

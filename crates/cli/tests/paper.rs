@@ -1,0 +1,168 @@
+//! `headstart paper`: the calibration rows, and that a row is a file. Rows of policies at the papers' scale are `make bench-sim`'s.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn paper(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_headstart")).arg("paper").args(arguments).output().unwrap()
+}
+
+#[track_caller]
+fn printed(arguments: &[&str]) -> String {
+    let output = paper(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&printed(&[arguments, &["--json"]].concat())).unwrap()
+}
+
+fn scenarios() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/paper")
+}
+
+/// A directory with the machines that came with the program and no rows.
+fn machines_alone() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("machines")).unwrap();
+    for entry in fs::read_dir(scenarios().join("machines")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), directory.path().join("machines").join(entry.file_name())).unwrap();
+    }
+    directory
+}
+
+#[test]
+fn output_does_not_depend_on_the_number_of_threads() {
+    let rows = "L1,L2,L19,L20,L22,I5";
+    let [one, many] = ["1", "5"].map(|threads| printed(&["--id", rows, "--json", "--threads", threads]));
+    assert!(one.contains("L22") && one == many);
+    let text = |threads| printed(&["--id", rows, "--threads", threads]);
+    assert_eq!(text("1"), text("3"));
+}
+
+#[test]
+fn the_rows_of_lius_cluster_that_knobs_are_fitted_to_are_met() {
+    let found = json(&["--id", "L19,L20"]);
+    for row in ["L19", "L20"] {
+        let cell = &found["row"][row]["series"]["mpi-io-test"]["stock"];
+        assert!(cell["deviation"].as_f64().unwrap().abs() <= 0.15, "{row}: {cell}");
+        assert_eq!(found["row"][row]["role"], "calibration");
+    }
+    assert_eq!((&found["rows"], &found["passed"]), (&2.into(), &2.into()));
+}
+
+/// S8's first point, which is stock.
+#[test]
+fn the_row_of_the_sun_cluster_that_a_knob_is_fitted_to_is_met() {
+    let directory = machines_alone();
+    let row = fs::read_to_string(scenarios().join("S8.toml")).unwrap();
+    let mut row: toml::Table = row.parse().unwrap();
+    row["point"].as_array_mut().unwrap().truncate(1);
+    row.remove("claim");
+    row["series"].as_array_mut().unwrap().truncate(1);
+    fs::write(directory.path().join("S8.toml"), toml::to_string(&row).unwrap()).unwrap();
+    let calibration = fs::read_to_string(scenarios().join("calibration.toml")).unwrap();
+    let mut calibration: toml::Table = calibration.parse().unwrap();
+    calibration["knob"].as_array_mut().unwrap().retain(|knob| knob["row"].as_str() == Some("S8"));
+    fs::write(directory.path().join("calibration.toml"), toml::to_string(&calibration).unwrap()).unwrap();
+    let found = json(&["--from", directory.path().to_str().unwrap()]);
+    let cell = &found["row"]["S8"]["series"]["stock"]["0 GB"];
+    assert!(cell["deviation"].as_f64().unwrap().abs() <= 0.15, "{cell}");
+}
+
+const ROW: &str = "
+id = 'X1'
+where = 'nowhere'
+what = 'reads of two sizes'
+class = 'T1'
+role = 'held-out'
+machines = 'disk'
+x = 'size'
+y = 'MB/s'
+reduced = 'nothing'
+
+[[scenario.job]]
+name = 'reader'
+[scenario.job.workload]
+kind = 'ior'
+ranks = 1
+block = '1GiB'
+order = 'uniform_own_block'
+requests = 200
+operation = 'read'
+
+[[run]]
+name = 'disk'
+
+[[point]]
+name = 'small'
+set = { 'job.0.workload.transfer' = '4KiB' }
+
+[[point]]
+name = 'large'
+set = { 'job.0.workload.transfer' = '4MiB' }
+
+[[series]]
+name = 'random'
+of = 'disk'
+paper = ['n.p.', 1.0]
+
+[[claim]]
+text = 'larger is faster'
+series = 'random'
+must = 'rise'
+";
+
+#[test]
+fn a_row_is_added_by_adding_a_file() {
+    let directory = machines_alone();
+    fs::write(directory.path().join("X1.toml"), ROW).unwrap();
+    let drawings = directory.path().join("drawings");
+    let arguments = ["--from", directory.path().to_str().unwrap(), "-o", drawings.to_str().unwrap()];
+    let text = printed(&arguments);
+    assert!(
+        ["X1", "nowhere", "small", "n.p.", "larger is faster", "0 of 1 rows pass"].iter().all(|w| text.contains(w)),
+        "{text}"
+    );
+    let found = json(&arguments);
+    let row = &found["row"]["X1"];
+    assert_eq!(
+        (&row["pass"], &row["claims"][0]["pass"]),
+        (&false.into(), &true.into()),
+        "1 MB/s is far off, the shape is right"
+    );
+    assert_eq!(row["series"]["random"]["small"]["pass"], Value::Null, "what is not printed is not judged");
+    let drawing = fs::read_to_string(drawings.join("X1.svg")).unwrap();
+    let words = ["<svg", "MB/s", "size", "small", "random, ours", "random, paper", "X1: reads of two sizes"];
+    assert!(words.iter().all(|word| drawing.contains(word)), "{drawing}");
+    let index = fs::read_to_string(drawings.join("index.md")).unwrap();
+    assert!(index.contains("![reads of two sizes](X1.svg)") && index.contains("| large | random | 1.00 |"), "{index}");
+}
+
+#[test]
+fn what_is_wrong_with_a_row_is_said_with_its_file() {
+    let directory = machines_alone();
+    let arguments = ["--from", directory.path().to_str().unwrap()];
+    for (text, words) in [
+        (ROW.replace("of = 'disk'", "of = 'dish'"), vec!["X1.toml", "dish"]),
+        (ROW.replace("4MiB'", "4MiX'"), vec!["X1", "large", "4MiX"]),
+        (ROW.replace("machines = 'disk'", "machines = 'dish'"), vec!["X1", "dish"]),
+        (ROW.replace("must = 'rise'", "must = 'exceed'"), vec!["X1.toml", "bound"]),
+        (ROW.replace("X1", "X2"), vec!["X1.toml", "X2"]),
+    ] {
+        fs::write(directory.path().join("X1.toml"), text).unwrap();
+        let output = paper(&arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125));
+        assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
+    }
+    let output = paper(&["--id", "L19,Q7"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("Q7") && said.contains("L19"), "{said}");
+}
