@@ -19,11 +19,11 @@ use crate::request::{Direction, Range};
 /// Flash that S4D keeps free, at least: a 32nd (`overlay/reserve.rs`).
 const RESERVE: f64 = 1.0 / 32.0;
 
-/// The time of the disks that write-back gets from busy programs when flash is full, at least: `write_back_share_min`.
-const WRITE_BACK_SHARE: f64 = 0.25;
-
 /// Share of flash that is dirty while write-back is behind: `dirty_full`.
 const DIRTY: f64 = 0.9;
+
+/// From the write of a byte until its place is free again: a deep queue of write-backs, and a barrier (assumed).
+const TURN_S: f64 = 0.25;
 
 /// Of two policies, the one that is simpler to use is as good if it is slower by no more than this (assumed).
 const AS_GOOD: f64 = 1.03;
@@ -70,7 +70,7 @@ impl Collected {
         let unplaced = self.split(None);
         let load = self.load(&unplaced, Moved::default());
         let fitted = load.fit();
-        let Prediction { measured_s, before_s, .. } = load.predict_fitted(&fitted, 0.0);
+        let Prediction { measured_s, before_s, .. } = load.predict_fitted(&fitted);
         let mut curves: Vec<Curve> = Policy::ALL.map(|policy| Curve { policy, points: Vec::new(), knee: None }).into();
         for number in 0..POINTS {
             let share = number as f64 / (POINTS - 1) as f64;
@@ -264,11 +264,11 @@ impl At<'_> {
     fn placed(&self, split: &Split, chosen: &Chosen) -> Point {
         let used = self.placed_bytes(chosen) as f64;
         if self.all.crossings.is_empty() {
-            return self.point(split, Moved::default(), 0.0, used);
+            return self.point(split, Moved::default(), used);
         }
         // Requests are cut by the plan, and the network is fitted with their parts.
         let fitted = &self.all.load(split, Moved::default()).fit();
-        At { fitted, ..*self }.point(split, Moved::default(), 0.0, used)
+        At { fitted, ..*self }.point(split, Moved::default(), used)
     }
 
     /// With S4D for what a plan leaves, on the flash that it leaves.
@@ -282,41 +282,40 @@ impl At<'_> {
         let residence = &self.all.residence;
         let written_bytes = residence.written_bytes(is_left);
         let reads = |absorbed: f64| residence.hits(Flash { bytes, absorbed, is_filled }, is_left);
-        let (absorbed, beside_s) = self.absorbed(split, bytes, written_bytes, reads(1.0).reads);
-        let hits = reads(absorbed);
-        let used = (written_bytes * absorbed).min(bytes) + hits.fetched_bytes;
-        self.point(split, Moved { reads: hits.reads, writes: absorbed }, beside_s, placed_bytes as f64 + used)
+        let point = |absorbed: f64| {
+            let hits = reads(absorbed);
+            let used = placed_bytes as f64 + (written_bytes * absorbed).min(bytes) + hits.fetched_bytes;
+            self.point(split, Moved { reads: hits.reads, writes: absorbed }, used)
+        };
+        let all = point(1.0);
+        let room_s = |absorbed: f64| self.room_s(bytes, written_bytes, absorbed);
+        if room_s(1.0) <= all.run_s {
+            return all;
+        }
+        // Where room for all is not made in time some go to the disks: the more do, the longer the run, and the sooner there is room.
+        let (mut fits, mut waits) = (0.0, 1.0);
+        for _ in 0..12 {
+            let middle = (fits + waits) / 2.0;
+            if room_s(middle) <= point(middle).run_s { fits = middle } else { waits = middle }
+        }
+        point(fits)
     }
 
-    /// The share of critical writes that flash absorbs, and for how long write-back keeps each disk busy within the run, seconds.
-    ///
-    /// All, if they fit. Else as much more as write-back makes free meanwhile: in what time the disks have left, a quarter of it at
-    /// least. The less stays on the disks, the sooner the run is over, and the less time write-back has: that has one solution.
-    fn absorbed(&self, split: &Split, bytes: f64, written_bytes: f64, reads: [f64; 2]) -> (f64, f64) {
+    /// How long it takes to make room for that share of what critical writes bring, beyond what fits: they wait for it. Write-back is in
+    /// the order of addresses, and a place is free again some time after it was written.
+    fn room_s(&self, bytes: f64, written_bytes: f64, absorbed: f64) -> f64 {
+        let residence = &self.all.residence;
         let dirty = bytes * DIRTY;
-        let Some(run_bytes) = self.all.residence.run_bytes(dirty).filter(|_| written_bytes > bytes) else {
-            return (1.0, 0.0);
+        let Some(run_bytes) = residence.run_bytes(dirty).filter(|_| absorbed * written_bytes > bytes) else {
+            return 0.0;
         };
-        let density = (dirty / self.all.residence.passed_bytes()).clamp(1e-6, 1.0);
+        let density = (dirty / residence.passed_bytes()).clamp(1e-6, 1.0);
         let disks = f64::from(self.all.costs.write.hdd_servers);
         let s_per_byte = self.write_back_s_per_byte(run_bytes, density) / disks;
-        let times = |writes: f64| {
-            let load = self.all.load(split, Moved { reads, writes });
-            (load.predict_fitted(self.fitted, 0.0).after_s, load.disk_busy_s(self.fitted))
-        };
-        let low = bytes / written_bytes;
-        let (least, most) = (times(low), times(1.0));
-        let surplus_s = |share: f64| {
-            let at = (share - low) / (1.0 - low);
-            let (run_s, busy_s) = (least.0 + at * (most.0 - least.0), least.1 + at * (most.1 - least.1));
-            (run_s - busy_s).max(run_s * WRITE_BACK_SHARE) - (share * written_bytes - bytes) * s_per_byte
-        };
-        let (mut from, mut to) = (low, 1.0);
-        for _ in 0..30 {
-            let middle = (from + to) / 2.0;
-            if surplus_s(middle) > 0.0 { from = middle } else { to = middle }
-        }
-        (from, (from * written_bytes - bytes) * s_per_byte)
+        let share_left = written_bytes / residence.written_bytes(|_, _| true);
+        let written_bytes = written_bytes + share_left * residence.written_again_bytes(dirty);
+        let beyond = (absorbed * written_bytes - bytes).max(0.0);
+        beyond * s_per_byte.max(TURN_S / bytes.max(1.0))
     }
 
     /// What a byte of write-back keeps a disk busy: pieces come in the order of their addresses, each with the shortest startup, or, where
@@ -331,9 +330,9 @@ impl At<'_> {
         passing_s.min(parameters.hdd_startup_s_min / piece) + parameters.hdd_s_per_byte
     }
 
-    fn point(&self, split: &Split, moved: Moved, beside_s: f64, used: f64) -> Point {
+    fn point(&self, split: &Split, moved: Moved, used: f64) -> Point {
         let load = self.all.load(split, moved);
-        let prediction = load.predict_fitted(self.fitted, beside_s);
+        let prediction = load.predict_fitted(self.fitted);
         let flash_share = (prediction.flash_requests as f64 / prediction.requests.max(1) as f64).min(1.0);
         Point { run_s: prediction.after_s, flash_share, used_bytes: used as u64, ..self.off }
     }

@@ -63,6 +63,8 @@ pub struct Reuse {
     uses: u32,
     /// Pages of reads by class of distance, for reads that are not critical and for those that are.
     distances: [BTreeMap<u64, f64>; 2],
+    /// Pages written again by class of distance.
+    rewrites: BTreeMap<u64, f64>,
     /// Bytes of critical writes, and how many of them do not go on where the rank's request before ended.
     stretches: (f64, f64),
 }
@@ -70,7 +72,8 @@ pub struct Reuse {
 impl Default for Reuse {
     fn default() -> Reuse {
         let (blocks, distances) = (BTreeMap::new(), Default::default());
-        Reuse { threshold: 1 << 32, blocks, stack: Stack::default(), uses: 0, distances, stretches: (0.0, 0.0) }
+        let (stack, rewrites, stretches) = (Stack::default(), BTreeMap::new(), (0.0, 0.0));
+        Reuse { threshold: 1 << 32, blocks, stack, uses: 0, distances, rewrites, stretches }
     }
 }
 
@@ -125,7 +128,10 @@ impl Reuse {
                     }
                 }
                 (Direction::Write, Some(_), _) => {
-                    self.stack.touch(&mut page.time);
+                    if let Some(above) = self.stack.touch(&mut page.time) {
+                        let distance = step(f64::from(above + 1) * weight * PAGE_BYTES as f64);
+                        *self.rewrites.entry(distance).or_default() += weight;
+                    }
                     page.first_write = if page.first_write == 0 { self.uses } else { page.first_write };
                 }
                 (Direction::Write, None, _) => self.stack.remove(&mut page.time),
@@ -141,6 +147,7 @@ impl Reuse {
     pub fn finish(mut self) -> Residence {
         let rate = self.rate();
         let mut residence = Residence { page_bytes: PAGE_BYTES as f64 / rate, ..Residence::default() };
+        residence.rewrites = std::mem::take(&mut self.rewrites).into_iter().collect();
         residence.stretch_bytes = (self.stretches.1 > 0.0).then(|| self.stretches.0 / self.stretches.1);
         let (mut written, mut fetched) = (Vec::new(), Vec::new());
         for ((_, file, block), pages) in &mut self.blocks {
@@ -204,6 +211,8 @@ pub struct Residence {
     page_bytes: f64,
     /// The written pages: file and offset.
     written: Vec<(u32, u64)>,
+    /// Pages of writes to them again, by distance in bytes.
+    rewrites: Vec<(u64, f64)>,
     /// Their blocks.
     blocks: Vec<WrittenBlock>,
     /// Mean length of what a rank writes without a gap, if it is known.
@@ -285,6 +294,13 @@ impl Residence {
         let pages = (flash_bytes / self.page_bytes) as u32;
         let runs: f64 = self.blocks.iter().map(|block| block.runs(pages).unwrap_or(BLOCK_BYTES as f64 / whole)).sum();
         (bytes > 0.0).then(|| bytes / runs.max(bytes / LONG_RUN_BYTES))
+    }
+
+    /// Bytes that are written again after so many bytes of others: if that is what flash holds dirty, they were written back meanwhile,
+    /// and are once more.
+    pub fn written_again_bytes(&self, flash_bytes: f64) -> f64 {
+        let later = self.rewrites.iter().filter(|(distance, _)| *distance as f64 > flash_bytes);
+        later.map(|(_, pages)| pages).sum::<f64>() * PAGE_BYTES as f64
     }
 
     /// Bytes of the blocks that writes touched: what write-back in the order of addresses passes over.

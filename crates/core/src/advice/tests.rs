@@ -116,7 +116,9 @@ fn more_flash_is_faster_by_gain_than_at_random_and_the_advice_is_at_the_knee() {
     for policy in [Policy::Carl, Policy::S4d, Policy::CarlS4d, Policy::Random] {
         let run_s: Vec<f64> = curve(&advice, policy).points.iter().map(|point| point.run_s).collect();
         assert_eq!((run_s.len(), run_s[0]), (POINTS, advice.disk_s));
-        assert!(run_s.windows(2).all(|pair| pair[1] < pair[0] * 1.03), "{policy:?} {run_s:?}");
+        // Regions may take what writes would have made more of.
+        let least = if policy == Policy::CarlS4d { 1.05 } else { 1.03 };
+        assert!(run_s.windows(2).all(|pair| pair[1] < pair[0] * least), "{policy:?} {run_s:?}");
         assert!(run_s[POINTS - 1] < 0.5 * run_s[0], "{policy:?} {run_s:?}");
     }
     let at = |policy: Policy, point: usize| curve(&advice, policy).points[point].run_s;
@@ -145,8 +147,8 @@ fn writes_are_absorbed_as_they_fit_and_beyond_that_as_they_are_written_back() {
     });
     let advice = advised(&requests, 200);
     let points = &curve(&advice, Policy::S4dFirst).points;
-    assert!(points[1].flash_share > 0.05 && points[1].flash_share < 1.0, "{points:?}");
-    assert!(points.windows(2).all(|pair| pair[0].flash_share <= pair[1].flash_share + 1e-9), "{points:?}");
+    assert!(points[1].run_s > 1.1 * points[POINTS - 1].run_s, "they wait for room: {points:?}");
+    assert!(points.windows(2).all(|pair| pair[0].run_s >= pair[1].run_s - 1e-9), "{points:?}");
     assert_eq!(points[POINTS - 1].flash_share, 1.0);
     assert!(points.iter().all(|point| point.used_bytes <= point.capacity_bytes.max(1)), "{points:?}");
 }

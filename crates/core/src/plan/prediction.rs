@@ -27,10 +27,6 @@ use crate::cost::region::Costs;
 use crate::request::{Access, Range};
 use crate::units::Nanos;
 
-/// Work beside the run keeps no server busier than this (assumed: `write_back_share_min` of the agent leaves programs three quarters,
-/// and under pressure takes as much as the programs).
-const BESIDE_SHARE_MAX: f64 = 0.5;
-
 /// Run times before and after.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Prediction {
@@ -110,11 +106,11 @@ impl<'a> Load<'a> {
 
     /// The run times.
     pub fn predict(&self) -> Prediction {
-        self.predict_fitted(&self.fit(), 0.0)
+        self.predict_fitted(&self.fit())
     }
 
-    /// The run times, where each disk server has `beside_s` of other work to do within the run.
-    pub(crate) fn predict_fitted(&self, fitted: &Fitted, beside_s: f64) -> Prediction {
+    /// The run times, with what [`Load::fit`] found.
+    pub(crate) fn predict_fitted(&self, fitted: &Fitted) -> Prediction {
         let mut prediction = Prediction {
             ranks: self.ranks.values().map(|rank| rank.presence.members).sum(),
             requests: self.requests,
@@ -135,23 +131,9 @@ impl<'a> Load<'a> {
         let servers = self.servers();
         let before = || run_s(&customers(&|rank| rank.before(servers, fitted.scale)), &variation);
         prediction.before_s = prediction.measured_s.unwrap_or_else(before);
-        let mut after = customers(&|rank| rank.after(servers, stay_scale));
-        if beside_s > 0.0 {
-            // Who works beside is there as long as the run takes and makes the others slower by what it keeps busy.
-            let alone_s = run_s(&after, &variation);
-            let busy = beside_s / (beside_s + alone_s);
-            let disks = after.iter_mut().flat_map(|one| &mut one.visits[..servers.0]);
-            disks.for_each(|visits| visits.service_s /= 1.0 - busy.min(BESIDE_SHARE_MAX));
-        }
+        let after = customers(&|rank| rank.after(servers, stay_scale));
         prediction.after_s = run_s(&after, &variation);
         prediction
-    }
-
-    /// For how long what stays keeps a disk busy, seconds, on average over the disks.
-    pub(crate) fn disk_busy_s(&self, fitted: &Fitted) -> f64 {
-        let visits =
-            self.ranks.values().flat_map(|rank| rank.stays.disk.visits(self.servers().0, self.stay_scale(fitted)));
-        visits.map(|visits| visits.count * visits.service_s).sum::<f64>() / self.servers().0 as f64
     }
 
     fn has_times(&self) -> bool {
