@@ -11,5 +11,7 @@ pub mod packets;
 pub mod source;
 #[path = "../crates/core/tests/parsers/traces.rs"]
 pub mod traces;
+#[path = "../crates/core/tests/parsers/volumes.rs"]
+pub mod volumes;
 #[path = "../crates/agent/tests/parsers/text.rs"]
 pub mod text;

@@ -14,3 +14,4 @@ pub mod request;
 pub mod stripe;
 pub mod trace;
 pub mod units;
+pub mod volume;

@@ -10,6 +10,7 @@ mod packets;
 mod seeded;
 mod source;
 mod traces;
+mod volumes;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,6 +54,16 @@ fn a_block_of_any_requests_is_read_to_its_end() {
 #[test]
 fn a_text_of_any_kind_is_a_trace_of_another_tool_or_none() {
     cases(10_000, 200, traces::texts);
+}
+
+#[test]
+fn a_block_of_any_bytes_is_a_superblock_a_record_an_extent_or_none() {
+    cases(2_000, 400, volumes::blocks);
+}
+
+#[test]
+fn a_slice_of_flash_that_says_anything_is_served_or_refused() {
+    cases(3_000, 300, volumes::slices);
 }
 
 #[test]

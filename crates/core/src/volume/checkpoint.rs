@@ -1,0 +1,211 @@
+//! A checkpoint: the replay of the log up to S, as a stream of extents in address order.
+//!
+//! It is made a chunk at a time while no record is appended, so that memory holds the map once. What the disk durably holds though
+//! no durable CLEAN says so is left out (rule 4), as long as the area has room for the pieces that leaves.
+
+use super::fields::{put, u32_at, u64_at};
+use super::layout::SECTOR_BYTES;
+use super::log_map::{Content, LogMap, Piece};
+use super::ranges::Ranges;
+use super::record::{PAYLOAD_BLOCKS_MAX, blocks_of};
+use crate::request::Range;
+
+const HEAD_BYTES: usize = 24;
+const BLOCK: usize = super::layout::BLOCK_BYTES as usize;
+
+/// An extent of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes of the disk.
+    pub range: Range,
+    /// The record's number.
+    pub seq: u64,
+    /// What it holds.
+    pub content: Stored,
+}
+
+/// What an extent of a checkpoint holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// Payload from a block of the ring on.
+    Payload {
+        /// That block.
+        block: u32,
+        /// CRC32C of each block.
+        crcs: Vec<u32>,
+    },
+    /// Zeros.
+    Zeros,
+    /// Lost bytes.
+    Damaged,
+}
+
+impl Extent {
+    /// Appends the bytes.
+    pub fn encode(&self, bytes: &mut Vec<u8>) {
+        let kind = match self.content {
+            Stored::Payload { .. } => 1,
+            Stored::Zeros => 2,
+            Stored::Damaged => 7,
+        };
+        let mut head = [0; HEAD_BYTES];
+        put(&mut head, 0, &self.range.offset.to_le_bytes());
+        put(&mut head, 8, &self.range.length.to_le_bytes());
+        put(&mut head, 16, &(kind | self.seq << 8).to_le_bytes());
+        bytes.extend_from_slice(&head);
+        if let Stored::Payload { block, crcs } = &self.content {
+            bytes.extend_from_slice(&block.to_le_bytes());
+            crcs.iter().for_each(|crc| bytes.extend_from_slice(&crc.to_le_bytes()));
+        }
+    }
+
+    /// The first extent of `bytes` and its length: `Ok(None)` if it is not whole, `Err` if it can be none.
+    pub fn decode(bytes: &[u8]) -> Result<Option<(Extent, usize)>, Malformed> {
+        if bytes.len() < HEAD_BYTES {
+            return Ok(None);
+        }
+        let (offset, length, word) = (u64_at(bytes, 0), u64_at(bytes, 8), u64_at(bytes, 16));
+        let end = offset.checked_add(length).ok_or(Malformed)?;
+        if length == 0 || offset % SECTOR_BYTES != 0 || length % SECTOR_BYTES != 0 || end >= 1 << 62 {
+            return Err(Malformed);
+        }
+        let range = Range::new(offset, length);
+        let (content, used) = match word as u8 {
+            1 => {
+                let blocks = blocks_of(range);
+                if blocks > PAYLOAD_BLOCKS_MAX {
+                    return Err(Malformed);
+                }
+                let used = HEAD_BYTES + 4 + 4 * blocks as usize;
+                if bytes.len() < used {
+                    return Ok(None);
+                }
+                let crcs = bytes[HEAD_BYTES + 4..used].chunks(4).map(|crc| u32_at(crc, 0)).collect();
+                (Stored::Payload { block: u32_at(bytes, HEAD_BYTES), crcs }, used)
+            }
+            2 => (Stored::Zeros, HEAD_BYTES),
+            7 => (Stored::Damaged, HEAD_BYTES),
+            _ => return Err(Malformed),
+        };
+        Ok(Some((Extent { range, seq: word >> 8, content }, used)))
+    }
+}
+
+/// Bytes that are no extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// A checkpoint that is being made.
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    skip: Ranges<u64>,
+    cursor: u64,
+    held: Option<Piece>,
+    crc: u32,
+    bytes: u64,
+    ended: bool,
+    /// Bytes that do not fill a block yet.
+    rest: Vec<u8>,
+}
+
+impl Encoder {
+    /// One that leaves out what is not newer than the seq that `skip` has for its range.
+    pub fn new(skip: Ranges<u64>) -> Encoder {
+        Encoder { skip, cursor: 0, held: None, crc: 0, bytes: 0, ended: false, rest: Vec::new() }
+    }
+
+    /// The next blocks of it: at least `bytes_min`, unless it ends; zeros fill the last one.
+    pub fn chunk(&mut self, map: &LogMap, bytes_min: usize) -> Vec<u8> {
+        let mut chunk = std::mem::take(&mut self.rest);
+        let before = chunk.len();
+        while chunk.len() < bytes_min.max(BLOCK) && !self.ended {
+            let Some(piece) = map.next(self.cursor) else {
+                self.ended = true;
+                break;
+            };
+            self.cursor = piece.range.end();
+            for part in self.kept(piece) {
+                self.put(map, part, &mut chunk);
+            }
+        }
+        if self.ended
+            && let Some(last) = self.held.take()
+        {
+            emit(map, last, &mut chunk);
+        }
+        self.crc = crc32c::crc32c_append(self.crc, &chunk[before..]);
+        self.bytes += (chunk.len() - before) as u64;
+        if self.ended {
+            chunk.resize(chunk.len().next_multiple_of(BLOCK), 0);
+        } else {
+            self.rest = chunk.split_off(chunk.len() / BLOCK * BLOCK);
+        }
+        chunk
+    }
+
+    /// The parts of a piece that belong into the checkpoint.
+    fn kept(&self, piece: Piece) -> Vec<Piece> {
+        let mut parts = Vec::new();
+        let mut at = piece.range.offset;
+        for (skipped, upto) in self.skip.overlapping(piece.range) {
+            if piece.seq <= upto {
+                parts.push(Range::between(at, skipped.offset));
+                at = skipped.end().min(piece.range.end());
+            }
+        }
+        parts.push(Range::between(at, piece.range.end()));
+        let shifted = |range: Range| match piece.content {
+            Content::Payload { place } => Content::Payload { place: place + (range.offset - piece.range.offset) },
+            other => other,
+        };
+        let parts = parts.into_iter().filter(|range| !range.is_empty());
+        parts.map(|range| Piece { range, content: shifted(range), ..piece }).collect()
+    }
+
+    /// Puts a piece behind those before, together with the last one if they were one once.
+    fn put(&mut self, map: &LogMap, piece: Piece, chunk: &mut Vec<u8>) {
+        if let Some(last) = self.held {
+            let joined = Range::between(last.range.offset, piece.range.end());
+            let follows = last.range.end() == piece.range.offset && last.seq == piece.seq;
+            let same = match (last.content, piece.content) {
+                (Content::Payload { place }, Content::Payload { place: next }) => {
+                    place + last.range.length == next && blocks_of(joined) <= PAYLOAD_BLOCKS_MAX
+                }
+                (one, other) => one == other,
+            };
+            if follows && same {
+                self.held = Some(Piece { range: joined, ..last });
+                return;
+            }
+            emit(map, last, chunk);
+        }
+        self.held = Some(piece);
+    }
+
+    /// Whether nothing follows.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Bytes so far, and their CRC32C.
+    pub fn sum(&self) -> (u64, u32) {
+        (self.bytes, self.crc)
+    }
+
+    /// What was left out.
+    pub fn skipped(&self) -> &Ranges<u64> {
+        &self.skip
+    }
+}
+
+fn emit(map: &LogMap, piece: Piece, chunk: &mut Vec<u8>) {
+    let content = match piece.content {
+        Content::Payload { place } => Stored::Payload {
+            block: (place / super::layout::BLOCK_BYTES) as u32,
+            crcs: map.crcs(piece.range, place).to_vec(),
+        },
+        Content::Zeros => Stored::Zeros,
+        Content::Damaged => Stored::Damaged,
+    };
+    Extent { range: piece.range, seq: piece.seq, content }.encode(chunk);
+}

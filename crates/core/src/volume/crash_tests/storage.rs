@@ -1,0 +1,138 @@
+//! A device in memory: what a read sees, and what a crash would leave.
+
+use super::random::Random;
+use crate::volume::devices::{Device, Devices, Failed};
+
+const SECTOR: usize = 512;
+
+#[derive(Clone)]
+pub struct Storage {
+    pub current: Vec<u8>,
+    durable: Vec<u8>,
+    unflushed: Vec<(u64, Vec<u8>)>,
+}
+
+impl Storage {
+    pub fn new(bytes: Vec<u8>) -> Storage {
+        Storage { durable: bytes.clone(), current: bytes, unflushed: Vec::new() }
+    }
+
+    pub fn read(&self, offset: u64, length: u64) -> &[u8] {
+        &self.current[offset as usize..(offset + length) as usize]
+    }
+
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+        put(&mut self.current, offset, bytes);
+        self.unflushed.push((offset, bytes.to_vec()));
+    }
+
+    /// Some sectors of a write that failed.
+    pub fn tear(&mut self, offset: u64, bytes: &[u8], random: &mut Random) {
+        for (index, sector) in bytes.chunks(SECTOR).enumerate() {
+            if random.chance(50) {
+                self.write(offset + (index * SECTOR) as u64, sector);
+            }
+        }
+    }
+
+    /// What a flush that is given now will cover.
+    pub fn mark(&self) -> usize {
+        self.unflushed.len()
+    }
+
+    pub fn flush(&mut self, mark: usize) {
+        for (offset, bytes) in self.unflushed.drain(..mark) {
+            put(&mut self.durable, offset, &bytes);
+        }
+    }
+
+    /// What was not flushed is lost, kept or torn at sectors, in any order; `in_flight` as well.
+    pub fn crash(&mut self, in_flight: Vec<(u64, Vec<u8>)>, random: &mut Random) {
+        let mood = random.below(5);
+        let mut writes = std::mem::take(&mut self.unflushed);
+        writes.extend(in_flight);
+        if mood == 4 {
+            for index in (1..writes.len()).rev() {
+                writes.swap(index, random.below(index as u64 + 1) as usize);
+            }
+        }
+        for (offset, bytes) in writes {
+            let keep = match mood {
+                0 => false,
+                1 => true,
+                _ => random.chance(50),
+            };
+            if mood < 3 && keep {
+                put(&mut self.durable, offset, &bytes);
+            }
+            for (index, sector) in bytes.chunks(SECTOR).enumerate().filter(|_| mood >= 3) {
+                if random.chance(60) {
+                    put(&mut self.durable, offset + (index * SECTOR) as u64, sector);
+                }
+            }
+        }
+        self.current = self.durable.clone();
+    }
+
+    /// A bit rots.
+    pub fn flip(&mut self, byte: u64, bit: u32) {
+        self.current[byte as usize] ^= 1 << bit;
+        self.durable[byte as usize] ^= 1 << bit;
+    }
+}
+
+fn put(bytes: &mut [u8], offset: u64, written: &[u8]) {
+    bytes[offset as usize..offset as usize + written.len()].copy_from_slice(written);
+}
+
+/// Both devices, for a start or a stop that may be cut short.
+pub struct Pair<'a> {
+    pub disk: &'a mut Storage,
+    pub flash: &'a mut Storage,
+    /// Operations until the power fails.
+    pub operations_left: u64,
+    pub writes: u64,
+}
+
+impl<'a> Pair<'a> {
+    pub fn new(disk: &'a mut Storage, flash: &'a mut Storage) -> Pair<'a> {
+        Pair { disk, flash, operations_left: u64::MAX, writes: 0 }
+    }
+
+    fn of(&mut self, device: Device) -> &mut Storage {
+        match device {
+            Device::Disk => self.disk,
+            Device::Flash => self.flash,
+        }
+    }
+
+    fn count(&mut self, device: Device, action: &'static str, offset: u64) -> Result<(), Failed> {
+        let failed = Failed { device, action, offset };
+        self.operations_left = self.operations_left.checked_sub(1).ok_or(failed)?;
+        Ok(())
+    }
+}
+
+impl Devices for Pair<'_> {
+    fn read(&mut self, device: Device, offset: u64, bytes: &mut [u8]) -> Result<(), Failed> {
+        bytes.copy_from_slice(self.of(device).read(offset, bytes.len() as u64));
+        Ok(())
+    }
+
+    fn write(&mut self, device: Device, offset: u64, bytes: &[u8]) -> Result<(), Failed> {
+        self.writes += 1;
+        // The last write before the power fails may have reached the medium.
+        let counted = self.count(device, "write", offset);
+        if counted.is_ok() || self.writes.is_multiple_of(2) {
+            self.of(device).write(offset, bytes);
+        }
+        counted
+    }
+
+    fn flush(&mut self, device: Device) -> Result<(), Failed> {
+        self.count(device, "flush", 0)?;
+        let mark = self.of(device).mark();
+        self.of(device).flush(mark);
+        Ok(())
+    }
+}

@@ -1,0 +1,488 @@
+//! A volume, its devices, its users, and the chance that drives them.
+
+use std::collections::BTreeMap;
+
+use super::random::Random;
+use super::register::{FIRST, Register, sector_bytes};
+use super::storage::{Pair, Storage};
+use crate::request::Range;
+use crate::volume::devices::Device;
+use crate::volume::engine::{Engine, Settings};
+use crate::volume::layout::{BLOCK_BYTES, SECTOR_BYTES};
+use crate::volume::order::{Action, Order, OrderId, Output, Part, Request, Tag};
+use crate::volume::policy::{Load, Policy};
+use crate::volume::recovery::{self, Given, Refusal};
+
+pub const UUID: [u8; 16] = *b"volume under tst";
+pub const GUARD_BLOCKS: u64 = 1;
+
+/// A policy that does anything it may.
+#[derive(Clone, Debug)]
+pub struct Chaos {
+    pub random: Random,
+    pub absorbs: u64,
+    pub writes_back: u64,
+    pub bypasses: bool,
+}
+
+impl Policy for Chaos {
+    fn absorbs(&mut self, _range: Range, _load: &Load) -> bool {
+        self.random.chance(self.absorbs)
+    }
+    fn bypasses_when_full(&self) -> bool {
+        self.bypasses
+    }
+    fn next_write_back(&mut self, load: &Load) -> Option<u64> {
+        let wanted = load.is_full || load.draining || self.random.chance(self.writes_back);
+        (wanted && load.write_backs < 3).then(|| self.random.below(1 << 16))
+    }
+    fn on_write_back(&mut self, _range: Range) {}
+}
+
+/// A request that has no reply yet.
+#[derive(Clone)]
+struct Asked {
+    range: Range,
+    data: Vec<u8>,
+    what: What,
+    begun: u64,
+}
+
+impl std::fmt::Debug for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} of {:?} at {}", self.what, self.range, self.begun)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Read,
+    Write { version: u32, fua: bool },
+    Flush,
+}
+
+#[derive(Clone)]
+struct InFlight {
+    order: Order,
+    bytes: Vec<u8>,
+    mark: usize,
+}
+
+#[derive(Clone)]
+pub struct World {
+    pub random: Random,
+    pub disk: Storage,
+    pub flash: Storage,
+    pub given: Given,
+    pub engine: Engine<Chaos>,
+    orders: Vec<InFlight>,
+    buffers: BTreeMap<OrderId, Vec<u8>>,
+    asked: BTreeMap<Tag, Asked>,
+    pub register: Register,
+    now: u64,
+    tags: Tag,
+    versions: u32,
+    chaos: Chaos,
+    settings: Settings,
+    /// One of so many operations fails; zero: none.
+    pub failures: u64,
+    pub rotten: bool,
+    pub violations: Vec<String>,
+    pub errors: u64,
+}
+
+impl World {
+    pub fn new(seed: u64) -> World {
+        let mut random = Random(seed);
+        let disk_bytes = 8192 * (3 + random.below(5)) + SECTOR_BYTES * random.below(3);
+        let ring_blocks = 18 + random.below(60);
+        let flash_bytes = (2 + 2 * GUARD_BLOCKS + 2 + ring_blocks) * BLOCK_BYTES;
+        let given = Given { disk: [7; 32], disk_bytes, flash_bytes, uuid: Some(UUID), absorbs: true };
+        let bytes = (0..disk_bytes / SECTOR_BYTES).flat_map(|sector| sector_bytes(FIRST, sector)).collect();
+        let mut disk = Storage::new(bytes);
+        let mut flash = Storage::new((0..flash_bytes).map(|_| random.next() as u8).collect());
+        let mut pair = Pair::new(&mut disk, &mut flash);
+        assert_eq!(recovery::create(&mut pair, &given, UUID, GUARD_BLOCKS), Ok(true));
+        let chaos = Chaos {
+            random: Random(random.next()),
+            absorbs: random.pick(&[100, 80, 50, 10]),
+            writes_back: random.pick(&[0, 2, 10, 40]),
+            bypasses: random.chance(50),
+        };
+        let settings = Settings {
+            records_max: random.pick(&[1, 2, 4, 16]),
+            checkpoint_every_blocks: random.pick(&[4, 16, 1000]),
+            owed_max: random.pick(&[1, 4, 1000]),
+            checkpoint_chunk_bytes: 4096,
+        };
+        let recovered = recovery::attach(&mut pair, &given).expect("a new volume is attached");
+        World {
+            engine: Engine::new(recovered, chaos.clone(), settings),
+            register: Register::new(disk_bytes),
+            random,
+            disk,
+            flash,
+            given,
+            orders: Vec::new(),
+            buffers: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            now: 1,
+            tags: 0,
+            versions: FIRST,
+            chaos,
+            settings,
+            failures: 0,
+            rotten: false,
+            violations: Vec::new(),
+            errors: 0,
+        }
+    }
+
+    fn storage(&mut self, device: Device) -> &mut Storage {
+        match device {
+            Device::Disk => &mut self.disk,
+            Device::Flash => &mut self.flash,
+        }
+    }
+
+    fn range(&mut self) -> Range {
+        let sectors = self.given.disk_bytes / SECTOR_BYTES;
+        let length = match self.random.below(10) {
+            0..=4 => 8,
+            5..=7 => 1 + self.random.below(8),
+            8 => 1 + self.random.below(24),
+            _ => 8 * (1 + self.random.below(4)),
+        };
+        let aligned = self.random.chance(60);
+        let hot = if self.random.chance(60) { sectors.min(32) } else { sectors };
+        let first = self.random.below(hot) / if aligned { 8 } else { 1 } * if aligned { 8 } else { 1 };
+        Range::new(first * SECTOR_BYTES, length.min(sectors - first) * SECTOR_BYTES)
+    }
+
+    /// A user asks for something.
+    pub fn ask(&mut self) {
+        let range = self.range();
+        match self.random.below(100) {
+            0..=24 => self.read(range),
+            25..=79 => {
+                let fua = self.random.chance(8);
+                self.write(range, false, fua);
+            }
+            80..=87 => {
+                let fua = self.random.chance(10);
+                self.write(range, true, fua);
+            }
+            _ => self.flush(),
+        }
+    }
+
+    pub fn read(&mut self, range: Range) {
+        self.request(Asked { range, data: Vec::new(), what: What::Read, begun: self.now }, false);
+    }
+
+    pub fn flush(&mut self) {
+        let everything = Range::new(0, self.given.disk_bytes);
+        self.request(Asked { range: everything, data: Vec::new(), what: What::Flush, begun: self.now }, false);
+    }
+
+    pub fn write(&mut self, range: Range, zero: bool, fua: bool) {
+        self.versions += 1;
+        let version = self.versions;
+        let first = range.offset / SECTOR_BYTES;
+        let data = (first..range.end() / SECTOR_BYTES).flat_map(|sector| sector_bytes(version, sector));
+        let data = if zero { Vec::new() } else { data.collect() };
+        self.register.begin_write(range, version, zero, self.now);
+        self.request(Asked { range, data, what: What::Write { version, fua }, begun: self.now }, zero);
+    }
+
+    fn request(&mut self, asked: Asked, zero: bool) {
+        self.now += 1;
+        self.tags += 1;
+        let tag = self.tags;
+        let data = asked.data.clone();
+        let (range, what) = (asked.range, asked.what);
+        self.asked.insert(tag, asked);
+        let request = match what {
+            What::Read => Request::Read(range),
+            What::Flush => Request::Flush,
+            What::Write { fua, .. } if zero => Request::Zero { range, fua },
+            What::Write { fua, .. } => Request::Write { offset: range.offset, data: &data, fua },
+        };
+        self.engine.on_request(tag, request);
+        self.carry_out();
+    }
+
+    /// Takes the engine's outputs in.
+    pub fn carry_out(&mut self) {
+        for output in self.engine.take_outputs() {
+            match output {
+                Output::Order(order) => {
+                    let mut bytes = match &order.action {
+                        Action::Write(parts) => self.gather(parts),
+                        Action::Read | Action::Flush => Vec::new(),
+                    };
+                    if let Action::Write(_) = order.action {
+                        assert_eq!(bytes.len() as u64, order.length, "parts make what is to be written");
+                        order.transform(&mut bytes);
+                    }
+                    let mark = self.storage(order.device).mark();
+                    self.orders.push(InFlight { order, bytes, mark });
+                }
+                Output::Reply { tag, result } => self.on_reply(tag, result.ok()),
+                Output::Release(order) => {
+                    self.buffers.remove(&order);
+                }
+            }
+        }
+    }
+
+    fn gather(&self, parts: &[Part]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for part in parts {
+            match part {
+                Part::Bytes(own) => bytes.extend_from_slice(own),
+                Part::Zeros(length) => bytes.resize(bytes.len() + *length as usize, 0),
+                Part::Request { tag, offset, length } => {
+                    bytes.extend_from_slice(&self.asked[tag].data[*offset as usize..(offset + length) as usize]);
+                }
+                Part::Buffer { order, offset, length } => {
+                    bytes.extend_from_slice(&self.buffers[order][*offset as usize..(offset + length) as usize]);
+                }
+            }
+        }
+        bytes
+    }
+
+    fn on_reply(&mut self, tag: Tag, parts: Option<Vec<Part>>) {
+        self.now += 1;
+        let asked = self.asked.remove(&tag).expect("a request has one reply");
+        let Some(parts) = parts else {
+            self.errors += 1;
+            let may_fail = self.failures > 0 || self.rotten;
+            if !may_fail {
+                self.violations.push(format!("{asked:?} failed"));
+            }
+            return;
+        };
+        match asked.what {
+            What::Read => {
+                let bytes = self.gather(&parts);
+                assert_eq!(bytes.len() as u64, asked.range.length, "a read returns what was asked for");
+                let first = asked.range.offset / SECTOR_BYTES;
+                for (index, sector) in bytes.chunks(SECTOR_BYTES as usize).enumerate() {
+                    let result = self.register.read(first + index as u64, sector, asked.begun, self.now);
+                    self.violations.extend(result.err());
+                }
+            }
+            What::Write { version, fua } => {
+                self.register.end_write(asked.range, version, self.now);
+                if fua {
+                    self.register.written_through(asked.range, version);
+                }
+            }
+            What::Flush => self.register.flushed(asked.range, asked.begun),
+        }
+    }
+
+    /// The log takes what it may, and nothing is written back unless it must be.
+    pub fn absorb_all(&mut self) {
+        (self.chaos.absorbs, self.chaos.writes_back) = (100, 0);
+        self.recover().expect("nothing has happened yet");
+    }
+
+    pub fn has_orders(&self) -> bool {
+        !self.orders.is_empty()
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.asked.len()
+    }
+
+    /// Some order completes.
+    pub fn complete_any(&mut self) {
+        if self.rotten && self.random.chance(2) {
+            let (byte, bit) = (self.random.below(self.given.flash_bytes), self.random.below(8) as u32);
+            self.flash.flip(byte, bit);
+        }
+        let index = self.random.below(self.orders.len() as u64) as usize;
+        let fails = self.failures > 0 && self.random.below(self.failures) == 0;
+        self.complete(index, fails);
+    }
+
+    pub fn complete(&mut self, index: usize, fails: bool) {
+        let InFlight { order, bytes, mark } = self.orders.remove(index);
+        let mut random = self.random.clone();
+        self.random.next();
+        let storage = self.storage(order.device);
+        let mut data = Vec::new();
+        match order.action {
+            Action::Read => {
+                data = storage.read(order.offset, order.length).to_vec();
+                order.transform(&mut data);
+            }
+            Action::Write(_) if fails => storage.tear(order.offset, &bytes, &mut random),
+            Action::Write(_) => storage.write(order.offset, &bytes),
+            Action::Flush if !fails => storage.flush(mark),
+            Action::Flush => {}
+        }
+        if order.action == Action::Read {
+            self.buffers.insert(order.id, data.clone());
+        }
+        self.engine.on_completion(order.id, if fails { Err(()) } else { Ok(&data) });
+        self.carry_out();
+    }
+
+    /// Everything that waits comes to an end (V4).
+    pub fn settle(&mut self) {
+        for _ in 0..100_000 {
+            if self.orders.is_empty() {
+                break;
+            }
+            self.complete_any();
+        }
+        if !self.asked.is_empty() {
+            let details = std::env::var_os("DETAILS").map(|_| format!("{:?}", self.engine));
+            self.violations.push(format!("V4: {:?} wait for ever; {:?}", self.asked.values(), details));
+        }
+    }
+
+    /// The power fails; what is in flight may be on the media or not.
+    pub fn crash(&mut self) {
+        for device in [Device::Disk, Device::Flash] {
+            let writes = self.orders.iter().filter(|in_flight| in_flight.order.device == device);
+            let writes = writes.filter(|in_flight| matches!(in_flight.order.action, Action::Write(_)));
+            let in_flight: Vec<(u64, Vec<u8>)> = writes.map(|one| (one.order.offset, one.bytes.clone())).collect();
+            let mut random = Random(self.random.next());
+            self.storage(device).crash(in_flight, &mut random);
+        }
+        self.orders.clear();
+        self.buffers.clear();
+        self.asked.clear();
+    }
+
+    /// The server is killed: what is in flight may still reach the devices, whose caches live on.
+    pub fn kill(&mut self) {
+        for InFlight { order, bytes, .. } in std::mem::take(&mut self.orders) {
+            if matches!(order.action, Action::Write(_)) && self.random.chance(60) {
+                self.storage(order.device).write(order.offset, &bytes);
+            }
+        }
+        self.buffers.clear();
+        self.asked.clear();
+    }
+
+    /// A start, which the power may cut short once.
+    pub fn recover(&mut self) -> Result<(), Refusal> {
+        if self.random.chance(40) {
+            let mut pair = Pair::new(&mut self.disk, &mut self.flash);
+            pair.operations_left = self.random.below(20);
+            pair.writes = self.random.below(2);
+            if recovery::attach(&mut pair, &self.given).is_err() {
+                let mut random = Random(self.random.next());
+                self.disk.crash(Vec::new(), &mut random);
+                self.flash.crash(Vec::new(), &mut random);
+            }
+        }
+        let mut pair = Pair::new(&mut self.disk, &mut self.flash);
+        let recovered = recovery::attach(&mut pair, &self.given)?;
+        self.chaos.random = Random(self.random.next());
+        self.engine = Engine::new(recovered, self.chaos.clone(), self.settings);
+        Ok(())
+    }
+
+    /// Everything is read, and checked against what may be there after a crash.
+    pub fn check_after_crash(&mut self) {
+        let failures = std::mem::take(&mut self.failures);
+        self.now += 1;
+        for sector in 0..self.given.disk_bytes / SECTOR_BYTES {
+            let tag = self.tags + 1;
+            self.tags = tag;
+            self.engine.on_request(tag, Request::Read(Range::new(sector * SECTOR_BYTES, SECTOR_BYTES)));
+            let result = self.answer(tag);
+            match result {
+                Some(bytes) => {
+                    let settled = self.register.settle(sector, &bytes, self.now, self.rotten);
+                    self.violations.extend(settled.err());
+                }
+                None if self.rotten => self.errors += 1,
+                None => self.violations.push(format!("sector {sector} cannot be read after the crash")),
+            }
+        }
+        self.failures = failures;
+    }
+
+    /// Completes orders until a request of the checker's own is answered.
+    fn answer(&mut self, tag: Tag) -> Option<Vec<u8>> {
+        loop {
+            let mut answer = None;
+            for output in self.engine.take_outputs() {
+                match output {
+                    Output::Order(order) => {
+                        let mark = self.storage(order.device).mark();
+                        let bytes = match &order.action {
+                            Action::Write(parts) => self.gather(parts),
+                            Action::Read | Action::Flush => Vec::new(),
+                        };
+                        let mut bytes = bytes;
+                        order.transform(&mut bytes);
+                        self.orders.push(InFlight { order, bytes, mark });
+                    }
+                    Output::Reply { tag: replied, result } if replied == tag => {
+                        answer = Some(result.ok().map(|parts| self.gather(&parts)));
+                    }
+                    Output::Reply { .. } => {}
+                    Output::Release(order) => {
+                        self.buffers.remove(&order);
+                    }
+                }
+            }
+            if let Some(answer) = answer {
+                return answer;
+            }
+            let InFlight { order, bytes, mark } = self.orders.remove(0);
+            let storage = self.storage(order.device);
+            let mut data = Vec::new();
+            match order.action {
+                Action::Read => {
+                    data = storage.read(order.offset, order.length).to_vec();
+                    order.transform(&mut data);
+                    self.buffers.insert(order.id, data.clone());
+                }
+                Action::Write(_) => storage.write(order.offset, &bytes),
+                Action::Flush => storage.flush(mark),
+            }
+            self.engine.on_completion(order.id, Ok(&data));
+        }
+    }
+
+    /// The volume stops; the raw disk, guard off, holds what its users would have read.
+    pub fn stop(&mut self) {
+        self.engine.stop(false);
+        self.carry_out();
+        self.settle();
+        if !self.engine.has_stopped() {
+            let engine = std::env::var_os("DETAILS").map(|_| format!("{:?}", self.engine));
+            self.violations.push(format!("V4: the volume does not stop {engine:?}"));
+            return;
+        }
+        let (mut superblock, is_empty) = self.engine.clone().into_superblock();
+        if !is_empty {
+            self.violations.push(format!("V4: the log is not drained: {:?}", self.engine.has_failed()));
+            return;
+        }
+        let detached = self.random.chance(50);
+        let mut pair = Pair::new(&mut self.disk, &mut self.flash);
+        assert_eq!(recovery::release(&mut pair, &mut superblock, is_empty, detached), Ok(true));
+        for sector in 0..self.given.disk_bytes / SECTOR_BYTES {
+            let bytes = self.disk.read(sector * SECTOR_BYTES, SECTOR_BYTES).to_vec();
+            let result = self.register.read(sector, &bytes, self.now, self.now);
+            self.violations.extend(result.err().map(|error| format!("raw disk: {error}")));
+        }
+        // A volume that has gone its own way can be attached again, as long as it did nothing.
+        if let Err(refusal) = self.recover() {
+            self.violations.push(format!("refused after a clean stop: {refusal}"));
+            return;
+        }
+        self.check_after_crash();
+    }
+}

@@ -1,0 +1,345 @@
+//! A volume that serves: requests and completions come in, orders and replies go out.
+//!
+//! ```text
+//! write --blockers gone--> policy --absorbs--> log queue -> record in flight -> map, reply
+//!                             '----bypasses-> no write-back on the range -> disk -> map says disk, owe CLEAN, reply
+//! owed --disk FLUSH--> flushed --CLEAN record completes, or checkpoint durable--> the log names it no more
+//! ```
+//!
+//! After each call [`Engine::take_outputs`] gives what is to be done. Every call ends in `pump`, which moves whatever can move until
+//! nothing does; nothing else starts work, so there is no order of events that forgets somebody who waits.
+//!
+//! | file | subject | rules of the protocol |
+//! |---|---|---|
+//! | `writes` | one write per range at a time, bypass | 1 |
+//! | `reads` | pieces, pins, checksums | 1, 3 |
+//! | `log` | records, holes, CLEAN | 3, 6 |
+//! | `flushing` | flushes of devices, FLUSH and FUA | 2 |
+//! | `write_back` | from flash to disk | 5 |
+//! | `checkpointing` | checkpoints | 4 |
+//!
+//! A device whose FLUSH failed, and flash where a superblock or checkpoint could not be written, counts as failed until the volume is
+//! attached again: without flash nothing is written and FLUSH fails; without disk the log goes on while it has room, and FLUSH fails.
+
+mod checkpointing;
+mod flushing;
+mod log;
+mod reads;
+#[cfg(test)]
+mod tests;
+mod write_back;
+mod writes;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::devices::Device;
+use super::guard;
+use super::log_map::LogMap;
+use super::order::{Action, Error, Order, OrderId, Output, Part, Request, Tag};
+use super::policy::{Load, Policy};
+use super::ranges::Ranges;
+use super::recovery::Recovered;
+use super::superblock::{GuardState, Superblock};
+use crate::request::Range;
+use checkpointing::Checkpoint;
+use flushing::{DeviceFlush, Flush};
+use log::{InFlight, Item};
+use reads::Read;
+use write_back::WriteBack;
+use writes::Write;
+
+/// What may be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Records in flight at once. More are not faster, fewer gather more writes in each (assumed; half a queue of 32).
+    pub records_max: usize,
+    /// A checkpoint is made when the log has grown by so many blocks; bounds what a start replays (1 GiB).
+    pub checkpoint_every_blocks: u32,
+    /// CLEANs that are owed before a disk FLUSH and records for them are due; bounds their memory (1 MiB).
+    pub owed_max: usize,
+    /// Bytes of a checkpoint that are written at once (1 MiB: an SSD is no faster with more).
+    pub checkpoint_chunk_bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            records_max: 16,
+            checkpoint_every_blocks: 1 << 18,
+            owed_max: 1 << 14,
+            checkpoint_chunk_bytes: 1 << 20,
+        }
+    }
+}
+
+/// What an order is for.
+#[derive(Clone, Debug)]
+enum Purpose {
+    Record(u64),
+    Bypass(u64),
+    Read(Tag),
+    WriteBackRead(u64),
+    WriteBackWrite(u64),
+    DiskFlush,
+    FlashFlush,
+    CheckpointArea,
+    Superblock,
+}
+
+/// A volume that serves.
+#[derive(Clone, Debug)]
+pub struct Engine<P> {
+    superblock: Superblock,
+    regions: [Range; 2],
+    settings: Settings,
+    policy: P,
+    map: LogMap,
+    orders: BTreeMap<OrderId, Purpose>,
+    orders_given: OrderId,
+    outputs: Vec<Output>,
+    /// Steps that may let others move.
+    moves: u64,
+
+    writes: BTreeMap<u64, Write>,
+    writes_begun: u64,
+    reads: BTreeMap<Tag, Read>,
+
+    log_queue: VecDeque<Item>,
+    records: BTreeMap<u64, InFlight>,
+    seq_next: u64,
+    durable_to: u64,
+    /// A record failed: nothing is appended until a checkpoint covers its place.
+    has_hole: bool,
+    holes_in_a_row: u32,
+    /// Something waits for room in the ring.
+    is_full: bool,
+
+    /// Ranges that the disk holds, not yet durably, and the newest seq it is as new as.
+    owed: Ranges<u64>,
+    /// Those that the disk FLUSH under way covers.
+    owed_in_flush: Ranges<u64>,
+    /// Those that the disk holds durably: a CLEAN may say so.
+    flushed: Ranges<u64>,
+    /// A bypass has completed since the last disk FLUSH was given.
+    bypassed: bool,
+    disk_flush: DeviceFlush,
+    flash_flush: DeviceFlush,
+    flushes: Vec<Flush>,
+
+    write_backs: BTreeMap<u64, WriteBack>,
+    write_backs_begun: u64,
+    /// What could not be read from flash or written to the disk: not tried again unless it is written.
+    stuck: Ranges<()>,
+    checkpoint: Checkpoint,
+    checkpoint_wanted: bool,
+    draining: bool,
+    stopping: bool,
+    disk_failed: bool,
+    flash_failed: bool,
+}
+
+impl<P: Policy> Engine<P> {
+    /// Serves what a start has recovered.
+    pub fn new(recovered: Recovered, policy: P, settings: Settings) -> Engine<P> {
+        let Recovered { superblock, map } = recovered;
+        Engine {
+            regions: guard::regions(&superblock),
+            seq_next: superblock.start_seq,
+            durable_to: superblock.start_seq - 1,
+            superblock,
+            settings,
+            policy,
+            map,
+            orders: BTreeMap::new(),
+            orders_given: 0,
+            outputs: Vec::new(),
+            moves: 0,
+            writes: BTreeMap::new(),
+            writes_begun: 0,
+            reads: BTreeMap::new(),
+            log_queue: VecDeque::new(),
+            records: BTreeMap::new(),
+            has_hole: false,
+            holes_in_a_row: 0,
+            is_full: false,
+            owed: Ranges::default(),
+            owed_in_flush: Ranges::default(),
+            flushed: Ranges::default(),
+            bypassed: false,
+            disk_flush: DeviceFlush::default(),
+            flash_flush: DeviceFlush::default(),
+            flushes: Vec::new(),
+            write_backs: BTreeMap::new(),
+            write_backs_begun: 0,
+            stuck: Ranges::default(),
+            checkpoint: Checkpoint::Idle,
+            checkpoint_wanted: false,
+            draining: false,
+            stopping: false,
+            disk_failed: false,
+            flash_failed: false,
+        }
+    }
+
+    /// A request. Its reply comes with some later outputs, perhaps with the next.
+    pub fn on_request(&mut self, tag: Tag, request: Request<'_>) {
+        let range = match request {
+            Request::Read(range) | Request::Zero { range, .. } => range,
+            Request::Write { offset, data, .. } => Range::new(offset, data.len() as u64),
+            Request::Flush => Range::default(),
+        };
+        let sectors = range.offset % 512 == 0 && range.length % 512 == 0;
+        if !sectors || range.end() > self.superblock.disk_bytes {
+            self.reply(tag, Err(Error::Invalid));
+            return;
+        }
+        match request {
+            Request::Flush => self.add_flush(tag),
+            _ if range.is_empty() => self.reply(tag, Ok(Vec::new())),
+            Request::Read(_) => self.add_read(tag, range),
+            Request::Write { data, fua, .. } => self.add_write(tag, range, Some(data), fua),
+            Request::Zero { fua, .. } => self.add_write(tag, range, None, fua),
+        }
+        self.pump();
+    }
+
+    /// An order has been carried out or has failed; `data` are the bytes that a read has filled.
+    pub fn on_completion(&mut self, order: OrderId, result: Result<&[u8], ()>) {
+        let Some(purpose) = self.orders.remove(&order) else { return };
+        match purpose {
+            Purpose::Record(seq) => self.on_record(seq, result.is_ok()),
+            Purpose::Bypass(write) => self.on_bypass(write, result.is_ok()),
+            Purpose::Read(tag) => self.on_read(tag, order, result),
+            Purpose::WriteBackRead(id) => self.on_write_back_read(id, order, result),
+            Purpose::WriteBackWrite(id) => self.on_write_back_write(id, result.is_ok()),
+            Purpose::DiskFlush => self.on_disk_flush(result.is_ok()),
+            Purpose::FlashFlush => self.on_flash_flush(result.is_ok()),
+            Purpose::CheckpointArea => self.on_checkpoint_area(result.is_ok()),
+            Purpose::Superblock => self.on_superblock(result.is_ok()),
+        }
+        self.pump();
+    }
+
+    /// Nothing was asked for a while: a checkpoint puts the last records where a damaged one is told from one never written.
+    pub fn on_idle(&mut self) {
+        self.checkpoint_wanted |= self.has_news() && self.writes.is_empty();
+        self.pump();
+    }
+
+    /// No request follows. Writes everything back unless told to keep it, and ends with a checkpoint; then `has_stopped`.
+    pub fn stop(&mut self, keep_dirty: bool) {
+        self.stopping = true;
+        self.draining = !keep_dirty;
+        self.pump();
+    }
+
+    /// After `stop`: whether nothing is under way. Whatever can move has moved then.
+    pub fn has_stopped(&self) -> bool {
+        let answered = self.writes.is_empty() && self.flushes.is_empty() && self.reads.is_empty();
+        self.stopping && answered && self.orders.is_empty()
+    }
+
+    /// The superblock in force, and whether nothing is left on flash alone: what `recovery::release` goes by.
+    pub fn into_superblock(self) -> (Superblock, bool) {
+        assert!(self.orders.is_empty(), "a volume is given up when nothing is under way");
+        (self.superblock, self.map.is_empty())
+    }
+
+    /// The map, for status and tests.
+    pub fn map(&self) -> &LogMap {
+        &self.map
+    }
+
+    /// The superblock in force.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// Which devices have failed: disk, flash.
+    pub fn has_failed(&self) -> (bool, bool) {
+        (self.disk_failed, self.flash_failed)
+    }
+
+    /// What is to be done since the last call, in order.
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    fn load(&self) -> Load {
+        Load {
+            ring_blocks: self.map.ring.blocks(),
+            free_blocks: self.map.ring.free_blocks(),
+            write_backs: self.write_backs.len(),
+            is_full: self.is_full,
+            draining: self.draining,
+        }
+    }
+
+    /// Whether a checkpoint would say something new.
+    fn has_news(&self) -> bool {
+        self.seq_next > self.superblock.start_seq || !self.flushed.is_empty()
+    }
+
+    fn absorbs(&self) -> bool {
+        self.superblock.guard.state == GuardState::On && !self.flash_failed
+    }
+
+    fn is_guarded(&self, range: Range) -> bool {
+        self.superblock.guard.state == GuardState::On && self.regions.iter().any(|region| region.overlaps(range))
+    }
+
+    fn order(&mut self, device: Device, action: Action, range: Range, purpose: Purpose) -> OrderId {
+        self.orders_given += 1;
+        self.moves += 1;
+        let id = self.orders_given;
+        let guarded = device == Device::Disk && !range.is_empty() && self.is_guarded(range);
+        let session = guarded.then_some(self.superblock.guard.session);
+        self.orders.insert(id, purpose);
+        self.outputs.push(Output::Order(Order {
+            id,
+            device,
+            action,
+            offset: range.offset,
+            length: range.length,
+            session,
+        }));
+        id
+    }
+
+    fn reply(&mut self, tag: Tag, result: Result<Vec<Part>, Error>) {
+        self.moves += 1;
+        self.outputs.push(Output::Reply { tag, result });
+    }
+
+    /// A range of the disk in parts that are guarded or not.
+    fn cuts(&self, range: Range) -> Vec<Range> {
+        if self.superblock.guard.state != GuardState::On {
+            return vec![range];
+        }
+        let mut rest = range;
+        let mut parts = Vec::new();
+        while !rest.is_empty() {
+            let (part, _) = guard::cut(&self.regions, rest);
+            rest = Range::between(part.end(), rest.end());
+            parts.push(part);
+        }
+        parts
+    }
+
+    /// Moves everything that can move.
+    fn pump(&mut self) {
+        loop {
+            let before = self.moves;
+            self.map.ring.release(self.superblock.start_seq, self.durable_to);
+            self.pump_writes();
+            self.pump_log();
+            self.pump_write_backs();
+            self.pump_flushes();
+            self.pump_checkpoint();
+            self.pump_device_flushes();
+            if self.moves == before {
+                return;
+            }
+        }
+    }
+}

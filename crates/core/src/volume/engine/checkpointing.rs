@@ -1,0 +1,168 @@
+//! Checkpoints while the volume serves (rule 4).
+//!
+//! ```text
+//! idle -> draining: nothing is appended, what is in flight completes -> writing: the map goes to the other area, chunk by chunk
+//!      -> settling: flash FLUSH, for the area and every record below S -> superblock -> sealing: flash FLUSH -> idle
+//! ```
+//!
+//! Nothing is appended until the whole map is encoded: the map is then the replay of the log up to S, and memory holds it once. What
+//! `set_clean` changes meanwhile is not part of it. CLEANs that might be written are left to the checkpoint, which leaves out what they say; it
+//! needs no room in the log.
+
+use super::{Engine, Purpose};
+use crate::request::Range;
+use crate::volume::checkpoint::Encoder;
+use crate::volume::devices::Device;
+use crate::volume::order::{Action, Part};
+use crate::volume::policy::Policy;
+use crate::volume::superblock::Superblock;
+
+/// How far the checkpoint is.
+#[derive(Clone, Debug)]
+pub enum Checkpoint {
+    Idle,
+    Draining,
+    Writing { encoder: Box<Encoder>, next: Box<Superblock>, written: u64 },
+    Settling { encoder: Box<Encoder>, next: Box<Superblock>, ticket: u64 },
+    Superblock { encoder: Box<Encoder>, next: Box<Superblock> },
+    Sealing { encoder: Box<Encoder>, next: Box<Superblock>, ticket: u64 },
+}
+
+impl Checkpoint {
+    /// Whether nothing may be appended.
+    pub fn holds_log(&self) -> bool {
+        match self {
+            Checkpoint::Draining => true,
+            Checkpoint::Writing { encoder, .. } => !encoder.has_ended(),
+            _ => false,
+        }
+    }
+
+    /// Whether CLEANs rest on it that no record says.
+    pub fn holds_cleans(&self) -> bool {
+        match self {
+            Checkpoint::Idle | Checkpoint::Draining => false,
+            Checkpoint::Writing { encoder, .. }
+            | Checkpoint::Settling { encoder, .. }
+            | Checkpoint::Superblock { encoder, .. }
+            | Checkpoint::Sealing { encoder, .. } => !encoder.skipped().is_empty(),
+        }
+    }
+}
+
+impl<P: Policy> Engine<P> {
+    /// Whether a checkpoint is due, beside those that are asked for.
+    fn is_checkpoint_due(&self) -> bool {
+        let start = self.superblock.start_block;
+        let ring = self.map.ring.blocks();
+        let grown = (self.map.ring.head() + ring - start) % ring;
+        let many = grown >= self.settings.checkpoint_every_blocks.min(ring / 4);
+        // A full log whose tail is kept by nothing but S.
+        let blocked = self.is_full
+            && self.map.ring.oldest().is_some_and(|oldest| {
+                !oldest.live && oldest.ended_by <= self.durable_to && oldest.seq >= self.superblock.start_seq
+            });
+        let owed = !self.owed.is_empty() || !self.owed_in_flush.is_empty();
+        let draining = self.draining && self.stuck.is_empty() && !self.disk_failed && !self.map.is_written_back();
+        let busy = draining || owed || !self.write_backs.is_empty() || !self.writes.is_empty();
+        let stop = self.stopping && self.has_news() && !busy;
+        many || blocked || stop
+    }
+
+    pub(super) fn pump_checkpoint(&mut self) {
+        if self.flash_failed {
+            self.checkpoint = Checkpoint::Idle;
+            return;
+        }
+        match std::mem::replace(&mut self.checkpoint, Checkpoint::Idle) {
+            Checkpoint::Idle if self.checkpoint_wanted || self.is_checkpoint_due() => {
+                self.checkpoint_wanted = false;
+                self.moves += 1;
+                if self.has_news() || self.has_hole {
+                    self.checkpoint = Checkpoint::Draining;
+                }
+                self.begin_if_drained();
+            }
+            Checkpoint::Draining => {
+                self.checkpoint = Checkpoint::Draining;
+                self.begin_if_drained();
+            }
+            Checkpoint::Settling { encoder, next, ticket } if self.flash_flush.is_done(ticket) => {
+                self.write_superblock(encoder, next);
+            }
+            Checkpoint::Sealing { encoder, next, ticket } if self.flash_flush.is_done(ticket) => {
+                self.end_checkpoint(&encoder, *next);
+            }
+            other => self.checkpoint = other,
+        }
+    }
+
+    fn begin_if_drained(&mut self) {
+        if !matches!(self.checkpoint, Checkpoint::Draining) || self.is_log_in_flight() {
+            return;
+        }
+        let encoder = Box::new(Encoder::new(std::mem::take(&mut self.flushed)));
+        let mut next = Box::new(self.superblock.clone());
+        next.area = 1 - next.area;
+        next.start_seq = self.seq_next;
+        next.start_block = self.map.ring.head();
+        self.write_chunk(encoder, next, 0);
+    }
+
+    fn write_chunk(&mut self, mut encoder: Box<Encoder>, next: Box<Superblock>, written: u64) {
+        let chunk = encoder.chunk(&self.map, self.settings.checkpoint_chunk_bytes);
+        if chunk.is_empty() {
+            let ticket = self.flash_flush.ask();
+            self.checkpoint = Checkpoint::Settling { encoder, next, ticket };
+            return;
+        }
+        let layout = self.superblock.layout();
+        let range = Range::new(layout.checkpoint_offset(next.area) + written, chunk.len() as u64);
+        let end = written + chunk.len() as u64;
+        assert!(end <= layout.checkpoint_bytes(), "the log takes only what a checkpoint has room for");
+        self.order(Device::Flash, Action::Write(vec![Part::Bytes(chunk)]), range, Purpose::CheckpointArea);
+        self.checkpoint = Checkpoint::Writing { encoder, next, written: end };
+    }
+
+    pub(super) fn on_checkpoint_area(&mut self, ok: bool) {
+        self.flash_failed |= !ok;
+        match std::mem::replace(&mut self.checkpoint, Checkpoint::Idle) {
+            Checkpoint::Writing { encoder, next, written } if ok => self.write_chunk(encoder, next, written),
+            _ => {}
+        }
+    }
+
+    fn write_superblock(&mut self, encoder: Box<Encoder>, mut next: Box<Superblock>) {
+        next.number += 1;
+        (next.checkpoint_bytes, next.checkpoint_crc) = encoder.sum();
+        next.guard = self.superblock.guard.clone();
+        let layout = next.layout();
+        let bytes = next.encode().to_vec();
+        let range = Range::new(layout.superblock_offset(next.number), bytes.len() as u64);
+        self.order(Device::Flash, Action::Write(vec![Part::Bytes(bytes)]), range, Purpose::Superblock);
+        self.checkpoint = Checkpoint::Superblock { encoder, next };
+    }
+
+    pub(super) fn on_superblock(&mut self, ok: bool) {
+        self.flash_failed |= !ok;
+        match std::mem::replace(&mut self.checkpoint, Checkpoint::Idle) {
+            Checkpoint::Superblock { encoder, next } if ok => {
+                let ticket = self.flash_flush.ask();
+                self.checkpoint = Checkpoint::Sealing { encoder, next, ticket };
+            }
+            _ => {}
+        }
+    }
+
+    fn end_checkpoint(&mut self, encoder: &Encoder, next: Superblock) {
+        self.moves += 1;
+        self.durable_to = self.durable_to.max(next.start_seq - 1);
+        self.forget_holes(next.start_seq);
+        let guard = std::mem::replace(&mut self.superblock, next).guard;
+        // Blocks that were named since keep their mark.
+        self.superblock.guard = guard;
+        for (range, upto) in encoder.skipped().iter() {
+            self.map.carve_up_to(range, upto, 0);
+        }
+    }
+}

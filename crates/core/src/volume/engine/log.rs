@@ -1,0 +1,251 @@
+//! The log: what waits is gathered into records, which complete in any order.
+//!
+//! A record is appended where there is room (rule 3: `Ring`), never while a checkpoint is being made. One that fails leaves a hole that
+//! would hide all that follow it; what it said is said again after a checkpoint has taken the hole's place below S.
+
+use super::{Engine, Purpose};
+use crate::request::Range;
+use crate::volume::devices::Device;
+use crate::volume::guard;
+use crate::volume::layout::BLOCK_BYTES;
+use crate::volume::log_map::{Content, Piece};
+use crate::volume::order::{Action, Part};
+use crate::volume::policy::Policy;
+use crate::volume::record::{Entry, Header, Kind, blocks_of};
+
+/// A flash that fails so often at a stretch does not recover (assumed).
+const HOLES_MAX: u32 = 3;
+
+/// A part of a write that waits for a record.
+#[derive(Clone, Debug)]
+pub struct Item {
+    pub write: u64,
+    pub range: Range,
+    /// Checksums of its blocks; none: zeros.
+    pub crcs: Option<Vec<u32>>,
+}
+
+impl Item {
+    fn entry(&self) -> Entry {
+        Entry { kind: if self.crcs.is_some() { Kind::Data } else { Kind::Zero }, range: self.range }
+    }
+
+    fn blocks(&self) -> u64 {
+        self.crcs.as_ref().map_or(0, |crcs| crcs.len() as u64)
+    }
+}
+
+/// A record in flight, or one that failed.
+#[derive(Clone, Debug)]
+pub struct InFlight {
+    block: u32,
+    items: Vec<Item>,
+    cleans: Vec<(Range, u64)>,
+    /// Bytes of a checkpoint its entries may take.
+    growth: u64,
+    failed: bool,
+}
+
+/// Most bytes an entry adds to a checkpoint: itself, and another end of what it cuts.
+fn growth(range: Range, is_payload: bool) -> u64 {
+    2 * Piece::encoded_bytes(Range::default()) + if is_payload { 8 + 4 * blocks_of(range) } else { 8 }
+}
+
+impl<P: Policy> Engine<P> {
+    /// Bytes that a checkpoint would have left if everything in flight were in it.
+    pub(super) fn room_in_checkpoint(&self) -> u64 {
+        let growing: u64 = self.records.values().map(|record| record.growth).sum();
+        self.superblock.layout().checkpoint_bytes().saturating_sub(self.map.encoded_bytes() + growing)
+    }
+
+    /// Every record up to this one has completed.
+    pub(super) fn completed_to(&self) -> u64 {
+        self.records.first_key_value().map_or(self.seq_next, |(seq, _)| *seq) - 1
+    }
+
+    pub(super) fn pump_log(&mut self) {
+        if self.flash_failed {
+            self.fail_queue();
+            return;
+        }
+        if self.holds_log() {
+            return;
+        }
+        if self.cleans_are_due() {
+            self.append_cleans();
+        }
+        self.is_full = false;
+        while !self.holds_log() && !self.log_queue.is_empty() && self.records.len() < self.settings.records_max {
+            if self.append_items() {
+                continue;
+            }
+            self.is_full = true;
+            if !self.policy.bypasses_when_full() || !self.divert() {
+                break;
+            }
+        }
+    }
+
+    fn holds_log(&self) -> bool {
+        self.has_hole || self.checkpoint.holds_log()
+    }
+
+    fn fail_queue(&mut self) {
+        while let Some(item) = self.log_queue.pop_front() {
+            self.on_logged(item.write, false);
+        }
+    }
+
+    /// A record of what is first in the queue and fits; false if there is no room.
+    fn append_items(&mut self) -> bool {
+        let payload_max = u64::from(self.map.ring.blocks()) / 8;
+        let (mut count, mut payload, mut growing) = (0, 0, 0);
+        let room = self.room_in_checkpoint();
+        for item in &self.log_queue {
+            let blocks = payload + item.blocks();
+            let grown = growing + growth(item.range, item.crcs.is_some());
+            if !Header::fits(count + 1, blocks) || blocks > payload_max || grown > room {
+                break;
+            }
+            (count, payload, growing) = (count + 1, blocks, grown);
+        }
+        if count == 0 || !self.has_room(1 + payload) {
+            return false;
+        }
+        let items: Vec<Item> = self.log_queue.drain(..count).collect();
+        let mut crcs = Vec::new();
+        let mut parts = Vec::new();
+        for item in items.iter().filter(|item| item.crcs.is_some()) {
+            crcs.extend_from_slice(item.crcs.as_ref().expect("it has payload"));
+            let skip = item.range.offset % BLOCK_BYTES;
+            let tail = blocks_of(item.range) * BLOCK_BYTES - skip - item.range.length;
+            parts.extend((skip > 0).then_some(Part::Zeros(skip)));
+            parts.push(self.writes[&item.write].part(item.range));
+            parts.extend((tail > 0).then_some(Part::Zeros(tail)));
+        }
+        let entries = items.iter().map(Item::entry).collect();
+        for item in &items {
+            guard::mark_changed(&mut self.superblock.guard, &self.regions, item.range);
+        }
+        self.append(
+            entries,
+            crcs,
+            parts,
+            InFlight { block: 0, items, cleans: Vec::new(), growth: growing, failed: false },
+        );
+        true
+    }
+
+    /// A record of CLEANs, as long as some are due and there is room.
+    fn append_cleans(&mut self) {
+        while !self.flushed.is_empty() && self.records.len() < self.settings.records_max && self.has_room(1) {
+            let (mut cleans, mut growing) = (Vec::new(), 0);
+            let room = self.room_in_checkpoint();
+            while Header::fits(cleans.len() + 1, 0) && growing + growth(Range::default(), false) <= room {
+                let Some(clean) = self.flushed.pop_first() else { break };
+                cleans.push(clean);
+                growing += growth(Range::default(), false);
+            }
+            if cleans.is_empty() {
+                break;
+            }
+            let entry = |(range, upto): &(Range, u64)| Entry { kind: Kind::Clean { upto: *upto }, range: *range };
+            let entries = cleans.iter().map(entry).collect();
+            let in_flight = InFlight { block: 0, items: Vec::new(), cleans, growth: growing, failed: false };
+            self.append(entries, Vec::new(), Vec::new(), in_flight);
+        }
+        // Without room in the log a checkpoint says it.
+        self.checkpoint_wanted |= !self.flushed.is_empty();
+    }
+
+    fn has_room(&self, blocks: u64) -> bool {
+        let to_end = u64::from(self.map.ring.blocks_to_end());
+        let pad = if to_end < blocks { to_end } else { 0 };
+        pad + blocks <= u64::from(self.map.ring.free_blocks())
+    }
+
+    fn append(&mut self, entries: Vec<Entry>, crcs: Vec<u32>, parts: Vec<Part>, in_flight: InFlight) {
+        let to_end = self.map.ring.blocks_to_end();
+        if u64::from(to_end) < 1 + crcs.len() as u64 {
+            let rest = Range::new(0, u64::from(to_end - 1) * BLOCK_BYTES);
+            let pad = InFlight { block: 0, items: Vec::new(), cleans: Vec::new(), growth: 0, failed: false };
+            self.write_record(vec![Entry { kind: Kind::Pad, range: rest }], Vec::new(), Vec::new(), pad);
+        }
+        self.write_record(entries, crcs, parts, in_flight);
+    }
+
+    fn write_record(&mut self, entries: Vec<Entry>, crcs: Vec<u32>, parts: Vec<Part>, mut in_flight: InFlight) {
+        let seq = self.seq_next;
+        self.seq_next += 1;
+        let header = Header {
+            uuid: self.superblock.uuid,
+            epoch: self.superblock.epoch,
+            seq,
+            durable_to: self.durable_to,
+            superblock: self.superblock.number,
+            entries,
+            crcs,
+        };
+        in_flight.block = self.map.ring.append(seq, header.blocks() as u32);
+        let length = BLOCK_BYTES * (1 + header.crcs.len() as u64);
+        let range = Range::new(self.superblock.layout().ring_offset(in_flight.block), length);
+        let mut all = vec![Part::Bytes(header.encode().to_vec())];
+        all.extend(parts);
+        self.order(Device::Flash, Action::Write(all), range, Purpose::Record(seq));
+        self.records.insert(seq, in_flight);
+    }
+
+    pub(super) fn on_record(&mut self, seq: u64, ok: bool) {
+        if !ok {
+            self.on_hole(seq);
+            return;
+        }
+        self.holes_in_a_row = 0;
+        let record = self.records.remove(&seq).expect("it was in flight");
+        let mut payload = record.block + 1;
+        for item in &record.items {
+            match &item.crcs {
+                Some(crcs) => {
+                    self.map.put_payload(item.range, payload, crcs, seq);
+                    payload += crcs.len() as u32;
+                }
+                None => self.map.put_placeless(item.range, Content::Zeros, seq),
+            }
+            self.stuck.carve(item.range);
+        }
+        for (range, upto) in record.cleans {
+            self.map.carve_up_to(range, upto, seq);
+        }
+        for item in record.items {
+            self.on_logged(item.write, true);
+        }
+    }
+
+    /// The hole keeps its place among the records in flight, so that nothing behind it counts as completed.
+    fn on_hole(&mut self, seq: u64) {
+        let record = self.records.get_mut(&seq).expect("it was in flight");
+        record.failed = true;
+        let (items, cleans) = (std::mem::take(&mut record.items), std::mem::take(&mut record.cleans));
+        for item in items.into_iter().rev() {
+            self.log_queue.push_front(item);
+        }
+        for (range, upto) in cleans {
+            self.flushed.raise(range, upto);
+        }
+        self.has_hole = true;
+        self.checkpoint_wanted = true;
+        self.holes_in_a_row += 1;
+        self.flash_failed |= self.holes_in_a_row > HOLES_MAX;
+    }
+
+    /// Whether records are in flight that may still complete.
+    pub(super) fn is_log_in_flight(&self) -> bool {
+        self.records.values().any(|record| !record.failed)
+    }
+
+    /// Everything below the checkpoint's S is settled; only holes are left there.
+    pub(super) fn forget_holes(&mut self, start_seq: u64) {
+        self.records.retain(|seq, record| !record.failed || *seq >= start_seq);
+        self.has_hole = self.records.values().any(|record| record.failed);
+    }
+}

@@ -1,0 +1,204 @@
+//! Single claims about the engine, on devices that do nothing until they are told to.
+
+use super::*;
+use crate::volume::layout::{BLOCK_BYTES, Layout};
+use crate::volume::order::Part;
+use crate::volume::policy::AddressOrder;
+use crate::volume::ring::Ring;
+use crate::volume::superblock::Guard;
+
+fn engine(flash_bytes: u64) -> Engine<AddressOrder> {
+    let layout = Layout::new(flash_bytes, 1).unwrap();
+    let guard = Guard { state: GuardState::On, session: 1, changed: [0; 8], crcs: vec![0; 2] };
+    let superblock = Superblock {
+        uuid: [1; 16],
+        number: 2,
+        disk_bytes: 1 << 40,
+        flash_bytes,
+        disk: [0; 32],
+        epoch: 2,
+        start_seq: 1,
+        start_block: 0,
+        area: 0,
+        checkpoint_crc: 0,
+        checkpoint_bytes: 0,
+        detached: false,
+        guard,
+    };
+    let map = LogMap::new(Ring::new(layout.ring_blocks, 0));
+    Engine::new(Recovered { superblock, map }, AddressOrder::default(), Settings::default())
+}
+
+impl Engine<AddressOrder> {
+    fn checkpoint_has_ended_encoding(&self) -> bool {
+        match &self.checkpoint {
+            Checkpoint::Draining => false,
+            Checkpoint::Writing { encoder, .. } => encoder.has_ended(),
+            _ => true,
+        }
+    }
+}
+
+fn orders(engine: &mut Engine<AddressOrder>) -> Vec<Order> {
+    let order = |output| match output {
+        Output::Order(order) => Some(order),
+        Output::Reply { .. } | Output::Release(_) => None,
+    };
+    engine.take_outputs().into_iter().filter_map(order).collect()
+}
+
+fn write(engine: &mut Engine<AddressOrder>, tag: Tag, offset: u64) {
+    engine.on_request(tag, Request::Write { offset, data: &[tag as u8; 4096], fua: false });
+}
+
+/// Everything completes, in order, until nothing is under way.
+fn complete_all(engine: &mut Engine<AddressOrder>) {
+    loop {
+        let orders = orders(engine);
+        if orders.is_empty() {
+            return;
+        }
+        for order in orders {
+            let result: Result<&[u8], ()> = if order.action == Action::Read { Err(()) } else { Ok(&[]) };
+            engine.on_completion(order.id, result);
+        }
+    }
+}
+
+#[test]
+fn requests_beyond_the_end_or_of_half_sectors_are_refused() {
+    let mut engine = engine(1 << 20);
+    engine.on_request(1, Request::Read(Range::new(1 << 40, 512)));
+    engine.on_request(2, Request::Read(Range::new(0, 100)));
+    engine.on_request(3, Request::Write { offset: 7, data: &[0; 512], fua: false });
+    engine.on_request(4, Request::Zero { range: Range::new((1 << 40) - 512, 1024), fua: true });
+    let outputs = engine.take_outputs();
+    assert_eq!(outputs.len(), 4);
+    for (index, output) in outputs.into_iter().enumerate() {
+        assert_eq!(output, Output::Reply { tag: index as u64 + 1, result: Err(Error::Invalid) });
+    }
+}
+
+#[test]
+fn writes_that_wait_together_share_a_record() {
+    let mut engine = engine(16 << 20);
+    let records = engine.settings.records_max as u64;
+    for tag in 0..records + 60 {
+        write(&mut engine, tag, (tag * 2 + 10) * BLOCK_BYTES);
+    }
+    let first = orders(&mut engine);
+    assert_eq!(first.len() as u64, records, "the first ones go alone");
+    engine.on_completion(first[0].id, Ok(&[]));
+    let next = orders(&mut engine);
+    assert_eq!((next.len(), next[0].length), (1, 61 * BLOCK_BYTES), "one header for all that waited");
+}
+
+#[test]
+fn flush_leaves_the_disk_alone_unless_something_bypassed_flash() {
+    let mut engine = engine(16 << 20);
+    write(&mut engine, 1, 8 * BLOCK_BYTES);
+    complete_all(&mut engine);
+    engine.on_request(2, Request::Flush);
+    let flushed = orders(&mut engine);
+    assert_eq!(flushed.iter().map(|order| order.device).collect::<Vec<_>>(), [Device::Flash]);
+    complete_all(&mut engine);
+    engine.on_completion(flushed[0].id, Ok(&[]));
+    engine.on_request(3, Request::Write { offset: 1 << 20, data: &[1; 2 << 20], fua: false });
+    complete_all(&mut engine);
+    engine.on_request(4, Request::Flush);
+    assert_eq!(orders(&mut engine).iter().map(|order| order.device).collect::<Vec<_>>(), [Device::Disk]);
+}
+
+#[test]
+fn overlapping_writes_reach_a_device_one_after_the_other() {
+    let mut engine = engine(16 << 20);
+    write(&mut engine, 1, 8 * BLOCK_BYTES);
+    let first = orders(&mut engine);
+    engine.on_request(2, Request::Write { offset: 8 * BLOCK_BYTES + 512, data: &[2; 512], fua: false });
+    engine.on_request(3, Request::Zero { range: Range::new(0, 1 << 20), fua: false });
+    assert_eq!(orders(&mut engine), []);
+    engine.on_completion(first[0].id, Ok(&[]));
+    assert_eq!(orders(&mut engine).len(), 1, "the second; the third overlaps that");
+}
+
+#[test]
+fn neighbours_are_written_back_in_one_order() {
+    let mut engine = engine(16 << 20);
+    for tag in [3, 1, 2, 7, 0] {
+        write(&mut engine, tag, (20 + tag) * BLOCK_BYTES);
+    }
+    complete_all(&mut engine);
+    engine.stop(false);
+    for order in orders(&mut engine) {
+        engine.on_completion(order.id, Ok(&[]));
+    }
+    let reads: Vec<(u64, u8)> = Vec::from([(0, 0), (1, 1), (2, 2), (3, 3), (7, 7)]);
+    let payload = orders(&mut engine);
+    assert_eq!(payload.len(), reads.len());
+    let mut written = Vec::new();
+    for (order, (_, byte)) in payload.iter().zip(reads) {
+        engine.on_completion(order.id, Ok(&[byte; 4096]));
+        written.extend(orders(&mut engine));
+    }
+    let ranges: Vec<(u64, u64)> = written.iter().map(|order| (order.offset / 4096, order.length / 4096)).collect();
+    assert_eq!(ranges, [(20, 4), (27, 1)]);
+    let Action::Write(parts) = &written[0].action else { panic!("it writes") };
+    assert!(parts.iter().all(|part| matches!(part, Part::Buffer { length: 4096, .. })));
+}
+
+#[test]
+fn nothing_is_appended_until_the_whole_map_is_encoded() {
+    let mut engine = engine(16 << 20);
+    engine.settings.checkpoint_chunk_bytes = 4096;
+    for tag in 0..400 {
+        write(&mut engine, tag, (tag * 2 + 10) * BLOCK_BYTES);
+    }
+    complete_all(&mut engine);
+    engine.on_idle();
+    let ring = engine.superblock.layout().ring_offset(0);
+    write(&mut engine, 1000, 4096);
+    let (mut chunks, mut appended) = (0, false);
+    while !appended {
+        let orders = orders(&mut engine);
+        assert!(!orders.is_empty(), "the write goes to the log in the end");
+        for order in orders {
+            let in_log = order.action != Action::Flush && order.offset >= ring;
+            assert!(!in_log || engine.checkpoint_has_ended_encoding(), "the map is encoded while it stands still");
+            appended |= in_log;
+            chunks += usize::from(!in_log && order.action != Action::Flush);
+            engine.on_completion(order.id, Ok(&[]));
+        }
+    }
+    assert!(chunks > 2, "{chunks} chunks");
+}
+
+/// A slice of a GiB, filled with isolated blocks: each in a record of its own, and many to a record.
+#[test]
+fn memory_per_gib_of_4_kib_writes_stays_below_8_mib() {
+    for at_once in [1, 100] {
+        let mut engine = engine(1 << 28);
+        let mut tag = 0;
+        loop {
+            for _ in 0..at_once {
+                tag += 1;
+                // Every other block of a permutation: no two are neighbours.
+                write(&mut engine, tag, (tag * 7919 % (1 << 17) * 2 + 512) * BLOCK_BYTES);
+            }
+            let records: Vec<Order> = orders(&mut engine);
+            let full = engine.map.ring.free_blocks() < 4 * engine.map.ring.blocks() / 10;
+            for order in records.iter().filter(|order| !matches!(order.action, Action::Read)) {
+                engine.on_completion(order.id, Ok(&[]));
+            }
+            if full {
+                break;
+            }
+        }
+        let used = u64::from(engine.map.ring.blocks() - engine.map.ring.free_blocks());
+        // The extent map's own tests hold it to twenty bytes for each isolated extent of 4 KiB.
+        let extents = 20 * engine.map.extents() as u64;
+        let bytes = (extents + engine.map.ring.memory_bytes() as u64) * (1 << 18) / used + (4 << 18);
+        println!("{at_once} at once: {} extents, {bytes} bytes a GiB", engine.map.extents());
+        assert!(engine.map.extents() as u64 > used * 4 / 10, "half of the blocks or more are payload");
+        assert!(bytes < 8 << 20, "{bytes} bytes a GiB");
+    }
+}

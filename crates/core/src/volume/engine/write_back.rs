@@ -1,0 +1,176 @@
+//! Write-back: durable records only (rule 5 asks for it where heads are; the model for every record), neighbours in one write.
+//!
+//! A write may be absorbed meanwhile: the CLEAN that is owed afterwards names the seq that was written back, and spares it.
+
+use super::reads::Payload;
+use super::{Engine, Purpose};
+use crate::request::Range;
+use crate::volume::devices::Device;
+use crate::volume::layout::BLOCK_BYTES;
+use crate::volume::log_map::{Content, Piece};
+use crate::volume::order::{Action, OrderId, Output, Part};
+use crate::volume::policy::Policy;
+
+/// Longest write of write-back: from here on a disk gains little by a longer one (assumed; 10 ms of a disk's transfer).
+const BYTES_MAX: u64 = 2 << 20;
+
+/// A write-back under way: pieces that follow each other on the disk.
+#[derive(Clone, Debug)]
+pub struct WriteBack {
+    pieces: Vec<Piece>,
+    payloads: Vec<(OrderId, Payload)>,
+    /// Pieces' bytes, cut where the guard begins or ends.
+    parts: Vec<(Range, Part)>,
+    missing: usize,
+    failed: bool,
+}
+
+impl WriteBack {
+    /// What is written.
+    pub fn range(&self) -> Range {
+        let first = self.pieces[0].range;
+        Range::between(first.offset, self.pieces.last().map_or(first.end(), |piece| piece.range.end()))
+    }
+}
+
+impl<P: Policy> Engine<P> {
+    /// Whether a piece may be written back now, and what follows it too.
+    fn may_be_written_back(&self, piece: &Piece) -> bool {
+        piece.dirty
+            && piece.content != Content::Damaged
+            && piece.seq <= self.durable_to
+            && !self.stuck.touches(piece.range)
+            && !self.write_backs.values().any(|other| other.range().overlaps(piece.range))
+            && !self.writes.values().any(|write| write.holds_disk() && write.range.overlaps(piece.range))
+    }
+
+    pub(super) fn pump_write_backs(&mut self) {
+        if self.disk_failed || self.flash_failed || self.owed.len() >= 2 * self.settings.owed_max {
+            return;
+        }
+        while let Some(from) = self.policy.next_write_back(&self.load()) {
+            let found = self.find(from, u64::MAX).or_else(|| self.find(0, from));
+            let Some(first) = found else { return };
+            self.begin_write_back(first);
+        }
+    }
+
+    fn find(&self, from: u64, end: u64) -> Option<Piece> {
+        let mut at = from;
+        while let Some(piece) = self.map.next_dirty(at).filter(|piece| piece.range.offset < end) {
+            if self.may_be_written_back(&piece) {
+                return Some(piece);
+            }
+            at = piece.range.end();
+        }
+        None
+    }
+
+    fn begin_write_back(&mut self, first: Piece) {
+        let mut pieces = vec![self.cut_long(first)];
+        let mut end = pieces[0].range.end();
+        while let Some(next) = self.map.next_dirty(end).filter(|next| next.range.offset == end) {
+            if next.range.end() - first.range.offset > BYTES_MAX || !self.may_be_written_back(&next) {
+                break;
+            }
+            end = next.range.end();
+            pieces.push(next);
+        }
+        self.write_backs_begun += 1;
+        let id = self.write_backs_begun;
+        let mut payloads = Vec::new();
+        let mut parts = Vec::new();
+        for piece in &pieces {
+            let order = match piece.content {
+                Content::Payload { place } => {
+                    Some(self.read_payload(*piece, place, Purpose::WriteBackRead(id), &mut payloads))
+                }
+                Content::Zeros | Content::Damaged => None,
+            };
+            for cut in self.cuts(piece.range) {
+                let offset = piece.range.offset % BLOCK_BYTES + cut.offset - piece.range.offset;
+                let length = cut.length;
+                parts.push((cut, order.map_or(Part::Zeros(length), |order| Part::Buffer { order, offset, length })));
+            }
+        }
+        let missing = payloads.len();
+        let write_back = WriteBack { pieces, payloads, parts, missing, failed: false };
+        self.policy.on_write_back(write_back.range());
+        self.write_backs.insert(id, write_back);
+        if missing == 0 {
+            self.write_disk(id);
+        }
+    }
+
+    /// The beginning of a piece; zeros may be longer than a write.
+    fn cut_long(&self, piece: Piece) -> Piece {
+        match piece.content {
+            Content::Zeros => {
+                Piece { range: Range::new(piece.range.offset, piece.range.length.min(BYTES_MAX)), ..piece }
+            }
+            Content::Payload { .. } | Content::Damaged => piece,
+        }
+    }
+
+    pub(super) fn on_write_back_read(&mut self, id: u64, order: OrderId, result: Result<&[u8], ()>) {
+        let write_back = self.write_backs.get_mut(&id).expect("it is under way");
+        write_back.missing -= 1;
+        let index = write_back.payloads.iter().position(|(of, _)| *of == order).expect("it reads this");
+        let payload = &write_back.payloads[index].1;
+        self.map.ring.unpin(payload.seq);
+        if !result.is_ok_and(|data| payload.matches(data)) {
+            // Never wrong bytes to the disk; what the log says of the others stays.
+            write_back.failed = true;
+            let pieces = write_back.pieces.iter().filter(|piece| matches!(piece.content, Content::Payload { .. }));
+            let bad = pieces.map(|piece| piece.range).nth(index).expect("each payload is a piece's");
+            self.stuck.insert(bad, ());
+        }
+        if write_back.missing == 0 {
+            if write_back.failed { self.end_write_back(id) } else { self.write_disk(id) }
+        }
+    }
+
+    /// Writes the parts to the disk, neighbours in one order unless the guard begins or ends between them.
+    fn write_disk(&mut self, id: u64) {
+        let parts = std::mem::take(&mut self.write_backs.get_mut(&id).expect("it is under way").parts);
+        let mut orders: Vec<(Range, Vec<Part>)> = Vec::new();
+        for (range, part) in parts {
+            match orders.last_mut() {
+                Some((last, gathered)) if self.is_guarded(*last) == self.is_guarded(range) => {
+                    *last = Range::between(last.offset, range.end());
+                    gathered.push(part);
+                }
+                _ => orders.push((range, vec![part])),
+            }
+        }
+        self.write_backs.get_mut(&id).expect("it is under way").missing = orders.len();
+        for (range, parts) in orders {
+            self.order(Device::Disk, Action::Write(parts), range, Purpose::WriteBackWrite(id));
+        }
+    }
+
+    pub(super) fn on_write_back_write(&mut self, id: u64, ok: bool) {
+        let write_back = self.write_backs.get_mut(&id).expect("it is under way");
+        write_back.missing -= 1;
+        write_back.failed |= !ok;
+        if write_back.missing > 0 {
+            return;
+        }
+        let pieces = write_back.pieces.clone();
+        let failed = write_back.failed;
+        for piece in pieces {
+            if failed {
+                self.stuck.insert(piece.range, ());
+            } else {
+                self.map.set_clean(piece.range, piece.seq);
+                self.owed.raise(piece.range, piece.seq);
+            }
+        }
+        self.end_write_back(id);
+    }
+
+    fn end_write_back(&mut self, id: u64) {
+        let write_back = self.write_backs.remove(&id).expect("it was under way");
+        self.outputs.extend(write_back.payloads.into_iter().map(|(order, _)| Output::Release(order)));
+    }
+}

@@ -1,0 +1,232 @@
+//! Writes, and zeros: one per range at a time (rule 1), in the order they came.
+//!
+//! A write that overlaps unfinished ones waits for all of them. Then it is decided once whether the log takes it. Writes that touch
+//! the guarded ends always go to the log. A bypass waits until no write-back is under way on its range, and none begins there while it
+//! waits.
+
+use super::{Engine, Purpose};
+use crate::request::Range;
+use crate::volume::devices::Device;
+use crate::volume::engine::log::Item;
+use crate::volume::layout::BLOCK_BYTES;
+use crate::volume::log_map::Piece;
+use crate::volume::order::{Action, Error, Part, Tag};
+use crate::volume::policy::Policy;
+use crate::volume::record::PAYLOAD_BLOCKS_MAX;
+
+/// Zeros are written to the disk in orders of this size.
+const ZEROS_BYTES: u64 = 1 << 20;
+
+/// How far a write is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Older writes of its range are not finished.
+    Blocked,
+    /// In the log's queue or in flight there.
+    Logging,
+    /// Waits for write-backs of its range.
+    Waiting,
+    /// On its way to the disk.
+    Bypassing,
+}
+
+/// A write that is not finished.
+#[derive(Clone, Debug)]
+pub struct Write {
+    tag: Tag,
+    pub range: Range,
+    fua: bool,
+    /// CRC32C of each block of payload; none: zeros.
+    crcs: Option<Vec<u32>>,
+    stage: Stage,
+    /// Older writes that overlap.
+    blockers: usize,
+    /// Newer ones that wait for this.
+    blocked: Vec<u64>,
+    /// Records or orders that are missing.
+    missing: usize,
+    failed: bool,
+}
+
+impl Write {
+    /// The parts that make bytes of the disk.
+    pub fn part(&self, range: Range) -> Part {
+        match self.crcs {
+            Some(_) => Part::Request { tag: self.tag, offset: range.offset - self.range.offset, length: range.length },
+            None => Part::Zeros(range.length),
+        }
+    }
+
+    /// Whether the disk is being written, or will be as soon as nothing else is.
+    pub fn holds_disk(&self) -> bool {
+        matches!(self.stage, Stage::Waiting | Stage::Bypassing)
+    }
+}
+
+/// Checksums of the blocks of payload that hold `data`, zeros around it.
+fn checksums(offset: u64, data: &[u8]) -> Vec<u32> {
+    let (mut crcs, mut at) = (Vec::new(), 0);
+    while at < data.len() {
+        let skip = ((offset + at as u64) % BLOCK_BYTES) as usize;
+        let end = data.len().min(at + BLOCK_BYTES as usize - skip);
+        let zeros = [0; BLOCK_BYTES as usize];
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&zeros[..skip]), &data[at..end]);
+        crcs.push(crc32c::crc32c_append(crc, &zeros[skip + end - at..]));
+        at = end;
+    }
+    crcs
+}
+
+impl<P: Policy> Engine<P> {
+    pub(super) fn add_write(&mut self, tag: Tag, range: Range, data: Option<&[u8]>, fua: bool) {
+        self.writes_begun += 1;
+        let id = self.writes_begun;
+        let mut blockers = 0;
+        for older in self.writes.values_mut().filter(|older| older.range.overlaps(range)) {
+            older.blocked.push(id);
+            blockers += 1;
+        }
+        let crcs = data.map(|data| checksums(range.offset, data));
+        let stage = Stage::Blocked;
+        let write = Write { tag, range, fua, crcs, stage, blockers, blocked: Vec::new(), missing: 0, failed: false };
+        self.writes.insert(id, write);
+        if blockers == 0 {
+            self.begin_write(id);
+        }
+    }
+
+    fn begin_write(&mut self, id: u64) {
+        let range = self.writes[&id].range;
+        if self.flash_failed {
+            // The log may name the range, and nothing can say that it no longer holds.
+            self.end_write(id, false);
+            return;
+        }
+        let load = self.load();
+        let is_zero = self.writes[&id].crcs.is_none();
+        if self.absorbs() && (self.is_guarded(range) || is_zero || self.policy.absorbs(range, &load)) {
+            self.queue_write(id);
+        } else {
+            self.writes.get_mut(&id).expect("it has just begun").stage = Stage::Waiting;
+        }
+    }
+
+    /// Cuts a write into what records have room for.
+    fn queue_write(&mut self, id: u64) {
+        let blocks_max = PAYLOAD_BLOCKS_MAX.min(u64::from(self.map.ring.blocks()) / 8);
+        let write = self.writes.get_mut(&id).expect("it has begun");
+        write.stage = Stage::Logging;
+        let Some(crcs) = &write.crcs else {
+            write.missing = 1;
+            self.log_queue.push_back(Item { write: id, range: write.range, crcs: None });
+            return;
+        };
+        let first = write.range.offset / BLOCK_BYTES;
+        for (index, chunk) in crcs.chunks(blocks_max as usize).enumerate() {
+            let blocks = Range::new((first + index as u64 * blocks_max) * BLOCK_BYTES, blocks_max * BLOCK_BYTES);
+            let range = write.range.intersection(blocks);
+            self.log_queue.push_back(Item { write: id, range, crcs: Some(chunk.to_vec()) });
+            write.missing += 1;
+        }
+    }
+
+    /// A part of a write is in the log.
+    pub(super) fn on_logged(&mut self, id: u64, ok: bool) {
+        let write = self.writes.get_mut(&id).expect("it is unfinished");
+        write.missing -= 1;
+        write.failed |= !ok;
+        if write.missing == 0 {
+            let ok = !write.failed;
+            self.end_write(id, ok);
+        }
+    }
+
+    /// The first write in the log's queue goes to the disk instead, if nothing of it is in the log and it may.
+    pub(super) fn divert(&mut self) -> bool {
+        let Some(first) = self.log_queue.front() else { return false };
+        let id = first.write;
+        let queued = self.log_queue.iter().filter(|item| item.write == id).count();
+        let write = &self.writes[&id];
+        if write.missing != queued || write.failed || write.crcs.is_none() || self.is_guarded(write.range) {
+            return false;
+        }
+        self.log_queue.retain(|item| item.write != id);
+        let write = self.writes.get_mut(&id).expect("it is unfinished");
+        write.missing = 0;
+        write.stage = Stage::Waiting;
+        self.moves += 1;
+        true
+    }
+
+    pub(super) fn pump_writes(&mut self) {
+        let waiting = self.writes.iter().filter(|(_, write)| write.stage == Stage::Waiting);
+        let waiting: Vec<u64> = waiting.map(|(id, _)| *id).collect();
+        for id in waiting {
+            let range = self.writes[&id].range;
+            if self.disk_failed {
+                self.end_write(id, false);
+                continue;
+            }
+            let in_write_back = self.write_backs.values().any(|write_back| write_back.range().overlaps(range));
+            // The log's extents there will be cut in two at most twice.
+            let room = self.room_in_checkpoint() >= 4 * Piece::encoded_bytes(Range::default());
+            if !in_write_back && room {
+                self.bypass(id, range);
+            }
+        }
+    }
+
+    fn bypass(&mut self, id: u64, range: Range) {
+        let is_zero = self.writes[&id].crcs.is_none();
+        for cut in self.cuts(range) {
+            let mut rest = cut;
+            while !rest.is_empty() {
+                let length = if is_zero { rest.length.min(ZEROS_BYTES) } else { rest.length };
+                let part = Range::new(rest.offset, length);
+                rest = Range::between(part.end(), rest.end());
+                let parts = vec![self.writes[&id].part(part)];
+                self.order(Device::Disk, Action::Write(parts), part, Purpose::Bypass(id));
+                self.writes.get_mut(&id).expect("it waits").missing += 1;
+            }
+        }
+        self.writes.get_mut(&id).expect("it waits").stage = Stage::Bypassing;
+    }
+
+    pub(super) fn on_bypass(&mut self, id: u64, ok: bool) {
+        let write = self.writes.get_mut(&id).expect("it is unfinished");
+        write.missing -= 1;
+        write.failed |= !ok;
+        if write.missing > 0 {
+            return;
+        }
+        let (range, ok) = (write.range, !write.failed);
+        if ok {
+            // Rule 1: no record of the range is in flight, so that all there are are older.
+            let upto = self.seq_next - 1;
+            if self.map.set_clean(range, upto) {
+                self.owed.raise(range, upto);
+            }
+            self.stuck.carve(range);
+        }
+        // A bypass that failed may have written some of it, and reads may have seen that.
+        self.bypassed = true;
+        self.end_write(id, ok);
+    }
+
+    /// Acknowledges a write and lets those behind it go on.
+    fn end_write(&mut self, id: u64, ok: bool) {
+        let write = self.writes.remove(&id).expect("it is unfinished");
+        match (ok, write.fua) {
+            (true, true) => self.add_flush(write.tag),
+            (true, false) => self.reply(write.tag, Ok(Vec::new())),
+            (false, _) => self.reply(write.tag, Err(Error::Io)),
+        }
+        for blocked in write.blocked {
+            let next = self.writes.get_mut(&blocked).expect("it waits");
+            next.blockers -= 1;
+            if next.blockers == 0 {
+                self.begin_write(blocked);
+            }
+        }
+    }
+}

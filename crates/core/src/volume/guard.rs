@@ -1,0 +1,191 @@
+//! The dirty guard: both ends of the disk are XORed with a keystream while the volume serves, so that nobody takes the disk for a
+//! whole one.
+//!
+//! ```text
+//! off --copy and CRCs, applying durable--> write XORed, disk FLUSH --> on      (before the first DATA or ZERO)
+//! on --copy and CRCs, removing durable--> write plain, disk FLUSH --> off      (after the last CLEAN)
+//! ```
+//!
+//! XOR cannot be repeated, so a start that finds *applying* or *removing* writes the ends plain from the copy. The guard goes on
+//! before a volume that absorbs serves its first request and off when it has stopped: no request is ever held for it. What is dirty
+//! is guarded throughout; a server that dies while nothing is dirty leaves a guard that the next one knows.
+//!
+//! The plain text of guarded blocks changes on the disk while the guard is on. Writes there are always absorbed, so a durable record
+//! names the block before the disk is written; those that the log has ever named in this session are marked *changed* in the
+//! superblock, and their checksums are not compared.
+
+use super::devices::{Device, Devices, Failed};
+use super::layout::BLOCK_BYTES;
+use super::superblock::{Guard, GuardState, Superblock};
+use crate::request::Range;
+
+/// XORs bytes that lie at `offset` of the disk with the keystream of a session. `offset` and length are multiples of 8.
+///
+/// The keystream's 64-bit word at byte `o` of the disk is splitmix64 of `session * 2^40 + o / 8`; its bytes are little-endian.
+pub fn transform(session: u32, offset: u64, bytes: &mut [u8]) {
+    for (index, word) in bytes.chunks_exact_mut(8).enumerate() {
+        let key = splitmix64((u64::from(session) << 40).wrapping_add(offset / 8 + index as u64));
+        word.iter_mut().zip(key.to_le_bytes()).for_each(|(byte, key)| *byte ^= key);
+    }
+}
+
+fn splitmix64(number: u64) -> u64 {
+    let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The guarded ends of a disk.
+pub fn regions(superblock: &Superblock) -> [Range; 2] {
+    let bytes = superblock.guard.crcs.len() as u64 / 2 * BLOCK_BYTES;
+    // The last region begins at a block, so that a block of the disk lies in it or does not.
+    let last = (superblock.disk_bytes - bytes).next_multiple_of(BLOCK_BYTES).min(superblock.disk_bytes);
+    [Range::new(0, bytes), Range::between(last, superblock.disk_bytes)]
+}
+
+/// Where a range first enters or leaves the guarded ends, as a cut of it: the part up to there and whether that is guarded.
+pub fn cut(regions: &[Range; 2], range: Range) -> (Range, bool) {
+    for region in regions {
+        if region.offset <= range.offset && range.offset < region.end() {
+            return (range.intersection(*region), true);
+        }
+    }
+    let next = regions.iter().map(|region| region.offset).filter(|offset| *offset > range.offset).min();
+    (Range::between(range.offset, range.end().min(next.unwrap_or(u64::MAX))), false)
+}
+
+/// Marks the guarded blocks that a range touches as changed.
+pub fn mark_changed(guard: &mut Guard, regions: &[Range; 2], range: Range) {
+    let per_side = guard.crcs.len() as u64 / 2;
+    for (side, region) in regions.iter().enumerate() {
+        let part = region.intersection(range);
+        if part.is_empty() {
+            continue;
+        }
+        let first = (part.offset - region.offset) / BLOCK_BYTES;
+        let end = (part.end() - region.offset).div_ceil(BLOCK_BYTES);
+        for block in first..end {
+            let bit = side as u64 * per_side + block;
+            guard.changed[(bit / 64) as usize] |= 1 << (bit % 64);
+        }
+    }
+}
+
+/// Checksums of the plain text of both ends, in the order of [`Guard::crcs`].
+fn checksums(superblock: &Superblock, plain: &[Vec<u8>; 2]) -> Vec<u32> {
+    let per_side = superblock.guard.crcs.len() / 2;
+    let of_side = |bytes: &Vec<u8>| {
+        let mut crcs: Vec<u32> = bytes.chunks(BLOCK_BYTES as usize).map(crc32c::crc32c).collect();
+        crcs.resize(per_side, 0);
+        crcs
+    };
+    plain.iter().flat_map(of_side).collect()
+}
+
+fn read_ends(devices: &mut impl Devices, superblock: &Superblock, device: Device) -> Result<[Vec<u8>; 2], Failed> {
+    let layout = superblock.layout();
+    let mut ends = [Vec::new(), Vec::new()];
+    for (side, region) in regions(superblock).into_iter().enumerate() {
+        ends[side].resize(region.length as usize, 0);
+        let copy = layout.guard_offset() + side as u64 * layout.guard_blocks * BLOCK_BYTES;
+        let offset = if device == Device::Disk { region.offset } else { copy };
+        devices.read(device, offset, &mut ends[side])?;
+    }
+    Ok(ends)
+}
+
+fn write_ends(
+    devices: &mut impl Devices,
+    superblock: &Superblock,
+    device: Device,
+    ends: &[Vec<u8>; 2],
+) -> Result<(), Failed> {
+    let layout = superblock.layout();
+    for (side, region) in regions(superblock).into_iter().enumerate() {
+        let copy = layout.guard_offset() + side as u64 * layout.guard_blocks * BLOCK_BYTES;
+        let offset = if device == Device::Disk { region.offset } else { copy };
+        let mut bytes = ends[side].clone();
+        if device == Device::Flash {
+            bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+        }
+        devices.write(device, offset, &bytes)?;
+    }
+    Ok(())
+}
+
+fn transformed(superblock: &Superblock, mut ends: [Vec<u8>; 2]) -> [Vec<u8>; 2] {
+    for (region, end) in regions(superblock).iter().zip(&mut ends) {
+        transform(superblock.guard.session, region.offset, end);
+    }
+    ends
+}
+
+/// Writes the next superblock and waits until it is durable.
+pub fn write_superblock(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<(), Failed> {
+    superblock.number += 1;
+    let offset = superblock.layout().superblock_offset(superblock.number);
+    devices.write(Device::Flash, offset, &superblock.encode())?;
+    devices.flush(Device::Flash)
+}
+
+/// A guard that is changed is written twice, so that either superblock says so: with one of them damaged, the other must not tell that
+/// the disk is plain while it is not.
+fn write_state(devices: &mut impl Devices, superblock: &mut Superblock, state: GuardState) -> Result<(), Failed> {
+    superblock.guard.state = state;
+    write_superblock(devices, superblock)?;
+    write_superblock(devices, superblock)
+}
+
+/// Puts the guard on, of a new session. Nothing may be dirty.
+pub fn apply(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<(), Failed> {
+    assert_eq!(superblock.guard.state, GuardState::Off, "a guard is put on where there is none");
+    let plain = read_ends(devices, superblock, Device::Disk)?;
+    write_ends(devices, superblock, Device::Flash, &plain)?;
+    // The copy is durable before a superblock that rests on it is written.
+    devices.flush(Device::Flash)?;
+    superblock.guard.session = superblock.guard.session.wrapping_add(1) % (1 << 16);
+    superblock.guard.crcs = checksums(superblock, &plain);
+    superblock.guard.changed = [0; 8];
+    write_state(devices, superblock, GuardState::Applying)?;
+    let hidden = transformed(superblock, plain);
+    write_ends(devices, superblock, Device::Disk, &hidden)?;
+    devices.flush(Device::Disk)?;
+    write_state(devices, superblock, GuardState::On)
+}
+
+/// Takes the guard off. Nothing may be dirty, and the last CLEAN or checkpoint that says so is durable.
+pub fn remove(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<(), Failed> {
+    assert_eq!(superblock.guard.state, GuardState::On, "a guard is taken off where there is one");
+    let hidden = read_ends(devices, superblock, Device::Disk)?;
+    let plain = transformed(superblock, hidden);
+    write_ends(devices, superblock, Device::Flash, &plain)?;
+    devices.flush(Device::Flash)?;
+    superblock.guard.crcs = checksums(superblock, &plain);
+    superblock.guard.changed = [0; 8];
+    write_state(devices, superblock, GuardState::Removing)?;
+    write_ends(devices, superblock, Device::Disk, &plain)?;
+    devices.flush(Device::Disk)?;
+    write_state(devices, superblock, GuardState::Off)
+}
+
+/// Ends what a crash interrupted: writes both ends plain from the copy. False if the copy is damaged.
+pub fn redo(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<bool, Failed> {
+    let plain = read_ends(devices, superblock, Device::Flash)?;
+    if checksums(superblock, &plain) != superblock.guard.crcs {
+        return Ok(false);
+    }
+    write_ends(devices, superblock, Device::Disk, &plain)?;
+    devices.flush(Device::Disk)?;
+    write_state(devices, superblock, GuardState::Off)?;
+    Ok(true)
+}
+
+/// Whether the disk's ends, with the guard on, hold what the superblock remembers, but for blocks that the log has named.
+pub fn is_ours(devices: &mut impl Devices, superblock: &Superblock) -> Result<bool, Failed> {
+    let hidden = read_ends(devices, superblock, Device::Disk)?;
+    let found = checksums(superblock, &transformed(superblock, hidden));
+    let changed = |bit: usize| superblock.guard.changed[bit / 64] >> (bit % 64) & 1 == 1;
+    let mut known = superblock.guard.crcs.iter().zip(&found).enumerate();
+    Ok(known.all(|(bit, (known, found))| known == found || changed(bit)))
+}

@@ -1,0 +1,104 @@
+//! Where everything lies on a slice of flash, in blocks of 4 KiB.
+//!
+//! ```text
+//! 0  superblock A | 1  superblock B | guard copy, 2 x guard_blocks | checkpoint area A | area B | log ring ... | head slots
+//! ```
+//!
+//! The places are functions of the slice's size and of the guard's; the superblock repeats them, and one that says otherwise is not
+//! valid. Head slots take the end of the slice; a volume without LiU has none.
+
+/// Unit of everything on flash, and of its checksums.
+pub const BLOCK_BYTES: u64 = 4096;
+/// Requests, extents and torn writes end at multiples of it.
+pub const SECTOR_BYTES: u64 = 512;
+/// Blocks of the guard at each end of the disk: 1 MiB.
+pub const GUARD_BLOCKS_MAX: u64 = 256;
+/// Least ring: eight records of the least size.
+pub const RING_BLOCKS_MIN: u64 = 16;
+/// Block numbers of the ring are 32 bits wide (16 TiB).
+const RING_BLOCKS_MAX: u64 = u32::MAX as u64;
+/// Ring blocks for each block of a checkpoint area: 32 bytes a block, where an extent of one block takes 32.
+const RING_BLOCKS_PER_CHECKPOINT_BLOCK: u64 = 128;
+
+/// Places on one slice, in blocks from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Guarded blocks at each end of the disk.
+    pub guard_blocks: u64,
+    /// Length of one checkpoint area.
+    pub checkpoint_blocks: u64,
+    /// First block of the log.
+    pub ring_block: u64,
+    /// Length of the log.
+    pub ring_blocks: u64,
+    /// Blocks of head slots behind the log; zero in this version.
+    pub head_blocks: u64,
+}
+
+impl Layout {
+    /// The layout of a slice of `flash_bytes`; none if it is too small, too large or the guard is longer than 1 MiB.
+    pub fn new(flash_bytes: u64, guard_blocks: u64) -> Option<Layout> {
+        if guard_blocks == 0 || guard_blocks > GUARD_BLOCKS_MAX {
+            return None;
+        }
+        let left = (flash_bytes / BLOCK_BYTES).checked_sub(2 + 2 * guard_blocks)?;
+        let checkpoint_blocks = left / RING_BLOCKS_PER_CHECKPOINT_BLOCK + 1;
+        let ring_blocks = left.checked_sub(2 * checkpoint_blocks)?.min(RING_BLOCKS_MAX);
+        let ring_block = 2 + 2 * guard_blocks + 2 * checkpoint_blocks;
+        (ring_blocks >= RING_BLOCKS_MIN).then_some(Layout {
+            guard_blocks,
+            checkpoint_blocks,
+            ring_block,
+            ring_blocks,
+            head_blocks: 0,
+        })
+    }
+
+    /// First byte of the superblock with this number: odd ones are B.
+    pub fn superblock_offset(&self, number: u64) -> u64 {
+        number % 2 * BLOCK_BYTES
+    }
+
+    /// First byte of the guard copy.
+    pub fn guard_offset(&self) -> u64 {
+        2 * BLOCK_BYTES
+    }
+
+    /// First byte of a checkpoint area, 0 or 1.
+    pub fn checkpoint_offset(&self, area: u8) -> u64 {
+        (2 + 2 * self.guard_blocks + u64::from(area & 1) * self.checkpoint_blocks) * BLOCK_BYTES
+    }
+
+    /// Bytes of a checkpoint area.
+    pub fn checkpoint_bytes(&self) -> u64 {
+        self.checkpoint_blocks * BLOCK_BYTES
+    }
+
+    /// First byte of a block of the ring.
+    pub fn ring_offset(&self, block: u32) -> u64 {
+        (self.ring_block + u64::from(block)) * BLOCK_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_of_slices_of_any_size_follow_each_other_and_end_within_the_slice() {
+        for (blocks, guard) in [(24, 2), (25, 2), (1000, 2), (600, 256), (1 << 18, 256), ((1 << 33) + 5, 256)] {
+            let flash = blocks * BLOCK_BYTES + 100;
+            let Some(layout) = Layout::new(flash, guard) else {
+                assert!(blocks < 30, "{blocks} blocks are enough");
+                continue;
+            };
+            assert_eq!(layout.checkpoint_offset(0), layout.guard_offset() + 2 * guard * BLOCK_BYTES);
+            assert_eq!(layout.checkpoint_offset(1), layout.checkpoint_offset(0) + layout.checkpoint_bytes());
+            assert_eq!(layout.ring_offset(0), layout.checkpoint_offset(1) + layout.checkpoint_bytes());
+            assert!(layout.ring_offset(0) + layout.ring_blocks * BLOCK_BYTES <= flash);
+        }
+        assert_eq!(Layout::new(8 << 20, 0), None);
+        assert_eq!(Layout::new(8 << 20, 257), None);
+        assert_eq!(Layout::new(2 << 20, 256), None);
+    }
+}

@@ -1,0 +1,247 @@
+//! What the log says of the disk: the replay of every record that has completed.
+//!
+//! Payload lies in the overlay's extent map (offset and place are equal modulo a block, extents only shrink); zeros and damage, which
+//! have no place, in [`Ranges`]. A bit of each says that it is the newest there is (*dirty*); where it is clear the disk is as new and
+//! answers reads, and a CLEAN record is owed. The bit is memory's alone: replay knows the log, and rule 4 asks for the replay.
+//!
+//! Records may complete in any order: two that put something never overlap while both are in flight (rule 1), and CLEAN spares what is
+//! newer than it says.
+
+use super::layout::BLOCK_BYTES;
+use super::ranges::Ranges;
+use super::record::blocks_of;
+use super::ring::Ring;
+use crate::overlay::extent_map::{Benefit, ExtentMap, Mapped};
+use crate::overlay::recency::Stamp;
+use crate::request::Range;
+
+/// What the log holds of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Payload, from this byte of the ring on.
+    Payload {
+        /// Equal to the range's offset modulo a block.
+        place: u64,
+    },
+    /// Zeros.
+    Zeros,
+    /// Bytes that are lost: reads fail.
+    Damaged,
+}
+
+/// A range of which the log holds something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Bytes of the disk.
+    pub range: Range,
+    /// The record's number.
+    pub seq: u64,
+    /// What.
+    pub content: Content,
+    /// The disk holds something older.
+    pub dirty: bool,
+}
+
+impl Piece {
+    fn part(self, range: Range) -> Piece {
+        let range = self.range.intersection(range);
+        let content = match self.content {
+            Content::Payload { place } => Content::Payload { place: place + (range.offset - self.range.offset) },
+            other => other,
+        };
+        Piece { range, content, ..self }
+    }
+
+    /// Most bytes it takes in a checkpoint.
+    pub fn encoded_bytes(range: Range) -> u64 {
+        28 + 4 * blocks_of(range)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Placeless {
+    zeros: bool,
+    seq: u64,
+    dirty: bool,
+}
+
+/// The map, the ring it lies in, and a checksum for each block of the ring.
+#[derive(Clone, Debug)]
+pub struct LogMap {
+    payload: ExtentMap,
+    placeless: Ranges<Placeless>,
+    crcs: Vec<u32>,
+    encoded_bytes: u64,
+    /// The ring.
+    pub ring: Ring,
+}
+
+impl LogMap {
+    /// A map of nothing.
+    pub fn new(ring: Ring) -> LogMap {
+        LogMap {
+            payload: ExtentMap::default(),
+            placeless: Ranges::default(),
+            crcs: vec![0; ring.blocks() as usize],
+            encoded_bytes: 0,
+            ring,
+        }
+    }
+
+    fn piece(&self, mapped: Mapped) -> Piece {
+        let seq = self.ring.seq_of((mapped.place / BLOCK_BYTES) as u32);
+        Piece { range: mapped.range, seq, content: Content::Payload { place: mapped.place }, dirty: mapped.dirty }
+    }
+
+    /// What the log holds of `range`, cut to it, in address order.
+    pub fn pieces(&self, range: Range) -> Vec<Piece> {
+        let payload = self.payload.overlapping(range).map(|mapped| self.piece(mapped));
+        let placeless = self.placeless.overlapping(range).map(|(held, value)| placeless_piece(held, value));
+        let mut pieces: Vec<Piece> = payload.chain(placeless).map(|piece| piece.part(range)).collect();
+        pieces.sort_by_key(|piece| piece.range.offset);
+        pieces
+    }
+
+    /// The first piece, whole, that ends behind `offset`.
+    pub fn next(&self, offset: u64) -> Option<Piece> {
+        let payload = self.payload.overlapping(Range::between(offset, u64::MAX)).next().map(|held| self.piece(held));
+        let placeless = self.placeless.next(offset).map(|(held, value)| placeless_piece(held, value));
+        payload.into_iter().chain(placeless).min_by_key(|piece| piece.range.offset)
+    }
+
+    /// The first piece that begins at or behind `offset`, can be written back and is not on the disk.
+    pub fn next_dirty(&self, offset: u64) -> Option<Piece> {
+        let payload = self.payload.next_dirty(offset).map(|held| self.piece(held));
+        let placeless = self.placeless.overlapping(Range::between(offset, u64::MAX));
+        let zeros = placeless.filter(|(held, value)| held.offset >= offset && value.zeros && value.dirty);
+        let zeros = zeros.map(|(held, value)| placeless_piece(held, value)).next();
+        payload.into_iter().chain(zeros).min_by_key(|piece| piece.range.offset)
+    }
+
+    /// Whether the log holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.payload.is_empty() && self.placeless.is_empty()
+    }
+
+    /// Whether nothing is left to be written back.
+    pub fn is_written_back(&self) -> bool {
+        self.payload.dirty() == 0 && self.next_dirty(0).is_none()
+    }
+
+    /// Most bytes a checkpoint of it takes.
+    pub fn encoded_bytes(&self) -> u64 {
+        self.encoded_bytes
+    }
+
+    /// The range holds payload from the ring's `block` on, which has these checksums; `seq` is the record that says so.
+    pub fn put_payload(&mut self, range: Range, block: u32, crcs: &[u32], seq: u64) {
+        self.carve(range, seq);
+        self.crcs[block as usize..block as usize + crcs.len()].copy_from_slice(crcs);
+        self.insert_payload(range, u64::from(block) * BLOCK_BYTES + range.offset % BLOCK_BYTES, true);
+        self.ring.live(block);
+    }
+
+    /// The same, from a checkpoint; the record is counted later.
+    pub fn load_payload(&mut self, range: Range, block: u32, crcs: &[u32]) {
+        self.crcs[block as usize..block as usize + crcs.len()].copy_from_slice(crcs);
+        self.insert_payload(range, u64::from(block) * BLOCK_BYTES + range.offset % BLOCK_BYTES, true);
+    }
+
+    /// Counts the extents of a checkpoint, once the ring knows its records.
+    pub fn count_live(&mut self) {
+        for mapped in self.payload.iter() {
+            self.ring.live((mapped.place / BLOCK_BYTES) as u32);
+        }
+    }
+
+    fn insert_payload(&mut self, range: Range, place: u64, dirty: bool) {
+        let (stamp, benefit) = (Stamp::default(), Benefit::default());
+        self.payload.put(Mapped { range, data_file: 0, place, dirty, stamp, benefit });
+        self.encoded_bytes += Piece::encoded_bytes(range);
+    }
+
+    /// The range holds zeros, or bytes that are lost.
+    pub fn put_placeless(&mut self, range: Range, content: Content, seq: u64) {
+        self.carve(range, seq);
+        self.insert_placeless(range, Placeless { zeros: content == Content::Zeros, seq, dirty: true });
+    }
+
+    fn insert_placeless(&mut self, range: Range, value: Placeless) {
+        self.placeless.insert(range, value);
+        self.encoded_bytes += Piece::encoded_bytes(Range::default());
+    }
+
+    /// The log says nothing of the range any more, by the record `ended_by`.
+    pub fn carve(&mut self, range: Range, ended_by: u64) {
+        let change = self.payload.carve(range);
+        for kept in &change.kept {
+            self.ring.live((kept.place / BLOCK_BYTES) as u32);
+            self.encoded_bytes += Piece::encoded_bytes(kept.range);
+        }
+        for removed in &change.removed {
+            self.ring.dead((removed.place / BLOCK_BYTES) as u32, ended_by);
+            self.encoded_bytes -= Piece::encoded_bytes(removed.range);
+        }
+        let before = self.placeless.len();
+        self.placeless.carve(range);
+        let each = Piece::encoded_bytes(Range::default());
+        self.encoded_bytes = self.encoded_bytes + each * self.placeless.len() as u64 - each * before as u64;
+    }
+
+    /// Carves what is not newer than `upto`.
+    pub fn carve_up_to(&mut self, range: Range, upto: u64, ended_by: u64) {
+        for piece in self.pieces(range) {
+            if piece.seq <= upto {
+                self.carve(piece.range, ended_by);
+            }
+        }
+    }
+
+    /// The disk is as new as what is not newer than `upto`; whether the log names any of that.
+    pub fn set_clean(&mut self, range: Range, upto: u64) -> bool {
+        let mut named = false;
+        for piece in self.pieces(range) {
+            if piece.seq > upto {
+                continue;
+            }
+            named = true;
+            match piece.content {
+                _ if !piece.dirty => {}
+                Content::Payload { place } => {
+                    let block = (place / BLOCK_BYTES) as u32;
+                    // Counted before it is carved, so that its record is alive throughout.
+                    self.ring.live(block);
+                    self.carve(piece.range, 0);
+                    self.insert_payload(piece.range, place, false);
+                }
+                Content::Zeros | Content::Damaged => {
+                    self.carve(piece.range, 0);
+                    let zeros = piece.content == Content::Zeros;
+                    self.insert_placeless(piece.range, Placeless { zeros, seq: piece.seq, dirty: false });
+                }
+            }
+        }
+        named
+    }
+
+    /// Checksum of a block of the ring.
+    pub fn crc(&self, block: u32) -> u32 {
+        self.crcs[block as usize]
+    }
+
+    /// Checksums of the blocks that hold `range`.
+    pub fn crcs(&self, range: Range, place: u64) -> &[u32] {
+        let first = (place / BLOCK_BYTES) as usize;
+        &self.crcs[first..first + blocks_of(range) as usize]
+    }
+
+    /// Extents of payload.
+    pub fn extents(&self) -> usize {
+        self.payload.len()
+    }
+}
+
+fn placeless_piece(range: Range, value: Placeless) -> Piece {
+    let content = if value.zeros { Content::Zeros } else { Content::Damaged };
+    Piece { range, seq: value.seq, content, dirty: value.dirty }
+}

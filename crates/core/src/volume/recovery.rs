@@ -1,0 +1,343 @@
+//! A start after anything: what is observed on flash and disk, and what follows from it.
+//!
+//! | observation | decision |
+//! |---|---|
+//! | no superblock of ours, another format, another volume, disk or size | refuse; neither device is written |
+//! | both superblocks damaged | refuse |
+//! | both valid | the newer |
+//! | one valid, no record was written under a later one | it: the other was being written at the crash |
+//! | one valid, such a record found | refuse: the other was durable, and replay would be silently short |
+//! | the checkpoint's checksum is wrong, or it says what cannot be | refuse |
+//! | guard off or detached, dirty records found | refuse: impossible |
+//! | guard on, the disk's ends are not what they were | refuse: old snapshot of flash, or somebody wrote the disk |
+//! | applying or removing, dirty records found | refuse: impossible |
+//! | applying or removing | write the ends plain from the copy, disk FLUSH, off |
+//! | record bad or unexpected, no later record of the epoch says that it was durable | end of the log; nothing behind it is used |
+//! | the same, a later one says so, header bad | refuse |
+//! | the same, payload bad | what is bad is kept as damaged: reads fail; replay goes on |
+//! | payload of the checkpoint's map bad | found by the read, which fails |
+//! | HEAD, NOHEAD | head slots are clean copies: dropped by a version that has none |
+//!
+//! A record says under which superblock it was written. So "a record with seq >= S + ring length" is asked of the records themselves:
+//! one that was written under a later superblock proves that it was durable, however long records are.
+//!
+//! Both devices are flushed first: after the death of a server, media may lag behind what reads return. At the end a checkpoint of a
+//! new epoch is durable before anything is served; a crash before that leaves the old one, with the same result (V3). The new one is made
+//! of the replay alone.
+
+mod replay;
+
+use super::checkpoint::Encoder;
+use super::devices::{Device, Devices, Failed};
+use super::fields::EMPTY;
+use super::guard;
+use super::layout::{BLOCK_BYTES, Layout};
+use super::log_map::LogMap;
+use super::ranges::Ranges;
+use super::record::Header;
+use super::superblock::{DiskIdentity, Found, Guard, GuardState, Superblock, Uuid};
+use replay::Replay;
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// The devices a start is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The disk.
+    pub disk: DiskIdentity,
+    /// Its size.
+    pub disk_bytes: u64,
+    /// Size of the flash slice.
+    pub flash_bytes: u64,
+    /// The volume that is meant, if the caller knows.
+    pub uuid: Option<Uuid>,
+    /// Writes will be absorbed, so the guard goes on.
+    pub absorbs: bool,
+}
+
+/// Why a volume is not served.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Neither superblock is one.
+    #[error("the flash device holds no Headstart volume; create one, or name the right device")]
+    NoVolume,
+    /// A later version's.
+    #[error("the volume has format {0}, which this version does not know; use the version that wrote it")]
+    OtherFormat(String),
+    /// Two volumes, or not the one that was meant.
+    #[error("the flash device belongs to another volume")]
+    OtherVolume,
+    /// Not the disk it was created with.
+    #[error("the flash device belongs to another disk")]
+    OtherDisk,
+    /// The disk's size changed.
+    #[error("the disk has {found} bytes, the volume was created with {expected}")]
+    DiskSize {
+        /// At creation.
+        expected: u64,
+        /// Now.
+        found: u64,
+    },
+    /// The slice is smaller than it was.
+    #[error("the flash slice has {found} bytes, the volume needs {expected}")]
+    FlashSize {
+        /// At creation.
+        expected: u64,
+        /// Now.
+        found: u64,
+    },
+    /// Both are torn or damaged.
+    #[error(
+        "both superblocks are damaged; `check` tells what is left, `detach --force` gives the disk back without the flash"
+    )]
+    SuperblocksDamaged,
+    /// The newer one was durable and is damaged.
+    #[error("the newer superblock is damaged: records were written under it; what they say would be lost")]
+    NewerSuperblockDamaged,
+    /// Its checksum or its contents.
+    #[error("the checkpoint is damaged")]
+    CheckpointDamaged,
+    /// A header that was durable.
+    #[error("log record {seq} is damaged although it was durable; what it and later ones say is unknown")]
+    RecordDamaged {
+        /// Which.
+        seq: u64,
+    },
+    /// The guard says that nothing is dirty.
+    #[error("the guard is {0:?}, but the log holds unwritten bytes")]
+    DirtyWithoutGuard(GuardState),
+    /// The disk's ends.
+    #[error(
+        "the disk was written by somebody else, or the flash is an old copy: the ends of the disk are not what they were"
+    )]
+    GuardDiffers,
+    /// The guard's copy.
+    #[error("the guard's copy on flash is damaged; `detach --force` undoes the guard without it")]
+    GuardCopyDamaged,
+    /// No volume admits so many; the log was written by something else.
+    #[error("the log says more than a checkpoint has room for")]
+    TooManyExtents,
+    /// A device.
+    #[error("{0}")]
+    Device(#[from] Failed),
+}
+
+/// A volume that may be served.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// The superblock in force.
+    pub superblock: Superblock,
+    /// What the log says.
+    pub map: LogMap,
+}
+
+/// What the two places of superblocks hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Superblocks {
+    /// Nothing of ours.
+    None,
+    /// A format that is not known.
+    OtherFormat([u8; 2]),
+    /// Of two volumes.
+    TwoVolumes,
+    /// Both damaged, or one damaged and one empty.
+    Damaged,
+    /// Both are valid; the newer.
+    Both(Box<Superblock>),
+    /// One alone.
+    One(Box<Superblock>),
+}
+
+impl Superblocks {
+    /// What two blocks are together.
+    pub fn observe(first: Found, second: Found) -> Superblocks {
+        match (first, second) {
+            (Found::OtherFormat(digits), _) | (_, Found::OtherFormat(digits)) => Superblocks::OtherFormat(digits),
+            (Found::Valid(one), Found::Valid(other)) if one.uuid != other.uuid => Superblocks::TwoVolumes,
+            (Found::Valid(one), Found::Valid(other)) => {
+                Superblocks::Both(if one.number > other.number { one } else { other })
+            }
+            (Found::Valid(one), Found::Damaged | Found::Nothing) => Superblocks::One(one),
+            (Found::Damaged | Found::Nothing, Found::Valid(one)) => Superblocks::One(one),
+            (Found::Damaged, Found::Damaged | Found::Nothing) | (Found::Nothing, Found::Damaged) => {
+                Superblocks::Damaged
+            }
+            (Found::Nothing, Found::Nothing) => Superblocks::None,
+        }
+    }
+}
+
+/// Writes an empty volume on a slice: two superblocks that say detached. The disk is not touched.
+pub fn create(devices: &mut impl Devices, given: &Given, uuid: Uuid, guard_blocks: u64) -> Result<bool, Failed> {
+    let sound = given.disk_bytes.is_multiple_of(512) && given.disk_bytes >= 2 * guard_blocks * BLOCK_BYTES;
+    if Layout::new(given.flash_bytes, guard_blocks).is_none() || !sound {
+        return Ok(false);
+    }
+    let crcs = vec![0; 2 * guard_blocks as usize];
+    let mut superblock = Superblock {
+        uuid,
+        number: 0,
+        disk_bytes: given.disk_bytes,
+        flash_bytes: given.flash_bytes,
+        disk: given.disk,
+        epoch: 1,
+        start_seq: 1,
+        start_block: 0,
+        area: 0,
+        checkpoint_crc: 0,
+        checkpoint_bytes: 0,
+        detached: true,
+        guard: Guard { state: GuardState::Off, session: 0, changed: [0; 8], crcs },
+    };
+    guard::write_superblock(devices, &mut superblock)?;
+    guard::write_superblock(devices, &mut superblock)?;
+    Ok(true)
+}
+
+/// The end of a volume that has stopped: the guard goes off unless something is left on flash alone. `detached`: the disk goes its own way,
+/// and the flash says so. False if something is left: then nothing is changed.
+pub fn release(
+    devices: &mut impl Devices,
+    superblock: &mut Superblock,
+    is_empty: bool,
+    detached: bool,
+) -> Result<bool, Failed> {
+    if !is_empty {
+        return Ok(false);
+    }
+    devices.flush(Device::Disk)?;
+    if superblock.guard.state == GuardState::On {
+        guard::remove(devices, superblock)?;
+    }
+    if detached {
+        superblock.detached = true;
+        guard::write_superblock(devices, superblock)?;
+        guard::write_superblock(devices, superblock)?;
+    }
+    Ok(true)
+}
+
+/// Everything from the first look at the devices to a volume that may be served.
+pub fn attach(devices: &mut impl Devices, given: &Given) -> Result<Recovered, Refusal> {
+    devices.flush(Device::Disk)?;
+    devices.flush(Device::Flash)?;
+    let mut superblock = choose(devices, given)?;
+    let mut replay = Replay::begin(devices, &mut superblock)?;
+    replay.run(devices, &mut superblock)?;
+    let Replay { map, seq, .. } = replay;
+    check_guard(devices, &mut superblock, &map)?;
+    write_checkpoint(devices, &mut superblock, &map, seq)?;
+    if given.absorbs && superblock.guard.state == GuardState::Off {
+        guard::apply(devices, &mut superblock)?;
+    }
+    let mut map = map;
+    map.ring.release(superblock.start_seq, u64::MAX);
+    Ok(Recovered { superblock, map })
+}
+
+fn choose(devices: &mut impl Devices, given: &Given) -> Result<Superblock, Refusal> {
+    let mut places = [EMPTY, EMPTY];
+    for (index, place) in places.iter_mut().enumerate() {
+        if given.flash_bytes >= 2 * BLOCK_BYTES {
+            devices.read(Device::Flash, index as u64 * BLOCK_BYTES, place)?;
+        }
+    }
+    let found = Superblocks::observe(Superblock::decode(&places[0]), Superblock::decode(&places[1]));
+    let (superblock, alone) = match found {
+        Superblocks::None => return Err(Refusal::NoVolume),
+        Superblocks::OtherFormat(digits) => {
+            return Err(Refusal::OtherFormat(String::from_utf8_lossy(&digits).into_owned()));
+        }
+        Superblocks::TwoVolumes => return Err(Refusal::OtherVolume),
+        Superblocks::Damaged => return Err(Refusal::SuperblocksDamaged),
+        Superblocks::Both(superblock) => (*superblock, false),
+        Superblocks::One(superblock) => (*superblock, true),
+    };
+    if given.uuid.is_some_and(|uuid| uuid != superblock.uuid) {
+        return Err(Refusal::OtherVolume);
+    }
+    if given.disk != superblock.disk {
+        return Err(Refusal::OtherDisk);
+    }
+    if given.disk_bytes != superblock.disk_bytes {
+        return Err(Refusal::DiskSize { expected: superblock.disk_bytes, found: given.disk_bytes });
+    }
+    if given.flash_bytes < superblock.flash_bytes {
+        return Err(Refusal::FlashSize { expected: superblock.flash_bytes, found: given.flash_bytes });
+    }
+    if alone && was_followed(devices, &superblock)? {
+        return Err(Refusal::NewerSuperblockDamaged);
+    }
+    Ok(superblock)
+}
+
+/// Whether some record was written under a later superblock.
+fn was_followed(devices: &mut impl Devices, superblock: &Superblock) -> Result<bool, Failed> {
+    let layout = superblock.layout();
+    let ring_bytes = layout.ring_blocks * BLOCK_BYTES;
+    let mut at = 0;
+    while at < ring_bytes {
+        let mut chunk = vec![0; CHUNK_BYTES.min(ring_bytes - at) as usize];
+        devices.read(Device::Flash, layout.ring_offset(0) + at, &mut chunk)?;
+        for block in chunk.chunks(BLOCK_BYTES as usize) {
+            let later = |header: Header| header.uuid == superblock.uuid && header.superblock > superblock.number;
+            if Header::decode(block).is_some_and(later) {
+                return Ok(true);
+            }
+        }
+        at += CHUNK_BYTES;
+    }
+    Ok(false)
+}
+
+/// The rows of the table that speak of the guard.
+fn check_guard(devices: &mut impl Devices, superblock: &mut Superblock, map: &LogMap) -> Result<(), Refusal> {
+    let dirty = !map.is_empty();
+    match superblock.guard.state {
+        state @ (GuardState::Off | GuardState::Applying | GuardState::Removing) if dirty => {
+            Err(Refusal::DirtyWithoutGuard(state))
+        }
+        GuardState::Off => Ok(()),
+        GuardState::Applying | GuardState::Removing => {
+            if guard::redo(devices, superblock)? {
+                Ok(())
+            } else {
+                Err(Refusal::GuardCopyDamaged)
+            }
+        }
+        GuardState::On if guard::is_ours(devices, superblock)? => Ok(()),
+        GuardState::On => Err(Refusal::GuardDiffers),
+    }
+}
+
+/// A checkpoint of the replay, of a new epoch, in the area that is not in force.
+fn write_checkpoint(
+    devices: &mut impl Devices,
+    superblock: &mut Superblock,
+    map: &LogMap,
+    end: u64,
+) -> Result<(), Refusal> {
+    let mut next = superblock.clone();
+    next.area = 1 - superblock.area;
+    let offset = superblock.layout().checkpoint_offset(next.area);
+    let mut encoder = Encoder::new(Ranges::default());
+    let mut written = 0;
+    while !encoder.has_ended() {
+        let chunk = encoder.chunk(map, CHUNK_BYTES as usize);
+        if written + chunk.len() as u64 > superblock.layout().checkpoint_bytes() {
+            return Err(Refusal::TooManyExtents);
+        }
+        devices.write(Device::Flash, offset + written, &chunk)?;
+        written += chunk.len() as u64;
+    }
+    (next.checkpoint_bytes, next.checkpoint_crc) = encoder.sum();
+    next.epoch += 1;
+    next.start_seq = end;
+    next.start_block = map.ring.head();
+    next.detached = false;
+    devices.flush(Device::Flash)?;
+    guard::write_superblock(devices, &mut next)?;
+    *superblock = next;
+    Ok(())
+}

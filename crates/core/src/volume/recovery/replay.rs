@@ -1,0 +1,190 @@
+//! The replay of a log: the checkpoint, then records while each is what follows the one before.
+
+use super::{CHUNK_BYTES, Refusal};
+use crate::request::Range;
+use crate::volume::checkpoint::{Extent, Stored};
+use crate::volume::devices::{Device, Devices, Failed};
+use crate::volume::fields::EMPTY;
+use crate::volume::guard;
+use crate::volume::layout::{BLOCK_BYTES, Layout};
+use crate::volume::log_map::{Content, LogMap};
+use crate::volume::record::{Entry, Header, Kind, PAYLOAD_BLOCKS_MAX, blocks_of};
+use crate::volume::ring::Ring;
+use crate::volume::superblock::Superblock;
+
+/// Blocks behind a bad record in which its successor is looked for: four records of the greatest size.
+const SEARCH_BLOCKS: u64 = 4 * (PAYLOAD_BLOCKS_MAX + 1);
+
+/// The replay of a log.
+pub struct Replay {
+    /// What it says.
+    pub map: LogMap,
+    layout: Layout,
+    regions: [Range; 2],
+    /// Of the next record.
+    pub seq: u64,
+}
+
+impl Replay {
+    /// Reads the checkpoint.
+    pub fn begin(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<Replay, Refusal> {
+        let layout = superblock.layout();
+        let mut map = LogMap::new(Ring::new(layout.ring_blocks, superblock.start_block));
+        let (mut at, mut crc, mut end) = (0, 0, 0);
+        let mut rest: Vec<u8> = Vec::new();
+        while at < superblock.checkpoint_bytes {
+            let mut chunk = vec![0; CHUNK_BYTES.min(superblock.checkpoint_bytes - at) as usize];
+            devices.read(Device::Flash, layout.checkpoint_offset(superblock.area) + at, &mut chunk)?;
+            crc = crc32c::crc32c_append(crc, &chunk);
+            at += chunk.len() as u64;
+            rest.extend_from_slice(&chunk);
+            let mut used = 0;
+            while let Some((extent, bytes)) = Extent::decode(&rest[used..]).map_err(|_| Refusal::CheckpointDamaged)? {
+                if extent.range.offset < end || !load(&mut map, &extent, superblock) {
+                    return Err(Refusal::CheckpointDamaged);
+                }
+                end = extent.range.end();
+                used += bytes;
+            }
+            rest.drain(..used);
+        }
+        if crc != superblock.checkpoint_crc || !rest.is_empty() || !map.ring.settle() {
+            return Err(Refusal::CheckpointDamaged);
+        }
+        map.count_live();
+        Ok(Replay { map, layout, regions: guard::regions(superblock), seq: superblock.start_seq })
+    }
+
+    /// Replays the records from S on, up to the end of the log.
+    pub fn run(&mut self, devices: &mut impl Devices, superblock: &mut Superblock) -> Result<(), Refusal> {
+        loop {
+            // What is replayed here is durable, so what was dead when a record was put in its place is dead by now.
+            self.map.ring.release(superblock.start_seq, u64::MAX);
+            let block = self.map.ring.head();
+            let Some(header) = self.header(devices, superblock, block)? else {
+                if self.was_durable(devices, superblock, block + 1)? {
+                    return Err(Refusal::RecordDamaged { seq: self.seq });
+                }
+                return Ok(());
+            };
+            let mut bad = self.bad_payload(devices, block, &header)?;
+            if bad.contains(&true) {
+                let next = block + header.blocks() as u32;
+                if !self.was_durable(devices, superblock, next)? {
+                    return Ok(());
+                }
+            }
+            self.map.ring.append(self.seq, header.blocks() as u32);
+            for entry in &header.entries {
+                if matches!(entry.kind, Kind::Data | Kind::Zero) {
+                    guard::mark_changed(&mut superblock.guard, &self.regions, entry.range);
+                }
+            }
+            apply(&mut self.map, &header, block, &mut bad);
+            self.seq += 1;
+        }
+    }
+
+    /// The header that belongs at the head of the ring, if it is there.
+    fn header(
+        &self,
+        devices: &mut impl Devices,
+        superblock: &Superblock,
+        block: u32,
+    ) -> Result<Option<Header>, Failed> {
+        let mut bytes = EMPTY;
+        devices.read(Device::Flash, self.layout.ring_offset(block), &mut bytes)?;
+        Ok(Header::decode(&bytes).filter(|header| {
+            let room = u64::from(self.map.ring.free_blocks().min(self.map.ring.blocks_to_end()));
+            let within = |entry: &Entry| entry.kind == Kind::Pad || entry.range.end() <= superblock.disk_bytes;
+            header.uuid == superblock.uuid
+                && header.epoch == superblock.epoch
+                && header.seq == self.seq
+                && header.blocks() <= room
+                && header.entries.iter().all(within)
+        }))
+    }
+
+    /// Which blocks of a record's payload are not what its header says.
+    fn bad_payload(&self, devices: &mut impl Devices, block: u32, header: &Header) -> Result<Vec<bool>, Failed> {
+        let mut payload = vec![0; header.crcs.len() * BLOCK_BYTES as usize];
+        if payload.is_empty() {
+            return Ok(Vec::new());
+        }
+        devices.read(Device::Flash, self.layout.ring_offset(block + 1), &mut payload)?;
+        let blocks = payload.chunks(BLOCK_BYTES as usize);
+        Ok(blocks.zip(&header.crcs).map(|(bytes, crc)| crc32c::crc32c(bytes) != *crc).collect())
+    }
+
+    /// Whether a record behind the one at the head of the ring says that that one was durable. `from` is the first block that may hold it.
+    fn was_durable(&self, devices: &mut impl Devices, superblock: &Superblock, from: u32) -> Result<bool, Failed> {
+        let ring_blocks = self.layout.ring_blocks;
+        let mut at = u64::from(from) % ring_blocks;
+        let mut left = SEARCH_BLOCKS.min(ring_blocks - 1);
+        let mut newest = self.seq;
+        while left > 0 {
+            let mut bytes = EMPTY;
+            devices.read(Device::Flash, self.layout.ring_offset(at as u32), &mut bytes)?;
+            let later = Header::decode(&bytes).filter(|header| {
+                header.uuid == superblock.uuid && header.epoch == superblock.epoch && header.seq > newest
+            });
+            let step = match &later {
+                Some(header) if header.durable_to >= self.seq => return Ok(true),
+                Some(header) => header.blocks(),
+                None => 1,
+            };
+            left -= 1;
+            if let Some(header) = later {
+                // Seqs only rise, so that this ends; a record found starts the search anew.
+                newest = header.seq;
+                left = SEARCH_BLOCKS.min(ring_blocks - 1);
+            }
+            at = (at + step) % ring_blocks;
+        }
+        Ok(false)
+    }
+}
+
+/// Puts an extent of a checkpoint into the map; false if there can be none like it.
+fn load(map: &mut LogMap, extent: &Extent, superblock: &Superblock) -> bool {
+    if extent.range.end() > superblock.disk_bytes || extent.seq >= superblock.start_seq {
+        return false;
+    }
+    match &extent.content {
+        Stored::Payload { block, crcs } => {
+            if u64::from(*block) + crcs.len() as u64 > u64::from(map.ring.blocks()) {
+                return false;
+            }
+            map.ring.found(extent.seq, *block);
+            map.load_payload(extent.range, *block, crcs);
+        }
+        Stored::Zeros => map.put_placeless(extent.range, Content::Zeros, extent.seq),
+        Stored::Damaged => map.put_placeless(extent.range, Content::Damaged, extent.seq),
+    }
+    true
+}
+
+/// Applies a record to the map; `bad` says which blocks of its payload are lost.
+fn apply(map: &mut LogMap, header: &Header, block: u32, bad: &mut [bool]) {
+    let mut index = 0;
+    for entry in &header.entries {
+        match entry.kind {
+            Kind::Data => {
+                let blocks = blocks_of(entry.range) as usize;
+                let payload = block + 1 + index as u32;
+                map.put_payload(entry.range, payload, &header.crcs[index..index + blocks], header.seq);
+                let first = entry.range.offset / BLOCK_BYTES;
+                for (number, bad) in bad.iter().skip(index).take(blocks).enumerate() {
+                    if *bad {
+                        let whole = Range::new((first + number as u64) * BLOCK_BYTES, BLOCK_BYTES);
+                        map.put_placeless(whole.intersection(entry.range), Content::Damaged, header.seq);
+                    }
+                }
+                index += blocks;
+            }
+            Kind::Zero => map.put_placeless(entry.range, Content::Zeros, header.seq),
+            Kind::Clean { upto } => map.carve_up_to(entry.range, upto, header.seq),
+            Kind::Head { .. } | Kind::NoHead | Kind::Pad => {}
+        }
+    }
+}
