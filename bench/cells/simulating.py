@@ -1,6 +1,6 @@
 """Six runs on the emulated servers and the same in `headstart sim`. That holds the testbed's timing and the simulator's ways of asking
-against each other; both have the same models of devices, so it says nothing about how true those are. Software is in the testbed alone:
-S4D's absorbed writes are of 32 KiB, as at 16 KiB two processors serve the emulated network of 12 servers no faster."""
+against each other; both have the same models of devices, so it says nothing about how true those are. Software takes
+time in the testbed alone: S4D writes 32 KiB at once, as with 16 KiB two processors have no time left for more."""
 
 import json
 import os
