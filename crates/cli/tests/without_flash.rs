@@ -133,7 +133,8 @@ fn flash_that_cannot_be_read_is_answered_by_the_disk_for_clean_bytes_and_by_eio_
         fs::OpenOptions::new().write(true).open(&data[0]).unwrap().set_len(PIECE as u64).unwrap();
         let before = site.figure("/mapped_bytes");
         let role = if dirty { "read dirty" } else { "read" };
-        let output = site.play(&["--keep-dirty"], test, role).output().unwrap();
+        // Nothing may be fetched: the data file would grow again, and give zeros for what was cut off.
+        let output = site.play(&["--keep-dirty", "--policy", "off"], test, role).output().unwrap();
         assert!(output.status.success(), "{}", site.say(&output));
         let lines = String::from_utf8_lossy(&output.stderr).into_owned();
         if dirty {
