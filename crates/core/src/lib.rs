@@ -3,6 +3,8 @@
 
 pub mod advice;
 pub mod calibration;
+#[cfg(test)]
+mod chance;
 pub mod cost;
 pub mod counters;
 pub mod image;

@@ -41,7 +41,6 @@
 
 mod dirty;
 mod forced;
-mod random;
 mod ranks;
 mod register;
 mod restart;
@@ -49,7 +48,7 @@ mod rules;
 mod storage;
 pub(super) mod world;
 
-use random::Random;
+use crate::chance::Random;
 use world::{RANKS, World};
 
 /// Which crash a case ends its first half with.

@@ -44,7 +44,6 @@
 //!
 //! The rows of the recovery table have a test each in `recovery_rows`.
 
-mod random;
 mod recovery_rows;
 mod register;
 mod storage;
@@ -52,7 +51,7 @@ pub(super) mod world;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use random::Random;
+use crate::chance::Random;
 use world::World;
 
 static CRASHES: AtomicU64 = AtomicU64::new(0);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::random::Random;
+use crate::chance::Random;
 use crate::request::Range;
 
 /// Values over all addresses, as runs.

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-use super::random::Random;
 use super::ranks::{self, NO_SLOT, Rank};
 use super::register::Register;
 use super::storage::{Byte, Bytes, Log, Store, moved};
+use crate::chance::Random;
 use crate::cost::region::Costs;
 use crate::overlay::journal::{HEADER_BYTES, Header, Identity};
 use crate::overlay::recovery::{Recovered, Replay};

@@ -235,8 +235,8 @@ fn an_interrupted_guard_is_undone_from_the_copy() {
             } else {
                 guard::apply(&mut pair, &mut superblock)
             };
-            copy.disk.crash(Vec::new(), &mut super::random::Random(seed));
-            copy.flash.crash(Vec::new(), &mut super::random::Random(seed + 1000));
+            copy.disk.crash(Vec::new(), &mut crate::chance::Random(seed));
+            copy.flash.crash(Vec::new(), &mut crate::chance::Random(seed + 1000));
             let recovered = copy.attach().unwrap();
             let hidden = recovered.superblock.guard.state == GuardState::On;
             assert_eq!(copy.disk.current == plain, !hidden, "{state:?} {left} {seed}");
@@ -380,8 +380,8 @@ fn nothing_is_served_before_both_devices_are_flushed_and_a_new_epoch_is_durable(
     let before = bench.superblock();
     let recovered = bench.attach().unwrap();
     // Everything the recovered map rests on survives a crash that loses all that was not flushed.
-    bench.flash.crash(Vec::new(), &mut super::random::Random(0));
-    bench.disk.crash(Vec::new(), &mut super::random::Random(0));
+    bench.flash.crash(Vec::new(), &mut crate::chance::Random(0));
+    bench.disk.crash(Vec::new(), &mut crate::chance::Random(0));
     let after = bench.superblock();
     assert_eq!((after.epoch, after.start_seq), (before.epoch + 1, before.start_seq + 3));
     assert_eq!(recovered.superblock, after);

@@ -1,6 +1,6 @@
 //! A device in memory: what a read sees, and what a crash would leave.
 
-use super::random::Random;
+use crate::chance::Random;
 use crate::volume::devices::{Device, Devices, Failed};
 
 const SECTOR: usize = 512;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::random::Random;
 use super::register::{FIRST, Register, sector_bytes};
 use super::storage::{Pair, Storage};
+use crate::chance::Random;
 use crate::request::Range;
 use crate::volume::devices::Device;
 use crate::volume::engine::{Engine, Settings};
