@@ -5,15 +5,11 @@ not those of the traced one. `predicted_error` is the plan's run time over the m
 of that part: it says why in `errors`, and the others are measured. `--only KEY` measures one part; every part is of a module of
 `cells`."""
 
-import argparse
 import importlib
-import json
-import subprocess
 import sys
-import time
 
+import harness
 from cells import planning, regions, shifting, tracing
-from harness import Failed, merge, say
 
 #: Parts in the order they are measured.
 PARTS = {
@@ -50,26 +46,5 @@ def conclude(results):
         results.setdefault("plan", {})["predicted_error"] = value
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", action="append", choices=PARTS, help="measure this part; may be given more than once")
-    options = parser.parse_args()
-    start = time.monotonic()
-    results = {"errors": {}, "part_seconds": {}}
-    for name in options.only or PARTS:
-        say(f"{name} ...")
-        begin = time.monotonic()
-        try:
-            merge(results, PARTS[name]())
-        except (Failed, ImportError, OSError, subprocess.SubprocessError) as error:
-            say(f"{name}: {error}")
-            results["errors"][name] = str(error)
-        results["part_seconds"][name] = round(time.monotonic() - begin)
-    conclude(results)
-    results["seconds"] = round(time.monotonic() - start)
-    print(json.dumps(results))
-    return 1 if results["errors"] else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(harness.measure_parts(__doc__, PARTS, conclude=conclude))

@@ -1,6 +1,7 @@
 """What the demo and the benchmarks share: a testbed of their own, runs of the workload program, times to the last close and
 to the last dirty byte on disk."""
 
+import argparse
 import contextlib
 import json
 import os
@@ -219,3 +220,26 @@ def cached(site, workload, path, operation, capacity, generation=0, seed=1):
         "flash_bytes": report["mapped_bytes"],
         "report": report,
     }
+
+
+def measure_parts(doc, parts, others=(), conclude=lambda results: None):
+    """A benchmark's main program: measures the parts named by `--only`, or all but `others`, and prints one JSON object as its last
+    line. A part that fails is an error of that part. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--only", action="append", choices=list(parts), help="measure this part; may be given more than once")
+    options = parser.parse_args()
+    start = time.monotonic()
+    results = {"errors": {}, "part_seconds": {}}
+    for name in options.only or [name for name in parts if name not in others]:
+        say(f"{name} ...")
+        begin = time.monotonic()
+        try:
+            merge(results, parts[name]())
+        except (Failed, ImportError, OSError, subprocess.SubprocessError) as error:
+            say(f"{name}: {error}")
+            results["errors"][name] = str(error)
+        results["part_seconds"][name] = round(time.monotonic() - begin)
+    conclude(results)
+    results["seconds"] = round(time.monotonic() - start)
+    print(json.dumps(results))
+    return 1 if results["errors"] else 0
