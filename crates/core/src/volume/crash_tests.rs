@@ -52,6 +52,7 @@ pub(super) mod world;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::chance::Random;
+use crate::units::Nanos;
 use world::World;
 
 static CRASHES: AtomicU64 = AtomicU64::new(0);
@@ -93,7 +94,7 @@ fn run(seed: u64, fails: bool) -> Vec<String> {
         let steps = 60 + world.random.below(120);
         for step in 0..steps {
             if world.random.chance(1) {
-                world.engine.on_idle();
+                world.engine.on_idle(Nanos::ZERO);
                 world.carry_out();
             } else if !world.has_orders() || (world.waiting() < depth && world.random.chance(45)) {
                 world.ask();

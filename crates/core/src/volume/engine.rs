@@ -41,6 +41,7 @@ use super::ranges::Ranges;
 use super::recovery::Recovered;
 use super::superblock::{GuardState, Superblock};
 use crate::request::Range;
+use crate::units::Nanos;
 use checkpointing::Checkpoint;
 use flushing::{DeviceFlush, Flush};
 use log::{InFlight, Item};
@@ -89,6 +90,8 @@ enum Purpose {
 /// A volume that serves.
 #[derive(Clone, Debug)]
 pub struct Engine<P> {
+    /// The time of the last event.
+    now: Nanos,
     superblock: Superblock,
     regions: [Range; 2],
     settings: Settings,
@@ -143,6 +146,7 @@ impl<P: Policy> Engine<P> {
     pub fn new(recovered: Recovered, policy: P, settings: Settings) -> Engine<P> {
         let Recovered { superblock, map } = recovered;
         Engine {
+            now: Nanos::ZERO,
             regions: guard::regions(&superblock),
             seq_next: superblock.start_seq,
             durable_to: superblock.start_seq - 1,
@@ -182,7 +186,8 @@ impl<P: Policy> Engine<P> {
     }
 
     /// A request. Its reply comes with some later outputs, perhaps with the next.
-    pub fn on_request(&mut self, tag: Tag, request: Request<'_>) {
+    pub fn on_request(&mut self, now: Nanos, tag: Tag, request: Request<'_>) {
+        self.now = now;
         let range = match request {
             Request::Read(range) | Request::Zero { range, .. } => range,
             Request::Write { offset, data, .. } => Range::new(offset, data.len() as u64),
@@ -204,7 +209,8 @@ impl<P: Policy> Engine<P> {
     }
 
     /// An order has been carried out or has failed; `data` are the bytes that a read has filled.
-    pub fn on_completion(&mut self, order: OrderId, result: Result<&[u8], ()>) {
+    pub fn on_completion(&mut self, now: Nanos, order: OrderId, result: Result<&[u8], ()>) {
+        self.now = now;
         let Some(purpose) = self.orders.remove(&order) else { return };
         match purpose {
             Purpose::Record(seq) => self.on_record(seq, result.is_ok()),
@@ -220,14 +226,27 @@ impl<P: Policy> Engine<P> {
         self.pump();
     }
 
+    /// When `on_timer` has something to do; none: only requests and completions move anything.
+    pub fn next_timer(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Does what is due. Before `next_timer`'s answer nothing is.
+    pub fn on_timer(&mut self, now: Nanos) {
+        self.now = now;
+        self.pump();
+    }
+
     /// Nothing was asked for a while: a checkpoint puts the last records where a damaged one is told from one never written.
-    pub fn on_idle(&mut self) {
+    pub fn on_idle(&mut self, now: Nanos) {
+        self.now = now;
         self.checkpoint_wanted |= self.has_news() && self.writes.is_empty();
         self.pump();
     }
 
     /// No request follows. Writes everything back unless told to keep it, and ends with a checkpoint; then `has_stopped`.
-    pub fn stop(&mut self, keep_dirty: bool) {
+    pub fn stop(&mut self, now: Nanos, keep_dirty: bool) {
+        self.now = now;
         self.stopping = true;
         self.draining = !keep_dirty;
         self.pump();

@@ -1,6 +1,7 @@
 //! What a volume has on flash: blocks of any bytes, and whole slices whose superblocks, checkpoints and records say anything.
 
 use headstart_core::request::Range;
+use headstart_core::units::Nanos;
 use headstart_core::volume::checkpoint::Extent;
 use headstart_core::volume::devices::{Device, Devices, Failed};
 use headstart_core::volume::engine::{Engine, Settings};
@@ -123,10 +124,10 @@ pub fn slices(bytes: &[u8]) {
         assert_eq!(again.map.pieces(range), recovered.map.pieces(range), "sector {sector}");
     }
     let mut engine = Engine::new(again, AddressOrder::default(), Settings::default());
-    engine.on_request(1, Request::Read(Range::new(0, DISK_BYTES)));
-    engine.on_request(2, Request::Write { offset: 0, data: &[1; 2 * BLOCK], fua: true });
-    engine.on_request(3, Request::Zero { range: Range::new(0, DISK_BYTES), fua: false });
-    engine.stop(false);
+    engine.on_request(Nanos::ZERO, 1, Request::Read(Range::new(0, DISK_BYTES)));
+    engine.on_request(Nanos::ZERO, 2, Request::Write { offset: 0, data: &[1; 2 * BLOCK], fua: true });
+    engine.on_request(Nanos::ZERO, 3, Request::Zero { range: Range::new(0, DISK_BYTES), fua: false });
+    engine.stop(Nanos::ZERO, false);
     engine.take_outputs();
 }
 

@@ -3,6 +3,7 @@
 use super::storage::{Pair, Storage};
 use super::world::{GUARD_BLOCKS, UUID, World};
 use crate::request::Range;
+use crate::units::Nanos;
 use crate::volume::devices::Device;
 use crate::volume::guard;
 use crate::volume::layout::BLOCK_BYTES;
@@ -319,7 +320,7 @@ fn read_results(recovered: Recovered) -> Vec<Result<(), ()>> {
     let mut engine = Engine::new(recovered, AddressOrder::default(), Settings::default());
     let mut results = Vec::new();
     for block in 3..6u64 {
-        engine.on_request(block, Request::Read(Range::new(block * BLOCK_BYTES, BLOCK_BYTES)));
+        engine.on_request(Nanos::ZERO, block, Request::Read(Range::new(block * BLOCK_BYTES, BLOCK_BYTES)));
         let refused = |output: &Output| matches!(output, Output::Reply { result: Err(_), .. });
         results.push(if engine.take_outputs().iter().any(refused) { Err(()) } else { Ok(()) });
     }
@@ -333,7 +334,7 @@ fn damaged_payload_below_the_checkpoint_fails_to_read_and_is_never_written_back(
     world.absorb_all();
     world.write(Range::new(8192, 4096), false, true);
     world.settle();
-    world.engine.on_idle();
+    world.engine.on_idle(Nanos::ZERO);
     world.carry_out();
     world.settle();
     let piece = world.engine.map().pieces(Range::new(8192, 4096))[0];
@@ -347,7 +348,7 @@ fn damaged_payload_below_the_checkpoint_fails_to_read_and_is_never_written_back(
     world.read(Range::new(8192, 4096));
     world.settle();
     assert_eq!(world.errors, errors + 1, "neither wrong bytes nor the older ones of the disk");
-    world.engine.stop(false);
+    world.engine.stop(Nanos::ZERO, false);
     world.carry_out();
     world.settle();
     assert_eq!(world.disk.current[8192..12288], disk[..], "nothing wrong reaches the disk");
@@ -406,7 +407,7 @@ fn no_record_is_written_before_the_guard_is_on() {
         crate::volume::policy::AddressOrder::default(),
         crate::volume::engine::Settings::default(),
     );
-    engine.on_request(1, Request::Write { offset: 0, data: &[1; 4096], fua: false });
+    engine.on_request(Nanos::ZERO, 1, Request::Write { offset: 0, data: &[1; 4096], fua: false });
     let outputs = engine.take_outputs();
     let to_disk = |output: &crate::volume::order::Output| match output {
         crate::volume::order::Output::Order(order) => {

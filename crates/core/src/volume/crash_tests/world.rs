@@ -6,6 +6,7 @@ use super::register::{FIRST, Register, sector_bytes};
 use super::storage::{Pair, Storage};
 use crate::chance::Random;
 use crate::request::Range;
+use crate::units::Nanos;
 use crate::volume::devices::Device;
 use crate::volume::engine::{Engine, Settings};
 use crate::volume::layout::{BLOCK_BYTES, SECTOR_BYTES};
@@ -208,7 +209,7 @@ impl World {
             What::Write { fua, .. } if zero => Request::Zero { range, fua },
             What::Write { fua, .. } => Request::Write { offset: range.offset, data: &data, fua },
         };
-        self.engine.on_request(tag, request);
+        self.engine.on_request(Nanos::ZERO, tag, request);
         self.carry_out();
     }
 
@@ -328,7 +329,7 @@ impl World {
         if order.action == Action::Read {
             self.buffers.insert(order.id, data.clone());
         }
-        self.engine.on_completion(order.id, if fails { Err(()) } else { Ok(&data) });
+        self.engine.on_completion(Nanos::ZERO, order.id, if fails { Err(()) } else { Ok(&data) });
         self.carry_out();
     }
 
@@ -397,7 +398,7 @@ impl World {
         for sector in 0..self.given.disk_bytes / SECTOR_BYTES {
             let tag = self.tags + 1;
             self.tags = tag;
-            self.engine.on_request(tag, Request::Read(Range::new(sector * SECTOR_BYTES, SECTOR_BYTES)));
+            self.engine.on_request(Nanos::ZERO, tag, Request::Read(Range::new(sector * SECTOR_BYTES, SECTOR_BYTES)));
             let result = self.answer(tag);
             match result {
                 Some(bytes) => {
@@ -451,13 +452,13 @@ impl World {
                 Action::Write(_) => storage.write(order.offset, &bytes),
                 Action::Flush => storage.flush(mark),
             }
-            self.engine.on_completion(order.id, Ok(&data));
+            self.engine.on_completion(Nanos::ZERO, order.id, Ok(&data));
         }
     }
 
     /// The volume stops; the raw disk, guard off, holds what its users would have read.
     pub fn stop(&mut self) {
-        self.engine.stop(false);
+        self.engine.stop(Nanos::ZERO, false);
         self.carry_out();
         self.settle();
         if !self.engine.has_stopped() {

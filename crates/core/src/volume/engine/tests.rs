@@ -48,7 +48,7 @@ fn orders(engine: &mut Engine<AddressOrder>) -> Vec<Order> {
 }
 
 fn write(engine: &mut Engine<AddressOrder>, tag: Tag, offset: u64) {
-    engine.on_request(tag, Request::Write { offset, data: &[tag as u8; 4096], fua: false });
+    engine.on_request(Nanos::ZERO, tag, Request::Write { offset, data: &[tag as u8; 4096], fua: false });
 }
 
 /// Everything completes, in order, until nothing is under way.
@@ -60,7 +60,7 @@ fn complete_all(engine: &mut Engine<AddressOrder>) {
         }
         for order in orders {
             let result: Result<&[u8], ()> = if order.action == Action::Read { Err(()) } else { Ok(&[]) };
-            engine.on_completion(order.id, result);
+            engine.on_completion(Nanos::ZERO, order.id, result);
         }
     }
 }
@@ -68,10 +68,10 @@ fn complete_all(engine: &mut Engine<AddressOrder>) {
 #[test]
 fn requests_beyond_the_end_or_of_half_sectors_are_refused() {
     let mut engine = engine(1 << 20);
-    engine.on_request(1, Request::Read(Range::new(1 << 40, 512)));
-    engine.on_request(2, Request::Read(Range::new(0, 100)));
-    engine.on_request(3, Request::Write { offset: 7, data: &[0; 512], fua: false });
-    engine.on_request(4, Request::Zero { range: Range::new((1 << 40) - 512, 1024), fua: true });
+    engine.on_request(Nanos::ZERO, 1, Request::Read(Range::new(1 << 40, 512)));
+    engine.on_request(Nanos::ZERO, 2, Request::Read(Range::new(0, 100)));
+    engine.on_request(Nanos::ZERO, 3, Request::Write { offset: 7, data: &[0; 512], fua: false });
+    engine.on_request(Nanos::ZERO, 4, Request::Zero { range: Range::new((1 << 40) - 512, 1024), fua: true });
     let outputs = engine.take_outputs();
     assert_eq!(outputs.len(), 4);
     for (index, output) in outputs.into_iter().enumerate() {
@@ -88,7 +88,7 @@ fn writes_that_wait_together_share_a_record() {
     }
     let first = orders(&mut engine);
     assert_eq!(first.len() as u64, records, "the first ones go alone");
-    engine.on_completion(first[0].id, Ok(&[]));
+    engine.on_completion(Nanos::ZERO, first[0].id, Ok(&[]));
     let next = orders(&mut engine);
     assert_eq!((next.len(), next[0].length), (1, 61 * BLOCK_BYTES), "one header for all that waited");
 }
@@ -98,14 +98,14 @@ fn flush_leaves_the_disk_alone_unless_something_bypassed_flash() {
     let mut engine = engine(16 << 20);
     write(&mut engine, 1, 8 * BLOCK_BYTES);
     complete_all(&mut engine);
-    engine.on_request(2, Request::Flush);
+    engine.on_request(Nanos::ZERO, 2, Request::Flush);
     let flushed = orders(&mut engine);
     assert_eq!(flushed.iter().map(|order| order.device).collect::<Vec<_>>(), [Device::Flash]);
     complete_all(&mut engine);
-    engine.on_completion(flushed[0].id, Ok(&[]));
-    engine.on_request(3, Request::Write { offset: 1 << 20, data: &[1; 2 << 20], fua: false });
+    engine.on_completion(Nanos::ZERO, flushed[0].id, Ok(&[]));
+    engine.on_request(Nanos::ZERO, 3, Request::Write { offset: 1 << 20, data: &[1; 2 << 20], fua: false });
     complete_all(&mut engine);
-    engine.on_request(4, Request::Flush);
+    engine.on_request(Nanos::ZERO, 4, Request::Flush);
     assert_eq!(orders(&mut engine).iter().map(|order| order.device).collect::<Vec<_>>(), [Device::Disk]);
 }
 
@@ -114,10 +114,10 @@ fn overlapping_writes_reach_a_device_one_after_the_other() {
     let mut engine = engine(16 << 20);
     write(&mut engine, 1, 8 * BLOCK_BYTES);
     let first = orders(&mut engine);
-    engine.on_request(2, Request::Write { offset: 8 * BLOCK_BYTES + 512, data: &[2; 512], fua: false });
-    engine.on_request(3, Request::Zero { range: Range::new(0, 1 << 20), fua: false });
+    engine.on_request(Nanos::ZERO, 2, Request::Write { offset: 8 * BLOCK_BYTES + 512, data: &[2; 512], fua: false });
+    engine.on_request(Nanos::ZERO, 3, Request::Zero { range: Range::new(0, 1 << 20), fua: false });
     assert_eq!(orders(&mut engine), []);
-    engine.on_completion(first[0].id, Ok(&[]));
+    engine.on_completion(Nanos::ZERO, first[0].id, Ok(&[]));
     assert_eq!(orders(&mut engine).len(), 1, "the second; the third overlaps that");
 }
 
@@ -128,16 +128,16 @@ fn neighbours_are_written_back_in_one_order() {
         write(&mut engine, tag, (20 + tag) * BLOCK_BYTES);
     }
     complete_all(&mut engine);
-    engine.stop(false);
+    engine.stop(Nanos::ZERO, false);
     for order in orders(&mut engine) {
-        engine.on_completion(order.id, Ok(&[]));
+        engine.on_completion(Nanos::ZERO, order.id, Ok(&[]));
     }
     let reads: Vec<(u64, u8)> = Vec::from([(0, 0), (1, 1), (2, 2), (3, 3), (7, 7)]);
     let payload = orders(&mut engine);
     assert_eq!(payload.len(), reads.len());
     let mut written = Vec::new();
     for (order, (_, byte)) in payload.iter().zip(reads) {
-        engine.on_completion(order.id, Ok(&[byte; 4096]));
+        engine.on_completion(Nanos::ZERO, order.id, Ok(&[byte; 4096]));
         written.extend(orders(&mut engine));
     }
     let ranges: Vec<(u64, u64)> = written.iter().map(|order| (order.offset / 4096, order.length / 4096)).collect();
@@ -154,7 +154,7 @@ fn nothing_is_appended_until_the_whole_map_is_encoded() {
         write(&mut engine, tag, (tag * 2 + 10) * BLOCK_BYTES);
     }
     complete_all(&mut engine);
-    engine.on_idle();
+    engine.on_idle(Nanos::ZERO);
     let ring = engine.superblock.layout().ring_offset(0);
     write(&mut engine, 1000, 4096);
     let (mut chunks, mut appended) = (0, false);
@@ -166,7 +166,7 @@ fn nothing_is_appended_until_the_whole_map_is_encoded() {
             assert!(!in_log || engine.checkpoint_has_ended_encoding(), "the map is encoded while it stands still");
             appended |= in_log;
             chunks += usize::from(!in_log && order.action != Action::Flush);
-            engine.on_completion(order.id, Ok(&[]));
+            engine.on_completion(Nanos::ZERO, order.id, Ok(&[]));
         }
     }
     assert!(chunks > 2, "{chunks} chunks");
@@ -187,7 +187,7 @@ fn memory_per_gib_of_4_kib_writes_stays_below_8_mib() {
             let records: Vec<Order> = orders(&mut engine);
             let full = engine.map.ring.free_blocks() < 4 * engine.map.ring.blocks() / 10;
             for order in records.iter().filter(|order| !matches!(order.action, Action::Read)) {
-                engine.on_completion(order.id, Ok(&[]));
+                engine.on_completion(Nanos::ZERO, order.id, Ok(&[]));
             }
             if full {
                 break;

@@ -1,0 +1,17 @@
+//! The server side's runtime: one volume, which is a disk and a slice of flash, served as one block device.
+//!
+//! ```text
+//! exports (NBD plugin, FUSE file)        commands (create, check, inspect, detach)
+//!        |  Block: submit(request), done            |  Devices: one operation after the other
+//!        v                                          v
+//! event loop: core's Engine + policy  <--start-- recovery, guard    owner lock, identities (`device`)
+//!        |  Storage: a few verbs, many at once
+//!        v
+//! io_uring | memory | emulated | faulty
+//! ```
+//!
+//! What is decided lies in `headstart_core::volume`, without I/O; here are files, threads and clocks.
+
+pub mod block;
+pub mod device;
+pub mod pair;
