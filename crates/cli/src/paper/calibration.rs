@@ -33,7 +33,7 @@ pub struct Knob {
 impl Knob {
     /// Whole values are integers in a scenario.
     fn toml(&self) -> Value {
-        if self.value.fract() == 0.0 && self.unit == "stripes" {
+        if self.value.fract() == 0.0 && matches!(self.unit.as_str(), "stripes" | "bytes") {
             Value::Integer(self.value as i64)
         } else {
             Value::Float(self.value)
