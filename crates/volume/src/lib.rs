@@ -14,4 +14,5 @@
 
 pub mod block;
 pub mod device;
+pub mod export;
 pub mod pair;
