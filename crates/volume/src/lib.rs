@@ -13,5 +13,9 @@
 //! What is decided lies in `headstart_core::volume`, without I/O; here are files, threads and clocks.
 
 pub mod block;
+pub mod control;
 pub mod device;
 pub mod pair;
+pub mod settings;
+pub mod status;
+pub mod trace;
