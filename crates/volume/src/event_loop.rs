@@ -279,7 +279,8 @@ impl<P: Policy> EventLoop<P> {
     fn wait(&mut self) {
         let until = |at: Instant| at.saturating_duration_since(Instant::now());
         let timer = self.engine.next_timer().map(|at| until(self.started + Duration::from_nanos(at.0)));
-        let idle = self.busy_since.filter(|_| self.requests.0.is_empty()).map(|since| until(since + self.settings.idle));
+        let idle =
+            self.busy_since.filter(|_| self.requests.0.is_empty()).map(|since| until(since + self.settings.idle));
         let timeout = [timer, idle].into_iter().flatten().min();
         self.bell.listen();
         let timeout = if self.mailbox.is_empty() { timeout } else { Some(Duration::ZERO) };

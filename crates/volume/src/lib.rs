@@ -15,7 +15,10 @@
 pub mod block;
 pub mod control;
 pub mod device;
+pub mod event_loop;
 pub mod pair;
+pub mod server;
 pub mod settings;
 pub mod status;
+pub mod storage;
 pub mod trace;

@@ -102,8 +102,7 @@ impl Drop for Listener {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let connections =
-            std::mem::take(&mut *self.shared.connections.lock().unwrap_or_else(PoisonError::into_inner));
+        let connections = std::mem::take(&mut *self.shared.connections.lock().unwrap_or_else(PoisonError::into_inner));
         for (stream, thread) in connections {
             // The one that waits for a command hears that none follows.
             let _ = stream.shutdown(Shutdown::Read);

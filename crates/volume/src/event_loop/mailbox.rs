@@ -93,7 +93,9 @@ impl Mailbox {
         }
         drop(contents);
         match message {
-            Message::Request(_, _, answer) => answer.fail(if state == State::Dead { libc::EIO } else { libc::ESHUTDOWN }),
+            Message::Request(_, _, answer) => {
+                answer.fail(if state == State::Dead { libc::EIO } else { libc::ESHUTDOWN })
+            }
             Message::Command(_, done) => done(control::Answer::Error("the volume has ended".to_owned())),
             Message::Die => {}
         }

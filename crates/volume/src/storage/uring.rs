@@ -243,6 +243,10 @@ impl Drop for Uring {
             self.enter(1, None);
             self.collect();
         }
+        // The kernel takes a ring down at its leisure; the files, and with them the lock of their owner, are given up now.
+        if let Err(error) = self.ring.submitter().unregister_files() {
+            tracing::warn!(%error, "the devices may seem to be in use for a moment");
+        }
     }
 }
 
