@@ -15,8 +15,11 @@
 pub mod block;
 pub mod control;
 pub mod device;
+pub mod event_loop;
 pub mod export;
 pub mod pair;
+pub mod server;
 pub mod settings;
 pub mod status;
+pub mod storage;
 pub mod trace;

@@ -32,6 +32,7 @@ mod writes;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::counters::Counters;
 use super::devices::Device;
 use super::guard;
 use super::log_map::LogMap;
@@ -139,6 +140,7 @@ pub struct Engine<P> {
     stopping: bool,
     disk_failed: bool,
     flash_failed: bool,
+    counters: Counters,
 }
 
 impl<P: Policy> Engine<P> {
@@ -182,6 +184,7 @@ impl<P: Policy> Engine<P> {
             stopping: false,
             disk_failed: false,
             flash_failed: false,
+            counters: Counters::default(),
         }
     }
 
@@ -244,6 +247,13 @@ impl<P: Policy> Engine<P> {
         self.pump();
     }
 
+    /// From now on everything is written back as soon as it can be, or no longer so. Requests go on.
+    pub fn drain(&mut self, now: Nanos, wanted: bool) {
+        self.now = now;
+        self.draining = wanted;
+        self.pump();
+    }
+
     /// No request follows. Writes everything back unless told to keep it, and ends with a checkpoint; then `has_stopped`.
     pub fn stop(&mut self, now: Nanos, keep_dirty: bool) {
         self.now = now;
@@ -272,6 +282,11 @@ impl<P: Policy> Engine<P> {
     /// The superblock in force.
     pub fn superblock(&self) -> &Superblock {
         &self.superblock
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Which devices have failed: disk, flash.

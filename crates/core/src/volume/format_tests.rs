@@ -4,7 +4,7 @@ use super::checkpoint::{Extent, Stored};
 use super::guard;
 use super::layout::Layout;
 use super::record::{Entry, Header, Kind};
-use super::superblock::{Found, Guard, GuardState, Superblock};
+use super::superblock::{Found, Guard, GuardState, Serving, Superblock};
 use crate::request::Range;
 
 /// The bytes up to the last that is not zero; runs of eight and more zeros are named by their number.
@@ -43,6 +43,7 @@ fn superblock() -> Superblock {
         checkpoint_crc: 0x0403_0201,
         checkpoint_bytes: 56,
         detached: false,
+        serving: Serving { write_through: true, policy: 1 },
         guard: Guard { state: GuardState::On, session: 9, changed: [1, 0, 0, 0, 0, 0, 0, 0], crcs: vec![6, 7] },
     }
 }

@@ -19,6 +19,9 @@ use super::layout::BLOCK_BYTES;
 use super::superblock::{Guard, GuardState, Superblock};
 use crate::request::Range;
 
+/// Sessions have numbers below this.
+pub const SESSIONS: u32 = 1 << 16;
+
 /// XORs bytes that lie at `offset` of the disk with the keystream of a session. `offset` and length are multiples of 8.
 ///
 /// The keystream's 64-bit word at byte `o` of the disk is splitmix64 of `session * 2^40 + o / 8`; its bytes are little-endian.
@@ -36,12 +39,35 @@ fn splitmix64(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// The session whose keystream this word of the disk is: what zeros look like while the guard is on. Other words are none's, but for
+/// one in 2^48.
+pub fn session_of_zeros(offset: u64, word: u64) -> Option<u32> {
+    let number = number_of(word).wrapping_sub(offset / 8);
+    let session = number >> 40;
+    (number & ((1 << 40) - 1) == 0 && session < u64::from(SESSIONS)).then_some(session as u32)
+}
+
+/// The number that splitmix64 makes a word of: each of its steps can be undone.
+fn number_of(word: u64) -> u64 {
+    let z = word ^ (word >> 31) ^ (word >> 62);
+    let z = z.wrapping_mul(0x3196_42b2_d24d_8ec3);
+    let z = z ^ (z >> 27) ^ (z >> 54);
+    let z = z.wrapping_mul(0x96de_1b17_3f11_9089);
+    let z = z ^ (z >> 30) ^ (z >> 60);
+    z.wrapping_mul(0xf1de_83e1_9937_733d).wrapping_sub(1)
+}
+
 /// The guarded ends of a disk.
 pub fn regions(superblock: &Superblock) -> [Range; 2] {
-    let bytes = superblock.guard.crcs.len() as u64 / 2 * BLOCK_BYTES;
+    ends(superblock.disk_bytes, superblock.guard.crcs.len() as u64 / 2)
+}
+
+/// The ends of a disk that a guard of so many blocks covers.
+pub fn ends(disk_bytes: u64, guard_blocks: u64) -> [Range; 2] {
+    let bytes = guard_blocks * BLOCK_BYTES;
     // The last region begins at a block, so that a block of the disk lies in it or does not.
-    let last = (superblock.disk_bytes - bytes).next_multiple_of(BLOCK_BYTES).min(superblock.disk_bytes);
-    [Range::new(0, bytes), Range::between(last, superblock.disk_bytes)]
+    let last = (disk_bytes - bytes).next_multiple_of(BLOCK_BYTES).min(disk_bytes);
+    [Range::new(0, bytes), Range::between(last, disk_bytes)]
 }
 
 /// Where a range first enters or leaves the guarded ends, as a cut of it: the part up to there and whether that is guarded.
@@ -144,7 +170,7 @@ pub fn apply(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<
     write_ends(devices, superblock, Device::Flash, &plain)?;
     // The copy is durable before a superblock that rests on it is written.
     devices.flush(Device::Flash)?;
-    superblock.guard.session = superblock.guard.session.wrapping_add(1) % (1 << 16);
+    superblock.guard.session = superblock.guard.session.wrapping_add(1) % SESSIONS;
     superblock.guard.crcs = checksums(superblock, &plain);
     superblock.guard.changed = [0; 8];
     write_state(devices, superblock, GuardState::Applying)?;
@@ -188,4 +214,22 @@ pub fn is_ours(devices: &mut impl Devices, superblock: &Superblock) -> Result<bo
     let changed = |bit: usize| superblock.guard.changed[bit / 64] >> (bit % 64) & 1 == 1;
     let mut known = superblock.guard.crcs.iter().zip(&found).enumerate();
     Ok(known.all(|(bit, (known, found))| known == found || changed(bit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_under_the_guard_tell_its_session_and_other_words_do_not() {
+        for (session, offset) in [(0, 0), (1, 0), (1, 8), (9, 4096), (SESSIONS - 1, (1 << 40) + 512)] {
+            let mut zeros = [0; 8];
+            transform(session, offset, &mut zeros);
+            let word = u64::from_le_bytes(zeros);
+            assert_eq!(session_of_zeros(offset, word), Some(session));
+            assert_eq!(session_of_zeros(offset + 8, word), None);
+            assert_eq!(session_of_zeros(offset, word ^ 1), None);
+            assert_eq!(session_of_zeros(offset, 0), None);
+        }
+    }
 }

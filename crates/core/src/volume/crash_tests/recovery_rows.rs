@@ -10,7 +10,7 @@ use crate::volume::layout::BLOCK_BYTES;
 use crate::volume::order::{Action, Request};
 use crate::volume::record::{Entry, Header, Kind};
 use crate::volume::recovery::{self, Given, Recovered, Refusal};
-use crate::volume::superblock::{Found, GuardState, Superblock};
+use crate::volume::superblock::{Found, GuardState, Serving, Superblock};
 
 /// A disk and a flash slice between two lives of a volume.
 struct Bench {
@@ -26,7 +26,7 @@ impl Bench {
         let disk = Storage::new((0..1u32 << 16).map(|byte| (byte.wrapping_mul(7) >> 3) as u8).collect());
         let flash = Storage::new(vec![0; given.flash_bytes as usize]);
         let mut bench = Bench { disk, flash, given };
-        assert_eq!(recovery::create(&mut bench.pair(), &given, UUID, GUARD_BLOCKS), Ok(true));
+        assert_eq!(recovery::create(&mut bench.pair(), &given, UUID, GUARD_BLOCKS, Serving::default()), Ok(true));
         bench
     }
 

@@ -23,6 +23,7 @@ fn engine(flash_bytes: u64) -> Engine<AddressOrder> {
         checkpoint_crc: 0,
         checkpoint_bytes: 0,
         detached: false,
+        serving: Default::default(),
         guard,
     };
     let map = LogMap::new(Ring::new(layout.ring_blocks, 0));

@@ -158,6 +158,10 @@ impl<P: Policy> Engine<P> {
         }
         let pieces = write_back.pieces.clone();
         let failed = write_back.failed;
+        if !failed {
+            self.counters.write_backs_total += 1;
+            self.counters.written_back_bytes_total += write_back.range().length;
+        }
         for piece in pieces {
             if failed {
                 self.stuck.insert(piece.range, ());
@@ -171,6 +175,7 @@ impl<P: Policy> Engine<P> {
 
     fn end_write_back(&mut self, id: u64) {
         let write_back = self.write_backs.remove(&id).expect("it was under way");
+        self.counters.failed_write_backs_total += u64::from(write_back.failed);
         self.outputs.extend(write_back.payloads.into_iter().map(|(order, _)| Output::Release(order)));
     }
 }

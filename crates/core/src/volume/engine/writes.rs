@@ -105,8 +105,13 @@ impl<P: Policy> Engine<P> {
         let load = self.load();
         let is_zero = self.writes[&id].crcs.is_none();
         if self.absorbs() && (self.is_guarded(range) || is_zero || self.policy.absorbs(range, &load)) {
+            self.counters.absorbed(range.length);
             self.queue_write(id);
         } else {
+            match self.absorbs() {
+                true => self.counters.bypassed_unwanted(range.length),
+                false => self.counters.bypassed_off(range.length),
+            }
             self.writes.get_mut(&id).expect("it has just begun").stage = Stage::Waiting;
         }
     }
@@ -154,6 +159,7 @@ impl<P: Policy> Engine<P> {
         let write = self.writes.get_mut(&id).expect("it is unfinished");
         write.missing = 0;
         write.stage = Stage::Waiting;
+        self.counters.diverted(write.range.length);
         self.moves += 1;
         true
     }
