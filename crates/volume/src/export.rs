@@ -2,4 +2,6 @@
 //!
 //! NBD is the plugin of nbdkit in `crates/nbdkit`; a file that `losetup` turns into a disk is here.
 
+pub mod ending;
 pub mod file;
+pub mod progress;

@@ -30,7 +30,7 @@ use fuser::{
 use headstart_core::request::Range;
 
 use self::attributes::{BLOCK_BYTES, attributes};
-pub use self::mount::{MountError, Unmounted, loop_devices};
+pub use self::mount::{MountError, Unmounted, is_stale, loop_devices};
 use crate::block::{Block, Buffer, Done, Request};
 
 /// The largest request asked of the kernel, which splits what is larger; a loop device sends none larger than this.
