@@ -14,8 +14,13 @@
 
 pub mod block;
 pub mod control;
+pub mod detaching;
 pub mod device;
+pub mod ends;
 pub mod pair;
 pub mod settings;
+pub mod signatures;
 pub mod status;
+pub mod survey;
+pub mod synchronous;
 pub mod trace;
