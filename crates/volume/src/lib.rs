@@ -14,6 +14,7 @@
 
 pub mod block;
 pub mod control;
+pub mod creation;
 pub mod detaching;
 pub mod device;
 pub mod ends;

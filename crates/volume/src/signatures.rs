@@ -43,6 +43,9 @@ const MAGICS: &[(&str, u64, &[u8])] = &[
     ("Ceph BlueStore", 0, b"bluestore block device\n"),
 ];
 
+/// The name of our own.
+pub const HEADSTART: &str = "a Headstart volume";
+
 type Check = fn(&Ends) -> Option<bool>;
 
 /// Those that take more than a comparison.
@@ -54,7 +57,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("F2FS", f2fs),
     ("an md RAID member", md),
     ("ZFS", zfs),
-    ("a Headstart volume", headstart),
+    (HEADSTART, headstart),
 ];
 
 fn u16_le(ends: &Ends, at: u64) -> Option<u16> {
