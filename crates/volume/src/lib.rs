@@ -14,12 +14,18 @@
 
 pub mod block;
 pub mod control;
+pub mod creation;
+pub mod detaching;
 pub mod device;
+pub mod ends;
 pub mod event_loop;
 pub mod export;
 pub mod pair;
 pub mod server;
 pub mod settings;
+pub mod signatures;
 pub mod status;
 pub mod storage;
+pub mod survey;
+pub mod synchronous;
 pub mod trace;

@@ -15,13 +15,14 @@ use std::os::unix::fs::FileExt;
 use aligned_vec::AVec;
 use headstart_core::request::Range;
 use headstart_core::volume::devices::{Device, Devices, Failed};
-use headstart_core::volume::recovery::Given;
-use headstart_core::volume::superblock::Uuid;
+use headstart_core::volume::recovery::{Given, Refusal, Superblocks};
+use headstart_core::volume::superblock::{Serving, Uuid};
 
 use crate::block::Buffer;
 use crate::device::DeviceName;
+use crate::survey;
 pub use identity::text as identity_text;
-pub use open_device::{Access, OpenDevice, OpenError, Problem};
+pub use open_device::{Access, FLASH_BYTES_MIN, OpenDevice, OpenError, Problem};
 
 /// A disk and its flash.
 #[derive(Debug)]
@@ -58,6 +59,35 @@ impl Pair {
         let Failed { device, action, offset } = failed;
         let cause = self.failure.as_ref().map_or_else(|| "it failed".into(), io::Error::to_string);
         format!("{}: cannot {action} at byte {offset}: {cause}", self.device(device).name)
+    }
+
+    /// How the volume on flash is served unless its server is told otherwise; none: there is no volume.
+    pub fn serving(&mut self) -> Result<Option<Serving>, Failed> {
+        let [first, second] = survey::superblocks(self)?;
+        Ok(match Superblocks::observe(first, second) {
+            Superblocks::Both(superblock) | Superblocks::One(superblock) => Some(superblock.serving),
+            Superblocks::None | Superblocks::OtherFormat(_) | Superblocks::TwoVolumes | Superblocks::Damaged => None,
+        })
+    }
+
+    /// Why a volume is not served, in words that name the devices.
+    pub fn explain(&self, refusal: &Refusal) -> String {
+        let (disk, flash) = (&self.disk.name, &self.flash.name);
+        match refusal {
+            Refusal::Device(failed) => self.describe(*failed),
+            Refusal::OtherDisk => format!(
+                "{flash}: {refusal}, not to {disk} ({}); name the disk it was created for ('headstart volume inspect' says which)",
+                self.disk.identity_text()
+            ),
+            Refusal::DiskSize { .. } => {
+                format!("{disk}: {refusal}; the size of a volume's disk cannot change while it is attached")
+            }
+            Refusal::FlashSize { .. } => format!("{flash}: {refusal}; name the device it was created on"),
+            Refusal::GuardDiffers => format!(
+                "{disk}: {refusal}. If the flash is gone for good, 'headstart volume detach --force --hdd {disk}' gives the disk back without it"
+            ),
+            _ => format!("{flash}: {refusal}"),
+        }
     }
 
     fn device(&self, device: Device) -> &OpenDevice {

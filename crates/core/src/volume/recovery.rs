@@ -229,10 +229,7 @@ pub fn release(
 pub fn attach(devices: &mut impl Devices, given: &Given) -> Result<Recovered, Refusal> {
     devices.flush(Device::Disk)?;
     devices.flush(Device::Flash)?;
-    let mut superblock = choose(devices, given)?;
-    let mut replay = Replay::begin(devices, &mut superblock)?;
-    replay.run(devices, &mut superblock)?;
-    let Replay { map, seq, .. } = replay;
+    let (Recovered { mut superblock, map }, seq) = read(devices, given)?;
     check_guard(devices, &mut superblock, &map)?;
     write_checkpoint(devices, &mut superblock, &map, seq)?;
     if given.absorbs && superblock.guard.state == GuardState::Off {
@@ -241,6 +238,16 @@ pub fn attach(devices: &mut impl Devices, given: &Given) -> Result<Recovered, Re
     let mut map = map;
     map.ring.release(superblock.start_seq, u64::MAX);
     Ok(Recovered { superblock, map })
+}
+
+/// What the flash says: the superblock in force, the replay of the log, and the seq behind its end. Nothing is written, and the disk is
+/// not looked at.
+pub fn read(devices: &mut impl Devices, given: &Given) -> Result<(Recovered, u64), Refusal> {
+    let mut superblock = choose(devices, given)?;
+    let mut replay = Replay::begin(devices, &mut superblock)?;
+    replay.run(devices, &mut superblock)?;
+    let Replay { map, seq, .. } = replay;
+    Ok((Recovered { superblock, map }, seq))
 }
 
 fn choose(devices: &mut impl Devices, given: &Given) -> Result<Superblock, Refusal> {
