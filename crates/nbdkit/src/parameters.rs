@@ -4,15 +4,14 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use headstart_volume::device::DeviceName;
-use headstart_volume::settings::Settings;
+use headstart_volume::export::opening::Wishes;
 
 /// What nbdkit prints for `--help`.
 pub const HELP: &std::ffi::CStr =
     c"hdd=DEV               (required) The disk: a block device, a file or emulated:PROFILE:FILE.
 ssd=DEV               (required) Its flash, likewise.
-mode=MODE             write-back (default) or write-through.
-policy=POLICY         What goes to flash: itransformer (default) or none.
-delay-max-ms=MS       The most that a foreground request is held up (50).
+mode=MODE             write-back or write-through [as the volume was created].
+policy=POLICY         What goes to flash: itransformer or none [as the volume was created].
 keep-dirty=BOOL       At the end leave on flash what is not on disk yet.";
 
 /// The parameters so far.
@@ -20,7 +19,7 @@ keep-dirty=BOOL       At the end leave on flash what is not on disk yet.";
 pub struct Parameters {
     pub hdd: Option<DeviceName>,
     pub ssd: Option<DeviceName>,
-    pub settings: Settings,
+    pub wishes: Wishes,
     pub keep_dirty: bool,
 }
 
@@ -30,8 +29,8 @@ impl Parameters {
         match key {
             "hdd" => self.hdd = Some(absolute(parsed(key, value)?)),
             "ssd" => self.ssd = Some(absolute(parsed(key, value)?)),
-            "mode" => self.settings.mode = parsed(key, value)?,
-            "policy" => self.settings.policy = parsed(key, value)?,
+            "mode" => self.wishes.mode = Some(parsed(key, value)?),
+            "policy" => self.wishes.policy = Some(parsed(key, value)?),
             "keep-dirty" => self.keep_dirty = parsed(key, value)?,
             _ => return Err(format!("'{key}' is no parameter of this plugin; nbdkit --help PLUGIN lists them")),
         }

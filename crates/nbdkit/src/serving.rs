@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use headstart_volume::export::ending;
-use headstart_volume::pair::Pair;
+use headstart_volume::export::opening::open;
 use headstart_volume::server::{Handle, Server};
 use headstart_volume::settings::Mode;
 use headstart_volume::status::State;
@@ -58,10 +58,9 @@ pub fn disconnected() {
 pub fn start(parameters: Parameters) -> Result<(), String> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
     let (hdd, ssd) = parameters.devices()?;
-    let pair = Pair::open(hdd, ssd).map_err(|error| error.to_string())?;
-    let zeros_are_fast = parameters.settings.mode == Mode::WriteBack;
-    let server = Server::start(pair, parameters.settings.clone()).map_err(|error| error.to_string())?;
+    let server = open(hdd, ssd, parameters.wishes).map_err(|error| error.to_string())?;
     let handle = server.handle();
+    let zeros_are_fast = handle.status().is_ok_and(|status| status.mode == Mode::WriteBack);
     let serving = Serving {
         handle: handle.clone(),
         zeros_are_fast,

@@ -4,4 +4,5 @@
 
 pub mod ending;
 pub mod file;
+pub mod opening;
 pub mod progress;
