@@ -5,6 +5,8 @@ mod volume;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::time::Duration;
 
 use serde_json::Value;
 use volume::TestVolume;
@@ -149,4 +151,34 @@ fn what_is_served_already_or_cannot_be_is_refused_with_its_reason() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("is mounted already"), "{said}");
     served.stop();
+}
+
+#[test]
+fn a_service_manager_hears_when_clients_may_come_and_when_the_end_begins() {
+    let volume = TestVolume::create(64 * MIB, 32 * MIB);
+    let Some(served) = volume.serve_file(&[]) else { return };
+    served.stop();
+    let (manager, disk, socket) = (volume.path("manager"), volume.path("disk"), volume.path("nbd.sock"));
+    let listener = UnixDatagram::bind(&manager).unwrap();
+    listener.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let hears = |word: &str| {
+        let mut message = [0; 256];
+        let length = listener.recv(&mut message).unwrap();
+        assert_eq!(String::from_utf8_lossy(&message[..length]).trim(), word);
+    };
+    let exports = [("--mount-file", &disk), ("--nbd", &socket)];
+    let has_nbdkit = volume::has(&[("nbdkit", "nbdkit")]);
+    for (option, path) in exports.into_iter().take(if has_nbdkit { 2 } else { 1 }) {
+        let mut server = volume.verb("serve", &[option, path.to_str().unwrap()]);
+        let mut server = server.env("NOTIFY_SOCKET", &manager).spawn().unwrap();
+        hears("READY=1");
+        match option {
+            "--nbd" => drop(UnixStream::connect(path).unwrap()),
+            _ => assert_eq!(std::fs::metadata(path).unwrap().len(), 64 * MIB),
+        }
+        let process = nix::unistd::Pid::from_raw(server.id() as i32);
+        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).unwrap();
+        hears("STOPPING=1");
+        assert!(server.wait().unwrap().success(), "{option}");
+    }
 }

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use headstart_volume::export::ending;
 use headstart_volume::export::opening::open;
+use headstart_volume::export::{ending, service};
 use headstart_volume::server::{Handle, Server};
 use headstart_volume::settings::Mode;
 use headstart_volume::status::State;
@@ -72,6 +72,8 @@ pub fn start(parameters: Parameters) -> Result<(), String> {
     let signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("cannot listen for signals: {error}"))?;
     std::thread::spawn(move || listen(signals));
     std::thread::spawn(move || watch(&handle));
+    // nbdkit has bound its socket before this.
+    service::ready();
     Ok(())
 }
 

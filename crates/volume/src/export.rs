@@ -6,3 +6,4 @@ pub mod ending;
 pub mod file;
 pub mod opening;
 pub mod progress;
+pub mod service;

@@ -13,6 +13,7 @@ use clap::{ArgGroup, Args};
 use headstart_volume::export::ending;
 use headstart_volume::export::file::{FileExport, Unmounted, is_stale, loop_devices};
 use headstart_volume::export::opening::{Wishes, open};
+use headstart_volume::export::service;
 use headstart_volume::pair::Pair;
 use headstart_volume::server::Handle;
 use headstart_volume::settings::{Mode, PolicyName};
@@ -97,6 +98,7 @@ impl Serve {
             "headstart: serving {}; make it a disk with: losetup --direct-io=on -f --show {0}",
             export.path().display()
         );
+        service::ready();
         wait_for_end(&export, &server.handle(), &interrupts)?;
         let interrupted_before = interrupts.so_far();
         let stopped = ending::end(server, self.keep_dirty || interrupted_before > 1, || {

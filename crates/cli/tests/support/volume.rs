@@ -115,7 +115,8 @@ impl TestVolume {
         command
     }
 
-    fn verb(&self, verb: &str, more: &[&str]) -> Command {
+    /// `headstart volume VERB` on the two devices.
+    pub fn verb(&self, verb: &str, more: &[&str]) -> Command {
         let mut command = self.command(HEADSTART);
         command.args(["volume", verb, "--hdd", &self.names[0], "--ssd", &self.names[1]]).args(more);
         command

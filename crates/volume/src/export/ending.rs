@@ -5,10 +5,12 @@ use std::time::Duration;
 use headstart_core::units::ByteSize;
 
 use super::progress::Progress;
+use super::service;
 use crate::server::{Server, StopError, Stopped};
 
 /// Ends a volume. Writes back what only flash holds, unless told to keep it, until `is_interrupted`; shows how far it has come.
 pub fn end(server: Server, keep_dirty: bool, is_interrupted: impl Fn() -> bool) -> Result<Stopped, StopError> {
+    service::stopping();
     let handle = server.handle();
     let dirty_bytes = || handle.status().map(|status| status.dirty_bytes);
     let progress = Progress::of(dirty_bytes().unwrap_or(0));
