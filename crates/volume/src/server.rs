@@ -124,8 +124,7 @@ impl Server {
             uuid: settings.uuid,
             absorbs: settings.mode == Mode::WriteBack,
         };
-        let files = storage::files_of(&pair).map_err(|source| StartError::storage(&names, source))?;
-        let open: Opener = Box::new(move |bell| storage::open_files(files, bell));
+        let open = storage::opener(&pair).map_err(|source| StartError::storage(&names, source))?;
         Server::start_on(Backing { devices: pair, given, open, names }, settings)
     }
 

@@ -15,6 +15,8 @@
 
 pub mod bell;
 pub mod buffers;
+pub mod emulated;
+pub mod faulty;
 pub mod memory;
 pub mod positioned;
 pub mod threads;
@@ -26,11 +28,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headstart_core::volume::devices::Device;
+use headstart_model::profile::Profile;
 
 use crate::block::Buffer;
+use crate::device::DeviceName;
 use crate::pair::Pair;
 use bell::Bell;
 use buffers::Slice;
+use emulated::{Emulated, Emulation};
 
 /// What a device is to do.
 #[derive(Debug)]
@@ -102,9 +107,26 @@ impl Files {
     }
 }
 
-/// The files of an open pair.
-pub fn files_of(pair: &Pair) -> io::Result<Files> {
-    Ok(Files { disk: pair.disk.file.try_clone()?, flash: pair.flash.file.try_clone()? })
+/// How the devices of an open pair are driven: by what their names say.
+pub fn opener(pair: &Pair) -> io::Result<Opener> {
+    let files = Files { disk: pair.disk.file.try_clone()?, flash: pair.flash.file.try_clone()? };
+    let profile = |name: &DeviceName| match name {
+        DeviceName::Emulated { profile, .. } => Some(*profile),
+        DeviceName::Path(_) => None,
+    };
+    let profiles = [profile(&pair.disk.name), profile(&pair.flash.name)];
+    Ok(Box::new(move |bell| open(files, profiles, bell)))
+}
+
+fn open(files: Files, profiles: [Option<Profile>; 2], bell: Arc<Bell>) -> io::Result<Box<dyn Storage>> {
+    if profiles == [None, None] {
+        return open_files(files, bell);
+    }
+    let emulation = |profile: Option<Profile>, file: &File| -> io::Result<Option<Emulation>> {
+        profile.map(|profile| Emulation::new(profile, file.try_clone()?)).transpose()
+    };
+    let devices = [emulation(profiles[0], &files.disk)?, emulation(profiles[1], &files.flash)?];
+    Ok(Box::new(Emulated::new(open_files(files, bell)?, devices)))
 }
 
 /// Files by io_uring, or by threads where that is refused, which is said once.

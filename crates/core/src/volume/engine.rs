@@ -20,6 +20,7 @@
 //!
 //! A device whose FLUSH failed, and flash where a superblock or checkpoint could not be written, counts as failed until the volume is
 //! attached again: without flash nothing is written and FLUSH fails; without disk the log goes on while it has room, and FLUSH fails.
+//! A write for which no room will ever come, because what is on flash cannot be written back, fails.
 
 mod checkpointing;
 mod flushing;
@@ -371,7 +372,7 @@ impl<P: Policy> Engine<P> {
             self.pump_flushes();
             self.pump_checkpoint();
             self.pump_device_flushes();
-            if self.moves == before {
+            if self.moves == before && !self.fail_stalled() {
                 return;
             }
         }

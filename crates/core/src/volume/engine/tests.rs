@@ -203,3 +203,39 @@ fn memory_per_gib_of_4_kib_writes_stays_below_8_mib() {
         assert!(bytes < 8 << 20, "{bytes} bytes a GiB");
     }
 }
+
+#[test]
+fn a_write_fails_when_what_fills_the_log_cannot_be_written_back() {
+    let mut engine = engine(1 << 20);
+    let mut replies = Vec::new();
+    for tag in 0..300 {
+        // The ends of the disk and zeros never bypass flash.
+        match tag % 3 {
+            0 => write(&mut engine, tag, (tag + 10) * 2 * BLOCK_BYTES),
+            1 => write(&mut engine, tag, 0),
+            _ => {
+                let range = Range::new((tag + 1000) * BLOCK_BYTES, BLOCK_BYTES);
+                engine.on_request(Nanos::ZERO, tag, Request::Zero { range, fua: false });
+            }
+        }
+        loop {
+            let mut given = Vec::new();
+            for output in engine.take_outputs() {
+                match output {
+                    Output::Order(order) => given.push(order),
+                    Output::Reply { tag, result } => replies.push((tag, result.is_ok())),
+                    Output::Release(_) => {}
+                }
+            }
+            if given.is_empty() {
+                break;
+            }
+            for order in given {
+                let fails = order.device == Device::Disk || order.action == Action::Read;
+                engine.on_completion(Nanos::ZERO, order.id, if fails { Err(()) } else { Ok(&[]) });
+            }
+        }
+    }
+    assert_eq!(replies.len(), 300, "everybody is answered");
+    assert!(replies[0].1 && !replies.last().unwrap().1, "as long as there is room, and no longer");
+}

@@ -198,6 +198,23 @@ impl<P: Policy> Engine<P> {
         self.writes.get_mut(&id).expect("it waits").stage = Stage::Bypassing;
     }
 
+    /// Fails the first write that waits for room while nothing is under way that could make some; whether there was one.
+    pub(super) fn fail_stalled(&mut self) -> bool {
+        if !self.orders.is_empty() || self.next_timer().is_some() {
+            return false;
+        }
+        if let Some(first) = self.log_queue.front() {
+            let id = first.write;
+            let items = self.log_queue.len();
+            self.log_queue.retain(|item| item.write != id);
+            (self.log_queue.len()..items).for_each(|_| self.on_logged(id, false));
+            return true;
+        }
+        let waits = |(id, write): (&u64, &Write)| (write.stage == Stage::Waiting).then_some(*id);
+        let stalled = self.writes.iter().find_map(waits);
+        stalled.inspect(|id| self.end_write(*id, false)).is_some()
+    }
+
     pub(super) fn on_bypass(&mut self, id: u64, ok: bool) {
         let write = self.writes.get_mut(&id).expect("it is unfinished");
         write.missing -= 1;
