@@ -123,6 +123,29 @@ fn overlapping_writes_reach_a_device_one_after_the_other() {
 }
 
 #[test]
+fn a_stop_that_keeps_what_is_dirty_begins_no_write_back_however_full_the_log_is() {
+    let mut engine = engine(1 << 20);
+    let mut under_way = Vec::new();
+    for tag in 0..u64::from(engine.map.ring.blocks()) / 4 + 8 {
+        write(&mut engine, tag, tag * 2 * BLOCK_BYTES + (1 << 20));
+        for order in orders(&mut engine) {
+            match order.action {
+                Action::Read => under_way.push(order.id),
+                _ => engine.on_completion(Nanos::ZERO, order.id, Ok(&[])),
+            }
+        }
+    }
+    let load = engine.load();
+    assert!(load.free_blocks < load.ring_blocks / 2 && load.write_backs == 32, "the policy wants more: {load:?}");
+    engine.stop(Nanos::ZERO, true);
+    for id in under_way {
+        // Each end would make room for another.
+        engine.on_completion(Nanos::ZERO, id, Err(()));
+    }
+    assert!(orders(&mut engine).iter().all(|order| order.action != Action::Read));
+}
+
+#[test]
 fn neighbours_are_written_back_in_one_order() {
     let mut engine = engine(16 << 20);
     for tag in [3, 1, 2, 7, 0] {
