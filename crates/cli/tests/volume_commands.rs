@@ -182,3 +182,38 @@ fn a_service_manager_hears_when_clients_may_come_and_when_the_end_begins() {
         assert!(server.wait().unwrap().success(), "{option}");
     }
 }
+
+#[test]
+fn a_second_interrupt_ends_writing_back_and_the_rest_stays_on_flash() {
+    let mut volume = TestVolume::create(512 * MIB, 64 * MIB);
+    volume.emulate_disk("wd1602");
+    let Some(served) = volume.serve_file(&["--policy", "none"]) else { return };
+    let file = File::options().write(true).open(volume.path("disk")).unwrap();
+    // A seek each on this disk: some 30 seconds of writing back.
+    for block in 0..4096u64 {
+        file.write_all_at(&[block as u8; 4096], block * 797 % 4096 * 131_072).unwrap();
+    }
+    file.sync_all().unwrap();
+    drop(file);
+    let dirty = |volume: &TestVolume| volume.status()["dirty_bytes"].as_u64().unwrap();
+    let before = dirty(&volume);
+    served.interrupt();
+    volume::wait_for("some writing back", || dirty(&volume) < before);
+    served.interrupt();
+    assert_eq!(served.wait().code(), Some(75), "dirty bytes stay that nobody asked to keep");
+    let said = std::fs::read_to_string(volume.path("serve.log")).unwrap();
+    assert!(said.contains("stay on flash and are not lost"), "{said}");
+    // A faster disk of the same bytes finishes it.
+    volume.names[0] = volume.hdd.to_str().unwrap().to_owned();
+    let Some(served) = volume.serve_file(&[]) else { return };
+    let mut read = [0; 4096];
+    let mut is_there = |file: File| {
+        (0..4096u64).all(|block| {
+            file.read_exact_at(&mut read, block * 797 % 4096 * 131_072).unwrap();
+            read == [block as u8; 4096]
+        })
+    };
+    assert!(is_there(File::open(volume.path("disk")).unwrap()));
+    served.stop();
+    assert!(is_there(File::open(&volume.hdd).unwrap()));
+}
