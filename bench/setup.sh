@@ -9,6 +9,9 @@ packages="$packages e2fsprogs libnbd-bin nbdkit nbdkit-plugin-dev qemu-utils uti
 packages="$packages bzip2 chromium fio gfortran hdf5-tools libhdf5-mpich-dev libhdf5-openmpi-dev libmpich-dev mpich openssl perl
     python3-h5py python3-mpi4py python3-numpy python3-venv rsync xz-utils"
 
+# What the guard of volumes is held against.
+packages="$packages btrfs-progs e2fsprogs fdisk gdisk lvm2 xfsprogs"
+
 if ! command -v cargo >/dev/null 2>&1; then
     if [ -x "$HOME/.cargo/bin/cargo" ]; then
         echo "setup: cargo is in $HOME/.cargo/bin, which is not in PATH; run: . $HOME/.cargo/env" >&2

@@ -6,5 +6,5 @@ mod flash_pulled;
 mod moosefs;
 #[path = "volume_file/trees.rs"]
 mod trees;
-#[path = "support/volume.rs"]
+#[path = "support/served_volume.rs"]
 mod volume;

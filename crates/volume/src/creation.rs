@@ -11,7 +11,7 @@ use headstart_core::volume::superblock::{Found, Serving, Uuid};
 
 use crate::control::directory;
 use crate::ends::{Ends, Reading};
-use crate::pair::{FLASH_BYTES_MIN, Pair};
+use crate::pair::{Pair, flash_bytes_min};
 use crate::{signatures, survey};
 
 /// What is to be created.
@@ -50,7 +50,7 @@ pub enum CreateError {
         asked: u64,
     },
     /// The slice.
-    #[error("a slice of {} is too small for a volume; it needs at least {}", ByteSize(*.0), ByteSize(FLASH_BYTES_MIN))]
+    #[error("a slice of {} is too small for a volume; it needs at least {}", ByteSize(*.0), ByteSize(flash_bytes_min()))]
     SliceTooSmall(u64),
     /// Flash holds something.
     #[error("{device}: it holds {}; --force overwrites that", what.join(" and "))]
@@ -82,7 +82,7 @@ pub fn create(pair: &mut Pair, creation: &Creation) -> Result<Created, CreateErr
         return Err(CreateError::SliceTooLarge { device, bytes: pair.flash.bytes, asked });
     }
     let flash_bytes = asked / BLOCK_BYTES * BLOCK_BYTES;
-    if flash_bytes < FLASH_BYTES_MIN {
+    if flash_bytes < flash_bytes_min() {
         return Err(CreateError::SliceTooSmall(asked));
     }
     let io = |device: String| move |source: std::io::Error| CreateError::Device(format!("{device}: {source}"));

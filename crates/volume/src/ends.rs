@@ -1,4 +1,4 @@
-//! The ends of a disk, which the guard covers, read without the flash that remembers them: guarded or plain, and if guarded, by which
+//! The guarded blocks of a disk, most of which are its ends, read without the flash that remembers them: guarded or plain, and if guarded, by which
 //! session?
 //!
 //! Zeros under the guard are the keystream, whose words tell their session; there is hardly a disk without 8 bytes of zeros in its first
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use headstart_core::request::Range;
-use headstart_core::volume::guard;
+use headstart_core::volume::guard::{self, Regions};
 use headstart_core::volume::layout::GUARD_BLOCKS_MAX;
 
 use crate::pair::OpenDevice;
@@ -25,15 +25,15 @@ use crate::signatures;
 /// Zeros that show a session by chance: none in 2^30 disks.
 const WORDS_MIN: usize = 1;
 
-/// Both ends of a disk.
+/// The guarded blocks of a disk: both ends, and copies of superblocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ends {
     /// Size of the disk.
     pub disk_bytes: u64,
     /// Where they lie.
-    pub regions: [Range; 2],
+    pub regions: Vec<Range>,
     /// Their bytes.
-    pub bytes: [Vec<u8>; 2],
+    pub bytes: Vec<Vec<u8>>,
 }
 
 /// What the ends of a disk are, without asking the flash.
@@ -54,12 +54,19 @@ pub enum Reading {
 impl Ends {
     /// Reads them.
     pub fn read(device: &OpenDevice) -> io::Result<Ends> {
-        let regions = guard::ends(device.bytes, GUARD_BLOCKS_MAX);
-        let mut bytes = regions.map(|region| vec![0; region.length as usize]);
-        for (region, bytes) in regions.iter().zip(&mut bytes) {
+        let mut ends = Ends::empty(device.bytes);
+        for (region, bytes) in ends.regions.iter().zip(&mut ends.bytes) {
             device.read(region.offset, bytes)?;
         }
-        Ok(Ends { disk_bytes: device.bytes, regions, bytes })
+        Ok(ends)
+    }
+
+    /// Those of a disk of zeros.
+    pub fn empty(disk_bytes: u64) -> Ends {
+        let regions = Regions::new(disk_bytes, GUARD_BLOCKS_MAX);
+        let regions: Vec<Range> = regions.iter().map(|region| region.range).collect();
+        let bytes = regions.iter().map(|region| vec![0; region.length as usize]).collect();
+        Ends { disk_bytes, regions, bytes }
     }
 
     /// Writes them, and waits until they are durable.
@@ -144,7 +151,7 @@ impl Ends {
     pub fn sessions_tried(&self) -> Vec<u32> {
         let end = self.disk_bytes;
         let places = [(0, 8192), (65536 - 4096, 8192), (end.saturating_sub(16384), 16384)];
-        let mut tried = Ends { bytes: self.regions.map(|region| vec![0; region.length as usize]), ..self.clone() };
+        let mut tried = Ends::empty(self.disk_bytes);
         let mut parts = Vec::new();
         for (side, region) in self.regions.iter().enumerate() {
             for part in places.map(|(offset, length)| Range::new(offset, length).intersection(*region)) {
@@ -174,9 +181,10 @@ mod tests {
 
     /// A disk of `fill`, with an XFS superblock and a GPT header if so.
     fn disk(fill: u64, xfs: bool) -> Ends {
-        let regions = guard::ends(DISK_BYTES, GUARD_BLOCKS_MAX);
-        let bytes = regions.map(|region| fill.to_le_bytes().repeat(region.length as usize / 8));
-        let mut ends = Ends { disk_bytes: DISK_BYTES, regions, bytes };
+        let mut ends = Ends::empty(DISK_BYTES);
+        for bytes in &mut ends.bytes {
+            *bytes = fill.to_le_bytes().repeat(bytes.len() / 8);
+        }
         if xfs {
             ends.bytes[0][..8].copy_from_slice(b"XFSB\0\0\x10\0");
             ends.bytes[0][102..104].copy_from_slice(&[2, 0]);
@@ -209,7 +217,7 @@ mod tests {
         both.bytes[0][65536 + 64..65536 + 72].copy_from_slice(b"_BHRfS_M");
         assert_eq!(both.judge(), Reading::Both(vec!["btrfs"], 7, vec!["XFS"]));
         let mut torn = guarded;
-        torn.bytes[1][4096..4608].fill(0);
+        torn.bytes.last_mut().unwrap()[4096..4608].fill(0);
         assert_eq!(torn.judge(), Reading::Mixed(7));
     }
 }

@@ -22,7 +22,7 @@ use crate::block::Buffer;
 use crate::device::DeviceName;
 use crate::survey;
 pub use identity::text as identity_text;
-pub use open_device::{Access, FLASH_BYTES_MIN, OpenDevice, OpenError, Problem};
+pub use open_device::{Access, OpenDevice, OpenError, Problem, flash_bytes_min};
 
 /// A disk and its flash.
 #[derive(Debug)]

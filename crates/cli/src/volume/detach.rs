@@ -37,11 +37,11 @@ pub struct Detach {
     force: bool,
 
     /// Whether the ends of the disk are hidden, if that cannot be told
-    #[arg(long, requires = "force")]
+    #[arg(long, requires = "force", conflicts_with = "ssd")]
     guard: Option<Guard>,
 
     /// Do not ask
-    #[arg(long, requires = "force")]
+    #[arg(long, requires = "force", conflicts_with = "ssd")]
     yes: bool,
 
     /// Where the ends of the disk are kept while they are written, in case that is interrupted

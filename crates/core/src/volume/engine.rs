@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::counters::Counters;
 use super::devices::Device;
-use super::guard;
+use super::guard::{self, Regions};
 use super::log_map::LogMap;
 use super::order::{Action, Error, Order, OrderId, Output, Part, Request, Tag};
 use super::policy::{Load, Policy};
@@ -95,7 +95,7 @@ pub struct Engine<P> {
     /// The time of the last event.
     now: Nanos,
     superblock: Superblock,
-    regions: [Range; 2],
+    regions: Regions,
     settings: Settings,
     policy: P,
     map: LogMap,
@@ -320,7 +320,7 @@ impl<P: Policy> Engine<P> {
     }
 
     fn is_guarded(&self, range: Range) -> bool {
-        self.superblock.guard.state == GuardState::On && self.regions.iter().any(|region| region.overlaps(range))
+        self.superblock.guard.state == GuardState::On && self.regions.touches(range)
     }
 
     fn order(&mut self, device: Device, action: Action, range: Range, purpose: Purpose) -> OrderId {
@@ -354,7 +354,7 @@ impl<P: Policy> Engine<P> {
         let mut rest = range;
         let mut parts = Vec::new();
         while !rest.is_empty() {
-            let (part, _) = guard::cut(&self.regions, rest);
+            let part = self.regions.cut(rest);
             rest = Range::between(part.end(), rest.end());
             parts.push(part);
         }

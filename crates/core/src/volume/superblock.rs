@@ -129,7 +129,7 @@ impl Superblock {
         put(&mut block, 144, &layout.ring_block.to_le_bytes());
         put(&mut block, 152, &layout.ring_blocks.to_le_bytes());
         put(&mut block, 160, &layout.head_blocks.to_le_bytes());
-        put(&mut block, 168, &self.serving.policy.to_le_bytes());
+        put(&mut block, 140, &self.serving.policy.to_le_bytes());
         for (index, word) in self.guard.changed.iter().enumerate() {
             put(&mut block, CHANGED_AT + 8 * index, &word.to_le_bytes());
         }
@@ -185,7 +185,7 @@ impl Superblock {
             checkpoint_crc: u32_at(block, 112),
             checkpoint_bytes: u64_at(block, 104),
             detached: block[101] == 1,
-            serving: Serving { write_through: block[103] == 1, policy: u32_at(block, 168) },
+            serving: Serving { write_through: block[103] == 1, policy: u32_at(block, 140) },
             guard: Guard { state, session: u32_at(block, 116), changed, crcs: crcs.collect() },
         };
         let counts = [superblock.number, superblock.epoch, superblock.start_seq];

@@ -10,8 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use headstart_core::volume::guard;
-use headstart_core::volume::layout::{GUARD_BLOCKS_MAX, SECTOR_BYTES};
+use headstart_core::volume::layout::SECTOR_BYTES;
 
 use crate::ends::Ends;
 use crate::pair::OpenDevice;
@@ -98,14 +97,22 @@ pub(super) fn encode(disk: &OpenDevice, ends: &Ends, session: u32) -> Vec<u8> {
 
 fn decode(disk: &OpenDevice, bytes: &[u8]) -> Option<(Ends, u32)> {
     let (bytes, crc) = bytes.split_last_chunk::<4>()?;
-    let regions = guard::ends(disk.bytes, GUARD_BLOCKS_MAX);
-    let lengths = regions.map(|region| region.length as usize);
+    let mut ends = Ends::empty(disk.bytes);
+    let length: usize = ends.bytes.iter().map(Vec::len).sum();
     let sound = u32::from_le_bytes(*crc) == crc32c::crc32c(bytes)
-        && bytes.len() == HEADER_BYTES + lengths[0] + lengths[1]
+        && bytes.len() == HEADER_BYTES + length
         && bytes.starts_with(MAGIC)
         && bytes[8..40] == disk.identity
         && bytes[40..48] == disk.bytes.to_le_bytes();
-    let session = u32::from_le_bytes(bytes.get(48..52)?.try_into().ok()?);
-    let (first, last) = bytes[HEADER_BYTES..].split_at_checked(lengths[0])?;
-    sound.then(|| (Ends { disk_bytes: disk.bytes, regions, bytes: [first.to_vec(), last.to_vec()] }, session))
+    if !sound {
+        return None;
+    }
+    let session = u32::from_le_bytes(bytes[48..52].try_into().expect("four bytes"));
+    let mut rest = &bytes[HEADER_BYTES..];
+    for end in &mut ends.bytes {
+        let (own, behind) = rest.split_at(end.len());
+        end.copy_from_slice(own);
+        rest = behind;
+    }
+    Some((ends, session))
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use headstart_core::volume::devices::Device;
-use headstart_core::volume::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, RING_BLOCKS_MIN, SECTOR_BYTES};
+use headstart_core::volume::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, Layout, SECTOR_BYTES};
 use headstart_core::volume::superblock::DiskIdentity;
 
 use super::{aligned, identity, owner, usage};
@@ -121,7 +121,7 @@ impl OpenDevice {
         let mut device = OpenDevice::open_path(name, role, access).map_err(error)?;
         let (what, least) = match role {
             Device::Disk => ("disk", 2 * GUARD_BLOCKS_MAX * BLOCK_BYTES),
-            Device::Flash => ("slice of flash", FLASH_BYTES_MIN),
+            Device::Flash => ("slice of flash", flash_bytes_min()),
         };
         let bytes = device.file.seek(SeekFrom::End(0));
         device.bytes = bytes.map_err(|source| error(Problem::Io { action: "find the size of", source }))?;
@@ -177,7 +177,11 @@ impl OpenDevice {
 }
 
 /// The least slice that has a layout.
-pub const FLASH_BYTES_MIN: u64 = (2 + 2 * GUARD_BLOCKS_MAX + 2 + RING_BLOCKS_MIN) * BLOCK_BYTES;
+pub fn flash_bytes_min() -> u64 {
+    let least =
+        (2 + 2 * GUARD_BLOCKS_MAX..).find(|blocks| Layout::new(blocks * BLOCK_BYTES, GUARD_BLOCKS_MAX).is_some());
+    least.expect("some slice is large enough") * BLOCK_BYTES
+}
 
 fn problem(error: io::Error, access: Access) -> Problem {
     let verb = if access == Access::Serve { "write" } else { "read" };

@@ -16,7 +16,8 @@ use crate::volume::recovery::{self, Given, Refusal};
 use crate::volume::superblock::Serving;
 
 pub const UUID: [u8; 16] = *b"volume under tst";
-pub const GUARD_BLOCKS: u64 = 1;
+/// One of them for copies.
+pub const GUARD_BLOCKS: u64 = 2;
 
 /// A policy that does anything it may.
 #[derive(Clone, Debug)]
