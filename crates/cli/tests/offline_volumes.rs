@@ -2,14 +2,14 @@
 
 #[path = "support/loop_device.rs"]
 mod loop_device;
-#[path = "support/volume.rs"]
+#[path = "support/offline_volume.rs"]
 mod volume;
 
-#[path = "volume_commands/damage.rs"]
+#[path = "offline_volumes/damage.rs"]
 mod damage;
-#[path = "volume_commands/devices.rs"]
+#[path = "offline_volumes/devices.rs"]
 mod devices;
-#[path = "volume_commands/forced.rs"]
+#[path = "offline_volumes/forced.rs"]
 mod forced;
 
 use std::fs;
