@@ -3,7 +3,11 @@
 mod check;
 mod create;
 mod detach;
+mod flush;
 mod inspect;
+mod nbdkit;
+mod serve;
+mod status;
 
 use std::process::ExitCode;
 
@@ -16,6 +20,12 @@ use headstart_volume::survey::Verdict;
 pub enum VolumeCommand {
     /// Put flash in front of a disk, which keeps its data
     Create(create::Create),
+    /// Serve a volume as a disk, over NBD or as a file that can be mounted, until Ctrl-C
+    Serve(serve::Serve),
+    /// Show how volumes that are served stand
+    Status(status::StatusArguments),
+    /// Write back to the disk what only flash holds, while the volume is served
+    Flush(flush::Flush),
     /// Say how a volume stands that is not being served: what only flash holds, what is lost. Nothing is written
     Check(check::Check),
     /// Show what a volume has on flash: superblocks, guard, records, extents. Nothing is written
@@ -28,6 +38,9 @@ impl VolumeCommand {
     pub fn execute(&self) -> Result<ExitCode> {
         match self {
             VolumeCommand::Create(arguments) => arguments.execute(),
+            VolumeCommand::Serve(arguments) => arguments.execute(),
+            VolumeCommand::Status(arguments) => arguments.execute(),
+            VolumeCommand::Flush(arguments) => arguments.execute(),
             VolumeCommand::Check(arguments) => arguments.execute(),
             VolumeCommand::Inspect(arguments) => arguments.execute(),
             VolumeCommand::Detach(arguments) => arguments.execute(),
@@ -35,7 +48,7 @@ impl VolumeCommand {
     }
 
     pub fn only_prints(&self) -> bool {
-        matches!(self, VolumeCommand::Check(_) | VolumeCommand::Inspect(_))
+        matches!(self, VolumeCommand::Check(_) | VolumeCommand::Inspect(_) | VolumeCommand::Status(_))
     }
 }
 

@@ -4,6 +4,7 @@
 //! is the server's user or root.
 
 pub mod directory;
+pub mod listener;
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

@@ -2,6 +2,7 @@
 //!
 //! Names follow Prometheus: `_total` never falls while the server lives, `_bytes` and `_seconds` are units.
 
+use headstart_core::volume::counters::Counters;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{Mode, PolicyName};
@@ -107,8 +108,3 @@ pub struct RequestStatus {
     /// Time of the slowest.
     pub max_seconds: f64,
 }
-
-/// What became of requests, and what the volume did for itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Counters {}

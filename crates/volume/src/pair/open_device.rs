@@ -194,7 +194,14 @@ fn problem(error: io::Error, access: Access) -> Problem {
 }
 
 fn open_or_say_who(path: &Path, metadata: &Metadata, access: Access, flags: i32) -> Result<File, Problem> {
-    let opened = OpenOptions::new().read(true).write(access == Access::Serve).custom_flags(flags).open(path);
+    let open = || OpenOptions::new().read(true).write(access == Access::Serve).custom_flags(flags).open(path);
+    let opened = match open() {
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+            owner::outwait_killed(metadata);
+            open()
+        }
+        opened => opened,
+    };
     opened.map_err(|error| match error.raw_os_error() {
         Some(libc::EBUSY) => owner::holder(metadata).unwrap_or_else(|| {
             let unknown = || "a program or the kernel holds it, which is not visible from here".into();

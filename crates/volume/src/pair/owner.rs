@@ -24,13 +24,20 @@ use super::open_device::{Access, Problem};
 const TRIES: u32 = 40;
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 
+/// A killed process that used io_uring lets go of its devices only when the kernel has ended its requests, some milliseconds after the
+/// process is gone; on a disk that does not answer, later than anybody would wait.
+const TRIES_AFTER_KILL: u32 = 200;
+
 /// Takes the lock, for as long as the file is open.
 pub fn lock(file: &File, access: Access) -> Result<(), Problem> {
     let metadata = file.metadata().map_err(|source| Problem::Io { action: "lock", source })?;
     let tries = if metadata.file_type().is_block_device() { TRIES } else { 1 };
-    for _ in 1..tries {
+    for attempt in 1..TRIES_AFTER_KILL {
         match try_lock(file, access) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(BETWEEN_TRIES),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && (attempt < tries || is_gone(&metadata)) => {
+                std::thread::sleep(BETWEEN_TRIES);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             locked => return locked.map_err(|source| Problem::Io { action: "lock", source }),
         }
     }
@@ -53,6 +60,23 @@ fn try_lock(file: &File, access: Access) -> io::Result<()> {
         Ok(())
     } else {
         Err(io::Error::last_os_error())
+    }
+}
+
+/// Whether a device is still locked by a process that has ended.
+fn is_gone(metadata: &Metadata) -> bool {
+    let Some(Problem::Owned { pid, .. }) = holder(metadata) else { return false };
+    // A zombie has no program any more, either.
+    std::fs::read_link(format!("/proc/{pid}/exe")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Waits while an open for this process alone fails because of one that has ended.
+pub fn outwait_killed(metadata: &Metadata) {
+    for _ in 1..TRIES_AFTER_KILL {
+        if !is_gone(metadata) {
+            return;
+        }
+        std::thread::sleep(BETWEEN_TRIES);
     }
 }
 
