@@ -1,152 +1,219 @@
-//! `headstart volume create`, `check`, `inspect` and `detach`: what they do, what they refuse, and that a refusal writes nothing.
+//! What `volume status` and `volume flush` say and do while volumes are served, and what a start and an end say.
 
-#[path = "support/loop_device.rs"]
-mod loop_device;
 #[path = "support/volume.rs"]
 mod volume;
 
-#[path = "volume_commands/damage.rs"]
-mod damage;
-#[path = "volume_commands/devices.rs"]
-mod devices;
-#[path = "volume_commands/forced.rs"]
-mod forced;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::time::Duration;
 
-use std::fs;
+use serde_json::Value;
+use volume::TestVolume;
 
-use headstart_core::request::Range;
-use serde_json::{Value, json};
-use volume::{TestVolume, failed, said};
+const MIB: u64 = 1 << 20;
 
-const DISK_BYTES: u64 = 8 << 20;
-const FLASH_BYTES: u64 = 8 << 20;
-
-/// A disk of numbers and a volume.
-fn created() -> TestVolume {
-    let volume = TestVolume::new(DISK_BYTES, FLASH_BYTES);
-    fs::write(&volume.disk, contents()).unwrap();
-    volume.succeed("create", &[]);
-    volume
+/// Writes 64 blocks in a scattered order, durably.
+fn write(volume: &TestVolume) {
+    let file = File::options().write(true).open(volume.path("disk")).unwrap();
+    for block in 0..64 {
+        file.write_all_at(&[block as u8 + 1; 4096], block * 37 % 64 * 65536).unwrap();
+    }
+    file.sync_all().unwrap();
 }
 
-/// What the disk holds at first: a word of zeros here and there, as any disk.
-fn contents() -> Vec<u8> {
-    (0..DISK_BYTES / 8).flat_map(|word| (if word % 5 == 0 { 0 } else { word }).to_le_bytes()).collect()
-}
-
-#[test]
-fn create_leaves_the_disk_alone_and_keeps_how_the_volume_is_served() {
-    let volume = TestVolume::new(DISK_BYTES, FLASH_BYTES);
-    fs::write(&volume.disk, contents()).unwrap();
-    let text = volume.succeed("create", &["--mode", "write-through", "--policy", "none", "--ssd-size", "4MiB"]);
-    assert!(text.contains("headstart volume serve --hdd") && text.contains("not written"), "{text}");
-    assert!(fs::read(&volume.disk).unwrap() == contents());
-    let (status, found) = volume.look("inspect");
-    let of = &found["volume"];
-    assert_eq!(status, 0, "{found:#}");
-    assert_eq!((&of["mode"], &of["policy"], &of["detached"]), (&json!("write-through"), &json!("none"), &json!(true)));
-    assert_eq!(of["flash_bytes"], json!(4 << 20));
-    assert!(text.contains(of["uuid"].as_str().unwrap()));
-    assert!(found["disk"]["identity"].as_str().unwrap().starts_with("file:"));
-    assert_eq!(pair_serving(&volume), (true, 0));
-
-    let volume = created();
-    let (_, found) = volume.look("inspect");
-    assert_eq!((&found["volume"]["mode"], &found["volume"]["policy"]), (&json!("write-back"), &json!("itransformer")));
-    assert_eq!(pair_serving(&volume), (false, 1));
-}
-
-fn pair_serving(volume: &TestVolume) -> (bool, u32) {
-    let serving = volume.pair().serving().unwrap().expect("there is a volume");
-    (serving.write_through, serving.policy)
+fn is_written(file: &File) -> bool {
+    let mut read = [0; 4096];
+    (0..64).all(|block| {
+        file.read_exact_at(&mut read, block * 37 % 64 * 65536).unwrap();
+        read == [block as u8 + 1; 4096]
+    })
 }
 
 #[test]
-fn create_overwrites_what_flash_holds_only_when_told_to() {
-    let gpt = |volume: &TestVolume| volume_with(volume, 512, b"EFI PART\0\0\x01\0");
-    let btrfs = |volume: &TestVolume| volume_with(volume, 65536 + 64, b"_BHRfS_M");
-    let dirty = |volume: &TestVolume| {
-        volume.succeed("create", &[]);
-        volume.write_and_die(&[(2 << 20, vec![7; 4096])], &[]);
-        fs::write(&volume.disk, contents()).unwrap();
+fn status_names_every_served_volume_and_finds_one_by_uuid_disk_or_flash() {
+    let volume = TestVolume::create(64 * MIB, 32 * MIB);
+    let list = |arguments: &[&str]| volume.ask(&[&["status"], arguments].concat());
+    assert_eq!(serde_json::from_slice::<Value>(&list(&["--json"]).stdout).unwrap(), serde_json::json!([]));
+    assert!(String::from_utf8_lossy(&list(&[]).stdout).contains("no volume is served"));
+    let absent = list(&[volume.hdd.to_str().unwrap()]);
+    assert_eq!(absent.status.code(), Some(125));
+    assert!(String::from_utf8_lossy(&absent.stderr).contains(volume.hdd.to_str().unwrap()));
+
+    let Some(served) = volume.serve_file(&[]) else { return };
+    write(&volume);
+    let all: Value = serde_json::from_slice(&list(&["--json"]).stdout).unwrap();
+    let uuid = all[0]["uuid"].as_str().unwrap();
+    assert_eq!(all.as_array().unwrap().len(), 1);
+    assert_eq!(all[0]["requests"]["write"]["requests_total"], 64);
+    assert_eq!(all[0]["dirty_bytes"], 64 * 4096);
+    for name in [uuid, volume.hdd.to_str().unwrap(), volume.ssd.to_str().unwrap()] {
+        let one: Value = serde_json::from_slice(&list(&["--json", name]).stdout).unwrap();
+        assert_eq!(one["uuid"], uuid, "{name}");
+    }
+    let text = String::from_utf8_lossy(&list(&[]).stdout).into_owned();
+    for word in [uuid, volume.hdd.to_str().unwrap(), volume.ssd.to_str().unwrap(), "write-back", "256KiB", "guarded"] {
+        assert!(text.contains(word), "no '{word}' in:\n{text}");
+    }
+    served.stop();
+    assert_eq!(serde_json::from_slice::<Value>(&list(&["--json"]).stdout).unwrap(), serde_json::json!([]));
+}
+
+#[test]
+fn addresses_are_traced_from_when_it_is_asked_for_until_no_more() {
+    let volume = TestVolume::create(64 * MIB, 32 * MIB);
+    let Some(served) = volume.serve_file(&[]) else { return };
+    let hdd = volume.hdd.to_str().unwrap();
+    let lines = |count: &str| {
+        let output = volume.ask(&["status", hdd, "--trace-addresses", count]);
+        assert!(output.status.success());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.starts_with("seconds,device,operation,offset,bytes\n"), "{text}");
+        text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
     };
-    type Fill<'a> = &'a dyn Fn(&TestVolume);
-    let fills: [(Fill<'_>, &str); 3] = [(&gpt, "GPT"), (&btrfs, "btrfs"), (&dirty, "was not detached")];
-    for (fill, name) in fills {
-        let volume = TestVolume::new(DISK_BYTES, FLASH_BYTES);
-        fs::write(&volume.disk, contents()).unwrap();
-        fill(&volume);
-        let before = fs::read(&volume.flash).unwrap();
-        failed(&volume.run("create", &[]), 125, &[name, "--force"]);
-        assert!(fs::read(&volume.flash).unwrap() == before, "{name}: a refusal writes nothing");
-        let text = volume.succeed("create", &["--force"]);
-        assert!(text.contains("replaced") && text.contains(name), "{text}");
-        // Detached, it may be created again.
-        assert!(!volume.succeed("create", &[]).contains("replaced"));
-        assert_eq!(volume.look("check").0, 0);
-    }
-}
-
-fn volume_with(volume: &TestVolume, offset: u64, bytes: &[u8]) {
-    use std::os::unix::fs::FileExt;
-    fs::File::options().write(true).open(&volume.flash).unwrap().write_all_at(bytes, offset).unwrap();
+    assert_eq!(lines("1000"), Vec::<String>::new());
+    write(&volume);
+    let seen = lines("0");
+    assert!(seen.iter().any(|line| line.contains(",flash,write,")), "{seen:?}");
+    assert!(seen.iter().any(|line| line.contains(",flash,flush,")), "{seen:?}");
+    write(&volume);
+    assert_eq!(lines("0"), Vec::<String>::new());
+    served.stop();
 }
 
 #[test]
-fn create_refuses_a_disk_whose_flash_is_elsewhere() {
-    let volume = created();
-    volume.write_and_die(&[], &[]);
-    let other = volume.file("other", FLASH_BYTES);
-    let output = volume.run_on("create", &volume.disk, &other, &["--force"]);
-    failed(&output, 125, &["guarded by another volume", "detach"]);
+fn flush_writes_everything_back_while_the_volume_is_served() {
+    let volume = TestVolume::create(64 * MIB, 32 * MIB);
+    let Some(served) = volume.serve_file(&[]) else { return };
+    for arguments in [&["flush"][..], &["flush", volume.ssd.to_str().unwrap()]] {
+        write(&volume);
+        assert!(volume.status()["dirty_bytes"].as_u64().unwrap() > 0);
+        let output = volume.ask(arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(volume.status()["dirty_bytes"], 0);
+        assert_eq!(volume.status()["state"], "serving");
+        assert!(is_written(&File::open(volume.path("disk")).unwrap()));
+    }
+    served.stop();
+    assert!(is_written(&File::open(&volume.hdd).unwrap()));
+    assert_eq!(volume.ask(&["flush", volume.ssd.to_str().unwrap()]).status.code(), Some(125), "nobody serves it");
 }
 
 #[test]
-fn check_tells_clean_from_dirty_and_detach_gives_the_disk_back() {
-    let volume = created();
-    assert_eq!(volume.look("check").0, 0);
-    volume.write_and_die(&[(2 << 20, vec![7; 8192]), (0, vec![8; 512])], &[Range::new(4 << 20, 4096)]);
-    let (disk, flash) = (fs::read(&volume.disk).unwrap(), fs::read(&volume.flash).unwrap());
-    for verb in ["check", "inspect"] {
-        let (status, found) = volume.look(verb);
-        assert_eq!((status, &found["verdict"], &found["lost"]), (75, &json!("dirty"), &json!([])), "{found:#}");
-        assert_eq!(found["dirty"], json!([[0, 512], [2 << 20, 8192], [4 << 20, 4096]]));
-        assert_eq!((&found["dirty_bytes"], &found["extents_total"]), (&json!(12800), &json!(3)));
-        assert_eq!(found["superblocks"].as_array().unwrap().len(), 2);
-        let text = said(&volume.run(verb, &[]));
-        assert!(text.contains("2097152-2105344") && text.contains("guard      on"), "{text}");
-    }
-    let (_, found) = volume.look("inspect");
-    let kinds: Vec<&Value> = found["extents"].as_array().unwrap().iter().map(|extent| &extent["kind"]).collect();
-    assert_eq!(kinds, ["payload", "payload", "zeros"]);
-    assert!(!found["records"].as_array().unwrap().is_empty());
-    assert!(volume.look("check").1.get("records").is_none());
-    assert!(fs::read(&volume.disk).unwrap() == disk && fs::read(&volume.flash).unwrap() == flash);
-
-    let text = volume.succeed("detach", &[]);
-    assert!(text.contains("12.5KiB written back"), "{text}");
-    let mut expected = contents();
-    expected[..512].fill(8);
-    expected[2 << 20..(2 << 20) + 8192].fill(7);
-    expected[4 << 20..(4 << 20) + 4096].fill(0);
-    assert!(fs::read(&volume.disk).unwrap() == expected);
-    assert_eq!(volume.look("check").0, 0);
-    assert!(volume.succeed("detach", &[]).contains("detached already"));
-    // And on again.
-    volume.write_and_die(&[(0, vec![9; 512])], &[]);
-    assert_eq!(volume.look("check").0, 75);
-    volume.succeed("detach", &[]);
-    assert_eq!(fs::read(&volume.disk).unwrap()[..512], [9; 512]);
+fn a_stop_writes_back_unless_told_to_keep_and_the_next_start_goes_on_from_there() {
+    let volume = TestVolume::create(64 * MIB, 32 * MIB);
+    let Some(served) = volume.serve_file(&["--keep-dirty"]) else { return };
+    write(&volume);
+    served.interrupt();
+    assert!(served.wait().success());
+    let said = std::fs::read_to_string(volume.path("serve.log")).unwrap();
+    assert!(said.contains("256KiB stay on flash and are not lost"), "{said}");
+    assert!(!is_written(&File::open(&volume.hdd).unwrap()));
+    let Some(served) = volume.serve_file(&[]) else { return };
+    assert!(is_written(&File::open(volume.path("disk")).unwrap()));
+    served.stop();
+    assert!(is_written(&File::open(&volume.hdd).unwrap()));
 }
 
 #[test]
-fn emulated_devices_are_files_to_the_commands() {
-    let volume = TestVolume::new(DISK_BYTES, FLASH_BYTES);
-    let name = |profile: &str, path: &std::path::Path| format!("emulated:{profile}:{}", path.display()).into();
-    let (disk, flash): (std::path::PathBuf, std::path::PathBuf) =
-        (name("wd1602", &volume.disk), name("pm9a3", &volume.flash));
-    for verb in ["create", "check", "inspect", "detach"] {
-        let output = volume.run_on(verb, &disk, &flash, &[]);
-        assert!(output.status.success(), "{verb}: {}", said(&output));
+fn a_volume_that_writes_through_leaves_nothing_on_flash_as_it_was_created_or_as_serve_is_told() {
+    let volume = TestVolume::create_with(64 * MIB, 32 * MIB, &["--mode", "write-through"]);
+    let Some(served) = volume.serve_file(&[]) else { return };
+    write(&volume);
+    let status = volume.status();
+    assert_eq!((&status["mode"], &status["dirty_bytes"]), (&"write-through".into(), &0.into()), "{status}");
+    assert!(is_written(&File::open(&volume.hdd).unwrap()));
+    served.stop();
+    let Some(served) = volume.serve_file(&["--mode", "write-back"]) else { return };
+    write(&volume);
+    assert_eq!(volume.status()["dirty_bytes"], 64 * 4096);
+    served.stop();
+}
+
+#[test]
+fn what_is_served_already_or_cannot_be_is_refused_with_its_reason() {
+    let volume = TestVolume::create(64 * MIB, 32 * MIB);
+    let refused = |words: &[&str], more: &[&str]| {
+        let output = volume.run("serve", more);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{words:?} are not all in: {said}");
+    };
+    refused(&["--nbd", "--mount-file"], &[]);
+    let directory = volume.directory.path().to_str().unwrap();
+    refused(&["is no regular file"], &["--mount-file", directory]);
+    refused(&["is not empty"], &["--mount-file", volume.hdd.to_str().unwrap()]);
+    let Some(served) = volume.serve_file(&[]) else { return };
+    let disk = volume.path("disk");
+    refused(&["two servers on one volume"], &["--mount-file", volume.path("other").to_str().unwrap()]);
+    let other = TestVolume::create(64 * MIB, 32 * MIB);
+    let output = other.run("serve", &["--mount-file", disk.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("is mounted already"), "{said}");
+    served.stop();
+}
+
+#[test]
+fn a_service_manager_hears_when_clients_may_come_and_when_the_end_begins() {
+    let volume = TestVolume::create(64 * MIB, 32 * MIB);
+    let Some(served) = volume.serve_file(&[]) else { return };
+    served.stop();
+    let (manager, disk, socket) = (volume.path("manager"), volume.path("disk"), volume.path("nbd.sock"));
+    let listener = UnixDatagram::bind(&manager).unwrap();
+    listener.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let hears = |word: &str| {
+        let mut message = [0; 256];
+        let length = listener.recv(&mut message).unwrap();
+        assert_eq!(String::from_utf8_lossy(&message[..length]).trim(), word);
+    };
+    let exports = [("--mount-file", &disk), ("--nbd", &socket)];
+    let has_nbdkit = volume::has(&[("nbdkit", "nbdkit")]);
+    for (option, path) in exports.into_iter().take(if has_nbdkit { 2 } else { 1 }) {
+        let mut server = volume.verb("serve", &[option, path.to_str().unwrap()]);
+        let mut server = server.env("NOTIFY_SOCKET", &manager).spawn().unwrap();
+        hears("READY=1");
+        match option {
+            "--nbd" => drop(UnixStream::connect(path).unwrap()),
+            _ => assert_eq!(std::fs::metadata(path).unwrap().len(), 64 * MIB),
+        }
+        let process = nix::unistd::Pid::from_raw(server.id() as i32);
+        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).unwrap();
+        hears("STOPPING=1");
+        assert!(server.wait().unwrap().success(), "{option}");
     }
+}
+
+#[test]
+fn a_second_interrupt_ends_writing_back_and_the_rest_stays_on_flash() {
+    let mut volume = TestVolume::create(512 * MIB, 64 * MIB);
+    volume.emulate_disk("wd1602");
+    let Some(served) = volume.serve_file(&["--policy", "none"]) else { return };
+    let file = File::options().write(true).open(volume.path("disk")).unwrap();
+    // A seek each on this disk: some 30 seconds of writing back.
+    for block in 0..4096u64 {
+        file.write_all_at(&[block as u8; 4096], block * 797 % 4096 * 131_072).unwrap();
+    }
+    file.sync_all().unwrap();
+    drop(file);
+    let dirty = |volume: &TestVolume| volume.status()["dirty_bytes"].as_u64().unwrap();
+    let before = dirty(&volume);
+    served.interrupt();
+    volume::wait_for("some writing back", || dirty(&volume) < before);
+    served.interrupt();
+    assert_eq!(served.wait().code(), Some(75), "dirty bytes stay that nobody asked to keep");
+    let said = std::fs::read_to_string(volume.path("serve.log")).unwrap();
+    assert!(said.contains("stay on flash and are not lost"), "{said}");
+    // A faster disk of the same bytes finishes it.
+    volume.names[0] = volume.hdd.to_str().unwrap().to_owned();
+    let Some(served) = volume.serve_file(&[]) else { return };
+    let mut read = [0; 4096];
+    let mut is_there = |file: File| {
+        (0..4096u64).all(|block| {
+            file.read_exact_at(&mut read, block * 797 % 4096 * 131_072).unwrap();
+            read == [block as u8; 4096]
+        })
+    };
+    assert!(is_there(File::open(volume.path("disk")).unwrap()));
+    served.stop();
+    assert!(is_there(File::open(&volume.hdd).unwrap()));
 }

@@ -6,5 +6,5 @@ mod flash_pulled;
 mod moosefs;
 #[path = "volume_file/trees.rs"]
 mod trees;
-#[path = "support/served_volume.rs"]
+#[path = "support/volume.rs"]
 mod volume;

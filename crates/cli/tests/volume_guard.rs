@@ -3,7 +3,7 @@
 
 #[path = "support/loop_device.rs"]
 mod loop_device;
-#[path = "support/volume.rs"]
+#[path = "support/offline_volume.rs"]
 mod volume;
 
 use std::fs::{self, File};

@@ -1,6 +1,6 @@
 //! A volume over NBD, through nbdkit, seen by the clients that people use.
 
-#[path = "support/served_volume.rs"]
+#[path = "support/volume.rs"]
 mod volume;
 
 use std::fs;
