@@ -143,6 +143,8 @@ fn what_is_served_already_or_cannot_be_is_refused_with_its_reason() {
     let directory = volume.directory.path().to_str().unwrap();
     refused(&["is no regular file"], &["--mount-file", directory]);
     refused(&["is not empty"], &["--mount-file", volume.hdd.to_str().unwrap()]);
+    let bytes = std::fs::read(&volume.hdd).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 0), "a volume that could not be served leaves its disk as it was");
     let Some(served) = volume.serve_file(&[]) else { return };
     let disk = volume.path("disk");
     refused(&["two servers on one volume"], &["--mount-file", volume.path("other").to_str().unwrap()]);

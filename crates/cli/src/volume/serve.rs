@@ -88,9 +88,18 @@ impl Serve {
         crate::log_to_stderr("warn");
         let interrupts = Interrupts::listen()?;
         let stale = is_stale(path).then(|| loop_devices(&std::path::absolute(path).unwrap_or_default()));
+        // Before the volume starts, which guards its disk.
+        FileExport::prepare(path)?;
         let wishes = Wishes { mode: self.mode, policy: self.policy };
         let server = open(&self.devices.hdd, &self.devices.ssd, wishes)?;
-        let export = FileExport::mount(Arc::new(server.handle()), path)?;
+        let export = match FileExport::mount(Arc::new(server.handle()), path) {
+            Ok(export) => export,
+            Err(refused) => {
+                // Nobody has used it: its disk is given back as it was.
+                let _ = server.stop(self.keep_dirty);
+                return Err(refused.into());
+            }
+        };
         if let Some(devices) = stale {
             say_stale(export.path(), &devices);
         }

@@ -56,9 +56,13 @@ pub struct FileExport {
 }
 
 impl FileExport {
-    /// Makes the volume appear at `path`, a file that is empty or absent.
-    ///
-    /// A mount that a killed server left there is removed first.
+    /// Makes sure that a volume can appear at `path`, a file that is empty or absent, and removes a mount that a killed server left there;
+    /// its absolute path.
+    pub fn prepare(path: &Path) -> Result<PathBuf, MountError> {
+        mount::prepare(path)
+    }
+
+    /// Makes the volume appear at `path`, which is prepared first.
     pub fn mount(block: Arc<dyn Block>, path: &Path) -> Result<FileExport, MountError> {
         let path = mount::prepare(path)?;
         let disk = Disk { block, since: SystemTime::now() };
