@@ -83,7 +83,7 @@ fn mbr(ends: &Ends) -> Option<bool> {
         return Some(false);
     }
     let sectors = ends.disk_bytes / 512;
-    let mut used = false;
+    let (mut used, mut protects) = (false, false);
     for entry in 0..4 {
         let at = 446 + 16 * entry;
         let (status, kind) = (ends.at(at, 1)?[0], ends.at(at + 4, 1)?[0]);
@@ -95,8 +95,10 @@ fn mbr(ends: &Ends) -> Option<bool> {
             return Some(false);
         }
         used |= sound;
+        // Only there to protect a GPT, which is found by itself.
+        protects |= sound && kind == 0xee;
     }
-    Some(used)
+    Some(used && !protects)
 }
 
 fn xfs(ends: &Ends) -> Option<bool> {
