@@ -1,21 +1,23 @@
 //! What a volume costs when flash has no part in it: random reads of 4 KiB of a file, through the engine and by io_uring directly.
 //!
 //! `passthrough DIRECTORY [MIB [SECONDS [ROUNDS]]]` makes a disk of so many MiB and a flash in the directory, measures each way in turn, round
-//! by round, and prints one JSON object: rates in requests a second, latencies in microseconds, ratios of medians.
+//! by round, and prints one JSON object: rates in requests a second with 32 requests in flight, median times in microseconds with one, and
+//! what they come to.
 //!
 //! | way | |
 //! |---|---|
 //! | `direct` | one thread, one ring, as many reads in flight |
 //! | `engine` | as many requests in flight, the next from each answer's callback: engine, loop and ring |
 //! | `threads` | so many threads that each wait for their request, as an export's do |
+//! | `handoff` | nothing but a message to another thread and one back: what the threads' hand-over costs on this machine now |
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use headstart_core::chance::Random;
@@ -46,28 +48,33 @@ fn main() {
     let handle = server.handle();
     let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&disk).expect("the disk's file");
     let time = Duration::from_secs(seconds);
-    let mut rates: [Vec<f64>; 6] = Default::default();
+    let mut measured: [Vec<f64>; 7] = Default::default();
     for round in 0..rounds {
-        rates[0].push(direct(&file, mib << 20, 32, time, round));
-        rates[1].push(engine(&handle, 32, time, round));
-        rates[2].push(threads(&handle, 32, time, round));
-        rates[3].push(direct(&file, mib << 20, 1, time, round));
-        rates[4].push(engine(&handle, 1, time, round));
-        rates[5].push(threads(&handle, 1, time, round));
+        let direct = |depth| direct(&file, mib << 20, depth, time, round);
+        let rounds_of = [
+            direct(32).0,
+            engine(&handle, 32, time, round).0,
+            threads(&handle, 32, time, round).0,
+            direct(1).1,
+            engine(&handle, 1, time, round).1,
+            threads(&handle, 1, time, round).1,
+            handoff(time),
+        ];
+        measured.iter_mut().zip(rounds_of).for_each(|(all, one)| all.push(one));
     }
-    let [direct32, engine32, threads32, direct1, engine1, threads1] = rates.map(median);
-    let microseconds = |rate: f64| 1e6 / rate;
+    let [direct32, engine32, threads32, direct1, engine1, threads1, handoff] = measured.map(median);
     let figures = serde_json::json!({
         "passthrough_iops": engine32 / direct32,
         "passthrough_threads_iops": threads32 / direct32,
-        "passthrough_added_us": microseconds(threads1) - microseconds(direct1),
-        "passthrough_engine_added_us": microseconds(engine1) - microseconds(direct1),
+        "passthrough_added_us": threads1 - direct1,
+        "passthrough_engine_added_us": engine1 - direct1,
+        "handoff_us": handoff,
         "direct_iops": direct32,
         "engine_iops": engine32,
         "threads_iops": threads32,
-        "direct_us": microseconds(direct1),
-        "engine_us": microseconds(engine1),
-        "threads_us": microseconds(threads1),
+        "direct_us": direct1,
+        "engine_us": engine1,
+        "threads_us": threads1,
         "storage": handle.status().expect("the volume is served").storage,
     });
     server.stop(false).expect("the volume stops");
@@ -77,9 +84,18 @@ fn main() {
     println!("{figures}");
 }
 
-fn median(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+fn microseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+/// Requests a second, and the median of their times, which is of use where one is in flight.
+fn figures(times: Vec<f64>, begun: Instant) -> (f64, f64) {
+    (times.len() as f64 / begun.elapsed().as_secs_f64(), median(times))
 }
 
 /// Writes every byte, so that no read ends at a hole.
@@ -103,17 +119,19 @@ fn place(random: &mut Random, bytes: u64) -> u64 {
     (1 << 20) + random.below((bytes - (2 << 20)) / BYTES) * BYTES
 }
 
-fn direct(file: &File, bytes: u64, depth: u32, time: Duration, seed: u64) -> f64 {
+fn direct(file: &File, bytes: u64, depth: u32, time: Duration, seed: u64) -> (f64, f64) {
     let mut random = Random(seed);
     let mut ring: IoUring = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(64).expect("io_uring");
     ring.submitter().register_files(&[file.as_raw_fd()]).expect("io_uring takes files");
     let mut buffers: Vec<_> = (0..depth).map(|_| zeroed(BYTES as usize)).collect();
     let begun = Instant::now();
     let mut free: Vec<u64> = (0..u64::from(depth)).collect();
-    let mut done = 0u64;
+    let mut times = Vec::new();
+    let mut asked = vec![begun; depth as usize];
     while begun.elapsed() < time || free.len() < depth as usize {
         while begun.elapsed() < time {
             let Some(index) = free.pop() else { break };
+            asked[index as usize] = Instant::now();
             let target = buffers[index as usize].as_mut_ptr();
             let read = opcode::Read::new(types::Fixed(0), target, BYTES as u32).offset(place(&mut random, bytes));
             // SAFETY: the buffer is kept until the loop has seen its completion.
@@ -123,16 +141,16 @@ fn direct(file: &File, bytes: u64, depth: u32, time: Duration, seed: u64) -> f64
         for entry in ring.completion() {
             assert_eq!(entry.result(), BYTES as i32);
             free.push(entry.user_data());
-            done += 1;
+            times.push(microseconds(asked[entry.user_data() as usize].elapsed()));
         }
     }
-    done as f64 / begun.elapsed().as_secs_f64()
+    figures(times, begun)
 }
 
 struct Chain {
     handle: Handle,
     stop: AtomicBool,
-    done: AtomicU64,
+    times: Mutex<Vec<f64>>,
     under_way: AtomicU64,
     client: std::thread::Thread,
 }
@@ -146,21 +164,22 @@ fn next(chain: &Arc<Chain>, mut random: Random) {
     }
     let range = Range::new(place(&mut random, chain.handle.size_bytes()), BYTES);
     let again = Arc::clone(chain);
+    let asked = Instant::now();
     chain.handle.submit(
         Request::Read(range),
         Box::new(move |result| {
             again.handle.recycle(result.expect("the read succeeds"));
-            again.done.fetch_add(1, Ordering::Relaxed);
+            again.times.lock().expect("no client panics").push(microseconds(asked.elapsed()));
             next(&again, random);
         }),
     );
 }
 
-fn engine(handle: &Handle, depth: u64, time: Duration, seed: u64) -> f64 {
+fn engine(handle: &Handle, depth: u64, time: Duration, seed: u64) -> (f64, f64) {
     let chain = Arc::new(Chain {
         handle: handle.clone(),
         stop: AtomicBool::new(false),
-        done: AtomicU64::new(0),
+        times: Mutex::default(),
         under_way: AtomicU64::new(depth),
         client: std::thread::current(),
     });
@@ -171,24 +190,45 @@ fn engine(handle: &Handle, depth: u64, time: Duration, seed: u64) -> f64 {
     while chain.under_way.load(Ordering::SeqCst) > 0 {
         std::thread::park();
     }
-    chain.done.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64()
+    let times = std::mem::take(&mut *chain.times.lock().expect("no client panics"));
+    figures(times, begun)
 }
 
-fn threads(handle: &Handle, depth: u64, time: Duration, seed: u64) -> f64 {
+fn threads(handle: &Handle, depth: u64, time: Duration, seed: u64) -> (f64, f64) {
     let begun = Instant::now();
-    let done: u64 = std::thread::scope(|scope| {
+    let times: Vec<f64> = std::thread::scope(|scope| {
         let work = |index: u64| {
             let mut random = Random(seed << 32 | index);
-            let mut done = 0;
+            let mut times = Vec::new();
             while begun.elapsed() < time {
                 let range = Range::new(place(&mut random, handle.size_bytes()), BYTES);
+                let asked = Instant::now();
                 handle.recycle(handle.call(Request::Read(range)).expect("the read succeeds"));
-                done += 1;
+                times.push(microseconds(asked.elapsed()));
             }
-            done
+            times
         };
         let clients: Vec<_> = (0..depth).map(|index| scope.spawn(move || work(index))).collect();
-        clients.into_iter().map(|client| client.join().expect("no client panics")).sum()
+        clients.into_iter().flat_map(|client| client.join().expect("no client panics")).collect()
     });
-    done as f64 / begun.elapsed().as_secs_f64()
+    figures(times, begun)
+}
+
+fn handoff(time: Duration) -> f64 {
+    let (ask, asked) = std::sync::mpsc::sync_channel(1);
+    let (answer, answered) = std::sync::mpsc::sync_channel(1);
+    let other = std::thread::spawn(move || asked.iter().for_each(|()| answer.send(()).expect("the asker waits")));
+    let begun = Instant::now();
+    let mut times = Vec::new();
+    while begun.elapsed() < time {
+        let asked_at = Instant::now();
+        ask.send(()).expect("the other answers");
+        answered.recv().expect("the other answers");
+        times.push(microseconds(asked_at.elapsed()));
+        // As long as a read takes, so that the other thread has gone to sleep by then.
+        std::thread::sleep(Duration::from_micros(20));
+    }
+    drop(ask);
+    other.join().expect("the other does not panic");
+    median(times)
 }
