@@ -21,7 +21,7 @@ pub const GUARD_BLOCKS: u64 = 1;
 
 /// Settings without a control socket, so that tests do not meet.
 pub fn settings() -> Settings {
-    Settings { control: false, idle: Duration::from_secs(3600), ..Settings::default() }
+    Settings { control: None, idle: Duration::from_secs(3600), ..Settings::default() }
 }
 
 /// Bytes of a flash with a log of so many blocks.
