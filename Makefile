@@ -4,7 +4,7 @@ CARGO ?= cargo
 WORKLOAD := $(or $(CARGO_TARGET_DIR),target)/release/libheadstart_workload.a
 PROGRAMS := build/patterns build/latency build/null.so
 
-.PHONY: help setup build FORCE demo test check-handshake soak fuzz bench-client bench-carl bench-sim lint clean
+.PHONY: help setup build FORCE demo test check-handshake soak fuzz bench-client bench-carl bench-sim bench-volume lint clean
 
 help:
 	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
@@ -12,6 +12,7 @@ help:
 	@echo "make bench-client  what Headstart gains and costs, as one JSON object (half an hour)"
 	@echo "make bench-carl    what placing regions by a traced run gains, as one JSON object (half an hour)"
 	@echo "make bench-sim     what the simulator says of the papers, and how fast it is, as one JSON object (minutes)"
+	@echo "make bench-volume  what a volume gains and costs, as one JSON object"
 	@echo "make soak          the randomised tests for longer; CASES=N multiplies them"
 	@echo "make fuzz          every parser under cargo-fuzz; SECONDS=N for each of them (60)"
 	@echo "make setup         installs what is missing; the targets above do this themselves"
@@ -52,6 +53,9 @@ bench-carl: build
 bench-sim: build
 	$(CARGO) build --release --package headstart-sim --examples
 	@python3 bench/sim.py
+
+bench-volume: build
+	@python3 bench/volume.py
 
 test: build
 	$(CARGO) build --workspace --all-targets

@@ -21,6 +21,7 @@ mod supervision;
 mod testbed;
 mod trace;
 mod unseen;
+mod volume;
 mod write_back;
 
 use std::path::PathBuf;
@@ -80,6 +81,9 @@ enum Command {
     /// Emulated disk and flash servers, mounted as two directories
     #[command(subcommand)]
     Testbed(testbed::TestbedCommand),
+    /// The server side: volumes, each a disk with a slice of flash
+    #[command(subcommand)]
+    Volume(volume::VolumeCommand),
     /// Serve as the agent, in the foreground (started by `run`)
     #[command(hide = true)]
     Agent(agent::AgentArguments),
@@ -87,8 +91,11 @@ enum Command {
 
 impl Command {
     fn only_prints(&self) -> bool {
-        use Command::{Advise, Check, Plan, Sim, Site, Status};
-        matches!(self, Advise(_) | Check(_) | Plan(_) | Sim(_) | Site(_) | Status(_))
+        use Command::{Advise, Check, Plan, Sim, Site, Status, Volume};
+        match self {
+            Volume(command) => command.only_prints(),
+            _ => matches!(self, Advise(_) | Check(_) | Plan(_) | Sim(_) | Site(_) | Status(_)),
+        }
     }
 }
 
@@ -143,6 +150,7 @@ fn main() -> ExitCode {
         Command::Paper(arguments) => arguments.execute(),
         Command::Site(command) => command.execute(site),
         Command::Testbed(command) => command.execute(site),
+        Command::Volume(command) => command.execute(),
         Command::Agent(arguments) => arguments.execute(site),
     };
     result.unwrap_or_else(|error| {

@@ -1,10 +1,12 @@
-//! A small deterministic source of chance (splitmix64).
+//! A small deterministic source of chance (splitmix64) for tests and faults; nothing that decides uses it.
 
-/// The generator.
+/// The generator; the number is its seed.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
 impl Random {
+    /// Any number.
+    #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -23,6 +25,7 @@ impl Random {
         self.below(100) < percent
     }
 
+    /// One of these, which are some.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }

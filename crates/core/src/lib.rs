@@ -3,8 +3,7 @@
 
 pub mod advice;
 pub mod calibration;
-#[cfg(test)]
-mod chance;
+pub mod chance;
 pub mod cost;
 pub mod counters;
 pub mod image;

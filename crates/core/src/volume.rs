@@ -35,6 +35,7 @@
 //! A write longer than a sector is not atomic, as on the bare disk.
 
 pub mod checkpoint;
+pub mod counters;
 #[cfg(test)]
 mod crash_tests;
 pub mod devices;

@@ -1,7 +1,7 @@
 //! The devices of a volume as a user names them.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use headstart_model::profile::Profile;
@@ -32,6 +32,16 @@ pub enum InvalidName {
     /// Nothing.
     #[error("an empty name is no device")]
     Empty,
+}
+
+impl DeviceName {
+    /// What holds the bytes.
+    pub fn path(&self) -> &Path {
+        match self {
+            DeviceName::Path(path) => path,
+            DeviceName::Emulated { file, .. } => file,
+        }
+    }
 }
 
 impl FromStr for DeviceName {

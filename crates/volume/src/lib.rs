@@ -13,5 +13,19 @@
 //! What is decided lies in `headstart_core::volume`, without I/O; here are files, threads and clocks.
 
 pub mod block;
+pub mod control;
+pub mod creation;
+pub mod detaching;
 pub mod device;
+pub mod ends;
+pub mod event_loop;
+pub mod export;
 pub mod pair;
+pub mod server;
+pub mod settings;
+pub mod signatures;
+pub mod status;
+pub mod storage;
+pub mod survey;
+pub mod synchronous;
+pub mod trace;

@@ -1,60 +1,28 @@
 //! The two devices of a volume, opened, and driven one operation after the other: what a start, a stop and the offline commands use.
+//!
+//! Who has a pair open has the volume: nobody else opens either device for writing until it is closed ([`owner`]), the two are not the
+//! same bytes ([`place`]), and nothing else was found that uses them ([`usage`]).
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+mod identity;
+mod open_device;
+mod owner;
+mod place;
+mod usage;
+
+use std::io;
+use std::os::unix::fs::FileExt;
 
 use aligned_vec::AVec;
+use headstart_core::request::Range;
 use headstart_core::volume::devices::{Device, Devices, Failed};
-use headstart_core::volume::superblock::DiskIdentity;
+use headstart_core::volume::recovery::{Given, Refusal, Superblocks};
+use headstart_core::volume::superblock::{Serving, Uuid};
 
 use crate::block::Buffer;
 use crate::device::DeviceName;
-
-/// Sectors and memory are aligned to it: what every device with O_DIRECT accepts.
-const ALIGNMENT: u64 = 4096;
-
-/// A device that could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[error("{name}: {source}")]
-pub struct OpenError {
-    /// Which.
-    pub name: DeviceName,
-    /// Why.
-    pub source: io::Error,
-}
-
-/// An open device.
-#[derive(Debug)]
-pub struct OpenDevice {
-    /// As the user named it.
-    pub name: DeviceName,
-    /// The device, or the file that holds an emulated one's bytes.
-    pub file: File,
-    /// Its size.
-    pub bytes: u64,
-    /// What tells it from others.
-    pub identity: DiskIdentity,
-}
-
-impl OpenDevice {
-    /// Opens a device without the page cache, where its file system knows O_DIRECT.
-    pub fn open(name: &DeviceName) -> Result<OpenDevice, OpenError> {
-        let error = |source| OpenError { name: name.clone(), source };
-        let path = match name {
-            DeviceName::Path(path) => path,
-            DeviceName::Emulated { file, .. } => file,
-        };
-        let open = |flags| OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
-        let mut file = match open(libc::O_DIRECT) {
-            Err(refused) if refused.raw_os_error() == Some(libc::EINVAL) => open(0),
-            opened => opened,
-        }
-        .map_err(error)?;
-        let bytes = file.seek(SeekFrom::End(0)).map_err(error)?;
-        Ok(OpenDevice { name: name.clone(), file, bytes, identity: [0; 32] })
-    }
-}
+use crate::survey;
+pub use identity::text as identity_text;
+pub use open_device::{Access, OpenDevice, OpenError, Problem, flash_bytes_min};
 
 /// A disk and its flash.
 #[derive(Debug)]
@@ -63,44 +31,139 @@ pub struct Pair {
     pub disk: OpenDevice,
     /// The fast one.
     pub flash: OpenDevice,
+    /// Why the last operation failed.
+    failure: Option<io::Error>,
 }
 
 impl Pair {
-    /// Opens both.
+    /// Opens both for writing, for one process alone.
     pub fn open(disk: &DeviceName, flash: &DeviceName) -> Result<Pair, OpenError> {
-        Ok(Pair { disk: OpenDevice::open(disk)?, flash: OpenDevice::open(flash)? })
+        Pair::open_for(Access::Serve, disk, flash)
     }
 
-    fn file(&self, device: Device) -> &File {
-        match device {
-            Device::Disk => &self.disk.file,
-            Device::Flash => &self.flash.file,
+    /// Opens both.
+    pub fn open_for(access: Access, disk: &DeviceName, flash: &DeviceName) -> Result<Pair, OpenError> {
+        place::refuse_same(disk, flash)?;
+        let disk = OpenDevice::open(disk, Device::Disk, access)?;
+        let flash = OpenDevice::open(flash, Device::Flash, access)?;
+        Ok(Pair { disk, flash, failure: None })
+    }
+
+    /// What a start is told of them. `absorbs`: writes may go to flash.
+    pub fn given(&self, absorbs: bool, uuid: Option<Uuid>) -> Given {
+        Given { disk: self.disk.identity, disk_bytes: self.disk.bytes, flash_bytes: self.flash.bytes, uuid, absorbs }
+    }
+
+    /// What failed, in words that name the device.
+    pub fn describe(&self, failed: Failed) -> String {
+        let Failed { device, action, offset } = failed;
+        let cause = self.failure.as_ref().map_or_else(|| "it failed".into(), io::Error::to_string);
+        format!("{}: cannot {action} at byte {offset}: {cause}", self.device(device).name)
+    }
+
+    /// How the volume on flash is served unless its server is told otherwise; none: there is no volume.
+    pub fn serving(&mut self) -> Result<Option<Serving>, Failed> {
+        let [first, second] = survey::superblocks(self)?;
+        Ok(match Superblocks::observe(first, second) {
+            Superblocks::Both(superblock) | Superblocks::One(superblock) => Some(superblock.serving),
+            Superblocks::None | Superblocks::OtherFormat(_) | Superblocks::TwoVolumes | Superblocks::Damaged => None,
+        })
+    }
+
+    /// Why a volume is not served, in words that name the devices.
+    pub fn explain(&self, refusal: &Refusal) -> String {
+        let (disk, flash) = (&self.disk.name, &self.flash.name);
+        match refusal {
+            Refusal::Device(failed) => self.describe(*failed),
+            Refusal::OtherDisk => format!(
+                "{flash}: {refusal}, not to {disk} ({}); name the disk it was created for ('headstart volume inspect' says which)",
+                self.disk.identity_text()
+            ),
+            Refusal::DiskSize { .. } => {
+                format!("{disk}: {refusal}; the size of a volume's disk cannot change while it is attached")
+            }
+            Refusal::FlashSize { .. } => format!("{flash}: {refusal}; name the device it was created on"),
+            Refusal::GuardDiffers => format!(
+                "{disk}: {refusal}. If the flash is gone for good, 'headstart volume detach --force --hdd {disk}' gives the disk back without it"
+            ),
+            _ => format!("{flash}: {refusal}"),
         }
+    }
+
+    fn device(&self, device: Device) -> &OpenDevice {
+        match device {
+            Device::Disk => &self.disk,
+            Device::Flash => &self.flash,
+        }
+    }
+
+    fn checked<T>(
+        &mut self,
+        result: io::Result<T>,
+        device: Device,
+        action: &'static str,
+        offset: u64,
+    ) -> Result<T, Failed> {
+        result.map_err(|error| {
+            self.failure = Some(error);
+            Failed { device, action, offset }
+        })
     }
 }
 
-fn aligned(bytes: usize) -> Buffer {
-    let mut buffer = AVec::with_capacity(ALIGNMENT as usize, bytes);
+/// Memory that every device accepts.
+pub fn aligned(bytes: usize) -> Buffer {
+    let mut buffer = AVec::with_capacity(4096, bytes);
     buffer.resize(bytes, 0);
     buffer
 }
 
-impl Devices for Pair {
-    fn read(&mut self, device: Device, offset: u64, bytes: &mut [u8]) -> Result<(), Failed> {
-        let mut buffer = aligned(bytes.len());
-        let read = self.file(device).read_exact_at(&mut buffer, offset);
-        read.map_err(|_| Failed { device, action: "read", offset })?;
-        bytes.copy_from_slice(&buffer);
+impl OpenDevice {
+    /// The range in whole units of what the device reads and writes.
+    fn whole(&self, offset: u64, length: usize) -> Range {
+        let start = offset / self.unit_bytes * self.unit_bytes;
+        Range::between(start, (offset + length as u64).next_multiple_of(self.unit_bytes))
+    }
+
+    /// Reads as many bytes as there is room for, from anywhere.
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let whole = self.whole(offset, bytes.len());
+        let mut buffer = aligned(whole.length as usize);
+        self.file.read_exact_at(&mut buffer, whole.offset)?;
+        let skip = (offset - whole.offset) as usize;
+        bytes.copy_from_slice(&buffer[skip..skip + bytes.len()]);
         Ok(())
     }
 
+    /// Writes bytes anywhere. What shares a unit with them is read first.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let whole = self.whole(offset, bytes.len());
+        let mut buffer = aligned(whole.length as usize);
+        if whole != Range::new(offset, bytes.len() as u64) {
+            self.file.read_exact_at(&mut buffer, whole.offset)?;
+        }
+        let skip = (offset - whole.offset) as usize;
+        buffer[skip..skip + bytes.len()].copy_from_slice(bytes);
+        self.file.write_all_at(&buffer, whole.offset)
+    }
+}
+
+impl Devices for Pair {
+    fn read(&mut self, device: Device, offset: u64, bytes: &mut [u8]) -> Result<(), Failed> {
+        let read = self.device(device).read(offset, bytes);
+        self.checked(read, device, "read", offset)
+    }
+
     fn write(&mut self, device: Device, offset: u64, bytes: &[u8]) -> Result<(), Failed> {
-        let mut buffer = aligned(bytes.len());
-        buffer.copy_from_slice(bytes);
-        self.file(device).write_all_at(&buffer, offset).map_err(|_| Failed { device, action: "write", offset })
+        let written = self.device(device).write(offset, bytes);
+        self.checked(written, device, "write", offset)
     }
 
     fn flush(&mut self, device: Device) -> Result<(), Failed> {
-        self.file(device).sync_data().map_err(|_| Failed { device, action: "flush", offset: 0 })
+        let flushed = self.device(device).file.sync_data();
+        self.checked(flushed, device, "flush", 0)
     }
 }
+
+#[cfg(test)]
+mod tests;

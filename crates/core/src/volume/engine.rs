@@ -20,6 +20,7 @@
 //!
 //! A device whose FLUSH failed, and flash where a superblock or checkpoint could not be written, counts as failed until the volume is
 //! attached again: without flash nothing is written and FLUSH fails; without disk the log goes on while it has room, and FLUSH fails.
+//! A write for which no room will ever come, because what is on flash cannot be written back, fails.
 
 mod checkpointing;
 mod flushing;
@@ -32,8 +33,9 @@ mod writes;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::counters::Counters;
 use super::devices::Device;
-use super::guard;
+use super::guard::{self, Regions};
 use super::log_map::LogMap;
 use super::order::{Action, Error, Order, OrderId, Output, Part, Request, Tag};
 use super::policy::{Load, Policy};
@@ -93,7 +95,7 @@ pub struct Engine<P> {
     /// The time of the last event.
     now: Nanos,
     superblock: Superblock,
-    regions: [Range; 2],
+    regions: Regions,
     settings: Settings,
     policy: P,
     map: LogMap,
@@ -139,6 +141,7 @@ pub struct Engine<P> {
     stopping: bool,
     disk_failed: bool,
     flash_failed: bool,
+    counters: Counters,
 }
 
 impl<P: Policy> Engine<P> {
@@ -182,6 +185,7 @@ impl<P: Policy> Engine<P> {
             stopping: false,
             disk_failed: false,
             flash_failed: false,
+            counters: Counters::default(),
         }
     }
 
@@ -244,6 +248,13 @@ impl<P: Policy> Engine<P> {
         self.pump();
     }
 
+    /// From now on everything is written back as soon as it can be, or no longer so. Requests go on.
+    pub fn drain(&mut self, now: Nanos, wanted: bool) {
+        self.now = now;
+        self.draining = wanted;
+        self.pump();
+    }
+
     /// No request follows. Writes everything back unless told to keep it, and ends with a checkpoint; then `has_stopped`.
     pub fn stop(&mut self, now: Nanos, keep_dirty: bool) {
         self.now = now;
@@ -272,6 +283,11 @@ impl<P: Policy> Engine<P> {
     /// The superblock in force.
     pub fn superblock(&self) -> &Superblock {
         &self.superblock
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Which devices have failed: disk, flash.
@@ -304,7 +320,7 @@ impl<P: Policy> Engine<P> {
     }
 
     fn is_guarded(&self, range: Range) -> bool {
-        self.superblock.guard.state == GuardState::On && self.regions.iter().any(|region| region.overlaps(range))
+        self.superblock.guard.state == GuardState::On && self.regions.touches(range)
     }
 
     fn order(&mut self, device: Device, action: Action, range: Range, purpose: Purpose) -> OrderId {
@@ -338,7 +354,7 @@ impl<P: Policy> Engine<P> {
         let mut rest = range;
         let mut parts = Vec::new();
         while !rest.is_empty() {
-            let (part, _) = guard::cut(&self.regions, rest);
+            let part = self.regions.cut(rest);
             rest = Range::between(part.end(), rest.end());
             parts.push(part);
         }
@@ -356,7 +372,7 @@ impl<P: Policy> Engine<P> {
             self.pump_flushes();
             self.pump_checkpoint();
             self.pump_device_flushes();
-            if self.moves == before {
+            if self.moves == before && !self.fail_stalled() {
                 return;
             }
         }

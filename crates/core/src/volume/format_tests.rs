@@ -4,7 +4,7 @@ use super::checkpoint::{Extent, Stored};
 use super::guard;
 use super::layout::Layout;
 use super::record::{Entry, Header, Kind};
-use super::superblock::{Found, Guard, GuardState, Superblock};
+use super::superblock::{Found, Guard, GuardState, Serving, Superblock};
 use crate::request::Range;
 
 /// The bytes up to the last that is not zero; runs of eight and more zeros are named by their number.
@@ -43,6 +43,7 @@ fn superblock() -> Superblock {
         checkpoint_crc: 0x0403_0201,
         checkpoint_bytes: 56,
         detached: false,
+        serving: Serving { write_through: true, policy: 1 },
         guard: Guard { state: GuardState::On, session: 9, changed: [1, 0, 0, 0, 0, 0, 0, 0], crcs: vec![6, 7] },
     }
 }
@@ -74,12 +75,16 @@ fn the_format_document_shows_the_bytes_of_a_volume() {
         layout.ring_offset(0),
         layout.ring_blocks
     );
+    let blocks: Vec<String> =
+        guard::Regions::new(1 << 30, 256).iter().map(|region| (region.range.offset / 4096).to_string()).collect();
+    let copies = blocks[1..blocks.len() - 1].join(", ");
     let lines = [
         format!("| superblock | `{}` |", hex(&superblock().encode())),
         format!("| record | `{}` |", hex(&record().encode())),
         format!("| checkpoint | `{}` |", hex(&extents)),
         format!("| keystream of session 9 at 4096 | `{}` |", hex(&stream)),
         format!("| 1 GiB | {places} |"),
+        format!("| copies in a disk of 1 GiB | {copies} |"),
     ];
     let missing: Vec<String> = lines.into_iter().filter(|line| !document.contains(line)).collect();
     assert!(missing.is_empty(), "docs/FORMAT.md lacks\n{}", missing.join("\n"));

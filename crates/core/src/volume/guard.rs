@@ -1,5 +1,5 @@
-//! The dirty guard: both ends of the disk are XORed with a keystream while the volume serves, so that nobody takes the disk for a
-//! whole one.
+//! The dirty guard: both ends of the disk, and the copies that file systems keep of what lies there, are XORed with a keystream while
+//! the volume serves, so that nobody takes the disk for a whole one. Which blocks these are says [`Regions`].
 //!
 //! ```text
 //! off --copy and CRCs, applying durable--> write XORed, disk FLUSH --> on      (before the first DATA or ZERO)
@@ -14,10 +14,16 @@
 //! names the block before the disk is written; those that the log has ever named in this session are marked *changed* in the
 //! superblock, and their checksums are not compared.
 
+mod regions;
+
 use super::devices::{Device, Devices, Failed};
 use super::layout::BLOCK_BYTES;
 use super::superblock::{Guard, GuardState, Superblock};
 use crate::request::Range;
+pub use regions::{Region, Regions};
+
+/// Sessions have numbers below this.
+pub const SESSIONS: u32 = 1 << 16;
 
 /// XORs bytes that lie at `offset` of the disk with the keystream of a session. `offset` and length are multiples of 8.
 ///
@@ -36,89 +42,92 @@ fn splitmix64(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The guarded ends of a disk.
-pub fn regions(superblock: &Superblock) -> [Range; 2] {
-    let bytes = superblock.guard.crcs.len() as u64 / 2 * BLOCK_BYTES;
-    // The last region begins at a block, so that a block of the disk lies in it or does not.
-    let last = (superblock.disk_bytes - bytes).next_multiple_of(BLOCK_BYTES).min(superblock.disk_bytes);
-    [Range::new(0, bytes), Range::between(last, superblock.disk_bytes)]
+/// The session whose keystream this word of the disk is: what zeros look like while the guard is on. Other words are none's, but for
+/// one in 2^48.
+pub fn session_of_zeros(offset: u64, word: u64) -> Option<u32> {
+    let number = number_of(word).wrapping_sub(offset / 8);
+    let session = number >> 40;
+    (number & ((1 << 40) - 1) == 0 && session < u64::from(SESSIONS)).then_some(session as u32)
 }
 
-/// Where a range first enters or leaves the guarded ends, as a cut of it: the part up to there and whether that is guarded.
-pub fn cut(regions: &[Range; 2], range: Range) -> (Range, bool) {
-    for region in regions {
-        if region.offset <= range.offset && range.offset < region.end() {
-            return (range.intersection(*region), true);
-        }
-    }
-    let next = regions.iter().map(|region| region.offset).filter(|offset| *offset > range.offset).min();
-    (Range::between(range.offset, range.end().min(next.unwrap_or(u64::MAX))), false)
+/// The number that splitmix64 makes a word of: each of its steps can be undone.
+fn number_of(word: u64) -> u64 {
+    let z = word ^ (word >> 31) ^ (word >> 62);
+    let z = z.wrapping_mul(0x3196_42b2_d24d_8ec3);
+    let z = z ^ (z >> 27) ^ (z >> 54);
+    let z = z.wrapping_mul(0x96de_1b17_3f11_9089);
+    let z = z ^ (z >> 30) ^ (z >> 60);
+    z.wrapping_mul(0xf1de_83e1_9937_733d).wrapping_sub(1)
+}
+
+/// The guarded blocks of a volume's disk.
+pub fn regions(superblock: &Superblock) -> Regions {
+    Regions::new(superblock.disk_bytes, superblock.guard.crcs.len() as u64 / 2)
 }
 
 /// Marks the guarded blocks that a range touches as changed.
-pub fn mark_changed(guard: &mut Guard, regions: &[Range; 2], range: Range) {
-    let per_side = guard.crcs.len() as u64 / 2;
-    for (side, region) in regions.iter().enumerate() {
+pub fn mark_changed(guard: &mut Guard, regions: &Regions, range: Range) {
+    for Region { range: region, first } in regions.overlapping(range) {
         let part = region.intersection(range);
-        if part.is_empty() {
-            continue;
-        }
-        let first = (part.offset - region.offset) / BLOCK_BYTES;
-        let end = (part.end() - region.offset).div_ceil(BLOCK_BYTES);
-        for block in first..end {
-            let bit = side as u64 * per_side + block;
-            guard.changed[(bit / 64) as usize] |= 1 << (bit % 64);
-        }
+        let from = first + (part.offset - region.offset) / BLOCK_BYTES;
+        let to = first + (part.end() - region.offset).div_ceil(BLOCK_BYTES);
+        (from..to).for_each(|bit| guard.changed[(bit / 64) as usize] |= 1 << (bit % 64));
     }
 }
 
-/// Checksums of the plain text of both ends, in the order of [`Guard::crcs`].
-fn checksums(superblock: &Superblock, plain: &[Vec<u8>; 2]) -> Vec<u32> {
-    let per_side = superblock.guard.crcs.len() / 2;
-    let of_side = |bytes: &Vec<u8>| {
-        let mut crcs: Vec<u32> = bytes.chunks(BLOCK_BYTES as usize).map(crc32c::crc32c).collect();
-        crcs.resize(per_side, 0);
-        crcs
-    };
-    plain.iter().flat_map(of_side).collect()
-}
+/// The bytes of each region.
+type Contents = Vec<Vec<u8>>;
 
-fn read_ends(devices: &mut impl Devices, superblock: &Superblock, device: Device) -> Result<[Vec<u8>; 2], Failed> {
-    let layout = superblock.layout();
-    let mut ends = [Vec::new(), Vec::new()];
-    for (side, region) in regions(superblock).into_iter().enumerate() {
-        ends[side].resize(region.length as usize, 0);
-        let copy = layout.guard_offset() + side as u64 * layout.guard_blocks * BLOCK_BYTES;
-        let offset = if device == Device::Disk { region.offset } else { copy };
-        devices.read(device, offset, &mut ends[side])?;
+/// Checksums of the plain text of all guarded blocks, in the order of [`Guard::crcs`].
+fn checksums(superblock: &Superblock, plain: &Contents) -> Vec<u32> {
+    let mut crcs = vec![0; superblock.guard.crcs.len()];
+    for (region, bytes) in regions(superblock).iter().zip(plain) {
+        for (crc, block) in crcs[region.first as usize..].iter_mut().zip(bytes.chunks(BLOCK_BYTES as usize)) {
+            *crc = crc32c::crc32c(block);
+        }
     }
-    Ok(ends)
+    crcs
 }
 
-fn write_ends(
+/// Where a region lies on a device: on flash in the copy.
+fn place(superblock: &Superblock, region: &Region, device: Device) -> u64 {
+    match device {
+        Device::Disk => region.range.offset,
+        Device::Flash => superblock.layout().guard_offset() + region.first * BLOCK_BYTES,
+    }
+}
+
+fn read_regions(devices: &mut impl Devices, superblock: &Superblock, device: Device) -> Result<Contents, Failed> {
+    let mut contents = Vec::new();
+    for region in regions(superblock).iter() {
+        let mut bytes = vec![0; region.range.length as usize];
+        devices.read(device, place(superblock, region, device), &mut bytes)?;
+        contents.push(bytes);
+    }
+    Ok(contents)
+}
+
+fn write_regions(
     devices: &mut impl Devices,
     superblock: &Superblock,
     device: Device,
-    ends: &[Vec<u8>; 2],
+    contents: &Contents,
 ) -> Result<(), Failed> {
-    let layout = superblock.layout();
-    for (side, region) in regions(superblock).into_iter().enumerate() {
-        let copy = layout.guard_offset() + side as u64 * layout.guard_blocks * BLOCK_BYTES;
-        let offset = if device == Device::Disk { region.offset } else { copy };
-        let mut bytes = ends[side].clone();
+    for (region, bytes) in regions(superblock).iter().zip(contents) {
+        let mut bytes = bytes.clone();
         if device == Device::Flash {
             bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
         }
-        devices.write(device, offset, &bytes)?;
+        devices.write(device, place(superblock, region, device), &bytes)?;
     }
     Ok(())
 }
 
-fn transformed(superblock: &Superblock, mut ends: [Vec<u8>; 2]) -> [Vec<u8>; 2] {
-    for (region, end) in regions(superblock).iter().zip(&mut ends) {
-        transform(superblock.guard.session, region.offset, end);
+fn transformed(superblock: &Superblock, mut contents: Contents) -> Contents {
+    for (region, bytes) in regions(superblock).iter().zip(&mut contents) {
+        transform(superblock.guard.session, region.range.offset, bytes);
     }
-    ends
+    contents
 }
 
 /// Writes the next superblock and waits until it is durable.
@@ -140,16 +149,16 @@ fn write_state(devices: &mut impl Devices, superblock: &mut Superblock, state: G
 /// Puts the guard on, of a new session. Nothing may be dirty.
 pub fn apply(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<(), Failed> {
     assert_eq!(superblock.guard.state, GuardState::Off, "a guard is put on where there is none");
-    let plain = read_ends(devices, superblock, Device::Disk)?;
-    write_ends(devices, superblock, Device::Flash, &plain)?;
+    let plain = read_regions(devices, superblock, Device::Disk)?;
+    write_regions(devices, superblock, Device::Flash, &plain)?;
     // The copy is durable before a superblock that rests on it is written.
     devices.flush(Device::Flash)?;
-    superblock.guard.session = superblock.guard.session.wrapping_add(1) % (1 << 16);
+    superblock.guard.session = superblock.guard.session.wrapping_add(1) % SESSIONS;
     superblock.guard.crcs = checksums(superblock, &plain);
     superblock.guard.changed = [0; 8];
     write_state(devices, superblock, GuardState::Applying)?;
     let hidden = transformed(superblock, plain);
-    write_ends(devices, superblock, Device::Disk, &hidden)?;
+    write_regions(devices, superblock, Device::Disk, &hidden)?;
     devices.flush(Device::Disk)?;
     write_state(devices, superblock, GuardState::On)
 }
@@ -157,25 +166,25 @@ pub fn apply(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<
 /// Takes the guard off. Nothing may be dirty, and the last CLEAN or checkpoint that says so is durable.
 pub fn remove(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<(), Failed> {
     assert_eq!(superblock.guard.state, GuardState::On, "a guard is taken off where there is one");
-    let hidden = read_ends(devices, superblock, Device::Disk)?;
+    let hidden = read_regions(devices, superblock, Device::Disk)?;
     let plain = transformed(superblock, hidden);
-    write_ends(devices, superblock, Device::Flash, &plain)?;
+    write_regions(devices, superblock, Device::Flash, &plain)?;
     devices.flush(Device::Flash)?;
     superblock.guard.crcs = checksums(superblock, &plain);
     superblock.guard.changed = [0; 8];
     write_state(devices, superblock, GuardState::Removing)?;
-    write_ends(devices, superblock, Device::Disk, &plain)?;
+    write_regions(devices, superblock, Device::Disk, &plain)?;
     devices.flush(Device::Disk)?;
     write_state(devices, superblock, GuardState::Off)
 }
 
 /// Ends what a crash interrupted: writes both ends plain from the copy. False if the copy is damaged.
 pub fn redo(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<bool, Failed> {
-    let plain = read_ends(devices, superblock, Device::Flash)?;
+    let plain = read_regions(devices, superblock, Device::Flash)?;
     if checksums(superblock, &plain) != superblock.guard.crcs {
         return Ok(false);
     }
-    write_ends(devices, superblock, Device::Disk, &plain)?;
+    write_regions(devices, superblock, Device::Disk, &plain)?;
     devices.flush(Device::Disk)?;
     write_state(devices, superblock, GuardState::Off)?;
     Ok(true)
@@ -183,9 +192,27 @@ pub fn redo(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<b
 
 /// Whether the disk's ends, with the guard on, hold what the superblock remembers, but for blocks that the log has named.
 pub fn is_ours(devices: &mut impl Devices, superblock: &Superblock) -> Result<bool, Failed> {
-    let hidden = read_ends(devices, superblock, Device::Disk)?;
+    let hidden = read_regions(devices, superblock, Device::Disk)?;
     let found = checksums(superblock, &transformed(superblock, hidden));
     let changed = |bit: usize| superblock.guard.changed[bit / 64] >> (bit % 64) & 1 == 1;
     let mut known = superblock.guard.crcs.iter().zip(&found).enumerate();
     Ok(known.all(|(bit, (known, found))| known == found || changed(bit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_under_the_guard_tell_its_session_and_other_words_do_not() {
+        for (session, offset) in [(0, 0), (1, 0), (1, 8), (9, 4096), (SESSIONS - 1, (1 << 40) + 512)] {
+            let mut zeros = [0; 8];
+            transform(session, offset, &mut zeros);
+            let word = u64::from_le_bytes(zeros);
+            assert_eq!(session_of_zeros(offset, word), Some(session));
+            assert_eq!(session_of_zeros(offset + 8, word), None);
+            assert_eq!(session_of_zeros(offset, word ^ 1), None);
+            assert_eq!(session_of_zeros(offset, 0), None);
+        }
+    }
 }

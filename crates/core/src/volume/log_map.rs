@@ -72,6 +72,7 @@ pub struct LogMap {
     placeless: Ranges<Placeless>,
     crcs: Vec<u32>,
     encoded_bytes: u64,
+    dirty_bytes: u64,
     /// The ring.
     pub ring: Ring,
 }
@@ -84,6 +85,7 @@ impl LogMap {
             placeless: Ranges::default(),
             crcs: vec![0; ring.blocks() as usize],
             encoded_bytes: 0,
+            dirty_bytes: 0,
             ring,
         }
     }
@@ -128,6 +130,11 @@ impl LogMap {
         self.payload.dirty() == 0 && self.next_dirty(0).is_none()
     }
 
+    /// Bytes of which the disk holds something older, or nothing that is known.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.dirty_bytes
+    }
+
     /// Most bytes a checkpoint of it takes.
     pub fn encoded_bytes(&self) -> u64 {
         self.encoded_bytes
@@ -158,6 +165,7 @@ impl LogMap {
         let (stamp, benefit) = (Stamp::default(), Benefit::default());
         self.payload.put(Mapped { range, data_file: 0, place, dirty, stamp, benefit });
         self.encoded_bytes += Piece::encoded_bytes(range);
+        self.dirty_bytes += if dirty { range.length } else { 0 };
     }
 
     /// The range holds zeros, or bytes that are lost.
@@ -168,12 +176,16 @@ impl LogMap {
 
     fn insert_placeless(&mut self, range: Range, value: Placeless) {
         self.placeless.insert(range, value);
+        self.dirty_bytes += if value.dirty { range.length } else { 0 };
         self.encoded_bytes += Piece::encoded_bytes(Range::default());
     }
 
     /// The log says nothing of the range any more, by the record `ended_by`.
     pub fn carve(&mut self, range: Range, ended_by: u64) {
         let change = self.payload.carve(range);
+        let dirty = |mapped: &&Mapped| mapped.dirty;
+        self.dirty_bytes += change.kept.iter().filter(dirty).map(|kept| kept.range.length).sum::<u64>();
+        self.dirty_bytes -= change.removed.iter().filter(dirty).map(|removed| removed.range.length).sum::<u64>();
         for kept in &change.kept {
             self.ring.live((kept.place / BLOCK_BYTES) as u32);
             self.encoded_bytes += Piece::encoded_bytes(kept.range);
@@ -183,7 +195,8 @@ impl LogMap {
             self.encoded_bytes -= Piece::encoded_bytes(removed.range);
         }
         let before = self.placeless.len();
-        self.placeless.carve(range);
+        let carved = self.placeless.carve(range);
+        self.dirty_bytes -= carved.iter().filter(|(_, value)| value.dirty).map(|(part, _)| part.length).sum::<u64>();
         let each = Piece::encoded_bytes(Range::default());
         self.encoded_bytes = self.encoded_bytes + each * self.placeless.len() as u64 - each * before as u64;
     }

@@ -35,7 +35,7 @@ use super::layout::{BLOCK_BYTES, Layout};
 use super::log_map::LogMap;
 use super::ranges::Ranges;
 use super::record::Header;
-use super::superblock::{DiskIdentity, Found, Guard, GuardState, Superblock, Uuid};
+use super::superblock::{DiskIdentity, Found, Guard, GuardState, Serving, Superblock, Uuid};
 use replay::Replay;
 
 /// Bytes that are read at once.
@@ -168,8 +168,14 @@ impl Superblocks {
     }
 }
 
-/// Writes an empty volume on a slice: two superblocks that say detached. The disk is not touched.
-pub fn create(devices: &mut impl Devices, given: &Given, uuid: Uuid, guard_blocks: u64) -> Result<bool, Failed> {
+/// Writes an empty volume on a slice: two superblocks that say detached. The disk is not touched. False if slice or disk is too small.
+pub fn create(
+    devices: &mut impl Devices,
+    given: &Given,
+    uuid: Uuid,
+    guard_blocks: u64,
+    serving: Serving,
+) -> Result<bool, Failed> {
     let sound = given.disk_bytes.is_multiple_of(512) && given.disk_bytes >= 2 * guard_blocks * BLOCK_BYTES;
     if Layout::new(given.flash_bytes, guard_blocks).is_none() || !sound {
         return Ok(false);
@@ -188,6 +194,7 @@ pub fn create(devices: &mut impl Devices, given: &Given, uuid: Uuid, guard_block
         checkpoint_crc: 0,
         checkpoint_bytes: 0,
         detached: true,
+        serving,
         guard: Guard { state: GuardState::Off, session: 0, changed: [0; 8], crcs },
     };
     guard::write_superblock(devices, &mut superblock)?;
@@ -222,10 +229,7 @@ pub fn release(
 pub fn attach(devices: &mut impl Devices, given: &Given) -> Result<Recovered, Refusal> {
     devices.flush(Device::Disk)?;
     devices.flush(Device::Flash)?;
-    let mut superblock = choose(devices, given)?;
-    let mut replay = Replay::begin(devices, &mut superblock)?;
-    replay.run(devices, &mut superblock)?;
-    let Replay { map, seq, .. } = replay;
+    let (Recovered { mut superblock, map }, seq) = read(devices, given)?;
     check_guard(devices, &mut superblock, &map)?;
     write_checkpoint(devices, &mut superblock, &map, seq)?;
     if given.absorbs && superblock.guard.state == GuardState::Off {
@@ -234,6 +238,16 @@ pub fn attach(devices: &mut impl Devices, given: &Given) -> Result<Recovered, Re
     let mut map = map;
     map.ring.release(superblock.start_seq, u64::MAX);
     Ok(Recovered { superblock, map })
+}
+
+/// What the flash says: the superblock in force, the replay of the log, and the seq behind its end. Nothing is written, and the disk is
+/// not looked at.
+pub fn read(devices: &mut impl Devices, given: &Given) -> Result<(Recovered, u64), Refusal> {
+    let mut superblock = choose(devices, given)?;
+    let mut replay = Replay::begin(devices, &mut superblock)?;
+    replay.run(devices, &mut superblock)?;
+    let Replay { map, seq, .. } = replay;
+    Ok((Recovered { superblock, map }, seq))
 }
 
 fn choose(devices: &mut impl Devices, given: &Given) -> Result<Superblock, Refusal> {

@@ -45,6 +45,15 @@ pub struct Guard {
     pub crcs: Vec<u32>,
 }
 
+/// How a volume is served unless its server is told otherwise. Recovery does not depend on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Serving {
+    /// Writes go to the disk alone.
+    pub write_through: bool,
+    /// Which policy: 0 none, 1 iTransformer; others are later versions'.
+    pub policy: u32,
+}
+
 /// A superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
@@ -72,6 +81,8 @@ pub struct Superblock {
     pub checkpoint_bytes: u64,
     /// Nothing on flash counts until it is attached again.
     pub detached: bool,
+    /// How it is served.
+    pub serving: Serving,
     /// The guard.
     pub guard: Guard,
 }
@@ -108,7 +119,8 @@ impl Superblock {
         put(&mut block, 80, &self.epoch.to_le_bytes());
         put(&mut block, 88, &self.start_seq.to_le_bytes());
         put(&mut block, 96, &self.start_block.to_le_bytes());
-        put(&mut block, 100, &[self.area, u8::from(self.detached), self.guard.state as u8, 0]);
+        put(&mut block, 100, &[self.area, u8::from(self.detached), self.guard.state as u8]);
+        put(&mut block, 103, &[u8::from(self.serving.write_through)]);
         put(&mut block, 104, &self.checkpoint_bytes.to_le_bytes());
         put(&mut block, 112, &self.checkpoint_crc.to_le_bytes());
         put(&mut block, 116, &self.guard.session.to_le_bytes());
@@ -117,6 +129,7 @@ impl Superblock {
         put(&mut block, 144, &layout.ring_block.to_le_bytes());
         put(&mut block, 152, &layout.ring_blocks.to_le_bytes());
         put(&mut block, 160, &layout.head_blocks.to_le_bytes());
+        put(&mut block, 140, &self.serving.policy.to_le_bytes());
         for (index, word) in self.guard.changed.iter().enumerate() {
             put(&mut block, CHANGED_AT + 8 * index, &word.to_le_bytes());
         }
@@ -172,11 +185,13 @@ impl Superblock {
             checkpoint_crc: u32_at(block, 112),
             checkpoint_bytes: u64_at(block, 104),
             detached: block[101] == 1,
+            serving: Serving { write_through: block[103] == 1, policy: u32_at(block, 140) },
             guard: Guard { state, session: u32_at(block, 116), changed, crcs: crcs.collect() },
         };
         let counts = [superblock.number, superblock.epoch, superblock.start_seq];
         let sound = superblock.area < 2
             && block[101] < 2
+            && block[103] < 2
             && u64::from(superblock.start_block) < layout.ring_blocks
             && superblock.checkpoint_bytes <= layout.checkpoint_bytes()
             // Counters that have room to grow, and a disk whose guard regions do not overlap.

@@ -9,7 +9,7 @@ use headstart_core::volume::order::Request;
 use headstart_core::volume::policy::AddressOrder;
 use headstart_core::volume::record::{Entry, Header, Kind};
 use headstart_core::volume::recovery::{self, Given};
-use headstart_core::volume::superblock::{Found, GuardState, Superblock};
+use headstart_core::volume::superblock::{Found, GuardState, Serving, Superblock};
 
 use super::source::Source;
 
@@ -88,7 +88,7 @@ pub fn slices(bytes: &[u8]) {
     let mut source = Source(bytes);
     let mut memory = Memory { disk: vec![0; DISK_BYTES as usize], flash: vec![0; FLASH_BYTES as usize] };
     let given = Given { disk: [0; 32], disk_bytes: DISK_BYTES, flash_bytes: FLASH_BYTES, uuid: None, absorbs: true };
-    assert_eq!(recovery::create(&mut memory, &given, UUID, 1), Ok(true));
+    assert_eq!(recovery::create(&mut memory, &given, UUID, 1, Serving::default()), Ok(true));
     let Ok(recovered) = recovery::attach(&mut memory, &given) else { panic!("a new volume is attached") };
     let mut superblock = recovered.superblock;
     let layout = superblock.layout();

@@ -10,7 +10,7 @@ use crate::volume::layout::BLOCK_BYTES;
 use crate::volume::order::{Action, Request};
 use crate::volume::record::{Entry, Header, Kind};
 use crate::volume::recovery::{self, Given, Recovered, Refusal};
-use crate::volume::superblock::{Found, GuardState, Superblock};
+use crate::volume::superblock::{Found, GuardState, Serving, Superblock};
 
 /// A disk and a flash slice between two lives of a volume.
 struct Bench {
@@ -26,7 +26,7 @@ impl Bench {
         let disk = Storage::new((0..1u32 << 16).map(|byte| (byte.wrapping_mul(7) >> 3) as u8).collect());
         let flash = Storage::new(vec![0; given.flash_bytes as usize]);
         let mut bench = Bench { disk, flash, given };
-        assert_eq!(recovery::create(&mut bench.pair(), &given, UUID, GUARD_BLOCKS), Ok(true));
+        assert_eq!(recovery::create(&mut bench.pair(), &given, UUID, GUARD_BLOCKS, Serving::default()), Ok(true));
         bench
     }
 
@@ -395,9 +395,12 @@ fn no_record_is_written_before_the_guard_is_on() {
     let plain = bench.disk.current.clone();
     let recovered = bench.attach().unwrap();
     assert_eq!(recovered.superblock.guard.state, GuardState::On);
-    let end = 1 << 16;
-    assert!(bench.disk.current[..4096] != plain[..4096] && bench.disk.current[end - 4096..] != plain[end - 4096..]);
-    assert_eq!(bench.disk.current[4096..end - 4096], plain[4096..end - 4096]);
+    let regions = guard::regions(&recovered.superblock);
+    assert_eq!(regions.iter().count(), 3, "both ends and a copy");
+    for at in (0..1 << 16).step_by(4096) {
+        let is_plain = bench.disk.current[at..at + 4096] == plain[at..at + 4096];
+        assert_eq!(is_plain, !regions.touches(Range::new(at as u64, 4096)), "block at {at}");
+    }
     // Without a guard nothing is absorbed, whatever the policy wants.
     let mut bench = Bench::new();
     bench.given.absorbs = false;

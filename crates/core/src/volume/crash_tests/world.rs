@@ -13,9 +13,11 @@ use crate::volume::layout::{BLOCK_BYTES, SECTOR_BYTES};
 use crate::volume::order::{Action, Order, OrderId, Output, Part, Request, Tag};
 use crate::volume::policy::{Load, Policy};
 use crate::volume::recovery::{self, Given, Refusal};
+use crate::volume::superblock::Serving;
 
 pub const UUID: [u8; 16] = *b"volume under tst";
-pub const GUARD_BLOCKS: u64 = 1;
+/// One of them for copies.
+pub const GUARD_BLOCKS: u64 = 2;
 
 /// A policy that does anything it may.
 #[derive(Clone, Debug)]
@@ -103,7 +105,7 @@ impl World {
         let mut disk = Storage::new(bytes);
         let mut flash = Storage::new((0..flash_bytes).map(|_| random.next() as u8).collect());
         let mut pair = Pair::new(&mut disk, &mut flash);
-        assert_eq!(recovery::create(&mut pair, &given, UUID, GUARD_BLOCKS), Ok(true));
+        assert_eq!(recovery::create(&mut pair, &given, UUID, GUARD_BLOCKS, Serving::default()), Ok(true));
         let chaos = Chaos {
             random: Random(random.next()),
             absorbs: random.pick(&[100, 80, 50, 10]),

@@ -202,6 +202,8 @@ impl<P: Policy> Engine<P> {
         }
         self.holes_in_a_row = 0;
         let record = self.records.remove(&seq).expect("it was in flight");
+        self.counters.records_total += 1;
+        self.counters.cleans_total += record.cleans.len() as u64;
         let mut payload = record.block + 1;
         for item in &record.items {
             match &item.crcs {

@@ -56,6 +56,12 @@ impl<P: Policy> Engine<P> {
             }
         }
         self.read_disk(tag, &mut read, Range::between(at, range.end()));
+        match (read.payloads.len(), read.missing - read.payloads.len()) {
+            (0, 0) => self.counters.placeless_reads_total += 1,
+            (0, _) => self.counters.disk_reads_total += 1,
+            (_, 0) => self.counters.flash_reads_total += 1,
+            (_, _) => self.counters.mixed_reads_total += 1,
+        }
         self.reads.insert(tag, read);
         self.end_read(tag);
     }
@@ -92,7 +98,11 @@ impl<P: Policy> Engine<P> {
         read.missing -= 1;
         let payload = read.payloads.iter().find(|(id, _)| *id == order).map(|(_, payload)| payload);
         read.failed |= match (result, payload) {
-            (Ok(data), Some(payload)) => !payload.matches(data),
+            (Ok(data), Some(payload)) => {
+                let damaged = !payload.matches(data);
+                self.counters.damaged_reads_total += u64::from(damaged);
+                damaged
+            }
             (Ok(_), None) => false,
             (Err(()), _) => true,
         };

@@ -23,6 +23,7 @@ fn engine(flash_bytes: u64) -> Engine<AddressOrder> {
         checkpoint_crc: 0,
         checkpoint_bytes: 0,
         detached: false,
+        serving: Default::default(),
         guard,
     };
     let map = LogMap::new(Ring::new(layout.ring_blocks, 0));
@@ -122,6 +123,29 @@ fn overlapping_writes_reach_a_device_one_after_the_other() {
 }
 
 #[test]
+fn a_stop_that_keeps_what_is_dirty_begins_no_write_back_however_full_the_log_is() {
+    let mut engine = engine(1 << 20);
+    let mut under_way = Vec::new();
+    for tag in 0..u64::from(engine.map.ring.blocks()) / 4 + 8 {
+        write(&mut engine, tag, tag * 2 * BLOCK_BYTES + (1 << 20));
+        for order in orders(&mut engine) {
+            match order.action {
+                Action::Read => under_way.push(order.id),
+                _ => engine.on_completion(Nanos::ZERO, order.id, Ok(&[])),
+            }
+        }
+    }
+    let load = engine.load();
+    assert!(load.free_blocks < load.ring_blocks / 2 && load.write_backs == 32, "the policy wants more: {load:?}");
+    engine.stop(Nanos::ZERO, true);
+    for id in under_way {
+        // Each end would make room for another.
+        engine.on_completion(Nanos::ZERO, id, Err(()));
+    }
+    assert!(orders(&mut engine).iter().all(|order| order.action != Action::Read));
+}
+
+#[test]
 fn neighbours_are_written_back_in_one_order() {
     let mut engine = engine(16 << 20);
     for tag in [3, 1, 2, 7, 0] {
@@ -201,4 +225,40 @@ fn memory_per_gib_of_4_kib_writes_stays_below_8_mib() {
         assert!(engine.map.extents() as u64 > used * 4 / 10, "half of the blocks or more are payload");
         assert!(bytes < 8 << 20, "{bytes} bytes a GiB");
     }
+}
+
+#[test]
+fn a_write_fails_when_what_fills_the_log_cannot_be_written_back() {
+    let mut engine = engine(1 << 20);
+    let mut replies = Vec::new();
+    for tag in 0..300 {
+        // The ends of the disk and zeros never bypass flash.
+        match tag % 3 {
+            0 => write(&mut engine, tag, (tag + 10) * 2 * BLOCK_BYTES),
+            1 => write(&mut engine, tag, 0),
+            _ => {
+                let range = Range::new((tag + 1000) * BLOCK_BYTES, BLOCK_BYTES);
+                engine.on_request(Nanos::ZERO, tag, Request::Zero { range, fua: false });
+            }
+        }
+        loop {
+            let mut given = Vec::new();
+            for output in engine.take_outputs() {
+                match output {
+                    Output::Order(order) => given.push(order),
+                    Output::Reply { tag, result } => replies.push((tag, result.is_ok())),
+                    Output::Release(_) => {}
+                }
+            }
+            if given.is_empty() {
+                break;
+            }
+            for order in given {
+                let fails = order.device == Device::Disk || order.action == Action::Read;
+                engine.on_completion(Nanos::ZERO, order.id, if fails { Err(()) } else { Ok(&[]) });
+            }
+        }
+    }
+    assert_eq!(replies.len(), 300, "everybody is answered");
+    assert!(replies[0].1 && !replies.last().unwrap().1, "as long as there is room, and no longer");
 }

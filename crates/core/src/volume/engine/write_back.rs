@@ -45,6 +45,10 @@ impl<P: Policy> Engine<P> {
     }
 
     pub(super) fn pump_write_backs(&mut self) {
+        // Who ends a volume and keeps what is dirty waits for nothing but what was asked for; a write may wait for room.
+        if self.stopping && !self.draining && !self.is_full {
+            return;
+        }
         if self.disk_failed || self.flash_failed || self.owed.len() >= 2 * self.settings.owed_max {
             return;
         }
@@ -158,6 +162,10 @@ impl<P: Policy> Engine<P> {
         }
         let pieces = write_back.pieces.clone();
         let failed = write_back.failed;
+        if !failed {
+            self.counters.write_backs_total += 1;
+            self.counters.written_back_bytes_total += write_back.range().length;
+        }
         for piece in pieces {
             if failed {
                 self.stuck.insert(piece.range, ());
@@ -171,6 +179,7 @@ impl<P: Policy> Engine<P> {
 
     fn end_write_back(&mut self, id: u64) {
         let write_back = self.write_backs.remove(&id).expect("it was under way");
+        self.counters.failed_write_backs_total += u64::from(write_back.failed);
         self.outputs.extend(write_back.payloads.into_iter().map(|(order, _)| Output::Release(order)));
     }
 }

@@ -105,8 +105,13 @@ impl<P: Policy> Engine<P> {
         let load = self.load();
         let is_zero = self.writes[&id].crcs.is_none();
         if self.absorbs() && (self.is_guarded(range) || is_zero || self.policy.absorbs(range, &load)) {
+            self.counters.absorbed(range.length);
             self.queue_write(id);
         } else {
+            match self.absorbs() {
+                true => self.counters.bypassed_unwanted(range.length),
+                false => self.counters.bypassed_off(range.length),
+            }
             self.writes.get_mut(&id).expect("it has just begun").stage = Stage::Waiting;
         }
     }
@@ -154,6 +159,7 @@ impl<P: Policy> Engine<P> {
         let write = self.writes.get_mut(&id).expect("it is unfinished");
         write.missing = 0;
         write.stage = Stage::Waiting;
+        self.counters.diverted(write.range.length);
         self.moves += 1;
         true
     }
@@ -190,6 +196,23 @@ impl<P: Policy> Engine<P> {
             }
         }
         self.writes.get_mut(&id).expect("it waits").stage = Stage::Bypassing;
+    }
+
+    /// Fails the first write that waits for room while nothing is under way that could make some; whether there was one.
+    pub(super) fn fail_stalled(&mut self) -> bool {
+        if !self.orders.is_empty() || self.next_timer().is_some() {
+            return false;
+        }
+        if let Some(first) = self.log_queue.front() {
+            let id = first.write;
+            let items = self.log_queue.len();
+            self.log_queue.retain(|item| item.write != id);
+            (self.log_queue.len()..items).for_each(|_| self.on_logged(id, false));
+            return true;
+        }
+        let waits = |(id, write): (&u64, &Write)| (write.stage == Stage::Waiting).then_some(*id);
+        let stalled = self.writes.iter().find_map(waits);
+        stalled.inspect(|id| self.end_write(*id, false)).is_some()
     }
 
     pub(super) fn on_bypass(&mut self, id: u64, ok: bool) {

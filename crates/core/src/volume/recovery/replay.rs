@@ -5,7 +5,7 @@ use crate::request::Range;
 use crate::volume::checkpoint::{Extent, Stored};
 use crate::volume::devices::{Device, Devices, Failed};
 use crate::volume::fields::EMPTY;
-use crate::volume::guard;
+use crate::volume::guard::{self, Regions};
 use crate::volume::layout::{BLOCK_BYTES, Layout};
 use crate::volume::log_map::{Content, LogMap};
 use crate::volume::record::{Entry, Header, Kind, PAYLOAD_BLOCKS_MAX, blocks_of};
@@ -20,7 +20,7 @@ pub struct Replay {
     /// What it says.
     pub map: LogMap,
     layout: Layout,
-    regions: [Range; 2],
+    regions: Regions,
     /// Of the next record.
     pub seq: u64,
 }

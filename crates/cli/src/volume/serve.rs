@@ -1,0 +1,171 @@
+//! `headstart volume serve`: a volume as a disk, until it is told to stop.
+//!
+//! With `--nbd` this process becomes nbdkit, whose plugin serves the volume. With `--mount-file` it serves itself.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{ArgGroup, Args};
+use headstart_volume::export::ending;
+use headstart_volume::export::file::{FileExport, Unmounted, is_stale, loop_devices};
+use headstart_volume::export::opening::{Wishes, open};
+use headstart_volume::export::service;
+use headstart_volume::pair::Pair;
+use headstart_volume::server::Handle;
+use headstart_volume::settings::{Mode, PolicyName};
+use headstart_volume::status::State;
+
+use super::{Devices, nbdkit};
+use crate::interrupts::Interrupts;
+
+/// Threads of nbdkit, each of which has a request in flight: twice the deepest queue that clients commonly keep (assumed 32).
+const NBD_THREADS: &str = "64";
+
+/// How often it is asked whether the volume is to end.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("export").required(true))]
+pub struct Serve {
+    #[command(flatten)]
+    devices: Devices,
+
+    /// Serve NBD on a unix socket, with nbdkit
+    #[arg(long, value_name = "SOCKET", group = "export")]
+    nbd: Option<PathBuf>,
+
+    /// Serve a file that `losetup --direct-io=on -f --show FILE` makes a disk; it is empty or absent
+    #[arg(long, value_name = "FILE", group = "export")]
+    mount_file: Option<PathBuf>,
+
+    /// When a write is acknowledged [default: as the volume was created]
+    #[arg(long, value_name = "write-back|write-through")]
+    mode: Option<Mode>,
+
+    /// What goes to flash [default: as the volume was created]
+    #[arg(long, value_name = "itransformer|none")]
+    policy: Option<PolicyName>,
+
+    /// At the end leave on flash what is not on disk yet, instead of writing it back
+    #[arg(long)]
+    keep_dirty: bool,
+}
+
+impl Serve {
+    pub fn execute(&self) -> Result<ExitCode> {
+        match (&self.nbd, &self.mount_file) {
+            (Some(socket), _) => self.become_nbdkit(socket),
+            (None, Some(path)) => self.serve_file(path),
+            (None, None) => unreachable!("the command line asks for one of them"),
+        }
+    }
+
+    fn become_nbdkit(&self, socket: &Path) -> Result<ExitCode> {
+        let plugin = nbdkit::plugin()?;
+        let mut command = Command::new(nbdkit::program()?);
+        // Opened once now, so that what is wrong with a device is said before anything listens.
+        drop(Pair::open(&self.devices.hdd, &self.devices.ssd)?);
+        nbdkit::free(socket)?;
+        command.args(["--foreground", "--threads", NBD_THREADS, "--unix"]).arg(socket).arg(plugin);
+        command.arg(format!("hdd={}", self.devices.hdd)).arg(format!("ssd={}", self.devices.ssd));
+        if let Some(mode) = self.mode {
+            command.arg(format!("mode={mode}"));
+        }
+        if let Some(policy) = self.policy {
+            command.arg(format!("policy={policy}"));
+        }
+        if self.keep_dirty {
+            command.arg("keep-dirty=true");
+        }
+        Err(command.exec()).context("cannot start nbdkit")
+    }
+
+    fn serve_file(&self, path: &Path) -> Result<ExitCode> {
+        crate::log_to_stderr("warn");
+        let interrupts = Interrupts::listen()?;
+        let stale = is_stale(path).then(|| loop_devices(&std::path::absolute(path).unwrap_or_default()));
+        // Before the volume starts, which guards its disk.
+        FileExport::prepare(path)?;
+        let wishes = Wishes { mode: self.mode, policy: self.policy };
+        let server = open(&self.devices.hdd, &self.devices.ssd, wishes)?;
+        let export = match FileExport::mount(Arc::new(server.handle()), path) {
+            Ok(export) => export,
+            Err(refused) => {
+                // Nobody has used it: its disk is given back as it was.
+                let _ = server.stop(self.keep_dirty);
+                return Err(refused.into());
+            }
+        };
+        if let Some(devices) = stale {
+            say_stale(export.path(), &devices);
+        }
+        eprintln!(
+            "headstart: serving {}; make it a disk with: losetup --direct-io=on -f --show {0}",
+            export.path().display()
+        );
+        service::ready();
+        wait_for_end(&export, &server.handle(), &interrupts)?;
+        let interrupted_before = interrupts.so_far();
+        let stopped = ending::end(server, self.keep_dirty || interrupted_before > 1, || {
+            interrupts.so_far() > interrupted_before
+        })?;
+        if let Some(report) = ending::report(&stopped) {
+            eprintln!("headstart: {report}");
+        }
+        let asked = stopped.dirty_bytes == 0 || self.keep_dirty;
+        Ok(if asked { ExitCode::SUCCESS } else { ExitCode::from(crate::EXIT_DIRTY) })
+    }
+}
+
+/// A killed server left a mount, which is gone now, and perhaps disks made of it, which fail until they are made anew.
+fn say_stale(path: &Path, devices: &[PathBuf]) {
+    eprintln!("headstart: {}: a killed server's mount was there; it is unmounted", path.display());
+    for device in devices {
+        eprintln!(
+            "headstart: {0} is still made of that mount and fails: unmount what is mounted from it, then: losetup -d {0}",
+            device.display()
+        );
+    }
+}
+
+/// Serves until an interrupt, or until somebody else ends the volume or unmounts the file. A file in use is served on until it is
+/// closed, or until a second interrupt.
+fn wait_for_end(export: &FileExport, handle: &Handle, interrupts: &Interrupts) -> Result<()> {
+    let is_serving = || handle.status().is_ok_and(|status| status.state != State::Stopping);
+    while interrupts.so_far() == 0 && !export.is_gone() && is_serving() {
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    let mut has_said = false;
+    while !export.is_gone() {
+        match export.unmount().with_context(|| format!("cannot unmount {}", export.path().display()))? {
+            Unmounted::Gone => break,
+            Unmounted::InUse if interrupts.so_far() > 1 => {
+                export.detach().with_context(|| format!("cannot unmount {}", export.path().display()))?;
+                eprintln!("headstart: {} was in use; who used it gets errors from now on", export.path().display());
+                break;
+            }
+            Unmounted::InUse => {}
+        }
+        if !std::mem::replace(&mut has_said, true) {
+            say_in_use(export.path());
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+    Ok(())
+}
+
+fn say_in_use(path: &Path) {
+    let devices = loop_devices(path);
+    let who = match devices.as_slice() {
+        [] => "somebody has it open".to_owned(),
+        devices => {
+            let names: Vec<_> = devices.iter().map(|device| device.display().to_string()).collect();
+            format!("unmount what is mounted from {0}, then: losetup -d {0}", names.join(" "))
+        }
+    };
+    eprintln!("headstart: {} is in use and served on: {who}; interrupt again to end all the same", path.display());
+}

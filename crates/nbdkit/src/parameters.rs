@@ -1,0 +1,61 @@
+//! What comes after the plugin's name on nbdkit's command line: `hdd=DEV ssd=DEV` and settings, as of `headstart volume serve`.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use headstart_volume::device::DeviceName;
+use headstart_volume::export::opening::Wishes;
+
+/// What nbdkit prints for `--help`.
+pub const HELP: &std::ffi::CStr =
+    c"hdd=DEV               (required) The disk: a block device, a file or emulated:PROFILE:FILE.
+ssd=DEV               (required) Its flash, likewise.
+mode=MODE             write-back or write-through [as the volume was created].
+policy=POLICY         What goes to flash: itransformer or none [as the volume was created].
+keep-dirty=BOOL       At the end leave on flash what is not on disk yet.";
+
+/// The parameters so far.
+#[derive(Debug, Default)]
+pub struct Parameters {
+    pub hdd: Option<DeviceName>,
+    pub ssd: Option<DeviceName>,
+    pub wishes: Wishes,
+    pub keep_dirty: bool,
+}
+
+impl Parameters {
+    /// Takes one; the error says what is wrong with it.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "hdd" => self.hdd = Some(absolute(parsed(key, value)?)),
+            "ssd" => self.ssd = Some(absolute(parsed(key, value)?)),
+            "mode" => self.wishes.mode = Some(parsed(key, value)?),
+            "policy" => self.wishes.policy = Some(parsed(key, value)?),
+            "keep-dirty" => self.keep_dirty = parsed(key, value)?,
+            _ => return Err(format!("'{key}' is no parameter of this plugin; nbdkit --help PLUGIN lists them")),
+        }
+        Ok(())
+    }
+
+    /// The two devices.
+    pub fn devices(&self) -> Result<(&DeviceName, &DeviceName), String> {
+        match (&self.hdd, &self.ssd) {
+            (Some(hdd), Some(ssd)) => Ok((hdd, ssd)),
+            (None, _) => Err("hdd=DEV is missing: the disk of the volume".into()),
+            (_, None) => Err("ssd=DEV is missing: the flash of the volume".into()),
+        }
+    }
+}
+
+fn parsed<T: FromStr<Err: std::fmt::Display>>(key: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|error| format!("{key}={value}: {error}"))
+}
+
+/// nbdkit changes to / when it goes to the background.
+fn absolute(name: DeviceName) -> DeviceName {
+    let absolute = |path: &Path| -> PathBuf { std::path::absolute(path).unwrap_or_else(|_| path.to_owned()) };
+    match name {
+        DeviceName::Path(path) => DeviceName::Path(absolute(&path)),
+        DeviceName::Emulated { profile, file } => DeviceName::Emulated { profile, file: absolute(&file) },
+    }
+}

@@ -1,0 +1,59 @@
+//! A volume from its names to its server, as `volume serve` and the plugin of nbdkit start it.
+
+use headstart_core::volume::superblock::Serving;
+
+use crate::device::DeviceName;
+use crate::pair::{OpenError, Pair};
+use crate::server::{Server, StartError};
+use crate::settings::{Mode, PolicyName, Settings};
+
+/// What a user asked for. What he did not say is as the volume was created.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wishes {
+    /// When a write is acknowledged.
+    pub mode: Option<Mode>,
+    /// What goes to flash.
+    pub policy: Option<PolicyName>,
+}
+
+/// Why a volume is not served.
+#[derive(Debug, thiserror::Error)]
+pub enum OpeningError {
+    /// A device cannot be opened.
+    #[error(transparent)]
+    Device(#[from] OpenError),
+    /// A device cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+    /// What is on them.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+impl Wishes {
+    fn settings(self, created: Option<Serving>) -> Settings {
+        // Where there is no volume the start says so.
+        let created = created.unwrap_or(Serving { write_through: false, policy: 0 });
+        let mode = if created.write_through { Mode::WriteThrough } else { Mode::WriteBack };
+        Settings {
+            mode: self.mode.unwrap_or(mode),
+            policy: self.policy.unwrap_or_else(|| policy(created.policy)),
+            ..Settings::default()
+        }
+    }
+}
+
+/// A policy as superblocks name it; one of a later version's is not known here, and nothing depends on it.
+fn policy(number: u32) -> PolicyName {
+    match number {
+        0 => PolicyName::None,
+        _ => PolicyName::default(),
+    }
+}
+
+/// Opens both devices for this process alone, recovers the volume and serves it.
+pub fn open(disk: &DeviceName, flash: &DeviceName, wishes: Wishes) -> Result<Server, OpeningError> {
+    let mut pair = Pair::open(disk, flash)?;
+    let created = pair.serving().map_err(|failed| OpeningError::Unreadable(pair.describe(failed)))?;
+    Ok(Server::start(pair, wishes.settings(created))?)
+}

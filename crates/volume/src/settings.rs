@@ -1,0 +1,125 @@
+//! What may be chosen when a volume is served.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use headstart_core::volume::engine;
+use headstart_core::volume::superblock::Uuid;
+use serde::{Deserialize, Serialize};
+
+use crate::control::directory;
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// As soon as it is on flash or on disk, as the policy wants.
+    #[default]
+    WriteBack,
+    /// When it is on disk: flash never holds the only copy, and the disk is not guarded.
+    WriteThrough,
+}
+
+/// Who says what goes to flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// Every write up to a size, written back in the order of addresses.
+    #[default]
+    None,
+}
+
+/// A word that is no mode or policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{word}' is not one of {known}")]
+pub struct UnknownWord {
+    word: String,
+    known: &'static str,
+}
+
+impl FromStr for Mode {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Mode, UnknownWord> {
+        match text {
+            "write-back" => Ok(Mode::WriteBack),
+            "write-through" => Ok(Mode::WriteThrough),
+            _ => Err(UnknownWord { word: text.to_owned(), known: "write-back, write-through" }),
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::WriteBack => "write-back",
+            Mode::WriteThrough => "write-through",
+        })
+    }
+}
+
+impl FromStr for PolicyName {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<PolicyName, UnknownWord> {
+        match text {
+            "none" => Ok(PolicyName::None),
+            _ => Err(UnknownWord { word: text.to_owned(), known: "none" }),
+        }
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PolicyName::None => "none",
+        })
+    }
+}
+
+/// How a volume is served.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// When a write is acknowledged.
+    pub mode: Mode,
+    /// What goes to flash.
+    pub policy: PolicyName,
+    /// The volume that is meant; another one is refused.
+    pub uuid: Option<Uuid>,
+    /// The engine's own.
+    pub engine: engine::Settings,
+    /// After so long without a request the log gets a checkpoint (assumed: short beside the minutes in which bits rot).
+    pub idle: Duration,
+    /// The directory of the volume's control socket; none: it has none.
+    pub control: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            mode: Mode::default(),
+            policy: PolicyName::default(),
+            uuid: None,
+            engine: engine::Settings::default(),
+            idle: Duration::from_secs(1),
+            control: Some(directory::path()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_and_policies_are_read_as_they_are_written() {
+        for mode in [Mode::WriteBack, Mode::WriteThrough] {
+            assert_eq!(mode.to_string().parse(), Ok(mode));
+            assert_eq!(serde_json::to_string(&mode).unwrap(), format!("\"{mode}\""));
+        }
+        assert_eq!(PolicyName::None.to_string().parse(), Ok(PolicyName::None));
+        assert_eq!("fast".parse::<Mode>().unwrap_err().to_string(), "'fast' is not one of write-back, write-through");
+    }
+}

@@ -1,0 +1,16 @@
+//! Volumes that are served: by the real event loop, over memory and files, whatever fails.
+
+mod bench;
+mod chances;
+mod chaos;
+mod clients;
+mod commands;
+mod concurrency;
+mod emulated;
+mod life;
+mod power_cuts;
+
+// The engine's crash tests and these have one reference model; it names its crate's modules.
+use headstart_core::{request, volume};
+#[path = "../../../core/src/volume/crash_tests/register.rs"]
+mod register;
