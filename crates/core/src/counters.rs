@@ -293,6 +293,9 @@ figures! {
         slot_waits_total: WAITS [cause = "requests"];
         slot_wait_ns_total: WAIT_SECONDS [cause = "requests"];
         slot_wait_ns_max: WAIT_SECONDS_MAX [cause = "requests"];
+        space_waits_total: WAITS [cause = "space"];
+        space_wait_ns_total: WAIT_SECONDS [cause = "space"];
+        space_wait_ns_max: WAIT_SECONDS_MAX [cause = "space"];
         copy_waits_total: WAITS [cause = "copies"];
         copy_wait_ns_total: WAIT_SECONDS [cause = "copies"];
         copy_wait_ns_max: WAIT_SECONDS_MAX [cause = "copies"];
@@ -316,6 +319,7 @@ impl Counters {
     pub fn waited(&mut self, wait: Wait, ns: u64) {
         let (count, sum, max) = match wait {
             Wait::Requests => (&mut self.slot_waits_total, &mut self.slot_wait_ns_total, &mut self.slot_wait_ns_max),
+            Wait::Space => (&mut self.space_waits_total, &mut self.space_wait_ns_total, &mut self.space_wait_ns_max),
             Wait::Copies => (&mut self.copy_waits_total, &mut self.copy_wait_ns_total, &mut self.copy_wait_ns_max),
             Wait::WriteBacks => {
                 (&mut self.write_back_waits_total, &mut self.write_back_wait_ns_total, &mut self.write_back_wait_ns_max)
@@ -335,6 +339,8 @@ impl Counters {
 pub enum Wait {
     /// A commit: other threads' requests on its range, and the extension of the file.
     Requests,
+    /// An absorbed write: places that a barrier or a write-back makes free.
+    Space,
     /// A direct write or a truncation: the copy under way on its range.
     Copies,
     /// A write-back that a program asked for, or needs before it uses a stream or a mapping.

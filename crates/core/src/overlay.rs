@@ -258,7 +258,8 @@ impl Overlay {
         self.keep_reserve(shared);
         self.keep_numbers(shared);
         self.plan_barrier();
-        shared.header.free_bytes.store(self.space.available_bytes(), Ordering::Relaxed);
+        let coming = u64::from(self.space_is_coming());
+        shared.header.free_bytes.store(self.space.available_bytes().max(coming), Ordering::Relaxed);
     }
 
     /// Whether something waits for another thread's slot or lease, of which no message tells.

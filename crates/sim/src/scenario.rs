@@ -169,6 +169,10 @@ pub struct Clients {
     pub bytes_per_s: f64,
     /// What a request takes on its node before anything of it is sent (library, client of the file system, metadata).
     pub request_ms: f64,
+    /// Processors of a node, which share `request_cpu_ms`.
+    pub processors: u32,
+    /// What a request takes one of them, before `request_ms` and after those of other ranks on the node that came first.
+    pub request_cpu_ms: f64,
     /// From a message to the agent to its answer, the agent's own time included.
     pub agent_round_trip_ms: f64,
     /// One of the ceil(log2(ranks)) rounds of a barrier.
@@ -181,6 +185,8 @@ impl Default for Clients {
             nodes: 8,
             bytes_per_s: 117e6,
             request_ms: 0.0,
+            processors: 4,
+            request_cpu_ms: 0.0,
             agent_round_trip_ms: 0.1,
             // 0.3 ms for 14 ranks, which are four rounds (LiU ran 14).
             barrier_round_ms: 0.075,
@@ -360,11 +366,15 @@ impl Scenario {
         if clients.nodes == 0 {
             return error("[clients] nodes", "it must be at least 1".into());
         }
+        if !(1..=4096).contains(&clients.processors) {
+            return error("[clients] processors", format!("{} is not from 1 to 4096", clients.processors));
+        }
         if !(0.0..1e15).contains(&clients.bytes_per_s) {
             return error("[clients] bytes_per_s", format!("{} is no rate; 0 is no card", clients.bytes_per_s));
         }
         for (name, value) in [
             ("request_ms", clients.request_ms),
+            ("request_cpu_ms", clients.request_cpu_ms),
             ("agent_round_trip_ms", clients.agent_round_trip_ms),
             ("barrier_round_ms", clients.barrier_round_ms),
         ] {
@@ -456,6 +466,7 @@ mod tests {
             ("[flash]\nstripe = '3 apples'", &["stripe", "3 apples"]),
             ("[flash]\nserver = 3", &["server"]),
             ("[clients]\nrequest_ms = -1", &["[clients] request_ms"]),
+            ("[clients]\nprocessors = 0", &["[clients] processors"]),
             ("[agent]\ndirty_low = 7", &["[agent] dirty_low"]),
             ("[[job]]\nname = 'a'\n[[job]]\nname = 'a'", &["job 'a': name"]),
             ("[[job]]\nname = 'a'\nafter = 'b'", &["job 'a': after", "'b'"]),

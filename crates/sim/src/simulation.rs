@@ -17,6 +17,7 @@ use crate::check::{Checker, Event as Check, Space, Spot};
 use crate::client::Client;
 use crate::fabric::{Fabric, Order, Owner};
 use crate::job::JobState;
+use crate::node::Processors;
 use crate::queue::{Event, EventQueue};
 use crate::rank::{Rank, State};
 use crate::scenario::Scenario;
@@ -68,6 +69,9 @@ pub struct Simulation<'a> {
     pub(crate) events: u64,
     pub(crate) requests: u64,
     pub(crate) request_cost: Nanos,
+    /// Of each node, and what a request takes them; none: nothing.
+    pub(crate) processors: Vec<Processors>,
+    pub(crate) request_cpu: Nanos,
     pub(crate) round_trip: Nanos,
     barrier_round: Nanos,
     drain: bool,
@@ -130,6 +134,8 @@ impl<'a> Simulation<'a> {
             events: 0,
             requests: 0,
             request_cost: Nanos::from_millis(scenario.clients.request_ms),
+            processors: vec![Processors::new(scenario.clients.processors); scenario.clients.nodes as usize],
+            request_cpu: Nanos::from_millis(scenario.clients.request_cpu_ms),
             round_trip: Nanos::from_millis(scenario.clients.agent_round_trip_ms),
             barrier_round: scenario.barrier_round(),
             drain: scenario.drain,

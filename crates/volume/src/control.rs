@@ -8,7 +8,7 @@ pub mod listener;
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -83,11 +83,16 @@ pub struct Client {
 impl Client {
     /// Connects to the server of the volume that has this name, or whose disk or flash this is.
     pub fn connect(volume: &str) -> Result<Client, ControlError> {
+        Client::connect_in(&directory::path(), volume)
+    }
+
+    /// The same, among the sockets of a directory.
+    pub fn connect_in(directory: &Path, volume: &str) -> Result<Client, ControlError> {
         if let Ok(uuid) = uuid::Uuid::parse_str(volume) {
-            return Client::open(directory::socket(uuid.as_bytes()), volume);
+            return Client::open(directory::socket(directory, uuid.as_bytes()), volume);
         }
         let wanted = directory::canonical(volume);
-        for path in directory::sockets() {
+        for path in directory::sockets_in(directory) {
             let Ok(mut client) = Client::open(path, volume) else { continue };
             let Ok(status) = client.status() else { continue };
             if [&status.disk.name, &status.flash.name].iter().any(|name| directory::canonical(name) == wanted) {

@@ -84,6 +84,8 @@ pub struct EventLoop<P: Policy> {
     bell: Arc<Bell>,
     settings: Settings,
     started: Instant,
+    /// The time that everything of this turn happens at.
+    turn: Instant,
     requests: Requests,
     orders: HashMap<OrderId, Given>,
     buffers: Buffers,
@@ -108,13 +110,15 @@ impl<P: Policy> EventLoop<P> {
         pool: Arc<Pool>,
         settings: Settings,
     ) -> EventLoop<P> {
+        let started = Instant::now();
         EventLoop {
             engine,
             storage,
             mailbox,
             bell,
             settings,
-            started: Instant::now(),
+            started,
+            turn: started,
             requests: Requests(Slab::new()),
             orders: HashMap::new(),
             buffers: Buffers::new(pool),
@@ -132,6 +136,7 @@ impl<P: Policy> EventLoop<P> {
         let mut messages = Vec::new();
         let mut completions = Vec::new();
         loop {
+            self.turn = Instant::now();
             self.mailbox.take(&mut messages);
             for message in messages.drain(..) {
                 match message {
@@ -159,7 +164,7 @@ impl<P: Policy> EventLoop<P> {
     }
 
     fn now(&self) -> Nanos {
-        Nanos(self.started.elapsed().as_nanos() as u64)
+        Nanos(self.turn.saturating_duration_since(self.started).as_nanos() as u64)
     }
 
     fn on_request(&mut self, request: Request, begun: Instant, answer: Answer) {
@@ -220,7 +225,9 @@ impl<P: Policy> EventLoop<P> {
         if self.engine.next_timer().is_some_and(|at| at <= now) {
             self.engine.on_timer(now);
         }
-        if self.busy_since.is_some_and(|since| since.elapsed() >= self.settings.idle) && self.requests.0.is_empty() {
+        if self.busy_since.is_some_and(|since| self.turn.saturating_duration_since(since) >= self.settings.idle)
+            && self.requests.0.is_empty()
+        {
             self.busy_since = None;
             self.engine.on_idle(now);
         }
@@ -228,10 +235,18 @@ impl<P: Policy> EventLoop<P> {
 
     /// Does what the engine asks for.
     fn carry_out(&mut self) {
-        for output in self.engine.take_outputs() {
+        self.turn = Instant::now();
+        let mut outputs = self.engine.take_outputs().into_iter().peekable();
+        while let Some(output) = outputs.next() {
             match output {
                 Output::Order(order) => self.give(order),
-                Output::Reply { tag, result } => self.reply(tag, result),
+                Output::Reply { tag, result } => {
+                    let released = outputs.peek().and_then(|next| match next {
+                        Output::Release(order) => Some(*order),
+                        _ => None,
+                    });
+                    self.reply(tag, result, released);
+                }
                 Output::Release(order) => self.buffers.release(order),
             }
         }
@@ -251,14 +266,15 @@ impl<P: Policy> EventLoop<P> {
         self.storage.submit(Operation { id, device, offset, action });
     }
 
-    fn reply(&mut self, tag: Tag, result: Result<Vec<Part>, Error>) {
+    /// Answers a request; `released` is the buffer that nobody needs afterwards.
+    fn reply(&mut self, tag: Tag, result: Result<Vec<Part>, Error>, released: Option<OrderId>) {
         let result = match result {
-            Ok(parts) => Ok(self.buffers.reply(&parts, &self.requests)),
+            Ok(parts) => Ok(self.buffers.reply(&parts, &self.requests, released)),
             Err(Error::Invalid) => Err(io::Error::from_raw_os_error(libc::EINVAL)),
             Err(Error::Io) => Err(io::Error::from_raw_os_error(libc::EIO)),
         };
         let Waiting { kind, bytes, begun, answer, .. } = self.requests.0.remove(tag as usize);
-        self.figures.answered(kind, bytes, begun.elapsed(), result.is_ok());
+        self.figures.answered(kind, bytes, self.turn.saturating_duration_since(begun), result.is_ok());
         answer.send(result);
     }
 
@@ -277,7 +293,7 @@ impl<P: Policy> EventLoop<P> {
     }
 
     fn wait(&mut self) {
-        let until = |at: Instant| at.saturating_duration_since(Instant::now());
+        let until = |at: Instant| at.saturating_duration_since(self.turn);
         let timer = self.engine.next_timer().map(|at| until(self.started + Duration::from_nanos(at.0)));
         let idle =
             self.busy_since.filter(|_| self.requests.0.is_empty()).map(|since| until(since + self.settings.idle));

@@ -11,6 +11,7 @@
 mod handle;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
@@ -56,8 +57,10 @@ pub enum StartError {
         source: io::Error,
     },
     /// Nobody could ask it anything.
-    #[error("cannot open the volume's control socket in {}: {source}", crate::control::directory::path().display())]
+    #[error("cannot open the volume's control socket in {}: {source}", directory.display())]
     Control {
+        /// Where it should be.
+        directory: PathBuf,
         /// Why.
         source: io::Error,
     },
@@ -155,10 +158,11 @@ impl Server {
         let mailbox = Arc::new(Mailbox::new(Arc::clone(&bell)));
         let pool = Arc::new(Pool::default());
         let handle = Handle::new(Arc::clone(&mailbox), Arc::clone(&pool), size_bytes, uuid);
-        let control = match settings.control {
-            true => Some(Listener::start(handle.clone()).map_err(|source| StartError::Control { source })?),
-            false => None,
-        };
+        let control = settings.control.as_ref().map(|directory| {
+            let error = |source| StartError::Control { directory: directory.clone(), source };
+            Listener::start(directory, handle.clone()).map_err(error)
+        });
+        let control = control.transpose()?;
         let serve = Serve { recovered, policy, open, mailbox, bell, pool, names: names.clone(), settings };
         let thread = serve.spawn().map_err(|source| StartError::storage(&names, source))?;
         let release: Release = Box::new(move |superblock, is_empty, detached| {
@@ -170,6 +174,11 @@ impl Server {
     /// What exports hold.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
+    }
+
+    /// Whether it has ended by itself or by a command; `wait` then returns at once.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     /// Writes everything back unless told to keep it, and ends.

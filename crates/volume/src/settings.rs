@@ -1,12 +1,15 @@
 //! What may be chosen when a volume is served.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use headstart_core::volume::engine;
 use headstart_core::volume::superblock::Uuid;
 use serde::{Deserialize, Serialize};
+
+use crate::control::directory;
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,8 +92,8 @@ pub struct Settings {
     pub engine: engine::Settings,
     /// After so long without a request the log gets a checkpoint (assumed: short beside the minutes in which bits rot).
     pub idle: Duration,
-    /// Answer commands on the volume's control socket.
-    pub control: bool,
+    /// The directory of the volume's control socket; none: it has none.
+    pub control: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -101,7 +104,7 @@ impl Default for Settings {
             uuid: None,
             engine: engine::Settings::default(),
             idle: Duration::from_secs(1),
-            control: true,
+            control: Some(directory::path()),
         }
     }
 }

@@ -139,7 +139,10 @@ impl EventLoop<'_> {
                         self.overlay.on_request(self.shared.view(), now_ns, envelope, request);
                         match *request {
                             Request::Close { file } => self.take_fingerprint(file),
-                            Request::Slab { .. } if self.overlay.counters().no_space_total > no_space_before => {
+                            Request::Slab { .. }
+                                if self.overlay.waits_for_space()
+                                    || self.overlay.counters().no_space_total > no_space_before =>
+                            {
                                 self.sweep(SWEEP_FILES);
                             }
                             _ => {}

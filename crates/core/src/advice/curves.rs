@@ -22,6 +22,9 @@ const RESERVE: f64 = 1.0 / 32.0;
 /// Share of flash that is dirty while write-back is behind: `dirty_full`.
 const DIRTY: f64 = 0.9;
 
+/// Share of flash that is dirty when write-back is at work: above `dirty_high`, as a first burst may fit.
+const BEGINS: f64 = 0.4;
+
 /// From the write of a byte until its place is free again: a deep queue of write-backs, and a barrier (assumed).
 const TURN_S: f64 = 0.25;
 
@@ -252,6 +255,34 @@ impl Collected {
     }
 }
 
+/// Flash that writes fill, and how fast write-back empties it.
+#[derive(Clone, Copy, Default)]
+struct Room {
+    bytes: f64,
+    /// What all critical writes bring, and bring again after it was written back.
+    written_bytes: f64,
+    s_per_byte: f64,
+}
+
+impl Room {
+    /// Time until the last of that share of the writes has found room: they wait for write-back.
+    /// `flash_s`: the time of a run that never waits.
+    fn wait_s(&self, absorbed: f64, flash_s: f64) -> f64 {
+        let written = absorbed * self.written_bytes;
+        let beyond = written - self.bytes;
+        if beyond <= 0.0 {
+            return 0.0;
+        }
+        BEGINS * flash_s * self.bytes / written + beyond * self.s_per_byte
+    }
+
+    /// Time in which places are free as often as that share of the writes needs.
+    fn turns_s(&self, absorbed: f64) -> f64 {
+        let turns = absorbed * self.written_bytes / self.bytes.max(1.0);
+        if turns > 1.0 { turns * TURN_S } else { 0.0 }
+    }
+}
+
 /// One capacity.
 struct At<'a> {
     all: &'a Collected,
@@ -281,53 +312,52 @@ impl At<'_> {
         };
         let residence = &self.all.residence;
         let written_bytes = residence.written_bytes(is_left);
-        let reads = |absorbed: f64| residence.hits(Flash { bytes, absorbed, is_filled }, is_left);
+        let room = self.room(bytes, written_bytes);
         let point = |absorbed: f64| {
-            let hits = reads(absorbed);
+            let hits = residence.hits(Flash { bytes, absorbed, is_filled }, is_left);
             let used = placed_bytes as f64 + (written_bytes * absorbed).min(bytes) + hits.fetched_bytes;
-            self.point(split, Moved { reads: hits.reads, writes: absorbed }, used)
+            let point = self.point(split, Moved { reads: hits.reads, writes: absorbed }, used);
+            Point { run_s: point.run_s.max(room.wait_s(absorbed, point.run_s)), ..point }
         };
         let all = point(1.0);
-        let room_s = |absorbed: f64| self.room_s(bytes, written_bytes, absorbed);
-        if room_s(1.0) <= all.run_s {
+        if room.turns_s(1.0) <= all.run_s {
             return all;
         }
-        // Where room for all is not made in time some go to the disks: the more do, the longer the run, and the sooner there is room.
+        // Of little flash each place is used again and again, and what comes too soon for that goes to the disks.
         let (mut fits, mut waits) = (0.0, 1.0);
         for _ in 0..12 {
             let middle = (fits + waits) / 2.0;
-            if room_s(middle) <= point(middle).run_s { fits = middle } else { waits = middle }
+            if room.turns_s(middle) <= point(middle).run_s { fits = middle } else { waits = middle }
         }
         point(fits)
     }
 
-    /// How long it takes to make room for that share of what critical writes bring, beyond what fits: they wait for it. Write-back is in
-    /// the order of addresses, and a place is free again some time after it was written.
-    fn room_s(&self, bytes: f64, written_bytes: f64, absorbed: f64) -> f64 {
+    /// What write-back has to do for critical writes that bring `written_bytes`, each page once.
+    fn room(&self, bytes: f64, written_bytes: f64) -> Room {
         let residence = &self.all.residence;
         let dirty = bytes * DIRTY;
-        let Some(run_bytes) = residence.run_bytes(dirty).filter(|_| absorbed * written_bytes > bytes) else {
-            return 0.0;
+        let Some(run_bytes) = residence.run_bytes(dirty) else {
+            return Room::default();
         };
-        let density = (dirty / residence.passed_bytes()).clamp(1e-6, 1.0);
-        let disks = f64::from(self.all.costs.write.hdd_servers);
-        let s_per_byte = self.write_back_s_per_byte(run_bytes, density) / disks;
+        let density = (dirty / residence.span_bytes()).clamp(1e-6, 1.0);
         let share_left = written_bytes / residence.written_bytes(|_, _| true);
         let written_bytes = written_bytes + share_left * residence.written_again_bytes(dirty);
-        let beyond = (absorbed * written_bytes - bytes).max(0.0);
-        beyond * s_per_byte.max(TURN_S / bytes.max(1.0))
+        let disks = f64::from(self.all.costs.write.hdd_servers);
+        Room { bytes, written_bytes, s_per_byte: self.write_back_s_per_byte(run_bytes, density) / disks }
     }
 
-    /// What a byte of write-back keeps a disk busy: pieces come in the order of their addresses, each with the shortest startup, or, where
-    /// they lie close, with the time in which what lies between them passes under the head. A piece of several stripes is of several
-    /// disks. `density`: bytes of pieces for each byte between the first and the last of them.
+    /// What a byte of write-back keeps a disk busy: each piece has the shortest startup, that of a deep sorted queue, or, every other time
+    /// (assumed), the time in which the gap to the next one passes under the head, if that is shorter; gaps are as long as they happen to
+    /// be. A piece of several stripes is of several disks. `density`: bytes of pieces for each byte from the first to the last.
     fn write_back_s_per_byte(&self, run_bytes: f64, density: f64) -> f64 {
         let parameters = &self.all.costs.write;
         let (stripe, disks) = (parameters.stripe_bytes as f64, f64::from(parameters.hdd_servers));
         let piece = (run_bytes / disks).max(run_bytes.min(stripe));
-        let medium_s = parameters.hdd_s_per_byte - parameters.ssd_busy_s_per_byte.unwrap_or(0.0);
-        let passing_s = medium_s.max(0.0) * (1.0 / density - 1.0);
-        passing_s.min(parameters.hdd_startup_s_min / piece) + parameters.hdd_s_per_byte
+        let medium_s = (parameters.hdd_s_per_byte - parameters.ssd_busy_s_per_byte.unwrap_or(0.0)).max(0.0);
+        let startup_s = parameters.hdd_startup_s_min;
+        let gap_s = (medium_s * piece * (1.0 / density - 1.0)).max(1e-9);
+        let passing_s = gap_s * (1.0 - (-startup_s / gap_s).exp());
+        (startup_s + passing_s) / 2.0 / piece + medium_s
     }
 
     fn point(&self, split: &Split, moved: Moved, used: f64) -> Point {

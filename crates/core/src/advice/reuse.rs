@@ -296,16 +296,22 @@ impl Residence {
         (bytes > 0.0).then(|| bytes / runs.max(bytes / LONG_RUN_BYTES))
     }
 
-    /// Bytes that are written again after so many bytes of others: if that is what flash holds dirty, they were written back meanwhile,
-    /// and are once more.
+    /// Bytes that are written back and then written again, if flash holds so many dirty. Write-back in the order of addresses comes by
+    /// a page at any time of a round, so that pages stay dirty for up to twice the mean, in which as much is written as flash holds.
     pub fn written_again_bytes(&self, flash_bytes: f64) -> f64 {
-        let later = self.rewrites.iter().filter(|(distance, _)| *distance as f64 > flash_bytes);
-        later.map(|(_, pages)| pages).sum::<f64>() * PAGE_BYTES as f64
+        let round = (2.0 * flash_bytes).max(1.0);
+        let passed = |distance: u64| (distance as f64 / round).min(1.0);
+        self.rewrites.iter().map(|(distance, pages)| pages * passed(*distance)).sum::<f64>() * PAGE_BYTES as f64
     }
 
-    /// Bytes of the blocks that writes touched: what write-back in the order of addresses passes over.
-    pub fn passed_bytes(&self) -> f64 {
-        self.blocks.len() as f64 * BLOCK_BYTES as f64 * self.page_bytes / PAGE_BYTES as f64
+    /// Bytes from the first to the last written page of each file: what write-back in the order of addresses passes over.
+    pub fn span_bytes(&self) -> f64 {
+        let mut spans: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+        for (file, offset) in &self.written {
+            let span = spans.entry(*file).or_insert((*offset, *offset));
+            *span = (span.0.min(*offset), span.1.max(*offset));
+        }
+        spans.values().map(|(first, last)| (last - first + PAGE_BYTES) as f64).sum()
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! | request | waits for | then |
 //! |---|---|---|
+//! | slab | space that is coming, not for long | leases it, or says that there is none |
 //! | commit | the granules settle; no slow read, no direct write overlaps | cancels fetches, appends `Map`, extends the size |
 //! | read | nothing | leases flash pieces, or the slow file up to the next extent |
 //! | write | write-backs on the range; an extension, if it extends too | cancels fetches, leases the slow range |
@@ -17,12 +18,15 @@ use super::files::Fingerprint;
 use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::{Identity, Record};
 use super::recency::{Access, Stamp};
-use super::{Answer, CopyKind, Direct, FILE_BYTES_MAX, Output, Overlay, errno};
+use super::{Answer, CopyKind, Direct, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX, errno};
 use crate::counters::{Dropped, Wait};
 use crate::protocol::lease::Place;
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES, PIECES_MAX, Shared};
 use crate::request::Range;
+
+/// A write waits for space no longer: the disks take it then (assumed: what a request takes behind a deep queue of write-backs).
+const SPACE_WAIT_NS: u64 = 100_000_000;
 
 /// A request not answered yet.
 #[derive(Clone, Debug)]
@@ -46,6 +50,12 @@ enum Operation {
         step: CommitStep,
         kept: u64,
         now_ns: u64,
+    },
+    /// No space was free, but some is coming.
+    Slab {
+        file: u32,
+        range: Range,
+        until_ns: u64,
     },
     Write {
         file: u32,
@@ -95,6 +105,7 @@ impl Pending {
     fn wait(&self) -> Wait {
         match self.operation {
             Operation::Commit { .. } => Wait::Requests,
+            Operation::Slab { .. } => Wait::Space,
             Operation::Write { .. } | Operation::Truncate { .. } => Wait::Copies,
             Operation::WriteBack { .. } | Operation::Bypass { .. } => Wait::WriteBacks,
             Operation::Sync { .. } | Operation::Open { .. } => Wait::Barriers,
@@ -104,6 +115,7 @@ impl Pending {
     pub(super) fn file(&self) -> Option<u32> {
         match self.operation {
             Operation::Commit { file, .. }
+            | Operation::Slab { file, .. }
             | Operation::Write { file, .. }
             | Operation::Truncate { file, .. }
             | Operation::WriteBack { file, .. }
@@ -116,6 +128,10 @@ impl Pending {
     /// Whether it waits for something of which no message tells.
     pub(super) fn waits_for_slots(&self) -> bool {
         matches!(self.operation, Operation::Commit { .. })
+    }
+
+    fn waits_for_space(&self) -> bool {
+        matches!(self.operation, Operation::Slab { .. })
     }
 
     /// The range that somebody waits to write, of which no further write-back should begin.
@@ -211,16 +227,21 @@ impl Overlay {
                 return self.reply(envelope, Answer::Done);
             }
             Request::Slab { file, offset, length } => {
-                let answer = self.slab(shared, slot, file, Range::new(offset, length));
+                let range = Range::new(offset, length);
+                // Who came first is served first.
+                let answer =
+                    if self.waits_for_space() { Answer::NoSpace } else { self.slab(shared, slot, file, range) };
                 match answer {
-                    Answer::NoSpace => {
-                        self.counters.no_space_total += 1;
-                        self.reserve.on_no_space(length, self.measured_ns);
-                    }
+                    Answer::NoSpace => self.reserve.on_no_space(length, self.measured_ns),
                     Answer::Bypassed => self.counters.refused_bypassed_total += 1,
                     _ => {}
                 }
-                return self.reply(envelope, answer);
+                let fits = length <= REQUEST_BYTES_MAX.min(self.space.capacity_bytes());
+                if answer != Answer::NoSpace || !fits || !self.space_is_coming() {
+                    self.counters.no_space_total += u64::from(answer == Answer::NoSpace);
+                    return self.reply(envelope, answer);
+                }
+                Operation::Slab { file, range, until_ns: self.measured_ns + SPACE_WAIT_NS }
             }
             Request::FlashFailed { file, offset, length } => {
                 let answer = self.flash_failed(file, Range::new(offset, length));
@@ -322,6 +343,7 @@ impl Overlay {
         while progress {
             progress = self.start_extensions(shared);
             let mut ended = Vec::new();
+            let waits_for_space = self.waits_for_space();
             for mut pending in std::mem::take(&mut self.pending) {
                 let attempt = self.attempt(shared, pending.envelope, &mut pending.operation);
                 if let (Some(_), Some(since_ns)) = (&attempt, pending.waits_since_ns) {
@@ -332,6 +354,7 @@ impl Overlay {
                     Some(answer) => {
                         if let Operation::Commit { file, range, .. } = pending.operation
                             && answer == Answer::Done
+                            && !waits_for_space
                         {
                             self.top_up(shared, pending.envelope.slot, file, range);
                         }
@@ -391,6 +414,16 @@ impl Overlay {
                     }
                 }
             }
+            Operation::Slab { file, range, until_ns } => {
+                let answer = self.slab(shared, envelope.slot, file, range);
+                if answer == Answer::NoSpace {
+                    if self.measured_ns < until_ns && self.space_is_coming() {
+                        return None;
+                    }
+                    self.counters.no_space_total += 1;
+                }
+                Some(answer)
+            }
             Operation::Write { file, range, extends } => {
                 // The file may have become shorter since the thread looked at its size.
                 let extends = extends || range.end() > self.file(file).size;
@@ -427,6 +460,16 @@ impl Overlay {
                 Some(answer)
             }
         }
+    }
+
+    /// Whether a write waits for space.
+    pub fn waits_for_space(&self) -> bool {
+        self.pending.iter().any(Pending::waits_for_space)
+    }
+
+    /// Whether places will be free when what is under way is done.
+    pub(super) fn space_is_coming(&self) -> bool {
+        self.space.removed_bytes() > 0 || self.copies.values().any(|copy| copy.kind == CopyKind::WriteBack)
     }
 
     /// What an fsync is told after its barrier.

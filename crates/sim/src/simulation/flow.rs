@@ -165,8 +165,13 @@ impl Simulation<'_> {
         state.state = State::HeldUp;
         state.current = Current { id, file, direction, range, begun: now, done: 0, flash_bytes: 0 };
         state.list = list.map(|ranges| Box::new(List::new(ranges)));
-        if self.request_cost > Nanos::ZERO {
-            self.queue.push(now + self.request_cost, Event::Rank(rank));
+        let node = state.node as usize;
+        let mut at = now + self.request_cost;
+        if self.request_cpu > Nanos::ZERO {
+            at = self.processors[node].work(now, self.request_cpu) + self.request_cost;
+        }
+        if at > now {
+            self.queue.push(at, Event::Rank(rank));
             return false;
         }
         self.issue(rank)

@@ -83,6 +83,17 @@ fn ranks_of_one_node_share_its_card() {
 }
 
 #[test]
+fn ranks_of_one_node_share_its_processors() {
+    let three = program((0..3).map(|rank| vec![read(rank * 64 * KIB, 4096)]).collect());
+    let mut scenario = flash_as_disks();
+    (scenario.clients.nodes, scenario.clients.bytes_per_s) = (1, 0.0);
+    let bare = run(&scenario, &|_, _| Box::new(three.clone())).seconds;
+    (scenario.clients.processors, scenario.clients.request_cpu_ms) = (2, 3.0);
+    // Two at once, then the third.
+    assert_seconds(&run(&scenario, &|_, _| Box::new(three.clone())), bare + 0.006);
+}
+
+#[test]
 fn a_list_is_cut_into_messages_of_64_pairs_that_follow_each_other() {
     let list = |count: u64| {
         let ranges = (0..count).map(|k| Range::new(k * 1024, 512)).collect();

@@ -24,9 +24,9 @@ pub fn path() -> PathBuf {
     }
 }
 
-/// The socket of a volume.
-pub fn socket(uuid: &Uuid) -> PathBuf {
-    path().join(format!("{}.sock", name(uuid)))
+/// The socket of a volume in a directory.
+pub fn socket(directory: &Path, uuid: &Uuid) -> PathBuf {
+    directory.join(format!("{}.sock", name(uuid)))
 }
 
 /// A volume's name in words.
@@ -35,18 +35,22 @@ pub fn name(uuid: &Uuid) -> String {
 }
 
 /// Makes the directory, readable by its owner alone; refuses one that belongs to somebody else.
-pub fn create() -> io::Result<PathBuf> {
-    let path = path();
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
-    if std::fs::metadata(&path)?.uid() != nix::unistd::geteuid().as_raw() {
+pub fn create(directory: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    if std::fs::metadata(directory)?.uid() != nix::unistd::geteuid().as_raw() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory belongs to another user"));
     }
-    Ok(path)
+    Ok(())
 }
 
 /// The sockets of all volumes, also of those whose server was killed.
 pub fn sockets() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(path()).into_iter().flatten().flatten();
+    sockets_in(&path())
+}
+
+/// Those in a directory.
+pub fn sockets_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
     let mut sockets: Vec<PathBuf> = paths.filter(|path| path.extension() == Some(OsStr::new("sock"))).collect();
     sockets.sort();

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -30,9 +30,9 @@ struct Shared {
 
 impl Listener {
     /// Answers for a volume. A socket that a killed server left is replaced: its devices' owner is this process now.
-    pub fn start(handle: Handle) -> io::Result<Listener> {
-        directory::create()?;
-        let path = directory::socket(handle.uuid());
+    pub fn start(directory: &Path, handle: Handle) -> io::Result<Listener> {
+        directory::create(directory)?;
+        let path = directory::socket(directory, handle.uuid());
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -4,6 +4,9 @@ mod bench;
 mod chances;
 mod chaos;
 mod clients;
+mod commands;
+mod concurrency;
+mod emulated;
 mod life;
 mod power_cuts;
 

@@ -248,3 +248,32 @@ fn a_commit_whose_file_cannot_be_made_longer_takes_no_byte_back_that_was_acknowl
     assert!(map.touches(older) && map.overlapping(older).all(|mapped| mapped.range.end() <= older.end()));
     assert!(!map.touches(Range::new(8192, 4096)), "those beyond are taken back");
 }
+
+#[test]
+fn a_write_waits_for_space_that_is_coming_and_not_for_long() {
+    let slab = |offset: u64| Request::Slab { file: 0, offset, length: 4096 };
+    let other_page = Range::new(8192, 4096);
+    // What becomes of one whose barrier is done, is late, and of one that nothing would give space.
+    for (is_coming, is_late, expected) in
+        [(true, false, Answer::Done), (true, true, Answer::NoSpace), (false, false, Answer::NoSpace)]
+    {
+        let mut w = world();
+        write(&mut w, 0, A, true);
+        write(&mut w, 2, if is_coming { A } else { other_page }, true);
+        assert_eq!(w.overlay.space.removed_bytes() > 0, is_coming);
+        let taken = w.overlay.space.capacity_bytes() - w.overlay.space.available_bytes();
+        w.overlay.set_capacity(Capacity::Bytes(taken));
+        w.request(0, &slab(16384));
+        assert_eq!(w.ranks[0].answer.is_some(), !is_coming, "it waits for what is coming alone");
+        if is_late {
+            for _ in 0..200 {
+                w.poll();
+                w.tasks.clear();
+            }
+        } else if is_coming {
+            w.quiesce();
+        }
+        assert_eq!(w.ranks[0].answer.take(), Some(expected));
+        no_violation(&w);
+    }
+}
