@@ -236,10 +236,17 @@ impl<P: Policy> EventLoop<P> {
     /// Does what the engine asks for.
     fn carry_out(&mut self) {
         self.turn = Instant::now();
-        for output in self.engine.take_outputs() {
+        let mut outputs = self.engine.take_outputs().into_iter().peekable();
+        while let Some(output) = outputs.next() {
             match output {
                 Output::Order(order) => self.give(order),
-                Output::Reply { tag, result } => self.reply(tag, result),
+                Output::Reply { tag, result } => {
+                    let released = outputs.peek().and_then(|next| match next {
+                        Output::Release(order) => Some(*order),
+                        _ => None,
+                    });
+                    self.reply(tag, result, released);
+                }
                 Output::Release(order) => self.buffers.release(order),
             }
         }
@@ -259,9 +266,10 @@ impl<P: Policy> EventLoop<P> {
         self.storage.submit(Operation { id, device, offset, action });
     }
 
-    fn reply(&mut self, tag: Tag, result: Result<Vec<Part>, Error>) {
+    /// Answers a request; `released` is the buffer that nobody needs afterwards.
+    fn reply(&mut self, tag: Tag, result: Result<Vec<Part>, Error>, released: Option<OrderId>) {
         let result = match result {
-            Ok(parts) => Ok(self.buffers.reply(&parts, &self.requests)),
+            Ok(parts) => Ok(self.buffers.reply(&parts, &self.requests, released)),
             Err(Error::Invalid) => Err(io::Error::from_raw_os_error(libc::EINVAL)),
             Err(Error::Io) => Err(io::Error::from_raw_os_error(libc::EIO)),
         };

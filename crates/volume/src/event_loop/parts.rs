@@ -1,7 +1,7 @@
 //! The buffers of a serving volume: requests' data, what orders have read, and how parts of them become what is written or answered.
 //!
 //! A write's data stay where the caller put them until its reply, and go to the devices from there. A read whose reply is one whole buffer
-//! hands that over. Bytes are copied where a device would not take them from where they lie (a sector within a block), where
+//! that nobody else needs hands that over. Bytes are copied where a device would not take them from where they lie (a sector within a block), where
 //! the guard's keystream goes over them, and where a reply has several parts.
 
 use std::collections::HashMap;
@@ -132,11 +132,11 @@ impl Buffers {
         }
     }
 
-    /// The bytes of a reply.
-    pub fn reply(&mut self, parts: &[Part], requests: &impl Data) -> Buffer {
+    /// The bytes of a reply. The buffer of `released` may be given away: nobody needs it afterwards.
+    pub fn reply(&mut self, parts: &[Part], requests: &impl Data, released: Option<OrderId>) -> Buffer {
         match parts {
             [] => return empty(),
-            [Part::Buffer { order, offset: 0, length }] => {
+            [Part::Buffer { order, offset: 0, length }] if released == Some(*order) => {
                 if let Some(Held::Own(buffer)) = self.read.get_mut(order)
                     && buffer.len() as u64 == *length
                 {
@@ -167,5 +167,35 @@ impl Buffers {
             at += length(part) as usize;
         }
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct NoData;
+
+    impl Data for NoData {
+        fn data(&self, _: Tag) -> &Arc<Buffer> {
+            unreachable!("no part is of a request")
+        }
+    }
+
+    #[test]
+    fn a_buffer_is_handed_over_to_the_last_who_needs_it_and_copied_for_the_others() {
+        let mut buffers = Buffers::new(Arc::new(Pool::default()));
+        let mut buffer = buffers.for_read(8192);
+        buffer.fill(7);
+        let place = buffer.as_ptr();
+        buffers.insert(3, buffer);
+        let whole = [Part::Buffer { order: 3, offset: 0, length: 8192 }];
+        let half = [Part::Buffer { order: 3, offset: 4096, length: 4096 }, Part::Zeros(512)];
+        let first = buffers.reply(&whole, &NoData, None);
+        let second = buffers.reply(&half, &NoData, Some(9));
+        assert!(first.as_ptr() != place && first.iter().all(|byte| *byte == 7));
+        assert!(second.len() == 4608 && second[..4096].iter().all(|byte| *byte == 7) && second[4096..] == [0; 512]);
+        assert_eq!(buffers.reply(&whole, &NoData, Some(3)).as_ptr(), place);
+        buffers.release(3);
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use headstart_core::volume::devices::Devices;
-use headstart_core::volume::layout::BLOCK_BYTES;
+use headstart_core::volume::layout::{BLOCK_BYTES, Layout};
 use headstart_core::volume::recovery::{self, Given};
 use headstart_core::volume::superblock::Serving;
 use headstart_volume::block::Buffer;
@@ -24,10 +24,10 @@ pub fn settings() -> Settings {
     Settings { control: None, idle: Duration::from_secs(3600), ..Settings::default() }
 }
 
-/// Bytes of a flash with a log of so many blocks.
+/// Bytes of the least flash with a log of so many blocks.
 pub fn flash_bytes(ring_blocks: u64) -> u64 {
-    let checkpoint_blocks = ring_blocks / 126 + 2;
-    (2 + 2 * GUARD_BLOCKS + 2 * checkpoint_blocks + ring_blocks) * BLOCK_BYTES
+    let ring = |blocks: &u64| Layout::new(blocks * BLOCK_BYTES, GUARD_BLOCKS).map_or(0, |layout| layout.ring_blocks);
+    (ring_blocks..).find(|blocks| ring(blocks) >= ring_blocks).expect("some flash is large enough") * BLOCK_BYTES
 }
 
 pub fn given(disk_bytes: u64, flash_bytes: u64) -> Given {
