@@ -8,12 +8,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::{Answer, Command, directory};
 use crate::server::Handle;
 
 /// Longest line of a command.
 const LINE_BYTES_MAX: u64 = 4096;
+
+/// Longest wait for a client to take its answer (assumed).
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The socket; closed and removed when dropped.
 pub struct Listener {
@@ -61,6 +65,8 @@ impl Shared {
     }
 
     fn serve(self: &Arc<Shared>, stream: UnixStream) -> io::Result<()> {
+        // Who does not read its answer does not keep a volume from ending.
+        stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
         let copy = stream.try_clone()?;
         let shared = Arc::clone(self);
         let thread = std::thread::Builder::new().name("volume-control".to_owned()).spawn(move || {

@@ -74,7 +74,7 @@ impl<P: Policy> Engine<P> {
         if self.cleans_are_due() {
             self.append_cleans();
         }
-        self.is_full = false;
+        let was_full = std::mem::take(&mut self.is_full);
         while !self.holds_log() && !self.log_queue.is_empty() && self.records.len() < self.settings.records_max {
             if self.append_items() {
                 continue;
@@ -84,6 +84,8 @@ impl<P: Policy> Engine<P> {
                 break;
             }
         }
+        // CLEANs that were not due before are due now.
+        self.moves += u64::from(self.is_full && !was_full);
     }
 
     fn holds_log(&self) -> bool {
