@@ -156,6 +156,7 @@ impl<P: Policy> Engine<P> {
 
     fn end_checkpoint(&mut self, encoder: &Encoder, next: Superblock) {
         self.moves += 1;
+        self.counters.checkpoints_total += 1;
         self.durable_to = self.durable_to.max(next.start_seq - 1);
         self.forget_holes(next.start_seq);
         let guard = std::mem::replace(&mut self.superblock, next).guard;

@@ -1,0 +1,54 @@
+//! What an engine has done and made wait, for `status`.
+
+use crate::units::Nanos;
+
+/// Counters, from a start on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Writes that the log took, and their bytes.
+    pub absorbed_writes_total: u64,
+    /// Bytes of them.
+    pub absorbed_bytes_total: u64,
+    /// Writes that the policy left to the disk.
+    pub bypassed_writes_total: u64,
+    /// Writes that waited for room in the log and went to the disk.
+    pub diverted_writes_total: u64,
+    /// Bytes written back.
+    pub written_back_bytes_total: u64,
+    /// Write orders that wrote them.
+    pub write_backs_total: u64,
+    /// Bytes read from the disk by fetches.
+    pub fetched_bytes_total: u64,
+    /// Bytes of those written to staging.
+    pub staged_bytes_total: u64,
+    /// Bytes read from staging.
+    pub staged_read_bytes_total: u64,
+    /// Checkpoints that became durable.
+    pub checkpoints_total: u64,
+    /// What background work has added to foreground orders of the disk: while it had the disk and they waited.
+    pub held: Waits,
+    /// How long writes were kept from the log, for its pace or for room.
+    pub paced: Waits,
+    /// How long reads waited for the fetch of their own stream.
+    pub fetch_waits: Waits,
+}
+
+/// How long requests waited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Requests.
+    pub count: u64,
+    /// Of all together.
+    pub sum: Nanos,
+    /// The longest.
+    pub max: Nanos,
+}
+
+impl Waits {
+    /// One more.
+    pub fn add(&mut self, wait: Nanos) {
+        self.count += 1;
+        self.sum += wait;
+        self.max = self.max.max(wait);
+    }
+}
