@@ -40,11 +40,18 @@
 //! | payload is checked when it is read; when it is written back | `damaged_payload_below_the_checkpoint_fails_to_read_and_is_never_written_back`, `no_wrong_byte_is_returned_when_bits_of_flash_flip` |
 //! | guarded blocks that the log names are marked; are never bypassed or diverted; are XORed on their way | crash |
 //! | an interrupted guard is redone from the copy; the copy is durable first | `an_interrupted_guard_is_undone_from_the_copy` |
-//! | a write cancels fetches of its range, and drops what is staged, when it begins and when it ends; what the log has is not fetched | crash |
+//! | a write drops what is staged of its range; cancels fetches of it when it ends; nobody joins a fetch that is cancelled | crash |
+//! | what the log has is not fetched | crash |
+//! | a slot that is being read is not used again | `a_slot_is_free_again_when_its_bytes_are_read_or_dropped_and_nobody_reads_it` |
 //! | what is staged is checked | `no_wrong_byte_is_returned_when_bits_of_flash_flip` |
 //! | a buffer is kept until the last who needs it is done | crash |
 //! | those behind the gate get their turn | crash |
 //! | a newer superblock that was durable is missed | `a_damaged_superblock_under_which_records_were_written_is_missed` |
+//!
+//! Left out and not seen to fail: a write cancels fetches and drops what is staged when it *begins* too (it takes a reader that sees the
+//! new bytes on the disk and a later one that sees the old ones staged, before the write ends); a reader that waited for a fetch is
+//! planned again if a write came (it was there before the write, so that either value is right); a slot is installed only if all was
+//! written (the checksums catch it).
 //!
 //! The rows of the recovery table have a test each in `recovery_rows`.
 
