@@ -58,12 +58,12 @@ fn volume(volume: &VolumeStats) {
         volume.diverted_writes_total,
     );
     println!(
-        "        fetched {}, staged {}, read from there {}; held up to {:.1} ms, mean {:.2}; {} checkpoints",
+        "        fetched {}, staged {}, read from there {}; held up to {:.1} ms, p99 {:.1}; {} checkpoints",
         ByteSize(volume.fetched_bytes_total),
         ByteSize(volume.staged_bytes_total),
         ByteSize(volume.staged_read_bytes_total),
         volume.held_ms_max,
-        volume.held_ms_mean,
+        volume.held_ms_p99,
         volume.checkpoints_total,
     );
 }

@@ -72,6 +72,8 @@ pub struct VolumeStats {
     /// The most, and the mean, that background work has added to a foreground order.
     pub held_ms_max: f64,
     /// See `held_ms_max`.
+    pub held_ms_p99: f64,
+    /// See `held_ms_max`.
     pub held_ms_mean: f64,
     /// The most that a write was kept from the log.
     pub paced_ms_max: f64,
@@ -211,6 +213,7 @@ impl Volume {
             staged_read_bytes_total,
             checkpoints_total,
             held_ms_max: held.max.millis(),
+            held_ms_p99: held.p99().millis(),
             held_ms_mean: mean(held.sum, held.count),
             paced_ms_max: paced.max.millis(),
             paced_ms_mean: mean(paced.sum, paced.count),

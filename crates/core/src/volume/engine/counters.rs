@@ -42,7 +42,12 @@ pub struct Waits {
     pub sum: Nanos,
     /// The longest.
     pub max: Nanos,
+    /// How many by length, in steps of 2.5 ms; the last are longer.
+    steps: [u32; 32],
 }
+
+/// A step of a wait's length.
+const STEP: Nanos = Nanos(2_500_000);
 
 impl Waits {
     /// One more.
@@ -50,5 +55,19 @@ impl Waits {
         self.count += 1;
         self.sum += wait;
         self.max = self.max.max(wait);
+        let step = (wait.0 / STEP.0).min(self.steps.len() as u64 - 1);
+        self.steps[step as usize] += 1;
+    }
+
+    /// What all but a hundredth do not exceed, rounded up to a step.
+    pub fn p99(&self) -> Nanos {
+        let mut left = self.count - self.count / 100;
+        for (step, count) in (1..).zip(self.steps) {
+            left = left.saturating_sub(u64::from(count));
+            if left == 0 {
+                return self.max.min(Nanos(step * STEP.0));
+            }
+        }
+        self.max
     }
 }

@@ -33,6 +33,11 @@ use streams::Streams;
 /// Of all streams together, a window each is read in so many times `delay_max` (assumed: a second by default).
 const CYCLE_DELAYS: u64 = 20;
 
+/// Of this much, shares of `delay_max`: at the start three quarters are a batch's; never less than a fifth.
+const SHARE_MAX: u64 = 1024;
+const SHARE_START: u64 = 768;
+const SHARE_MIN: u64 = 205;
+
 /// What may be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -84,6 +89,9 @@ pub struct ITransformer {
     write_back_bytes: u64,
     is_fetch_next: bool,
     time: DiskTime,
+    /// How much of `delay_max` a batch may take by estimate. A drive leaves what is far for the end, so that short batches take longer
+    /// than the mean of their orders.
+    share: u64,
     streams: Streams,
     writers: Streams,
 }
@@ -104,6 +112,7 @@ impl ITransformer {
             write_back_bytes: 1 << 20,
             is_fetch_next: false,
             time: DiskTime::default(),
+            share: SHARE_START,
             streams: Streams::new(settings.window_bytes_min, settings.stream_reads_min),
             writers: Streams::new(settings.window_bytes_min, settings.stream_reads_min),
         }
@@ -131,9 +140,19 @@ impl ITransformer {
         }
         // What it waited for others of the foreground is not added by a batch.
         let waited = load.oldest.map_or(Nanos::ZERO, |oldest| load.now.since(oldest.max(since)));
-        // A quarter is left to what the estimate does not know.
-        let allowed = (self.settings.delay_max.0 * 3 / 4).saturating_sub(waited.0);
+        let allowed = (self.settings.delay_max.0 * self.share / SHARE_MAX).saturating_sub(waited.0);
         self.time.left(load.now).0 + self.time.of(bytes).0 <= allowed
+    }
+
+    /// A batch for whose end somebody has waited was too long, or short enough.
+    fn learn(&mut self, load: &Load) {
+        let Phase::Background(since) = self.phase else { return };
+        let waited = load.oldest.map_or(Nanos::ZERO, |oldest| load.now.since(oldest.max(since)));
+        if waited.0 > self.settings.delay_max.0 * 9 / 10 {
+            self.share = (self.share * 15 / 16).max(SHARE_MIN);
+        } else {
+            self.share = (self.share + 1).min(SHARE_START);
+        }
     }
 
     /// What the disk alone would take for the writes that wait for the log.
@@ -214,6 +233,7 @@ impl Policy for ITransformer {
         let wanted = fetches || self.wants_write_back(load);
         let urgent = fetches || (load.is_dirty && self.is_urgent(load));
         if self.phase != Phase::Foreground && load.background() == 0 && (load.waiting > 0 || !wanted) {
+            self.learn(load);
             self.phase = Phase::Foreground;
             return if urgent { Turn::Closing } else { Turn::Foreground };
         }
