@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::site::Site;
 use headstart_core::units::Nanos;
-use headstart_sim::scenario::{Costs, Directions, Job, Policy, Scenario, Size};
+use headstart_sim::scenario::{Costs, Directions, Job, Policy, Scenario, ServerPolicy, Size};
 use headstart_sim::{Options, Report, run, run_programs};
 use indicatif::ProgressBar;
 use serde::Serialize;
@@ -28,6 +28,10 @@ pub struct Simulate {
     /// What goes to flash, in place of what the scenario says: stock, carl, random, s4d, carl,s4d or auto
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
+
+    /// What lies between disk servers and their disks, in place of what the scenario says: stock or itransformer
+    #[arg(long, value_name = "POLICY")]
+    server_policy: Option<ServerPolicy>,
 
     /// Other random numbers than the scenario's
     #[arg(long, value_name = "N")]
@@ -59,6 +63,7 @@ struct Output<'a> {
     #[serde(flatten)]
     report: &'a Report,
     mb_per_s: f64,
+    drained_mb_per_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     timing: Option<Timing>,
 }
@@ -78,6 +83,7 @@ impl Simulate {
             apply(&mut scenario, &Site::load(site)?);
         }
         scenario.policy = self.policy.unwrap_or(scenario.policy);
+        scenario.server_policy = self.server_policy.unwrap_or(scenario.server_policy);
         scenario.seed = self.seed.unwrap_or(scenario.seed);
         if let Some(capacity) = &self.capacity {
             scenario.capacity.clone_from(capacity);
@@ -100,7 +106,12 @@ impl Simulate {
         let report = result.with_context(|| self.what.display().to_string())?;
         let timing = self.timing.then(|| Timing { wall_s, events_per_s: report.events as f64 / wall_s.max(1e-9) });
         if self.json {
-            let output = Output { report: &report, mb_per_s: report.mb_per_s(), timing };
+            let output = Output {
+                report: &report,
+                mb_per_s: report.mb_per_s(),
+                drained_mb_per_s: report.drained_mb_per_s(),
+                timing,
+            };
             println!("{}", serde_json::to_string(&output)?);
         } else {
             summary::print(&report);

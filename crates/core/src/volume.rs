@@ -29,9 +29,12 @@
 //! to a file whose end is known and has payload elsewhere, while this one is a ring on raw flash, payload inside, that has to tell a torn tail from
 //! damage. Nor does the flash space: a place here is a function of seq.
 //!
+//! **Policy** ([`policy`]): which writes the log takes, what is read ahead to **staging** ([`staging`]: clean copies, named by no record),
+//! and who has the disk. Foreground orders, write-backs and fetches of the disk go through one place, `Engine::pump_disk`.
+//!
 //! **Memory**: 16 bytes an extent, 4 a block of the ring, 24 a record; `memory_per_gib_of_4_kib_writes_stays_below_8_mib` holds it.
 //!
-//! **Not here**: devices, exports, the clock, iTransformer, LiU's heads and DRAM (their record kinds and place are reserved).
+//! **Not here**: devices, exports, the clock, LiU's heads and DRAM (their record kinds and place are reserved).
 //! A write longer than a sector is not atomic, as on the bare disk.
 
 pub mod checkpoint;
@@ -52,4 +55,5 @@ pub mod ranges;
 pub mod record;
 pub mod recovery;
 pub mod ring;
+pub mod staging;
 pub mod superblock;

@@ -1,14 +1,14 @@
-//! One emulated file server: NIC, CPU, cache, elevator and device.
+//! One emulated file server: NIC, CPU, cache, volume, elevator and device.
 //!
 //! ```text
-//! on_request -> NIC in -> CPU -> [operations] -> [server cache, file cache] -> elevator -> device -> NIC out -> Completion
+//! on_request -> NIC in -> CPU -> [operations] -> [server cache, file cache] -> [volume] -> elevator -> device -> NIC out -> Completion
 //!                                                  write-back, read-ahead ----^
 //! ```
 //!
 //! A request that moves bytes holds one of the server's disk operations, if these are limited, until its reply leaves.
 //!
 //! Events happen at their modelled time and in that order, however late the caller is. Events of the same time are
-//! ordered: the device first, then replies, then arrivals in the order of `on_request`, then hits of the file cache, then
+//! ordered: the volume's flash and timers first, then the device, then replies, then arrivals in the order of `on_request`, then hits of the file cache, then
 //! messages at the CPU, then the elevator's patience. A request handed over with a time that has been passed already counts as
 //! handed over at the last event processed.
 
@@ -26,10 +26,13 @@ use crate::server_cache::ServerCache;
 mod config;
 mod service;
 mod stats;
+mod volume;
 
 pub use config::{DeviceConfig, FileReadAhead, ServerConfig};
 use stats::Counters;
 pub use stats::ServerStats;
+use volume::Volume;
+pub use volume::{VolumeConfig, VolumeStats};
 
 /// What a request asks of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +85,15 @@ pub struct Completion {
 #[derive(Clone, Copy, Debug)]
 enum Owner {
     Request(u32),
-    WriteBack { start: u64 },
-    Fill { page: u64, count: u32 },
+    WriteBack {
+        start: u64,
+    },
+    Fill {
+        page: u64,
+        count: u32,
+    },
+    /// An order of the volume's.
+    Volume(u64),
 }
 
 /// A command in the device.
@@ -132,6 +142,7 @@ pub struct Server {
     nic_in: Link,
     nic_out: Link,
     elevator: Elevator<Owner>,
+    volume: Option<Box<Volume>>,
     cache: Option<ServerCache>,
     file_cache: Option<FileCache>,
     hit_cost: Nanos,
@@ -153,7 +164,7 @@ pub struct Server {
     command_bytes_max: u64,
     free_commands: Vec<u32>,
     /// Flushes for the device.
-    flushes: VecDeque<u32>,
+    flushes: VecDeque<Owner>,
     under_way: usize,
     reads_under_way: usize,
     clock: Nanos,
@@ -174,7 +185,10 @@ impl Server {
         let page_bytes = config.file_read_ahead.map_or(1, |file| file.page_bytes);
         assert!(page_bytes <= config.command_bytes_max, "a command reads a page");
         assert!(config.disk_operations_max != Some(0), "a server without disk operations never serves anything");
+        let disk_bytes = device.capacity_bytes().unwrap_or(1 << 50);
+        let volume = config.volume.map(|volume| Box::new(Volume::new(&volume, disk_bytes)));
         Server {
+            volume,
             device,
             device_due: Nanos::MAX,
             queue_depth,
@@ -263,7 +277,7 @@ impl Server {
     pub fn next_timer(&self) -> Option<Nanos> {
         let event = self.events.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
         let patience = self.elevator.next_timer().unwrap_or(Nanos::MAX);
-        Some(event.min(self.device_due).min(patience)).filter(|at| *at < Nanos::MAX)
+        Some(event.min(self.device_due).min(patience).min(self.volume_due())).filter(|at| *at < Nanos::MAX)
     }
 
     /// Processes every event due at or before `now` in order of time and appends the requests that completed, with
@@ -274,7 +288,16 @@ impl Server {
             let event_at = event.map_or(Nanos::MAX, |(at, ..)| at);
             let device_at = self.device_due;
             let patience_end = self.elevator.next_timer().unwrap_or(Nanos::MAX);
-            if device_at < Nanos::MAX && device_at <= event_at && device_at <= patience_end && device_at <= now {
+            let volume_at = self.volume_due();
+            if volume_at < Nanos::MAX
+                && volume_at <= now
+                && volume_at <= device_at
+                && volume_at <= event_at
+                && volume_at <= patience_end
+            {
+                self.clock = volume_at.max(self.clock);
+                self.on_volume(self.clock);
+            } else if device_at < Nanos::MAX && device_at <= event_at && device_at <= patience_end && device_at <= now {
                 self.clock = device_at;
                 self.on_device(device_at);
             } else if let Some((at, kind, _, slot)) = event
@@ -320,7 +343,9 @@ impl Server {
     /// What the server has done up to `now`.
     pub fn stats(&self, now: Nanos) -> ServerStats {
         let now = now.max(self.clock);
-        self.counters.report(now, self.device.stats(now), self.cache.as_ref().map_or(0, ServerCache::held_bytes))
+        let stats =
+            self.counters.report(now, self.device.stats(now), self.cache.as_ref().map_or(0, ServerCache::held_bytes));
+        ServerStats { volume: self.volume.as_ref().map(|volume| volume.stats(now)), ..stats }
     }
 
     fn schedule(&mut self, at: Nanos, kind: EventKind, slot: u32) {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use headstart_volume::device::DeviceName;
 use headstart_volume::export::opening::Wishes;
@@ -12,6 +13,7 @@ pub const HELP: &std::ffi::CStr =
 ssd=DEV               (required) Its flash, likewise.
 mode=MODE             write-back or write-through [as the volume was created].
 policy=POLICY         What goes to flash: itransformer or none [as the volume was created].
+delay-max-ms=MS       The most that iTransformer adds to a foreground request [50].
 keep-dirty=BOOL       At the end leave on flash what is not on disk yet.";
 
 /// The parameters so far.
@@ -31,6 +33,10 @@ impl Parameters {
             "ssd" => self.ssd = Some(absolute(parsed(key, value)?)),
             "mode" => self.wishes.mode = Some(parsed(key, value)?),
             "policy" => self.wishes.policy = Some(parsed(key, value)?),
+            "delay-max-ms" => {
+                let ms: u32 = parsed(key, value)?;
+                self.wishes.delay_max = Some(Duration::from_millis(ms.into()));
+            }
             "keep-dirty" => self.keep_dirty = parsed(key, value)?,
             _ => return Err(format!("'{key}' is no parameter of this plugin; nbdkit --help PLUGIN lists them")),
         }

@@ -80,7 +80,7 @@ struct Bench {
 
 impl Bench {
     fn new(scenario: &Scenario, tier: TierName, span: u64) -> Bench {
-        let mut fabric = Fabric::new(scenario, seed_of(scenario.seed, Purpose::Spindles));
+        let mut fabric = Fabric::new(scenario, seed_of(scenario.seed, Purpose::Spindles), span);
         let place = fabric.tier_mut(tier).place(span, None, FirstServer::Zero, 0);
         let request_cost = Nanos::from_millis(scenario.clients.request_ms);
         Bench { fabric, queue: EventQueue::default(), tier, place, request_cost, now: Nanos::ZERO }

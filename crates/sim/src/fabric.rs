@@ -13,7 +13,7 @@ use headstart_model::server::{Completion, Operation, Origin, Request, ServerStat
 
 use crate::node::Card;
 use crate::queue::{Event, EventQueue};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, ServerPolicy};
 use crate::tier::{Part, Place, Tier, TierName};
 
 /// Who waits for a transfer.
@@ -143,9 +143,14 @@ fn payload(request: &Request, operation: Operation) -> u64 {
 }
 
 impl Fabric {
-    /// Idle machines; `seed` moves the spindles.
-    pub fn new(scenario: &Scenario, seed: u64) -> Fabric {
-        let tiers = [Tier::new(&scenario.disk, seed), Tier::new(&scenario.flash, seed ^ 0x5555_5555_5555_5555)];
+    /// Idle machines; `seed` moves the spindles. Files will have so many bytes.
+    pub fn new(scenario: &Scenario, seed: u64, file_bytes: u64) -> Fabric {
+        let volume = match scenario.server_policy {
+            ServerPolicy::Stock => None,
+            ServerPolicy::ITransformer => Some(scenario.volume.config(file_bytes / u64::from(scenario.disk.servers))),
+        };
+        let tiers =
+            [Tier::new(&scenario.disk, seed, volume), Tier::new(&scenario.flash, seed ^ 0x5555_5555_5555_5555, None)];
         let rate = scenario.clients.bytes_per_s;
         Fabric {
             disk_servers: tiers[0].servers.len() as u32,
@@ -210,6 +215,14 @@ impl Fabric {
         let departed = self.cards[order.node as usize].out.send(now, sent, self.ns_per_byte);
         for part in parts {
             self.send(now, queue, order, transfer, *part, Some(departed));
+        }
+    }
+
+    /// From now on the servers of a tier bring to their disks what lies in front of them.
+    pub fn drain(&mut self, now: Nanos, queue: &mut EventQueue, name: TierName) {
+        for index in 0..self.tier(name).servers.len() as u32 {
+            self.tiers[name as usize].servers[index as usize].drain(now);
+            self.schedule(queue, index + if name == TierName::Flash { self.disk_servers } else { 0 });
         }
     }
 

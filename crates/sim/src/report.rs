@@ -2,13 +2,14 @@
 
 use headstart_core::request::Direction;
 use headstart_core::units::Nanos;
+pub use headstart_model::server::VolumeStats;
 use serde::Serialize;
 
 use crate::client::Client;
 use crate::job::JobState;
 use crate::latency::Latency;
 use crate::phases::Phase;
-use crate::scenario::{Costs, Scenario};
+use crate::scenario::{Costs, Scenario, ServerPolicy};
 use crate::simulation::Simulation;
 use crate::tier::TierName;
 
@@ -19,6 +20,9 @@ pub struct Report {
     pub name: String,
     /// The policy.
     pub policy: &'static str,
+    /// What lay between disk servers and their disks.
+    #[serde(skip_serializing_if = "is_stock")]
+    pub server_policy: ServerPolicy,
     /// The seed.
     pub seed: u64,
     /// Flash there was.
@@ -117,6 +121,9 @@ pub struct ServerReport {
     pub queue_depth_mean: f64,
     /// Mean time from a request's departure at a node to its reply's.
     pub service_ms_mean: f64,
+    /// Its volume, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<VolumeStats>,
 }
 
 /// The overlay.
@@ -162,6 +169,7 @@ pub(crate) fn report(
     Report {
         name: scenario.name.clone(),
         policy: scenario.policy.name(),
+        server_policy: scenario.server_policy,
         seed: scenario.seed,
         capacity_bytes: if is_stock { 0 } else { capacity_bytes },
         placing_s: origin.seconds(),
@@ -229,6 +237,7 @@ fn servers(simulation: &Simulation<'_>, tier: TierName) -> Vec<ServerReport> {
         seek_bytes_mean: stats.seek_distance_bytes_mean,
         queue_depth_mean: stats.queue_depth_mean,
         service_ms_mean: stats.service_ns_mean * 1e-6,
+        volume: stats.volume,
     };
     simulation.fabric.stats(tier, simulation.now).map(report).collect()
 }
@@ -255,12 +264,21 @@ fn overlay(simulation: &Simulation<'_>) -> Option<OverlayReport> {
     })
 }
 
+fn is_stock(policy: &ServerPolicy) -> bool {
+    *policy == ServerPolicy::Stock
+}
+
 impl Report {
     /// Bytes of the measured jobs over the time to their end, in MB/s.
     pub fn mb_per_s(&self) -> f64 {
         let phases = self.jobs.iter().filter(|job| !job.interfering).flat_map(|job| &job.phases);
         let bytes: u64 = phases.map(|phase| phase.read_bytes + phase.write_bytes).sum();
         ratio(bytes as f64 * 1e-6, self.seconds)
+    }
+
+    /// The same over the time until nothing was dirty.
+    pub fn drained_mb_per_s(&self) -> f64 {
+        ratio(self.mb_per_s() * self.seconds, self.drained_s)
     }
 
     /// Requests of all jobs, lists as one.

@@ -3,6 +3,7 @@
 //! ```toml
 //! name = "ior"
 //! policy = "stock"              # stock | carl | random | s4d | carl,s4d | auto
+//! server_policy = "stock"       # stock | itransformer
 //! capacity = "20%"              # of all files, or a size; see also region, drain, seed, limit_s
 //!
 //! [clients]                     # compute nodes and the software on them
@@ -11,6 +12,9 @@
 //! [disk]                        # and [flash]: the servers of a tier
 //! servers = 6
 //! profile = "wd1602"
+//!
+//! [volume]                      # between disk servers and their disks, with server_policy = "itransformer"
+//! slice = "20%"
 //!
 //! [[job]]                       # as many as there are
 //! name = "readers"
@@ -23,6 +27,7 @@
 mod costs;
 mod size;
 mod tier;
+mod volume;
 
 use headstart_core::overlay::{Capacity, Settings};
 use headstart_core::policy::chain::Chain;
@@ -33,6 +38,7 @@ use serde::{Deserialize, Serialize};
 pub use costs::{Costs, Directions};
 pub use size::Size;
 pub use tier::{Cfq, ReadAhead, TierConfig};
+pub use volume::{ServerPolicy, Volume};
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +50,8 @@ pub struct Scenario {
     pub seed: u64,
     /// What goes to flash.
     pub policy: Policy,
+    /// What lies between each disk server and its disk.
+    pub server_policy: ServerPolicy,
     /// How much flash may be used: a share of all files of the jobs, or a size.
     pub capacity: String,
     /// Length of CARL's regions.
@@ -59,6 +67,8 @@ pub struct Scenario {
     pub disk: TierConfig,
     /// The flash servers.
     pub flash: TierConfig,
+    /// The volume, if there is one.
+    pub volume: Volume,
     /// Where files lie on the disks.
     pub files: Files,
     /// The agent's settings; what is absent keeps its default.
@@ -77,6 +87,7 @@ impl Default for Scenario {
             name: "unnamed".into(),
             seed: 1,
             policy: Policy::default(),
+            server_policy: ServerPolicy::default(),
             capacity: "20%".into(),
             region: Size(64 * MIB),
             drain: true,
@@ -84,6 +95,7 @@ impl Default for Scenario {
             clients: Clients::default(),
             disk: TierConfig::disks(),
             flash: TierConfig::flash(),
+            volume: Volume::default(),
             files: Files::default(),
             agent: Agent::default(),
             costs: None,
@@ -384,6 +396,7 @@ impl Scenario {
         }
         self.disk.check("disk")?;
         self.flash.check("flash")?;
+        self.volume.check()?;
         self.check_agent()?;
         if let Some(costs) = &self.costs {
             costs.check()?;

@@ -109,7 +109,8 @@ impl<'a> Simulation<'a> {
             }));
             jobs.push(state);
         }
-        let mut fabric = Fabric::new(scenario, crate::run::seed_of(seed, crate::run::Purpose::Spindles));
+        let file_bytes = layout.files.iter().map(|(bytes, _)| *bytes).fold(0, u64::saturating_add);
+        let mut fabric = Fabric::new(scenario, crate::run::seed_of(seed, crate::run::Purpose::Spindles), file_bytes);
         let mut random = crate::run::seed_of(seed, crate::run::Purpose::Placement);
         let disks = fabric.tier_mut(TierName::Disk);
         let gap = scenario.files.gap.map(|gap| gap.0);

@@ -5,7 +5,7 @@
 
 use headstart_core::units::{MIB, Nanos};
 use headstart_model::cluster::local_range;
-use headstart_model::server::Server;
+use headstart_model::server::{Server, ServerConfig, VolumeConfig};
 
 use crate::scenario::{FirstServer, TierConfig};
 
@@ -52,9 +52,9 @@ pub struct Tier {
 
 impl Tier {
     /// Idle servers. Each has a spindle phase of its own, made from `seed`.
-    pub fn new(config: &TierConfig, seed: u64) -> Tier {
-        let servers: Vec<Server> =
-            (0..u64::from(config.servers)).map(|index| Server::new(config.server(seed.wrapping_add(index)))).collect();
+    pub fn new(config: &TierConfig, seed: u64, volume: Option<VolumeConfig>) -> Tier {
+        let server = |index| Server::new(ServerConfig { volume, ..config.server(seed.wrapping_add(index)) });
+        let servers: Vec<Server> = (0..u64::from(config.servers)).map(server).collect();
         let scheduled = vec![Nanos::MAX; servers.len()];
         Tier { servers, scheduled, stripe_bytes: config.stripe.0, placed: 0, next_base: 0 }
     }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_range_are_those_of_each_server_in_turn() {
-        let tier = Tier::new(&TierConfig { servers: 3, ..TierConfig::flash() }, 1);
+        let tier = Tier::new(&TierConfig { servers: 3, ..TierConfig::flash() }, 1, None);
         let place = Place { first_server: 2, base: 1 << 30 };
         let stripe = 64 << 10;
         for (offset, length) in
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn files_follow_each_other_or_lie_a_gap_apart() {
-        let mut tier = Tier::new(&TierConfig { servers: 4, ..TierConfig::flash() }, 1);
+        let mut tier = Tier::new(&TierConfig { servers: 4, ..TierConfig::flash() }, 1, None);
         let bases: Vec<u64> =
             [40 * MIB, 1, 1].map(|bytes| tier.place(bytes, None, FirstServer::Rotate, 0).base).to_vec();
         assert_eq!(bases, [0, 10 * MIB, 11 * MIB]);

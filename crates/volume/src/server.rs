@@ -16,8 +16,10 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
+use headstart_core::units::Nanos;
 use headstart_core::volume::devices::{Devices, Failed};
 use headstart_core::volume::engine::Engine;
+use headstart_core::volume::policy::itransformer::{self, ITransformer};
 use headstart_core::volume::policy::{AddressOrder, Policy, WriteThrough};
 use headstart_core::volume::recovery::{self, Given, Recovered, Refusal};
 use headstart_core::volume::superblock::Superblock;
@@ -139,6 +141,11 @@ impl Server {
         match (settings.mode, settings.policy) {
             (Mode::WriteThrough, _) => Server::start_with(backing, WriteThrough, settings),
             (Mode::WriteBack, PolicyName::None) => Server::start_with(backing, AddressOrder::default(), settings),
+            (Mode::WriteBack, PolicyName::Itransformer) => {
+                let delay_max = Nanos(settings.delay_max.as_nanos() as u64);
+                let policy = itransformer::Settings { delay_max, ..itransformer::Settings::default() };
+                Server::start_with(backing, ITransformer::new(policy), settings)
+            }
         }
     }
 

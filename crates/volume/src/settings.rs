@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use headstart_core::volume::engine;
+use headstart_core::volume::policy::itransformer;
 use headstart_core::volume::superblock::Uuid;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,8 @@ pub enum PolicyName {
     /// Every write up to a size, written back in the order of addresses.
     #[default]
     None,
+    /// As the brief on iTransformer: streams and random requests, in turns at the disk.
+    Itransformer,
 }
 
 /// A word that is no mode or policy.
@@ -66,7 +69,8 @@ impl FromStr for PolicyName {
     fn from_str(text: &str) -> Result<PolicyName, UnknownWord> {
         match text {
             "none" => Ok(PolicyName::None),
-            _ => Err(UnknownWord { word: text.to_owned(), known: "none" }),
+            "itransformer" => Ok(PolicyName::Itransformer),
+            _ => Err(UnknownWord { word: text.to_owned(), known: "itransformer, none" }),
         }
     }
 }
@@ -75,6 +79,7 @@ impl fmt::Display for PolicyName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             PolicyName::None => "none",
+            PolicyName::Itransformer => "itransformer",
         })
     }
 }
@@ -86,6 +91,8 @@ pub struct Settings {
     pub mode: Mode,
     /// What goes to flash.
     pub policy: PolicyName,
+    /// The most that iTransformer adds to a foreground request.
+    pub delay_max: Duration,
     /// The volume that is meant; another one is refused.
     pub uuid: Option<Uuid>,
     /// The engine's own.
@@ -101,6 +108,7 @@ impl Default for Settings {
         Settings {
             mode: Mode::default(),
             policy: PolicyName::default(),
+            delay_max: Duration::from_nanos(itransformer::Settings::default().delay_max.0),
             uuid: None,
             engine: engine::Settings::default(),
             idle: Duration::from_secs(1),
@@ -119,7 +127,10 @@ mod tests {
             assert_eq!(mode.to_string().parse(), Ok(mode));
             assert_eq!(serde_json::to_string(&mode).unwrap(), format!("\"{mode}\""));
         }
-        assert_eq!(PolicyName::None.to_string().parse(), Ok(PolicyName::None));
+        for policy in [PolicyName::None, PolicyName::Itransformer] {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+            assert_eq!(serde_json::to_string(&policy).unwrap(), format!("\"{policy}\""));
+        }
         assert_eq!("fast".parse::<Mode>().unwrap_err().to_string(), "'fast' is not one of write-back, write-through");
     }
 }

@@ -2,7 +2,7 @@
 
 use headstart_core::units::ByteSize;
 use headstart_sim::Report;
-use headstart_sim::report::ServerReport;
+use headstart_sim::report::{ServerReport, VolumeStats};
 
 pub fn print(report: &Report) {
     println!("{}: {}, seed {}", report.name, report.policy, report.seed);
@@ -13,7 +13,7 @@ pub fn print(report: &Report) {
         println!("placing     {:.3} s before the jobs", report.placing_s);
     }
     println!("jobs        {:.3} s, {:.1} MB/s", report.seconds, report.mb_per_s());
-    println!("all clean   {:.3} s", report.drained_s);
+    println!("all clean   {:.3} s, {:.1} MB/s", report.drained_s, report.drained_mb_per_s());
     println!("job                 phase     seconds       MB/s   requests    mean ms     p50 ms     p99 ms   on flash");
     for job in &report.jobs {
         for phase in &job.phases {
@@ -34,6 +34,7 @@ pub fn print(report: &Report) {
     println!("servers          busy %   requests   commands    seek mean   queue");
     servers("disk", &report.disk);
     servers("flash", &report.flash);
+    report.disk.iter().filter_map(|server| server.volume).take(SERVERS_SHOWN).for_each(|volume| self::volume(&volume));
     if let Some(overlay) = &report.overlay {
         println!(
             "written back {}, fetched {}, {} round trips, {} requests without one, {} barriers",
@@ -44,6 +45,27 @@ pub fn print(report: &Report) {
             overlay.barriers
         );
     }
+}
+
+fn volume(volume: &VolumeStats) {
+    println!(
+        "volume: absorbed {} (kept up to {:.1} ms), written back {} in {}, bypassed {} writes, diverted {}",
+        ByteSize(volume.absorbed_bytes_total),
+        volume.paced_ms_max,
+        ByteSize(volume.written_back_bytes_total),
+        volume.write_backs_total,
+        volume.bypassed_writes_total,
+        volume.diverted_writes_total,
+    );
+    println!(
+        "        fetched {}, staged {}, read from there {}; held up to {:.1} ms, p99 {:.1}; {} checkpoints",
+        ByteSize(volume.fetched_bytes_total),
+        ByteSize(volume.staged_bytes_total),
+        ByteSize(volume.staged_read_bytes_total),
+        volume.held_ms_max,
+        volume.held_ms_p99,
+        volume.checkpoints_total,
+    );
 }
 
 /// A few servers one by one, of many the mean.

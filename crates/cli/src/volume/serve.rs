@@ -50,6 +50,10 @@ pub struct Serve {
     #[arg(long, value_name = "itransformer|none")]
     policy: Option<PolicyName>,
 
+    /// The most that iTransformer adds to a foreground request
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    delay_max_ms: u32,
+
     /// At the end leave on flash what is not on disk yet, instead of writing it back
     #[arg(long)]
     keep_dirty: bool,
@@ -78,6 +82,7 @@ impl Serve {
         if let Some(policy) = self.policy {
             command.arg(format!("policy={policy}"));
         }
+        command.arg(format!("delay-max-ms={}", self.delay_max_ms));
         if self.keep_dirty {
             command.arg("keep-dirty=true");
         }
@@ -90,7 +95,8 @@ impl Serve {
         let stale = is_stale(path).then(|| loop_devices(&std::path::absolute(path).unwrap_or_default()));
         // Before the volume starts, which guards its disk.
         FileExport::prepare(path)?;
-        let wishes = Wishes { mode: self.mode, policy: self.policy };
+        let delay_max = Some(Duration::from_millis(self.delay_max_ms.into()));
+        let wishes = Wishes { mode: self.mode, policy: self.policy, delay_max };
         let server = open(&self.devices.hdd, &self.devices.ssd, wishes)?;
         let export = match FileExport::mount(Arc::new(server.handle()), path) {
             Ok(export) => export,

@@ -13,6 +13,8 @@
 //! |---|---|---|
 //! | `writes` | one write per range at a time, bypass | 1 |
 //! | `reads` | pieces, pins, checksums | 1, 3 |
+//! | `fetches` | reading ahead, to staging | 1 |
+//! | `disk_queue` | whose turn the disk is | |
 //! | `log` | records, holes, CLEAN | 3, 6 |
 //! | `flushing` | flushes of devices, FLUSH and FUA | 2 |
 //! | `write_back` | from flash to disk | 5 |
@@ -23,6 +25,8 @@
 //! A write for which no room will ever come, because what is on flash cannot be written back, fails.
 
 mod checkpointing;
+mod disk_queue;
+mod fetches;
 mod flushing;
 mod log;
 mod reads;
@@ -31,20 +35,23 @@ mod tests;
 mod write_back;
 mod writes;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::counters::Counters;
+pub use super::counters::{Counters, Waits};
 use super::devices::Device;
 use super::guard::{self, Regions};
 use super::log_map::LogMap;
 use super::order::{Action, Error, Order, OrderId, Output, Part, Request, Tag};
-use super::policy::{Load, Policy};
+use super::policy::{Load, Policy, Turn};
 use super::ranges::Ranges;
 use super::recovery::Recovered;
+use super::staging::Staging;
 use super::superblock::{GuardState, Superblock};
 use crate::request::Range;
 use crate::units::Nanos;
 use checkpointing::Checkpoint;
+use disk_queue::{DiskQueue, Queued};
+use fetches::Fetch;
 use flushing::{DeviceFlush, Flush};
 use log::{InFlight, Item};
 use reads::Read;
@@ -62,6 +69,10 @@ pub struct Settings {
     pub owed_max: usize,
     /// Bytes of a checkpoint that are written at once (1 MiB: an SSD is no faster with more).
     pub checkpoint_chunk_bytes: usize,
+    /// Foreground orders that the disk has at once (128, what Linux lets its schedulers sort).
+    pub disk_orders_max: usize,
+    /// Blocks of a slot of staging (128 KiB: a stripe of flash).
+    pub staging_slot_blocks: u32,
 }
 
 impl Default for Settings {
@@ -71,6 +82,8 @@ impl Default for Settings {
             checkpoint_every_blocks: 1 << 18,
             owed_max: 1 << 14,
             checkpoint_chunk_bytes: 1 << 20,
+            disk_orders_max: 128,
+            staging_slot_blocks: 32,
         }
     }
 }
@@ -81,6 +94,10 @@ enum Purpose {
     Record(u64),
     Bypass(u64),
     Read(Tag),
+    DiskRead(Tag),
+    StagedRead(Tag),
+    Fetch(u64),
+    Stage(u64),
     WriteBackRead(u64),
     WriteBackWrite(u64),
     DiskFlush,
@@ -109,7 +126,25 @@ pub struct Engine<P> {
     writes_begun: u64,
     reads: BTreeMap<Tag, Read>,
 
+    disk_queue: DiskQueue,
+    /// Background work has the disk, since when; and for how long it had it before.
+    background_since: Option<Nanos>,
+    background: Nanos,
+    /// When a foreground order of the disk last came or ended.
+    foreground_at: Nanos,
+    staging: Staging,
+    fetches: BTreeMap<u64, Fetch>,
+    fetches_begun: u64,
+    /// Those that wait for their turn, by address.
+    fetch_queue: BTreeSet<(u64, u64)>,
+    fetch_cursor: u64,
+    fetches_reading: usize,
+    /// Buffers that more than one needs, and how many do.
+    shared: BTreeMap<OrderId, u32>,
+    counters: Counters,
+
     log_queue: VecDeque<Item>,
+    log_bytes: u64,
     records: BTreeMap<u64, InFlight>,
     seq_next: u64,
     durable_to: u64,
@@ -133,6 +168,8 @@ pub struct Engine<P> {
 
     write_backs: BTreeMap<u64, WriteBack>,
     write_backs_begun: u64,
+    /// Bytes written back since the last disk FLUSH was given.
+    unreclaimed_bytes: u64,
     /// What could not be read from flash or written to the disk: not tried again unless it is written.
     stuck: Ranges<()>,
     checkpoint: Checkpoint,
@@ -141,13 +178,13 @@ pub struct Engine<P> {
     stopping: bool,
     disk_failed: bool,
     flash_failed: bool,
-    counters: Counters,
 }
 
 impl<P: Policy> Engine<P> {
     /// Serves what a start has recovered.
     pub fn new(recovered: Recovered, policy: P, settings: Settings) -> Engine<P> {
         let Recovered { superblock, map } = recovered;
+        let staging = Staging::new(superblock.layout().staging_blocks, settings.staging_slot_blocks);
         Engine {
             now: Nanos::ZERO,
             regions: guard::regions(&superblock),
@@ -164,7 +201,20 @@ impl<P: Policy> Engine<P> {
             writes: BTreeMap::new(),
             writes_begun: 0,
             reads: BTreeMap::new(),
+            disk_queue: DiskQueue::default(),
+            background_since: None,
+            background: Nanos::ZERO,
+            foreground_at: Nanos::ZERO,
+            staging,
+            fetches: BTreeMap::new(),
+            fetches_begun: 0,
+            fetch_queue: BTreeSet::new(),
+            fetch_cursor: 0,
+            fetches_reading: 0,
+            shared: BTreeMap::new(),
+            counters: Counters::default(),
             log_queue: VecDeque::new(),
+            log_bytes: 0,
             records: BTreeMap::new(),
             has_hole: false,
             holes_in_a_row: 0,
@@ -178,6 +228,7 @@ impl<P: Policy> Engine<P> {
             flushes: Vec::new(),
             write_backs: BTreeMap::new(),
             write_backs_begun: 0,
+            unreclaimed_bytes: 0,
             stuck: Ranges::default(),
             checkpoint: Checkpoint::Idle,
             checkpoint_wanted: false,
@@ -185,7 +236,6 @@ impl<P: Policy> Engine<P> {
             stopping: false,
             disk_failed: false,
             flash_failed: false,
-            counters: Counters::default(),
         }
     }
 
@@ -218,8 +268,18 @@ impl<P: Policy> Engine<P> {
         let Some(purpose) = self.orders.remove(&order) else { return };
         match purpose {
             Purpose::Record(seq) => self.on_record(seq, result.is_ok()),
-            Purpose::Bypass(write) => self.on_bypass(write, result.is_ok()),
+            Purpose::Bypass(write) => {
+                self.end_foreground();
+                self.on_bypass(write, result.is_ok());
+            }
             Purpose::Read(tag) => self.on_read(tag, order, result),
+            Purpose::DiskRead(tag) => {
+                self.end_foreground();
+                self.on_read(tag, order, result);
+            }
+            Purpose::StagedRead(tag) => self.on_staged_read(tag, order, result),
+            Purpose::Fetch(id) => self.on_fetch(id, result),
+            Purpose::Stage(id) => self.on_staged(id, result.is_ok()),
             Purpose::WriteBackRead(id) => self.on_write_back_read(id, order, result),
             Purpose::WriteBackWrite(id) => self.on_write_back_write(id, result.is_ok()),
             Purpose::DiskFlush => self.on_disk_flush(result.is_ok()),
@@ -232,7 +292,8 @@ impl<P: Policy> Engine<P> {
 
     /// When `on_timer` has something to do; none: only requests and completions move anything.
     pub fn next_timer(&self) -> Option<Nanos> {
-        None
+        let due = self.policy.next_timer(&self.load()).into_iter().chain(self.log_due());
+        due.min().map(|at| at.max(Nanos(self.now.0 + 1)))
     }
 
     /// Does what is due. Before `next_timer`'s answer nothing is.
@@ -248,11 +309,17 @@ impl<P: Policy> Engine<P> {
         self.pump();
     }
 
-    /// From now on everything is written back as soon as it can be, or no longer so. Requests go on.
-    pub fn drain(&mut self, now: Nanos, wanted: bool) {
+    /// Writes back all that is dirty, and what becomes dirty meanwhile, until told otherwise; `is_drained` says when nothing is left.
+    pub fn drain(&mut self, now: Nanos, drains: bool) {
         self.now = now;
-        self.draining = wanted;
+        self.draining = drains;
         self.pump();
+    }
+
+    /// Whether the disk holds everything, durably: a drain has nothing left to do.
+    pub fn is_drained(&self) -> bool {
+        let owed = !self.owed.is_empty() || !self.owed_in_flush.is_empty();
+        !owed && self.write_backs.is_empty() && self.log_queue.is_empty() && self.map.is_written_back()
     }
 
     /// No request follows. Writes everything back unless told to keep it, and ends with a checkpoint; then `has_stopped`.
@@ -285,9 +352,14 @@ impl<P: Policy> Engine<P> {
         &self.superblock
     }
 
-    /// What was counted.
+    /// What was counted, and what waited, so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Bytes of staging that hold something.
+    pub fn staged_bytes(&self) -> u64 {
+        self.staging.staged_bytes()
     }
 
     /// Which devices have failed: disk, flash.
@@ -302,11 +374,23 @@ impl<P: Policy> Engine<P> {
 
     fn load(&self) -> Load {
         Load {
+            now: self.now,
             ring_blocks: self.map.ring.blocks(),
             free_blocks: self.map.ring.free_blocks(),
+            is_dirty: self.map.has_dirty(),
             write_backs: self.write_backs.len(),
             is_full: self.is_full,
+            log_items: self.log_queue.len(),
+            log_bytes: self.log_bytes,
             draining: self.draining,
+            waiting: self.disk_queue.len(),
+            admitted: self.disk_queue.admitted(),
+            oldest: self.disk_queue.oldest(),
+            in_flight: self.disk_queue.in_flight,
+            foreground_at: self.foreground_at,
+            fetches_waiting: self.fetch_queue.len(),
+            fetches: self.fetches_reading,
+            staging_bytes: self.staging.bytes(),
         }
     }
 
@@ -323,22 +407,86 @@ impl<P: Policy> Engine<P> {
         self.superblock.guard.state == GuardState::On && self.regions.touches(range)
     }
 
-    fn order(&mut self, device: Device, action: Action, range: Range, purpose: Purpose) -> OrderId {
+    fn new_order_id(&mut self) -> OrderId {
         self.orders_given += 1;
+        self.orders_given
+    }
+
+    fn order(&mut self, device: Device, action: Action, range: Range, purpose: Purpose) -> OrderId {
+        let id = self.new_order_id();
+        self.emit(id, device, action, range, purpose);
+        id
+    }
+
+    fn emit(&mut self, id: OrderId, device: Device, action: Action, range: Range, purpose: Purpose) {
         self.moves += 1;
-        let id = self.orders_given;
+        self.orders.insert(id, purpose);
+        let order = self.make_order(id, device, action, range);
+        self.outputs.push(Output::Order(order));
+    }
+
+    fn make_order(&self, id: OrderId, device: Device, action: Action, range: Range) -> Order {
         let guarded = device == Device::Disk && !range.is_empty() && self.is_guarded(range);
         let session = guarded.then_some(self.superblock.guard.session);
-        self.orders.insert(id, purpose);
-        self.outputs.push(Output::Order(Order {
-            id,
-            device,
-            action,
-            offset: range.offset,
-            length: range.length,
-            session,
-        }));
+        Order { id, device, action, offset: range.offset, length: range.length, session }
+    }
+
+    /// An order of the foreground for the disk, which waits for its turn.
+    fn queue_disk(&mut self, action: Action, range: Range, purpose: Purpose) -> OrderId {
+        let id = self.new_order_id();
+        let order = self.make_order(id, Device::Disk, action, range);
+        self.moves += 1;
+        self.foreground_at = self.now;
+        self.disk_queue.push(Queued { order, purpose, since: self.now, background: self.background_time() });
         id
+    }
+
+    fn end_foreground(&mut self) {
+        self.disk_queue.in_flight -= 1;
+        self.foreground_at = self.now;
+    }
+
+    /// For how long background work has had the disk.
+    fn background_time(&self) -> Nanos {
+        self.background + self.background_since.map_or(Nanos::ZERO, |since| self.now.since(since))
+    }
+
+    /// Gives the disk what may go there: the foreground's, in the order of addresses, or write-backs and fetches.
+    fn pump_disk(&mut self) {
+        let mut turn = self.policy.turn(&self.load());
+        if matches!(turn, Turn::Background | Turn::Shared) {
+            if turn == Turn::Background {
+                self.disk_queue.close();
+                self.background_since.get_or_insert(self.now);
+            }
+            self.pump_write_backs();
+            self.pump_fetches();
+            if turn == Turn::Background && self.load().background() == 0 {
+                // Nothing was to be done: nobody need wait for it.
+                turn = self.policy.turn(&self.load());
+            }
+        }
+        if turn == Turn::Background {
+            return;
+        }
+        let ended = self.background_since.take();
+        if let Some(since) = ended {
+            self.background += self.now.since(since);
+        }
+        match turn {
+            Turn::Closing if ended.is_some() => self.disk_queue.open(true),
+            Turn::Closing => self.disk_queue.close(),
+            _ => self.disk_queue.open(false),
+        }
+        while self.disk_queue.in_flight < self.settings.disk_orders_max
+            && let Some(queued) = self.disk_queue.pop(self.now)
+        {
+            let held = self.background_time().since(queued.background);
+            self.counters.held.add(held);
+            self.moves += 1;
+            self.orders.insert(queued.order.id, queued.purpose);
+            self.outputs.push(Output::Order(queued.order));
+        }
     }
 
     fn reply(&mut self, tag: Tag, result: Result<Vec<Part>, Error>) {
@@ -368,7 +516,7 @@ impl<P: Policy> Engine<P> {
             self.map.ring.release(self.superblock.start_seq, self.durable_to);
             self.pump_writes();
             self.pump_log();
-            self.pump_write_backs();
+            self.pump_disk();
             self.pump_flushes();
             self.pump_checkpoint();
             self.pump_device_flushes();

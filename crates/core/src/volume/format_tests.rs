@@ -68,12 +68,13 @@ fn the_format_document_shows_the_bytes_of_a_volume() {
     guard::transform(9, 4096, &mut stream);
     let layout = Layout::new(1 << 30, 256).unwrap();
     let places = format!(
-        "{:#x} | {:#x} | {:#x} | {:#x} | {}",
+        "{:#x} | {:#x} | {:#x} | {:#x} | {} | {}",
         layout.guard_offset(),
         layout.checkpoint_offset(0),
         layout.checkpoint_offset(1),
         layout.ring_offset(0),
-        layout.ring_blocks
+        layout.ring_blocks,
+        layout.staging_blocks
     );
     let blocks: Vec<String> =
         guard::Regions::new(1 << 30, 256).iter().map(|region| (region.range.offset / 4096).to_string()).collect();

@@ -1,11 +1,13 @@
 //! Where everything lies on a slice of flash, in blocks of 4 KiB.
 //!
 //! ```text
-//! 0  superblock A | 1  superblock B | guard copy, 2 x guard_blocks | checkpoint area A | area B | log ring ... | head slots
+//! 0  superblock A | 1  superblock B | guard copy, 2 x guard_blocks | checkpoint area A | area B | log ring ... | head slots | staging
 //! ```
 //!
 //! The places are functions of the slice's size and of the guard's; the superblock repeats them, and one that says otherwise is not
-//! valid. Head slots take the end of the slice; a volume without LiU has none.
+//! valid. Head slots follow the log; a volume without LiU has none. Staging takes the end of the slice: what was read from the disk ahead
+//! of its readers. No record names it, and it is empty after a start. It is an area of its own, not free room of the ring, because what
+//! users wrote would then lie where a start looks for headers.
 
 /// Unit of everything on flash, and of its checksums.
 pub const BLOCK_BYTES: u64 = 4096;
@@ -19,6 +21,10 @@ pub const RING_BLOCKS_MIN: u64 = 16;
 const RING_BLOCKS_MAX: u64 = u32::MAX as u64;
 /// Ring blocks for each block of a checkpoint area: 32 bytes a block, where an extent of one block takes 32.
 const RING_BLOCKS_PER_CHECKPOINT_BLOCK: u64 = 128;
+/// Staging is a third of a small slice: 48 streams of a slice of 200 MB have room for more than a MiB each.
+const SLICES_PER_STAGING: u64 = 3;
+/// Staging of large slices: 1 GiB, a MiB for each of a thousand streams.
+const STAGING_BLOCKS_MAX: u64 = 1 << 18;
 
 /// Places on one slice, in blocks from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +39,8 @@ pub struct Layout {
     pub ring_blocks: u64,
     /// Blocks of head slots behind the log; zero in this version.
     pub head_blocks: u64,
+    /// Blocks of staging behind those.
+    pub staging_blocks: u64,
 }
 
 impl Layout {
@@ -43,7 +51,8 @@ impl Layout {
         }
         let left = (flash_bytes / BLOCK_BYTES).checked_sub(2 + 2 * guard_blocks)?;
         let checkpoint_blocks = left / RING_BLOCKS_PER_CHECKPOINT_BLOCK + 1;
-        let ring_blocks = left.checked_sub(2 * checkpoint_blocks)?.min(RING_BLOCKS_MAX);
+        let staging_blocks = (left / SLICES_PER_STAGING).min(STAGING_BLOCKS_MAX);
+        let ring_blocks = left.checked_sub(2 * checkpoint_blocks + staging_blocks)?.min(RING_BLOCKS_MAX);
         let ring_block = 2 + 2 * guard_blocks + 2 * checkpoint_blocks;
         (ring_blocks >= RING_BLOCKS_MIN).then_some(Layout {
             guard_blocks,
@@ -51,6 +60,7 @@ impl Layout {
             ring_block,
             ring_blocks,
             head_blocks: 0,
+            staging_blocks,
         })
     }
 
@@ -78,6 +88,11 @@ impl Layout {
     pub fn ring_offset(&self, block: u32) -> u64 {
         (self.ring_block + u64::from(block)) * BLOCK_BYTES
     }
+
+    /// First byte of a block of staging.
+    pub fn staging_offset(&self, block: u32) -> u64 {
+        (self.ring_block + self.ring_blocks + self.head_blocks + u64::from(block)) * BLOCK_BYTES
+    }
 }
 
 #[cfg(test)]
@@ -95,7 +110,8 @@ mod tests {
             assert_eq!(layout.checkpoint_offset(0), layout.guard_offset() + 2 * guard * BLOCK_BYTES);
             assert_eq!(layout.checkpoint_offset(1), layout.checkpoint_offset(0) + layout.checkpoint_bytes());
             assert_eq!(layout.ring_offset(0), layout.checkpoint_offset(1) + layout.checkpoint_bytes());
-            assert!(layout.ring_offset(0) + layout.ring_blocks * BLOCK_BYTES <= flash);
+            assert_eq!(layout.staging_offset(0), layout.ring_offset(0) + layout.ring_blocks * BLOCK_BYTES);
+            assert!(layout.staging_offset(0) + layout.staging_blocks * BLOCK_BYTES <= flash);
         }
         assert_eq!(Layout::new(8 << 20, 0), None);
         assert_eq!(Layout::new(8 << 20, 257), None);

@@ -125,6 +125,11 @@ impl LogMap {
         self.payload.is_empty() && self.placeless.is_empty()
     }
 
+    /// Whether the disk lacks anything of it.
+    pub fn has_dirty(&self) -> bool {
+        self.payload.dirty() > 0 || self.placeless.iter().any(|(_, value)| value.dirty && value.zeros)
+    }
+
     /// Whether nothing is left to be written back.
     pub fn is_written_back(&self) -> bool {
         self.payload.dirty() == 0 && self.next_dirty(0).is_none()

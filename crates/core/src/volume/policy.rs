@@ -1,33 +1,109 @@
-//! What a volume asks of its policy: which writes the log takes, and what is written back next.
+//! What a volume asks of its policy: which writes the log takes, what is written back and read ahead, and who has the disk.
+
+pub mod itransformer;
 
 use crate::request::Range;
+use crate::units::Nanos;
 
-/// How full the log is.
+pub use itransformer::ITransformer;
+
+/// How things stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
+    /// The time.
+    pub now: Nanos,
     /// Blocks of the ring.
     pub ring_blocks: u32,
     /// Those that may be written.
     pub free_blocks: u32,
+    /// The log holds what the disk does not.
+    pub is_dirty: bool,
     /// Write-backs under way.
     pub write_backs: usize,
     /// A write waits for room.
     pub is_full: bool,
+    /// Parts of writes that wait for the log.
+    pub log_items: usize,
+    /// Bytes of them.
+    pub log_bytes: u64,
     /// Everything is to be written back.
     pub draining: bool,
+    /// Foreground orders that wait for the disk.
+    pub waiting: usize,
+    /// Those of them in front of the gate.
+    pub admitted: usize,
+    /// When the one that waits longest came.
+    pub oldest: Option<Nanos>,
+    /// Foreground orders that the disk has.
+    pub in_flight: usize,
+    /// When the last foreground order came or ended.
+    pub foreground_at: Nanos,
+    /// Fetches that wait for their turn.
+    pub fetches_waiting: usize,
+    /// Fetches that the disk has.
+    pub fetches: usize,
+    /// Bytes of the staging area.
+    pub staging_bytes: u64,
+}
+
+impl Load {
+    /// Whether write-backs or fetches have the disk.
+    pub fn background(&self) -> usize {
+        self.write_backs + self.fetches
+    }
+}
+
+/// Who has the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turn {
+    /// Everybody.
+    #[default]
+    Shared,
+    /// The foreground alone.
+    Foreground,
+    /// The foreground that waits now; who comes later waits for the next turn.
+    Closing,
+    /// Write-backs and fetches alone.
+    Background,
 }
 
 /// Decides, and keeps no data.
 pub trait Policy {
     /// Whether the log takes a write (otherwise the disk does). Asked once, when nothing else writes the range.
     fn absorbs(&mut self, range: Range, load: &Load) -> bool;
-    /// Whether a write the log should take goes to the disk instead while there is no room.
-    fn bypasses_when_full(&self) -> bool;
+    /// How long a write that the log should take waits for room before it goes to the disk instead; `Nanos::MAX`: for ever.
+    fn waits_for_room(&self, _load: &Load) -> Nanos;
+    /// How long a write is kept from the log that has room for it, so that the log does not fill faster than it is written back.
+    fn paces(&self, _load: &Load) -> Nanos {
+        Nanos::ZERO
+    }
     /// Where to look for dirty bytes to write back next, upwards and around; none: no more for now. Asked after each completion until
     /// it says none or nothing is found.
     fn next_write_back(&mut self, load: &Load) -> Option<u64>;
+    /// Longest write of write-back. From 2 MiB on a disk gains little by a longer one (assumed; 10 ms of a modern disk's transfer).
+    fn write_back_bytes_max(&self) -> u64 {
+        2 << 20
+    }
     /// A write-back of this range has begun.
-    fn on_write_back(&mut self, range: Range);
+    fn on_write_back(&mut self, now: Nanos, range: Range);
+    /// A read has come that the log does not answer alone: what to fetch to staging, this or what will follow it.
+    fn on_read(&mut self, _range: Range, _load: &Load) -> Option<Range> {
+        None
+    }
+    /// Whether a fetch may go to the disk now.
+    fn begins_fetch(&mut self, _range: Range, _load: &Load) -> bool {
+        true
+    }
+    /// A write-back or fetch has left the disk.
+    fn on_background_end(&mut self, _now: Nanos, _range: Range) {}
+    /// Who has the disk. Asked whenever something may begin.
+    fn turn(&mut self, _load: &Load) -> Turn {
+        Turn::Shared
+    }
+    /// When to ask again though nothing has happened; none: never.
+    fn next_timer(&self, _load: &Load) -> Option<Nanos> {
+        None
+    }
 }
 
 /// Takes every write up to a size, and sweeps over the disk in address order once the log is half full.
@@ -53,8 +129,8 @@ impl Policy for AddressOrder {
         range.length <= self.absorbed_bytes_max
     }
 
-    fn bypasses_when_full(&self) -> bool {
-        true
+    fn waits_for_room(&self, _load: &Load) -> Nanos {
+        Nanos::ZERO
     }
 
     fn next_write_back(&mut self, load: &Load) -> Option<u64> {
@@ -62,7 +138,7 @@ impl Policy for AddressOrder {
         (wanted && load.write_backs < self.write_backs_max).then_some(self.cursor)
     }
 
-    fn on_write_back(&mut self, range: Range) {
+    fn on_write_back(&mut self, _now: Nanos, range: Range) {
         self.cursor = range.end();
     }
 }
@@ -76,13 +152,13 @@ impl Policy for WriteThrough {
         false
     }
 
-    fn bypasses_when_full(&self) -> bool {
-        true
+    fn waits_for_room(&self, _load: &Load) -> Nanos {
+        Nanos::ZERO
     }
 
     fn next_write_back(&mut self, load: &Load) -> Option<u64> {
         (load.write_backs == 0).then_some(0)
     }
 
-    fn on_write_back(&mut self, _range: Range) {}
+    fn on_write_back(&mut self, _now: Nanos, _range: Range) {}
 }

@@ -130,6 +130,7 @@ impl Superblock {
         put(&mut block, 152, &layout.ring_blocks.to_le_bytes());
         put(&mut block, 160, &layout.head_blocks.to_le_bytes());
         put(&mut block, 140, &self.serving.policy.to_le_bytes());
+        put(&mut block, 168, &layout.staging_blocks.to_le_bytes());
         for (index, word) in self.guard.changed.iter().enumerate() {
             put(&mut block, CHANGED_AT + 8 * index, &word.to_le_bytes());
         }
@@ -159,8 +160,9 @@ impl Superblock {
         let guard_blocks = u64_at(block, 120);
         let flash_bytes = u64_at(block, 40);
         let layout = Layout::new(flash_bytes, guard_blocks)?;
-        let said = (u64_at(block, 128), u64_at(block, 144), u64_at(block, 152), u64_at(block, 160));
-        if said != (layout.checkpoint_blocks, layout.ring_block, layout.ring_blocks, layout.head_blocks) {
+        let said = [128, 144, 152, 160, 168].map(|at| u64_at(block, at));
+        let Layout { checkpoint_blocks, ring_block, ring_blocks, head_blocks, staging_blocks, .. } = layout;
+        if said != [checkpoint_blocks, ring_block, ring_blocks, head_blocks, staging_blocks] {
             return None;
         }
         let state = match block[102] {

@@ -9,6 +9,7 @@ use crate::device::ssd::{Ssd, SsdConfig};
 use crate::elevator::{COMMAND_BYTES_MAX, CfqConfig, ElevatorKind, NR_REQUESTS};
 use crate::nic::NicConfig;
 use crate::profile::Profile;
+use crate::server::volume::VolumeConfig;
 
 /// Which device a server has.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,6 +89,8 @@ pub struct ServerConfig {
     pub phase_seed: u64,
     /// CPU time of a request, one request at a time.
     pub request_cpu: Nanos,
+    /// A volume between the server and its device.
+    pub volume: Option<VolumeConfig>,
 }
 
 impl ServerConfig {
@@ -113,7 +116,13 @@ impl ServerConfig {
             drive_queue_depth: None,
             phase_seed: 0,
             request_cpu: Nanos::ZERO,
+            volume: None,
         }
+    }
+
+    /// A device as its profile has it.
+    pub(super) fn bare_device(device: DeviceConfig) -> Box<dyn Device> {
+        ServerConfig { device, ..ServerConfig::new(Profile::Null) }.build_device()
     }
 
     pub(super) fn build_device(&self) -> Box<dyn Device> {

@@ -4,7 +4,7 @@ use headstart_core::units::Nanos;
 
 use super::{EventKind, Operation, Owner, Pending, Request, Sent, Server, Stage};
 use crate::device::Command;
-use crate::elevator::{Batch, Part};
+use crate::elevator::{Batch, NR_REQUESTS, Part};
 use crate::file_cache::{Fetch, Lookup};
 use crate::nic::HEADER_BYTES;
 use crate::server::Origin;
@@ -74,7 +74,11 @@ impl Server {
                     origin: request.origin,
                     is_read_ahead: true,
                 };
-                self.elevator.on_part(now, part);
+                if self.volume.is_some() {
+                    self.ask_volume(now, part.owner, Operation::Read, part.address, part.length);
+                } else {
+                    self.elevator.on_part(now, part);
+                }
                 page += count;
             }
         }
@@ -109,6 +113,12 @@ impl Server {
             self.reads_under_way += 1;
         }
         let Request { operation, mut address, length: mut left, origin, .. } = request;
+        if self.volume.is_some() {
+            pending.stage = Stage::Started;
+            pending.parts_left = Server::volume_parts(left);
+            self.ask_volume(now, Owner::Request(slot), operation, address, left);
+            return;
+        }
         let owner = Owner::Request(slot);
         let is_free = self.cache.is_none() && self.flushes.is_empty() && self.under_way < self.queue_depth;
         if is_free && left <= self.command_bytes_max {
@@ -139,8 +149,10 @@ impl Server {
     }
 
     fn flush_device(&mut self, now: Nanos, slot: u32) {
-        if self.device.has_volatile_cache() {
-            self.flushes.push_back(slot);
+        if self.volume.is_some() {
+            self.flush_volume(now, slot);
+        } else if self.device.has_volatile_cache() {
+            self.flushes.push_back(Owner::Request(slot));
         } else {
             self.reply(now, slot);
         }
@@ -174,19 +186,30 @@ impl Server {
     }
 
     fn supply(&mut self, now: Nanos) {
+        let mut written_back = Vec::new();
         if let Some(cache) = &mut self.cache {
-            while self.elevator.has_room()
+            while self
+                .volume
+                .as_ref()
+                .map_or(self.elevator.has_room(), |volume| volume.asked() + written_back.len() < NR_REQUESTS)
                 && let Some((start, end)) = cache.next_write_back(self.reads_under_way > 0)
             {
                 let owner = Owner::WriteBack { start };
                 let (operation, length, origin) = (Operation::Write, end - start, Origin::default());
+                if self.volume.is_some() {
+                    written_back.push((owner, start, length));
+                    continue;
+                }
                 let part = Part { owner, operation, address: start, length, origin, is_read_ahead: false };
                 self.elevator.on_part(now, part);
             }
         }
+        for (owner, start, length) in written_back {
+            self.ask_volume(now, owner, Operation::Write, start, length);
+        }
         while self.under_way < self.queue_depth {
-            if let Some(slot) = self.flushes.pop_front() {
-                let sent = Sent { first: Owner::Request(slot), merged: Vec::new(), queue: None };
+            if let Some(first) = self.flushes.pop_front() {
+                let sent = Sent { first, merged: Vec::new(), queue: None };
                 self.send(now, Operation::Flush, (0, 0), sent);
             } else if let Some(batch) = self.elevator.next_command(now) {
                 self.send_batch(now, batch);
@@ -263,12 +286,14 @@ impl Server {
             }
         }
         self.finished = finished;
+        self.carry_out(now);
         self.dispatch(now);
     }
 
-    fn finish_part(&mut self, now: Nanos, owner: Owner) {
+    pub(super) fn finish_part(&mut self, now: Nanos, owner: Owner) {
         match owner {
             Owner::WriteBack { start } => self.on_written(now, start),
+            Owner::Volume(order) => self.finish_order(now, order),
             Owner::Fill { page, count } => self.on_filled(now, Fetch { page, count: u64::from(count) }),
             Owner::Request(slot) => {
                 let pending = &mut self.pending[slot as usize];

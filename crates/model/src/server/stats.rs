@@ -3,7 +3,7 @@
 use headstart_core::units::Nanos;
 use serde::Serialize;
 
-use super::Operation;
+use super::{Operation, VolumeStats};
 use crate::device::DeviceStats;
 
 /// What a server has done up to a time. Means are zero where nothing was counted.
@@ -39,6 +39,9 @@ pub struct ServerStats {
     pub write_service_ns_mean: f64,
     /// Dirty bytes in the server's cache.
     pub dirty_bytes: u64,
+    /// Its volume, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<VolumeStats>,
 }
 
 fn mean(sum: f64, count: u64) -> f64 {
@@ -110,6 +113,7 @@ impl Counters {
             read_service_ns_mean: mean(service(0), reads),
             write_service_ns_mean: mean(service(1), writes),
             dirty_bytes,
+            volume: None,
         }
     }
 }

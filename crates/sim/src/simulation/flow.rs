@@ -403,6 +403,7 @@ impl Simulation<'_> {
         let uses_flash = !matches!(self.client, Client::Stock);
         let tiers = if uses_flash { &[TierName::Disk, TierName::Flash][..] } else { &[TierName::Disk] };
         self.stage = Stage::Flushing(tiers.len() as u32);
+        self.fabric.drain(self.now, &mut self.queue, TierName::Disk);
         for &tier in tiers {
             let origin = headstart_model::server::Origin::default();
             let order = Order { owner: Owner::End, tier, operation: Operation::Flush, node: 0, origin };

@@ -7,3 +7,4 @@ mod policies;
 mod programs;
 mod random_programs;
 mod scenarios;
+mod volume;

@@ -1,5 +1,7 @@
 //! A volume from its names to its server, as `volume serve` and the plugin of nbdkit start it.
 
+use std::time::Duration;
+
 use headstart_core::volume::superblock::Serving;
 
 use crate::device::DeviceName;
@@ -14,6 +16,8 @@ pub struct Wishes {
     pub mode: Option<Mode>,
     /// What goes to flash.
     pub policy: Option<PolicyName>,
+    /// The most that the policy adds to a foreground request.
+    pub delay_max: Option<Duration>,
 }
 
 /// Why a volume is not served.
@@ -33,12 +37,14 @@ pub enum OpeningError {
 impl Wishes {
     fn settings(self, created: Option<Serving>) -> Settings {
         // Where there is no volume the start says so.
+        let settings = Settings::default();
         let created = created.unwrap_or(Serving { write_through: false, policy: 0 });
         let mode = if created.write_through { Mode::WriteThrough } else { Mode::WriteBack };
         Settings {
             mode: self.mode.unwrap_or(mode),
             policy: self.policy.unwrap_or_else(|| policy(created.policy)),
-            ..Settings::default()
+            delay_max: self.delay_max.unwrap_or(settings.delay_max),
+            ..settings
         }
     }
 }
@@ -46,8 +52,8 @@ impl Wishes {
 /// A policy as superblocks name it; one of a later version's is not known here, and nothing depends on it.
 fn policy(number: u32) -> PolicyName {
     match number {
-        0 => PolicyName::None,
-        _ => PolicyName::default(),
+        1 => PolicyName::Itransformer,
+        _ => PolicyName::None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use headstart_core::chance::Random;
 use headstart_core::request::Range;
+use headstart_core::units::Nanos;
 use headstart_core::volume::policy::{Load, Policy};
 
 #[derive(Clone, Debug)]
@@ -28,8 +29,8 @@ impl Policy for Chaos {
         self.random.chance(self.absorbs)
     }
 
-    fn bypasses_when_full(&self) -> bool {
-        self.bypasses
+    fn waits_for_room(&self, _load: &Load) -> Nanos {
+        if self.bypasses { Nanos::ZERO } else { Nanos::MAX }
     }
 
     fn next_write_back(&mut self, load: &Load) -> Option<u64> {
@@ -37,5 +38,5 @@ impl Policy for Chaos {
         (wanted && load.write_backs < 3).then(|| self.random.below(1 << 17))
     }
 
-    fn on_write_back(&mut self, _range: Range) {}
+    fn on_write_back(&mut self, _now: Nanos, _range: Range) {}
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use headstart_core::chance::Random;
 use headstart_core::request::Range;
 use headstart_core::volume::devices::Device;
-use headstart_core::volume::policy::{AddressOrder, Policy, WriteThrough};
+use headstart_core::volume::policy::{AddressOrder, ITransformer, Policy, WriteThrough};
 use headstart_volume::block::{Block, Request};
 use headstart_volume::server::{Backing, Handle, Server};
 use headstart_volume::settings::{Mode, Settings};
@@ -70,8 +70,9 @@ fn overlapping_requests_of_many_threads_read_what_an_atomic_disk_would_return() 
     run_many(40, 21, |seed| {
         let mut random = Random(seed);
         let late = [random.pick(&[0, 3, 20]), random.pick(&[0, 3, 20])];
-        match random.below(4) {
+        match random.below(6) {
             0 => in_memory(WriteThrough, Mode::WriteThrough, seed, late),
+            4 | 5 => in_memory(ITransformer::new(Default::default()), Mode::WriteBack, seed, late),
             1 => {
                 let small =
                     AddressOrder { absorbed_bytes_max: random.pick(&[4096, 1 << 20]), ..AddressOrder::default() };

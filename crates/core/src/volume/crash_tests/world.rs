@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::chaos::{Chaos, Tested};
 use super::register::{FIRST, Register, sector_bytes};
 use super::storage::{Pair, Storage};
 use crate::chance::Random;
@@ -11,36 +12,12 @@ use crate::volume::devices::Device;
 use crate::volume::engine::{Engine, Settings};
 use crate::volume::layout::{BLOCK_BYTES, SECTOR_BYTES};
 use crate::volume::order::{Action, Order, OrderId, Output, Part, Request, Tag};
-use crate::volume::policy::{Load, Policy};
 use crate::volume::recovery::{self, Given, Refusal};
 use crate::volume::superblock::Serving;
 
 pub const UUID: [u8; 16] = *b"volume under tst";
 /// One of them for copies.
 pub const GUARD_BLOCKS: u64 = 2;
-
-/// A policy that does anything it may.
-#[derive(Clone, Debug)]
-pub struct Chaos {
-    pub random: Random,
-    pub absorbs: u64,
-    pub writes_back: u64,
-    pub bypasses: bool,
-}
-
-impl Policy for Chaos {
-    fn absorbs(&mut self, _range: Range, _load: &Load) -> bool {
-        self.random.chance(self.absorbs)
-    }
-    fn bypasses_when_full(&self) -> bool {
-        self.bypasses
-    }
-    fn next_write_back(&mut self, load: &Load) -> Option<u64> {
-        let wanted = load.is_full || load.draining || self.random.chance(self.writes_back);
-        (wanted && load.write_backs < 3).then(|| self.random.below(1 << 16))
-    }
-    fn on_write_back(&mut self, _range: Range) {}
-}
 
 /// A request that has no reply yet.
 #[derive(Clone)]
@@ -77,15 +54,19 @@ pub struct World {
     pub disk: Storage,
     pub flash: Storage,
     pub given: Given,
-    pub engine: Engine<Chaos>,
+    pub engine: Engine<Tested>,
     orders: Vec<InFlight>,
     buffers: BTreeMap<OrderId, Vec<u8>>,
     asked: BTreeMap<Tag, Asked>,
     pub register: Register,
     now: u64,
+    /// The engine's clock.
+    pub time: Nanos,
+    /// Where readers that go on are.
+    readers: [u64; 2],
     tags: Tag,
     versions: u32,
-    chaos: Chaos,
+    policy: Tested,
     settings: Settings,
     /// One of so many operations fails; zero: none.
     pub failures: u64,
@@ -99,28 +80,25 @@ impl World {
         let mut random = Random(seed);
         let disk_bytes = 8192 * (3 + random.below(5)) + SECTOR_BYTES * random.below(3);
         let ring_blocks = 18 + random.below(60);
-        let flash_bytes = (2 + 2 * GUARD_BLOCKS + 2 + ring_blocks) * BLOCK_BYTES;
+        let flash_bytes = (2 + 2 * GUARD_BLOCKS + 3 + ring_blocks * 3 / 2) * BLOCK_BYTES;
         let given = Given { disk: [7; 32], disk_bytes, flash_bytes, uuid: Some(UUID), absorbs: true };
         let bytes = (0..disk_bytes / SECTOR_BYTES).flat_map(|sector| sector_bytes(FIRST, sector)).collect();
         let mut disk = Storage::new(bytes);
         let mut flash = Storage::new((0..flash_bytes).map(|_| random.next() as u8).collect());
         let mut pair = Pair::new(&mut disk, &mut flash);
         assert_eq!(recovery::create(&mut pair, &given, UUID, GUARD_BLOCKS, Serving::default()), Ok(true));
-        let chaos = Chaos {
-            random: Random(random.next()),
-            absorbs: random.pick(&[100, 80, 50, 10]),
-            writes_back: random.pick(&[0, 2, 10, 40]),
-            bypasses: random.chance(50),
-        };
+        let policy = Tested::new(&mut random);
         let settings = Settings {
             records_max: random.pick(&[1, 2, 4, 16]),
             checkpoint_every_blocks: random.pick(&[4, 16, 1000]),
             owed_max: random.pick(&[1, 4, 1000]),
             checkpoint_chunk_bytes: 4096,
+            disk_orders_max: random.pick(&[1, 3, 100]),
+            staging_slot_blocks: random.pick(&[1, 2]),
         };
         let recovered = recovery::attach(&mut pair, &given).expect("a new volume is attached");
         World {
-            engine: Engine::new(recovered, chaos.clone(), settings),
+            engine: Engine::new(recovered, policy.clone(), settings),
             register: Register::new(disk_bytes),
             random,
             disk,
@@ -130,9 +108,11 @@ impl World {
             buffers: BTreeMap::new(),
             asked: BTreeMap::new(),
             now: 1,
+            time: Nanos::ZERO,
+            readers: [0; 2],
             tags: 0,
             versions: FIRST,
-            chaos,
+            policy,
             settings,
             failures: 0,
             rotten: false,
@@ -166,7 +146,8 @@ impl World {
     pub fn ask(&mut self) {
         let range = self.range();
         match self.random.below(100) {
-            0..=24 => self.read(range),
+            0..=14 => self.read(range),
+            15..=24 => self.read_on(range.length),
             25..=79 => {
                 let fua = self.random.chance(8);
                 self.write(range, false, fua);
@@ -181,6 +162,37 @@ impl World {
 
     pub fn read(&mut self, range: Range) {
         self.request(Asked { range, data: Vec::new(), what: What::Read, begun: self.now }, false);
+    }
+
+    /// One of two readers goes on, forwards or backwards.
+    fn read_on(&mut self, length: u64) {
+        let reader = self.random.below(2) as usize;
+        let length = length.min(self.given.disk_bytes);
+        let at = self.readers[reader];
+        let range = if reader == 0 {
+            Range::new(if at + length > self.given.disk_bytes { 0 } else { at }, length)
+        } else {
+            Range::new(at.checked_sub(length).unwrap_or(self.given.disk_bytes - length), length)
+        };
+        self.readers[reader] = if reader == 0 { range.end() } else { range.offset };
+        self.read(range);
+    }
+
+    /// Time goes by.
+    pub fn tick(&mut self) {
+        self.time += Nanos(self.random.below(10_000_000));
+        if self.engine.next_timer().is_some_and(|at| at <= self.time) || self.random.chance(10) {
+            self.engine.on_timer(self.time);
+            self.carry_out();
+        }
+    }
+
+    /// The time of the engine's timer comes; false if it has none.
+    fn skip(&mut self) -> bool {
+        let Some(at) = self.engine.next_timer() else { return false };
+        self.time = self.time.max(at);
+        self.engine.on_timer(self.time);
+        true
     }
 
     pub fn flush(&mut self) {
@@ -211,7 +223,7 @@ impl World {
             What::Write { fua, .. } if zero => Request::Zero { range, fua },
             What::Write { fua, .. } => Request::Write { offset: range.offset, data: &data, fua },
         };
-        self.engine.on_request(Nanos::ZERO, tag, request);
+        self.engine.on_request(self.time, tag, request);
         self.carry_out();
     }
 
@@ -289,7 +301,9 @@ impl World {
 
     /// The log takes what it may, and nothing is written back unless it must be.
     pub fn absorb_all(&mut self) {
-        (self.chaos.absorbs, self.chaos.writes_back) = (100, 0);
+        let random = Random(self.random.next());
+        self.policy =
+            Tested::Chaos(Chaos { random, absorbs: 100, writes_back: 0, bypasses: false, fetches: 0, holds: 0 });
         self.recover().expect("nothing has happened yet");
     }
 
@@ -307,6 +321,7 @@ impl World {
             let (byte, bit) = (self.random.below(self.given.flash_bytes), self.random.below(8) as u32);
             self.flash.flip(byte, bit);
         }
+        self.tick();
         let index = self.random.below(self.orders.len() as u64) as usize;
         let fails = self.failures > 0 && self.random.below(self.failures) == 0;
         self.complete(index, fails);
@@ -331,7 +346,7 @@ impl World {
         if order.action == Action::Read {
             self.buffers.insert(order.id, data.clone());
         }
-        self.engine.on_completion(Nanos::ZERO, order.id, if fails { Err(()) } else { Ok(&data) });
+        self.engine.on_completion(self.time, order.id, if fails { Err(()) } else { Ok(&data) });
         self.carry_out();
     }
 
@@ -339,9 +354,14 @@ impl World {
     pub fn settle(&mut self) {
         for _ in 0..100_000 {
             if self.orders.is_empty() {
-                break;
+                // Whoever still waits, waits for time.
+                if self.asked.is_empty() || !self.skip() {
+                    break;
+                }
+                self.carry_out();
+            } else {
+                self.complete_any();
             }
-            self.complete_any();
         }
         if !self.asked.is_empty() {
             let details = std::env::var_os("DETAILS").map(|_| format!("{:?}", self.engine));
@@ -388,8 +408,8 @@ impl World {
         }
         let mut pair = Pair::new(&mut self.disk, &mut self.flash);
         let recovered = recovery::attach(&mut pair, &self.given)?;
-        self.chaos.random = Random(self.random.next());
-        self.engine = Engine::new(recovered, self.chaos.clone(), self.settings);
+        let again = Random(self.random.next());
+        self.engine = Engine::new(recovered, self.policy.started(again), self.settings);
         Ok(())
     }
 
@@ -400,7 +420,7 @@ impl World {
         for sector in 0..self.given.disk_bytes / SECTOR_BYTES {
             let tag = self.tags + 1;
             self.tags = tag;
-            self.engine.on_request(Nanos::ZERO, tag, Request::Read(Range::new(sector * SECTOR_BYTES, SECTOR_BYTES)));
+            self.engine.on_request(self.time, tag, Request::Read(Range::new(sector * SECTOR_BYTES, SECTOR_BYTES)));
             let result = self.answer(tag);
             match result {
                 Some(bytes) => {
@@ -442,6 +462,10 @@ impl World {
             if let Some(answer) = answer {
                 return answer;
             }
+            if self.orders.is_empty() {
+                assert!(self.skip(), "a read of the checker waits for ever: {:?}", self.engine);
+                continue;
+            }
             let InFlight { order, bytes, mark } = self.orders.remove(0);
             let storage = self.storage(order.device);
             let mut data = Vec::new();
@@ -454,19 +478,22 @@ impl World {
                 Action::Write(_) => storage.write(order.offset, &bytes),
                 Action::Flush => storage.flush(mark),
             }
-            self.engine.on_completion(Nanos::ZERO, order.id, Ok(&data));
+            self.engine.on_completion(self.time, order.id, Ok(&data));
         }
     }
 
     /// The volume stops; the raw disk, guard off, holds what its users would have read.
     pub fn stop(&mut self) {
-        self.engine.stop(Nanos::ZERO, false);
+        self.engine.stop(self.time, false);
         self.carry_out();
         self.settle();
         if !self.engine.has_stopped() {
             let engine = std::env::var_os("DETAILS").map(|_| format!("{:?}", self.engine));
             self.violations.push(format!("V4: the volume does not stop {engine:?}"));
             return;
+        }
+        if !self.buffers.is_empty() {
+            self.violations.push(format!("buffers are kept for ever: {:?}", self.buffers.keys()));
         }
         let (mut superblock, is_empty) = self.engine.clone().into_superblock();
         if !is_empty {

@@ -6,6 +6,7 @@
 use super::{Engine, Purpose};
 use crate::request::Range;
 use crate::volume::devices::Device;
+use crate::volume::layout::BLOCK_BYTES;
 use crate::volume::order::{Action, Error, Tag};
 use crate::volume::policy::Policy;
 use crate::volume::ranges::Ranges;
@@ -126,8 +127,9 @@ impl<P: Policy> Engine<P> {
     }
 
     pub(super) fn pump_device_flushes(&mut self) {
-        let many = self.owed.len() >= self.settings.owed_max;
-        if !self.owed.is_empty() && (many || self.is_full || self.draining || self.stopping) {
+        let many = self.owed.len() >= self.settings.owed_max || self.is_reclaim_due();
+        let full = self.is_full && (self.write_backs.is_empty() || self.is_reclaimable(64));
+        if !self.owed.is_empty() && (many || full || self.draining || self.stopping) {
             self.disk_flush.ask();
         }
         // The tail waits for what ended its extents, or write-back for durable records (rule 5).
@@ -139,6 +141,7 @@ impl<P: Policy> Engine<P> {
             self.disk_flush.given += 1;
             self.owed_in_flush = std::mem::take(&mut self.owed);
             self.bypassed = false;
+            self.unreclaimed_bytes = 0;
             self.order(Device::Disk, Action::Flush, Range::default(), Purpose::DiskFlush);
         }
         if self.flash_flush.may_be_given() && !self.flash_failed {
@@ -146,6 +149,21 @@ impl<P: Policy> Engine<P> {
             self.flash_flush.completed_to = self.completed_to();
             self.order(Device::Flash, Action::Flush, Range::default(), Purpose::FlashFlush);
         }
+    }
+
+    /// Half of the log is in use.
+    fn is_filling(&self) -> bool {
+        self.map.ring.free_blocks() < self.map.ring.blocks() / 2
+    }
+
+    /// Enough has been written back that its room is worth a checkpoint (assumed: a sixteenth of the log).
+    fn is_reclaim_due(&self) -> bool {
+        self.is_filling() && self.is_reclaimable(16)
+    }
+
+    /// Whether one of so many parts of the log has been written back since the last disk FLUSH.
+    fn is_reclaimable(&self, parts: u64) -> bool {
+        self.unreclaimed_bytes >= u64::from(self.map.ring.blocks()) * BLOCK_BYTES / parts
     }
 
     pub(super) fn on_disk_flush(&mut self, ok: bool) {
@@ -157,6 +175,8 @@ impl<P: Policy> Engine<P> {
         self.disk_flush.done = self.disk_flush.given;
         let covered: Ranges<u64> = std::mem::take(&mut self.owed_in_flush);
         covered.iter().for_each(|(range, upto)| self.flushed.raise(range, upto));
+        // Before the log is full: what the disk holds is left out of a checkpoint, which frees the tail.
+        self.checkpoint_wanted |= self.is_filling() && !self.flushed.is_empty() && !self.draining;
     }
 
     pub(super) fn on_flash_flush(&mut self, ok: bool) {

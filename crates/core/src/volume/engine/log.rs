@@ -5,6 +5,7 @@
 
 use super::{Engine, Purpose};
 use crate::request::Range;
+use crate::units::Nanos;
 use crate::volume::devices::Device;
 use crate::volume::guard;
 use crate::volume::layout::BLOCK_BYTES;
@@ -23,6 +24,8 @@ pub struct Item {
     pub range: Range,
     /// Checksums of its blocks; none: zeros.
     pub crcs: Option<Vec<u32>>,
+    /// When it came.
+    pub since: Nanos,
 }
 
 impl Item {
@@ -76,11 +79,16 @@ impl<P: Policy> Engine<P> {
         }
         let was_full = std::mem::take(&mut self.is_full);
         while !self.holds_log() && !self.log_queue.is_empty() && self.records.len() < self.settings.records_max {
+            let since = self.log_queue[0].since;
+            let pace = self.policy.paces(&self.load());
+            if !self.stopping && self.now.since(since) < pace {
+                break;
+            }
             if self.append_items() {
                 continue;
             }
             self.is_full = true;
-            if !self.policy.bypasses_when_full() || !self.divert() {
+            if !self.divert() {
                 break;
             }
         }
@@ -88,11 +96,21 @@ impl<P: Policy> Engine<P> {
         self.moves += u64::from(self.is_full && !was_full);
     }
 
+    /// When the first write in the queue has waited for long enough.
+    pub(super) fn log_due(&self) -> Option<Nanos> {
+        let since = self.log_queue.front()?.since;
+        let load = self.load();
+        let wait = if self.is_full { self.policy.waits_for_room(&load) } else { self.policy.paces(&load) };
+        let due = since + wait;
+        (due < Nanos::MAX && due > self.now).then_some(due)
+    }
+
     fn holds_log(&self) -> bool {
         self.has_hole || self.checkpoint.holds_log()
     }
 
     fn fail_queue(&mut self) {
+        self.log_bytes = 0;
         while let Some(item) = self.log_queue.pop_front() {
             self.on_logged(item.write, false);
         }
@@ -115,6 +133,8 @@ impl<P: Policy> Engine<P> {
             return false;
         }
         let items: Vec<Item> = self.log_queue.drain(..count).collect();
+        self.log_bytes -= items.iter().map(|item| item.range.length).sum::<u64>();
+        items.iter().for_each(|item| self.counters.paced.add(self.now.since(item.since)));
         let mut crcs = Vec::new();
         let mut parts = Vec::new();
         for item in items.iter().filter(|item| item.crcs.is_some()) {
@@ -231,6 +251,7 @@ impl<P: Policy> Engine<P> {
         record.failed = true;
         let (items, cleans) = (std::mem::take(&mut record.items), std::mem::take(&mut record.cleans));
         for item in items.into_iter().rev() {
+            self.log_bytes += item.range.length;
             self.log_queue.push_front(item);
         }
         for (range, upto) in cleans {

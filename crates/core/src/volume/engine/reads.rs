@@ -1,13 +1,19 @@
-//! Reads: each piece from where its newest bytes are. A read pins the records it reads, and checks every block.
+//! Reads: each piece from where its newest bytes are. A read pins what it reads on flash, and checks every block.
+//!
+//! A read is made of segments. What is planned for one is final, but for what staging or a fetch was to bring: if that fails or a write has
+//! come between, the segment is planned anew, without them. A read that waits for the disk reads what is there when its turn comes: something
+//! that was newest at some time since it began.
 
 use super::{Engine, Purpose};
 use crate::request::Range;
+use crate::units::Nanos;
 use crate::volume::devices::Device;
 use crate::volume::layout::BLOCK_BYTES;
 use crate::volume::log_map::{Content, Piece};
-use crate::volume::order::{Action, Error, OrderId, Part, Tag};
+use crate::volume::order::{Action, Error, OrderId, Output, Part, Tag};
 use crate::volume::policy::Policy;
 use crate::volume::record::blocks_of;
+use crate::volume::staging::Taken;
 
 /// A read of payload: what has to come back, and who holds it.
 #[derive(Clone, Debug)]
@@ -18,62 +24,166 @@ pub struct Payload {
     pub seq: u64,
 }
 
+/// Whether blocks have these checksums.
+fn matches(data: &[u8], crcs: &[u32]) -> bool {
+    let blocks = data.chunks(BLOCK_BYTES as usize);
+    data.len() == crcs.len() * BLOCK_BYTES as usize
+        && blocks.zip(crcs).all(|(block, crc)| crc32c::crc32c(block) == *crc)
+}
+
 impl Payload {
     /// Whether these are the blocks.
     pub fn matches(&self, data: &[u8]) -> bool {
-        let blocks = data.chunks(BLOCK_BYTES as usize);
-        data.len() == self.crcs.len() * BLOCK_BYTES as usize
-            && blocks.zip(&self.crcs).all(|(block, crc)| crc32c::crc32c(block) == *crc)
+        matches(data, &self.crcs)
     }
+}
+
+/// A part of a read that comes from staging.
+#[derive(Clone, Debug)]
+struct Staged {
+    order: OrderId,
+    segment: usize,
+    range: Range,
+    slot: u32,
+    crcs: Vec<u32>,
 }
 
 /// A read that is not finished.
 #[derive(Clone, Debug, Default)]
 pub struct Read {
-    parts: Vec<Part>,
+    segments: Vec<Vec<Part>>,
     /// Orders that are missing; those of payload with what they have to bring.
     missing: usize,
     payloads: Vec<(OrderId, Payload)>,
+    staged: Vec<Staged>,
     failed: bool,
+}
+
+/// A segment of a read that waits for a fetch.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiter {
+    pub tag: Tag,
+    segment: usize,
+    pub range: Range,
+    pub since: Nanos,
 }
 
 impl<P: Policy> Engine<P> {
     pub(super) fn add_read(&mut self, tag: Tag, range: Range) {
-        let mut read = Read::default();
-        let mut at = range.offset;
+        self.reads.insert(tag, Read::default());
+        let (mut at, mut asked) = (range.offset, false);
         for piece in self.map.pieces(range).into_iter().filter(|piece| piece.dirty) {
-            self.read_disk(tag, &mut read, Range::between(at, piece.range.offset));
+            self.plan_gap(tag, Range::between(at, piece.range.offset), range, &mut asked);
             at = piece.range.end();
-            match piece.content {
-                Content::Payload { place } => {
-                    let order = self.read_payload(piece, place, Purpose::Read(tag), &mut read.payloads);
-                    let (offset, length) = (place % BLOCK_BYTES, piece.range.length);
-                    read.parts.push(Part::Buffer { order, offset, length });
-                    read.missing += 1;
-                }
-                Content::Zeros => read.parts.push(Part::Zeros(piece.range.length)),
-                Content::Damaged => read.failed = true,
-            }
+            let segment = self.add_segment(tag);
+            self.plan_piece(tag, segment, piece);
         }
-        self.read_disk(tag, &mut read, Range::between(at, range.end()));
-        match (read.payloads.len(), read.missing - read.payloads.len()) {
-            (0, 0) => self.counters.placeless_reads_total += 1,
-            (0, _) => self.counters.disk_reads_total += 1,
-            (_, 0) => self.counters.flash_reads_total += 1,
-            (_, _) => self.counters.mixed_reads_total += 1,
-        }
-        self.reads.insert(tag, read);
+        self.plan_gap(tag, Range::between(at, range.end()), range, &mut asked);
         self.end_read(tag);
     }
 
-    fn read_disk(&mut self, tag: Tag, read: &mut Read, range: Range) {
+    fn add_segment(&mut self, tag: Tag) -> usize {
+        let read = self.reads.get_mut(&tag).expect("it is unfinished");
+        read.segments.push(Vec::new());
+        read.segments.len() - 1
+    }
+
+    fn push(&mut self, tag: Tag, segment: usize, part: Part, missing: bool) {
+        let read = self.reads.get_mut(&tag).expect("it is unfinished");
+        read.segments[segment].push(part);
+        read.missing += usize::from(missing);
+    }
+
+    /// A piece that the log holds.
+    fn plan_piece(&mut self, tag: Tag, segment: usize, piece: Piece) {
+        match piece.content {
+            Content::Payload { place } => {
+                let mut payloads = Vec::new();
+                let order = self.read_payload(piece, place, Purpose::Read(tag), &mut payloads);
+                self.reads.get_mut(&tag).expect("it is unfinished").payloads.append(&mut payloads);
+                let (offset, length) = (place % BLOCK_BYTES, piece.range.length);
+                self.push(tag, segment, Part::Buffer { order, offset, length }, true);
+            }
+            Content::Zeros => self.push(tag, segment, Part::Zeros(piece.range.length), false),
+            Content::Damaged => self.reads.get_mut(&tag).expect("it is unfinished").failed = true,
+        }
+    }
+
+    /// What the disk holds as well: from staging, with a fetch, or from the disk itself.
+    fn plan_gap(&mut self, tag: Tag, gap: Range, whole: Range, asked: &mut bool) {
+        if gap.is_empty() {
+            return;
+        }
+        if !std::mem::replace(asked, true) {
+            let load = self.load();
+            if let Some(wanted) = self.policy.on_read(whole, &load) {
+                self.add_fetch(wanted);
+            }
+        }
+        let mut at = gap.offset;
+        for taken in self.staging.take(gap) {
+            self.plan_unstaged(tag, Range::between(at, taken.range.offset));
+            at = taken.range.end();
+            self.plan_staged(tag, taken);
+        }
+        self.plan_unstaged(tag, Range::between(at, gap.end()));
+    }
+
+    fn plan_staged(&mut self, tag: Tag, taken: Taken) {
+        let Taken { range, place, slot } = taken;
+        let block = (place / BLOCK_BYTES) as u32;
+        let crcs = self.staging.crcs(place, range.length).to_vec();
+        let blocks = Range::new(self.superblock.layout().staging_offset(block), crcs.len() as u64 * BLOCK_BYTES);
+        let order = self.order(Device::Flash, Action::Read, blocks, Purpose::StagedRead(tag));
+        let segment = self.add_segment(tag);
+        let (offset, length) = (place % BLOCK_BYTES, range.length);
+        self.push(tag, segment, Part::Buffer { order, offset, length }, true);
+        self.counters.staged_read_bytes_total += range.length;
+        self.reads.get_mut(&tag).expect("it is unfinished").staged.push(Staged { order, segment, range, slot, crcs });
+    }
+
+    fn plan_unstaged(&mut self, tag: Tag, range: Range) {
+        if range.is_empty() {
+            return;
+        }
+        let segment = self.add_segment(tag);
+        let waiter = Waiter { tag, segment, range, since: self.now };
+        match self.join_fetch(waiter) {
+            super::fetches::Joined::Waits => self.reads.get_mut(&tag).expect("it is unfinished").missing += 1,
+            super::fetches::Joined::Has(part) => self.push(tag, segment, part, false),
+            super::fetches::Joined::No => self.read_disk(tag, segment, range),
+        }
+    }
+
+    /// The end of a wait for a fetch: with these bytes, or none.
+    pub(super) fn on_fetched(&mut self, waiter: Waiter, part: Option<Part>) {
+        let Waiter { tag, segment, range, .. } = waiter;
+        match part {
+            Some(part) => self.push(tag, segment, part, false),
+            None => self.plan_again(tag, segment, range),
+        }
+        self.reads.get_mut(&tag).expect("it is unfinished").missing -= 1;
+        self.end_read(tag);
+    }
+
+    /// Plans a segment from what log and disk hold now.
+    fn plan_again(&mut self, tag: Tag, segment: usize, range: Range) {
+        let mut at = range.offset;
+        for piece in self.map.pieces(range).into_iter().filter(|piece| piece.dirty) {
+            self.read_disk(tag, segment, Range::between(at, piece.range.offset));
+            at = piece.range.end();
+            self.plan_piece(tag, segment, piece);
+        }
+        self.read_disk(tag, segment, Range::between(at, range.end()));
+    }
+
+    fn read_disk(&mut self, tag: Tag, segment: usize, range: Range) {
         if range.is_empty() {
             return;
         }
         for part in self.cuts(range) {
-            let order = self.order(Device::Disk, Action::Read, part, Purpose::Read(tag));
-            read.parts.push(Part::Buffer { order, offset: 0, length: part.length });
-            read.missing += 1;
+            let order = self.queue_disk(Action::Read, part, Purpose::DiskRead(tag));
+            self.push(tag, segment, Part::Buffer { order, offset: 0, length: part.length }, true);
         }
     }
 
@@ -112,17 +222,33 @@ impl<P: Policy> Engine<P> {
         self.end_read(tag);
     }
 
+    pub(super) fn on_staged_read(&mut self, tag: Tag, order: OrderId, result: Result<&[u8], ()>) {
+        let read = self.reads.get_mut(&tag).expect("it is unfinished");
+        let index = read.staged.iter().position(|staged| staged.order == order).expect("it reads this");
+        let Staged { segment, range, slot, crcs, .. } = read.staged.swap_remove(index);
+        self.staging.unpin(slot);
+        if !result.is_ok_and(|data| matches(data, &crcs)) {
+            // The disk has it too, or what is newer.
+            read.segments[segment].clear();
+            self.outputs.push(Output::Release(order));
+            self.plan_again(tag, segment, range);
+        }
+        self.reads.get_mut(&tag).expect("it is unfinished").missing -= 1;
+        self.end_read(tag);
+    }
+
     fn end_read(&mut self, tag: Tag) {
         if self.reads[&tag].missing > 0 {
             return;
         }
         let read = self.reads.remove(&tag).expect("it was there");
-        let buffers = read.parts.iter().filter_map(|part| match part {
+        let parts: Vec<Part> = read.segments.into_iter().flatten().collect();
+        let buffers = parts.iter().filter_map(|part| match part {
             Part::Buffer { order, .. } => Some(*order),
             _ => None,
         });
         let buffers: Vec<OrderId> = buffers.collect();
-        self.reply(tag, if read.failed { Err(Error::Io) } else { Ok(read.parts) });
-        self.outputs.extend(buffers.into_iter().map(super::Output::Release));
+        self.reply(tag, if read.failed { Err(Error::Io) } else { Ok(parts) });
+        buffers.into_iter().for_each(|order| self.release_buffer(order));
     }
 }

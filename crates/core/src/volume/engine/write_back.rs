@@ -11,9 +11,6 @@ use crate::volume::log_map::{Content, Piece};
 use crate::volume::order::{Action, OrderId, Output, Part};
 use crate::volume::policy::Policy;
 
-/// Longest write of write-back: from here on a disk gains little by a longer one (assumed; 10 ms of a disk's transfer).
-const BYTES_MAX: u64 = 2 << 20;
-
 /// A write-back under way: pieces that follow each other on the disk.
 #[derive(Clone, Debug)]
 pub struct WriteBack {
@@ -54,7 +51,11 @@ impl<P: Policy> Engine<P> {
         }
         while let Some(from) = self.policy.next_write_back(&self.load()) {
             let found = self.find(from, u64::MAX).or_else(|| self.find(0, from));
-            let Some(first) = found else { return };
+            let Some(first) = found else {
+                // Perhaps only because nothing is durable yet.
+                self.want_durable();
+                return;
+            };
             self.begin_write_back(first);
         }
     }
@@ -71,10 +72,11 @@ impl<P: Policy> Engine<P> {
     }
 
     fn begin_write_back(&mut self, first: Piece) {
-        let mut pieces = vec![self.cut_long(first)];
+        let bytes_max = self.policy.write_back_bytes_max();
+        let mut pieces = vec![cut_long(first, bytes_max)];
         let mut end = pieces[0].range.end();
         while let Some(next) = self.map.next_dirty(end).filter(|next| next.range.offset == end) {
-            if next.range.end() - first.range.offset > BYTES_MAX || !self.may_be_written_back(&next) {
+            if next.range.end() - first.range.offset > bytes_max || !self.may_be_written_back(&next) {
                 break;
             }
             end = next.range.end();
@@ -99,20 +101,10 @@ impl<P: Policy> Engine<P> {
         }
         let missing = payloads.len();
         let write_back = WriteBack { pieces, payloads, parts, missing, failed: false };
-        self.policy.on_write_back(write_back.range());
+        self.policy.on_write_back(self.now, write_back.range());
         self.write_backs.insert(id, write_back);
         if missing == 0 {
             self.write_disk(id);
-        }
-    }
-
-    /// The beginning of a piece; zeros may be longer than a write.
-    fn cut_long(&self, piece: Piece) -> Piece {
-        match piece.content {
-            Content::Zeros => {
-                Piece { range: Range::new(piece.range.offset, piece.range.length.min(BYTES_MAX)), ..piece }
-            }
-            Content::Payload { .. } | Content::Damaged => piece,
         }
     }
 
@@ -172,14 +164,26 @@ impl<P: Policy> Engine<P> {
             } else {
                 self.map.set_clean(piece.range, piece.seq);
                 self.owed.raise(piece.range, piece.seq);
+                self.unreclaimed_bytes += piece.range.length;
+                self.counters.written_back_bytes_total += piece.range.length;
             }
         }
+        self.counters.write_backs_total += 1;
         self.end_write_back(id);
     }
 
     fn end_write_back(&mut self, id: u64) {
         let write_back = self.write_backs.remove(&id).expect("it was under way");
         self.counters.failed_write_backs_total += u64::from(write_back.failed);
+        self.policy.on_background_end(self.now, write_back.range());
         self.outputs.extend(write_back.payloads.into_iter().map(|(order, _)| Output::Release(order)));
+    }
+}
+
+/// The beginning of a piece; zeros may be longer than a write.
+fn cut_long(piece: Piece, bytes_max: u64) -> Piece {
+    match piece.content {
+        Content::Zeros => Piece { range: Range::new(piece.range.offset, piece.range.length.min(bytes_max)), ..piece },
+        Content::Payload { .. } | Content::Damaged => piece,
     }
 }

@@ -6,7 +6,6 @@
 
 use super::{Engine, Purpose};
 use crate::request::Range;
-use crate::volume::devices::Device;
 use crate::volume::engine::log::Item;
 use crate::volume::layout::BLOCK_BYTES;
 use crate::volume::log_map::Piece;
@@ -14,6 +13,8 @@ use crate::volume::order::{Action, Error, Part, Tag};
 use crate::volume::policy::Policy;
 use crate::volume::record::PAYLOAD_BLOCKS_MAX;
 
+/// Writes that wait for room behind those that have to, among which one is found that need not.
+const DIVERTED_MAX: usize = 64;
 /// Zeros are written to the disk in orders of this size.
 const ZEROS_BYTES: u64 = 1 << 20;
 
@@ -97,6 +98,7 @@ impl<P: Policy> Engine<P> {
 
     fn begin_write(&mut self, id: u64) {
         let range = self.writes[&id].range;
+        self.cancel_copies(range);
         if self.flash_failed {
             // The log may name the range, and nothing can say that it no longer holds.
             self.end_write(id, false);
@@ -123,14 +125,16 @@ impl<P: Policy> Engine<P> {
         write.stage = Stage::Logging;
         let Some(crcs) = &write.crcs else {
             write.missing = 1;
-            self.log_queue.push_back(Item { write: id, range: write.range, crcs: None });
+            self.log_bytes += write.range.length;
+            self.log_queue.push_back(Item { write: id, range: write.range, crcs: None, since: self.now });
             return;
         };
         let first = write.range.offset / BLOCK_BYTES;
         for (index, chunk) in crcs.chunks(blocks_max as usize).enumerate() {
             let blocks = Range::new((first + index as u64 * blocks_max) * BLOCK_BYTES, blocks_max * BLOCK_BYTES);
             let range = write.range.intersection(blocks);
-            self.log_queue.push_back(Item { write: id, range, crcs: Some(chunk.to_vec()) });
+            self.log_bytes += range.length;
+            self.log_queue.push_back(Item { write: id, range, crcs: Some(chunk.to_vec()), since: self.now });
             write.missing += 1;
         }
     }
@@ -146,15 +150,19 @@ impl<P: Policy> Engine<P> {
         }
     }
 
-    /// The first write in the log's queue goes to the disk instead, if nothing of it is in the log and it may.
+    /// The first write in the log's queue that has waited for long enough goes to the disk
+    /// instead, if nothing of it is in flight and it may.
     pub(super) fn divert(&mut self) -> bool {
-        let Some(first) = self.log_queue.front() else { return false };
-        let id = first.write;
-        let queued = self.log_queue.iter().filter(|item| item.write == id).count();
-        let write = &self.writes[&id];
-        if write.missing != queued || write.failed || write.crcs.is_none() || self.is_guarded(write.range) {
-            return false;
-        }
+        let wait = self.policy.waits_for_room(&self.load());
+        let aged = self.log_queue.iter().take(DIVERTED_MAX).filter(|item| self.now.since(item.since) >= wait);
+        let may = |item: &&Item| {
+            let write = &self.writes[&item.write];
+            let queued = self.log_queue.iter().filter(|other| other.write == item.write).count();
+            write.missing == queued && !write.failed && write.crcs.is_some() && !self.is_guarded(write.range)
+        };
+        let Some(id) = aged.filter(may).map(|item| item.write).next() else { return false };
+        let queued = self.log_queue.iter().filter(|item| item.write == id);
+        self.log_bytes -= queued.map(|item| item.range.length).sum::<u64>();
         self.log_queue.retain(|item| item.write != id);
         let write = self.writes.get_mut(&id).expect("it is unfinished");
         write.missing = 0;
@@ -191,7 +199,7 @@ impl<P: Policy> Engine<P> {
                 let part = Range::new(rest.offset, length);
                 rest = Range::between(part.end(), rest.end());
                 let parts = vec![self.writes[&id].part(part)];
-                self.order(Device::Disk, Action::Write(parts), part, Purpose::Bypass(id));
+                self.queue_disk(Action::Write(parts), part, Purpose::Bypass(id));
                 self.writes.get_mut(&id).expect("it waits").missing += 1;
             }
         }
@@ -206,6 +214,8 @@ impl<P: Policy> Engine<P> {
         if let Some(first) = self.log_queue.front() {
             let id = first.write;
             let items = self.log_queue.len();
+            let queued = self.log_queue.iter().filter(|item| item.write == id);
+            self.log_bytes -= queued.map(|item| item.range.length).sum::<u64>();
             self.log_queue.retain(|item| item.write != id);
             (self.log_queue.len()..items).for_each(|_| self.on_logged(id, false));
             return true;
@@ -239,6 +249,7 @@ impl<P: Policy> Engine<P> {
     /// Acknowledges a write and lets those behind it go on.
     fn end_write(&mut self, id: u64, ok: bool) {
         let write = self.writes.remove(&id).expect("it is unfinished");
+        self.cancel_copies(write.range);
         match (ok, write.fua) {
             (true, true) => self.add_flush(write.tag),
             (true, false) => self.reply(write.tag, Ok(Vec::new())),

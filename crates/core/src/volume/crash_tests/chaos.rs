@@ -1,0 +1,143 @@
+//! Policies under test: one that does anything it may, and those that volumes have, with settings that fit small devices.
+
+use crate::chance::Random;
+use crate::request::Range;
+use crate::units::Nanos;
+use crate::volume::policy::itransformer::{ITransformer, Settings};
+use crate::volume::policy::{Load, Policy, Turn};
+
+/// A policy that does anything it may. It never keeps the disk from those who wait while nobody uses it.
+#[derive(Clone, Debug)]
+pub struct Chaos {
+    pub random: Random,
+    pub absorbs: u64,
+    pub writes_back: u64,
+    pub bypasses: bool,
+    pub fetches: u64,
+    pub holds: u64,
+}
+
+impl Policy for Chaos {
+    fn absorbs(&mut self, _range: Range, _load: &Load) -> bool {
+        self.random.chance(self.absorbs)
+    }
+
+    fn waits_for_room(&self, _load: &Load) -> Nanos {
+        if self.bypasses { Nanos::ZERO } else { Nanos::MAX }
+    }
+
+    fn paces(&self, load: &Load) -> Nanos {
+        Nanos(self.holds * u64::from(load.ring_blocks - load.free_blocks) * 1_000)
+    }
+
+    fn next_write_back(&mut self, load: &Load) -> Option<u64> {
+        let wanted = load.is_full || load.draining || self.random.chance(self.writes_back);
+        (wanted && load.write_backs < 3).then(|| self.random.below(1 << 16))
+    }
+
+    fn on_write_back(&mut self, _now: Nanos, _range: Range) {}
+
+    fn on_read(&mut self, range: Range, _load: &Load) -> Option<Range> {
+        let before = self.random.below(2) * self.random.below(range.offset + 1);
+        let wanted = Range::between(before, range.end() + self.random.below(20_000));
+        self.random.chance(self.fetches).then_some(wanted)
+    }
+
+    fn begins_fetch(&mut self, _range: Range, load: &Load) -> bool {
+        load.fetches == 0 || self.random.chance(60)
+    }
+
+    fn turn(&mut self, load: &Load) -> Turn {
+        let pick = if self.random.chance(self.holds) { self.random.below(4) } else { 0 };
+        match pick {
+            1 if load.background() > 0 || load.waiting == 0 => Turn::Background,
+            2 if load.waiting + load.in_flight > 0 => Turn::Foreground,
+            3 if load.admitted + load.in_flight > 0 => Turn::Closing,
+            _ => Turn::Shared,
+        }
+    }
+}
+
+/// A policy of a case.
+#[derive(Clone, Debug)]
+pub enum Tested {
+    Chaos(Chaos),
+    ITransformer(Box<ITransformer>),
+}
+
+impl Tested {
+    pub fn new(random: &mut Random) -> Tested {
+        if random.chance(30) {
+            return Tested::ITransformer(Box::new(ITransformer::new(Settings {
+                delay_max: Nanos(random.pick(&[1_000_000, 50_000_000])),
+                large_bytes_min: random.pick(&[1024, 8192, 1 << 20]),
+                idle: Nanos(random.pick(&[1_000_000, 100_000_000])),
+                urgent_percent: random.pick(&[5, 25, 60]),
+                paced_percent: random.pick(&[10, 40]),
+                window_bytes_min: random.pick(&[4096, 16384]),
+                stream_reads_min: random.pick(&[1, 2]),
+            })));
+        }
+        Tested::Chaos(Chaos {
+            random: Random(random.next()),
+            absorbs: random.pick(&[100, 80, 50, 10]),
+            writes_back: random.pick(&[0, 2, 10, 40]),
+            bypasses: random.chance(50),
+            fetches: random.pick(&[0, 20, 80]),
+            holds: random.pick(&[0, 0, 30, 80]),
+        })
+    }
+
+    /// The same after a start, when it has seen nothing.
+    pub fn started(&self, random: Random) -> Tested {
+        match self {
+            Tested::Chaos(chaos) => Tested::Chaos(Chaos { random, ..chaos.clone() }),
+            Tested::ITransformer(policy) => Tested::ITransformer(policy.clone()),
+        }
+    }
+}
+
+macro_rules! delegate {
+    ($self:ident, $call:ident ( $($argument:expr),* )) => {
+        match $self {
+            Tested::Chaos(policy) => policy.$call($($argument),*),
+            Tested::ITransformer(policy) => policy.$call($($argument),*),
+        }
+    };
+}
+
+impl Policy for Tested {
+    fn absorbs(&mut self, range: Range, load: &Load) -> bool {
+        delegate!(self, absorbs(range, load))
+    }
+    fn waits_for_room(&self, load: &Load) -> Nanos {
+        delegate!(self, waits_for_room(load))
+    }
+    fn paces(&self, load: &Load) -> Nanos {
+        delegate!(self, paces(load))
+    }
+    fn next_write_back(&mut self, load: &Load) -> Option<u64> {
+        delegate!(self, next_write_back(load))
+    }
+    fn write_back_bytes_max(&self) -> u64 {
+        delegate!(self, write_back_bytes_max())
+    }
+    fn on_write_back(&mut self, now: Nanos, range: Range) {
+        delegate!(self, on_write_back(now, range))
+    }
+    fn on_read(&mut self, range: Range, load: &Load) -> Option<Range> {
+        delegate!(self, on_read(range, load))
+    }
+    fn begins_fetch(&mut self, range: Range, load: &Load) -> bool {
+        delegate!(self, begins_fetch(range, load))
+    }
+    fn on_background_end(&mut self, now: Nanos, range: Range) {
+        delegate!(self, on_background_end(now, range))
+    }
+    fn turn(&mut self, load: &Load) -> Turn {
+        delegate!(self, turn(load))
+    }
+    fn next_timer(&self, load: &Load) -> Option<Nanos> {
+        delegate!(self, next_timer(load))
+    }
+}

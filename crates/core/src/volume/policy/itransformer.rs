@@ -1,0 +1,254 @@
+//! iTransformer (LANL brief, 2011): flash as the long tail of the disk scheduler's dispatch queue.
+//!
+//! The brief names what bounds a long queue in memory: writes in it are volatile, requests may wait for long, and streams of random
+//! requests gain nothing. Here
+//!
+//! - writes are absorbed by the log (nothing volatile) and written back in address order, neighbours as one;
+//! - interleaved streams of reads are recognised ([`streams`]) and read ahead in long runs, staged on flash, dropped once read;
+//! - random reads go to the disk sorted (the engine's disk queue, as long as need be) and undisturbed by writes;
+//! - the disk serves either the foreground or a *batch* of write-backs and fetches. What a batch adds to a foreground request is what is under
+//!   way when the request comes, and a batch begins nothing that would keep the disk for longer than `delay_max` ([`disk_time`]).
+//!
+//! ```text
+//!               nothing of the foreground in front of the gate or in flight, background work wanted
+//!   Foreground ------------------------------------------------------------------------------------> Background
+//!   (gate open, or closed behind   <------------------------------------------------------------------ (gate closed)
+//!    those that wait while work      a request waits and no more fits into delay_max; or nothing is left
+//!    is urgent)
+//! ```
+//!
+//! Sequential streams that nothing interrupts and large requests bypass flash: the disk serves them as well as it can. As the
+//! log fills, writes are paced: kept from it, so that it fills no faster than it is written back. A write that has been kept for `delay_max` longer
+//! than the disk alone would have taken for all that are kept goes to the disk.
+
+pub mod disk_time;
+pub mod streams;
+
+use super::{Load, Policy, Turn};
+use crate::request::Range;
+use crate::units::Nanos;
+use disk_time::DiskTime;
+use streams::Streams;
+
+/// Of all streams together, a window each is read in so many times `delay_max` (assumed: a second by default).
+const CYCLE_DELAYS: u64 = 20;
+
+/// Of this much, shares of `delay_max`: at the start three quarters are a batch's; never less than a fifth.
+const SHARE_MAX: u64 = 1024;
+const SHARE_START: u64 = 768;
+const SHARE_MIN: u64 = 205;
+
+/// What may be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The most that all this adds to a foreground request.
+    pub delay_max: Nanos,
+    /// Longer requests bypass flash (assumed: a disk spends half as long on their transfer as on positioning, and the disk queue sorts them).
+    pub large_bytes_min: u64,
+    /// Nothing of the foreground for so long: what is dirty is written back (assumed: several times a disk's positioning).
+    pub idle: Nanos,
+    /// Share of the log, in percent, from which on write-back is urgent, and from which on writes are paced.
+    pub urgent_percent: u32,
+    /// See `urgent_percent`.
+    pub paced_percent: u32,
+    /// First window of a stream of reads (assumed: four requests of 64 KiB).
+    pub window_bytes_min: u64,
+    /// Reads that make a stream of a run (assumed: random ones rarely follow each other so often).
+    pub stream_reads_min: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            delay_max: Nanos(50_000_000),
+            large_bytes_min: 256 << 10,
+            idle: Nanos(100_000_000),
+            urgent_percent: 25,
+            paced_percent: 40,
+            window_bytes_min: 256 << 10,
+            stream_reads_min: 4,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Foreground,
+    /// Since then.
+    Background(Nanos),
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct ITransformer {
+    settings: Settings,
+    phase: Phase,
+    /// Where the sweep of write-back is.
+    cursor: u64,
+    /// Bytes of a write-back, a mean over the last few.
+    write_back_bytes: u64,
+    is_fetch_next: bool,
+    time: DiskTime,
+    /// How much of `delay_max` a batch may take by estimate. A drive leaves what is far for the end, so that short batches take longer
+    /// than the mean of their orders.
+    share: u64,
+    streams: Streams,
+    writers: Streams,
+}
+
+impl Default for ITransformer {
+    fn default() -> ITransformer {
+        ITransformer::new(Settings::default())
+    }
+}
+
+impl ITransformer {
+    /// One that has seen nothing yet.
+    pub fn new(settings: Settings) -> ITransformer {
+        ITransformer {
+            settings,
+            phase: Phase::Foreground,
+            cursor: 0,
+            write_back_bytes: 1 << 20,
+            is_fetch_next: false,
+            time: DiskTime::default(),
+            share: SHARE_START,
+            streams: Streams::new(settings.window_bytes_min, settings.stream_reads_min),
+            writers: Streams::new(settings.window_bytes_min, settings.stream_reads_min),
+        }
+    }
+
+    /// Percent of the log that is in use.
+    fn used_percent(load: &Load) -> u32 {
+        let used = u64::from(load.ring_blocks - load.free_blocks);
+        (100 * used / u64::from(load.ring_blocks.max(1))) as u32
+    }
+
+    fn is_urgent(&self, load: &Load) -> bool {
+        load.draining || load.is_full || Self::used_percent(load) >= self.settings.urgent_percent
+    }
+
+    fn wants_write_back(&self, load: &Load) -> bool {
+        load.is_dirty && (self.is_urgent(load) || load.now.since(load.foreground_at) >= self.settings.idle)
+    }
+
+    /// Whether the disk may be given more: what it has then is done before anybody has waited for too long.
+    fn has_time(&self, bytes: u64, load: &Load) -> bool {
+        let Phase::Background(since) = self.phase else { return false };
+        if load.background() == 0 && (load.waiting == 0 || load.now == since) {
+            return true;
+        }
+        // What it waited for others of the foreground is not added by a batch.
+        let waited = load.oldest.map_or(Nanos::ZERO, |oldest| load.now.since(oldest.max(since)));
+        let allowed = (self.settings.delay_max.0 * self.share / SHARE_MAX).saturating_sub(waited.0);
+        self.time.left(load.now).0 + self.time.of(bytes).0 <= allowed
+    }
+
+    /// A batch for whose end somebody has waited was too long, or short enough.
+    fn learn(&mut self, load: &Load) {
+        let Phase::Background(since) = self.phase else { return };
+        let waited = load.oldest.map_or(Nanos::ZERO, |oldest| load.now.since(oldest.max(since)));
+        if waited.0 > self.settings.delay_max.0 * 9 / 10 {
+            self.share = (self.share * 15 / 16).max(SHARE_MIN);
+        } else {
+            self.share = (self.share + 1).min(SHARE_START);
+        }
+    }
+
+    /// What the disk alone would take for the writes that wait for the log.
+    fn bare_disk(&self, load: &Load) -> Nanos {
+        let each = load.log_bytes / load.log_items.max(1) as u64;
+        Nanos(self.time.of(each).0 * load.log_items as u64)
+    }
+
+    /// Bytes of which two orders fit into `delay_max`.
+    fn unit_bytes(&self) -> u64 {
+        self.time.bytes_in(Nanos(self.settings.delay_max.0 * 3 / 8)).clamp(64 << 10, 4 << 20)
+    }
+}
+
+impl Policy for ITransformer {
+    fn absorbs(&mut self, range: Range, _load: &Load) -> bool {
+        let is_alone = self.writers.is_alone(range);
+        range.length < self.settings.large_bytes_min && !is_alone
+    }
+
+    fn waits_for_room(&self, load: &Load) -> Nanos {
+        self.settings.delay_max + self.bare_disk(load)
+    }
+
+    fn paces(&self, load: &Load) -> Nanos {
+        let above = Self::used_percent(load).saturating_sub(self.settings.paced_percent);
+        let span = 100 - self.settings.paced_percent;
+        let longest = self.waits_for_room(load).0;
+        if load.draining { Nanos::ZERO } else { Nanos(longest * u64::from(above) / u64::from(span)) }
+    }
+
+    fn next_write_back(&mut self, load: &Load) -> Option<u64> {
+        // They take turns, and neither starves the other.
+        if self.is_fetch_next && load.fetches_waiting > 0 {
+            return None;
+        }
+        (self.wants_write_back(load) && self.has_time(self.write_back_bytes, load)).then_some(self.cursor)
+    }
+
+    fn write_back_bytes_max(&self) -> u64 {
+        self.unit_bytes()
+    }
+
+    fn on_write_back(&mut self, now: Nanos, range: Range) {
+        self.cursor = range.end();
+        self.is_fetch_next = true;
+        self.write_back_bytes = (self.write_back_bytes * 3 + range.length) / 4;
+        self.time.begin(now, range);
+    }
+
+    fn on_read(&mut self, range: Range, load: &Load) -> Option<Range> {
+        let may_fetch = range.length < self.settings.large_bytes_min;
+        let delay_max = self.settings.delay_max.0;
+        let (time, least) = (&self.time, self.settings.window_bytes_min);
+        // One fetch at a time fits into `delay_max`, and no stream waits for long until it is its turn again.
+        let window_max = |streams: u64| {
+            let each = (delay_max * 3 / 4).min(CYCLE_DELAYS * delay_max / streams);
+            time.bytes_in(Nanos(each)).clamp(least, 4 << 20).min(load.staging_bytes / (2 * streams))
+        };
+        self.streams.on_read(range, window_max, may_fetch)
+    }
+
+    fn begins_fetch(&mut self, range: Range, load: &Load) -> bool {
+        let begins = self.has_time(range.length, load);
+        if begins {
+            self.is_fetch_next = false;
+            self.time.begin(load.now, range);
+        }
+        begins
+    }
+
+    fn on_background_end(&mut self, now: Nanos, range: Range) {
+        self.time.end(now, range);
+    }
+
+    fn turn(&mut self, load: &Load) -> Turn {
+        let fetches = load.fetches_waiting > 0;
+        let wanted = fetches || self.wants_write_back(load);
+        let urgent = fetches || (load.is_dirty && self.is_urgent(load));
+        if self.phase != Phase::Foreground && load.background() == 0 && (load.waiting > 0 || !wanted) {
+            self.learn(load);
+            self.phase = Phase::Foreground;
+            return if urgent { Turn::Closing } else { Turn::Foreground };
+        }
+        if self.phase == Phase::Foreground && wanted && load.admitted == 0 && load.in_flight == 0 {
+            self.phase = Phase::Background(load.now);
+        }
+        match self.phase {
+            Phase::Background(_) => Turn::Background,
+            Phase::Foreground if urgent => Turn::Closing,
+            Phase::Foreground => Turn::Foreground,
+        }
+    }
+
+    fn next_timer(&self, load: &Load) -> Option<Nanos> {
+        let idle = load.foreground_at + self.settings.idle;
+        (load.is_dirty && idle > load.now).then_some(idle)
+    }
+}
