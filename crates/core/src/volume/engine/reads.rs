@@ -56,6 +56,9 @@ pub struct Read {
     missing: usize,
     payloads: Vec<(OrderId, Payload)>,
     staged: Vec<Staged>,
+    /// Which devices it was planned to read.
+    from_flash: bool,
+    from_disk: bool,
     failed: bool,
 }
 
@@ -79,6 +82,12 @@ impl<P: Policy> Engine<P> {
             self.plan_piece(tag, segment, piece);
         }
         self.plan_gap(tag, Range::between(at, range.end()), range, &mut asked);
+        match (self.reads[&tag].from_flash, self.reads[&tag].from_disk) {
+            (false, false) => self.counters.placeless_reads_total += 1,
+            (false, true) => self.counters.disk_reads_total += 1,
+            (true, false) => self.counters.flash_reads_total += 1,
+            (true, true) => self.counters.mixed_reads_total += 1,
+        }
         self.end_read(tag);
     }
 
@@ -100,7 +109,9 @@ impl<P: Policy> Engine<P> {
             Content::Payload { place } => {
                 let mut payloads = Vec::new();
                 let order = self.read_payload(piece, place, Purpose::Read(tag), &mut payloads);
-                self.reads.get_mut(&tag).expect("it is unfinished").payloads.append(&mut payloads);
+                let read = self.reads.get_mut(&tag).expect("it is unfinished");
+                read.payloads.append(&mut payloads);
+                read.from_flash = true;
                 let (offset, length) = (place % BLOCK_BYTES, piece.range.length);
                 self.push(tag, segment, Part::Buffer { order, offset, length }, true);
             }
@@ -139,13 +150,16 @@ impl<P: Policy> Engine<P> {
         let (offset, length) = (place % BLOCK_BYTES, range.length);
         self.push(tag, segment, Part::Buffer { order, offset, length }, true);
         self.counters.staged_read_bytes_total += range.length;
-        self.reads.get_mut(&tag).expect("it is unfinished").staged.push(Staged { order, segment, range, slot, crcs });
+        let read = self.reads.get_mut(&tag).expect("it is unfinished");
+        read.staged.push(Staged { order, segment, range, slot, crcs });
+        read.from_flash = true;
     }
 
     fn plan_unstaged(&mut self, tag: Tag, range: Range) {
         if range.is_empty() {
             return;
         }
+        self.reads.get_mut(&tag).expect("it is unfinished").from_disk = true;
         let segment = self.add_segment(tag);
         let waiter = Waiter { tag, segment, range, since: self.now };
         match self.join_fetch(waiter) {

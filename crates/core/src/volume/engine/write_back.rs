@@ -165,10 +165,8 @@ impl<P: Policy> Engine<P> {
                 self.map.set_clean(piece.range, piece.seq);
                 self.owed.raise(piece.range, piece.seq);
                 self.unreclaimed_bytes += piece.range.length;
-                self.counters.written_back_bytes_total += piece.range.length;
             }
         }
-        self.counters.write_backs_total += 1;
         self.end_write_back(id);
     }
 
