@@ -40,6 +40,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub use super::counters::{Counters, Waits};
 use super::devices::Device;
 use super::guard::{self, Regions};
+use super::layout::SECTOR_BYTES;
 use super::log_map::LogMap;
 use super::order::{Action, Error, Order, OrderId, Output, Part, Request, Tag};
 use super::policy::{Load, Policy, Turn};
@@ -426,6 +427,10 @@ impl<P: Policy> Engine<P> {
     }
 
     fn make_order(&self, id: OrderId, device: Device, action: Action, range: Range) -> Order {
+        debug_assert!(
+            range.offset % SECTOR_BYTES == 0 && range.length % SECTOR_BYTES == 0,
+            "a device has sectors: {range:?}"
+        );
         let guarded = device == Device::Disk && !range.is_empty() && self.is_guarded(range);
         let session = guarded.then_some(self.superblock.guard.session);
         Order { id, device, action, offset: range.offset, length: range.length, session }

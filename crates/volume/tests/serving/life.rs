@@ -2,9 +2,10 @@
 
 use headstart_core::request::Range;
 use headstart_volume::block::{Block, Request};
-use headstart_volume::server::{Handle, StopError, Stopped};
+use headstart_volume::server::{Handle, Server, StopError, Stopped};
+use headstart_volume::settings::{PolicyName, Settings};
 
-use crate::bench::{Files, UUID, filled, flash_bytes, memory, serve};
+use crate::bench::{Files, UUID, backing, filled, flash_bytes, memory, serve, settings};
 
 const MIB: u64 = 1 << 20;
 
@@ -43,6 +44,24 @@ fn what_was_written_is_read_and_a_stop_leaves_it_on_the_disk_alone() {
     expected[9 * 512..10 * 512].fill(2);
     expected[MIB as usize - 1024..].fill(3);
     assert!(media.bytes(headstart_core::volume::devices::Device::Disk) == expected);
+}
+
+#[test]
+fn a_stop_under_itransformer_writes_everything_back() {
+    let (media, given) = memory(vec![7; 256 * MIB as usize], flash_bytes(8192));
+    let settings = Settings { policy: PolicyName::Itransformer, ..settings() };
+    let server = Server::start_on(backing(&media, given), settings).unwrap();
+    let handle = server.handle();
+    for block in 0..2000 {
+        write(&handle, block * 7 * 4096, 4096, block as u8);
+    }
+    // Longer than a batch, and of no place on flash.
+    handle.call(Request::Zero { range: Range::new(60 * MIB, 196 * MIB), fua: false }).unwrap();
+    let stopped = server.stop(false).unwrap();
+    assert_eq!((stopped.dirty_bytes, stopped.is_released), (0, true));
+    let disk = media.bytes(headstart_core::volume::devices::Device::Disk);
+    assert!(disk[60 * MIB as usize..].iter().all(|byte| *byte == 0));
+    assert!((0..2000u64).all(|block| disk[(block * 7 * 4096) as usize] == block as u8));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::reads::Payload;
 use super::{Engine, Purpose};
 use crate::request::Range;
 use crate::volume::devices::Device;
-use crate::volume::layout::BLOCK_BYTES;
+use crate::volume::layout::{BLOCK_BYTES, SECTOR_BYTES};
 use crate::volume::log_map::{Content, Piece};
 use crate::volume::order::{Action, OrderId, Output, Part};
 use crate::volume::policy::Policy;
@@ -181,7 +181,10 @@ impl<P: Policy> Engine<P> {
 /// The beginning of a piece; zeros may be longer than a write.
 fn cut_long(piece: Piece, bytes_max: u64) -> Piece {
     match piece.content {
-        Content::Zeros => Piece { range: Range::new(piece.range.offset, piece.range.length.min(bytes_max)), ..piece },
+        Content::Zeros => {
+            let whole = bytes_max / SECTOR_BYTES * SECTOR_BYTES;
+            Piece { range: Range::new(piece.range.offset, piece.range.length.min(whole)), ..piece }
+        }
         Content::Payload { .. } | Content::Damaged => piece,
     }
 }
