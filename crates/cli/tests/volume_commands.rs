@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::time::Duration;
 
 use serde_json::Value;
-use volume::TestVolume;
+use volume::{LAZY, TestVolume};
 
 const MIB: u64 = 1 << 20;
 
@@ -32,7 +32,7 @@ fn is_written(file: &File) -> bool {
 
 #[test]
 fn status_names_every_served_volume_and_finds_one_by_uuid_disk_or_flash() {
-    let volume = TestVolume::create(64 * MIB, 32 * MIB);
+    let volume = TestVolume::create_with(64 * MIB, 32 * MIB, LAZY);
     let list = |arguments: &[&str]| volume.ask(&[&["status"], arguments].concat());
     assert_eq!(serde_json::from_slice::<Value>(&list(&["--json"]).stdout).unwrap(), serde_json::json!([]));
     assert!(String::from_utf8_lossy(&list(&[]).stdout).contains("no volume is served"));

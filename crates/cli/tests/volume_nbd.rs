@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use volume::{TestVolume, has, succeed, wait_for};
+use volume::{LAZY, TestVolume, has, succeed, wait_for};
 
 const MIB: u64 = 1 << 20;
 
@@ -169,7 +169,7 @@ fn an_idle_client_holds_the_end_up_until_a_second_interrupt_and_loses_nothing() 
     if !has(&[("qemu-io", "qemu-utils")]) {
         return;
     }
-    let volume = TestVolume::create(64 * MIB, 32 * MIB);
+    let volume = TestVolume::create_with(64 * MIB, 32 * MIB, LAZY);
     let Some(served) = volume.serve_nbd(&["--keep-dirty"]) else { return };
     qemu_io(&volume, &["write -f -P 0x5a 1M 1M"]);
     let mut client = Command::new("qemu-io")

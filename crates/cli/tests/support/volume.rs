@@ -67,6 +67,9 @@ pub struct TestVolume {
     pub names: [String; 2],
 }
 
+/// Options of a volume that writes nothing back before half of its log is full; under iTransformer an idle disk is used for it.
+pub const LAZY: &[&str] = &["--policy", "none"];
+
 impl TestVolume {
     /// A new volume in sparse files.
     pub fn create(disk_bytes: u64, flash_bytes: u64) -> TestVolume {

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 
-use crate::volume::{LoopDevice, Mounted, TestVolume, has, succeed, wait_for};
+use crate::volume::{LAZY, LoopDevice, Mounted, TestVolume, has, succeed, wait_for};
 
 const MIB: u64 = 1 << 20;
 
@@ -125,7 +125,7 @@ fn a_stop_waits_for_whoever_has_the_file_and_says_who() {
 
 #[test]
 fn a_second_interrupt_ends_a_server_in_use_and_keeps_what_is_dirty() {
-    let volume = TestVolume::create(64 * MIB, 32 * MIB);
+    let volume = TestVolume::create_with(64 * MIB, 32 * MIB, LAZY);
     let Some(served) = volume.serve_file(&[]) else { return };
     let file = File::options().write(true).open(volume.path("disk")).unwrap();
     file.write_all_at(&content(9)[..4096], 8192).unwrap();
