@@ -428,7 +428,7 @@ impl<P: Policy> Engine<P> {
 
     fn make_order(&self, id: OrderId, device: Device, action: Action, range: Range) -> Order {
         debug_assert!(
-            range.offset % SECTOR_BYTES == 0 && range.length % SECTOR_BYTES == 0,
+            range.offset.is_multiple_of(SECTOR_BYTES) && range.length.is_multiple_of(SECTOR_BYTES),
             "a device has sectors: {range:?}"
         );
         let guarded = device == Device::Disk && !range.is_empty() && self.is_guarded(range);
