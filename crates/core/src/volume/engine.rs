@@ -340,7 +340,9 @@ impl<P: Policy> Engine<P> {
     /// The superblock in force, and whether nothing is left on flash alone: what `recovery::release` goes by.
     pub fn into_superblock(self) -> (Superblock, bool) {
         assert!(self.orders.is_empty(), "a volume is given up when nothing is under way");
-        (self.superblock, self.map.is_empty())
+        // What flash durably says is what the next start finds: a log that is empty in memory alone is not.
+        let is_empty = self.map.is_empty() && !self.flash_failed && !self.has_news();
+        (self.superblock, is_empty)
     }
 
     /// The map, for status and tests.

@@ -1,8 +1,9 @@
 //! The reference model: every sector of the disk is an atomic register.
 //!
 //! A value is *dead* once something newer was seen: a write that began after it had taken effect has completed or been read. No read
-//! that begins later may return it (V1). One that was dead when a completed FLUSH began must not come back after a crash (V2). What is
-//! found after a crash is the only value from then on (V3).
+//! that begins later may return it (V1). One that an answered write had replaced when a completed FLUSH began must not come back after a
+//! crash (V2); of a write that was only read before it was answered, FLUSH promises nothing. What is found after a crash is the only
+//! value from then on (V3).
 
 use crate::request::Range;
 use crate::volume::layout::SECTOR_BYTES;
@@ -19,6 +20,8 @@ struct Candidate {
     begun: u64,
     done: Option<u64>,
     dead: Option<u64>,
+    /// When a write that replaced it was answered.
+    replaced: Option<u64>,
     dead_after_crash: bool,
 }
 
@@ -28,7 +31,7 @@ pub struct Register {
 }
 
 fn settled(version: u32, zero: bool, now: u64) -> Candidate {
-    Candidate { version, zero, begun: now, done: Some(now), dead: None, dead_after_crash: false }
+    Candidate { version, zero, begun: now, done: Some(now), dead: None, replaced: None, dead_after_crash: false }
 }
 
 /// Bytes of a sector of the disk as written by `version`.
@@ -51,13 +54,16 @@ fn sectors(range: Range) -> std::ops::Range<usize> {
     (range.offset / SECTOR_BYTES) as usize..(range.end() / SECTOR_BYTES) as usize
 }
 
-fn seen(candidates: &mut [Candidate], index: usize, since: u64, now: u64) {
+fn seen(candidates: &mut [Candidate], index: usize, since: u64, now: u64, is_answered: bool) {
     let newer = &mut candidates[index];
     newer.done = Some(newer.done.map_or(now, |done| done.min(now)));
     let (since, version) = (since.max(newer.begun), newer.version);
     for older in candidates.iter_mut().filter(|candidate| candidate.version != version) {
-        if older.done.is_some_and(|done| done < since) && older.dead.is_none() {
-            older.dead = Some(now);
+        if older.done.is_some_and(|done| done < since) {
+            older.dead.get_or_insert(now);
+            if is_answered {
+                older.replaced.get_or_insert(now);
+            }
         }
     }
 }
@@ -76,7 +82,7 @@ impl Register {
     pub fn end_write(&mut self, range: Range, version: u32, now: u64) {
         for sector in &mut self.sectors[sectors(range)] {
             let index = sector.iter().position(|candidate| candidate.version == version).expect("it began");
-            seen(sector, index, 0, now);
+            seen(sector, index, 0, now, true);
         }
     }
 
@@ -95,7 +101,7 @@ impl Register {
     pub fn flushed(&mut self, range: Range, begun: u64) {
         for sector in &mut self.sectors[sectors(range)] {
             for candidate in sector.iter_mut() {
-                candidate.dead_after_crash |= candidate.dead.is_some_and(|dead| dead <= begun);
+                candidate.dead_after_crash |= candidate.replaced.is_some_and(|replaced| replaced <= begun);
             }
             sector.retain(|candidate| {
                 !candidate.dead_after_crash || candidate.dead.is_none_or(|dead| dead + 5000 > begun)
@@ -112,7 +118,7 @@ impl Register {
         let found: Vec<usize> = (0..candidates.len()).filter(|index| fits(&candidates[*index])).collect();
         match found[..] {
             [] => return Err(format!("V1: sector {sector} reads as {version:?}; allowed: {candidates:?}")),
-            [index] => seen(candidates, index, begun, now),
+            [index] => seen(candidates, index, begun, now, false),
             _ => {}
         }
         Ok(())
