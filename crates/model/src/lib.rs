@@ -21,3 +21,4 @@ pub mod profile;
 pub mod queue;
 pub mod server;
 pub mod server_cache;
+pub mod slab;

@@ -28,6 +28,7 @@ use super::{Operation, Owner, Server};
 use crate::device::{Command, Device, DeviceStats, Finished};
 use crate::elevator::Part;
 use crate::server::Origin;
+use crate::slab::Slab;
 
 /// Requests are cut into parts of this size; no order is longer.
 const PART_BYTES_MAX: u64 = 16 << 20;
@@ -96,16 +97,14 @@ struct Ordered {
 pub(super) struct Volume {
     pub engine: Engine<ITransformer>,
     /// Whose the engine's requests are, by tag.
-    asked: Vec<Owner>,
-    free: Vec<u32>,
+    asked: Slab<Owner>,
     orders: BTreeMap<OrderId, Ordered>,
     flash: Box<dyn Device>,
     pub flash_due: Nanos,
     flash_depth: usize,
     flash_under_way: usize,
     flash_waiting: VecDeque<(OrderId, Operation, Range)>,
-    flash_tags: Vec<OrderId>,
-    flash_free: Vec<u32>,
+    flash_tags: Slab<OrderId>,
     finished: Vec<Finished>,
     /// Bytes of requests and buffers.
     zeros: Vec<u8>,
@@ -126,16 +125,14 @@ impl Volume {
         let flash = ServerConfig::bare_device(config.flash);
         Volume {
             engine: Engine::new(recovered, policy, Settings::default()),
-            asked: Vec::new(),
-            free: Vec::new(),
+            asked: Slab::default(),
             orders: BTreeMap::new(),
             flash_depth: flash.queue_depth(),
             flash,
             flash_due: Nanos::MAX,
             flash_under_way: 0,
             flash_waiting: VecDeque::new(),
-            flash_tags: Vec::new(),
-            flash_free: Vec::new(),
+            flash_tags: Slab::default(),
             finished: Vec::new(),
             zeros: vec![0; PART_BYTES_MAX as usize],
             drains: Vec::new(),
@@ -145,37 +142,18 @@ impl Volume {
 
     /// Requests of the engine under way.
     pub fn asked(&self) -> usize {
-        self.asked.len() - self.free.len()
+        self.asked.len()
     }
 
     fn tag(&mut self, owner: Owner) -> u64 {
-        let tag = match self.free.pop() {
-            Some(tag) => {
-                self.asked[tag as usize] = owner;
-                tag
-            }
-            None => {
-                self.asked.push(owner);
-                self.asked.len() as u32 - 1
-            }
-        };
-        tag.into()
+        self.asked.insert(owner).into()
     }
 
     fn send_flash(&mut self, now: Nanos) {
         while self.flash_under_way < self.flash_depth
             && let Some((order, operation, range)) = self.flash_waiting.pop_front()
         {
-            let tag = match self.flash_free.pop() {
-                Some(tag) => {
-                    self.flash_tags[tag as usize] = order;
-                    tag
-                }
-                None => {
-                    self.flash_tags.push(order);
-                    self.flash_tags.len() as u32 - 1
-                }
-            };
+            let tag = self.flash_tags.insert(order);
             self.flash_under_way += 1;
             self.flash.on_command(now, Command { tag, operation, address: range.offset, length: range.length });
         }
@@ -303,8 +281,8 @@ impl Server {
                     Output::Reply { tag, result } => {
                         assert!(result.is_ok(), "nothing fails here");
                         let volume = self.volume.as_mut().expect("there is one");
-                        let owner = volume.asked[tag as usize];
-                        volume.free.push(tag as u32);
+                        let owner = volume.asked[tag as u32];
+                        volume.asked.remove(tag as u32);
                         self.finish_part(now, owner);
                     }
                     Output::Release(_) => {}
@@ -376,8 +354,8 @@ impl Server {
         for done in finished.drain(..) {
             let volume = self.volume.as_mut().expect("there is one");
             volume.flash_under_way -= 1;
-            volume.flash_free.push(done.tag);
-            let id = volume.flash_tags[done.tag as usize];
+            volume.flash_tags.remove(done.tag);
+            let id = volume.flash_tags[done.tag];
             self.finish_order(now, id);
         }
         let volume = self.volume.as_mut().expect("there is one");

@@ -11,8 +11,8 @@ use headstart_core::protocol::memory::Memory;
 use headstart_core::protocol::message::Request as Message;
 use headstart_core::units::{GIB, MIB, Nanos};
 
-use crate::fabric::Slab;
 use crate::tier::Place;
+use headstart_model::slab::Slab;
 
 /// No number at the agent.
 pub const NO_FILE: u32 = u32::MAX;
@@ -172,7 +172,7 @@ impl Agent {
 
     /// Whether nothing is dirty, nothing is under way and all of it is durable. Asks for the barrier that makes it so.
     pub fn is_clean(&mut self) -> bool {
-        let is_idle = self.overlay.dirty_bytes() == 0 && self.copies.len() == 0 && self.syncing.is_none();
+        let is_idle = self.overlay.dirty_bytes() == 0 && self.copies.is_empty() && self.syncing.is_none();
         if is_idle && !self.overlay.is_durable() {
             // A record may have come after the last one.
             self.overlay.request_barrier();
