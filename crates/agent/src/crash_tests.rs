@@ -19,12 +19,11 @@
 
 mod history;
 mod journal_bytes;
-pub mod random;
 mod ranks;
 mod world;
 
+use headstart_core::chance::Random;
 use history::Loss;
-use random::Random;
 use world::{SlowPath, World, new_disk};
 
 use crate::error::Error;

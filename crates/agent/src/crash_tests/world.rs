@@ -14,12 +14,12 @@ use headstart_core::protocol::shared::{Shared, Slot};
 use headstart_core::request::Range;
 
 use super::history::{CELL_BYTES, History, Loss};
-use super::random::Random;
 use super::ranks::{self, Operation, Rank};
 use crate::error::Error;
 use crate::storage::faulty::{Disk, FaultyStorage};
 use crate::store::{self, Store};
 use crate::tiers::{Due, Tiers};
+use headstart_core::chance::Random;
 
 pub const RANKS: usize = 3;
 /// Slow files at the start.

@@ -55,6 +55,7 @@
 //!
 //! The rows of the recovery table have a test each in `recovery_rows`.
 
+mod chances;
 mod chaos;
 mod recovery_rows;
 mod register;
@@ -64,6 +65,7 @@ pub(super) mod world;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::chance::Random;
+use chances::run_many;
 use world::World;
 
 static CRASHES: AtomicU64 = AtomicU64::new(0);
@@ -157,24 +159,6 @@ fn run_rotten(seed: u64) -> Vec<String> {
         world.check_after_crash();
     }
     world.violations
-}
-
-fn run_many(cases: u64, salt: u64, run: impl Fn(u64) -> Vec<String>) {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let mut seeds = Random(salt);
-    let seeds: Vec<u64> = match number("SEED") {
-        Some(seed) => vec![seed],
-        None => (0..cases * number("CASES").unwrap_or(1)).map(|_| seeds.next()).collect(),
-    };
-    for seed in seeds {
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(seed))) {
-            Ok(violations) => assert!(violations.is_empty(), "SEED={seed}: {}", violations.join("\n")),
-            Err(panic) => {
-                eprintln!("SEED={seed}");
-                std::panic::resume_unwind(panic);
-            }
-        }
-    }
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Volumes that are served: by the real event loop, over memory and files, whatever fails.
 
 mod bench;
-mod chances;
 mod chaos;
 mod clients;
 mod commands;
@@ -10,7 +9,9 @@ mod emulated;
 mod life;
 mod power_cuts;
 
-// The engine's crash tests and these have one reference model; it names its crate's modules.
-use headstart_core::{request, volume};
+// The engine's crash tests and these have one reference model and one way to run seeds; they name their crate's modules.
+use headstart_core::{chance, request, volume};
+#[path = "../../../core/src/volume/crash_tests/chances.rs"]
+mod chances;
 #[path = "../../../core/src/volume/crash_tests/register.rs"]
 mod register;

@@ -1,6 +1,6 @@
 //! Seeds of random tests: each prints the one that failed, `SEED=n` repeats it, `CASES=n` runs n times as many.
 
-use headstart_core::chance::Random;
+use crate::chance::Random;
 
 pub fn run_many(cases: u64, salt: u64, run: impl Fn(u64) -> Vec<String>) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
