@@ -114,6 +114,8 @@ pub struct Overlay {
     direct: BTreeMap<u32, Direct>,
     /// Direct writes that are done, but whose records may not be appended yet.
     ending: Vec<Envelope>,
+    /// Slots of dead threads whose truncations are ended, but whose records may not be appended yet.
+    cut_short: Vec<u32>,
     quarantine: Vec<Quarantined>,
     last_commits: BTreeMap<u32, u64>,
     pending: Vec<Pending>,
@@ -196,6 +198,7 @@ impl Overlay {
             slabs: BTreeMap::new(),
             direct: BTreeMap::new(),
             ending: Vec::new(),
+            cut_short: Vec::new(),
             quarantine: Vec::new(),
             last_commits: BTreeMap::new(),
             pending: Vec::new(),
@@ -246,7 +249,7 @@ impl Overlay {
     /// Everything that [`Overlay::take_journal`] has returned so far is appended, and what was left of it too. Call it after
     /// every append, before outputs taken later are carried out.
     pub fn on_appended(&mut self, shared: Shared<'_>) {
-        if self.mark_used_slabs(shared) | self.end_direct_writes(shared) {
+        if self.mark_used_slabs(shared) | self.end_direct_writes(shared) | self.end_truncations_of_the_dead(shared) {
             self.progress(shared);
         }
     }
@@ -287,7 +290,8 @@ impl Overlay {
 
     /// Whether there is nothing to append and nothing to carry out.
     pub fn is_settled(&self) -> bool {
-        self.outputs.is_empty() && self.ending.is_empty() && self.journal.is_taken()
+        let ended = self.ending.is_empty() && self.cut_short.is_empty();
+        self.outputs.is_empty() && ended && self.journal.is_taken()
     }
 
     /// Position of the journal's end.

@@ -244,7 +244,9 @@ impl EventLoop<'_> {
     fn thread_gone(&mut self, slot: u32) {
         let open: Vec<u32> =
             self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
-        self.overlay.on_hang_up(self.shared.view(), slot);
+        let cut = self.overlay.truncates(slot).and_then(|file| self.store.slow(file));
+        let size = cut.and_then(|slow| slow.look().ok()).map(|found| found.size);
+        self.overlay.on_hang_up(self.shared.view(), slot, size);
         open.into_iter().for_each(|file| self.take_fingerprint(file));
     }
 

@@ -6,6 +6,7 @@
 //! | a read lease | goes on: its places are in data files nothing is allocated in, which stay while it names them |
 //! | a direct-write lease | goes on: its holder ends it, or asks again |
 //! | a truncation under way | the same; the file is made long enough for what is mapped only when it has ended |
+//! | one of a thread that is gone | the file's size says whether it happened; it is recorded, or forgotten |
 //! | a slab | stays its holder's: in a data file of before, from which only it takes |
 //! | a thread that is gone | hangs up at once; what it may still write is quarantined |
 //! | a quarantine | goes on |
@@ -64,7 +65,7 @@ impl Overlay {
         overlay.space.charge_adopted();
         overlay.forget_unknown_files(shared);
         overlay.adopt_copies(shared);
-        overlay.adopt_slots(shared, living);
+        overlay.adopt_slots(shared, sizes, living);
         for number in overlay.files.keys().copied().collect::<Vec<_>>() {
             overlay.adopt_size(shared, number, sizes.get(&number).copied());
             // An end of its last writer may have been seen, but not recorded.
@@ -127,11 +128,18 @@ impl Overlay {
         }
     }
 
-    fn adopt_slots(&mut self, shared: Shared<'_>, living: &BTreeSet<u32>) {
+    fn adopt_slots(&mut self, shared: Shared<'_>, sizes: &BTreeMap<u32, u64>, living: &BTreeSet<u32>) {
         let owned = |slot: &u32| shared.slots[*slot as usize].owner_pid.load(Ordering::Acquire) != 0;
         let owned: Vec<u32> = (0..shared.used_slots().len() as u32).filter(owned).collect();
         for &slot in &owned {
             let cell = &shared.slots[slot as usize];
+            if !living.contains(&slot)
+                && let Some((file, cut)) = cell.truncation()
+                && let Some(&size) = sizes.get(&file).filter(|_| self.files.contains_key(&file))
+            {
+                self.end_truncation(shared, file, cut, size);
+                self.cut_short.push(slot);
+            }
             let pid = cell.owner_pid.load(Ordering::Acquire);
             let process = Process { pid, start_time: cell.owner_start.load(Ordering::Relaxed) };
             let quarantined = cell.state.load(Ordering::Acquire) == STATE_QUARANTINED
@@ -233,15 +241,9 @@ impl Overlay {
 
     fn adopt_size(&mut self, shared: Shared<'_>, number: u32, found: Option<u64>) {
         // A truncation may have cut the file, or may do so at any time.
-        let dead = shared.used_slots().iter().filter(|slot| {
-            slot.lease.load(Ordering::Acquire) == LEASE_QUARANTINED
-                && slot.lease_file.load(Ordering::Relaxed) == number
-                && slot.lease_flags.load(Ordering::Relaxed) & DIRECT_TRUNCATES != 0
-        });
-        let dead = dead.map(|slot| slot.lease_offset.load(Ordering::Relaxed)).min();
         let cuts = |direct: &&Direct| direct.file == number && direct.truncates;
         let cut = self.direct.values().find(cuts).map(|direct| direct.range.offset);
-        let size = self.files[&number].size.min(dead.unwrap_or(u64::MAX)).min(cut.unwrap_or(u64::MAX));
+        let size = self.files[&number].size.min(cut.unwrap_or(u64::MAX));
         self.set_size(number, size);
         let entry = &shared.files[number as usize];
         entry.size.store(size, Ordering::Release);

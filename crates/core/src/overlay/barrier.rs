@@ -17,7 +17,6 @@
 use std::collections::BTreeSet;
 
 use super::copies::CopyState;
-use super::extent_map::Mapped;
 use super::flash_space::Run;
 use super::granules::ranges_of;
 use super::journal::Record;
@@ -257,9 +256,10 @@ impl Overlay {
         self.quarantine = kept;
         for dead in lifted {
             Self::release_dead(shared, dead.slot);
-            let Some(known) = self.files.get(&dead.file) else { continue };
-            let clean: Vec<Mapped> = known.map.overlapping(dead.range).filter(|mapped| !mapped.dirty).collect();
-            clean.iter().for_each(|mapped| self.evict(dead.file, mapped));
+            if !self.files.contains_key(&dead.file) {
+                continue;
+            }
+            self.drop_clean(dead.file, dead.range);
             // What a write-back under way wrote may have been overwritten: it does not count, and its bytes are written again.
             let touched = |copy: &&mut CopyState| copy.file == dead.file && copy.range.overlaps(dead.range);
             self.copies.values_mut().filter(touched).for_each(|copy| copy.cancelled = true);

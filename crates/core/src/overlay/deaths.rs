@@ -1,11 +1,17 @@
-//! The end of a thread: its reads are released, what it may still write is quarantined.
+//! The end of a thread: its reads are released, what it may still write is quarantined, its truncation is ended for it.
 //!
 //! Nobody waits for a quarantined write, nothing is fetched there, commits and write-back go on. It is lifted when the process
 //! is gone and a barrier begun since has synced the slow file (`barrier.rs`). Until then the slot stays taken and says what is
-//! quarantined, so that an agent that starts meanwhile knows.
+//! quarantined, so that an agent that starts meanwhile knows. Clean extents below it are dropped at once and when it is lifted: what
+//! is seen of such a write is what the disk holds.
+//!
+//! A truncation is different, as everybody sees the file's size at once. The kernel ends it before the process is gone, if it
+//! has begun: the size says whether it happened. If it did, what lies beyond is dropped like that of a living thread; if not, the
+//! file is as it was. Until that is recorded nothing is committed beyond.
 
 use std::sync::atomic::Ordering;
 
+use super::extent_map::Mapped;
 use super::{Overlay, Process, Quarantined};
 use crate::protocol::shared::{
     LEASE_DIRECT_WRITE, LEASE_NONE, LEASE_QUARANTINED, STATE_FREE, STATE_QUARANTINED, Shared,
@@ -13,11 +19,46 @@ use crate::protocol::shared::{
 use crate::request::Range;
 
 impl Overlay {
-    /// The thread behind `slot` is gone. Reads are released; what it may still write to the slow file is quarantined.
-    pub fn on_hang_up(&mut self, shared: Shared<'_>, slot: u32) {
+    /// The file that the thread behind `slot` was allowed to truncate.
+    pub fn truncates(&self, slot: u32) -> Option<u32> {
+        self.direct.get(&slot).filter(|direct| direct.truncates).map(|direct| direct.file)
+    }
+
+    /// The thread behind `slot` is gone. Reads are released; what it may still write to the slow file is quarantined. `size` is the
+    /// slow file's, looked at since, if the thread [truncates](Overlay::truncates) one; none if that cannot be found out.
+    pub fn on_hang_up(&mut self, shared: Shared<'_>, slot: u32, size: Option<u64>) {
+        let truncation = self.direct.get(&slot).copied().filter(|direct| direct.truncates).zip(size);
+        if let Some((direct, size)) = truncation {
+            self.end_truncation(shared, direct.file, direct.range.offset, size);
+        }
         if self.hang_up(shared, slot) {
+            if let Some((direct, _)) = truncation.filter(|(direct, _)| self.files.contains_key(&direct.file)) {
+                self.direct.insert(slot, direct);
+                self.cut_short.push(slot);
+            }
             self.poll(shared);
         }
+    }
+
+    /// A thread died while it was to cut the file to `cut`; the file is `size` long.
+    pub(super) fn end_truncation(&mut self, shared: Shared<'_>, file: u32, cut: u64, size: u64) {
+        if size <= cut {
+            self.cut(shared, file, size);
+        } else {
+            self.set_size(file, size);
+            shared.files[file as usize].size.store(size, Ordering::Release);
+        }
+        self.complete_mapped_size(shared, file);
+    }
+
+    /// What became of the truncations of the dead is recorded.
+    pub(super) fn end_truncations_of_the_dead(&mut self, shared: Shared<'_>) -> bool {
+        let ended = std::mem::take(&mut self.cut_short);
+        for slot in &ended {
+            self.direct.remove(slot);
+            shared.slots[*slot as usize].forget_truncation();
+        }
+        !ended.is_empty()
     }
 
     /// The same, without what becomes possible by it. False if nobody was there.
@@ -76,11 +117,18 @@ impl Overlay {
         let known = |dead: &(u32, Range)| self.files.contains_key(&dead.0);
         let (cheap, leased) = (cheap.filter(known), leased.filter(known));
         for (file, range) in cheap.into_iter().chain(leased) {
+            self.drop_clean(file, range);
             self.quarantine.push(Quarantined { slot, file, range, process, barrier: None });
         }
         cell.lease.store(if leased.is_some() { LEASE_QUARANTINED } else { LEASE_NONE }, Ordering::Release);
         cell.state.store(if cheap.is_some() { STATE_QUARANTINED } else { STATE_FREE }, Ordering::Release);
         cheap.is_some() || leased.is_some()
+    }
+
+    pub(super) fn drop_clean(&mut self, file: u32, range: Range) {
+        let Some(known) = self.files.get(&file) else { return };
+        let clean: Vec<Mapped> = known.map.overlapping(range).filter(|mapped| !mapped.dirty).collect();
+        clean.iter().for_each(|mapped| self.evict(file, mapped));
     }
 
     /// Nothing of a dead thread can land any more: its slot may be given to another.

@@ -125,6 +125,12 @@ impl Pending {
         }
     }
 
+    /// Whether it is a commit that is in the map, beyond `size`, for which the file is not being made longer yet.
+    fn is_applied_beyond(&self, file: u32, size: u64) -> bool {
+        matches!(self.operation, Operation::Commit { file: of, range, step: CommitStep::Applied, .. }
+            if of == file && range.end() > size)
+    }
+
     /// Whether it waits for something of which no message tells.
     pub(super) fn waits_for_slots(&self) -> bool {
         matches!(self.operation, Operation::Commit { .. })
@@ -430,8 +436,10 @@ impl Overlay {
                 self.grant_direct(shared, envelope.slot, Direct { file, range, extends, truncates: false })
             }
             Operation::Truncate { file, size } => {
-                // One at a time: which of two came last would decide what the size is.
-                if self.direct.values().any(|direct| direct.file == file && direct.truncates) {
+                // One at a time: which of two came last would decide what the size is. And not while the file is about to be made
+                // long enough for bytes that would be dropped.
+                let truncated = self.direct.values().any(|direct| direct.file == file && direct.truncates);
+                if truncated || self.pending.iter().any(|pending| pending.is_applied_beyond(file, size)) {
                     return None;
                 }
                 let range = Range::new(size, u64::MAX);
@@ -606,16 +614,26 @@ impl Overlay {
             return;
         }
         if changed {
-            self.append(&Record::Truncate { file, size });
-            self.evicted.forget(file, Range::new(size, u64::MAX));
-            self.carve(file, Range::new(size, u64::MAX), Dropped::Truncate);
-            self.set_size(file, size);
-            shared.files[file as usize].size.store(size, Ordering::Release);
+            self.cut(shared, file, size);
         }
+        // If it did not happen: the known size went down when it was granted, and an agent that started since has put off making the
+        // file long enough.
+        self.complete_mapped_size(shared, file);
+    }
+
+    /// The slow file was cut, or made longer, to `size`.
+    pub(super) fn cut(&mut self, shared: Shared<'_>, file: u32, size: u64) {
+        self.append(&Record::Truncate { file, size });
+        self.evicted.forget(file, Range::new(size, u64::MAX));
+        self.carve(file, Range::new(size, u64::MAX), Dropped::Truncate);
+        self.set_size(file, size);
+        shared.files[file as usize].size.store(size, Ordering::Release);
+    }
+
+    /// Makes the file long enough for what is mapped.
+    pub(super) fn complete_mapped_size(&mut self, shared: Shared<'_>, file: u32) {
         let end = self.files[&file].map.end();
         if end > self.files[&file].size {
-            // It did not happen. The known size went down when it was granted, and an agent that started since has put off
-            // making the file long enough.
             self.complete_size(shared, file, end);
         }
     }

@@ -6,7 +6,8 @@
 //! its word is not taken for them.
 
 use super::shared::{
-    LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, PIECES_MAX, Piece, Shared, Slot,
+    DIRECT_TRUNCATES, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_QUARANTINED, LEASE_SLOW_READ, PIECES_MAX,
+    Piece, Shared, Slot,
 };
 use super::sync::Ordering;
 use crate::request::Range;
@@ -101,6 +102,19 @@ impl Slot {
     /// Takes a direct-write lease back; only the agent calls this, after its append.
     pub fn revoke_lease(&self) {
         self.lease.store(LEASE_NONE, Ordering::Release);
+    }
+
+    /// File and new size of a truncation under way, or of one whose thread died and of which nothing is recorded yet.
+    pub fn truncation(&self) -> Option<(u32, u64)> {
+        let granted = matches!(self.lease.load(Ordering::Acquire), LEASE_DIRECT_WRITE | LEASE_QUARANTINED);
+        let truncates = self.lease_flags.load(Ordering::Acquire) & DIRECT_TRUNCATES != 0;
+        let file = self.lease_file.load(Ordering::Relaxed);
+        (granted && truncates).then(|| (file, self.lease_offset.load(Ordering::Relaxed)))
+    }
+
+    /// The truncation of a thread that is gone is recorded.
+    pub fn forget_truncation(&self) {
+        self.lease_flags.fetch_and(!DIRECT_TRUNCATES, Ordering::Release);
     }
 
     /// Whether a slow-read lease is held.

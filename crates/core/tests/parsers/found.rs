@@ -64,7 +64,7 @@ fn a_slab_that_stands_in_the_slot_but_was_never_granted_holds_no_commit() {
     agent.memory.view().slots[0].slabs[0].grant(claimed);
     let commit = Request::Commit { file: 0, data_file: 1, offset: 0, length: 4096, place: 1 << 40 };
     assert!(refuses(agent.ask(commit)));
-    agent.overlay.on_hang_up(agent.memory.view(), 0);
+    agent.overlay.on_hang_up(agent.memory.view(), 0, None);
     assert_eq!(agent.overlay.mapped_bytes(), 0);
 }
 

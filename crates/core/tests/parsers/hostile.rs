@@ -94,7 +94,8 @@ impl World<'_> {
             13 => self.overlay.poll(self.memory.view()),
             14 => {
                 let slot = self.slot();
-                self.overlay.on_hang_up(self.memory.view(), slot);
+                let size = (self.source.below(2) == 0).then(|| self.source.below(1 << 20).into());
+                self.overlay.on_hang_up(self.memory.view(), slot, size);
                 self.join(slot);
             }
             15 => {

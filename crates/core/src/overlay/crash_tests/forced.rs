@@ -1,6 +1,7 @@
 //! Interleavings forced step by step, each for a rule that was broken once or that the harness must be able to see broken.
 
 mod adoption;
+mod deaths;
 mod online;
 mod regions;
 
@@ -258,6 +259,35 @@ fn truncations_follow_one_another() {
 }
 
 #[test]
+fn a_truncation_waits_for_bytes_that_are_committed_and_for_which_the_file_is_not_long_enough_yet() {
+    let mut w = world();
+    ranks::begin_other(&mut w, 2, Kind::Truncate, 0, Range::new(4096, u64::MAX));
+    ranks::step(&mut w, 2, false);
+    let bytes = Range::new(8192, 4096);
+    ranks::begin_write(&mut w, 0, 0, bytes, true);
+    for _ in 0..10 {
+        ranks::step(&mut w, 0, false);
+    }
+    ranks::begin_other(&mut w, 3, Kind::Truncate, 0, Range::new(0, u64::MAX));
+    for _ in 0..10 {
+        ranks::step(&mut w, 3, false);
+    }
+    assert!(w.ranks[0].is_busy() && w.ranks[3].answer.is_none(), "both wait for the truncation");
+    run(&mut w, 2);
+    // The one that came last ends first.
+    while w.ranks[3].is_busy() && w.ranks[3].answer.is_some() {
+        ranks::step(&mut w, 3, false);
+    }
+    run(&mut w, 0);
+    let kept = w.overlay.files[&0].map.touches(bytes);
+    assert!(kept || w.inodes[0].store.size() == 0, "the file is long enough for bytes that are gone");
+    run(&mut w, 3);
+    w.quiesce();
+    assert_eq!(w.inodes[0].store.size(), 0);
+    no_violation(&w);
+}
+
+#[test]
 fn the_first_commit_in_a_new_shared_file_is_not_taken_for_one_of_before() {
     let mut w = world();
     write(&mut w, 0, A, true);
@@ -465,7 +495,9 @@ fn write_back_goes_on_below_the_size_while_the_file_is_being_extended() {
 fn an_extension_waits_for_a_write_back_beyond_the_known_size() {
     let mut w = world();
     write(&mut w, 0, Range::new(0, 8192), true);
-    // A thread dies after its truncation and before it could say so: the dirty bytes lie beyond the end.
+    // A thread dies after its truncation and before it could say so, and the slow file cannot be looked at: the dirty bytes lie
+    // beyond the end.
+    w.blind = true;
     ranks::begin_other(&mut w, 2, Kind::Truncate, 0, Range::new(0, u64::MAX));
     while w.inodes[0].store.size() > 0 {
         ranks::step(&mut w, 2, false);

@@ -531,16 +531,21 @@ pub fn die(w: &mut World, rank: usize) {
         w.inodes[o.inode].resizing.retain(|(version, _)| *version != o.version);
         w.inodes[o.inode].size = None;
     }
+    if o.kind == Kind::Truncate {
+        let target = &mut w.inodes[o.inode];
+        // The kernel ends a truncation it has begun before the process is gone.
+        if matches!(o.step, Step::DirectIo) && w.random.chance(50) {
+            target.store.truncate(o.range.offset);
+        }
+        // The file is as long as it is from here on, whatever is on flash.
+        if !target.disturbed && target.resizing.is_empty() {
+            target.size = Some(target.store.size());
+        }
+        return;
+    }
     let late = match (&o.step, o.kind) {
         (Step::AbsorbIo { data_file, place, length }, _) => {
             Late::Flash { data_file: *data_file, bytes: written(&o, *place, Range::new(o.next, *length)) }
-        }
-        (Step::DirectIo, Kind::Truncate) => {
-            // The kernel ends a truncation it has begun before the process is gone.
-            if w.random.chance(50) {
-                w.inodes[o.inode].store.truncate(o.range.offset);
-            }
-            return;
         }
         (Step::DirectIo, _) | (Step::CheapIo, Kind::Write) => {
             Late::Slow { inode: o.inode, bytes: written(&o, o.next, o.rest()) }

@@ -93,6 +93,8 @@ pub struct World {
     pub agent_dead: bool,
     /// It dies after so many steps of carrying out.
     pub dying: Option<u64>,
+    /// No slow file can be looked at.
+    pub blind: bool,
     /// Write-backs of dead agents that may still land.
     pub ghosts: Vec<(usize, Bytes)>,
     pub restarts: u64,
@@ -151,6 +153,7 @@ impl World {
             hot: false,
             agent_dead: false,
             dying: None,
+            blind: false,
             ghosts: Vec::new(),
             restarts: 0,
             regions: false,
@@ -593,7 +596,9 @@ impl World {
             if cell.state.load(Ordering::Relaxed) != STATE_FREE {
                 self.leaked_pages += self.overlay.slab_pages(slot as u32);
             }
-            self.overlay.on_hang_up(self.memory.view(), slot as u32);
+            let cut = self.overlay.truncates(slot as u32).filter(|_| !self.blind);
+            let size = cut.map(|file| self.inodes[self.numbers[&file]].store.size());
+            self.overlay.on_hang_up(self.memory.view(), slot as u32, size);
             self.carry_out();
         }
         if !self.agent_dead {
