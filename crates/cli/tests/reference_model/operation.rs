@@ -67,6 +67,22 @@ pub enum Operation {
     Unlink { name: usize },
 }
 
+impl Operation {
+    /// The descriptor it works on; none where it goes by name.
+    pub fn slot(&self) -> Option<usize> {
+        match *self {
+            Operation::Close { slot }
+            | Operation::Write { slot, .. }
+            | Operation::Append { slot, .. }
+            | Operation::Read { slot, .. }
+            | Operation::Resize { slot, .. }
+            | Operation::Sync { slot, .. }
+            | Operation::Size { slot } => Some(slot),
+            _ => None,
+        }
+    }
+}
+
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {

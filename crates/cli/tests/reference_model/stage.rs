@@ -1,7 +1,7 @@
 //! The process that leads the run: gives every worker something to do at once, kills some of them, and compares what they saw
 //! with the model. It has no managed file open itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -16,6 +16,8 @@ use crate::site::{self, HEADSTART, ROLE, content, wait_for};
 pub const WORKERS: usize = 8;
 pub const NAMES: usize = 6;
 pub const SIZE_MAX: u64 = 300_000;
+/// Operations told when something is wrong.
+const HISTORY: usize = 2000;
 /// An agent is left to live longer than `headstart run` calls no help.
 const AGENT_LIFE: Duration = Duration::from_millis(200);
 
@@ -103,6 +105,16 @@ pub struct Stage {
     killed: u64,
     agent_killed: Instant,
     agents_killed: u64,
+    /// What happened lately, told when something is wrong.
+    history: VecDeque<String>,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.history.iter().for_each(|line| eprintln!("{line}"));
+        }
+    }
 }
 
 impl Stage {
@@ -121,6 +133,7 @@ impl Stage {
             killed: 0,
             agent_killed: Instant::now(),
             agents_killed: 0,
+            history: VecDeque::new(),
         };
         while stage.done < script.operations {
             stage.round();
@@ -155,6 +168,13 @@ impl Stage {
         self.resolve();
     }
 
+    fn note(&mut self, what: String) {
+        if self.history.len() == HISTORY {
+            self.history.pop_front();
+        }
+        self.history.push_back(format!("after {}: {what}", self.done));
+    }
+
     /// Kills a worker or the agent, now and then, some time into the round; the worker killed.
     fn kill(&mut self, asked: &[Option<Operation>]) -> Option<usize> {
         let (Script { operations, kills, .. }, done) = (self.script, self.done);
@@ -168,6 +188,7 @@ impl Stage {
             site::kill(agent(), nix::sys::signal::Signal::SIGKILL);
             self.agent_killed = Instant::now();
             self.agents_killed += 1;
+            self.note("the agent is killed".into());
             return None;
         }
         // A child would outlive its parent, and nobody could say when it is done. Of a name that was removed and not spoken of
@@ -179,6 +200,7 @@ impl Stage {
         let may_die: Vec<usize> = (0..WORKERS).filter(|&w| asked[w].as_ref().is_some_and(|o| !spared(o))).collect();
         let victim = self.random.one_of(&may_die)?;
         self.workers[victim].child.kill().unwrap();
+        self.note(format!("worker {victim} is killed"));
         Some(victim)
     }
 
@@ -275,8 +297,16 @@ impl Stage {
         let racing = self.racing(asked, &before);
         // What was read is checked against the files as they were before, or with what was written meanwhile.
         for (worker, answer) in answers.iter().enumerate() {
+            let Some(operation) = &asked[worker] else { continue };
+            let object = match operation {
+                Operation::Open { name, .. } | Operation::ResizeByName { name, .. } => self.names[*name],
+                Operation::SizeByName { name } | Operation::Unlink { name } => self.names[*name],
+                Operation::Rename { from, .. } => self.names[*from],
+                _ => operation.slot().map(|slot| before[worker][slot].unwrap().object),
+            };
+            let outcome = answer.as_ref().map(|(outcome, _)| outcome);
+            self.note(format!("worker {worker}, object {object:?}: {operation:?}: {outcome:?}"));
             let Some((outcome, bytes)) = answer else { continue };
-            let operation = asked[worker].as_ref().unwrap();
             self.done += 1;
             if let Outcome::Failed(error) = outcome {
                 panic!("worker {worker}: {operation:?}: {error}");
@@ -408,6 +438,7 @@ impl Stage {
     fn ask(&mut self, worker: usize, operation: &Operation) -> (Outcome, Vec<u8>) {
         send(&mut self.workers[worker].stream, operation).unwrap();
         let answer = self.workers[worker].outcome().expect("nobody kills it now");
+        self.note(format!("worker {worker} looks: {operation:?}: {:?}", answer.0));
         assert!(!matches!(answer.0, Outcome::Failed(_)), "worker {worker}: {operation:?}: {answer:?}");
         answer
     }
@@ -467,7 +498,7 @@ impl Stage {
             let expected = site::managed().with_file_name(format!("expected-{name}"));
             std::fs::write(expected, self.objects[object].bytes()).unwrap();
         }
-        for mut worker in self.workers {
+        for mut worker in std::mem::take(&mut self.workers) {
             drop(worker.stream);
             assert!(worker.child.wait().unwrap().success());
         }
