@@ -1,0 +1,82 @@
+//! Writes and truncations that threads make on the slow file under a lease.
+
+use std::sync::atomic::Ordering;
+
+use crate::counters::Dropped;
+use crate::overlay::journal::Record;
+use crate::overlay::{Answer, CopyKind, Direct, Overlay};
+use crate::protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES, Shared};
+use crate::request::Range;
+
+impl Overlay {
+    pub(super) fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, direct: Direct) -> Option<Answer> {
+        let Direct { file, range, extends, truncates } = direct;
+        let copying = self.copies_in(file, range).any(|copy| copy.kind == CopyKind::WriteBack);
+        if copying || (extends && self.file(file).extension.is_some()) {
+            return None;
+        }
+        self.cancel_fetches(file, range);
+        self.direct.insert(slot, direct);
+        let flags = if extends { DIRECT_EXTENDS } else { 0 } | if truncates { DIRECT_TRUNCATES } else { 0 };
+        shared.slots[slot as usize].grant_direct_write(file, range, flags);
+        Some(Answer::Go)
+    }
+
+    pub(super) fn end_direct(&mut self, shared: Shared<'_>, slot: u32) {
+        if self.direct.remove(&slot).is_some() {
+            shared.slots[slot as usize].revoke_lease();
+        }
+    }
+
+    /// The records of direct writes are appended: their leases end and they are answered. Not before: were the agent killed in
+    /// between, the next one would find neither lease nor record. Nor may anything be committed under the lease until then.
+    pub(in crate::overlay) fn end_direct_writes(&mut self, shared: Shared<'_>) -> bool {
+        let ended = std::mem::take(&mut self.ending);
+        for envelope in &ended {
+            self.end_direct(shared, envelope.slot);
+            self.reply(*envelope, Answer::Done);
+        }
+        !ended.is_empty()
+    }
+
+    pub(super) fn write_done(&mut self, slot: u32, file: u32, range: Range) {
+        let Some(direct) = self.direct.get(&slot) else {
+            return; // answered before: nothing was committed under the lease
+        };
+        let range = range.intersection(direct.range);
+        self.evicted.forget(file, range);
+        if self.file(file).map.touches(range) {
+            self.append(&Record::Drop { file, offset: range.offset, length: range.length });
+            self.carve(file, range, Dropped::DirectWrite);
+        }
+    }
+
+    pub(super) fn truncate_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64, changed: bool) {
+        if !self.direct.contains_key(&slot) {
+            return;
+        }
+        if changed {
+            self.cut(shared, file, size);
+        }
+        // If it did not happen: the known size went down when it was granted, and an agent that started since has put off making the
+        // file long enough.
+        self.complete_mapped_size(shared, file);
+    }
+
+    /// The slow file was cut, or made longer, to `size`.
+    pub(in crate::overlay) fn cut(&mut self, shared: Shared<'_>, file: u32, size: u64) {
+        self.append(&Record::Truncate { file, size });
+        self.evicted.forget(file, Range::new(size, u64::MAX));
+        self.carve(file, Range::new(size, u64::MAX), Dropped::Truncate);
+        self.set_size(file, size);
+        shared.files[file as usize].size.store(size, Ordering::Release);
+    }
+
+    /// Makes the file long enough for what is mapped.
+    pub(in crate::overlay) fn complete_mapped_size(&mut self, shared: Shared<'_>, file: u32) {
+        let end = self.files[&file].map.end();
+        if end > self.files[&file].size {
+            self.complete_size(shared, file, end);
+        }
+    }
+}

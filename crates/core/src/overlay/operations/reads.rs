@@ -1,0 +1,50 @@
+//! Read leases.
+
+use super::lost_bytes;
+use crate::overlay::recency::Access;
+use crate::overlay::{Answer, Overlay};
+use crate::protocol::lease::Place;
+use crate::protocol::shared::{PIECES_MAX, Shared};
+use crate::request::Range;
+
+impl Overlay {
+    /// How a use of flash by a thread follows its last one, which it becomes.
+    pub(super) fn access(&mut self, slot: u32, file: u32, range: Range) -> Access {
+        let before = self.last_uses.insert(slot, (file, range.end()));
+        if before == Some((file, range.offset)) { Access::Sequential } else { Access::Random }
+    }
+
+    pub(super) fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
+        let cell = &shared.slots[slot as usize];
+        let mut next = range.offset;
+        let mut pieces = Vec::new();
+        for mapped in self.files[&file].map.overlapping(range) {
+            if mapped.range.offset > next || pieces.len() == PIECES_MAX || self.is_untrusted(&mapped) {
+                break;
+            }
+            pieces.push(mapped);
+            next = mapped.range.end().min(range.end());
+        }
+        if pieces.is_empty() {
+            let first = self.files[&file].map.overlapping(range).next();
+            let until = first.map_or(range.end(), |mapped| mapped.range.offset);
+            if until <= range.offset {
+                return lost_bytes();
+            }
+            let hole = Range::between(range.offset, until);
+            cell.grant_slow_read(hole);
+            self.slow_reads.insert(slot);
+            return Answer::Disk { length: hole.length };
+        }
+        cell.grant_flash_read(pieces.iter().map(|mapped| {
+            let part = mapped.part(range);
+            Place { file, data_file: part.data_file, place: part.place, length: part.range.length }
+        }));
+        self.note_read(file, Range::between(range.offset, next));
+        let access = self.access(slot, file, range);
+        for mapped in &pieces {
+            self.touch(file, mapped, access);
+        }
+        Answer::Flash { length: next - range.offset }
+    }
+}
