@@ -1,16 +1,21 @@
 //! The world of a simulation: overlay, threads, storage, and a runtime that carries out outputs in any order it may.
 
+mod checks;
+mod tasks;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
+pub use tasks::Task;
+
 use super::ranks::{self, NO_SLOT, Rank};
 use super::register::Register;
-use super::storage::{Byte, Bytes, Log, Store, moved};
+use super::storage::{Byte, Bytes, Log, Store};
 use crate::chance::Random;
 use crate::cost::region::Costs;
 use crate::overlay::journal::{HEADER_BYTES, Header, Identity};
 use crate::overlay::recovery::{Recovered, Replay};
-use crate::overlay::{Answer, Capacity, CopyKind, CopyOrder, Output, Overlay, Settings};
+use crate::overlay::{Answer, Capacity, Output, Overlay, Settings};
 use crate::policy::carl::{Regions, Wanted};
 use crate::protocol::memory::Memory;
 use crate::protocol::message::{Envelope, Request};
@@ -42,14 +47,6 @@ pub struct Inode {
     pub resizing: Vec<(u32, bool)>,
     /// A truncation and something else overlapped in time: the size is uncertain.
     pub disturbed: bool,
-}
-
-/// Work of the runtime, done a step at a time.
-pub enum Task {
-    Copy { inode: usize, order: CopyOrder, bytes: Vec<Bytes>, written: bool },
-    Extend { file: u32, inode: usize, size: u64, found: Option<u64> },
-    Barrier { data: Vec<u32>, slow: Vec<usize> },
-    SyncJournal,
 }
 
 /// What a dead thread's last call may still do.
@@ -353,97 +350,6 @@ impl World {
         }
     }
 
-    /// Moves one task on by one step.
-    pub fn step_task(&mut self, at: usize) {
-        let mut task = self.tasks.swap_remove(at);
-        let fails = self.failures > 0 && self.random.below(self.failures) == 0;
-        let fails = fails || matches!(&task, Task::Copy { inode, order, .. } if self.ends_early(*inode, order));
-        match &mut task {
-            Task::Copy { inode, order, bytes, written } => {
-                if !self.step_copy(*inode, order, bytes, written, fails) {
-                    let result = if fails { Err(5) } else { Ok(()) };
-                    self.overlay.on_copy_done(self.memory.view(), order.id, result);
-                    return self.carry_out();
-                }
-            }
-            Task::Extend { file, inode, size, found } => {
-                let store = &mut self.inodes[*inode].store;
-                match found {
-                    None => *found = Some(store.size()),
-                    Some(found) => {
-                        if *found < *size {
-                            store.truncate(*size);
-                        }
-                        let size = (*found).max(*size);
-                        self.overlay.on_extended(self.memory.view(), *file, Ok(size));
-                        return self.carry_out();
-                    }
-                }
-            }
-            Task::Barrier { data, slow } => {
-                if fails {
-                    self.overlay.on_barrier_synced(self.memory.view(), Err(crate::overlay::NotSynced::default()));
-                    return self.carry_out();
-                }
-                if let Some(data_file) = data.pop() {
-                    self.data.get_mut(&data_file).expect("a synced data file exists").sync();
-                } else if let Some(inode) = slow.pop() {
-                    // What dead threads had under way has landed when an fsync begun since returns.
-                    self.land_late(Some(inode));
-                    self.inodes[inode].store.sync();
-                } else {
-                    self.overlay.on_barrier_synced(self.memory.view(), Ok(()));
-                    return self.carry_out();
-                }
-            }
-            Task::SyncJournal => {
-                self.journal.stable = self.journal.bytes.len();
-                self.overlay.on_journal_durable(self.memory.view(), if fails { Err(5) } else { Ok(()) });
-                return self.carry_out();
-            }
-        }
-        self.tasks.push(task);
-    }
-
-    /// Whether a fetch meets the end of the file, which fails it.
-    fn ends_early(&self, inode: usize, order: &CopyOrder) -> bool {
-        order.kind == CopyKind::Fetch && order.range.end() > self.inodes[inode].store.size()
-    }
-
-    /// Reads first, writes a piece at a time; false when all is done.
-    fn step_copy(
-        &mut self,
-        inode: usize,
-        order: &CopyOrder,
-        bytes: &mut Vec<Bytes>,
-        written: &mut bool,
-        fails: bool,
-    ) -> bool {
-        if *written || fails {
-            return false;
-        }
-        if let Some(piece) = order.pieces.get(bytes.len()) {
-            let (offset, length) = (piece.range.offset, piece.range.length);
-            bytes.push(match order.kind {
-                CopyKind::Fetch => moved(&self.inodes[inode].store.read(piece.range), offset, piece.place),
-                CopyKind::WriteBack => {
-                    let store = self.data.get(&piece.data_file).expect("a copied data file exists");
-                    moved(&store.read(Range::new(piece.place, length)), piece.place, offset)
-                }
-            });
-            return true;
-        }
-        for (piece, bytes) in order.pieces.iter().zip(std::mem::take(bytes)) {
-            match order.kind {
-                CopyKind::Fetch => self.data.get_mut(&piece.data_file).expect("it exists").write(bytes),
-                CopyKind::WriteBack => self.inodes[inode].store.write(bytes),
-            }
-        }
-        bytes.resize(order.pieces.len(), Vec::new());
-        *written = true;
-        true
-    }
-
     /// Lets writes of dead threads land, or vanish: those to one inode, or all.
     pub fn land_late(&mut self, only: Option<usize>) {
         for late in std::mem::take(&mut self.late) {
@@ -541,19 +447,6 @@ impl World {
         self.overlay.set_time(self.polls * POLL_NS);
         self.overlay.poll(self.memory.view());
         self.carry_out();
-    }
-
-    fn check_sizes(&mut self) {
-        if self.agent_dead {
-            return;
-        }
-        for (number, file) in &self.overlay.files {
-            let real = self.inodes[self.inode(*number)].store.size();
-            if file.size > real && !file.unlinked && file.extension.is_none() {
-                self.violations
-                    .push(format!("file {number} is {real} bytes long, thought to be at least {}", file.size));
-            }
-        }
     }
 
     /// Runs until nobody is under way; the number of steps is bounded.
@@ -689,156 +582,4 @@ impl World {
             }
         }
     }
-
-    /// What a read of the whole file would return: flash over disk.
-    fn visible(&self, inode: usize) -> Bytes {
-        let all = Range::new(0, u64::MAX);
-        let slow = &self.inodes[inode].store;
-        let Some(file) = self.overlay.find(self.inodes[inode].identity) else { return slow.read(all) };
-        let mut bytes = Vec::new();
-        let mut at = 0;
-        for mapped in self.overlay.files[&file].map.iter() {
-            bytes.extend(slow.read(Range::between(at, mapped.range.offset)));
-            let place = Range::new(mapped.place, mapped.range.length);
-            let store = self.data.get(&mapped.data_file).expect("a mapped data file exists");
-            bytes.extend(moved(&store.read(place), mapped.place, mapped.range.offset));
-            at = mapped.range.end();
-        }
-        bytes.extend(slow.read(Range::between(at, u64::MAX)));
-        bytes
-    }
-
-    /// Ends a case: everybody finishes, everything drains, and disk, model and accounts agree.
-    pub fn finish(&mut self) {
-        self.failures = 0;
-        self.dying = None;
-        self.quiesce();
-        self.land_late(None);
-        self.land_ghosts();
-        self.overlay.drain(true);
-        // A quarantine whose barrier failed is lifted by the next.
-        self.overlay.request_barrier();
-        for _ in 0..50 {
-            self.poll();
-            self.quiesce();
-        }
-        if !self.violations.is_empty() {
-            return;
-        }
-        if self.overlay.dirty_bytes() > 0 {
-            self.violations.push(format!("{} dirty bytes do not drain", self.overlay.dirty_bytes()));
-        }
-        self.check_disk();
-        self.check_counters();
-        self.drop_everything();
-        self.check_counters();
-    }
-
-    pub fn mapped_bytes(&self) -> u64 {
-        self.overlay.files.values().flat_map(|file| file.map.iter()).map(|mapped| mapped.range.length).sum()
-    }
-
-    /// Bytes that came to flash are there, or are counted as dropped for one reason.
-    fn check_counters(&mut self) {
-        let counters = self.overlay.counters();
-        let came = self.mapped_before + counters.absorbed_bytes_total + counters.fetched_bytes_total;
-        let (left, here) = (counters.dropped_bytes(), self.mapped_bytes());
-        if came != left + here {
-            self.violations.push(format!("{came} bytes came to flash, {left} left, {here} are there: {counters:?}"));
-        }
-        let extents = || self.overlay.files.values().flat_map(|file| file.map.iter()).filter(|mapped| mapped.dirty);
-        let kept = extents().filter(|mapped| mapped.stamp.is_kept());
-        let found =
-            [extents().map(|mapped| mapped.range.length).sum::<u64>(), kept.map(|mapped| mapped.range.length).sum()];
-        let counted = [self.overlay.mapping.dirty_bytes, self.overlay.mapping.kept_dirty_bytes];
-        if counted != found {
-            self.violations
-                .push(format!("{counted:?} bytes count as dirty, and dirty of regions; there are {found:?}"));
-        }
-    }
-
-    /// Clean bytes are those of the disk.
-    pub fn check_clean(&mut self) {
-        let mut wrong = Vec::new();
-        for (number, file) in &self.overlay.files {
-            for mapped in file.map.iter().filter(|mapped| !mapped.dirty) {
-                let disk = self.inodes[self.inode(*number)].store.read(mapped.range);
-                let place = Range::new(mapped.place, mapped.range.length);
-                let flash = moved(&self.data[&mapped.data_file].read(place), mapped.place, mapped.range.offset);
-                if merged(&disk) != merged(&flash) {
-                    wrong.push(format!("{mapped:?} is called clean: {flash:?}, disk {disk:?}"));
-                }
-            }
-        }
-        self.violations.extend(wrong);
-    }
-
-    fn check_disk(&mut self) {
-        let now = self.now();
-        for inode in 0..self.inodes.len() {
-            if !self.inodes[inode].linked {
-                continue;
-            }
-            let mut disk = self.inodes[inode].store.read(Range::new(0, u64::MAX));
-            disk.extend(self.visible(inode));
-            for (range, byte) in disk {
-                let result = self.inodes[inode].register.settle(range, byte, false, now);
-                self.violation(result.map_err(|text| format!("inode {inode} at the end: {text}")));
-            }
-            let size = self.inodes[inode].store.size();
-            if self.inodes[inode].size.is_some_and(|expected| expected != size) {
-                self.violations.push(format!("inode {inode} is {size} bytes long, not {:?}", self.inodes[inode].size));
-            }
-        }
-    }
-
-    /// Everything is unlinked and closed: no page, file, data file or bit is left.
-    fn drop_everything(&mut self) {
-        for inode in 0..self.inodes.len() {
-            let identity = self.inodes[inode].identity;
-            self.request(0, &Request::Unlinked { device: identity.device, inode: identity.inode });
-        }
-        for (number, file) in self.overlay.files.clone() {
-            for process in file.openers {
-                let rank = self.ranks.iter().position(|rank| rank.process == process).expect("openers live");
-                self.request(rank, &Request::Close { file: number });
-            }
-        }
-        for _ in 0..4 {
-            self.overlay.request_barrier();
-            self.poll();
-            self.quiesce();
-        }
-        let space = &self.overlay.space;
-        let left = (space.charged_bytes() / 4096, space.mapped_bytes() / 4096, space.removed_bytes() / 4096);
-        let mut wrong = Vec::new();
-        if left != (self.leaked_pages, 0, 0) {
-            wrong.push(format!("pages charged, mapped, removed: {left:?}, leaked: {}", self.leaked_pages));
-        }
-        if !self.overlay.files.is_empty() {
-            wrong.push(format!("files are left: {:#?}", self.overlay.files));
-        }
-        if self.leaked_pages == 0 && !self.overlay.data_files.is_empty() {
-            wrong.push(format!("data files are left: {:?}", self.overlay.data_files));
-        }
-        if self.memory.bits.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
-            wrong.push("bits are left".to_string());
-        }
-        if self.memory.files.iter().any(|file| file.size_bit.load(Ordering::Relaxed) != 0) {
-            wrong.push("a size bit is left".to_string());
-        }
-        self.violations.extend(wrong);
-    }
-}
-
-/// Neighbours of equal bytes as one run.
-fn merged(bytes: &Bytes) -> Bytes {
-    let mut runs: Bytes = Vec::new();
-    for &(range, byte) in bytes {
-        match runs.last_mut() {
-            Some((last, same)) if *same == byte => last.length += range.length,
-            _ => runs.push((range, byte)),
-        }
-    }
-    runs
 }
