@@ -54,8 +54,8 @@ pub(super) struct File {
     /// An `Intent` stands in the journal without a `Closed` after it.
     pub(super) intent: bool,
     pub(super) extension: Option<Extension>,
-    /// The last extension failed with this.
-    pub(super) extension_error: Option<i32>,
+    /// The last extension failed.
+    pub(super) extension_failed: bool,
     pub(super) data_file: Option<u32>,
     pub(super) unlinked: bool,
     pub(super) fingerprint: Option<Fingerprint>,
@@ -89,7 +89,7 @@ impl File {
             bypassers: BTreeSet::new(),
             intent: false,
             extension: None,
-            extension_error: None,
+            extension_failed: false,
             data_file: None,
             unlinked: false,
             fingerprint: None,
@@ -387,14 +387,14 @@ impl Overlay {
         self.space.set_capacity(bytes);
     }
 
-    /// Brings the file's size to at least `size`, with the size bit set meanwhile. True once it is; or the error it failed with.
-    pub(super) fn extend(&mut self, shared: Shared<'_>, number: u32, size: u64) -> Result<bool, i32> {
+    /// Brings the file's size to at least `size`, with the size bit set meanwhile. True once it is; none if it failed.
+    pub(super) fn extend(&mut self, shared: Shared<'_>, number: u32, size: u64) -> Option<bool> {
         let file = self.file(number);
         if file.size >= size {
-            return Ok(true);
+            return Some(true);
         }
-        if let Some(error) = file.extension_error.take() {
-            return Err(error);
+        if std::mem::take(&mut file.extension_failed) {
+            return None;
         }
         match &mut file.extension {
             None => {
@@ -406,7 +406,7 @@ impl Overlay {
             Some(_) => {}
         }
         self.start_extensions(shared);
-        Ok(false)
+        Some(false)
     }
 
     /// At a start or first open: begins to make the file at least `size` long, if it is not.
@@ -454,7 +454,7 @@ impl Overlay {
                 self.set_size(number, size);
                 shared.files[number as usize].size.store(size, Ordering::Release);
             }
-            Err(error) => file.extension_error = Some(error),
+            Err(_) => file.extension_failed = true,
         }
         shared.end_extension(number);
         self.poll(shared);

@@ -284,12 +284,13 @@ impl Overlay {
                     return None;
                 }
                 match self.extend(shared, file, range.end()) {
-                    Ok(false) => None,
-                    Ok(true) => Some(Answer::Done),
-                    Err(errno) => {
+                    Some(false) => None,
+                    Some(true) => Some(Answer::Done),
+                    None => {
                         let kept = (*kept).max(self.files[&file].size);
                         self.take_back(file, range, (data_file, place), kept);
-                        Some(Answer::Error { errno, text: "the slow file could not be extended".into() })
+                        // The thread writes to disk, and is told what the file system says: a part may still fit.
+                        Some(Answer::NoSpace)
                     }
                 }
             }

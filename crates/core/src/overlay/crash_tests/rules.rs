@@ -236,17 +236,20 @@ fn a_commit_whose_file_cannot_be_made_longer_takes_no_byte_back_that_was_acknowl
     // A truncation that fails leaves the known size below the real one.
     w.request(2, &Request::Truncate { file: 0, size: 1024 });
     w.request(2, &Request::TruncateDone { file: 0, size: 1024, changed: false });
-    w.may_fail = true;
     ranks::begin_write(&mut w, 0, 0, newer, true);
-    while !w.tasks.iter().any(|task| matches!(task, Task::Extend { .. })) {
+    while !matches!(w.ranks[0].pending, Some(Request::Commit { .. })) {
         ranks::step(&mut w, 0, false);
     }
+    assert!(
+        w.tasks.iter().any(|task| matches!(task, Task::Extend { .. })) && w.overlay.files[&0].map.end() == newer.end()
+    );
     w.tasks.retain(|task| !matches!(task, Task::Extend { .. }));
     w.overlay.on_extended(w.memory.view(), 0, Err(28));
     w.carry_out();
     let map = &w.overlay.files[&0].map;
     assert!(map.touches(older) && map.overlapping(older).all(|mapped| mapped.range.end() <= older.end()));
     assert!(!map.touches(Range::new(8192, 4096)), "those beyond are taken back");
+    assert_eq!(w.ranks[0].answer, Some(Answer::NoSpace), "it asks the disk, where a part may still fit");
 }
 
 #[test]
