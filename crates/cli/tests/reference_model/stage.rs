@@ -427,12 +427,17 @@ impl Stage {
         self.objects[object].resize(found);
     }
 
-    /// Who can still look at an object: a worker that has it open, or a name.
-    fn seen_through(&self, object: usize) -> Option<(usize, usize)> {
-        let slot =
-            |worker: &Worker| worker.slots.iter().position(|slot| slot.is_some_and(|open| open.object == object));
-        // A worker that was killed has no slots, but the one of this round may not be replaced yet.
-        self.workers.iter().enumerate().find_map(|(number, worker)| Some((number, slot(worker)?)))
+    fn lives(&mut self, worker: usize) -> bool {
+        self.workers[worker].child.try_wait().unwrap().is_none()
+    }
+
+    /// A living worker that has the object open. One that was killed in this round keeps its slots until the round is over.
+    fn seen_through(&mut self, object: usize) -> Option<(usize, usize)> {
+        (0..WORKERS).find_map(|worker| {
+            let mut slots = self.workers[worker].slots.iter();
+            let slot = slots.position(|slot| slot.is_some_and(|open| open.object == object))?;
+            self.lives(worker).then_some((worker, slot))
+        })
     }
 
     fn ask(&mut self, worker: usize, operation: &Operation) -> (Outcome, Vec<u8>) {
@@ -453,12 +458,11 @@ impl Stage {
 
     /// Opens the object in a living worker if none has it open; none if it has no name either.
     fn seen_by_the_living(&mut self, object: usize) -> Option<(usize, usize)> {
-        let living = |stage: &mut Stage, worker: usize| stage.workers[worker].child.try_wait().unwrap().is_none();
-        if let Some((worker, slot)) = self.seen_through(object).filter(|&(worker, _)| living(self, worker)) {
-            return Some((worker, slot));
+        if let Some(found) = self.seen_through(object) {
+            return Some(found);
         }
         let name = self.names.iter().position(|&named| named == Some(object))?;
-        let worker = (0..WORKERS).find(|&worker| living(self, worker))?;
+        let worker = (0..WORKERS).find(|&worker| self.lives(worker))?;
         self.ask(worker, &Operation::Open { slot: 0, name, opening: Opening::Plain, truncate: false });
         self.workers[worker].slots[0] = Some(Open { object, appends: false });
         Some((worker, 0))
