@@ -332,9 +332,12 @@ impl Stage {
             }
         }
         let mut written: Vec<(usize, u64, u64)> = Vec::new();
-        for (worker, answer) in answers.iter().enumerate() {
-            if let Some(operation) = &asked[worker] {
-                self.change(worker, operation, answer.is_some(), &mut written);
+        // What is in doubt comes last: to find out, workers are asked through what they have open after the round.
+        for certain in [true, false] {
+            for (worker, _) in answers.iter().enumerate().filter(|(_, answer)| answer.is_some() == certain) {
+                if let Some(operation) = &asked[worker] {
+                    self.change(worker, operation, certain, &mut written);
+                }
             }
         }
         if let Some(victim) = victim {
