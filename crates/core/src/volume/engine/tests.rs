@@ -156,6 +156,35 @@ fn a_flushed_write_waits_for_its_record_and_one_flush_of_flash_while_others_are_
 }
 
 #[test]
+fn a_write_that_may_not_bypass_flash_finds_room_in_a_full_log() {
+    let mut engine = engine(16 << 20);
+    let ring = engine.superblock.layout().ring_offset(0);
+    let mut tag = 0;
+    // Nothing reaches the disk, so that the log fills and stays full.
+    let mut bypassed = false;
+    while !bypassed {
+        tag += 1;
+        write(&mut engine, tag, tag * 2 * BLOCK_BYTES + (1 << 20));
+        for order in orders(&mut engine) {
+            match (order.device, &order.action) {
+                (Device::Disk, _) => bypassed = true,
+                (Device::Flash, Action::Read) => {}
+                (Device::Flash, _) => engine.on_completion(Nanos::ZERO, order.id, Ok(&[])),
+            }
+        }
+    }
+    for place in [0, 1 << 40] {
+        tag += 1;
+        write(&mut engine, tag, place - place / (1 << 40) * BLOCK_BYTES);
+        let given = orders(&mut engine);
+        let record = given.iter().find(|order| order.device == Device::Flash && order.offset >= ring);
+        engine.on_completion(Nanos::ZERO, record.expect("its record is written at once").id, Ok(&[]));
+        let outputs = engine.take_outputs();
+        assert!(outputs.contains(&Output::Reply { tag, result: Ok(Vec::new()) }), "{outputs:?}");
+    }
+}
+
+#[test]
 fn overlapping_writes_reach_a_device_one_after_the_other() {
     let mut engine = engine(16 << 20);
     write(&mut engine, 1, 8 * BLOCK_BYTES);
