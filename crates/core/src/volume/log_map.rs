@@ -113,11 +113,17 @@ impl LogMap {
         pieces
     }
 
-    /// The first piece, whole, that ends behind `offset`.
-    pub fn next(&self, offset: u64) -> Option<Piece> {
-        let payload = self.payload.overlapping(Range::between(offset, u64::MAX)).next().map(|held| self.piece(held));
-        let placeless = self.placeless.next(offset).map(|(held, value)| placeless_piece(held, value));
-        payload.into_iter().chain(placeless).min_by_key(|piece| piece.range.offset)
+    /// The pieces, whole, that end behind `offset`, in address order.
+    pub fn from(&self, offset: u64) -> impl Iterator<Item = Piece> + '_ {
+        let rest = Range::between(offset, u64::MAX);
+        let mut payload = self.payload.overlapping(rest).map(|held| self.piece(held)).peekable();
+        let mut placeless =
+            self.placeless.overlapping(rest).map(|(held, value)| placeless_piece(held, value)).peekable();
+        std::iter::from_fn(move || match (payload.peek(), placeless.peek()) {
+            (Some(one), Some(other)) if one.range.offset < other.range.offset => payload.next(),
+            (Some(_), None) => payload.next(),
+            _ => placeless.next(),
+        })
     }
 
     /// The first piece that begins at or behind `offset`, can be written back and is not on the disk.
