@@ -99,6 +99,18 @@ pub struct Shape {
     /// The servers' I/O scheduler: deadline or noop
     #[arg(long, default_value = "deadline")]
     elevator: String,
+    /// What lies between each disk server and its disk: stock, or a volume with this policy (itransformer)
+    #[arg(long, value_name = "POLICY", default_value = "stock")]
+    server_policy: String,
+    /// The volumes' flash: revodrive-x2, onyx, pm9a3
+    #[arg(long, value_name = "PROFILE", default_value = "pm9a3")]
+    server_flash: String,
+    /// Each volume's slice of it
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    server_slice: ByteSize,
+    /// The most that a volume's policy adds to a request
+    #[arg(long, value_name = "MS", default_value_t = 50.0)]
+    server_delay_max_ms: f64,
     /// Real time over modelled time
     #[arg(long, default_value_t = 1.0)]
     time_scale: f64,
@@ -122,6 +134,10 @@ impl Shape {
             drive_write_cache,
             drive_read_ahead: DriveReadAhead::parse(&self.drive_read_ahead)?,
             elevator: self.elevator.parse::<Elevator>()?,
+            server_policy: self.server_policy.clone(),
+            server_flash_profile: self.server_flash.clone(),
+            server_slice_bytes: self.server_slice.0,
+            server_delay_max_ms: self.server_delay_max_ms,
             time_scale: self.time_scale,
             ..TestbedConfig::default()
         })

@@ -185,6 +185,19 @@ impl Cluster {
         completions[first..].sort_by_key(|completion| completion.at);
     }
 
+    /// From now on what volumes hold is written back ([`Server::drain`]).
+    pub fn drain(&mut self, now: Nanos) {
+        for (index, server) in self.servers.iter_mut().enumerate() {
+            server.drain(now);
+            self.timers.set(index, server.next_timer());
+        }
+    }
+
+    /// Bytes that servers hold and their disks do not.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.servers.iter().map(Server::dirty_bytes).sum()
+    }
+
     /// What the servers have done up to `now`.
     pub fn stats(&self, now: Nanos) -> ClusterStats {
         ClusterStats { servers: self.servers.iter().map(|server| server.stats(now)).collect() }

@@ -121,6 +121,14 @@ pub struct TestbedConfig {
     pub drive_read_ahead: Option<DriveReadAhead>,
     /// The servers' I/O scheduler.
     pub elevator: Elevator,
+    /// What lies between each disk server and its disk: `stock`, or the policies of a volume.
+    pub server_policy: String,
+    /// Device profile of the volumes' flash.
+    pub server_flash_profile: String,
+    /// Each volume's slice of it.
+    pub server_slice_bytes: u64,
+    /// The most that a volume's policy may add to a request.
+    pub server_delay_max_ms: f64,
     /// Real time over modelled time; 0 means that no time passes between events (for correctness tests).
     pub time_scale: f64,
     /// Whether to ask for SCHED_FIFO and locked memory; refused requests are reported, never fatal.
@@ -144,6 +152,10 @@ impl Default for TestbedConfig {
             drive_write_cache: false,
             drive_read_ahead: Some(DriveReadAhead { segment_count: 16, segment_bytes: MIB }),
             elevator: Elevator::Deadline,
+            server_policy: "stock".to_string(),
+            server_flash_profile: "pm9a3".to_string(),
+            server_slice_bytes: 1 << 30,
+            server_delay_max_ms: 50.0,
             time_scale: 1.0,
             real_time: true,
         }
@@ -169,6 +181,7 @@ impl TestbedConfig {
         for (option, profile) in [("--hdd-profile", &self.hdd_profile), ("--ssd-profile", &self.ssd_profile)] {
             crate::servers::check_profile(option, profile)?;
         }
+        crate::servers::volume(self)?;
         if self.stripe_bytes < 4096 || !self.stripe_bytes.is_multiple_of(4096) || self.stripe_bytes > 64 * MIB {
             let reason = format!("{} is not a multiple of 4 KiB up to 64 MiB", self.stripe_bytes);
             return invalid("--stripe", reason);

@@ -112,7 +112,9 @@ fn converse(mut stream: UnixStream, server: &Server, stop: &Sender<Stop>) -> std
                 server.reset_stats();
                 Answer::Done(Vec::new())
             }
-            Ok(Request::Down { .. }) => Answer::Done(server.unmount()),
+            Ok(Request::Down { .. }) => {
+                Answer::Done(server.unmount().into_iter().chain(server.dirty_message()).collect())
+            }
             Err(error) => Answer::Error(format!("no such command: {error}")),
         };
         let mut text = serde_json::to_string(&answer)?;

@@ -93,6 +93,22 @@ impl Server {
         self.sessions.iter().filter_map(|(point, _)| unmount_with_message(point)).collect()
     }
 
+    /// Lets the disk servers write back what they hold; nobody may use the directories any more. What to say of it.
+    pub fn drain(&self) -> Option<String> {
+        let (bytes, time) = self.engine.engine.drain(0);
+        let mib = bytes as f64 / (1 << 20) as f64;
+        (bytes > 0)
+            .then(|| format!("disk servers wrote back {mib:.1} MiB, in {:.1} s of their time", time.millis() / 1e3))
+    }
+
+    /// What the disk servers hold and their disks do not.
+    pub(crate) fn dirty_message(&self) -> Option<String> {
+        let servers = self.engine.engine.stats(0).servers;
+        let bytes: u64 = servers.iter().filter_map(|server| server.volume).map(|volume| volume.dirty_bytes).sum();
+        let mib = bytes as f64 / (1 << 20) as f64;
+        (bytes > 0).then(|| format!("{mib:.1} MiB on the volumes' flash are written back to their disks"))
+    }
+
     fn is_mounted(&self) -> bool {
         self.sessions.iter().all(|(_, session)| !session.guard.is_finished())
     }
@@ -174,7 +190,7 @@ fn serve_registered(config: TestbedConfig, registration: &Registration) -> Resul
     socket.answer(Arc::clone(&server), stop);
     let stop = wait_for_stop(&server, &stopped);
     let messages = server.unmount();
-    messages.iter().for_each(|message| eprintln!("{message}"));
+    messages.iter().chain(&server.drain()).for_each(|message| eprintln!("{message}"));
     let backing = server.config.backing_directory();
     if let Stop::Down { keep_backing: false } = stop {
         remove_backing(&backing)?;

@@ -3,11 +3,14 @@
 use std::fmt;
 
 use headstart_core::units::Nanos;
+use headstart_core::volume::layout::{GUARD_BLOCKS_MAX, Layout};
 use headstart_model::cluster::{Cluster, FileRequest, Placement};
 use headstart_model::elevator::ElevatorKind;
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
-use headstart_model::server::{self, Completion, Operation, Origin, ServerConfig};
+use headstart_model::server::{
+    self, Completion, DeviceConfig, Operation, Origin, ServerConfig, VolumeConfig, VolumeStats,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Elevator, Network, TestbedConfig};
@@ -31,6 +34,7 @@ pub struct Servers {
 
 /// What one server did since the last reset. Means are zero where nothing was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ServerStats {
     /// Modelled time of these figures, since the start.
     pub at_ns: Nanos,
@@ -58,6 +62,9 @@ pub struct ServerStats {
     pub service_ns_mean: f64,
     /// Dirty bytes in the server's cache now.
     pub dirty_bytes: u64,
+    /// Its volume, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<VolumeStats>,
 }
 
 impl ServerStats {
@@ -82,6 +89,7 @@ impl ServerStats {
             queue_depth_max: now.queue_depth_max,
             service_ns_mean: mean(service(now) - service(before), served(now) - served(before)),
             dirty_bytes: now.dirty_bytes,
+            volume: now.volume.map(|volume| volume.since(&before.volume.unwrap_or_default())),
         }
     }
 }
@@ -122,7 +130,8 @@ impl Servers {
     /// An unknown profile.
     pub fn slow(config: &TestbedConfig) -> Result<Servers> {
         let profile = parse("--hdd-profile", &config.hdd_profile)?;
-        Ok(Servers::of(config.hdd_servers, server_config(config, profile), config.stripe_bytes))
+        let with_volume = ServerConfig { volume: volume(config)?, ..server_config(config, profile) };
+        Ok(Servers::of(config.hdd_servers, with_volume, config.stripe_bytes))
     }
 
     /// The flash servers of a testbed.
@@ -213,6 +222,16 @@ impl Servers {
         self.cluster.on_timer(now, completions);
     }
 
+    /// From now on what volumes hold is written back.
+    pub fn drain(&mut self, now: Nanos) {
+        self.cluster.drain(now);
+    }
+
+    /// Bytes that servers hold and their disks do not.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.cluster.dirty_bytes()
+    }
+
     /// What each server did since the last reset.
     pub fn stats(&self, now: Nanos) -> Vec<ServerStats> {
         let servers = self.cluster.stats(now).servers;
@@ -223,6 +242,31 @@ impl Servers {
     pub fn reset_stats(&mut self, now: Nanos) {
         self.baseline = self.cluster.stats(now).servers;
     }
+}
+
+/// The volume of each disk server; none with `stock`.
+///
+/// # Errors
+/// A policy or profile that is unknown, a slice without room, or a delay that is none.
+pub(crate) fn volume(config: &TestbedConfig) -> Result<Option<VolumeConfig>> {
+    let invalid = |option, reason: String| Err(Error::Invalid { option, reason });
+    match config.server_policy.as_str() {
+        "stock" => return Ok(None),
+        "itransformer" => {}
+        other => return invalid("--server-policy", format!("'{other}' is not one of stock|itransformer")),
+    }
+    let flash = parse("--server-flash", &config.server_flash_profile)?.device();
+    if matches!(flash, DeviceConfig::Hdd(_)) {
+        return invalid("--server-flash", format!("{} is a hard disk", config.server_flash_profile));
+    }
+    if Layout::new(config.server_slice_bytes, GUARD_BLOCKS_MAX).is_none() {
+        return invalid("--server-slice", format!("{} bytes have no room for a volume", config.server_slice_bytes));
+    }
+    if !(1.0..60e3).contains(&config.server_delay_max_ms) {
+        return invalid("--server-delay-max-ms", format!("{} is not from 1 to 60000", config.server_delay_max_ms));
+    }
+    let delay_max = Nanos::from_millis(config.server_delay_max_ms);
+    Ok(Some(VolumeConfig { flash, flash_bytes: config.server_slice_bytes, delay_max }))
 }
 
 fn server_config(config: &TestbedConfig, profile: Profile) -> ServerConfig {

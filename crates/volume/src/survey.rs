@@ -132,9 +132,7 @@ impl Survey {
     ) -> Result<(), Failed> {
         let (mut dirty, mut lost) = (Joined::default(), Joined::default());
         let mut extents = Vec::new();
-        let mut at = 0;
-        while let Some(piece) = map.next(at) {
-            at = piece.range.end();
+        for piece in map.from(0) {
             let bad = bad_ranges(pair, superblock, map, piece)?;
             dirty.push(piece.range);
             bad.iter().for_each(|range| lost.push(*range));

@@ -118,8 +118,9 @@ impl Encoder {
     pub fn chunk(&mut self, map: &LogMap, bytes_min: usize) -> Vec<u8> {
         let mut chunk = std::mem::take(&mut self.rest);
         let before = chunk.len();
+        let mut pieces = map.from(self.cursor);
         while chunk.len() < bytes_min.max(BLOCK) && !self.ended {
-            let Some(piece) = map.next(self.cursor) else {
+            let Some(piece) = pieces.next() else {
                 self.ended = true;
                 break;
             };

@@ -8,15 +8,19 @@
 //! ```
 //!
 //! A record may be overwritten when it lies below the replay start of a durable checkpoint, what ended its last live extent is
-//! durable, and nobody reads it (rule 3). 24 bytes a record.
+//! durable, and nobody reads it (rule 3).
+//!
+//! A record takes 16 bytes: seqs are counted from a base that follows the tail. None lies 2^32 or more behind another, because each takes a
+//! block and a ring has fewer.
 
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Clone, Copy, Debug)]
 struct Record {
-    seq: u64,
-    /// Highest seq of the records that ended extents of it.
-    ended_by: u64,
+    /// From the ring's base on.
+    seq: u32,
+    /// Highest seq of the records that ended extents of it, from one before its own on; zero: nothing did.
+    ended: u32,
     block: u32,
     /// Extents of the map that lie in it.
     live: u32,
@@ -27,7 +31,12 @@ struct Record {
 pub struct Ring {
     blocks: u32,
     head: u32,
+    base_seq: u64,
     records: VecDeque<Record>,
+    /// Of a checkpoint, until they are settled.
+    found: Vec<(u64, u32)>,
+    /// So many of those are in order, each once.
+    found_in_order: usize,
     pins: BTreeMap<u64, u32>,
 }
 
@@ -35,7 +44,15 @@ impl Ring {
     /// An empty ring of `blocks`, the next record of which goes to block `head`.
     pub fn new(blocks: u64, head: u32) -> Ring {
         let blocks = u32::try_from(blocks).expect("a layout's ring has fewer than 2^32 blocks");
-        Ring { blocks, head, records: VecDeque::new(), pins: BTreeMap::new() }
+        Ring {
+            blocks,
+            head,
+            base_seq: 0,
+            records: VecDeque::new(),
+            found: Vec::new(),
+            found_in_order: 0,
+            pins: BTreeMap::new(),
+        }
     }
 
     /// Length in blocks.
@@ -72,44 +89,93 @@ impl Ring {
     }
 
     fn push(&mut self, seq: u64, block: u32) {
+        if self.records.is_empty() {
+            self.base_seq = seq;
+        } else if seq - self.base_seq > u64::from(u32::MAX) {
+            let passed = self.records[0].seq;
+            self.records.iter_mut().for_each(|record| record.seq -= passed);
+            self.base_seq += u64::from(passed);
+        }
         if self.records.len() == self.records.capacity() {
-            // An eighth more than there is: twice as much would cost each record 24 bytes more.
+            // An eighth more than there is: twice as much would cost each record 16 bytes more.
             self.records.reserve_exact((self.records.len() / 8).max(64));
         }
-        self.records.push_back(Record { seq, ended_by: 0, block, live: 0 });
+        let seq = u32::try_from(seq - self.base_seq).expect("each record of a ring takes a block");
+        self.records.push_back(Record { seq, ended: 0, block, live: 0 });
+    }
+
+    fn seq(&self, record: &Record) -> u64 {
+        self.base_seq + u64::from(record.seq)
+    }
+
+    fn ended_by(&self, record: &Record) -> u64 {
+        if record.ended == 0 { 0 } else { self.seq(record) + u64::from(record.ended) - 1 }
     }
 
     /// A record that a checkpoint names; they come in any order, before any is appended.
     pub fn found(&mut self, seq: u64, block: u32) {
-        match self.records.back_mut() {
-            Some(last) if last.seq == seq => last.block = last.block.min(block),
-            _ => self.push(seq, block),
+        match self.found.last_mut() {
+            Some(last) if last.0 == seq => last.1 = last.1.min(block),
+            _ => self.found.push((seq, block)),
+        }
+        // A record of many extents comes as often.
+        if self.found.len() >= (2 * self.found_in_order).max(1 << 16) {
+            self.order_found();
         }
     }
 
-    /// Puts the records found in order; false if no ring can hold them like that.
-    pub fn settle(&mut self) -> bool {
-        let mut records: Vec<Record> = std::mem::take(&mut self.records).into();
-        records.sort_by_key(|record| (record.seq, record.block));
-        records.dedup_by_key(|record| record.seq);
-        let Some(oldest) = records.first().map(|record| record.block) else { return true };
-        let ordered =
-            records.windows(2).all(|pair| self.distance(oldest, pair[0].block) < self.distance(oldest, pair[1].block));
-        let last = records.last().map_or(oldest, |record| record.block);
-        let ends = self.distance(oldest, last) < self.distance(oldest, self.head);
-        self.records = records.into();
-        ordered && ends
+    fn order_found(&mut self) {
+        self.found.sort_unstable();
+        self.found.dedup_by_key(|(seq, _)| *seq);
+        self.found_in_order = self.found.len();
+    }
+
+    /// Puts the records found in order; false if no ring can hold them like that, and as many as there were since, up to `start_seq`.
+    pub fn settle(&mut self, start_seq: u64) -> bool {
+        self.order_found();
+        let found = std::mem::take(&mut self.found);
+        let (Some((first, oldest)), Some((last, newest))) = (found.first().copied(), found.last().copied()) else {
+            return true;
+        };
+        let ordered = found.windows(2).all(|pair| self.distance(oldest, pair[0].1) < self.distance(oldest, pair[1].1));
+        let ends = self.distance(oldest, newest) < self.distance(oldest, self.head);
+        if !ordered || !ends || last >= start_seq || start_seq - first > u64::from(self.blocks) {
+            return false;
+        }
+        self.records.reserve_exact(found.len());
+        found.into_iter().for_each(|(seq, block)| self.push(seq, block));
+        true
     }
 
     fn index_of(&self, block: u32) -> usize {
         let oldest = self.records.front().expect("a live block belongs to a record").block;
-        let at = self.distance(oldest, block);
-        self.records.partition_point(|record| self.distance(oldest, record.block) <= at) - 1
+        let distance = |index: usize| self.distance(oldest, self.records[index].block);
+        let (at, count) = (self.distance(oldest, block), self.records.len());
+        // Records are much alike: it is near where it would be if they all were. Of millions, most lie in no cache.
+        let used = u64::from(self.distance(oldest, self.head).max(1));
+        let guess = ((u64::from(at) * count as u64 / used) as usize).min(count - 1);
+        let (mut low, mut high, mut step) = (guess, guess, 1);
+        while distance(low) > at {
+            high = low;
+            low = low.saturating_sub(step);
+            step *= 2;
+        }
+        step = 1;
+        while high < count && distance(high) <= at {
+            low = high;
+            high = (high + step).min(count);
+            step *= 2;
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            *(if distance(middle) <= at { &mut low } else { &mut high }) = middle;
+        }
+        low
     }
 
     /// Seq of the record that holds a block.
     pub fn seq_of(&self, block: u32) -> u64 {
-        self.records[self.index_of(block)].seq
+        self.seq(&self.records[self.index_of(block)])
     }
 
     /// One more extent lies at `block`.
@@ -121,9 +187,10 @@ impl Ring {
     /// One extent less, by the record `ended_by`.
     pub fn dead(&mut self, block: u32, ended_by: u64) {
         let index = self.index_of(block);
+        let ended = (ended_by + 1).saturating_sub(self.seq(&self.records[index]));
         let record = &mut self.records[index];
         record.live -= 1;
-        record.ended_by = record.ended_by.max(ended_by);
+        record.ended = record.ended.max(u32::try_from(ended).expect("each record of a ring takes a block"));
     }
 
     /// Somebody reads the record that holds `block`; its seq, for `unpin`.
@@ -145,8 +212,9 @@ impl Ring {
     /// Frees what may be overwritten (rule 3); records from `start_seq` on are replayed, those up to `durable_to` are durable.
     pub fn release(&mut self, start_seq: u64, durable_to: u64) {
         while let Some(oldest) = self.records.front() {
-            let dead = oldest.live == 0 && oldest.ended_by <= durable_to;
-            if oldest.seq >= start_seq || !dead || self.pins.contains_key(&oldest.seq) {
+            let seq = self.seq(oldest);
+            let dead = oldest.live == 0 && self.ended_by(oldest) <= durable_to;
+            if seq >= start_seq || !dead || self.pins.contains_key(&seq) {
                 break;
             }
             self.records.pop_front();
@@ -156,7 +224,7 @@ impl Ring {
     /// What keeps the tail where it is.
     pub fn oldest(&self) -> Option<Oldest> {
         let oldest = self.records.front()?;
-        Some(Oldest { seq: oldest.seq, live: oldest.live > 0, ended_by: oldest.ended_by })
+        Some(Oldest { seq: self.seq(oldest), live: oldest.live > 0, ended_by: self.ended_by(oldest) })
     }
 
     /// Bytes of memory of the index.

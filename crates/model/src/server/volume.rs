@@ -21,7 +21,7 @@ use headstart_core::volume::order::{Action, OrderId, Output, Request as Asked};
 use headstart_core::volume::policy::itransformer::{ITransformer, Settings as PolicySettings};
 use headstart_core::volume::recovery::{self, Given};
 use headstart_core::volume::superblock::Serving;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::config::{DeviceConfig, ServerConfig};
 use super::{Operation, Owner, Server};
@@ -45,8 +45,10 @@ pub struct VolumeConfig {
 }
 
 /// What a volume has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VolumeStats {
+    /// Bytes that only its flash holds.
+    pub dirty_bytes: u64,
     /// Time its flash was at work.
     pub flash_busy_ns: u64,
     /// Commands of its flash.
@@ -83,6 +85,27 @@ pub struct VolumeStats {
     pub paced_ms_mean: f64,
     /// The most that a read waited for the fetch of its own stream.
     pub fetch_wait_ms_max: f64,
+}
+
+impl VolumeStats {
+    /// What it has done since an earlier report. Waits are those since the start, and dirty bytes those of now.
+    pub fn since(&self, before: &VolumeStats) -> VolumeStats {
+        VolumeStats {
+            flash_busy_ns: self.flash_busy_ns - before.flash_busy_ns,
+            flash_commands: self.flash_commands - before.flash_commands,
+            absorbed_writes_total: self.absorbed_writes_total.saturating_sub(before.absorbed_writes_total),
+            absorbed_bytes_total: self.absorbed_bytes_total.saturating_sub(before.absorbed_bytes_total),
+            bypassed_writes_total: self.bypassed_writes_total - before.bypassed_writes_total,
+            diverted_writes_total: self.diverted_writes_total - before.diverted_writes_total,
+            written_back_bytes_total: self.written_back_bytes_total - before.written_back_bytes_total,
+            write_backs_total: self.write_backs_total - before.write_backs_total,
+            fetched_bytes_total: self.fetched_bytes_total - before.fetched_bytes_total,
+            staged_bytes_total: self.staged_bytes_total - before.staged_bytes_total,
+            staged_read_bytes_total: self.staged_read_bytes_total - before.staged_read_bytes_total,
+            checkpoints_total: self.checkpoints_total - before.checkpoints_total,
+            ..*self
+        }
+    }
 }
 
 /// An order under way.
@@ -180,6 +203,7 @@ impl Volume {
         let DeviceStats { commands, busy_ns, .. } = self.flash.stats(now);
         let mean = |sum: Nanos, count: u64| if count == 0 { 0.0 } else { sum.millis() / count as f64 };
         VolumeStats {
+            dirty_bytes: self.engine.map().dirty_bytes(),
             flash_busy_ns: busy_ns,
             flash_commands: commands,
             absorbed_writes_total,
@@ -251,6 +275,12 @@ impl Server {
             volume.engine.on_request(now, tag, Asked::Flush);
         }
         self.carry_out(now);
+    }
+
+    /// Bytes that its volume or its cache holds and its disk does not.
+    pub fn dirty_bytes(&self) -> u64 {
+        let volume = self.volume.as_ref().map_or(0, |volume| volume.engine.map().dirty_bytes());
+        volume + self.cache.as_ref().map_or(0, |cache| cache.held_bytes())
     }
 
     /// From now on what is dirty is written back, and a flush waits until nothing is.

@@ -6,6 +6,7 @@ mod cache;
 mod cluster;
 mod contract;
 mod driver;
+mod flushed_writes;
 mod hdd;
 mod hdd_caches;
 mod interference;

@@ -43,6 +43,27 @@ impl fmt::Display for MountStats {
         for (index, server) in self.servers.iter().enumerate() {
             writeln!(f, "  {index:>6} {server}")?;
         }
+        let volumes = || self.servers.iter().enumerate().filter_map(|(index, server)| Some((index, server.volume?)));
+        if volumes().next().is_some() {
+            writeln!(
+                f,
+                "  volume    log MiB  bypassed  diverted  written back MiB  dirty MiB  fetched MiB  staged reads MiB  held p99 ms"
+            )?;
+        }
+        for (index, volume) in volumes() {
+            writeln!(
+                f,
+                "  {index:>6} {:>10.1} {:>9} {:>9} {:>17.1} {:>10.1} {:>12.1} {:>17.1} {:>12.1}",
+                mib(volume.absorbed_bytes_total),
+                volume.bypassed_writes_total,
+                volume.diverted_writes_total,
+                mib(volume.written_back_bytes_total),
+                mib(volume.dirty_bytes),
+                mib(volume.fetched_bytes_total),
+                mib(volume.staged_read_bytes_total),
+                volume.held_ms_p99
+            )?;
+        }
         Ok(())
     }
 }

@@ -44,7 +44,7 @@ pub fn detach(pair: &mut Pair) -> Result<Detached, Refusal> {
 fn held(map: &LogMap) -> Vec<(u64, u64)> {
     let mut at = 0;
     let next = || {
-        let piece = map.next(at)?;
+        let piece = map.from(at).next()?;
         at = piece.range.end();
         Some((piece.range.offset, piece.range.length))
     };

@@ -14,6 +14,11 @@ use crate::volume::order::{Action, Part};
 use crate::volume::policy::Policy;
 use crate::volume::record::{Entry, Header, Kind, blocks_of};
 
+/// Blocks of the log, one of so many and no more than a number, that only writes take which may not go to the disk (assumed: a file system
+/// writes its ends less than 256 times while one sweep of write-back frees the log).
+const RESERVE_PARTS: u32 = 64;
+const RESERVE_BLOCKS_MAX: u32 = 512;
+
 /// A flash that fails so often at a stretch does not recover (assumed).
 const HOLES_MAX: u32 = 3;
 
@@ -88,6 +93,9 @@ impl<P: Policy> Engine<P> {
                 continue;
             }
             self.is_full = true;
+            if self.append_reserved() {
+                continue;
+            }
             if !self.divert() {
                 break;
             }
@@ -129,10 +137,31 @@ impl<P: Policy> Engine<P> {
             }
             (count, payload, growing) = (count + 1, blocks, grown);
         }
-        if count == 0 || !self.has_room(1 + payload) {
+        let reserve = (self.map.ring.blocks() / RESERVE_PARTS).min(RESERVE_BLOCKS_MAX);
+        if count == 0 || !self.has_room(1 + payload + u64::from(reserve)) {
             return false;
         }
         let items: Vec<Item> = self.log_queue.drain(..count).collect();
+        self.append_record(items, growing);
+        true
+    }
+
+    /// A record of the first write that has nowhere to go but the log, from its reserve: a live record at the tail keeps all others from the log
+    /// until write-back has come to it. False if there is no such write, or no room.
+    fn append_reserved(&mut self) -> bool {
+        let is_bound = |item: &Item| item.crcs.is_none() || self.is_guarded(self.writes[&item.write].range);
+        let Some(index) = self.log_queue.iter().position(is_bound) else { return false };
+        let item = &self.log_queue[index];
+        let growing = growth(item.range, item.crcs.is_some());
+        if growing > self.room_in_checkpoint() || !self.has_room(1 + item.blocks()) {
+            return false;
+        }
+        let item = self.log_queue.remove(index).expect("it was found there");
+        self.append_record(vec![item], growing);
+        true
+    }
+
+    fn append_record(&mut self, items: Vec<Item>, growing: u64) {
         self.log_bytes -= items.iter().map(|item| item.range.length).sum::<u64>();
         items.iter().for_each(|item| self.counters.paced.add(self.now.since(item.since)));
         let mut crcs = Vec::new();
@@ -155,7 +184,6 @@ impl<P: Policy> Engine<P> {
             parts,
             InFlight { block: 0, items, cleans: Vec::new(), growth: growing, failed: false },
         );
-        true
     }
 
     /// A record of CLEANs, as long as some are due and there is room.

@@ -111,6 +111,80 @@ fn flush_leaves_the_disk_alone_unless_something_bypassed_flash() {
 }
 
 #[test]
+fn a_flushed_write_waits_for_its_record_and_one_flush_of_flash_while_others_are_written_back() {
+    let mut engine = engine(16 << 20);
+    for tag in 0..200 {
+        write(&mut engine, tag, tag * 2 * BLOCK_BYTES + (1 << 20));
+        complete_all(&mut engine);
+    }
+    engine.drain(Nanos::ZERO, true);
+    let mut reads = 0;
+    while reads == 0 {
+        for order in orders(&mut engine) {
+            match order.action {
+                Action::Read => reads += 1,
+                _ => engine.on_completion(Nanos::ZERO, order.id, Ok(&[])),
+            }
+        }
+    }
+    // The write-backs stay where they are.
+    engine.drain(Nanos::ZERO, false);
+    let mut waited_for = Vec::new();
+    for (tag, request) in [(2001, Some(1 << 30)), (2002, None)] {
+        match request {
+            Some(offset) => write(&mut engine, tag, offset),
+            None => engine.on_request(Nanos::ZERO, tag, Request::Flush),
+        }
+        loop {
+            let outputs = engine.take_outputs();
+            if outputs.iter().any(|output| *output == Output::Reply { tag, result: Ok(Vec::new()) }) {
+                break;
+            }
+            let given = outputs.into_iter().filter_map(|output| match output {
+                Output::Order(order) => Some(order),
+                _ => None,
+            });
+            let given: Vec<Order> = given.collect();
+            assert!(!given.is_empty(), "it waits for something that was under way before");
+            for order in given {
+                waited_for.push((order.device, matches!(order.action, Action::Write(_))));
+                engine.on_completion(Nanos::ZERO, order.id, Ok(&[]));
+            }
+        }
+    }
+    assert_eq!(waited_for, [(Device::Flash, true), (Device::Flash, false)]);
+}
+
+#[test]
+fn a_write_that_may_not_bypass_flash_finds_room_in_a_full_log() {
+    let mut engine = engine(16 << 20);
+    let ring = engine.superblock.layout().ring_offset(0);
+    let mut tag = 0;
+    // Nothing reaches the disk, so that the log fills and stays full.
+    let mut bypassed = false;
+    while !bypassed {
+        tag += 1;
+        write(&mut engine, tag, tag * 2 * BLOCK_BYTES + (1 << 20));
+        for order in orders(&mut engine) {
+            match (order.device, &order.action) {
+                (Device::Disk, _) => bypassed = true,
+                (Device::Flash, Action::Read) => {}
+                (Device::Flash, _) => engine.on_completion(Nanos::ZERO, order.id, Ok(&[])),
+            }
+        }
+    }
+    for place in [0, 1 << 40] {
+        tag += 1;
+        write(&mut engine, tag, place - place / (1 << 40) * BLOCK_BYTES);
+        let given = orders(&mut engine);
+        let record = given.iter().find(|order| order.device == Device::Flash && order.offset >= ring);
+        engine.on_completion(Nanos::ZERO, record.expect("its record is written at once").id, Ok(&[]));
+        let outputs = engine.take_outputs();
+        assert!(outputs.contains(&Output::Reply { tag, result: Ok(Vec::new()) }), "{outputs:?}");
+    }
+}
+
+#[test]
 fn overlapping_writes_reach_a_device_one_after_the_other() {
     let mut engine = engine(16 << 20);
     write(&mut engine, 1, 8 * BLOCK_BYTES);

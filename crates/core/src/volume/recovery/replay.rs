@@ -4,7 +4,6 @@ use super::{CHUNK_BYTES, Refusal};
 use crate::request::Range;
 use crate::volume::checkpoint::{Extent, Stored};
 use crate::volume::devices::{Device, Devices, Failed};
-use crate::volume::fields::EMPTY;
 use crate::volume::guard::{self, Regions};
 use crate::volume::layout::{BLOCK_BYTES, Layout};
 use crate::volume::log_map::{Content, LogMap};
@@ -23,6 +22,38 @@ pub struct Replay {
     regions: Regions,
     /// Of the next record.
     pub seq: u64,
+    ahead: Ahead,
+}
+
+/// Blocks of the ring that were read together: records lie back to back, and a device takes as long for a block as for a hundred.
+#[derive(Default)]
+struct Ahead {
+    first: u32,
+    bytes: Vec<u8>,
+}
+
+impl Ahead {
+    /// So many blocks of the ring, which do not reach beyond its end.
+    fn blocks(&mut self, devices: &mut impl Devices, layout: &Layout, block: u32, count: u64) -> Result<&[u8], Failed> {
+        let length = (count * BLOCK_BYTES) as usize;
+        let within = |first: u32, bytes: &[u8]| {
+            let at = u64::from(block.checked_sub(first)?) * BLOCK_BYTES;
+            (at + length as u64 <= bytes.len() as u64).then_some(at as usize)
+        };
+        if within(self.first, &self.bytes).is_none() {
+            let to_end = (layout.ring_blocks - u64::from(block)) * BLOCK_BYTES;
+            self.first = block;
+            self.bytes.resize(to_end.min(CHUNK_BYTES).max(length as u64) as usize, 0);
+            if devices.read(Device::Flash, layout.ring_offset(block), &mut self.bytes).is_err() {
+                // Behind what is needed something may be unreadable.
+                self.bytes.resize(length, 0);
+                let read = devices.read(Device::Flash, layout.ring_offset(block), &mut self.bytes);
+                read.inspect_err(|_| self.bytes.clear())?;
+            }
+        }
+        let at = within(self.first, &self.bytes).expect("it has been read");
+        Ok(&self.bytes[at..at + length])
+    }
 }
 
 impl Replay {
@@ -48,11 +79,17 @@ impl Replay {
             }
             rest.drain(..used);
         }
-        if crc != superblock.checkpoint_crc || !rest.is_empty() || !map.ring.settle() {
+        if crc != superblock.checkpoint_crc || !rest.is_empty() || !map.ring.settle(superblock.start_seq) {
             return Err(Refusal::CheckpointDamaged);
         }
         map.count_live();
-        Ok(Replay { map, layout, regions: guard::regions(superblock), seq: superblock.start_seq })
+        Ok(Replay {
+            map,
+            layout,
+            regions: guard::regions(superblock),
+            seq: superblock.start_seq,
+            ahead: Ahead::default(),
+        })
     }
 
     /// Replays the records from S on, up to the end of the log.
@@ -87,14 +124,13 @@ impl Replay {
 
     /// The header that belongs at the head of the ring, if it is there.
     fn header(
-        &self,
+        &mut self,
         devices: &mut impl Devices,
         superblock: &Superblock,
         block: u32,
     ) -> Result<Option<Header>, Failed> {
-        let mut bytes = EMPTY;
-        devices.read(Device::Flash, self.layout.ring_offset(block), &mut bytes)?;
-        Ok(Header::decode(&bytes).filter(|header| {
+        let found = Header::decode(self.ahead.blocks(devices, &self.layout, block, 1)?);
+        Ok(found.filter(|header| {
             let room = u64::from(self.map.ring.free_blocks().min(self.map.ring.blocks_to_end()));
             let within = |entry: &Entry| entry.kind == Kind::Pad || entry.range.end() <= superblock.disk_bytes;
             header.uuid == superblock.uuid
@@ -106,26 +142,24 @@ impl Replay {
     }
 
     /// Which blocks of a record's payload are not what its header says.
-    fn bad_payload(&self, devices: &mut impl Devices, block: u32, header: &Header) -> Result<Vec<bool>, Failed> {
-        let mut payload = vec![0; header.crcs.len() * BLOCK_BYTES as usize];
-        if payload.is_empty() {
+    fn bad_payload(&mut self, devices: &mut impl Devices, block: u32, header: &Header) -> Result<Vec<bool>, Failed> {
+        if header.crcs.is_empty() {
             return Ok(Vec::new());
         }
-        devices.read(Device::Flash, self.layout.ring_offset(block + 1), &mut payload)?;
+        let payload = self.ahead.blocks(devices, &self.layout, block + 1, header.crcs.len() as u64)?;
         let blocks = payload.chunks(BLOCK_BYTES as usize);
         Ok(blocks.zip(&header.crcs).map(|(bytes, crc)| crc32c::crc32c(bytes) != *crc).collect())
     }
 
     /// Whether a record behind the one at the head of the ring says that that one was durable. `from` is the first block that may hold it.
-    fn was_durable(&self, devices: &mut impl Devices, superblock: &Superblock, from: u32) -> Result<bool, Failed> {
+    fn was_durable(&mut self, devices: &mut impl Devices, superblock: &Superblock, from: u32) -> Result<bool, Failed> {
         let ring_blocks = self.layout.ring_blocks;
         let mut at = u64::from(from) % ring_blocks;
         let mut left = SEARCH_BLOCKS.min(ring_blocks - 1);
         let mut newest = self.seq;
         while left > 0 {
-            let mut bytes = EMPTY;
-            devices.read(Device::Flash, self.layout.ring_offset(at as u32), &mut bytes)?;
-            let later = Header::decode(&bytes).filter(|header| {
+            let found = Header::decode(self.ahead.blocks(devices, &self.layout, at as u32, 1)?);
+            let later = found.filter(|header| {
                 header.uuid == superblock.uuid && header.epoch == superblock.epoch && header.seq > newest
             });
             let step = match &later {
