@@ -12,7 +12,7 @@ help:
 	@echo "make bench-client  what Headstart gains and costs, as one JSON object (half an hour)"
 	@echo "make bench-carl    what placing regions by a traced run gains, as one JSON object (half an hour)"
 	@echo "make bench-sim     what the simulator says of the papers, and how fast it is, as one JSON object (minutes)"
-	@echo "make bench-volume  what a volume gains and costs, as one JSON object"
+	@echo "make bench-volume  what a volume gains and costs, as one JSON object (half an hour)"
 	@echo "make soak          the randomised tests for longer; CASES=N multiplies them"
 	@echo "make fuzz          every parser under cargo-fuzz; SECONDS=N for each of them (60)"
 	@echo "make setup         installs what is missing; the targets above do this themselves"
@@ -55,6 +55,7 @@ bench-sim: build
 	@python3 bench/sim.py
 
 bench-volume: build
+	$(CARGO) build --release --package headstart-volume --examples
 	@python3 bench/volume.py
 
 test: build
@@ -72,6 +73,7 @@ soak: build
 	CASES=$${CASES:-50} $(CARGO) test --package headstart-core --package headstart-agent --test parsers
 	$(CARGO) build --workspace
 	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-core --package headstart-agent -- --nocapture crash
+	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-volume --test serving -- --nocapture power_cuts
 
 fuzz:
 	@fuzz/run.sh $(or $(SECONDS),60)

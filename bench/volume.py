@@ -1,23 +1,31 @@
 """What a volume gains and costs; the last line is one JSON object.
 
-`suite`: eight benchmarks of 48 streams under iTransformer over the same disk without, simulated; `passthrough_iops`: 4 KiB random reads
-through the engine over the same file read directly; `fsync_write`: flushed random writes over those of the disk alone, on emulated
-devices; `nbd_iops`: 4 KiB random reads over NBD at depth 32, a volume in front of a fast file over nbdkit's own `file` plugin on that file, in
-rounds that take turns. `--only KEY` measures one part."""
+`suite`: eight benchmarks of 48 streams under iTransformer, on emulated devices in real time, over the same disk without; `predicted`: the
+same simulated; `uniform_random_write_4k` likewise. `drain_mb_s`: what strided writes are written back at, over the disk's sequential rate;
+`foreground_p99_added_ms`: what that adds to reads beside it, for several bounds. `fsync_write`: flushed random writes over those of the
+disk alone, and `fsync_write_sustained` on a log that is full. `recovery`: the start of a full slice of 64 GB, and
+`ram_bytes_per_gb_flash`. `passthrough_iops`: 4 KiB random reads through the engine over the same file read directly; `nbd_iops`: over NBD at
+depth 32, a volume in front of a fast file over nbdkit's own `file` plugin on that file, in rounds that take turns. `--only KEY` measures one part."""
 
 import sys
 
 import harness
-from cells import volume_engine, volume_flush, volume_nbd, volume_suite
+from cells import volume_drain, volume_engine, volume_flush, volume_nbd, volume_recovery, volume_streams, volume_suite
 
 #: Parts in the order they are measured.
 PARTS = {
-    "suite": volume_suite.measure,
-    "engine": volume_engine.measure,
+    "predicted": volume_suite.measure,
+    **volume_streams.PARTS,
+    "uniform": volume_streams.uniform,
+    "drain": volume_drain.measure,
+    "foreground": volume_drain.measure_beside,
     "fsync": volume_flush.measure,
+    "sustained": volume_flush.measure_sustained,
+    "recovery": volume_recovery.measure,
+    "engine": volume_engine.measure,
     "nbd": volume_nbd.measure,
 }
 
 
 if __name__ == "__main__":
-    sys.exit(harness.measure_parts(__doc__, PARTS))
+    sys.exit(harness.measure_parts(__doc__, PARTS, conclude=volume_streams.conclude))

@@ -32,7 +32,7 @@
 //! **Policy** ([`policy`]): which writes the log takes, what is read ahead to **staging** ([`staging`]: clean copies, named by no record),
 //! and who has the disk. Foreground orders, write-backs and fetches of the disk go through one place, `Engine::pump_disk`.
 //!
-//! **Memory**: 16 bytes an extent, 4 a block of the ring, 24 a record; `memory_per_gib_of_4_kib_writes_stays_below_8_mib` holds it.
+//! **Memory**: 16 bytes an extent, 4 a block of the ring, 16 a record; `memory_per_gib_of_4_kib_writes_stays_below_8_mib` holds it.
 //!
 //! **Not here**: devices, exports, the clock, LiU's heads and DRAM (their record kinds and place are reserved).
 //! A write longer than a sector is not atomic, as on the bare disk.

@@ -171,17 +171,10 @@ impl LogMap {
         self.ring.live(block);
     }
 
-    /// The same, from a checkpoint; the record is counted later.
+    /// The same, from a checkpoint; the ring has counted it.
     pub fn load_payload(&mut self, range: Range, block: u32, crcs: &[u32]) {
         self.crcs[block as usize..block as usize + crcs.len()].copy_from_slice(crcs);
         self.insert_payload(range, u64::from(block) * BLOCK_BYTES + range.offset % BLOCK_BYTES, true);
-    }
-
-    /// Counts the extents of a checkpoint, once the ring knows its records.
-    pub fn count_live(&mut self) {
-        for mapped in self.payload.iter() {
-            self.ring.live((mapped.place / BLOCK_BYTES) as u32);
-        }
     }
 
     fn insert_payload(&mut self, range: Range, place: u64, dirty: bool) {

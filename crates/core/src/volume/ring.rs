@@ -26,6 +26,14 @@ struct Record {
     live: u32,
 }
 
+impl Record {
+    /// More extents lie in it, the first of them at `block`.
+    fn merge(&mut self, block: u32, live: u32) {
+        self.block = self.block.min(block);
+        self.live += live;
+    }
+}
+
 /// Records of the ring, oldest first.
 #[derive(Clone, Debug)]
 pub struct Ring {
@@ -33,10 +41,10 @@ pub struct Ring {
     head: u32,
     base_seq: u64,
     records: VecDeque<Record>,
-    /// Of a checkpoint, until they are settled.
-    found: Vec<(u64, u32)>,
-    /// So many of those are in order, each once.
+    /// So many of those that a checkpoint names are in order, each once.
     found_in_order: usize,
+    /// A checkpoint names one that no ring can hold.
+    is_unsound: bool,
     pins: BTreeMap<u64, u32>,
 }
 
@@ -49,8 +57,8 @@ impl Ring {
             head,
             base_seq: 0,
             records: VecDeque::new(),
-            found: Vec::new(),
             found_in_order: 0,
+            is_unsound: false,
             pins: BTreeMap::new(),
         }
     }
@@ -96,12 +104,16 @@ impl Ring {
             self.records.iter_mut().for_each(|record| record.seq -= passed);
             self.base_seq += u64::from(passed);
         }
+        let seq = u32::try_from(seq - self.base_seq).expect("each record of a ring takes a block");
+        self.put(seq, block, 0);
+    }
+
+    fn put(&mut self, seq: u32, block: u32, live: u32) {
         if self.records.len() == self.records.capacity() {
             // An eighth more than there is: twice as much would cost each record 16 bytes more.
             self.records.reserve_exact((self.records.len() / 8).max(64));
         }
-        let seq = u32::try_from(seq - self.base_seq).expect("each record of a ring takes a block");
-        self.records.push_back(Record { seq, ended: 0, block, live: 0 });
+        self.records.push_back(Record { seq, ended: 0, block, live });
     }
 
     fn seq(&self, record: &Record) -> u64 {
@@ -112,39 +124,49 @@ impl Ring {
         if record.ended == 0 { 0 } else { self.seq(record) + u64::from(record.ended) - 1 }
     }
 
-    /// A record that a checkpoint names; they come in any order, before any is appended.
+    /// A ring whose records a checkpoint names, with the replay start behind them. Each has taken a block.
+    pub fn of_checkpoint(blocks: u64, head: u32, start_seq: u64) -> Ring {
+        Ring { base_seq: start_seq.saturating_sub(blocks), ..Ring::new(blocks, head) }
+    }
+
+    /// An extent of the checkpoint lies in a record, from this block on; they come in any order, before anything is appended.
     pub fn found(&mut self, seq: u64, block: u32) {
-        match self.found.last_mut() {
-            Some(last) if last.0 == seq => last.1 = last.1.min(block),
-            _ => self.found.push((seq, block)),
+        let Some(seq) = seq.checked_sub(self.base_seq).and_then(|seq| u32::try_from(seq).ok()) else {
+            self.is_unsound = true;
+            return;
+        };
+        match self.records.back_mut() {
+            Some(last) if last.seq == seq => last.merge(block, 1),
+            _ => self.put(seq, block, 1),
         }
         // A record of many extents comes as often.
-        if self.found.len() >= (2 * self.found_in_order).max(1 << 16) {
+        if self.records.len() >= (2 * self.found_in_order).max(1 << 16) {
             self.order_found();
         }
     }
 
     fn order_found(&mut self) {
-        self.found.sort_unstable();
-        self.found.dedup_by_key(|(seq, _)| *seq);
-        self.found_in_order = self.found.len();
+        let mut records: Vec<Record> = std::mem::take(&mut self.records).into();
+        records.sort_unstable_by_key(|record| (record.seq, record.block));
+        records.dedup_by(|next, kept| {
+            let is_same = next.seq == kept.seq;
+            if is_same {
+                kept.merge(next.block, next.live);
+            }
+            is_same
+        });
+        self.found_in_order = records.len();
+        self.records = records.into();
     }
 
-    /// Puts the records found in order; false if no ring can hold them like that, and as many as there were since, up to `start_seq`.
-    pub fn settle(&mut self, start_seq: u64) -> bool {
+    /// Puts the records found in order; false if no ring can hold them like that.
+    pub fn settle(&mut self) -> bool {
         self.order_found();
-        let found = std::mem::take(&mut self.found);
-        let (Some((first, oldest)), Some((last, newest))) = (found.first().copied(), found.last().copied()) else {
-            return true;
-        };
-        let ordered = found.windows(2).all(|pair| self.distance(oldest, pair[0].1) < self.distance(oldest, pair[1].1));
-        let ends = self.distance(oldest, newest) < self.distance(oldest, self.head);
-        if !ordered || !ends || last >= start_seq || start_seq - first > u64::from(self.blocks) {
-            return false;
-        }
-        self.records.reserve_exact(found.len());
-        found.into_iter().for_each(|(seq, block)| self.push(seq, block));
-        true
+        let (Some(first), Some(last)) = (self.records.front(), self.records.back()) else { return !self.is_unsound };
+        let distance = |record: &Record| self.distance(first.block, record.block);
+        let pairs = self.records.iter().zip(self.records.iter().skip(1));
+        let ordered = pairs.into_iter().all(|(one, next)| distance(one) < distance(next));
+        ordered && !self.is_unsound && distance(last) < self.distance(first.block, self.head)
     }
 
     fn index_of(&self, block: u32) -> usize {
@@ -242,4 +264,57 @@ pub struct Oldest {
     pub live: bool,
     /// The last record that ended one.
     pub ended_by: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::Random;
+
+    #[test]
+    fn the_record_of_a_block_is_found_whatever_lengths_and_seqs_are() {
+        let seed = std::env::var("SEED").ok().map_or(9, |text| text.parse().expect("SEED is a number"));
+        println!("SEED={seed}");
+        let mut random = Random(seed);
+        let mut ring = Ring::new(4096, 77);
+        let (mut seq, mut placed) = (1, VecDeque::new());
+        for _ in 0..20_000 {
+            let wanted = if random.chance(90) { 2 } else { 1 + random.below(300) as u32 };
+            let length = wanted.min(ring.blocks_to_end());
+            if length <= ring.free_blocks() {
+                placed.push_back((ring.append(seq, length), length, seq));
+                // As if all the others of four thousand million records had been here.
+                seq += if random.chance(99) { 1 } else { 1 << 20 };
+            } else {
+                ring.release(u64::MAX, u64::MAX);
+                assert_eq!(ring.oldest(), None);
+                placed.clear();
+            }
+            if !placed.is_empty() {
+                let (block, length, seq) = placed[random.below(placed.len() as u64) as usize];
+                assert_eq!(ring.seq_of(block + random.below(length.into()) as u32), seq);
+            }
+        }
+        assert!(seq > 1 << 27);
+    }
+
+    #[test]
+    fn seqs_go_on_beyond_what_a_record_counts_from_the_tail() {
+        let mut ring = Ring::new(64, 0);
+        for seq in [1, 2] {
+            let block = ring.append(seq, 4);
+            ring.live(block);
+        }
+        ring.dead(0, 2);
+        ring.release(2, u64::MAX);
+        let far = 2 + u64::from(u32::MAX);
+        let block = ring.append(far, 4);
+        ring.live(block);
+        assert_eq!((ring.seq_of(5), ring.seq_of(block)), (2, far));
+        ring.dead(block, far + 7);
+        ring.dead(4, 5);
+        assert_eq!(ring.oldest(), Some(Oldest { seq: 2, live: false, ended_by: 5 }));
+        ring.release(far, far);
+        assert_eq!(ring.oldest(), Some(Oldest { seq: far, live: false, ended_by: far + 7 }));
+    }
 }

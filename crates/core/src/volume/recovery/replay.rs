@@ -60,7 +60,8 @@ impl Replay {
     /// Reads the checkpoint.
     pub fn begin(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<Replay, Refusal> {
         let layout = superblock.layout();
-        let mut map = LogMap::new(Ring::new(layout.ring_blocks, superblock.start_block));
+        let ring = Ring::of_checkpoint(layout.ring_blocks, superblock.start_block, superblock.start_seq);
+        let mut map = LogMap::new(ring);
         let (mut at, mut crc, mut end) = (0, 0, 0);
         let mut rest: Vec<u8> = Vec::new();
         while at < superblock.checkpoint_bytes {
@@ -79,10 +80,9 @@ impl Replay {
             }
             rest.drain(..used);
         }
-        if crc != superblock.checkpoint_crc || !rest.is_empty() || !map.ring.settle(superblock.start_seq) {
+        if crc != superblock.checkpoint_crc || !rest.is_empty() || !map.ring.settle() {
             return Err(Refusal::CheckpointDamaged);
         }
-        map.count_live();
         Ok(Replay {
             map,
             layout,

@@ -1,0 +1,75 @@
+"""The suite's eight benchmarks in real time: 48 threads on a served volume (`crates/volume/examples/streams.rs`) of an emulated wd1602 and
+pm9a3, a slice of a fifth of the bytes, until the disk holds everything; against the same disk passed through, under deadline with 128
+requests, in the same run."""
+
+import json
+import math
+import os
+import tomllib
+
+from cells.volume_devices import STOCK, STREAMS, volume
+from harness import ROOT, execute, say
+
+SUITE = ("ior-write", "ior-read", "test-write", "test-read", "tile-write", "tile-read", "iozone-reverse-read", "random-mix")
+#: 4 KiB at random, from each of 48 threads so often: the scenario's 2000 would take ten minutes on the disk alone.
+UNIFORM_REQUESTS = 200
+#: The least slice that has room for a log.
+SLICE_BYTES_MIN = 8_000_000
+
+
+def scenario(name):
+    return os.path.join(ROOT, "scenarios", "itransformer", f"{name}.toml")
+
+
+def run(name, slice_bytes, options, requests):
+    with volume(slice_bytes // 4096 * 4096, *options) as served:
+        limit = [str(requests)] if requests else []
+        figures = json.loads(execute([STREAMS, scenario(name), served.disk, *limit], timeout=1200))
+        drain_seconds = served.drain()
+    return {
+        "mb_s": figures["bytes"] / 1e6 / (figures["seconds"] + drain_seconds),
+        "run_mb_s": figures["bytes"] / 1e6 / figures["seconds"],
+        "drain_seconds": drain_seconds,
+        "p99_ms": figures["p99_ms"],
+        "bytes": figures["bytes"],
+    }
+
+
+def cell(name, requests=None, slice_bytes=None):
+    if slice_bytes is None:
+        with open(scenario(name), "rb") as file:
+            slice_bytes = int(tomllib.load(file)["volume"]["slice"].removesuffix("MB")) * 1_000_000
+    stock = run(name, slice_bytes, STOCK, requests)
+    itransformer = run(name, slice_bytes, ("--policy", "itransformer"), requests)
+    say(f"  {name}: {stock['mb_s']:.2f} to {itransformer['mb_s']:.2f} MB/s")
+    return {
+        "ratio": round(itransformer["mb_s"] / stock["mb_s"], 4),
+        "stock_mb_s": round(stock["mb_s"], 2),
+        **{key: round(itransformer[key], 2) for key in ("mb_s", "run_mb_s", "drain_seconds", "p99_ms")},
+        "stock_p99_ms": round(stock["p99_ms"], 2),
+    }
+
+
+def key_of(name):
+    return name.replace("-", "_")
+
+
+def part(name):
+    return lambda: {"suite": {key_of(name): cell(name)}}
+
+
+#: One benchmark each.
+PARTS = {f"suite.{key_of(name)}": part(name) for name in SUITE}
+
+
+def uniform():
+    """Against the disk alone; its slice, too, is a fifth of what is written or the least there is."""
+    slice_bytes = max(SLICE_BYTES_MIN, 48 * UNIFORM_REQUESTS * 4096 // 5)
+    return {"uniform_random_write_4k": cell("random-write", UNIFORM_REQUESTS, slice_bytes)}
+
+
+def conclude(results):
+    ratios = [of["ratio"] for of in results.get("suite", {}).values()]
+    if len(ratios) == len(SUITE):
+        results["geometric_mean"] = round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4)
+        results["best"], results["minimum"] = max(ratios), min(ratios)
