@@ -348,6 +348,13 @@ impl Server {
         true
     }
 
+    /// Forgets what memory holds and the disk has too: clean pages of files. What a drive keeps in its own memory stays.
+    pub fn forget(&mut self) {
+        if let Some(cache) = &mut self.file_cache {
+            cache.forget();
+        }
+    }
+
     /// What the server has done up to `now`.
     pub fn stats(&self, now: Nanos) -> ServerStats {
         let now = now.max(self.clock);

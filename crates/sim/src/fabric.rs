@@ -177,6 +177,11 @@ impl Fabric {
         }
     }
 
+    /// The servers forget what their memory holds and others have too.
+    pub fn forget(&mut self) {
+        self.tiers.iter_mut().flat_map(|tier| &mut tier.servers).for_each(|server| server.forget());
+    }
+
     /// From now on what servers do is noted.
     pub fn note_accesses(&mut self) {
         self.tiers.iter_mut().flat_map(|tier| &mut tier.servers).for_each(|server| server.note_accesses());
