@@ -14,7 +14,9 @@ mod measure;
 mod output;
 mod overrides;
 mod row;
+mod scatter;
 mod simulations;
+mod window;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,13 +25,13 @@ use std::thread::available_parallelism;
 
 use anyhow::Result;
 use clap::Args;
-use headstart_sim::Report;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use catalogue::Catalogue;
 use figure::Figure;
 use row::Row;
 use simulations::Simulations;
+use window::Outcome;
 
 /// Simulate what the papers of CARL, S4D-Cache, LiU and iTransformer measured, and compare
 ///
@@ -72,11 +74,11 @@ impl PaperArguments {
         let (simulations, places) = self.plan(&catalogue, &figures)?;
         let progress = ProgressBar::new(simulations.len() as u64).with_style(style());
         let threads = self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));
-        let reports = simulations.run(threads, &progress)?;
+        let outcomes = simulations.run(threads, &progress)?;
         progress.finish_and_clear();
         let rows: Vec<Row<'_>> = (figures.iter().zip(&places))
             .map(|(figure, places)| {
-                let found = |run: &str, point: &str| -> &Report { &reports[places[&(run.into(), point.into())]] };
+                let found = |run: &str, point: &str| -> &Outcome { &outcomes[places[&(run.into(), point.into())]] };
                 Row::new(figure, self.full, &found)
             })
             .collect();
@@ -101,7 +103,8 @@ impl PaperArguments {
             for point in figure.point.iter().filter(|point| self.full || !point.full_only) {
                 for run in &figure.run {
                     let scenario = catalogue.scenario(figure, run, point, self.full)?;
-                    of_figure.insert((run.name.clone(), point.name.clone()), simulations.add(scenario));
+                    let traced = figure.window.map(|window| window.server);
+                    of_figure.insert((run.name.clone(), point.name.clone()), simulations.add(scenario, traced));
                 }
             }
             places.push(of_figure);

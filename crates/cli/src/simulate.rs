@@ -1,5 +1,6 @@
 //! `headstart sim`: a scenario, or the replay of a trace, in virtual time.
 
+mod addresses;
 mod replay;
 mod summary;
 
@@ -12,9 +13,11 @@ use clap::Args;
 use headstart_agent::site::Site;
 use headstart_core::units::Nanos;
 use headstart_sim::scenario::{Costs, Directions, Job, Policy, Scenario, ServerPolicy, Size};
-use headstart_sim::{Options, Report, run, run_programs};
+use headstart_sim::{Options, Report, ServerAccess, run, run_programs};
 use indicatif::ProgressBar;
 use serde::Serialize;
+
+use addresses::Addresses;
 
 use crate::convert::LayerName;
 use crate::trace::is_recorded;
@@ -44,6 +47,11 @@ pub struct Simulate {
     /// Check as well that every byte read is the one last written and that nothing is lost; takes memory
     #[arg(long)]
     check: bool,
+
+    /// Write there what servers and their devices do, one by one, as CSV: commands of disks and flash, and requests as they are answered,
+    /// with the milliseconds since they arrived
+    #[arg(long, value_name = "FILE")]
+    trace_addresses: Option<PathBuf>,
 
     /// Which requests of Darshan's traces: those that reached the file system, or those of MPI-IO above
     #[arg(long, value_enum, default_value = "posix")]
@@ -93,7 +101,10 @@ impl Simulate {
             bar.set_message(format!("{what}: {requests} requests, {:.1} s simulated", now.seconds()));
             bar.tick();
         };
-        let options = Options { check: self.check, progress: Some(&mut tell) };
+        let mut addresses = self.trace_addresses.as_deref().map(Addresses::create).transpose()?;
+        let mut add = addresses.as_mut().map(|addresses| |access: &ServerAccess| addresses.add(access));
+        let accesses = add.as_mut().map(|add| add as &mut dyn FnMut(&ServerAccess));
+        let options = Options { check: self.check, progress: Some(&mut tell), accesses };
         let began = Instant::now();
         let result = if is_scenario {
             run(&scenario, options)
@@ -104,6 +115,7 @@ impl Simulate {
         let wall_s = began.elapsed().as_secs_f64();
         bar.finish_and_clear();
         let report = result.with_context(|| self.what.display().to_string())?;
+        addresses.map(Addresses::finish).transpose()?;
         let timing = self.timing.then(|| Timing { wall_s, events_per_s: report.events as f64 / wall_s.max(1e-9) });
         if self.json {
             let output = Output {

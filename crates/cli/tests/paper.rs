@@ -155,6 +155,7 @@ fn what_is_wrong_with_a_row_is_said_with_its_file() {
         (ROW.replace("machines = 'disk'", "machines = 'dish'"), vec!["X1", "dish"]),
         (ROW.replace("must = 'rise'", "must = 'exceed'"), vec!["X1.toml", "bound"]),
         (ROW.replace("X1", "X2"), vec!["X1.toml", "X2"]),
+        (traced_row().replace("[window]\nserver = 0\nat = 0.25\nseconds = 0.5\n", ""), vec!["X1.toml", "window"]),
     ] {
         fs::write(directory.path().join("X1.toml"), text).unwrap();
         let output = paper(&arguments);
@@ -165,4 +166,79 @@ fn what_is_wrong_with_a_row_is_said_with_its_file() {
     let output = paper(&["--id", "L19,Q7"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("Q7") && said.contains("L19"), "{said}");
+}
+
+/// Two ranks at random on a disk, the second time from the begin, traced.
+fn traced_row() -> String {
+    let row = ROW.replace("name = 'disk'\n", "name = 'disk'\nagain = true\n");
+    let row = row.replace("ranks = 1", "ranks = 2");
+    row + "
+[window]
+server = 0
+at = 0.25
+seconds = 0.5
+
+[[panel]]
+title = 'addresses'
+run = 'disk'
+shows = 'disk'
+
+[[panel]]
+title = 'waits'
+run = 'disk'
+shows = 'latency'
+marks = [20]
+
+[[series]]
+name = 'first'
+of = 'disk'
+first = true
+
+[[series]]
+name = 'jumps'
+of = 'disk'
+measure = 'jumps_percent'
+
+[[series]]
+name = 'command'
+of = 'disk'
+measure = 'command_kb'
+
+[[series]]
+name = 'median'
+of = 'disk'
+measure = 'server_p50_ms'
+
+[[claim]]
+text = 'the mean'
+series = 'jumps'
+must = 'mean'
+bound = 100.0
+class = 'T1'
+"
+}
+
+#[test]
+fn a_row_with_a_window_shows_addresses_and_latencies_of_the_second_run() {
+    let directory = machines_alone();
+    fs::write(directory.path().join("X1.toml"), traced_row()).unwrap();
+    let drawings = directory.path().join("drawings");
+    let arguments = ["--from", directory.path().to_str().unwrap(), "-o", drawings.to_str().unwrap()];
+    let found = json(&arguments);
+    let series = &found["row"]["X1"]["series"];
+    let ours = |name: &str, point: &str| series[name][point]["ours"].as_f64().unwrap();
+    assert!(ours("jumps", "small") > 95.0, "random reads over 2 GiB are far from each other");
+    assert_eq!(ours("command", "small"), 4.096);
+    assert!((5.0..40.0).contains(&ours("median", "small")), "two ranks wait for one disk: {}", ours("median", "small"));
+    assert!((0.9..1.1).contains(&(ours("first", "small") / ours("random", "small"))), "nothing was kept");
+    assert_eq!(found["row"]["X1"]["claims"][1]["text"].as_str().unwrap().split(':').next(), Some("the mean"));
+    let drawing = fs::read_to_string(drawings.join("X1.svg")).unwrap();
+    let words = ["addresses", "waits", "disk address, millions of sectors", "latency at the server, ms", "<circle"];
+    assert!(words.iter().all(|word| drawing.contains(word)), "{drawing}");
+}
+
+#[test]
+fn accesses_are_scattered_on_the_stock_disk_and_serialised_by_itransformer() {
+    let found = json(&["--id", "I4"]);
+    assert_eq!(found["row"]["I4"]["pass"], true, "{found}");
 }

@@ -73,3 +73,28 @@ fn errors_name_the_file_and_the_key() {
     let said = sim(&[none.to_str().unwrap()]).stderr;
     assert!(String::from_utf8_lossy(&said).contains("none.toml"));
 }
+
+#[test]
+fn addresses_of_disks_and_flash_and_answers_are_traced_in_order_of_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("addresses.csv");
+    let path = scenario("itransformer/random-mix.toml");
+    let report = json(&[
+        path.to_str().unwrap(),
+        "--json",
+        "--server-policy",
+        "itransformer",
+        "--trace-addresses",
+        file.to_str().unwrap(),
+    ]);
+    let mut table = csv::Reader::from_path(&file).unwrap();
+    let headings = ["seconds", "server", "device", "operation", "offset", "bytes", "latency_ms"];
+    assert_eq!(table.headers().unwrap(), headings.as_slice());
+    let lines: Vec<csv::StringRecord> = table.records().map(Result::unwrap).collect();
+    let seconds: Vec<f64> = lines.iter().map(|line| line[0].parse().unwrap()).collect();
+    assert!(seconds.is_sorted());
+    let count = |device: &str| lines.iter().filter(|line| &line[2] == device && &line[3] != "flush").count() as u64;
+    assert_eq!(count("disk"), report["disk"][0]["commands"].as_u64().unwrap());
+    assert_eq!(count("flash"), report["disk"][0]["volume"]["flash_commands"].as_u64().unwrap());
+    assert!(count("server") > 0 && lines.iter().all(|line| line[6].is_empty() != (&line[2] == "server")));
+}

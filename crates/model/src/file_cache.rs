@@ -115,6 +115,15 @@ impl FileCache {
         self.clean.len() as u64 * self.config.page_bytes
     }
 
+    /// Forgets all clean pages and where streams stand.
+    pub fn forget(&mut self) {
+        for page in self.clean.drain(..) {
+            self.pages.remove(&page);
+        }
+        self.streams.clear();
+        self.stream_order.clear();
+    }
+
     /// Looks up a read of `address..end`; appends what to fetch from the device.
     pub fn on_read(&mut self, owner: u32, origin: Origin, address: u64, end: u64, fetches: &mut Vec<Fetch>) -> Lookup {
         let (first, last) = (address / self.config.page_bytes, (end - 1) / self.config.page_bytes);

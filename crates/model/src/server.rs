@@ -23,11 +23,13 @@ use crate::file_cache::{Fetch, FileCache};
 use crate::nic::{HEADER_BYTES, Link};
 use crate::server_cache::ServerCache;
 
+mod accesses;
 mod config;
 mod service;
 mod stats;
 mod volume;
 
+pub use accesses::{Access, Actor};
 pub use config::{DeviceConfig, FileReadAhead, ServerConfig};
 use stats::Counters;
 pub use stats::ServerStats;
@@ -117,6 +119,7 @@ enum Stage {
 struct Pending {
     request: Request,
     issued: Nanos,
+    arrived: Nanos,
     parts_left: u32,
     stage: Stage,
     cancelled: bool,
@@ -174,6 +177,8 @@ pub struct Server {
     flushed: Vec<u32>,
     fetches: Vec<Fetch>,
     woken: Vec<u32>,
+    /// What was noted; none unless somebody wants to know.
+    accesses: Option<Vec<Access>>,
 }
 
 impl Server {
@@ -228,6 +233,7 @@ impl Server {
             flushed: Vec::new(),
             fetches: Vec::new(),
             woken: Vec::new(),
+            accesses: None,
         }
     }
 
@@ -245,6 +251,7 @@ impl Server {
         let pending = Pending {
             request,
             issued: now,
+            arrived: now,
             parts_left: 0,
             stage: Stage::Travelling,
             cancelled: false,
@@ -269,6 +276,7 @@ impl Server {
 
     /// A message is at the CPU, which takes them in the order they come.
     fn deliver(&mut self, now: Nanos, slot: u32) {
+        self.pending[slot as usize].arrived = now;
         self.cpu_free = self.cpu_free.max(now) + self.request_cpu;
         self.schedule(self.cpu_free, EventKind::Arrival, slot);
     }
@@ -338,6 +346,13 @@ impl Server {
         }
         pending.cancelled = true;
         true
+    }
+
+    /// Forgets what memory holds and the disk has too: clean pages of files. What a drive keeps in its own memory stays.
+    pub fn forget(&mut self) {
+        if let Some(cache) = &mut self.file_cache {
+            cache.forget();
+        }
     }
 
     /// What the server has done up to `now`.

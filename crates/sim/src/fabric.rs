@@ -9,7 +9,7 @@
 
 use headstart_core::units::Nanos;
 use headstart_model::nic::HEADER_BYTES;
-use headstart_model::server::{Completion, Operation, Origin, Request, ServerStats};
+use headstart_model::server::{Access, Completion, Operation, Origin, Request, ServerStats};
 use headstart_model::slab::Slab;
 
 use crate::node::Card;
@@ -60,6 +60,17 @@ struct Message {
     server: u32,
     node: u32,
     request: Request,
+}
+
+/// Something that a server or one of its devices did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerAccess {
+    /// The server's tier.
+    pub tier: TierName,
+    /// Its number there.
+    pub server: u32,
+    /// What; times count from the begin of the simulation.
+    pub access: Access,
 }
 
 /// Messages and bytes handed to servers, and those that came back.
@@ -164,6 +175,29 @@ impl Fabric {
         for part in parts {
             self.send(now, queue, order, transfer, *part, Some(departed));
         }
+    }
+
+    /// The servers forget what their memory holds and others have too.
+    pub fn forget(&mut self) {
+        self.tiers.iter_mut().flat_map(|tier| &mut tier.servers).for_each(|server| server.forget());
+    }
+
+    /// From now on what servers do is noted.
+    pub fn note_accesses(&mut self) {
+        self.tiers.iter_mut().flat_map(|tier| &mut tier.servers).for_each(|server| server.note_accesses());
+    }
+
+    /// What servers did since the last time, in the order of time, then of servers.
+    pub fn take_accesses(&mut self) -> Vec<ServerAccess> {
+        let (mut all, mut accesses) = (Vec::new(), Vec::new());
+        for tier in [TierName::Disk, TierName::Flash] {
+            for (number, server) in (0..).zip(&mut self.tiers[tier as usize].servers) {
+                server.take_accesses(&mut accesses);
+                all.extend(accesses.drain(..).map(|access| ServerAccess { tier, server: number, access }));
+            }
+        }
+        all.sort_by_key(|done| done.access.at);
+        all
     }
 
     /// From now on the servers of a tier bring to their disks what lies in front of them.

@@ -45,6 +45,9 @@ mod stock;
 mod tier;
 pub mod workload;
 
+pub use fabric::ServerAccess;
+pub use headstart_model::server::{Access, Actor, Operation};
 pub use report::Report;
 pub use run::{Options, Programs, SimulationError, run, run_programs};
 pub use scenario::Scenario;
+pub use tier::TierName;

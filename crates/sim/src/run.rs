@@ -10,6 +10,7 @@ use headstart_workload::Program;
 use crate::calibration;
 use crate::check::{Checker, Space, Spot, Sum};
 use crate::client::Client;
+use crate::fabric::ServerAccess;
 use crate::overlay::Agent;
 use crate::placed::Placed;
 use crate::plan;
@@ -51,6 +52,8 @@ pub struct Options<'a> {
     pub check: bool,
     /// Is told now and then what is done: which run this is, requests so far, virtual time.
     pub progress: Option<&'a mut dyn FnMut(&'static str, u64, Nanos)>,
+    /// Is told what servers and their devices do, in the order of time. Memory does not grow with the run.
+    pub accesses: Option<&'a mut dyn FnMut(&ServerAccess)>,
 }
 
 /// Why there is no report.
@@ -119,8 +122,11 @@ pub fn run_programs(
     if options.check {
         simulation.checker = Some(Box::new(checker(&simulation)));
     }
+    if options.accesses.is_some() {
+        simulation.fabric.note_accesses();
+    }
     begin(&mut simulation, scenario, costs.as_ref(), regions);
-    drive(&mut simulation, "simulating", &mut options.progress);
+    drive(&mut simulation, "simulating", &mut options);
     let checked = simulation.checker.take().map(|checker| finish_checks(&simulation, *checker));
     if let Some(failed) = checked.filter(|failed| !failed.is_empty()) {
         return Err(SimulationError::Check(failed));
@@ -129,18 +135,19 @@ pub fn run_programs(
 }
 
 /// Goes on to the end, with signs of life.
-pub(crate) fn drive(
-    simulation: &mut Simulation<'_>,
-    what: &'static str,
-    progress: &mut Option<&mut dyn FnMut(&'static str, u64, Nanos)>,
-) {
-    loop {
+fn drive(simulation: &mut Simulation<'_>, what: &'static str, options: &mut Options<'_>) {
+    let mut goes_on = true;
+    while goes_on {
         for _ in 0..PROGRESS_EVENTS {
-            if !simulation.step() {
-                return;
+            goes_on = simulation.step();
+            if !goes_on {
+                break;
             }
         }
-        if let Some(progress) = progress {
+        if let Some(accesses) = &mut options.accesses {
+            simulation.fabric.take_accesses().iter().for_each(accesses);
+        }
+        if let Some(progress) = options.progress.as_mut().filter(|_| goes_on) {
             progress(what, simulation.requests_done(), simulation.now);
         }
     }

@@ -292,6 +292,9 @@ pub struct Job {
     pub files: Option<String>,
     /// Whether its files exist in full length when it begins.
     pub prepared: bool,
+    /// When it begins, servers have forgotten what memory held: clean pages, a volume's buffer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cold: bool,
     /// The node of its first rank.
     pub first_node: u32,
     /// Ranks on a node before the next one; as few as the nodes allow if absent.
@@ -312,6 +315,7 @@ impl Default for Job {
             stonewall: false,
             files: None,
             prepared: true,
+            cold: false,
             first_node: 0,
             ranks_per_node: None,
             workload: None,

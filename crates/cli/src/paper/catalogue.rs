@@ -12,7 +12,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use headstart_sim::Scenario;
 use include_dir::{Dir, include_dir};
-use toml::Table;
+use toml::{Table, Value};
 
 use super::calibration::Calibration;
 use super::figure::{Figure, Point, Run};
@@ -121,11 +121,32 @@ impl Catalogue {
                 set_all(&mut table, &point.smaller)?;
             }
             set_all(&mut table, &run.set)?;
+            if run.again {
+                repeat(&mut table)?;
+            }
             let text = toml::to_string(&table).map_err(|error| error.to_string())?;
             Scenario::from_toml(&text).map_err(|error| error.to_string())
         };
         make().map_err(|problem| anyhow!("row {}, {}, {}: {problem}", figure.id, run.name, point.name))
     }
+}
+
+/// From the end of the first run to the begin of the second: time to bring to flash what the first has shown to be worth it (assumed).
+const PAUSE_S: f64 = 60.0;
+
+/// The first job runs once more after a pause, on the same files, and servers have forgotten what memory held.
+fn repeat(scenario: &mut Table) -> Result<(), String> {
+    let jobs = scenario.get_mut("job").and_then(Value::as_array_mut).ok_or("there is no job to repeat")?;
+    let first = jobs.first_mut().and_then(Value::as_table_mut).ok_or("there is no job to repeat")?;
+    let name = first.get("name").and_then(Value::as_str).unwrap_or_default().to_string();
+    first.insert("files".into(), name.clone().into());
+    let mut second = first.clone();
+    second.insert("name".into(), format!("{name}, again").into());
+    second.insert("after".into(), name.into());
+    second.insert("cold".into(), true.into());
+    second.insert("start_s".into(), PAUSE_S.into());
+    jobs.push(second.into());
+    Ok(())
 }
 
 #[cfg(test)]
@@ -145,6 +166,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_run_that_goes_again_is_a_second_cold_job_on_the_files_of_the_first() {
+        let mut table: Table =
+            "[[job]]\nname = 'a'\nstart_s = 1.0\n[[job]]\nname = 'b'\ninterfering = true".parse().unwrap();
+        repeat(&mut table).unwrap();
+        let jobs = &table["job"];
+        assert_eq!((jobs[0]["files"].as_str(), jobs[2]["files"].as_str()), (Some("a"), Some("a")));
+        assert_eq!((jobs[2]["after"].as_str(), jobs[2]["cold"].as_bool()), (Some("a"), Some(true)));
+        assert_eq!((jobs[2]["start_s"].as_float(), jobs[1].get("files")), (Some(PAUSE_S), None));
+        assert!(repeat(&mut Table::new()).is_err());
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! A row as an SVG: what we find as lines, or bars where there are few points, and what the paper prints as crosses, a printed range
-//! as a grey bar. Series of another unit than the first one are in the tables alone.
+//! as a grey bar. Series of another unit than the first one are in the tables alone. Rows with panels are drawn by `scatter`.
 
 use std::path::Path;
 
@@ -7,12 +7,13 @@ use plotters::prelude::*;
 
 use super::figure::{Class, Printed};
 use super::row::{Row, Values};
+use super::scatter;
 
 /// The chart, and the legend to its right.
 const PIXELS: (u32, u32) = (1080, 500);
 const CHART_WIDTH: i32 = 780;
 /// Okabe and Ito's colours, which everybody can tell apart.
-const COLOURS: [RGBColor; 8] = [
+pub const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -25,7 +26,7 @@ const COLOURS: [RGBColor; 8] = [
 /// Fewer points are bars.
 const LINE_POINTS_MIN: usize = 3;
 
-type Drawn<T> = Result<T, Box<dyn std::error::Error>>;
+pub type Drawn<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Writes the row's drawing. It has a white ground of its own, so that it reads the same on a dark page.
 pub fn draw(row: &Row<'_>, path: &Path) -> Drawn<()> {
@@ -33,7 +34,11 @@ pub fn draw(row: &Row<'_>, path: &Path) -> Drawn<()> {
     {
         let area = SVGBackend::with_string(&mut text, PIXELS).into_drawing_area();
         area.fill(&WHITE).map_err(|error| error.to_string())?;
-        draw_on(row, &area)?;
+        if row.figure.panel.is_empty() {
+            draw_on(row, &area)?;
+        } else {
+            scatter::draw_on(row, &area)?;
+        }
         area.present().map_err(|error| error.to_string())?;
     }
     Ok(std::fs::write(path, text)?)

@@ -34,6 +34,14 @@
 //! paper = [278.7]               # or ["n.p."], or [[107.2, 139.7]] where a range is printed
 //! improved = true
 //!
+//! [window]                      # what is traced: disk and flash of one disk server, for panels and some measures; see `window`
+//! server = 0
+//!
+//! [[panel]]                     # drawn beside each other instead of the series
+//! title = "stock"
+//! run = "stock"
+//! shows = "disk"
+//!
 //! [[claim]]                     # what the text says of the shape
 //! text = "the gain falls with the request size"
 //! series = "CARL"
@@ -41,6 +49,9 @@
 //! ```
 
 use serde::Deserialize;
+
+use super::measure::Measure;
+use super::window::{Panel, Window};
 
 /// See the module.
 #[derive(Clone, Debug, Deserialize)]
@@ -70,6 +81,9 @@ pub struct Figure {
     pub series: Vec<Series>,
     #[serde(default)]
     pub claim: Vec<Claim>,
+    pub window: Option<Window>,
+    #[serde(default)]
+    pub panel: Vec<Panel>,
 }
 
 /// How near is near enough.
@@ -126,6 +140,9 @@ pub struct Run {
     pub name: String,
     #[serde(default)]
     pub set: toml::Table,
+    /// The first job runs twice. The second time is measured; memory is emptied in between, and everything else is as the first left it.
+    #[serde(default)]
+    pub again: bool,
 }
 
 /// A value of the sweep.
@@ -141,25 +158,6 @@ pub struct Point {
     /// Left out of the reduced set.
     #[serde(default)]
     pub full_only: bool,
-}
-
-/// What of a report is compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Measure {
-    /// Bytes from the first open to the last close.
-    #[default]
-    MbPerS,
-    /// Bytes over the time that the slowest rank spent in requests.
-    RequestMbPerS,
-    /// Latency below which four fifths of the requests are.
-    P80Ms,
-    /// Mean latency of a request at its rank.
-    MeanMs,
-    /// Mean distance between disk commands, in millions of sectors of 512 bytes.
-    SeekMLbn,
-    /// Share of requests that flash served whole, in per cent.
-    FlashRequestsPercent,
 }
 
 /// How a comparison is written.
@@ -193,6 +191,9 @@ pub struct Series {
     pub over_point: Option<String>,
     #[serde(default)]
     pub measure: Measure,
+    /// Of a job that runs twice: the first time.
+    #[serde(default)]
+    pub first: bool,
     /// Phases that do this alone.
     pub phases: Option<Way>,
     /// The paper's values by point; what is missing at the end was not printed.
@@ -243,6 +244,10 @@ pub enum Must {
     Level,
     /// Beyond the only point of `at`, and not before, the next point adds less than the share `bound`.
     Knee,
+    /// The mean of the values is as near to `bound` as the claim's class asks.
+    Mean,
+    /// The highest value is.
+    Best,
 }
 
 /// What the text says of the shape.
@@ -289,8 +294,17 @@ impl Figure {
             run(&series.of)?;
             series.over.iter().try_for_each(run)?;
             series.over_point.iter().try_for_each(point)?;
+            if series.measure.is_of_window() && self.window.is_none() {
+                return Err(format!("series '{}' is of a window, and there is none", series.name));
+            }
             if series.paper.len() > self.point.len() {
                 return Err(format!("series '{}' has more values than there are points", series.name));
+            }
+        }
+        for panel in &self.panel {
+            run(&panel.run)?;
+            if self.window.is_none() {
+                return Err(format!("panel '{}' is of a window, and there is none", panel.title));
             }
         }
         for claim in &self.claim {
@@ -303,7 +317,7 @@ impl Figure {
             let needs_bound = match claim.must {
                 Must::Rise | Must::Fall | Must::Peak => false,
                 Must::Exceed | Must::Stay => claim.than.is_none(),
-                Must::Level | Must::Knee => true,
+                Must::Level | Must::Knee | Must::Mean | Must::Best => true,
             };
             if needs_bound && claim.bound.is_none() {
                 return Err(format!("claim '{}' needs a bound", claim.text));

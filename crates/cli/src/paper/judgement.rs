@@ -52,7 +52,7 @@ pub fn judge(class: Class, form: Form, improved: bool, printed: Option<&Printed>
 }
 
 /// Whether a claim holds of values at named points; none where fewer points were simulated than it needs.
-pub fn holds(claim: &Claim, values: &[(&str, f64)], others: &[(&str, f64)]) -> Option<bool> {
+pub fn holds(claim: &Claim, form: Form, values: &[(&str, f64)], others: &[(&str, f64)]) -> Option<bool> {
     let is_meant = |name: &str| claim.at.is_empty() || claim.at.iter().any(|at| at == name);
     let meant: Vec<f64> = values.iter().filter(|(name, _)| is_meant(name)).map(|(_, value)| *value).collect();
     let pairs = || meant.windows(2).map(|pair| (pair[0], pair[1]));
@@ -76,6 +76,22 @@ pub fn holds(claim: &Claim, values: &[(&str, f64)], others: &[(&str, f64)]) -> O
             _ => None,
         },
         Must::Knee => knee(claim, values),
+        Must::Mean | Must::Best => {
+            let printed = claim.bound.map(Printed::Value);
+            judge(claim.class, form, false, printed.as_ref(), summary(claim, values)?).pass
+        }
+    }
+}
+
+/// The value that a claim of a mean or of the best is about.
+pub fn summary(claim: &Claim, values: &[(&str, f64)]) -> Option<f64> {
+    let is_meant = |name: &str| claim.at.is_empty() || claim.at.iter().any(|at| at == name);
+    let meant = values.iter().filter(|(name, _)| is_meant(name)).map(|(_, value)| *value);
+    let count = meant.clone().count();
+    match claim.must {
+        Must::Mean if count > 0 => Some(meant.sum::<f64>() / count as f64),
+        Must::Best if count > 0 => Some(meant.fold(f64::MIN, f64::max)),
+        _ => None,
     }
 }
 
@@ -132,7 +148,7 @@ mod tests {
     #[test]
     fn claims_are_of_the_points_they_name() {
         let values = [("a", 1.0), ("b", 3.0), ("c", 2.0)];
-        let check = |must, bound, at: &[&str]| holds(&claim(must, bound, at), &values, &[]);
+        let check = |must, bound, at: &[&str]| holds(&claim(must, bound, at), Form::Value, &values, &[]);
         assert_eq!(check(Must::Rise, None, &[]), Some(false));
         assert_eq!(check(Must::Rise, None, &["a", "b"]), Some(true));
         assert_eq!(check(Must::Fall, None, &["b", "c"]), Some(true));
@@ -143,11 +159,24 @@ mod tests {
     }
 
     #[test]
+    fn a_mean_is_judged_as_a_value_of_the_claims_class() {
+        let gains = [("9", 20.0), ("16", 31.0), ("25", 42.0)];
+        let check =
+            |class, bound| holds(&Claim { class, ..claim(Must::Mean, Some(bound), &[]) }, Form::Gain, &gains, &[]);
+        assert_eq!([31.0, 40.0, 60.0].map(|bound| check(Class::T1, bound)), [true, true, false].map(Some));
+        assert_eq!([60.0, 100.0].map(|bound| check(Class::T2, bound)), [true, false].map(Some));
+    }
+
+    #[test]
     fn beyond_the_knee_and_not_before_little_is_added() {
         let values = [("1", 40.0), ("2", 52.0), ("4", 60.0), ("8", 64.0)];
-        let check = |at| holds(&claim(Must::Knee, Some(0.1), &[at]), &values, &[]);
+        let check = |at| holds(&claim(Must::Knee, Some(0.1), &[at]), Form::Value, &values, &[]);
         assert_eq!(["2", "4", "8"].map(check), [Some(false), Some(true), Some(false)]);
         let rising = [("1", 10.0), ("2", 20.0)];
-        assert_eq!(holds(&claim(Must::Knee, Some(0.1), &["2"]), &rising, &[]), None, "nobody knows what comes next");
+        assert_eq!(
+            holds(&claim(Must::Knee, Some(0.1), &["2"]), Form::Value, &rising, &[]),
+            None,
+            "nobody knows what comes next"
+        );
     }
 }

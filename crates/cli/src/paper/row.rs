@@ -1,10 +1,10 @@
 //! A row once it was simulated.
 
-use headstart_sim::Report;
-
 use super::figure::{Class, Figure, Form, Printed, Series};
-use super::judgement::{holds, judge};
+use super::judgement::{holds, judge, summary};
 use super::measure::{measure, ratio};
+use super::output::number;
+use super::window::Outcome;
 
 /// A value at a point.
 #[derive(Clone, Debug)]
@@ -38,20 +38,22 @@ pub struct Row<'a> {
     pub figure: &'a Figure,
     pub series: Vec<Values>,
     pub claims: Vec<Held>,
+    /// Of each panel.
+    pub shown: Vec<&'a Outcome>,
 }
 
-/// Which report a run at a point has.
-pub type Found<'a> = &'a dyn Fn(&str, &str) -> &'a Report;
+/// What came of a run at a point.
+pub type Found<'f, 'a> = &'f dyn Fn(&str, &str) -> &'a Outcome;
 
 impl<'a> Row<'a> {
     /// Compares what was found at these points with the paper.
-    pub fn new(figure: &'a Figure, full: bool, found: Found<'_>) -> Row<'a> {
+    pub fn new(figure: &'a Figure, full: bool, found: Found<'_, 'a>) -> Row<'a> {
         let points = || figure.point.iter().enumerate().filter(move |(_, point)| full || !point.full_only);
         let values = |series: &Series| {
             let class = series.class.unwrap_or(figure.class);
             let cell = |(index, point): (usize, &super::figure::Point)| {
-                let of = measure(series, found(&series.of, &point.name));
-                let over = |run: &String, point: &String| measure(series, found(run, point));
+                let of = measure(series, figure.window, found(&series.of, &point.name));
+                let over = |run: &String, point: &String| measure(series, figure.window, found(run, point));
                 let ours = match (&series.over, &series.over_point) {
                     (Some(run), _) => (ratio(of, over(run, &point.name)) - 1.0) * 100.0,
                     (None, Some(point)) => ratio(of, over(&series.of, point)),
@@ -70,11 +72,20 @@ impl<'a> Row<'a> {
         };
         let claims = figure.claim.iter().map(|claim| {
             let others = claim.than.as_ref().map(|than| named(than)).unwrap_or_default();
-            let pass = holds(claim, &named(&claim.series), &others);
-            Held { text: claim.text.clone(), class: claim.class, pass }
+            let form =
+                figure.series.iter().find(|series| series.name == claim.series).map_or(Form::Value, Series::form);
+            let pass = holds(claim, form, &named(&claim.series), &others);
+            let found = summary(claim, &named(&claim.series));
+            let text = match found {
+                Some(found) => format!("{}: {}", claim.text, number(form, found)),
+                None => claim.text.clone(),
+            };
+            Held { text, class: claim.class, pass }
         });
         let claims = claims.collect();
-        Row { figure, series, claims }
+        let first = points().next().map(|(_, point)| point.name.as_str()).unwrap_or_default();
+        let shown = figure.panel.iter().map(|panel| found(&panel.run, first)).collect();
+        Row { figure, series, claims, shown }
     }
 
     /// What is judged: figures and claims.

@@ -8,23 +8,32 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, anyhow};
 use headstart_sim::scenario::{Costs, Policy, Scenario};
-use headstart_sim::{Options, Report, calibration, run, workload};
+use headstart_sim::{Access, Options, ServerAccess, TierName, calibration, run, workload};
 use indicatif::ProgressBar;
+
+use super::window::Outcome;
+
+/// Most accesses of a server that are kept, the first ones (56 bytes each); rows have fewer than a tenth.
+const ACCESSES_MAX: usize = 1 << 22;
 
 /// Scenarios, each once, in the order in which they were first asked for.
 #[derive(Default)]
 pub struct Simulations {
     scenarios: Vec<Scenario>,
     numbers: BTreeMap<String, usize>,
+    /// Of each, the disk server to trace.
+    traced: Vec<Option<u32>>,
 }
 
 impl Simulations {
-    /// Its number.
-    pub fn add(&mut self, scenario: Scenario) -> usize {
+    /// Its number. What is traced of a scenario is traced for all who ask for it, of one server alone.
+    pub fn add(&mut self, scenario: Scenario, traced: Option<u32>) -> usize {
         let number = *self.numbers.entry(scenario.to_toml()).or_insert(self.scenarios.len());
         if number == self.scenarios.len() {
             self.scenarios.push(scenario);
+            self.traced.push(None);
         }
+        self.traced[number] = self.traced[number].or(traced);
         number
     }
 
@@ -34,12 +43,13 @@ impl Simulations {
     }
 
     /// Runs all of them.
-    pub fn run(mut self, threads: usize, progress: &ProgressBar) -> Result<Vec<Report>> {
+    pub fn run(mut self, threads: usize, progress: &ProgressBar) -> Result<Vec<Outcome>> {
         self.price(threads, progress)?;
-        in_parallel(threads, &self.scenarios, |scenario| {
-            let report = run(scenario, Options::default()).map_err(|error| anyhow!("{error}\n{}", scenario.to_toml()));
+        let all: Vec<(&Scenario, Option<u32>)> = self.scenarios.iter().zip(self.traced.iter().copied()).collect();
+        in_parallel(threads, &all, |(scenario, traced)| {
+            let outcome = simulate(scenario, *traced);
             progress.inc(1);
-            report
+            outcome
         })
     }
 
@@ -79,6 +89,22 @@ impl Simulations {
         }
         Ok(())
     }
+}
+
+fn simulate(scenario: &Scenario, traced: Option<u32>) -> Result<Outcome> {
+    let mut accesses: Vec<Access> = Vec::new();
+    let mut add = |done: &ServerAccess| {
+        let is_meant = done.tier == TierName::Disk && Some(done.server) == traced;
+        if is_meant && accesses.len() < ACCESSES_MAX {
+            accesses.push(done.access);
+        }
+    };
+    let mut options = Options::default();
+    if traced.is_some() {
+        options.accesses = Some(&mut add);
+    }
+    let report = run(scenario, options).map_err(|error| anyhow!("{error}\n{}", scenario.to_toml()))?;
+    Ok(Outcome { report, accesses })
 }
 
 /// The results in the order of the items, whoever is done first.

@@ -123,3 +123,15 @@ fn streams_are_forgotten_before_they_are_too_many() {
         assert!(cache.streams.len() <= STREAMS_MAX && cache.stream_order.len() <= STREAMS_MAX);
     }
 }
+
+#[test]
+fn what_was_forgotten_is_fetched_anew() {
+    let mut cache = cache(100);
+    read(&mut cache, 0, job(0), 10, 11);
+    read(&mut cache, 0, job(0), 11, 12);
+    filled(&mut cache, 11, 4);
+    assert_eq!(read(&mut cache, 0, job(0), 12, 13).0, Lookup::Hit);
+    cache.forget();
+    assert_eq!((cache.held_bytes(), read(&mut cache, 1, job(0), 12, 13).0), (0, Lookup::Alone));
+    assert_eq!(filled(&mut cache, 15, 4), [], "what was in flight comes, and nobody waits for it");
+}

@@ -2,7 +2,7 @@
 
 use headstart_core::units::Nanos;
 
-use super::{EventKind, Operation, Owner, Pending, Request, Sent, Server, Stage};
+use super::{Actor, EventKind, Operation, Owner, Pending, Request, Sent, Server, Stage};
 use crate::device::Command;
 use crate::elevator::{Batch, NR_REQUESTS, Part};
 use crate::file_cache::{Fetch, Lookup};
@@ -264,6 +264,7 @@ impl Server {
             }
         };
         self.under_way += 1;
+        self.note(now, Actor::Device, operation, range.0, range.1 - range.0);
         self.device.on_command(now, Command { tag, operation, address: range.0, length: range.1 - range.0 });
         self.device_due = self.device.next_timer().unwrap_or(Nanos::MAX);
     }
@@ -337,7 +338,9 @@ impl Server {
         pending.stage = Stage::Started;
         self.counters.leave(now);
         self.operations -= usize::from(std::mem::take(&mut pending.holds_operation));
-        let payload = if pending.request.operation == Operation::Read { pending.request.length } else { 0 };
+        let (request, latency) = (pending.request, now.since(pending.arrived));
+        self.note(now, Actor::Server { latency }, request.operation, request.address, request.length);
+        let payload = if request.operation == Operation::Read { request.length } else { 0 };
         let at = self.nic_out.send(now, payload.max(HEADER_BYTES));
         self.schedule(at, EventKind::Reply, slot);
     }

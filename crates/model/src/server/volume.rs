@@ -24,7 +24,7 @@ use headstart_core::volume::superblock::Serving;
 use serde::{Deserialize, Serialize};
 
 use super::config::{DeviceConfig, ServerConfig};
-use super::{Operation, Owner, Server};
+use super::{Access, Actor, Operation, Owner, Server};
 use crate::device::{Command, Device, DeviceStats, Finished};
 use crate::elevator::Part;
 use crate::server::Origin;
@@ -172,12 +172,16 @@ impl Volume {
         self.asked.insert(owner).into()
     }
 
-    fn send_flash(&mut self, now: Nanos) {
+    fn send_flash(&mut self, now: Nanos, accesses: &mut Option<Vec<Access>>) {
         while self.flash_under_way < self.flash_depth
             && let Some((order, operation, range)) = self.flash_waiting.pop_front()
         {
             let tag = self.flash_tags.insert(order);
             self.flash_under_way += 1;
+            if let Some(noted) = accesses {
+                let (actor, address, length) = (Actor::VolumeFlash, range.offset, range.length);
+                noted.push(Access { at: now, actor, operation, address, length });
+            }
             self.flash.on_command(now, Command { tag, operation, address: range.offset, length: range.length });
         }
         self.flash_due = self.flash.next_timer().unwrap_or(Nanos::MAX);
@@ -320,7 +324,7 @@ impl Server {
             }
         }
         let Some(volume) = &mut self.volume else { return };
-        volume.send_flash(now);
+        volume.send_flash(now, &mut self.accesses);
         if !volume.drains.is_empty() && volume.engine.is_drained() {
             for slot in std::mem::take(&mut volume.drains) {
                 self.reply(now, slot);

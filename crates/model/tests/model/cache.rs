@@ -3,7 +3,7 @@
 use headstart_core::units::{GIB, KIB, MIB, Nanos};
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
-use headstart_model::server::{Completion, Server, ServerConfig};
+use headstart_model::server::{Actor, Completion, Server, ServerConfig};
 
 use crate::driver::{Random, closed_loop, drain, flush, read, write};
 
@@ -114,4 +114,28 @@ fn background_write_back_yields_to_reads() {
     };
     let (without, with) = (mean(false), mean(true));
     assert!(with < without * 1.1, "{with:.2} s beside dirty bytes, {without:.2} s alone");
+}
+
+#[test]
+fn what_a_server_and_its_device_do_is_noted_from_when_somebody_asks() {
+    let mut server = Server::new(config(MIB));
+    let mut accesses = Vec::new();
+    server.on_request(Nanos::ZERO, write(0, 0, 64 * KIB));
+    drain(&mut server);
+    server.take_accesses(&mut accesses);
+    assert_eq!(accesses, []);
+    server.note_accesses();
+    server.on_request(Nanos::from_seconds(1.0), write(1, GIB, 64 * KIB));
+    server.on_request(Nanos::from_seconds(1.0), read(2, 5 * GIB, 4 * KIB));
+    let completions = drain(&mut server);
+    server.take_accesses(&mut accesses);
+    let by = |wanted: fn(&Actor) -> bool| -> Vec<(u64, u64)> {
+        accesses.iter().filter(|done| wanted(&done.actor)).map(|done| (done.address, done.length)).collect()
+    };
+    assert_eq!(by(|actor| *actor == Actor::Device), [(GIB, 64 * KIB), (5 * GIB, 4 * KIB)]);
+    let answered = |actor: &Actor| matches!(actor, Actor::Server { .. });
+    assert_eq!(by(answered), [(GIB, 64 * KIB), (5 * GIB, 4 * KIB)]);
+    let last = accesses.iter().rfind(|done| answered(&done.actor)).unwrap();
+    assert_eq!(last.actor, Actor::Server { latency: at(&completions, 2).since(Nanos::from_seconds(1.0)) });
+    assert!(accesses.is_sorted_by_key(|done| done.at));
 }

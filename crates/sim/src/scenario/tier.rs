@@ -2,6 +2,7 @@
 
 use headstart_core::units::{KIB, MIB, Nanos};
 use headstart_model::device::hdd::HddConfig;
+use headstart_model::device::ssd::{SsdConfig, SsdForm, StreamCost};
 use headstart_model::elevator::{CfqConfig, ElevatorKind, NR_REQUESTS};
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
@@ -60,6 +61,9 @@ pub struct TierConfig {
     pub command_ms: Option<f64>,
     /// What a request takes a server's processor, one at a time.
     pub request_cpu_ms: f64,
+    /// A hard disk without positioning: the rate of its outermost track from the moment it is asked (LiU, Fig. 1c).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub latency_free: bool,
 }
 
 /// CFQ's settings; see [`CfqConfig`].
@@ -167,6 +171,7 @@ impl TierConfig {
             drive_queue_depth: None,
             command_ms: None,
             request_cpu_ms: 0.0,
+            latency_free: false,
         }
     }
 
@@ -246,8 +251,19 @@ impl TierConfig {
         if let (DeviceConfig::Hdd(hdd), Some(command_ms)) = (config.device, self.command_ms) {
             config.device = DeviceConfig::Hdd(HddConfig { command_overhead: Nanos::from_millis(command_ms), ..hdd });
         }
+        if let (DeviceConfig::Hdd(hdd), true) = (config.device, self.latency_free) {
+            config.device = DeviceConfig::Ssd(latency_free(&hdd));
+        }
         config.request_cpu = Nanos::from_millis(self.request_cpu_ms);
         config.phase_seed = phase_seed;
         config
     }
+}
+
+/// A disk of which only the peak rate is left, one command after another.
+fn latency_free(hdd: &HddConfig) -> SsdConfig {
+    let rate = hdd.mechanics.outer_bytes_per_s;
+    let cost = StreamCost { startup: Nanos::ZERO, stream_bytes_per_s: rate, total_bytes_per_s: rate };
+    let form = SsdForm::Streams { parallel_count: 1, read: cost, write: cost };
+    SsdConfig { form, capacity_bytes: hdd.mechanics.capacity_bytes }
 }

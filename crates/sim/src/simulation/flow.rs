@@ -22,6 +22,10 @@ impl Simulation<'_> {
             return;
         }
         state.begun.get_or_insert(self.now);
+        if state.cold {
+            self.fabric.forget();
+        }
+        let state = &mut self.jobs[job as usize];
         state.began_again = self.now;
         (state.alive, state.waiting) = (state.ranks, 0);
         state.phases.begin(None, self.now);

@@ -1,5 +1,6 @@
 //! The simulator: what it costs, what it decides, and that its checkers agree.
 
+mod accesses;
 mod closed_form;
 mod determinism;
 mod flow;
