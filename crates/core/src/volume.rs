@@ -47,6 +47,7 @@ mod fields;
 #[cfg(test)]
 mod format_tests;
 pub mod guard;
+pub mod heads;
 pub mod layout;
 pub mod log_map;
 pub mod order;

@@ -52,7 +52,7 @@ impl Create {
             Policy::None => 0,
             Policy::Itransformer => 1,
         };
-        let serving = Serving { write_through: self.mode == Mode::WriteThrough, policy };
+        let serving = Serving { write_through: self.mode == Mode::WriteThrough, policy, ..Serving::default() };
         let flash_bytes = self.ssd_size.map(|size| size.0);
         let created = create(&mut pair, &Creation { flash_bytes, serving, force: self.force })?;
         let (hdd, ssd) = (&self.devices.hdd, &self.devices.ssd);

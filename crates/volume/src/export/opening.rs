@@ -38,7 +38,7 @@ impl Wishes {
     fn settings(self, created: Option<Serving>) -> Settings {
         // Where there is no volume the start says so.
         let settings = Settings::default();
-        let created = created.unwrap_or(Serving { write_through: false, policy: 0 });
+        let created = created.unwrap_or_default();
         let mode = if created.write_through { Mode::WriteThrough } else { Mode::WriteBack };
         Settings {
             mode: self.mode.unwrap_or(mode),

@@ -314,7 +314,7 @@ impl RecordReport {
             block,
             durable_to: header.durable_to,
             superblock: header.superblock,
-            payload_blocks: header.crcs.len() as u64,
+            payload_blocks: header.payload_blocks(),
             bad_blocks,
             entries: entries.collect(),
         }
