@@ -110,6 +110,15 @@ impl FileCache {
         }
     }
 
+    /// Forgets all clean pages and all streams.
+    pub fn empty(&mut self) {
+        for page in std::mem::take(&mut self.clean) {
+            self.pages.remove(&page);
+        }
+        self.streams.clear();
+        self.stream_order.clear();
+    }
+
     /// Bytes of clean pages.
     pub fn held_bytes(&self) -> u64 {
         self.clean.len() as u64 * self.config.page_bytes

@@ -24,6 +24,7 @@ use crate::nic::{HEADER_BYTES, Link};
 use crate::server_cache::ServerCache;
 
 mod config;
+pub mod probe;
 mod service;
 mod stats;
 mod volume;

@@ -19,6 +19,8 @@ pub struct JobState<'a> {
     pub interfering: bool,
     /// The first rank that ends, ends the others.
     pub stonewall: bool,
+    /// Servers hold nothing in memory when it begins.
+    pub cold: bool,
     /// Jobs that begin when it has ended, and how long after.
     pub followers: Vec<(u32, Nanos)>,
     /// When it first began.
@@ -50,6 +52,7 @@ impl<'a> JobState<'a> {
             first_file,
             interfering: false,
             stonewall: false,
+            cold: false,
             followers: Vec::new(),
             begun: None,
             began_again: Nanos::ZERO,

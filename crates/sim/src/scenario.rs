@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "ior"
 //! policy = "stock"              # stock | carl | random | s4d | carl,s4d | auto
-//! server_policy = "stock"       # stock | itransformer
+//! server_policy = "stock"       # stock | itransformer | liu | liu,itransformer
 //! capacity = "20%"              # of all files, or a size; see also region, drain, seed, limit_s
 //!
 //! [clients]                     # compute nodes and the software on them
@@ -13,7 +13,7 @@
 //! servers = 6
 //! profile = "wd1602"
 //!
-//! [volume]                      # between disk servers and their disks, with server_policy = "itransformer"
+//! [volume]                      # between disk servers and their disks, with a server_policy
 //! slice = "20%"
 //!
 //! [[job]]                       # as many as there are
@@ -283,6 +283,8 @@ pub struct Job {
     /// The job before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+    /// Disk servers hold nothing in memory when it begins: neither pages of files nor, with LiU, segments.
+    pub cold: bool,
     /// It is not measured: it begins again whenever it ends, until the measured jobs have ended.
     pub interfering: bool,
     /// The first rank that ends ends the others (IOzone).
@@ -308,6 +310,7 @@ impl Default for Job {
             name: String::new(),
             start_s: 0.0,
             after: None,
+            cold: false,
             interfering: false,
             stonewall: false,
             files: None,

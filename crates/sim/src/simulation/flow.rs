@@ -21,6 +21,10 @@ impl Simulation<'_> {
         if state.stopping || self.stage != Stage::Running {
             return;
         }
+        if state.cold {
+            self.fabric.empty_buffers(self.now, &mut self.queue);
+        }
+        let state = &mut self.jobs[job as usize];
         state.begun.get_or_insert(self.now);
         state.began_again = self.now;
         (state.alive, state.waiting) = (state.ranks, 0);
