@@ -206,6 +206,8 @@ pub fn policy_text(number: u32) -> String {
     match number {
         0 => "none".into(),
         1 => "itransformer".into(),
+        2 => "liu".into(),
+        3 => "liu,itransformer".into(),
         other => format!("number {other}, of a later version"),
     }
 }

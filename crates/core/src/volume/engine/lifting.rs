@@ -115,7 +115,7 @@ impl<P: Policy> Engine<P> {
             return Err(false);
         }
         if !self.is_quiet(range) {
-            return Err(!self.map.heads.live(range).is_some());
+            return Err(self.map.heads.live(range).is_none());
         }
         let pieces = self.map.pieces(range);
         if !pieces.is_empty() {

@@ -179,9 +179,9 @@ fn load(map: &mut LogMap, extent: &Extent, superblock: &Superblock) -> bool {
 /// Heads are clean copies: one that the superblock has no slot for is passed over.
 fn put_head(map: &mut LogMap, range: Range, slot: u64, crcs: &[u32], superblock: &Superblock) {
     let segments = superblock.serving.segments;
-    let fits = range.offset % BLOCK_BYTES == 0
+    let fits = range.offset.is_multiple_of(BLOCK_BYTES)
         && range.length == segments.head_bytes()
-        && range.offset % segments.segment_bytes() == 0
+        && range.offset.is_multiple_of(segments.segment_bytes())
         && range.end() <= superblock.disk_bytes
         && slot < u64::from(segments.slots);
     if fits {
