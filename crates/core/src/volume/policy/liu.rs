@@ -58,7 +58,7 @@ impl Default for Settings {
         Settings {
             buffer_bytes: 256 * MIB,
             stack_per_buffer: 2,
-            threshold_percent: 50,
+            threshold_percent: 30,
             idle: Nanos(50_000_000),
             busy_share: 10,
         }
