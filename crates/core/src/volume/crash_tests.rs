@@ -46,6 +46,11 @@
 //! | what is staged is checked | `no_wrong_byte_is_returned_when_bits_of_flash_flip` |
 //! | a buffer is kept until the last who needs it is done | crash |
 //! | those behind the gate get their turn | crash |
+//! | a bypass waits until the end of a head is durable, not in memory alone (5); a slot is free then, not before | crash |
+//! | DATA ends the heads it touches, and NOHEAD what it names, in replay | crash |
+//! | a lift flushes the disk before its HEAD; is given up when a write begins; begins beside no write, and where the log names nothing | crash |
+//! | a write drops what is loaded of its range | crash |
+//! | heads that are read are checked | crash |
 //! | a newer superblock that was durable is missed | `a_damaged_superblock_under_which_records_were_written_is_missed` |
 //!
 //! Left out and not seen to fail: a write cancels fetches and drops what is staged when it *begins* too (it takes a reader that sees the
