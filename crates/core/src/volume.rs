@@ -34,7 +34,10 @@
 //!
 //! **Memory**: 16 bytes an extent, 4 a block of the ring, 16 a record; `memory_per_gib_of_4_kib_writes_stays_below_8_mib` holds it.
 //!
-//! **Not here**: devices, exports, the clock, LiU's heads and DRAM (their record kinds and place are reserved).
+//! **Heads** ([`heads`]): clean copies of the begins of segments, in slots behind the log; with LiU, which also keeps segments in memory
+//! (`engine/loads.rs`), clean as well.
+//!
+//! **Not here**: devices, exports, the clock.
 //! A write longer than a sector is not atomic, as on the bare disk.
 
 pub mod checkpoint;
@@ -47,6 +50,7 @@ mod fields;
 #[cfg(test)]
 mod format_tests;
 pub mod guard;
+pub mod heads;
 pub mod layout;
 pub mod log_map;
 pub mod order;

@@ -110,18 +110,18 @@ impl FileCache {
         }
     }
 
-    /// Bytes of clean pages.
-    pub fn held_bytes(&self) -> u64 {
-        self.clean.len() as u64 * self.config.page_bytes
-    }
-
-    /// Forgets all clean pages and where streams stand.
-    pub fn forget(&mut self) {
-        for page in self.clean.drain(..) {
+    /// Forgets all clean pages and all streams.
+    pub fn empty(&mut self) {
+        for page in std::mem::take(&mut self.clean) {
             self.pages.remove(&page);
         }
         self.streams.clear();
         self.stream_order.clear();
+    }
+
+    /// Bytes of clean pages.
+    pub fn held_bytes(&self) -> u64 {
+        self.clean.len() as u64 * self.config.page_bytes
     }
 
     /// Looks up a read of `address..end`; appends what to fetch from the device.

@@ -25,6 +25,7 @@ use crate::server_cache::ServerCache;
 
 mod accesses;
 mod config;
+pub mod probe;
 mod service;
 mod stats;
 mod volume;
@@ -346,13 +347,6 @@ impl Server {
         }
         pending.cancelled = true;
         true
-    }
-
-    /// Forgets what memory holds and the disk has too: clean pages of files. What a drive keeps in its own memory stays.
-    pub fn forget(&mut self) {
-        if let Some(cache) = &mut self.file_cache {
-            cache.forget();
-        }
     }
 
     /// What the server has done up to `now`.

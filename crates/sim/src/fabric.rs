@@ -106,7 +106,10 @@ impl Fabric {
     pub fn new(scenario: &Scenario, seed: u64, file_bytes: u64) -> Fabric {
         let volume = match scenario.server_policy {
             ServerPolicy::Stock => None,
-            ServerPolicy::ITransformer => Some(scenario.volume.config(file_bytes / u64::from(scenario.disk.servers))),
+            ServerPolicy::Volume(names) => {
+                let bytes = file_bytes / u64::from(scenario.disk.servers);
+                Some(scenario.volume.config(names, &scenario.disk.server(0), bytes))
+            }
         };
         let tiers =
             [Tier::new(&scenario.disk, seed, volume), Tier::new(&scenario.flash, seed ^ 0x5555_5555_5555_5555, None)];
@@ -177,11 +180,6 @@ impl Fabric {
         }
     }
 
-    /// The servers forget what their memory holds and others have too.
-    pub fn forget(&mut self) {
-        self.tiers.iter_mut().flat_map(|tier| &mut tier.servers).for_each(|server| server.forget());
-    }
-
     /// From now on what servers do is noted.
     pub fn note_accesses(&mut self) {
         self.tiers.iter_mut().flat_map(|tier| &mut tier.servers).for_each(|server| server.note_accesses());
@@ -205,6 +203,14 @@ impl Fabric {
         for index in 0..self.tier(name).servers.len() as u32 {
             self.tiers[name as usize].servers[index as usize].drain(now);
             self.schedule(queue, index + if name == TierName::Flash { self.disk_servers } else { 0 });
+        }
+    }
+
+    /// Forgets what the disk servers hold in memory.
+    pub fn empty_buffers(&mut self, now: Nanos, queue: &mut EventQueue) {
+        for index in 0..self.disk_servers {
+            self.tiers[0].servers[index as usize].empty_buffers(now);
+            self.schedule(queue, index);
         }
     }
 

@@ -19,7 +19,7 @@ pub struct JobState<'a> {
     pub interfering: bool,
     /// The first rank that ends, ends the others.
     pub stonewall: bool,
-    /// Servers forget what memory holds when it begins.
+    /// Disk servers hold nothing in memory when it begins.
     pub cold: bool,
     /// Jobs that begin when it has ended, and how long after.
     pub followers: Vec<(u32, Nanos)>,

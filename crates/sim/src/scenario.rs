@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "ior"
 //! policy = "stock"              # stock | carl | random | s4d | carl,s4d | auto
-//! server_policy = "stock"       # stock | itransformer
+//! server_policy = "stock"       # stock | itransformer | liu | liu,itransformer
 //! capacity = "20%"              # of all files, or a size; see also region, drain, seed, limit_s
 //!
 //! [clients]                     # compute nodes and the software on them
@@ -13,7 +13,7 @@
 //! servers = 6
 //! profile = "wd1602"
 //!
-//! [volume]                      # between disk servers and their disks, with server_policy = "itransformer"
+//! [volume]                      # between disk servers and their disks, with a server_policy
 //! slice = "20%"
 //!
 //! [[job]]                       # as many as there are
@@ -283,6 +283,8 @@ pub struct Job {
     /// The job before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+    /// Disk servers hold nothing in memory when it begins: neither pages of files nor, with LiU, segments.
+    pub cold: bool,
     /// It is not measured: it begins again whenever it ends, until the measured jobs have ended.
     pub interfering: bool,
     /// The first rank that ends ends the others (IOzone).
@@ -292,9 +294,6 @@ pub struct Job {
     pub files: Option<String>,
     /// Whether its files exist in full length when it begins.
     pub prepared: bool,
-    /// When it begins, servers have forgotten what memory held: clean pages, a volume's buffer.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub cold: bool,
     /// The node of its first rank.
     pub first_node: u32,
     /// Ranks on a node before the next one; as few as the nodes allow if absent.
@@ -311,11 +310,11 @@ impl Default for Job {
             name: String::new(),
             start_s: 0.0,
             after: None,
+            cold: false,
             interfering: false,
             stonewall: false,
             files: None,
             prepared: true,
-            cold: false,
             first_node: 0,
             ranks_per_node: None,
             workload: None,

@@ -4,10 +4,14 @@ use std::fmt;
 
 use headstart_core::units::Nanos;
 use headstart_core::volume::layout::{GUARD_BLOCKS_MAX, Layout};
+use headstart_core::volume::policy::chain::{self, Names};
+use headstart_core::volume::policy::itransformer;
+use headstart_core::volume::policy::liu::{self, Sizes};
 use headstart_model::cluster::{Cluster, FileRequest, Placement};
 use headstart_model::elevator::ElevatorKind;
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
+use headstart_model::server::probe::{PROBED_BYTES, probe};
 use headstart_model::server::{
     self, Completion, DeviceConfig, Operation, Origin, ServerConfig, VolumeConfig, VolumeStats,
 };
@@ -250,11 +254,13 @@ impl Servers {
 /// A policy or profile that is unknown, a slice without room, or a delay that is none.
 pub(crate) fn volume(config: &TestbedConfig) -> Result<Option<VolumeConfig>> {
     let invalid = |option, reason: String| Err(Error::Invalid { option, reason });
-    match config.server_policy.as_str() {
-        "stock" => return Ok(None),
-        "itransformer" => {}
-        other => return invalid("--server-policy", format!("'{other}' is not one of stock|itransformer")),
+    if config.server_policy == "stock" {
+        return Ok(None);
     }
+    let Ok(names) = config.server_policy.parse::<Names>() else {
+        let known = Names::KNOWN;
+        return invalid("--server-policy", format!("'{}' is not one of stock|{known}", config.server_policy));
+    };
     let flash = parse("--server-flash", &config.server_flash_profile)?.device();
     if matches!(flash, DeviceConfig::Hdd(_)) {
         return invalid("--server-flash", format!("{} is a hard disk", config.server_flash_profile));
@@ -266,7 +272,19 @@ pub(crate) fn volume(config: &TestbedConfig) -> Result<Option<VolumeConfig>> {
         return invalid("--server-delay-max-ms", format!("{} is not from 1 to 60000", config.server_delay_max_ms));
     }
     let delay_max = Nanos::from_millis(config.server_delay_max_ms);
-    Ok(Some(VolumeConfig { flash, flash_bytes: config.server_slice_bytes, delay_max }))
+    let disk = server_config(config, parse("--hdd-profile", &config.hdd_profile)?);
+    let sizes = if names.has_liu() { Sizes::fit(&probe(&disk, flash, PROBED_BYTES)) } else { Sizes::PAPER };
+    Ok(Some(VolumeConfig {
+        flash,
+        flash_bytes: config.server_slice_bytes,
+        names,
+        settings: chain::Settings {
+            liu: liu::Settings::default(),
+            itransformer: itransformer::Settings { delay_max, ..itransformer::Settings::default() },
+        },
+        sizes,
+        heads_percent: None,
+    }))
 }
 
 fn server_config(config: &TestbedConfig, profile: Profile) -> ServerConfig {

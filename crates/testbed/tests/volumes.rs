@@ -88,6 +88,7 @@ fn a_policy_or_slice_that_is_none_is_refused_with_its_option() {
         config.validate().map_err(|error| error.to_string())
     };
     assert_eq!(adjusted(|_| ()), Ok(()));
+    assert_eq!(adjusted(|config| config.server_policy = "liu,itransformer".to_string()), Ok(()));
     for (adjust, option) in [
         ((|config| config.server_policy = "fifo".to_string()) as fn(&mut TestbedConfig), "--server-policy"),
         (|config| config.server_flash_profile = "wd1602".to_string(), "--server-flash"),

@@ -28,7 +28,7 @@ use slab::Slab;
 use crate::block::{Buffer, Request};
 use crate::control::{Answer as CommandAnswer, Command, directory};
 use crate::settings::Settings;
-use crate::status::{DeviceStatus, State, Status};
+use crate::status::{DeviceStatus, SegmentStatus, State, Status};
 use crate::storage::bell::Bell;
 use crate::storage::buffers::Pool;
 use crate::storage::{Action, Completion, Operation, Storage};
@@ -339,6 +339,19 @@ impl<P: Policy> EventLoop<P> {
         self.drains.drain(..).for_each(|done| done(CommandAnswer::Done { dirty_bytes }));
     }
 
+    fn segments(&self) -> Option<SegmentStatus> {
+        let (segments, counts) = (self.engine.segments(), self.engine.segment_counts());
+        (!segments.is_none()).then(|| SegmentStatus {
+            segment_bytes: segments.segment_bytes(),
+            head_bytes: segments.head_bytes(),
+            slots: segments.slots.into(),
+            lifted: self.engine.lifted_segments(),
+            loaded: counts.loaded,
+            ghosts: counts.ghosts,
+            lifts_waiting: counts.lifts_waiting,
+        })
+    }
+
     fn status(&self) -> Status {
         let superblock = self.engine.superblock();
         let ring = &self.engine.map().ring;
@@ -365,6 +378,7 @@ impl<P: Policy> EventLoop<P> {
             requests_waiting: self.requests.0.len() as u64,
             requests: self.figures.requests(),
             counters: *self.engine.counters(),
+            segments: self.segments(),
         }
     }
 }

@@ -19,8 +19,8 @@ use std::thread::JoinHandle;
 use headstart_core::units::Nanos;
 use headstart_core::volume::devices::{Devices, Failed};
 use headstart_core::volume::engine::Engine;
-use headstart_core::volume::policy::itransformer::{self, ITransformer};
-use headstart_core::volume::policy::{AddressOrder, Policy, WriteThrough};
+use headstart_core::volume::policy::chain::{self, Chain};
+use headstart_core::volume::policy::{Policy, WriteThrough, itransformer};
 use headstart_core::volume::recovery::{self, Given, Recovered, Refusal};
 use headstart_core::volume::superblock::Superblock;
 
@@ -28,7 +28,7 @@ use crate::control::listener::Listener;
 use crate::event_loop::mailbox::{Mailbox, Message};
 use crate::event_loop::{End, EventLoop};
 use crate::pair::Pair;
-use crate::settings::{Mode, PolicyName, Settings};
+use crate::settings::{Mode, Settings};
 use crate::status::DeviceStatus;
 use crate::storage::bell::Bell;
 use crate::storage::buffers::Pool;
@@ -140,11 +140,12 @@ impl Server {
     ) -> Result<Server, StartError> {
         match (settings.mode, settings.policy) {
             (Mode::WriteThrough, _) => Server::start_with(backing, WriteThrough, settings),
-            (Mode::WriteBack, PolicyName::None) => Server::start_with(backing, AddressOrder::default(), settings),
-            (Mode::WriteBack, PolicyName::Itransformer) => {
+            (Mode::WriteBack, names) => {
                 let delay_max = Nanos(settings.delay_max.as_nanos() as u64);
-                let policy = itransformer::Settings { delay_max, ..itransformer::Settings::default() };
-                Server::start_with(backing, ITransformer::new(policy), settings)
+                let itransformer = itransformer::Settings { delay_max, ..itransformer::Settings::default() };
+                let policies = chain::Settings { itransformer, ..chain::Settings::default() };
+                let make = move |superblock: &Superblock| Chain::new(names, superblock.serving.segments, policies);
+                Server::start_from(backing, make, settings)
             }
         }
     }
@@ -155,10 +156,20 @@ impl Server {
         policy: P,
         settings: Settings,
     ) -> Result<Server, StartError> {
+        Server::start_from(backing, |_| policy, settings)
+    }
+
+    /// The same with a policy that is made for the volume.
+    fn start_from<D: Devices + Send + 'static, P: Policy + Send + 'static>(
+        backing: Backing<D>,
+        make: impl FnOnce(&Superblock) -> P,
+        settings: Settings,
+    ) -> Result<Server, StartError> {
         let Backing { mut devices, given, open, names } = backing;
         let [disk, flash] = names.clone().map(|status| status.name);
         let recovered = recovery::attach(&mut devices, &given);
         let recovered = recovered.map_err(|refusal| StartError::Refused { disk, flash, refusal })?;
+        let policy = make(&recovered.superblock);
         let superblock = &recovered.superblock;
         let (uuid, size_bytes) = (superblock.uuid, superblock.disk_bytes);
         let bell = Arc::new(Bell::new().map_err(|source| StartError::storage(&names, source))?);

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use headstart_core::volume::engine;
+pub use headstart_core::volume::policy::chain::Names as PolicyName;
 use headstart_core::volume::policy::itransformer;
 use headstart_core::volume::superblock::Uuid;
 use serde::{Deserialize, Serialize};
@@ -23,18 +24,7 @@ pub enum Mode {
     WriteThrough,
 }
 
-/// Who says what goes to flash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PolicyName {
-    /// Every write up to a size, written back in the order of addresses.
-    #[default]
-    None,
-    /// As the brief on iTransformer: streams and random requests, in turns at the disk.
-    Itransformer,
-}
-
-/// A word that is no mode or policy.
+/// A word that is no mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{word}' is not one of {known}")]
 pub struct UnknownWord {
@@ -59,27 +49,6 @@ impl fmt::Display for Mode {
         f.write_str(match self {
             Mode::WriteBack => "write-back",
             Mode::WriteThrough => "write-through",
-        })
-    }
-}
-
-impl FromStr for PolicyName {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<PolicyName, UnknownWord> {
-        match text {
-            "none" => Ok(PolicyName::None),
-            "itransformer" => Ok(PolicyName::Itransformer),
-            _ => Err(UnknownWord { word: text.to_owned(), known: "itransformer, none" }),
-        }
-    }
-}
-
-impl fmt::Display for PolicyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PolicyName::None => "none",
-            PolicyName::Itransformer => "itransformer",
         })
     }
 }
@@ -127,7 +96,7 @@ mod tests {
             assert_eq!(mode.to_string().parse(), Ok(mode));
             assert_eq!(serde_json::to_string(&mode).unwrap(), format!("\"{mode}\""));
         }
-        for policy in [PolicyName::None, PolicyName::Itransformer] {
+        for policy in PolicyName::ALL {
             assert_eq!(policy.to_string().parse(), Ok(policy));
             assert_eq!(serde_json::to_string(&policy).unwrap(), format!("\"{policy}\""));
         }

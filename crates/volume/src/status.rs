@@ -42,6 +42,28 @@ pub struct Status {
     pub requests: Requests,
     /// What became of them.
     pub counters: Counters,
+    /// LiU's segments; none without heads.
+    #[serde(default)]
+    pub segments: Option<SegmentStatus>,
+}
+
+/// Segments of the disk, where a volume has heads of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentStatus {
+    /// Length of a segment.
+    pub segment_bytes: u64,
+    /// Length of its head.
+    pub head_bytes: u64,
+    /// Slots for heads.
+    pub slots: u64,
+    /// Those that hold one.
+    pub lifted: u64,
+    /// Segments in memory.
+    pub loaded: u64,
+    /// Segments that are measured without being there.
+    pub ghosts: u64,
+    /// Segments that are to be lifted.
+    pub lifts_waiting: u64,
 }
 
 /// What a server is doing.

@@ -2,14 +2,16 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
-use clap::{Args, ValueEnum};
+use anyhow::{Context, Result, bail};
+use clap::Args;
 use headstart_core::units::ByteSize;
+use headstart_core::volume::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, HEAD_BLOCKS_MAX, Segments};
+use headstart_core::volume::policy::liu::Sizes;
 use headstart_core::volume::superblock::Serving;
 use headstart_volume::control::directory;
 use headstart_volume::creation::{Creation, create};
 use headstart_volume::pair::Pair;
-use headstart_volume::settings::Mode;
+use headstart_volume::settings::{Mode, PolicyName};
 
 use super::Devices;
 
@@ -30,41 +32,57 @@ pub struct Create {
     #[arg(long, value_name = "write-back|write-through", default_value_t)]
     mode: Mode,
 
-    /// What says which writes go to flash: iTransformer, or all up to a size. Kept in the volume; 'serve' may say otherwise
-    #[arg(long, default_value = "itransformer")]
-    policy: Policy,
+    /// What goes to flash. Kept in the volume; 'serve' may say otherwise, but liu only where it was created with liu
+    #[arg(long, value_name = PolicyName::KNOWN, default_value_t = PolicyName::ITransformer)]
+    policy: PolicyName,
+
+    /// LiU: length of a segment of the disk; `headstart calibrate` finds what fits a disk
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(Sizes::PAPER.segment_bytes))]
+    segment: ByteSize,
+
+    /// LiU: length of a segment's head, which goes to flash
+    #[arg(long, value_name = "SIZE", default_value_t = ByteSize(Sizes::PAPER.head_bytes))]
+    head: ByteSize,
 
     /// Overwrite what the flash holds: a file system, a partition table, a volume
     #[arg(long)]
     force: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Policy {
-    Itransformer,
-    None,
-}
-
 impl Create {
     pub fn execute(&self) -> Result<ExitCode> {
         let mut pair = Pair::open(&self.devices.hdd, &self.devices.ssd)?;
-        let policy = match self.policy {
-            Policy::None => 0,
-            Policy::Itransformer => 1,
-        };
-        let serving = Serving { write_through: self.mode == Mode::WriteThrough, policy };
         let flash_bytes = self.ssd_size.map(|size| size.0);
+        let segments = match self.policy.has_liu() {
+            true => self.segments(flash_bytes.unwrap_or(pair.flash.bytes))?,
+            false => Segments::default(),
+        };
+        let write_through = self.mode == Mode::WriteThrough;
+        let serving = Serving { write_through, policy: self.policy.number(), segments };
         let created = create(&mut pair, &Creation { flash_bytes, serving, force: self.force })?;
         let (hdd, ssd) = (&self.devices.hdd, &self.devices.ssd);
-        let name = self.policy.to_possible_value().expect("every policy has a name");
         println!("volume     {}", directory::name(&created.uuid));
         println!("disk       {hdd}, {}, {}; not written", ByteSize(pair.disk.bytes), pair.disk.identity_text());
         println!("flash      {ssd}, its first {}", ByteSize(created.flash_bytes));
         if !created.replaced.is_empty() {
             println!("replaced   {}", created.replaced.join(" and "));
         }
-        println!("served     {}, policy {}", self.mode, name.get_name());
+        println!("served     {}, policy {}", self.mode, self.policy);
+        if !segments.is_none() {
+            let sizes = (ByteSize(segments.segment_bytes()), ByteSize(segments.head_bytes()));
+            println!("heads      room for {}, of {} of each segment of {}", segments.slots, sizes.1, sizes.0);
+        }
         println!("next: headstart volume serve --hdd {hdd} --ssd {ssd} --nbd SOCKET (or --mount-file FILE)");
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn segments(&self, flash_bytes: u64) -> Result<Segments> {
+        let sizes = (self.segment.0, self.head.0);
+        let longest = u64::from(HEAD_BLOCKS_MAX) * BLOCK_BYTES;
+        if sizes.1 < BLOCK_BYTES || sizes.1 >= sizes.0 || sizes.1 > longest {
+            bail!("--head {}: it is at least 4 KiB, at most {longest} bytes and less than --segment", self.head);
+        }
+        let segments = Segments::new(flash_bytes, GUARD_BLOCKS_MAX, sizes, self.policy.heads_percent());
+        segments.with_context(|| format!("{} of flash have no room for a head of {}", ByteSize(flash_bytes), self.head))
     }
 }

@@ -47,7 +47,7 @@ pub struct Serve {
     mode: Option<Mode>,
 
     /// What goes to flash [default: as the volume was created]
-    #[arg(long, value_name = "itransformer|none")]
+    #[arg(long, value_name = PolicyName::KNOWN)]
     policy: Option<PolicyName>,
 
     /// The most that iTransformer adds to a foreground request

@@ -77,6 +77,26 @@ fn print(status: &Status) {
     print_device("flash", &status.flash, "");
     let used = status.log_bytes.saturating_sub(status.log_free_bytes);
     println!("dirty      {}; the log holds {} of {}", size(status.dirty_bytes), size(used), size(status.log_bytes));
+    if let Some(segments) = &status.segments {
+        println!(
+            "segments   of {} with heads of {}: {} of {} lifted, {} to be; {} in memory, {} measured",
+            size(segments.segment_bytes),
+            size(segments.head_bytes),
+            segments.lifted,
+            segments.slots,
+            segments.lifts_waiting,
+            segments.loaded,
+            segments.ghosts
+        );
+        let counters = &status.counters;
+        println!(
+            "loads      {}, {} seeks hidden; heads answered {} of reads at once, memory {}",
+            counters.loads_total,
+            counters.seeks_hidden_total,
+            size(counters.head_read_bytes_total),
+            size(counters.buffer_read_bytes_total)
+        );
+    }
     let requests = &status.requests;
     for (kind, figures) in [
         ("reads", &requests.read),

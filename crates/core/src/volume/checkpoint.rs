@@ -1,10 +1,11 @@
-//! A checkpoint: the replay of the log up to S, as a stream of extents in address order.
+//! A checkpoint: the replay of the log up to S, as a stream of extents in address order, and of heads behind them.
 //!
 //! It is made a chunk at a time while no record is appended, so that memory holds the map once. What the disk durably holds though
 //! no durable CLEAN says so is left out (rule 4), as long as the area has room for the pieces that leaves.
 
 use super::fields::{put, u32_at, u64_at};
-use super::layout::SECTOR_BYTES;
+use super::heads::Heads;
+use super::layout::{HEAD_BLOCKS_MAX, SECTOR_BYTES};
 use super::log_map::{Content, LogMap, Piece};
 use super::ranges::Ranges;
 use super::record::{PAYLOAD_BLOCKS_MAX, blocks_of};
@@ -38,24 +39,36 @@ pub enum Stored {
     Zeros,
     /// Lost bytes.
     Damaged,
+    /// A head; it has no seq.
+    Head {
+        /// Where its copy is.
+        slot: u32,
+        /// CRC32C of each block.
+        crcs: Vec<u32>,
+    },
 }
 
 impl Extent {
     /// Appends the bytes.
     pub fn encode(&self, bytes: &mut Vec<u8>) {
-        let kind = match self.content {
-            Stored::Payload { .. } => 1,
-            Stored::Zeros => 2,
-            Stored::Damaged => 7,
+        let (kind, value) = match self.content {
+            Stored::Payload { .. } => (1, self.seq),
+            Stored::Zeros => (2, self.seq),
+            Stored::Head { slot, .. } => (4, slot.into()),
+            Stored::Damaged => (7, self.seq),
         };
         let mut head = [0; HEAD_BYTES];
         put(&mut head, 0, &self.range.offset.to_le_bytes());
         put(&mut head, 8, &self.range.length.to_le_bytes());
-        put(&mut head, 16, &(kind | self.seq << 8).to_le_bytes());
+        put(&mut head, 16, &(kind | value << 8).to_le_bytes());
         bytes.extend_from_slice(&head);
-        if let Stored::Payload { block, crcs } = &self.content {
-            bytes.extend_from_slice(&block.to_le_bytes());
-            crcs.iter().for_each(|crc| bytes.extend_from_slice(&crc.to_le_bytes()));
+        match &self.content {
+            Stored::Payload { block, crcs } => {
+                bytes.extend_from_slice(&block.to_le_bytes());
+                crcs.iter().for_each(|crc| bytes.extend_from_slice(&crc.to_le_bytes()));
+            }
+            Stored::Head { crcs, .. } => crcs.iter().for_each(|crc| bytes.extend_from_slice(&crc.to_le_bytes())),
+            Stored::Zeros | Stored::Damaged => {}
         }
     }
 
@@ -84,6 +97,19 @@ impl Extent {
                 (Stored::Payload { block: u32_at(bytes, HEAD_BYTES), crcs }, used)
             }
             2 => (Stored::Zeros, HEAD_BYTES),
+            4 => {
+                let blocks = blocks_of(range);
+                let slot = u32::try_from(word >> 8).map_err(|_| Malformed)?;
+                if blocks > HEAD_BLOCKS_MAX.into() {
+                    return Err(Malformed);
+                }
+                let used = HEAD_BYTES + 4 * blocks as usize;
+                if bytes.len() < used {
+                    return Ok(None);
+                }
+                let crcs = bytes[HEAD_BYTES..used].chunks(4).map(|crc| u32_at(crc, 0)).collect();
+                return Ok(Some((Extent { range, seq: 0, content: Stored::Head { slot, crcs } }, used)));
+            }
             7 => (Stored::Damaged, HEAD_BYTES),
             _ => return Err(Malformed),
         };
@@ -100,6 +126,8 @@ pub struct Malformed;
 pub struct Encoder {
     skip: Ranges<u64>,
     cursor: u64,
+    /// All extents are encoded; heads from this byte on are not.
+    heads_from: Option<u64>,
     held: Option<Piece>,
     crc: u32,
     bytes: u64,
@@ -111,7 +139,7 @@ pub struct Encoder {
 impl Encoder {
     /// One that leaves out what is not newer than the seq that `skip` has for its range.
     pub fn new(skip: Ranges<u64>) -> Encoder {
-        Encoder { skip, cursor: 0, held: None, crc: 0, bytes: 0, ended: false, rest: Vec::new() }
+        Encoder { skip, cursor: 0, heads_from: None, held: None, crc: 0, bytes: 0, ended: false, rest: Vec::new() }
     }
 
     /// The next blocks of it: at least `bytes_min`, unless it ends; zeros fill the last one.
@@ -120,19 +148,21 @@ impl Encoder {
         let before = chunk.len();
         let mut pieces = map.from(self.cursor);
         while chunk.len() < bytes_min.max(BLOCK) && !self.ended {
+            if let Some(from) = self.heads_from {
+                self.put_head(&map.heads, from, &mut chunk);
+                continue;
+            }
             let Some(piece) = pieces.next() else {
-                self.ended = true;
-                break;
+                if let Some(last) = self.held.take() {
+                    emit(map, last, &mut chunk);
+                }
+                self.heads_from = Some(0);
+                continue;
             };
             self.cursor = piece.range.end();
             for part in self.kept(piece) {
                 self.put(map, part, &mut chunk);
             }
-        }
-        if self.ended
-            && let Some(last) = self.held.take()
-        {
-            emit(map, last, &mut chunk);
         }
         self.crc = crc32c::crc32c_append(self.crc, &chunk[before..]);
         self.bytes += (chunk.len() - before) as u64;
@@ -142,6 +172,17 @@ impl Encoder {
             self.rest = chunk.split_off(chunk.len() / BLOCK * BLOCK);
         }
         chunk
+    }
+
+    /// The first head from a byte on that belongs into the checkpoint, or the end.
+    fn put_head(&mut self, heads: &Heads, from: u64, chunk: &mut Vec<u8>) {
+        let Some(head) = heads.next_logged(from) else {
+            self.ended = true;
+            return;
+        };
+        let content = Stored::Head { slot: head.slot, crcs: head.crcs.to_vec() };
+        Extent { range: head.range, seq: 0, content }.encode(chunk);
+        self.heads_from = Some(head.range.end());
     }
 
     /// The parts of a piece that belong into the checkpoint.

@@ -52,6 +52,26 @@ pub struct Counters {
     pub staged_bytes_total: u64,
     /// Bytes read from staging.
     pub staged_read_bytes_total: u64,
+    /// Heads that came to flash.
+    pub lifts_total: u64,
+    /// Those whose bytes a load had already.
+    pub lifts_from_loads_total: u64,
+    /// Heads that made room for others.
+    pub de_lifts_total: u64,
+    /// Heads that a write ended.
+    pub written_heads_total: u64,
+    /// Segments that came into the buffer.
+    pub loads_total: u64,
+    /// Those whose head was there before the first part of their body: the disk's way to it was hidden.
+    pub seeks_hidden_total: u64,
+    /// Bytes of bodies, and of heads that were not on flash, that loads read from the disk.
+    pub loaded_disk_bytes_total: u64,
+    /// Bytes of heads that loads read from flash.
+    pub loaded_head_bytes_total: u64,
+    /// Bytes that reads got from heads at once.
+    pub head_read_bytes_total: u64,
+    /// Bytes that reads got from segments in the buffer or on their way there.
+    pub buffer_read_bytes_total: u64,
     /// What background work has added to foreground orders of the disk: while it had the disk and they waited.
     pub held: Waits,
     /// How long writes were kept from the log, for its pace or for room.

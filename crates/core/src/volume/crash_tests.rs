@@ -1,12 +1,12 @@
 //! Volumes against a reference model, on devices that lose, tear and reorder what was not flushed.
 //!
-//! Everything comes from one seed: the volume's size, its policy (one that does anything it may, or iTransformer), how time goes by, overlapping requests of up to twelve users, the order in which orders complete, and what a
+//! Everything comes from one seed: the volume's size, its segments, its policy (one that does anything it may, or iTransformer, LiU or both), how time goes by, overlapping requests of up to twelve users, the order in which orders complete, and what a
 //! crash leaves. `SEED=n` repeats one case; `CASES=n` runs n times as many. After each completed order a copy of the world crashes (or its server is
 //! killed while the devices live on), starts again, perhaps crashes while it does, and is read from end to end.
 //!
 //! Checked: reads return what an atomic register may (V1); a crash leaves nothing older than what a FLUSH or FUA covers and no foreign byte (V2);
 //! another crash or a crash of the start changes nothing (V3); every request ends, the log drains, and the raw disk then holds what was read (V4).
-//! Not checked: heads and DRAM, which do not exist yet; old snapshots of flash within one guard session; a checkpoint too large for its area.
+//! Not checked: dirty DRAM, which there is none of; old snapshots of flash within one guard session; a checkpoint too large for its area.
 //!
 //! Each rule has a test that fails without it, tried by leaving it out. *crash* is
 //! `nothing_flushed_is_lost_and_nothing_mixed_whenever_the_power_fails`, *errors* is `nothing_flushed_is_lost_when_operations_fail_too`; both fail where *crash*
@@ -46,6 +46,11 @@
 //! | what is staged is checked | `no_wrong_byte_is_returned_when_bits_of_flash_flip` |
 //! | a buffer is kept until the last who needs it is done | crash |
 //! | those behind the gate get their turn | crash |
+//! | a bypass waits until the end of a head is durable, not in memory alone (5); a slot is free then, not before | crash |
+//! | DATA ends the heads it touches, and NOHEAD what it names, in replay | crash |
+//! | a lift flushes the disk before its HEAD; is given up when a write begins; begins beside no write, and where the log names nothing | crash |
+//! | a write drops what is loaded of its range | crash |
+//! | heads that are read are checked | crash |
 //! | a newer superblock that was durable is missed | `a_damaged_superblock_under_which_records_were_written_is_missed` |
 //!
 //! Left out and not seen to fail: a write cancels fetches and drops what is staged when it *begins* too (it takes a reader that sees the

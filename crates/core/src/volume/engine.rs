@@ -14,6 +14,8 @@
 //! | `writes` | one write per range at a time, bypass | 1 |
 //! | `reads` | pieces, pins, checksums | 1, 3 |
 //! | `fetches` | reading ahead, to staging | 1 |
+//! | `loads` | segments in memory | 1 |
+//! | `lifting` | heads on flash: lift, de-lift, NOHEAD | 1, 5 |
 //! | `disk_queue` | whose turn the disk is | |
 //! | `log` | records, holes, CLEAN | 3, 6 |
 //! | `flushing` | flushes of devices, FLUSH and FUA | 2 |
@@ -28,6 +30,8 @@ mod checkpointing;
 mod disk_queue;
 mod fetches;
 mod flushing;
+mod lifting;
+mod loads;
 mod log;
 mod reads;
 #[cfg(test)]
@@ -40,10 +44,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub use super::counters::{Counters, Waits};
 use super::devices::Device;
 use super::guard::{self, Regions};
-use super::layout::SECTOR_BYTES;
+use super::heads::Slots;
+use super::layout::{SECTOR_BYTES, Segments};
 use super::log_map::LogMap;
 use super::order::{Action, Error, Order, OrderId, Output, Part, Request, Tag};
-use super::policy::{Load, Policy, Turn};
+use super::policy::{Load, Policy, SegmentCounts, Turn};
 use super::ranges::Ranges;
 use super::recovery::Recovered;
 use super::staging::Staging;
@@ -54,6 +59,8 @@ use checkpointing::Checkpoint;
 use disk_queue::{DiskQueue, Queued};
 use fetches::Fetch;
 use flushing::{DeviceFlush, Flush};
+use lifting::Lift;
+use loads::LoadedSegment;
 use log::{InFlight, Item};
 use reads::Read;
 use write_back::WriteBack;
@@ -96,7 +103,11 @@ enum Purpose {
     Bypass(u64),
     Read(Tag),
     DiskRead(Tag),
-    StagedRead(Tag),
+    CopyRead(Tag),
+    LoadFromDisk(u64),
+    LoadFromFlash(u64),
+    LiftRead(u64),
+    LiftWrite(u64),
     Fetch(u64),
     Stage(u64),
     WriteBackRead(u64),
@@ -140,6 +151,23 @@ pub struct Engine<P> {
     fetch_queue: BTreeSet<(u64, u64)>,
     fetch_cursor: u64,
     fetches_reading: usize,
+    segments: Segments,
+    slots: Slots,
+    lifts: BTreeMap<u64, Lift>,
+    lifts_begun: u64,
+    lifts_reading: usize,
+    /// A write waits for the end of a head, or a lift for a slot.
+    heads_awaited: bool,
+    /// A lift waits until the log names its range no more.
+    cleans_awaited: bool,
+    /// By segment.
+    loads: BTreeMap<u64, LoadedSegment>,
+    /// Heads to be read from flash once the disk has its orders.
+    head_orders: Vec<(OrderId, Range, Purpose)>,
+    /// Writes of the disk that have ended, and how many of them a disk FLUSH covers that has, or that is under way.
+    disk_writes: u64,
+    disk_writes_flushed: u64,
+    disk_writes_in_flush: u64,
     /// Buffers that more than one needs, and how many do.
     shared: BTreeMap<OrderId, u32>,
     counters: Counters,
@@ -185,6 +213,10 @@ impl<P: Policy> Engine<P> {
     /// Serves what a start has recovered.
     pub fn new(recovered: Recovered, policy: P, settings: Settings) -> Engine<P> {
         let Recovered { superblock, map } = recovered;
+        let segments = superblock.serving.segments;
+        let mut policy = policy;
+        map.heads.iter_live().for_each(|head| policy.on_lifted(head.range.offset / segments.segment_bytes()));
+        let slots = Slots::new(segments, &map.heads);
         let staging = Staging::new(superblock.layout().staging_blocks, settings.staging_slot_blocks);
         Engine {
             now: Nanos::ZERO,
@@ -212,6 +244,18 @@ impl<P: Policy> Engine<P> {
             fetch_queue: BTreeSet::new(),
             fetch_cursor: 0,
             fetches_reading: 0,
+            segments,
+            slots,
+            lifts: BTreeMap::new(),
+            lifts_begun: 0,
+            lifts_reading: 0,
+            heads_awaited: false,
+            cleans_awaited: false,
+            loads: BTreeMap::new(),
+            head_orders: Vec::new(),
+            disk_writes: 0,
+            disk_writes_flushed: 0,
+            disk_writes_in_flush: 0,
             shared: BTreeMap::new(),
             counters: Counters::default(),
             log_queue: VecDeque::new(),
@@ -278,7 +322,14 @@ impl<P: Policy> Engine<P> {
                 self.end_foreground();
                 self.on_read(tag, order, result);
             }
-            Purpose::StagedRead(tag) => self.on_staged_read(tag, order, result),
+            Purpose::CopyRead(tag) => self.on_copy_read(tag, order, result),
+            Purpose::LoadFromDisk(segment) => {
+                self.end_foreground();
+                self.on_load(segment, order, result);
+            }
+            Purpose::LoadFromFlash(segment) => self.on_load(segment, order, result),
+            Purpose::LiftRead(id) => self.on_lift_read(id, result),
+            Purpose::LiftWrite(id) => self.on_lift_written(id, result.is_ok()),
             Purpose::Fetch(id) => self.on_fetch(id, result),
             Purpose::Stage(id) => self.on_staged(id, result.is_ok()),
             Purpose::WriteBackRead(id) => self.on_write_back_read(id, order, result),
@@ -341,7 +392,7 @@ impl<P: Policy> Engine<P> {
     pub fn into_superblock(self) -> (Superblock, bool) {
         assert!(self.orders.is_empty(), "a volume is given up when nothing is under way");
         // What flash durably says is what the next start finds: a log that is empty in memory alone is not.
-        let is_empty = self.map.is_empty() && !self.flash_failed && !self.has_news();
+        let is_empty = self.map.is_empty() && self.map.heads.is_empty() && !self.flash_failed && !self.has_news();
         (self.superblock, is_empty)
     }
 
@@ -358,6 +409,29 @@ impl<P: Policy> Engine<P> {
     /// What was counted, and what waited, so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Segments of the disk and slots for their heads.
+    pub fn segments(&self) -> Segments {
+        self.segments
+    }
+
+    /// Heads that may be read.
+    pub fn lifted_segments(&self) -> u64 {
+        self.map.heads.iter_live().count() as u64
+    }
+
+    /// What the policy knows of segments.
+    pub fn segment_counts(&self) -> SegmentCounts {
+        self.policy.segment_counts()
+    }
+
+    /// Forgets what is in memory of segments, as a start would; what is on flash stays.
+    pub fn empty_buffer(&mut self, now: Nanos) {
+        self.now = now;
+        self.evict_all();
+        self.policy.on_buffer_emptied();
+        self.pump();
     }
 
     /// Bytes of staging that hold something.
@@ -394,12 +468,14 @@ impl<P: Policy> Engine<P> {
             fetches_waiting: self.fetch_queue.len(),
             fetches: self.fetches_reading,
             staging_bytes: self.staging.bytes(),
+            lifts: self.lifts_reading,
         }
     }
 
     /// Whether a checkpoint would say something new.
     fn has_news(&self) -> bool {
-        self.seq_next > self.superblock.start_seq || !self.flushed.is_empty()
+        let has_doomed = self.map.heads.doomed().next().is_some();
+        self.seq_next > self.superblock.start_seq || !self.flushed.is_empty() || has_doomed
     }
 
     fn absorbs(&self) -> bool {
@@ -521,9 +597,12 @@ impl<P: Policy> Engine<P> {
         loop {
             let before = self.moves;
             self.map.ring.release(self.superblock.start_seq, self.durable_to);
+            self.settle_heads();
             self.pump_writes();
             self.pump_log();
+            self.pump_lifts();
             self.pump_disk();
+            self.pump_loads();
             self.pump_flushes();
             self.pump_checkpoint();
             self.pump_device_flushes();

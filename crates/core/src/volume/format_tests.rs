@@ -2,7 +2,7 @@
 
 use super::checkpoint::{Extent, Stored};
 use super::guard;
-use super::layout::Layout;
+use super::layout::{Layout, Segments};
 use super::record::{Entry, Header, Kind};
 use super::superblock::{Found, Guard, GuardState, Serving, Superblock};
 use crate::request::Range;
@@ -30,6 +30,7 @@ fn uuid() -> [u8; 16] {
 }
 
 fn superblock() -> Superblock {
+    let segments = Segments { segment_blocks: 16, head_blocks: 4, slots: 5 };
     Superblock {
         uuid: uuid(),
         number: 5,
@@ -43,9 +44,14 @@ fn superblock() -> Superblock {
         checkpoint_crc: 0x0403_0201,
         checkpoint_bytes: 56,
         detached: false,
-        serving: Serving { write_through: true, policy: 1 },
+        serving: Serving { write_through: true, policy: 2, segments },
         guard: Guard { state: GuardState::On, session: 9, changed: [1, 0, 0, 0, 0, 0, 0, 0], crcs: vec![6, 7] },
     }
+}
+
+fn head() -> Header {
+    let entries = vec![Entry { kind: Kind::Head { slot: 2 }, range: Range::new(1 << 20, 8192) }];
+    Header { uuid: uuid(), epoch: 3, seq: 259, durable_to: 258, superblock: 5, entries, crcs: vec![1, 2] }
 }
 
 fn record() -> Header {
@@ -64,6 +70,8 @@ fn the_format_document_shows_the_bytes_of_a_volume() {
     let payload = Stored::Payload { block: 4, crcs: vec![0x0a0b_0c0d] };
     Extent { range: Range::new(8192, 512), seq: 258, content: payload }.encode(&mut extents);
     Extent { range: Range::new(65536, 1 << 20), seq: 258, content: Stored::Zeros }.encode(&mut extents);
+    let head_extent = Stored::Head { slot: 2, crcs: vec![1, 2] };
+    Extent { range: Range::new(1 << 20, 8192), seq: 0, content: head_extent }.encode(&mut extents);
     let mut stream = [0; 16];
     guard::transform(9, 4096, &mut stream);
     let layout = Layout::new(1 << 30, 256).unwrap();
@@ -82,6 +90,7 @@ fn the_format_document_shows_the_bytes_of_a_volume() {
     let lines = [
         format!("| superblock | `{}` |", hex(&superblock().encode())),
         format!("| record | `{}` |", hex(&record().encode())),
+        format!("| record of a head | `{}` |", hex(&head().encode())),
         format!("| checkpoint | `{}` |", hex(&extents)),
         format!("| keystream of session 9 at 4096 | `{}` |", hex(&stream)),
         format!("| 1 GiB | {places} |"),
@@ -95,6 +104,7 @@ fn the_format_document_shows_the_bytes_of_a_volume() {
 fn what_is_written_comes_back() {
     assert_eq!(Superblock::decode(&superblock().encode()), Found::Valid(Box::new(superblock())));
     assert_eq!(Header::decode(&record().encode()), Some(record()));
+    assert_eq!(Header::decode(&head().encode()), Some(head()));
     for bit in 0..8 * 4096 {
         let (mut one, mut other) = (superblock().encode(), record().encode());
         one[bit / 8] ^= 1 << (bit % 8);

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The places are functions of the slice's size and of the guard's; the superblock repeats them, and one that says otherwise is not
-//! valid. Head slots follow the log; a volume without LiU has none. Staging takes the end of the slice: what was read from the disk ahead
+//! valid. Head slots follow the log; a volume without LiU has none ([`Segments`]). Staging takes the end of the slice: what was read from the disk ahead
 //! of its readers. No record names it, and it is empty after a start. It is an area of its own, not free room of the ring, because what
 //! users wrote would then lie where a start looks for headers.
 
@@ -23,8 +23,61 @@ const RING_BLOCKS_MAX: u64 = u32::MAX as u64;
 const RING_BLOCKS_PER_CHECKPOINT_BLOCK: u64 = 128;
 /// Staging is a third of a small slice: 48 streams of a slice of 200 MB have room for more than a MiB each.
 const SLICES_PER_STAGING: u64 = 3;
+/// Head blocks for each block of a checkpoint area: 16 bytes a block, where a head of four blocks takes 10 each.
+const HEAD_BLOCKS_PER_CHECKPOINT_BLOCK: u64 = 256;
+/// A head has no more blocks than a record has room for checksums.
+pub const HEAD_BLOCKS_MAX: u32 = 1000;
 /// Staging of large slices: 1 GiB, a MiB for each of a thousand streams.
 const STAGING_BLOCKS_MAX: u64 = 1 << 18;
+
+/// The disk in segments, and slots for heads of them. All zero: there are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segments {
+    /// Blocks of a segment; segment n begins at block n times this.
+    pub segment_blocks: u32,
+    /// Blocks of a head, the first of its segment, and of a slot.
+    pub head_blocks: u32,
+    /// Slots.
+    pub slots: u32,
+}
+
+impl Segments {
+    /// As many slots as have room in a share of a slice; none if the sizes make no sense or there is no room for one.
+    pub fn new(flash_bytes: u64, guard_blocks: u64, bytes: (u64, u64), share_percent: u64) -> Option<Segments> {
+        let blocks = |bytes: u64| u32::try_from(bytes / BLOCK_BYTES).ok();
+        let (segment_blocks, head_blocks) = (blocks(bytes.0)?, blocks(bytes.1)?);
+        let left = (flash_bytes / BLOCK_BYTES).checked_sub(2 + 2 * guard_blocks)?;
+        let slots = u32::try_from(left * share_percent / 100 / u64::from(head_blocks.max(1))).ok()?;
+        let segments = Segments { segment_blocks, head_blocks, slots };
+        (slots > 0 && segments.are_sound()).then_some(segments)
+    }
+
+    /// Whether there are any.
+    pub fn is_none(&self) -> bool {
+        self.slots == 0
+    }
+
+    /// Whether they are none, or heads that fit into their segments and into records.
+    pub fn are_sound(&self) -> bool {
+        let fits = self.head_blocks > 0 && self.head_blocks < self.segment_blocks;
+        *self == Segments::default() || (self.slots > 0 && fits && self.head_blocks <= HEAD_BLOCKS_MAX)
+    }
+
+    /// Blocks of all slots.
+    pub fn area_blocks(&self) -> u64 {
+        u64::from(self.slots) * u64::from(self.head_blocks)
+    }
+
+    /// Bytes of a segment.
+    pub fn segment_bytes(&self) -> u64 {
+        u64::from(self.segment_blocks) * BLOCK_BYTES
+    }
+
+    /// Bytes of a head.
+    pub fn head_bytes(&self) -> u64 {
+        u64::from(self.head_blocks) * BLOCK_BYTES
+    }
+}
 
 /// Places on one slice, in blocks from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +90,7 @@ pub struct Layout {
     pub ring_block: u64,
     /// Length of the log.
     pub ring_blocks: u64,
-    /// Blocks of head slots behind the log; zero in this version.
+    /// Blocks of head slots behind the log.
     pub head_blocks: u64,
     /// Blocks of staging behind those.
     pub staging_blocks: u64,
@@ -46,11 +99,17 @@ pub struct Layout {
 impl Layout {
     /// The layout of a slice of `flash_bytes`; none if it is too small, too large or the guard is longer than 1 MiB.
     pub fn new(flash_bytes: u64, guard_blocks: u64) -> Option<Layout> {
+        Layout::with_heads(flash_bytes, guard_blocks, 0)
+    }
+
+    /// The same with so many blocks of head slots.
+    pub fn with_heads(flash_bytes: u64, guard_blocks: u64, head_blocks: u64) -> Option<Layout> {
         if guard_blocks == 0 || guard_blocks > GUARD_BLOCKS_MAX {
             return None;
         }
-        let left = (flash_bytes / BLOCK_BYTES).checked_sub(2 + 2 * guard_blocks)?;
-        let checkpoint_blocks = left / RING_BLOCKS_PER_CHECKPOINT_BLOCK + 1;
+        let left = (flash_bytes / BLOCK_BYTES).checked_sub(2 + 2 * guard_blocks)?.checked_sub(head_blocks)?;
+        let for_heads = head_blocks.div_ceil(HEAD_BLOCKS_PER_CHECKPOINT_BLOCK);
+        let checkpoint_blocks = left / RING_BLOCKS_PER_CHECKPOINT_BLOCK + 1 + for_heads;
         let staging_blocks = (left / SLICES_PER_STAGING).min(STAGING_BLOCKS_MAX);
         let ring_blocks = left.checked_sub(2 * checkpoint_blocks + staging_blocks)?.min(RING_BLOCKS_MAX);
         let ring_block = 2 + 2 * guard_blocks + 2 * checkpoint_blocks;
@@ -59,7 +118,7 @@ impl Layout {
             checkpoint_blocks,
             ring_block,
             ring_blocks,
-            head_blocks: 0,
+            head_blocks,
             staging_blocks,
         })
     }
@@ -89,6 +148,11 @@ impl Layout {
         (self.ring_block + u64::from(block)) * BLOCK_BYTES
     }
 
+    /// First byte of a block of the head slots.
+    pub fn head_offset(&self, block: u64) -> u64 {
+        (self.ring_block + self.ring_blocks + block) * BLOCK_BYTES
+    }
+
     /// First byte of a block of staging.
     pub fn staging_offset(&self, block: u32) -> u64 {
         (self.ring_block + self.ring_blocks + self.head_blocks + u64::from(block)) * BLOCK_BYTES
@@ -98,6 +162,19 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn head_slots_lie_between_the_log_and_staging() {
+        let segments = Segments::new(1 << 28, 256, (5 << 20, 1 << 20), 75).unwrap();
+        assert_eq!((segments.slots, segments.segment_bytes(), segments.head_bytes()), (190, 5 << 20, 1 << 20));
+        let layout = Layout::with_heads(1 << 28, 256, segments.area_blocks()).unwrap();
+        assert_eq!(layout.head_offset(0), layout.ring_offset(0) + layout.ring_blocks * BLOCK_BYTES);
+        assert_eq!(layout.staging_offset(0), layout.head_offset(segments.area_blocks()));
+        assert!(layout.staging_offset(0) + layout.staging_blocks * BLOCK_BYTES <= 1 << 28);
+        assert_eq!(Segments::new(1 << 28, 256, (5 << 20, 5 << 20), 75), None, "a head is less than its segment");
+        assert_eq!(Segments::new(1 << 28, 256, (64 << 20, 8 << 20), 75), None, "and no longer than a record can name");
+        assert_eq!(Layout::with_heads(1 << 28, 256, 1 << 16), None, "a log needs room too");
+    }
 
     #[test]
     fn areas_of_slices_of_any_size_follow_each_other_and_end_within_the_slice() {

@@ -7,6 +7,7 @@
 //! Records may complete in any order: two that put something never overlap while both are in flight (rule 1), and CLEAN spares what is
 //! newer than it says.
 
+use super::heads::Heads;
 use super::layout::BLOCK_BYTES;
 use super::ranges::Ranges;
 use super::record::blocks_of;
@@ -83,6 +84,8 @@ pub struct LogMap {
     dirty_zero_bytes: u64,
     /// The ring.
     pub ring: Ring,
+    /// Heads on flash.
+    pub heads: Heads,
 }
 
 impl LogMap {
@@ -96,6 +99,7 @@ impl LogMap {
             dirty_bytes: 0,
             dirty_zero_bytes: 0,
             ring,
+            heads: Heads::default(),
         }
     }
 
@@ -138,7 +142,7 @@ impl LogMap {
         payload.into_iter().chain(zeros).min_by_key(|piece| piece.range.offset)
     }
 
-    /// Whether the log holds nothing.
+    /// Whether the log holds nothing; heads do not count.
     pub fn is_empty(&self) -> bool {
         self.payload.is_empty() && self.placeless.is_empty()
     }
@@ -160,7 +164,7 @@ impl LogMap {
 
     /// Most bytes a checkpoint of it takes.
     pub fn encoded_bytes(&self) -> u64 {
-        self.encoded_bytes
+        self.encoded_bytes + self.heads.encoded_bytes()
     }
 
     /// The range holds payload from the ring's `block` on, which has these checksums; `seq` is the record that says so.

@@ -1,11 +1,15 @@
 //! What a volume asks of its policy: which writes the log takes, what is written back and read ahead, and who has the disk.
 
+pub mod chain;
 pub mod itransformer;
+pub mod liu;
 
 use crate::request::Range;
 use crate::units::Nanos;
 
+pub use chain::Chain;
 pub use itransformer::ITransformer;
+pub use liu::Liu;
 
 /// How things stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +48,8 @@ pub struct Load {
     pub fetches: usize,
     /// Bytes of the staging area.
     pub staging_bytes: u64,
+    /// Lifts that the disk has.
+    pub lifts: usize,
 }
 
 impl Load {
@@ -65,6 +71,28 @@ pub enum Turn {
     Closing,
     /// Write-backs and fetches alone.
     Background,
+}
+
+/// A part of a read that lies in one segment, as [`Policy::on_segment_read`] is told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentRead {
+    /// Which segment.
+    pub segment: u64,
+    /// Which bytes, from the begin of the segment on.
+    pub part: Range,
+    /// Its head is on flash.
+    pub is_lifted: bool,
+}
+
+/// What a policy knows of segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentCounts {
+    /// In the buffer, by the policy.
+    pub loaded: u64,
+    /// Measured without being loaded.
+    pub ghosts: u64,
+    /// To be lifted.
+    pub lifts_waiting: u64,
 }
 
 /// Decides, and keeps no data.
@@ -90,6 +118,37 @@ pub trait Policy {
     fn on_read(&mut self, _range: Range, _load: &Load) -> Option<Range> {
         None
     }
+    /// A read touches a segment of which the log does not answer all: whether the segment is to be loaded into the buffer, if it is not
+    /// there. Asked for each segment of a read, before `on_read`, and only where there are segments.
+    fn on_segment_read(&mut self, _read: SegmentRead, _load: &Load) -> bool {
+        false
+    }
+    /// A segment that leaves the buffer. Asked until it says none.
+    fn next_eviction(&mut self) -> Option<u64> {
+        None
+    }
+    /// The buffer was emptied.
+    fn on_buffer_emptied(&mut self) {}
+    /// The segment whose head should come to flash next, if one should now. It is taken off the list.
+    fn next_lift(&mut self, _load: &Load) -> Option<u64> {
+        None
+    }
+    /// The disk has read a head to be lifted.
+    fn on_lift_read(&mut self, _now: Nanos, _segment: u64) {}
+    /// A lift was given up, or could not begin; `again`: later it may.
+    fn on_lift_refused(&mut self, _now: Nanos, _segment: u64, _again: bool) {}
+    /// A head is on flash.
+    fn on_lifted(&mut self, _segment: u64) {}
+    /// A head is not on flash any more: de-lifted, or written; then `again` says that it should come back once it is clean.
+    fn on_head_lost(&mut self, _segment: u64, _again: bool) {}
+    /// Which head makes room for another; none: no other does.
+    fn next_de_lift(&mut self) -> Option<u64> {
+        None
+    }
+    /// For status.
+    fn segment_counts(&self) -> SegmentCounts {
+        SegmentCounts::default()
+    }
     /// Whether a fetch may go to the disk now.
     fn begins_fetch(&mut self, _range: Range, _load: &Load) -> bool {
         true
@@ -113,6 +172,8 @@ pub struct AddressOrder {
     pub absorbed_bytes_max: u64,
     /// Write-backs at once: as many as a disk sorts (32, the depth of NCQ).
     pub write_backs_max: usize,
+    /// Nothing of the foreground for so long: what is dirty is written back. `Nanos::MAX`: for no time is.
+    pub idle: Nanos,
     /// Where the sweep is.
     pub cursor: u64,
 }
@@ -120,7 +181,18 @@ pub struct AddressOrder {
 impl Default for AddressOrder {
     fn default() -> AddressOrder {
         // Assumed: from 1 MiB on a disk spends more time on transfer than on positioning.
-        AddressOrder { absorbed_bytes_max: 1 << 20, write_backs_max: 32, cursor: 0 }
+        AddressOrder { absorbed_bytes_max: 1 << 20, write_backs_max: 32, idle: Nanos::MAX, cursor: 0 }
+    }
+}
+
+impl AddressOrder {
+    /// Takes no write, and writes back what others took, when the disk is idle too.
+    pub fn of_nothing() -> AddressOrder {
+        AddressOrder { absorbed_bytes_max: 0, idle: Nanos(100_000_000), ..AddressOrder::default() }
+    }
+
+    fn is_idle(&self, load: &Load) -> bool {
+        load.waiting == 0 && load.in_flight == 0 && load.now >= load.foreground_at + self.idle
     }
 }
 
@@ -134,12 +206,18 @@ impl Policy for AddressOrder {
     }
 
     fn next_write_back(&mut self, load: &Load) -> Option<u64> {
-        let wanted = load.draining || load.is_full || load.free_blocks < load.ring_blocks / 2;
+        let filling = load.is_full || load.free_blocks < load.ring_blocks / 2;
+        let wanted = load.draining || filling || self.is_idle(load);
         (wanted && load.write_backs < self.write_backs_max).then_some(self.cursor)
     }
 
     fn on_write_back(&mut self, _now: Nanos, range: Range) {
         self.cursor = range.end();
+    }
+
+    fn next_timer(&self, load: &Load) -> Option<Nanos> {
+        let idle = load.foreground_at + self.idle;
+        (load.is_dirty && idle < Nanos::MAX && idle > load.now).then_some(idle)
     }
 }
 

@@ -29,12 +29,12 @@ pub enum Kind {
         /// That seq.
         upto: u64,
     },
-    /// A slot is a clean copy of the disk. Reserved: written by no version yet.
+    /// A slot is a clean copy of the disk; the record has the checksum of each block.
     Head {
         /// Which slot.
         slot: u64,
     },
-    /// No slot is a copy of the range. Reserved.
+    /// No slot is a copy of any part of the range.
     NoHead,
     /// Nothing; fills the ring up to its end. Stands alone in its record.
     Pad,
@@ -59,6 +59,14 @@ impl Entry {
         match self.kind {
             Kind::Data => blocks_of(self.range),
             _ => 0,
+        }
+    }
+
+    /// Checksums that the header has for it.
+    pub fn crcs(&self) -> u64 {
+        match self.kind {
+            Kind::Data | Kind::Head { .. } => blocks_of(self.range),
+            Kind::Zero | Kind::Clean { .. } | Kind::NoHead | Kind::Pad => 0,
         }
     }
 
@@ -96,22 +104,26 @@ pub struct Header {
     pub superblock: u64,
     /// What it says.
     pub entries: Vec<Entry>,
-    /// CRC32C of each block of payload.
+    /// CRC32C of each block of payload, or of a head. A record has payload or heads.
     pub crcs: Vec<u32>,
 }
 
 impl Header {
-    /// Whether entries and payload blocks of these numbers have room.
-    pub fn fits(entries: usize, payload_blocks: u64) -> bool {
-        payload_blocks <= PAYLOAD_BLOCKS_MAX
-            && ENTRIES_AT + entries * ENTRY_BYTES + 4 * payload_blocks as usize <= BLOCK_BYTES as usize
+    /// Whether entries and checksums of these numbers have room.
+    pub fn fits(entries: usize, crcs: u64) -> bool {
+        ENTRIES_AT + entries * ENTRY_BYTES + 4 * crcs as usize <= BLOCK_BYTES as usize
+    }
+
+    /// Blocks of payload.
+    pub fn payload_blocks(&self) -> u64 {
+        self.entries.iter().fold(0u64, |sum, entry| sum.saturating_add(entry.payload_blocks()))
     }
 
     /// Blocks of the ring it takes, header included.
     pub fn blocks(&self) -> u64 {
         match self.entries[..] {
             [Entry { kind: Kind::Pad, range }] => 1 + range.length / BLOCK_BYTES,
-            _ => 1 + self.crcs.len() as u64,
+            _ => 1 + self.payload_blocks(),
         }
     }
 
@@ -172,10 +184,12 @@ impl Header {
             entries: entries?,
             crcs: block[crcs_at..crcs_at + 4 * crcs].chunks(4).map(|crc| u32_at(crc, 0)).collect(),
         };
-        let payload = header.entries.iter().fold(0u64, |sum, entry| sum.saturating_add(entry.payload_blocks()));
+        let payload = header.payload_blocks();
+        let of_all = header.entries.iter().fold(0u64, |sum, entry| sum.saturating_add(entry.crcs()));
         let pads = header.entries.iter().filter(|entry| entry.kind == Kind::Pad);
         let alone = pads.clone().count() == 0 || header.entries.len() == 1;
         let whole = pads.clone().all(|pad| pad.range.length % BLOCK_BYTES == 0);
-        (payload == crcs as u64 && alone && whole).then_some(header)
+        let one_kind = payload <= PAYLOAD_BLOCKS_MAX && (payload == 0 || payload == of_all);
+        (of_all == crcs as u64 && one_kind && alone && whole).then_some(header)
     }
 }

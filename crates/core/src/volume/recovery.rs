@@ -16,7 +16,10 @@
 //! | the same, a later one says so, header bad | refuse |
 //! | the same, payload bad | what is bad is kept as damaged: reads fail; replay goes on |
 //! | payload of the checkpoint's map bad | found by the read, which fails |
-//! | HEAD, NOHEAD | head slots are clean copies: dropped by a version that has none |
+//! | HEAD of a slot that the superblock does not have | passed over |
+//! | guard not on, heads found | dropped: the disk may have been written elsewhere |
+//! | a head whose range the log names | dropped: a write-back would make it stale |
+//! | a head's slot is bad | found by the read, which goes to the disk and ends the head |
 //!
 //! A record says under which superblock it was written. So "a record with seq >= S + ring length" is asked of the records themselves:
 //! one that was written under a later superblock proves that it was durable, however long records are.
@@ -31,6 +34,7 @@ use super::checkpoint::Encoder;
 use super::devices::{Device, Devices, Failed};
 use super::fields::EMPTY;
 use super::guard;
+use super::heads::Heads;
 use super::layout::{BLOCK_BYTES, Layout};
 use super::log_map::LogMap;
 use super::ranges::Ranges;
@@ -177,7 +181,8 @@ pub fn create(
     serving: Serving,
 ) -> Result<bool, Failed> {
     let sound = given.disk_bytes.is_multiple_of(512) && given.disk_bytes >= 2 * guard_blocks * BLOCK_BYTES;
-    if Layout::new(given.flash_bytes, guard_blocks).is_none() || !sound {
+    let layout = Layout::with_heads(given.flash_bytes, guard_blocks, serving.segments.area_blocks());
+    if layout.is_none() || !serving.segments.are_sound() || !sound {
         return Ok(false);
     }
     let crcs = vec![0; 2 * guard_blocks as usize];
@@ -229,13 +234,13 @@ pub fn release(
 pub fn attach(devices: &mut impl Devices, given: &Given) -> Result<Recovered, Refusal> {
     devices.flush(Device::Disk)?;
     devices.flush(Device::Flash)?;
-    let (Recovered { mut superblock, map }, seq) = read(devices, given)?;
+    let (Recovered { mut superblock, mut map }, seq) = read(devices, given)?;
+    check_heads(&superblock, &mut map);
     check_guard(devices, &mut superblock, &map)?;
     write_checkpoint(devices, &mut superblock, &map, seq)?;
     if given.absorbs && superblock.guard.state == GuardState::Off {
         guard::apply(devices, &mut superblock)?;
     }
-    let mut map = map;
     map.ring.release(superblock.start_seq, u64::MAX);
     Ok(Recovered { superblock, map })
 }
@@ -303,6 +308,17 @@ fn was_followed(devices: &mut impl Devices, superblock: &Superblock) -> Result<b
         at += CHUNK_BYTES;
     }
     Ok(false)
+}
+
+/// The rows of the table that speak of heads.
+fn check_heads(superblock: &Superblock, map: &mut LogMap) {
+    if superblock.guard.state != GuardState::On {
+        map.heads = Heads::default();
+    }
+    let named = map.heads.iter_live().map(|head| head.range).filter(|range| !map.pieces(*range).is_empty());
+    for range in named.collect::<Vec<_>>() {
+        map.heads.replay_end(range);
+    }
 }
 
 /// The rows of the table that speak of the guard.

@@ -4,7 +4,7 @@
 //! before.
 
 use super::fields::{Block, EMPTY, crc_of, put, u32_at, u64_at};
-use super::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, Layout};
+use super::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, Layout, Segments};
 
 const MAGIC: &[u8; 8] = b"HSVSUP01";
 /// What the magic begins with in every format; two digits follow.
@@ -45,13 +45,15 @@ pub struct Guard {
     pub crcs: Vec<u32>,
 }
 
-/// How a volume is served unless its server is told otherwise. Recovery does not depend on it.
+/// How a volume is served unless its server is told otherwise, and what it has heads of. Recovery depends on the latter alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Serving {
     /// Writes go to the disk alone.
     pub write_through: bool,
-    /// Which policy: 0 none, 1 iTransformer; others are later versions'.
+    /// Which policy: 0 none, 1 iTransformer, 2 LiU, 3 both; others are later versions'.
     pub policy: u32,
+    /// Segments of the disk and slots for their heads.
+    pub segments: Segments,
 }
 
 /// A superblock.
@@ -103,7 +105,9 @@ pub enum Found {
 impl Superblock {
     /// Where things lie.
     pub fn layout(&self) -> Layout {
-        Layout::new(self.flash_bytes, self.guard.crcs.len() as u64 / 2).expect("a superblock has a layout")
+        let guard_blocks = self.guard.crcs.len() as u64 / 2;
+        let head_blocks = self.serving.segments.area_blocks();
+        Layout::with_heads(self.flash_bytes, guard_blocks, head_blocks).expect("a superblock has a layout")
     }
 
     /// The bytes.
@@ -131,6 +135,9 @@ impl Superblock {
         put(&mut block, 160, &layout.head_blocks.to_le_bytes());
         put(&mut block, 140, &self.serving.policy.to_le_bytes());
         put(&mut block, 168, &layout.staging_blocks.to_le_bytes());
+        put(&mut block, 176, &self.serving.segments.segment_blocks.to_le_bytes());
+        put(&mut block, 180, &self.serving.segments.head_blocks.to_le_bytes());
+        put(&mut block, 184, &self.serving.segments.slots.to_le_bytes());
         for (index, word) in self.guard.changed.iter().enumerate() {
             put(&mut block, CHANGED_AT + 8 * index, &word.to_le_bytes());
         }
@@ -159,7 +166,9 @@ impl Superblock {
     fn parse(block: &[u8]) -> Option<Superblock> {
         let guard_blocks = u64_at(block, 120);
         let flash_bytes = u64_at(block, 40);
-        let layout = Layout::new(flash_bytes, guard_blocks)?;
+        let [segment_blocks, head_blocks, slots] = [176, 180, 184].map(|at| u32_at(block, at));
+        let segments = Segments { segment_blocks, head_blocks, slots };
+        let layout = Layout::with_heads(flash_bytes, guard_blocks, segments.area_blocks())?;
         let said = [128, 144, 152, 160, 168].map(|at| u64_at(block, at));
         let Layout { checkpoint_blocks, ring_block, ring_blocks, head_blocks, staging_blocks, .. } = layout;
         if said != [checkpoint_blocks, ring_block, ring_blocks, head_blocks, staging_blocks] {
@@ -187,11 +196,12 @@ impl Superblock {
             checkpoint_crc: u32_at(block, 112),
             checkpoint_bytes: u64_at(block, 104),
             detached: block[101] == 1,
-            serving: Serving { write_through: block[103] == 1, policy: u32_at(block, 140) },
+            serving: Serving { write_through: block[103] == 1, policy: u32_at(block, 140), segments },
             guard: Guard { state, session: u32_at(block, 116), changed, crcs: crcs.collect() },
         };
         let counts = [superblock.number, superblock.epoch, superblock.start_seq];
         let sound = superblock.area < 2
+            && segments.are_sound()
             && block[101] < 2
             && block[103] < 2
             && u64::from(superblock.start_block) < layout.ring_blocks

@@ -131,7 +131,7 @@ fn what_was_forgotten_is_fetched_anew() {
     read(&mut cache, 0, job(0), 11, 12);
     filled(&mut cache, 11, 4);
     assert_eq!(read(&mut cache, 0, job(0), 12, 13).0, Lookup::Hit);
-    cache.forget();
+    cache.empty();
     assert_eq!((cache.held_bytes(), read(&mut cache, 1, job(0), 12, 13).0), (0, Lookup::Alone));
     assert_eq!(filled(&mut cache, 15, 4), [], "what was in flight comes, and nobody waits for it");
 }

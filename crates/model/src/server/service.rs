@@ -60,6 +60,16 @@ impl Server {
         let Some(cache) = &mut self.file_cache else { unreachable!("there is a file cache to look into") };
         let mut fetches = std::mem::take(&mut self.fetches);
         let lookup = cache.on_read(slot, request.origin, request.address, end, &mut fetches);
+        // Before anything is asked: a volume may have the bytes in memory, and answer at once.
+        let pending = &mut self.pending[slot as usize];
+        match lookup {
+            Lookup::Alone => {}
+            Lookup::Hit => pending.stage = Stage::Started,
+            Lookup::Waits(pages) => {
+                (pending.stage, pending.parts_left) = (Stage::Started, pages);
+                self.reads_under_way += 1;
+            }
+        }
         // A command reads as many whole pages as it may.
         let pages_max = self.command_bytes_max / self.page_bytes;
         for fetch in fetches.drain(..) {
@@ -83,16 +93,11 @@ impl Server {
             }
         }
         self.fetches = fetches;
-        let pending = &mut self.pending[slot as usize];
         match lookup {
-            Lookup::Alone => return self.enqueue(now, slot, request),
+            Lookup::Alone => self.enqueue(now, slot, request),
             Lookup::Hit => self.schedule(now + self.hit_cost, EventKind::Hit, slot),
-            Lookup::Waits(pages) => {
-                pending.parts_left = pages;
-                self.reads_under_way += 1;
-            }
+            Lookup::Waits(_) => {}
         }
-        self.pending[slot as usize].stage = Stage::Started;
     }
 
     fn on_filled(&mut self, now: Nanos, fetch: Fetch) {

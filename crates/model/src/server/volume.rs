@@ -16,9 +16,10 @@ use headstart_core::request::Range;
 use headstart_core::units::Nanos;
 use headstart_core::volume::devices::Device as Which;
 use headstart_core::volume::engine::{Counters, Engine, Settings};
-use headstart_core::volume::layout::{GUARD_BLOCKS_MAX, SECTOR_BYTES};
+use headstart_core::volume::layout::{GUARD_BLOCKS_MAX, SECTOR_BYTES, Segments};
 use headstart_core::volume::order::{Action, OrderId, Output, Request as Asked};
-use headstart_core::volume::policy::itransformer::{ITransformer, Settings as PolicySettings};
+use headstart_core::volume::policy::chain::{self, Chain, Names};
+use headstart_core::volume::policy::liu::Sizes;
 use headstart_core::volume::recovery::{self, Given};
 use headstart_core::volume::superblock::Serving;
 use serde::{Deserialize, Serialize};
@@ -40,8 +41,14 @@ pub struct VolumeConfig {
     pub flash: DeviceConfig,
     /// Size of the slice.
     pub flash_bytes: u64,
-    /// See [`PolicySettings::delay_max`].
-    pub delay_max: Nanos,
+    /// Its policies.
+    pub names: Names,
+    /// Their settings.
+    pub settings: chain::Settings,
+    /// LiU's segments.
+    pub sizes: Sizes,
+    /// Of a hundred parts of the slice, how many are heads'; none: as many as the policies want.
+    pub heads_percent: Option<u64>,
 }
 
 /// What a volume has done.
@@ -85,6 +92,32 @@ pub struct VolumeStats {
     pub paced_ms_mean: f64,
     /// The most that a read waited for the fetch of its own stream.
     pub fetch_wait_ms_max: f64,
+    /// Heads on flash now, and slots for them.
+    pub lifted_segments: u64,
+    /// See `lifted_segments`.
+    pub slots: u64,
+    /// Lengths of a segment and of its head; zero without LiU.
+    pub segment_bytes: u64,
+    /// See `segment_bytes`.
+    pub head_bytes: u64,
+    /// See [`Counters`].
+    pub lifts_total: u64,
+    /// See [`Counters`].
+    pub lifts_from_loads_total: u64,
+    /// See [`Counters`].
+    pub de_lifts_total: u64,
+    /// See [`Counters`].
+    pub loads_total: u64,
+    /// See [`Counters`].
+    pub seeks_hidden_total: u64,
+    /// See [`Counters`].
+    pub loaded_disk_bytes_total: u64,
+    /// See [`Counters`].
+    pub loaded_head_bytes_total: u64,
+    /// See [`Counters`].
+    pub head_read_bytes_total: u64,
+    /// See [`Counters`].
+    pub buffer_read_bytes_total: u64,
 }
 
 impl VolumeStats {
@@ -118,7 +151,7 @@ struct Ordered {
 
 /// See the module.
 pub(super) struct Volume {
-    pub engine: Engine<ITransformer>,
+    pub engine: Engine<Chain>,
     /// Whose the engine's requests are, by tag.
     asked: Slab<Owner>,
     orders: BTreeMap<OrderId, Ordered>,
@@ -141,10 +174,16 @@ impl Volume {
         let disk_bytes = disk_bytes / SECTOR_BYTES * SECTOR_BYTES;
         let given = Given { disk: [0; 32], disk_bytes, flash_bytes: config.flash_bytes, uuid: None, absorbs: true };
         let mut blank = blank::Blank::default();
-        let created = recovery::create(&mut blank, &given, *b"a modelled one  ", GUARD_BLOCKS_MAX, Serving::default());
+        let Sizes { segment_bytes, head_bytes } = config.sizes;
+        let percent = config.heads_percent.unwrap_or(config.names.heads_percent());
+        let has_heads = config.names.has_liu().then_some((segment_bytes, head_bytes));
+        let segments = has_heads.and_then(|sizes| Segments::new(config.flash_bytes, GUARD_BLOCKS_MAX, sizes, percent));
+        let segments = segments.unwrap_or_default();
+        let serving = Serving { segments, ..Serving::default() };
+        let created = recovery::create(&mut blank, &given, *b"a modelled one  ", GUARD_BLOCKS_MAX, serving);
         assert_eq!(created, Ok(true), "a checked configuration has room for a volume");
         let recovered = recovery::attach(&mut blank, &given).expect("a new volume is attached");
-        let policy = ITransformer::new(PolicySettings { delay_max: config.delay_max, ..PolicySettings::default() });
+        let policy = Chain::new(config.names, segments, config.settings);
         let flash = ServerConfig::bare_device(config.flash);
         Volume {
             engine: Engine::new(recovered, policy, Settings::default()),
@@ -202,6 +241,15 @@ impl Volume {
             held,
             paced,
             fetch_waits,
+            lifts_total,
+            lifts_from_loads_total,
+            de_lifts_total,
+            loads_total,
+            seeks_hidden_total,
+            loaded_disk_bytes_total,
+            loaded_head_bytes_total,
+            head_read_bytes_total,
+            buffer_read_bytes_total,
             ..
         } = *self.engine.counters();
         let DeviceStats { commands, busy_ns, .. } = self.flash.stats(now);
@@ -226,6 +274,19 @@ impl Volume {
             paced_ms_max: paced.max.millis(),
             paced_ms_mean: mean(paced.sum, paced.count),
             fetch_wait_ms_max: fetch_waits.max.millis(),
+            lifted_segments: self.engine.lifted_segments(),
+            slots: self.engine.segments().slots.into(),
+            segment_bytes: self.engine.segments().segment_bytes(),
+            head_bytes: self.engine.segments().head_bytes(),
+            lifts_total,
+            lifts_from_loads_total,
+            de_lifts_total,
+            loads_total,
+            seeks_hidden_total,
+            loaded_disk_bytes_total,
+            loaded_head_bytes_total,
+            head_read_bytes_total,
+            buffer_read_bytes_total,
         }
     }
 }
@@ -293,6 +354,19 @@ impl Server {
         if let Some(volume) = &mut self.volume {
             volume.is_draining = true;
             volume.engine.drain(now, true);
+            self.carry_out(now);
+            self.dispatch(now);
+        }
+    }
+
+    /// Forgets what the volume holds in memory of segments, and what the file cache holds.
+    pub fn empty_buffers(&mut self, now: Nanos) {
+        let now = now.max(self.clock);
+        if let Some(cache) = &mut self.file_cache {
+            cache.empty();
+        }
+        if let Some(volume) = &mut self.volume {
+            volume.engine.empty_buffer(now);
             self.carry_out(now);
             self.dispatch(now);
         }

@@ -2,6 +2,8 @@
 
 use headstart_core::units::Nanos;
 use headstart_core::volume::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, Layout};
+use headstart_core::volume::policy::chain::{self, Names};
+use headstart_core::volume::policy::liu::Sizes;
 use headstart_model::elevator::ElevatorKind;
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
@@ -54,8 +56,14 @@ impl Writer {
 
 #[test]
 fn a_burst_of_flushed_writes_is_not_slowed_by_a_log_that_is_half_free_and_being_written_back() {
-    let volume =
-        VolumeConfig { flash: Profile::Pm9a3.device(), flash_bytes: FLASH_BYTES, delay_max: Nanos(50_000_000) };
+    let volume = VolumeConfig {
+        flash: Profile::Pm9a3.device(),
+        flash_bytes: FLASH_BYTES,
+        names: Names::ITransformer,
+        settings: chain::Settings::default(),
+        sizes: Sizes::PAPER,
+        heads_percent: None,
+    };
     let mut with = Writer::new(Some(volume), Random::seeded(1));
     let disk_alone = Writer::new(None, Random::new(1)).flushed_writes(500);
     // Each takes a header and a block.

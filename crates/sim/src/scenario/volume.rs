@@ -2,30 +2,44 @@
 
 use headstart_core::overlay::Capacity;
 use headstart_core::units::Nanos;
-use headstart_core::volume::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, Layout};
+use headstart_core::volume::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, HEAD_BLOCKS_MAX, Layout};
+use headstart_core::volume::policy::chain::{self, Names};
+use headstart_core::volume::policy::itransformer;
+use headstart_core::volume::policy::liu::{self, Sizes};
 use headstart_model::profile::Profile;
-use headstart_model::server::{DeviceConfig, VolumeConfig};
+use headstart_model::server::probe::{PROBED_BYTES, probe};
+use headstart_model::server::{DeviceConfig, ServerConfig, VolumeConfig};
 use serde::{Deserialize, Serialize};
 
-use super::ScenarioError;
+use super::{ScenarioError, Size};
 
 /// The policy of disk servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "String", into = "String")]
 pub enum ServerPolicy {
     /// The disk alone.
     #[default]
     Stock,
-    /// A volume with iTransformer.
-    ITransformer,
+    /// A volume with these policies.
+    Volume(Names),
 }
 
 impl ServerPolicy {
+    /// A volume with iTransformer.
+    pub const ITRANSFORMER: ServerPolicy = ServerPolicy::Volume(Names::ITransformer);
+    /// A volume with LiU.
+    pub const LIU: ServerPolicy = ServerPolicy::Volume(Names::Liu);
+    /// A volume with both.
+    pub const LIU_ITRANSFORMER: ServerPolicy = ServerPolicy::Volume(Names::LiuITransformer);
+    /// All there are.
+    pub const ALL: [ServerPolicy; 4] =
+        [ServerPolicy::Stock, ServerPolicy::ITRANSFORMER, ServerPolicy::LIU, ServerPolicy::LIU_ITRANSFORMER];
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             ServerPolicy::Stock => "stock",
-            ServerPolicy::ITransformer => "itransformer",
+            ServerPolicy::Volume(names) => names.name(),
         }
     }
 }
@@ -34,9 +48,24 @@ impl std::str::FromStr for ServerPolicy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<ServerPolicy, String> {
-        let all = [ServerPolicy::Stock, ServerPolicy::ITransformer];
-        let found = all.into_iter().find(|policy| policy.name() == text);
-        found.ok_or_else(|| format!("there is no server policy '{text}' to simulate; there are stock | itransformer"))
+        ServerPolicy::ALL.into_iter().find(|policy| policy.name() == text).ok_or_else(|| {
+            let known = ServerPolicy::ALL.map(ServerPolicy::name).join(" | ");
+            format!("there is no server policy '{text}' to simulate; there are {known}")
+        })
+    }
+}
+
+impl TryFrom<String> for ServerPolicy {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<ServerPolicy, String> {
+        text.parse()
+    }
+}
+
+impl From<ServerPolicy> for String {
+    fn from(policy: ServerPolicy) -> String {
+        policy.name().into()
     }
 }
 
@@ -50,11 +79,34 @@ pub struct Volume {
     pub slice: String,
     /// What iTransformer may add to a foreground request.
     pub delay_max_ms: f64,
+    /// Length of LiU's heads; without it as measured on disk and flash.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<Size>,
+    /// Length of LiU's segments, heads included; without it as measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segment: Option<Size>,
+    /// Memory for LiU's segments.
+    pub buffer: Size,
+    /// Percent of a segment that is asked for while it is in LiU's stack, from which on it is lifted and loaded.
+    pub threshold_percent: u32,
+    /// Percent of the slice that is for heads; without it as much as the policies want.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heads_percent: Option<u64>,
 }
 
 impl Default for Volume {
     fn default() -> Volume {
-        Volume { flash: Profile::Pm9a3.name().into(), slice: "20%".into(), delay_max_ms: 50.0 }
+        let liu = liu::Settings::default();
+        Volume {
+            flash: Profile::Pm9a3.name().into(),
+            slice: "20%".into(),
+            delay_max_ms: 50.0,
+            head: None,
+            segment: None,
+            buffer: Size(liu.buffer_bytes),
+            threshold_percent: liu.threshold_percent,
+            heads_percent: None,
+        }
     }
 }
 
@@ -79,20 +131,51 @@ impl Volume {
         if !(1.0..1e6).contains(&self.delay_max_ms) {
             return error("delay_max_ms", format!("{} is not milliseconds from 1 on", self.delay_max_ms));
         }
+        if !(1..=100).contains(&self.threshold_percent) {
+            return error("threshold_percent", format!("{} is not a number from 1 to 100", self.threshold_percent));
+        }
+        if self.heads_percent.is_some_and(|percent| percent > 95) {
+            return error("heads_percent", "a log needs room too: at most 95".into());
+        }
+        if let (Some(head), Some(segment)) = (self.head, self.segment)
+            && (head.0 < BLOCK_BYTES || head.0 >= segment.0 || head.0 > u64::from(HEAD_BLOCKS_MAX) * BLOCK_BYTES)
+        {
+            return error("head", "it is at least 4 KiB, at most 4,096,000 bytes and less than the segment".into());
+        }
+        if self.head.is_some() != self.segment.is_some() {
+            return error("segment", "head and segment are given together".into());
+        }
         Ok(())
     }
 
     /// The volume of a server that holds so many bytes of files.
-    pub fn config(&self, file_bytes: u64) -> VolumeConfig {
+    pub fn config(&self, names: Names, disk: &ServerConfig, file_bytes: u64) -> VolumeConfig {
         let flash_bytes = match self.slice.parse().expect("a checked scenario has a slice") {
             Capacity::Bytes(bytes) => bytes,
             Capacity::Share(share) => ((file_bytes as f64 * share) as u64).max(SLICE_BYTES_MIN),
         };
         let flash: Profile = self.flash.parse().expect("a checked scenario names a profile");
+        let sizes = match (self.head, self.segment) {
+            (Some(head), Some(segment)) => Sizes { segment_bytes: segment.0, head_bytes: head.0 },
+            _ if names.has_liu() => Sizes::fit(&probe(disk, flash.device(), PROBED_BYTES)),
+            _ => Sizes::PAPER,
+        };
+        let delay_max = Nanos::from_millis(self.delay_max_ms);
+        let liu = liu::Settings {
+            buffer_bytes: self.buffer.0,
+            threshold_percent: self.threshold_percent,
+            ..liu::Settings::default()
+        };
         VolumeConfig {
             flash: flash.device(),
             flash_bytes: flash_bytes / BLOCK_BYTES * BLOCK_BYTES,
-            delay_max: Nanos::from_millis(self.delay_max_ms),
+            names,
+            settings: chain::Settings {
+                liu,
+                itransformer: itransformer::Settings { delay_max, ..itransformer::Settings::default() },
+            },
+            sizes,
+            heads_percent: self.heads_percent,
         }
     }
 }

@@ -21,11 +21,11 @@ impl Simulation<'_> {
         if state.stopping || self.stage != Stage::Running {
             return;
         }
-        state.begun.get_or_insert(self.now);
         if state.cold {
-            self.fabric.forget();
+            self.fabric.empty_buffers(self.now, &mut self.queue);
         }
         let state = &mut self.jobs[job as usize];
+        state.begun.get_or_insert(self.now);
         state.began_again = self.now;
         (state.alive, state.waiting) = (state.ranks, 0);
         state.phases.begin(None, self.now);

@@ -16,7 +16,7 @@ fn traced(scenario: &Scenario) -> (Report, Vec<ServerAccess>) {
 #[test]
 fn accesses_are_those_that_the_report_counts_in_order_of_time() {
     let stock = Scenario::from_toml(RANDOM_WRITES).unwrap();
-    for scenario in [stock.clone(), Scenario { server_policy: ServerPolicy::ITransformer, ..stock }] {
+    for scenario in [stock.clone(), Scenario { server_policy: ServerPolicy::ITRANSFORMER, ..stock }] {
         let (report, all) = traced(&scenario);
         assert!(all.is_sorted_by_key(|done| done.access.at));
         let count = |actor: fn(&Actor) -> bool| {

@@ -24,7 +24,7 @@ fn report(text: &str, server_policy: ServerPolicy) -> Report {
 fn the_suite_gains_a_third_on_average_and_loses_nowhere() {
     let mut ratios = Vec::new();
     for text in SUITE {
-        let [stock, with] = [ServerPolicy::Stock, ServerPolicy::ITransformer].map(|policy| report(text, policy));
+        let [stock, with] = [ServerPolicy::Stock, ServerPolicy::ITRANSFORMER].map(|policy| report(text, policy));
         let volume = with.disk[0].volume.unwrap();
         let (held, longest) = (volume.held_ms_p99, volume.held_ms_max);
         let ratio = with.drained_mb_per_s() / stock.drained_mb_per_s();
@@ -40,6 +40,6 @@ fn the_suite_gains_a_third_on_average_and_loses_nowhere() {
 
 #[test]
 fn a_volume_makes_no_run_differ_from_the_one_before() {
-    let json = || serde_json::to_string(&report(SUITE[7], ServerPolicy::ITransformer)).unwrap();
+    let json = || serde_json::to_string(&report(SUITE[7], ServerPolicy::ITRANSFORMER)).unwrap();
     assert_eq!(json(), json());
 }

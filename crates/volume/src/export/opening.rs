@@ -29,6 +29,11 @@ pub enum OpeningError {
     /// A device cannot be read.
     #[error("{0}")]
     Unreadable(String),
+    /// LiU is asked for.
+    #[error(
+        "{0}: the volume was created without room for heads; detach it and create it with --policy liu or liu,itransformer"
+    )]
+    NoHeads(String),
     /// What is on them.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -38,22 +43,14 @@ impl Wishes {
     fn settings(self, created: Option<Serving>) -> Settings {
         // Where there is no volume the start says so.
         let settings = Settings::default();
-        let created = created.unwrap_or(Serving { write_through: false, policy: 0 });
+        let created = created.unwrap_or_default();
         let mode = if created.write_through { Mode::WriteThrough } else { Mode::WriteBack };
         Settings {
             mode: self.mode.unwrap_or(mode),
-            policy: self.policy.unwrap_or_else(|| policy(created.policy)),
+            policy: self.policy.unwrap_or(PolicyName::of_number(created.policy)),
             delay_max: self.delay_max.unwrap_or(settings.delay_max),
             ..settings
         }
-    }
-}
-
-/// A policy as superblocks name it; one of a later version's is not known here, and nothing depends on it.
-fn policy(number: u32) -> PolicyName {
-    match number {
-        1 => PolicyName::Itransformer,
-        _ => PolicyName::None,
     }
 }
 
@@ -61,5 +58,10 @@ fn policy(number: u32) -> PolicyName {
 pub fn open(disk: &DeviceName, flash: &DeviceName, wishes: Wishes) -> Result<Server, OpeningError> {
     let mut pair = Pair::open(disk, flash)?;
     let created = pair.serving().map_err(|failed| OpeningError::Unreadable(pair.describe(failed)))?;
-    Ok(Server::start(pair, wishes.settings(created))?)
+    let settings = wishes.settings(created);
+    let has_heads = created.is_none_or(|serving| !serving.segments.is_none());
+    if settings.mode == Mode::WriteBack && settings.policy.has_liu() && !has_heads {
+        return Err(OpeningError::NoHeads(pair.flash.name.to_string()));
+    }
+    Ok(Server::start(pair, settings)?)
 }

@@ -27,7 +27,7 @@ pub fn chain(pair: &mut Pair, superblock: &Superblock) -> Result<Vec<RecordRepor
         if u64::from(block) + blocks > layout.ring_blocks {
             break;
         }
-        let mut payload = vec![0; header.crcs.len() * BLOCK_BYTES as usize];
+        let mut payload = vec![0; (header.payload_blocks() * BLOCK_BYTES) as usize];
         pair.read(Device::Flash, layout.ring_offset(block + 1), &mut payload)?;
         let bad = payload
             .chunks(BLOCK_BYTES as usize)

@@ -206,6 +206,8 @@ pub fn policy_text(number: u32) -> String {
     match number {
         0 => "none".into(),
         1 => "itransformer".into(),
+        2 => "liu".into(),
+        3 => "liu,itransformer".into(),
         other => format!("number {other}, of a later version"),
     }
 }
@@ -314,7 +316,7 @@ impl RecordReport {
             block,
             durable_to: header.durable_to,
             superblock: header.superblock,
-            payload_blocks: header.crcs.len() as u64,
+            payload_blocks: header.payload_blocks(),
             bad_blocks,
             entries: entries.collect(),
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use headstart_core::volume::devices::Devices;
-use headstart_core::volume::layout::{BLOCK_BYTES, Layout};
+use headstart_core::volume::layout::{BLOCK_BYTES, Layout, Segments};
 use headstart_core::volume::recovery::{self, Given};
 use headstart_core::volume::superblock::Serving;
 use headstart_volume::block::Buffer;
@@ -37,6 +37,19 @@ pub fn given(disk_bytes: u64, flash_bytes: u64) -> Given {
 /// Makes an empty volume.
 pub fn create(devices: &mut impl Devices, given: &Given) {
     assert_eq!(recovery::create(devices, given, UUID, GUARD_BLOCKS, Serving::default()), Ok(true));
+}
+
+/// Short segments, so that a small disk has many, and fewer slots than that.
+pub const SEGMENTS: Segments = Segments { segment_blocks: 8, head_blocks: 2, slots: 3 };
+
+/// Devices in memory with a volume that has room for heads.
+pub fn memory_with_heads(disk: Vec<u8>, flash_bytes: u64) -> (Media, Given) {
+    let flash_bytes = flash_bytes + (SEGMENTS.area_blocks() + 2) * BLOCK_BYTES;
+    let given = given(disk.len() as u64, flash_bytes);
+    let mut media = Media::new(disk, vec![0; flash_bytes as usize]);
+    let serving = Serving { segments: SEGMENTS, ..Serving::default() };
+    assert_eq!(recovery::create(&mut media, &given, UUID, GUARD_BLOCKS, serving), Ok(true));
+    (media, given)
 }
 
 /// Devices in memory with a volume on them; the disk holds `disk`.

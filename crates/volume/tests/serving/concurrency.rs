@@ -5,17 +5,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use headstart_core::chance::Random;
 use headstart_core::request::Range;
+use headstart_core::units::Nanos;
 use headstart_core::volume::devices::Device;
-use headstart_core::volume::policy::{AddressOrder, ITransformer, Policy, WriteThrough};
+use headstart_core::volume::policy::chain::{self, Names};
+use headstart_core::volume::policy::{AddressOrder, Chain, ITransformer, Policy, WriteThrough, liu};
+use headstart_core::volume::recovery::Given;
 use headstart_volume::block::{Block, Request};
 use headstart_volume::server::{Backing, Handle, Server};
 use headstart_volume::settings::{Mode, Settings};
 use headstart_volume::storage::faulty::{Faults, Faulty, Plan};
-use headstart_volume::storage::memory::Memory;
+use headstart_volume::storage::memory::{Media, Memory};
 use headstart_volume::storage::threads::Threads;
 use headstart_volume::storage::{self, bell::Bell};
 
-use crate::bench::{Files, backing, filled, flash_bytes, memory, names, serve, settings};
+use crate::bench::{Files, SEGMENTS, backing, filled, flash_bytes, memory, memory_with_heads, names, serve, settings};
 use crate::chances::run_many;
 use crate::chaos::Chaos;
 use crate::clients::{Model, any, first_bytes};
@@ -50,7 +53,30 @@ fn crowd_and_stop(model: &Model, server: Server, seed: u64, requests: u64) {
 }
 
 fn in_memory<P: Policy + Send + 'static>(policy: P, mode: Mode, seed: u64, late_turns: [u64; 2]) -> Vec<String> {
-    let (media, mut given) = memory(first_bytes(DISK_BYTES), flash_bytes(60));
+    in_media(memory(first_bytes(DISK_BYTES), flash_bytes(60)), policy, mode, seed, late_turns)
+}
+
+/// Under LiU, alone or in front of iTransformer, with a buffer of few segments.
+fn with_heads(names: Names, seed: u64, late_turns: [u64; 2]) -> Vec<String> {
+    let mut random = Random(seed ^ 77);
+    let liu = liu::Settings {
+        buffer_bytes: random.pick(&[1, 4]) * SEGMENTS.segment_bytes(),
+        threshold_percent: random.pick(&[1, 30, 80]),
+        idle: Nanos(random.pick(&[10_000, 1_000_000])),
+        busy_share: random.pick(&[1, 10]),
+        ..liu::Settings::default()
+    };
+    let policy = Chain::new(names, SEGMENTS, chain::Settings { liu, ..chain::Settings::default() });
+    in_media(memory_with_heads(first_bytes(DISK_BYTES), flash_bytes(60)), policy, Mode::WriteBack, seed, late_turns)
+}
+
+fn in_media<P: Policy + Send + 'static>(
+    (media, mut given): (Media, Given),
+    policy: P,
+    mode: Mode,
+    seed: u64,
+    late_turns: [u64; 2],
+) -> Vec<String> {
     given.absorbs = mode == Mode::WriteBack;
     let faults = Faults::new(Plan { late_turns, ..Plan::default() }, seed, Box::new(media.clone()));
     let storage = media.clone();
@@ -67,10 +93,12 @@ fn in_memory<P: Policy + Send + 'static>(policy: P, mode: Mode, seed: u64, late_
 
 #[test]
 fn overlapping_requests_of_many_threads_read_what_an_atomic_disk_would_return() {
-    run_many(40, 21, |seed| {
+    run_many(60, 21, |seed| {
         let mut random = Random(seed);
         let late = [random.pick(&[0, 3, 20]), random.pick(&[0, 3, 20])];
-        match random.below(6) {
+        match random.below(8) {
+            6 => with_heads(Names::Liu, seed, late),
+            7 => with_heads(Names::LiuITransformer, seed, late),
             0 => in_memory(WriteThrough, Mode::WriteThrough, seed, late),
             4 | 5 => in_memory(ITransformer::new(Default::default()), Mode::WriteBack, seed, late),
             1 => {

@@ -49,7 +49,7 @@ fn what_was_written_is_read_and_a_stop_leaves_it_on_the_disk_alone() {
 #[test]
 fn a_stop_under_itransformer_writes_everything_back() {
     let (media, given) = memory(vec![7; 256 * MIB as usize], flash_bytes(8192));
-    let settings = Settings { policy: PolicyName::Itransformer, ..settings() };
+    let settings = Settings { policy: PolicyName::ITransformer, ..settings() };
     let server = Server::start_on(backing(&media, given), settings).unwrap();
     let handle = server.handle();
     for block in 0..2000 {

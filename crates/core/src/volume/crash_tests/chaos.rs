@@ -3,8 +3,10 @@
 use crate::chance::Random;
 use crate::request::Range;
 use crate::units::Nanos;
-use crate::volume::policy::itransformer::{ITransformer, Settings};
-use crate::volume::policy::{Load, Policy, Turn};
+use crate::volume::layout::Segments;
+use crate::volume::policy::chain::{self, Chain, Names};
+use crate::volume::policy::itransformer::Settings;
+use crate::volume::policy::{Load, Policy, SegmentRead, Turn, liu};
 
 /// A policy that does anything it may. It never keeps the disk from those who wait while nobody uses it.
 #[derive(Clone, Debug)]
@@ -15,9 +17,61 @@ pub struct Chaos {
     pub bypasses: bool,
     pub fetches: u64,
     pub holds: u64,
+    pub loads: u64,
+    pub lifts: u64,
+    pub loaded: Vec<u64>,
+    pub lifted: Vec<u64>,
+}
+
+impl Chaos {
+    /// One that absorbs what it may, and writes back or reads ahead nothing.
+    pub fn absorbing(random: Random) -> Chaos {
+        Chaos {
+            random,
+            absorbs: 100,
+            writes_back: 0,
+            bypasses: false,
+            fetches: 0,
+            holds: 0,
+            loads: 0,
+            lifts: 0,
+            loaded: Vec::new(),
+            lifted: Vec::new(),
+        }
+    }
 }
 
 impl Policy for Chaos {
+    fn on_segment_read(&mut self, read: SegmentRead, _load: &Load) -> bool {
+        let loads = self.random.chance(self.loads);
+        if loads && !self.loaded.contains(&read.segment) {
+            self.loaded.push(read.segment);
+        }
+        loads
+    }
+
+    fn next_eviction(&mut self) -> Option<u64> {
+        let evicts = !self.loaded.is_empty() && self.random.chance(30);
+        evicts.then(|| self.loaded.swap_remove(self.random.below(self.loaded.len() as u64) as usize))
+    }
+
+    fn next_lift(&mut self, load: &Load) -> Option<u64> {
+        (load.lifts < 2 && self.random.chance(self.lifts)).then(|| self.random.below(8))
+    }
+
+    fn on_lifted(&mut self, segment: u64) {
+        self.lifted.push(segment);
+    }
+
+    fn on_head_lost(&mut self, segment: u64, _again: bool) {
+        self.lifted.retain(|lifted| *lifted != segment);
+    }
+
+    fn next_de_lift(&mut self) -> Option<u64> {
+        let any = !self.lifted.is_empty() && self.random.chance(50);
+        any.then(|| self.lifted[self.random.below(self.lifted.len() as u64) as usize])
+    }
+
     fn absorbs(&mut self, _range: Range, _load: &Load) -> bool {
         self.random.chance(self.absorbs)
     }
@@ -62,13 +116,13 @@ impl Policy for Chaos {
 #[derive(Clone, Debug)]
 pub enum Tested {
     Chaos(Chaos),
-    ITransformer(Box<ITransformer>),
+    Chain(Box<Chain>),
 }
 
 impl Tested {
-    pub fn new(random: &mut Random) -> Tested {
-        if random.chance(30) {
-            return Tested::ITransformer(Box::new(ITransformer::new(Settings {
+    pub fn new(random: &mut Random, segments: Segments) -> Tested {
+        if random.chance(40) {
+            let itransformer = Settings {
                 delay_max: Nanos(random.pick(&[1_000_000, 50_000_000])),
                 large_bytes_min: random.pick(&[1024, 8192, 1 << 20]),
                 idle: Nanos(random.pick(&[1_000_000, 100_000_000])),
@@ -76,7 +130,17 @@ impl Tested {
                 paced_percent: random.pick(&[10, 40]),
                 window_bytes_min: random.pick(&[4096, 16384]),
                 stream_reads_min: random.pick(&[1, 2]),
-            })));
+            };
+            let liu = liu::Settings {
+                buffer_bytes: random.pick(&[1, 2, 4]) * segments.segment_bytes(),
+                stack_per_buffer: random.pick(&[1, 2]),
+                threshold_percent: random.pick(&[1, 50, 100]),
+                idle: Nanos(random.pick(&[1_000_000, 50_000_000])),
+                busy_share: random.pick(&[1, 10]),
+            };
+            let names = random.pick(&[Names::ITransformer, Names::Liu, Names::Liu, Names::LiuITransformer]);
+            let settings = chain::Settings { liu, itransformer };
+            return Tested::Chain(Box::new(Chain::new(names, segments, settings)));
         }
         Tested::Chaos(Chaos {
             random: Random(random.next()),
@@ -85,14 +149,21 @@ impl Tested {
             bypasses: random.chance(50),
             fetches: random.pick(&[0, 20, 80]),
             holds: random.pick(&[0, 0, 30, 80]),
+            loads: random.pick(&[0, 20, 80]),
+            lifts: random.pick(&[5, 20, 50]),
+            loaded: Vec::new(),
+            lifted: Vec::new(),
         })
     }
 
     /// The same after a start, when it has seen nothing.
     pub fn started(&self, random: Random) -> Tested {
         match self {
-            Tested::Chaos(chaos) => Tested::Chaos(Chaos { random, ..chaos.clone() }),
-            Tested::ITransformer(policy) => Tested::ITransformer(policy.clone()),
+            Tested::Chaos(chaos) => {
+                let (loaded, lifted) = (Vec::new(), Vec::new());
+                Tested::Chaos(Chaos { random, loaded, lifted, ..chaos.clone() })
+            }
+            Tested::Chain(policy) => Tested::Chain(policy.clone()),
         }
     }
 }
@@ -101,7 +172,7 @@ macro_rules! delegate {
     ($self:ident, $call:ident ( $($argument:expr),* )) => {
         match $self {
             Tested::Chaos(policy) => policy.$call($($argument),*),
-            Tested::ITransformer(policy) => policy.$call($($argument),*),
+            Tested::Chain(policy) => policy.$call($($argument),*),
         }
     };
 }
@@ -124,6 +195,30 @@ impl Policy for Tested {
     }
     fn on_write_back(&mut self, now: Nanos, range: Range) {
         delegate!(self, on_write_back(now, range))
+    }
+    fn on_segment_read(&mut self, read: SegmentRead, load: &Load) -> bool {
+        delegate!(self, on_segment_read(read, load))
+    }
+    fn next_eviction(&mut self) -> Option<u64> {
+        delegate!(self, next_eviction())
+    }
+    fn next_lift(&mut self, load: &Load) -> Option<u64> {
+        delegate!(self, next_lift(load))
+    }
+    fn on_lift_read(&mut self, now: Nanos, segment: u64) {
+        delegate!(self, on_lift_read(now, segment))
+    }
+    fn on_lift_refused(&mut self, now: Nanos, segment: u64, again: bool) {
+        delegate!(self, on_lift_refused(now, segment, again))
+    }
+    fn on_lifted(&mut self, segment: u64) {
+        delegate!(self, on_lifted(segment))
+    }
+    fn on_head_lost(&mut self, segment: u64, again: bool) {
+        delegate!(self, on_head_lost(segment, again))
+    }
+    fn next_de_lift(&mut self) -> Option<u64> {
+        delegate!(self, next_de_lift())
     }
     fn on_read(&mut self, range: Range, load: &Load) -> Option<Range> {
         delegate!(self, on_read(range, load))

@@ -10,7 +10,7 @@ use crate::request::Range;
 use crate::units::Nanos;
 use crate::volume::devices::Device;
 use crate::volume::engine::{Engine, Settings};
-use crate::volume::layout::{BLOCK_BYTES, SECTOR_BYTES};
+use crate::volume::layout::{BLOCK_BYTES, SECTOR_BYTES, Segments};
 use crate::volume::order::{Action, Order, OrderId, Output, Part, Request, Tag};
 use crate::volume::recovery::{self, Given, Refusal};
 use crate::volume::superblock::Serving;
@@ -80,14 +80,22 @@ impl World {
         let mut random = Random(seed);
         let disk_bytes = 8192 * (3 + random.below(5)) + SECTOR_BYTES * random.below(3);
         let ring_blocks = 18 + random.below(60);
-        let flash_bytes = (2 + 2 * GUARD_BLOCKS + 3 + ring_blocks * 3 / 2) * BLOCK_BYTES;
+        let segments = if random.chance(70) {
+            let head_blocks = 1 + random.below(2) as u32;
+            let segment_blocks = head_blocks + 1 + random.below(3) as u32;
+            Segments { segment_blocks, head_blocks, slots: 1 + random.below(3) as u32 }
+        } else {
+            Segments::default()
+        };
+        let flash_bytes = (2 + 2 * GUARD_BLOCKS + 5 + segments.area_blocks() + ring_blocks * 3 / 2) * BLOCK_BYTES;
         let given = Given { disk: [7; 32], disk_bytes, flash_bytes, uuid: Some(UUID), absorbs: true };
         let bytes = (0..disk_bytes / SECTOR_BYTES).flat_map(|sector| sector_bytes(FIRST, sector)).collect();
         let mut disk = Storage::new(bytes);
         let mut flash = Storage::new((0..flash_bytes).map(|_| random.next() as u8).collect());
         let mut pair = Pair::new(&mut disk, &mut flash);
-        assert_eq!(recovery::create(&mut pair, &given, UUID, GUARD_BLOCKS, Serving::default()), Ok(true));
-        let policy = Tested::new(&mut random);
+        let serving = Serving { segments, ..Serving::default() };
+        assert_eq!(recovery::create(&mut pair, &given, UUID, GUARD_BLOCKS, serving), Ok(true));
+        let policy = Tested::new(&mut random, segments);
         let settings = Settings {
             records_max: random.pick(&[1, 2, 4, 16]),
             checkpoint_every_blocks: random.pick(&[4, 16, 1000]),
@@ -302,8 +310,7 @@ impl World {
     /// The log takes what it may, and nothing is written back unless it must be.
     pub fn absorb_all(&mut self) {
         let random = Random(self.random.next());
-        self.policy =
-            Tested::Chaos(Chaos { random, absorbs: 100, writes_back: 0, bypasses: false, fetches: 0, holds: 0 });
+        self.policy = Tested::Chaos(Chaos::absorbing(random));
         self.recover().expect("nothing has happened yet");
     }
 

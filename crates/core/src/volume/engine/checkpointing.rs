@@ -101,6 +101,7 @@ impl<P: Policy> Engine<P> {
         if !matches!(self.checkpoint, Checkpoint::Draining) || self.is_log_in_flight() {
             return;
         }
+        self.map.heads.begin_checkpoint();
         let encoder = Box::new(Encoder::new(std::mem::take(&mut self.flushed)));
         let mut next = Box::new(self.superblock.clone());
         next.area = 1 - next.area;
@@ -162,6 +163,9 @@ impl<P: Policy> Engine<P> {
         let guard = std::mem::replace(&mut self.superblock, next).guard;
         // Blocks that were named since keep their mark.
         self.superblock.guard = guard;
+        for slot in self.map.heads.end_checkpoint() {
+            self.slots.give_back(slot);
+        }
         for (range, upto) in encoder.skipped().iter() {
             self.map.carve_up_to(range, upto, 0);
         }

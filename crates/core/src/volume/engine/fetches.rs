@@ -121,6 +121,8 @@ impl<P: Policy> Engine<P> {
     /// A write of `range` begins or ends.
     pub(super) fn cancel_copies(&mut self, range: Range) {
         self.staging.drop_range(range);
+        self.cancel_lifts(range);
+        self.loads.values_mut().for_each(|load| load.cancel(range));
         for fetch in self.fetches.values_mut().filter(|fetch| fetch.range.overlaps(range)) {
             fetch.valid.carve(range);
         }

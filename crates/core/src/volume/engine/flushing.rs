@@ -33,6 +33,11 @@ impl DeviceFlush {
         self.done >= ticket
     }
 
+    /// Whether none is under way or wanted.
+    pub fn is_idle(&self) -> bool {
+        self.wanted <= self.done
+    }
+
     fn may_be_given(&self) -> bool {
         self.wanted > self.given && self.given == self.done
     }
@@ -123,24 +128,25 @@ impl<P: Policy> Engine<P> {
     /// Whether CLEANs should be written now.
     pub(super) fn cleans_are_due(&self) -> bool {
         let asked = self.flushes.iter().any(|flush| matches!(flush.stage, Stage::Cleans));
-        asked || self.is_full || self.flushed.len() >= self.settings.owed_max
+        asked || self.is_full || self.cleans_awaited || self.flushed.len() >= self.settings.owed_max
     }
 
     pub(super) fn pump_device_flushes(&mut self) {
         let many = self.owed.len() >= self.settings.owed_max || self.is_reclaim_due();
         let full = self.is_full && (self.write_backs.is_empty() || self.is_reclaimable(64));
-        if !self.owed.is_empty() && (many || full || self.draining || self.stopping) {
+        if !self.owed.is_empty() && (many || full || self.draining || self.stopping || self.cleans_awaited) {
             self.disk_flush.ask();
         }
         // The tail waits for what ended its extents, or write-back for durable records (rule 5).
         let tail = self.map.ring.oldest().is_some_and(|oldest| !oldest.live && oldest.ended_by > self.durable_to);
-        if tail || self.is_full || self.draining {
+        if tail || self.is_full || self.draining || self.heads_awaited {
             self.want_durable();
         }
         if self.disk_flush.may_be_given() && !self.disk_failed {
             self.disk_flush.given += 1;
             self.owed_in_flush = std::mem::take(&mut self.owed);
             self.bypassed = false;
+            self.disk_writes_in_flush = self.disk_writes;
             self.unreclaimed_bytes = 0;
             self.order(Device::Disk, Action::Flush, Range::default(), Purpose::DiskFlush);
         }
@@ -173,6 +179,7 @@ impl<P: Policy> Engine<P> {
             return;
         }
         self.disk_flush.done = self.disk_flush.given;
+        self.disk_writes_flushed = self.disk_writes_in_flush;
         let covered: Ranges<u64> = std::mem::take(&mut self.owed_in_flush);
         covered.iter().for_each(|(range, upto)| self.flushed.raise(range, upto));
         // Before the log is full: what the disk holds is left out of a checkpoint, which frees the tail.

@@ -8,11 +8,12 @@ use crate::request::Range;
 use crate::units::Nanos;
 use crate::volume::devices::Device;
 use crate::volume::guard;
+use crate::volume::heads::Head;
 use crate::volume::layout::BLOCK_BYTES;
 use crate::volume::log_map::{Content, Piece};
 use crate::volume::order::{Action, Part};
 use crate::volume::policy::Policy;
-use crate::volume::record::{Entry, Header, Kind, blocks_of};
+use crate::volume::record::{Entry, Header, Kind, PAYLOAD_BLOCKS_MAX, blocks_of};
 
 /// Blocks of the log, one of so many and no more than a number, that only writes take which may not go to the disk (assumed: a file system
 /// writes its ends less than 256 times while one sweep of write-back frees the log).
@@ -44,11 +45,13 @@ impl Item {
 }
 
 /// A record in flight, or one that failed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct InFlight {
     block: u32,
     items: Vec<Item>,
     cleans: Vec<(Range, u64)>,
+    /// Begins of the heads that it names.
+    heads: Vec<u64>,
     /// Bytes of a checkpoint its entries may take.
     growth: u64,
     failed: bool,
@@ -126,7 +129,7 @@ impl<P: Policy> Engine<P> {
 
     /// A record of what is first in the queue and fits; false if there is no room.
     fn append_items(&mut self) -> bool {
-        let payload_max = u64::from(self.map.ring.blocks()) / 8;
+        let payload_max = PAYLOAD_BLOCKS_MAX.min(u64::from(self.map.ring.blocks()) / 8);
         let (mut count, mut payload, mut growing) = (0, 0, 0);
         let room = self.room_in_checkpoint();
         for item in &self.log_queue {
@@ -178,12 +181,7 @@ impl<P: Policy> Engine<P> {
         for item in &items {
             guard::mark_changed(&mut self.superblock.guard, &self.regions, item.range);
         }
-        self.append(
-            entries,
-            crcs,
-            parts,
-            InFlight { block: 0, items, cleans: Vec::new(), growth: growing, failed: false },
-        );
+        self.append(entries, crcs, parts, InFlight { items, growth: growing, ..InFlight::default() });
     }
 
     /// A record of CLEANs, as long as some are due and there is room.
@@ -201,7 +199,7 @@ impl<P: Policy> Engine<P> {
             }
             let entry = |(range, upto): &(Range, u64)| Entry { kind: Kind::Clean { upto: *upto }, range: *range };
             let entries = cleans.iter().map(entry).collect();
-            let in_flight = InFlight { block: 0, items: Vec::new(), cleans, growth: growing, failed: false };
+            let in_flight = InFlight { cleans, growth: growing, ..InFlight::default() };
             self.append(entries, Vec::new(), Vec::new(), in_flight);
         }
         // Without room in the log a checkpoint says it.
@@ -214,12 +212,37 @@ impl<P: Policy> Engine<P> {
         pad + blocks <= u64::from(self.map.ring.free_blocks())
     }
 
+    /// A record that ends heads; false if there is no room for one now.
+    pub(super) fn append_no_heads(&mut self, ranges: &[Range]) -> bool {
+        let may = !self.holds_log() && self.records.len() < self.settings.records_max && self.has_room(1);
+        if may {
+            let entries = ranges.iter().map(|range| Entry { kind: Kind::NoHead, range: *range }).collect();
+            self.append(entries, Vec::new(), Vec::new(), InFlight::default());
+        }
+        may
+    }
+
+    /// A record that names a head; false if there is no room for one now.
+    pub(super) fn append_head(&mut self, range: Range, slot: u32, crcs: &[u32]) -> bool {
+        let growth = Head::encoded_bytes(crcs.len() as u64);
+        let has_room = self.has_room(1) && growth <= self.room_in_checkpoint();
+        if self.holds_log() || self.records.len() >= self.settings.records_max || !has_room {
+            return false;
+        }
+        let entries = vec![Entry { kind: Kind::Head { slot: slot.into() }, range }];
+        // The map counts it at once.
+        let in_flight = InFlight { heads: vec![range.offset], ..InFlight::default() };
+        self.append(entries, crcs.to_vec(), Vec::new(), in_flight);
+        true
+    }
+
     fn append(&mut self, entries: Vec<Entry>, crcs: Vec<u32>, parts: Vec<Part>, in_flight: InFlight) {
         let to_end = self.map.ring.blocks_to_end();
-        if u64::from(to_end) < 1 + crcs.len() as u64 {
+        let payload_blocks = if in_flight.heads.is_empty() { crcs.len() as u64 } else { 0 };
+        if u64::from(to_end) < 1 + payload_blocks {
             let rest = Range::new(0, u64::from(to_end - 1) * BLOCK_BYTES);
-            let pad = InFlight { block: 0, items: Vec::new(), cleans: Vec::new(), growth: 0, failed: false };
-            self.write_record(vec![Entry { kind: Kind::Pad, range: rest }], Vec::new(), Vec::new(), pad);
+            let pad = vec![Entry { kind: Kind::Pad, range: rest }];
+            self.write_record(pad, Vec::new(), Vec::new(), InFlight::default());
         }
         self.write_record(entries, crcs, parts, in_flight);
     }
@@ -236,13 +259,30 @@ impl<P: Policy> Engine<P> {
             entries,
             crcs,
         };
+        for entry in &header.entries {
+            self.note_heads(entry, &header.crcs, seq);
+        }
         in_flight.block = self.map.ring.append(seq, header.blocks() as u32);
-        let length = BLOCK_BYTES * (1 + header.crcs.len() as u64);
+        let length = BLOCK_BYTES * (1 + header.payload_blocks());
         let range = Range::new(self.superblock.layout().ring_offset(in_flight.block), length);
         let mut all = vec![Part::Bytes(header.encode().to_vec())];
         all.extend(parts);
         self.order(Device::Flash, Action::Write(all), range, Purpose::Record(seq));
         self.records.insert(seq, in_flight);
+    }
+
+    /// What an entry does to heads once a replay may find it.
+    fn note_heads(&mut self, entry: &Entry, crcs: &[u32], seq: u64) {
+        match entry.kind {
+            Kind::Data | Kind::Zero => {
+                let ended = self.map.heads.end(entry.range, seq);
+                self.counters.written_heads_total += ended.len() as u64;
+                ended.into_iter().for_each(|offset| self.lose_head(offset, true));
+            }
+            Kind::NoHead => drop(self.map.heads.end(entry.range, seq)),
+            Kind::Head { slot } => self.map.heads.record(entry.range, slot as u32, crcs.into()),
+            Kind::Clean { .. } | Kind::Pad => {}
+        }
     }
 
     pub(super) fn on_record(&mut self, seq: u64, ok: bool) {
@@ -268,6 +308,12 @@ impl<P: Policy> Engine<P> {
         for (range, upto) in record.cleans {
             self.map.carve_up_to(range, upto, seq);
         }
+        for offset in record.heads {
+            if self.map.heads.recorded(offset) {
+                self.counters.lifts_total += 1;
+                self.policy.on_lifted(offset / self.segments.segment_bytes());
+            }
+        }
         for item in record.items {
             self.on_logged(item.write, true);
         }
@@ -278,12 +324,17 @@ impl<P: Policy> Engine<P> {
         let record = self.records.get_mut(&seq).expect("it was in flight");
         record.failed = true;
         let (items, cleans) = (std::mem::take(&mut record.items), std::mem::take(&mut record.cleans));
+        let heads = std::mem::take(&mut record.heads);
         for item in items.into_iter().rev() {
             self.log_bytes += item.range.length;
             self.log_queue.push_front(item);
         }
         for (range, upto) in cleans {
             self.flushed.raise(range, upto);
+        }
+        for offset in heads {
+            self.map.heads.record_failed(offset);
+            self.lose_head(offset, true);
         }
         self.has_hole = true;
         self.checkpoint_wanted = true;
@@ -294,6 +345,11 @@ impl<P: Policy> Engine<P> {
     /// Whether records are in flight that may still complete.
     pub(super) fn is_log_in_flight(&self) -> bool {
         self.records.values().any(|record| !record.failed)
+    }
+
+    /// Whether as many records are in flight as may be: room will come of itself.
+    pub(super) fn is_recording(&self) -> bool {
+        self.records.len() >= self.settings.records_max
     }
 
     /// Everything below the checkpoint's S is settled; only holes are left there.

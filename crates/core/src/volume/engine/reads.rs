@@ -4,6 +4,7 @@
 //! come between, the segment is planned anew, without them. A read that waits for the disk reads what is there when its turn comes: something
 //! that was newest at some time since it began.
 
+use super::loads::Begun;
 use super::{Engine, Purpose};
 use crate::request::Range;
 use crate::units::Nanos;
@@ -25,7 +26,7 @@ pub struct Payload {
 }
 
 /// Whether blocks have these checksums.
-fn matches(data: &[u8], crcs: &[u32]) -> bool {
+pub fn matches(data: &[u8], crcs: &[u32]) -> bool {
     let blocks = data.chunks(BLOCK_BYTES as usize);
     data.len() == crcs.len() * BLOCK_BYTES as usize
         && blocks.zip(crcs).all(|(block, crc)| crc32c::crc32c(block) == *crc)
@@ -38,13 +39,22 @@ impl Payload {
     }
 }
 
-/// A part of a read that comes from staging.
+/// A clean copy of the disk on flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In a slot of staging.
+    Staging(u32),
+    /// In a slot for heads.
+    Head(u32),
+}
+
+/// A part of a read that comes from a clean copy.
 #[derive(Clone, Debug)]
-struct Staged {
+struct Copied {
     order: OrderId,
     segment: usize,
     range: Range,
-    slot: u32,
+    source: Source,
     crcs: Vec<u32>,
 }
 
@@ -55,7 +65,7 @@ pub struct Read {
     /// Orders that are missing; those of payload with what they have to bring.
     missing: usize,
     payloads: Vec<(OrderId, Payload)>,
-    staged: Vec<Staged>,
+    copies: Vec<Copied>,
     /// Which devices it was planned to read.
     from_flash: bool,
     from_disk: bool,
@@ -66,7 +76,7 @@ pub struct Read {
 #[derive(Clone, Copy, Debug)]
 pub struct Waiter {
     pub tag: Tag,
-    segment: usize,
+    pub segment: usize,
     pub range: Range,
     pub since: Nanos,
 }
@@ -74,14 +84,15 @@ pub struct Waiter {
 impl<P: Policy> Engine<P> {
     pub(super) fn add_read(&mut self, tag: Tag, range: Range) {
         self.reads.insert(tag, Read::default());
+        let begun = self.touch_segments(range);
         let (mut at, mut asked) = (range.offset, false);
         for piece in self.map.pieces(range).into_iter().filter(|piece| piece.dirty) {
-            self.plan_gap(tag, Range::between(at, piece.range.offset), range, &mut asked);
+            self.plan_gap(tag, Range::between(at, piece.range.offset), range, &mut asked, begun);
             at = piece.range.end();
             let segment = self.add_segment(tag);
             self.plan_piece(tag, segment, piece);
         }
-        self.plan_gap(tag, Range::between(at, range.end()), range, &mut asked);
+        self.plan_gap(tag, Range::between(at, range.end()), range, &mut asked, begun);
         match (self.reads[&tag].from_flash, self.reads[&tag].from_disk) {
             (false, false) => self.counters.placeless_reads_total += 1,
             (false, true) => self.counters.disk_reads_total += 1,
@@ -91,13 +102,13 @@ impl<P: Policy> Engine<P> {
         self.end_read(tag);
     }
 
-    fn add_segment(&mut self, tag: Tag) -> usize {
+    pub(super) fn add_segment(&mut self, tag: Tag) -> usize {
         let read = self.reads.get_mut(&tag).expect("it is unfinished");
         read.segments.push(Vec::new());
         read.segments.len() - 1
     }
 
-    fn push(&mut self, tag: Tag, segment: usize, part: Part, missing: bool) {
+    pub(super) fn push(&mut self, tag: Tag, segment: usize, part: Part, missing: bool) {
         let read = self.reads.get_mut(&tag).expect("it is unfinished");
         read.segments[segment].push(part);
         read.missing += usize::from(missing);
@@ -120,8 +131,8 @@ impl<P: Policy> Engine<P> {
         }
     }
 
-    /// What the disk holds as well: from staging, with a fetch, or from the disk itself.
-    fn plan_gap(&mut self, tag: Tag, gap: Range, whole: Range, asked: &mut bool) {
+    /// What the disk holds as well: from staging, the buffer, a head, with a fetch, or from the disk itself.
+    fn plan_gap(&mut self, tag: Tag, gap: Range, whole: Range, asked: &mut bool, begun: Begun) {
         if gap.is_empty() {
             return;
         }
@@ -133,32 +144,47 @@ impl<P: Policy> Engine<P> {
         }
         let mut at = gap.offset;
         for taken in self.staging.take(gap) {
-            self.plan_unstaged(tag, Range::between(at, taken.range.offset));
+            self.plan_unstaged(tag, Range::between(at, taken.range.offset), begun);
             at = taken.range.end();
             self.plan_staged(tag, taken);
         }
-        self.plan_unstaged(tag, Range::between(at, gap.end()));
+        self.plan_unstaged(tag, Range::between(at, gap.end()), begun);
     }
 
     fn plan_staged(&mut self, tag: Tag, taken: Taken) {
         let Taken { range, place, slot } = taken;
         let block = (place / BLOCK_BYTES) as u32;
         let crcs = self.staging.crcs(place, range.length).to_vec();
-        let blocks = Range::new(self.superblock.layout().staging_offset(block), crcs.len() as u64 * BLOCK_BYTES);
-        let order = self.order(Device::Flash, Action::Read, blocks, Purpose::StagedRead(tag));
-        let segment = self.add_segment(tag);
-        let (offset, length) = (place % BLOCK_BYTES, range.length);
-        self.push(tag, segment, Part::Buffer { order, offset, length }, true);
+        let at = self.superblock.layout().staging_offset(block);
         self.counters.staged_read_bytes_total += range.length;
+        self.plan_copy(tag, range, at, Source::Staging(slot), crcs);
+    }
+
+    /// Reads a part from the blocks of a clean copy that hold it, from this byte of flash on.
+    pub(super) fn plan_copy(&mut self, tag: Tag, range: Range, at: u64, source: Source, crcs: Vec<u32>) {
+        let blocks = Range::new(at, crcs.len() as u64 * BLOCK_BYTES);
+        let order = self.order(Device::Flash, Action::Read, blocks, Purpose::CopyRead(tag));
+        let segment = self.add_segment(tag);
+        let (offset, length) = (range.offset % BLOCK_BYTES, range.length);
+        self.push(tag, segment, Part::Buffer { order, offset, length }, true);
         let read = self.reads.get_mut(&tag).expect("it is unfinished");
-        read.staged.push(Staged { order, segment, range, slot, crcs });
+        read.copies.push(Copied { order, segment, range, source, crcs });
         read.from_flash = true;
     }
 
-    fn plan_unstaged(&mut self, tag: Tag, range: Range) {
+    fn plan_unstaged(&mut self, tag: Tag, range: Range, begun: Begun) {
         if range.is_empty() {
             return;
         }
+        if self.segments.is_none() {
+            self.plan_disk(tag, range);
+        } else {
+            self.plan_segments(tag, range, begun);
+        }
+    }
+
+    /// Of a part that is in no segment's buffer or head: with a fetch, or from the disk.
+    pub(super) fn plan_disk(&mut self, tag: Tag, range: Range) {
         self.reads.get_mut(&tag).expect("it is unfinished").from_disk = true;
         let segment = self.add_segment(tag);
         let waiter = Waiter { tag, segment, range, since: self.now };
@@ -169,7 +195,14 @@ impl<P: Policy> Engine<P> {
         }
     }
 
-    /// The end of a wait for a fetch: with these bytes, or none.
+    /// A part waits for a fetch or a load.
+    pub(super) fn wait(&mut self, tag: Tag, range: Range) -> Waiter {
+        let segment = self.add_segment(tag);
+        self.reads.get_mut(&tag).expect("it is unfinished").missing += 1;
+        Waiter { tag, segment, range, since: self.now }
+    }
+
+    /// The end of a wait for a fetch or a load: with these bytes, or none.
     pub(super) fn on_fetched(&mut self, waiter: Waiter, part: Option<Part>) {
         let Waiter { tag, segment, range, .. } = waiter;
         match part {
@@ -236,14 +269,20 @@ impl<P: Policy> Engine<P> {
         self.end_read(tag);
     }
 
-    pub(super) fn on_staged_read(&mut self, tag: Tag, order: OrderId, result: Result<&[u8], ()>) {
+    pub(super) fn on_copy_read(&mut self, tag: Tag, order: OrderId, result: Result<&[u8], ()>) {
         let read = self.reads.get_mut(&tag).expect("it is unfinished");
-        let index = read.staged.iter().position(|staged| staged.order == order).expect("it reads this");
-        let Staged { segment, range, slot, crcs, .. } = read.staged.swap_remove(index);
-        self.staging.unpin(slot);
+        let index = read.copies.iter().position(|copied| copied.order == order).expect("it reads this");
+        let Copied { segment, range, source, crcs, .. } = read.copies.swap_remove(index);
+        match source {
+            Source::Staging(slot) => self.staging.unpin(slot),
+            Source::Head(slot) => self.slots.unpin(slot),
+        }
         if !result.is_ok_and(|data| matches(data, &crcs)) {
             // The disk has it too, or what is newer.
             read.segments[segment].clear();
+            if let Source::Head(slot) = source {
+                self.drop_bad_head(range, slot);
+            }
             self.outputs.push(Output::Release(order));
             self.plan_again(tag, segment, range);
         }

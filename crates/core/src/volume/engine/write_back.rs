@@ -141,6 +141,10 @@ impl<P: Policy> Engine<P> {
         }
         self.write_backs.get_mut(&id).expect("it is under way").missing = orders.len();
         for (range, parts) in orders {
+            debug_assert!(
+                !self.map.heads.touches(range),
+                "rule 5: what ended a head is durable before its disk is written"
+            );
             self.order(Device::Disk, Action::Write(parts), range, Purpose::WriteBackWrite(id));
         }
     }
@@ -149,6 +153,7 @@ impl<P: Policy> Engine<P> {
         let write_back = self.write_backs.get_mut(&id).expect("it is under way");
         write_back.missing -= 1;
         write_back.failed |= !ok;
+        self.disk_writes += 1;
         if write_back.missing > 0 {
             return;
         }

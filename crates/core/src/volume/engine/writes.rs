@@ -181,6 +181,14 @@ impl<P: Policy> Engine<P> {
                 self.end_write(id, false);
                 continue;
             }
+            if self.map.heads.touches(range) {
+                if self.flash_failed {
+                    self.end_write(id, false);
+                } else {
+                    self.end_heads(range);
+                }
+                continue;
+            }
             let in_write_back = self.write_backs.values().any(|write_back| write_back.range().overlaps(range));
             // The log's extents there will be cut in two at most twice.
             let room = self.room_in_checkpoint() >= 4 * Piece::encoded_bytes(Range::default());
@@ -229,6 +237,7 @@ impl<P: Policy> Engine<P> {
         let write = self.writes.get_mut(&id).expect("it is unfinished");
         write.missing -= 1;
         write.failed |= !ok;
+        self.disk_writes += 1;
         if write.missing > 0 {
             return;
         }

@@ -63,6 +63,7 @@ impl Replay {
         let ring = Ring::of_checkpoint(layout.ring_blocks, superblock.start_block, superblock.start_seq);
         let mut map = LogMap::new(ring);
         let (mut at, mut crc, mut end) = (0, 0, 0);
+        let mut among_heads = false;
         let mut rest: Vec<u8> = Vec::new();
         while at < superblock.checkpoint_bytes {
             let mut chunk = vec![0; CHUNK_BYTES.min(superblock.checkpoint_bytes - at) as usize];
@@ -72,7 +73,13 @@ impl Replay {
             rest.extend_from_slice(&chunk);
             let mut used = 0;
             while let Some((extent, bytes)) = Extent::decode(&rest[used..]).map_err(|_| Refusal::CheckpointDamaged)? {
-                if extent.range.offset < end || !load(&mut map, &extent, superblock) {
+                // Heads follow the extents, in address order again.
+                let is_head = matches!(extent.content, Stored::Head { .. });
+                if is_head && !std::mem::replace(&mut among_heads, true) {
+                    end = 0;
+                }
+                let ordered = extent.range.offset >= end && is_head == among_heads;
+                if !ordered || !load(&mut map, &extent, superblock) {
                     return Err(Refusal::CheckpointDamaged);
                 }
                 end = extent.range.end();
@@ -117,7 +124,7 @@ impl Replay {
                     guard::mark_changed(&mut superblock.guard, &self.regions, entry.range);
                 }
             }
-            apply(&mut self.map, &header, block, &mut bad);
+            apply(&mut self.map, &header, block, &mut bad, superblock);
             self.seq += 1;
         }
     }
@@ -143,10 +150,10 @@ impl Replay {
 
     /// Which blocks of a record's payload are not what its header says.
     fn bad_payload(&mut self, devices: &mut impl Devices, block: u32, header: &Header) -> Result<Vec<bool>, Failed> {
-        if header.crcs.is_empty() {
+        if header.payload_blocks() == 0 {
             return Ok(Vec::new());
         }
-        let payload = self.ahead.blocks(devices, &self.layout, block + 1, header.crcs.len() as u64)?;
+        let payload = self.ahead.blocks(devices, &self.layout, block + 1, header.payload_blocks())?;
         let blocks = payload.chunks(BLOCK_BYTES as usize);
         Ok(blocks.zip(&header.crcs).map(|(bytes, crc)| crc32c::crc32c(bytes) != *crc).collect())
     }
@@ -181,6 +188,10 @@ impl Replay {
 
 /// Puts an extent of a checkpoint into the map; false if there can be none like it.
 fn load(map: &mut LogMap, extent: &Extent, superblock: &Superblock) -> bool {
+    if let Stored::Head { slot, crcs } = &extent.content {
+        put_head(map, extent.range, u64::from(*slot), crcs, superblock);
+        return true;
+    }
     if extent.range.end() > superblock.disk_bytes || extent.seq >= superblock.start_seq {
         return false;
     }
@@ -194,16 +205,33 @@ fn load(map: &mut LogMap, extent: &Extent, superblock: &Superblock) -> bool {
         }
         Stored::Zeros => map.put_placeless(extent.range, Content::Zeros, extent.seq),
         Stored::Damaged => map.put_placeless(extent.range, Content::Damaged, extent.seq),
+        Stored::Head { .. } => unreachable!("heads were put above"),
     }
     true
 }
 
+/// Heads are clean copies: one that the superblock has no slot for is passed over.
+fn put_head(map: &mut LogMap, range: Range, slot: u64, crcs: &[u32], superblock: &Superblock) {
+    let segments = superblock.serving.segments;
+    let fits = range.offset.is_multiple_of(BLOCK_BYTES)
+        && range.length == segments.head_bytes()
+        && range.offset.is_multiple_of(segments.segment_bytes())
+        && range.end() <= superblock.disk_bytes
+        && slot < u64::from(segments.slots);
+    if fits {
+        map.heads.replay(range, slot as u32, crcs);
+    } else {
+        map.heads.replay_end(range);
+    }
+}
+
 /// Applies a record to the map; `bad` says which blocks of its payload are lost.
-fn apply(map: &mut LogMap, header: &Header, block: u32, bad: &mut [bool]) {
+fn apply(map: &mut LogMap, header: &Header, block: u32, bad: &mut [bool], superblock: &Superblock) {
     let mut index = 0;
     for entry in &header.entries {
         match entry.kind {
             Kind::Data => {
+                map.heads.replay_end(entry.range);
                 let blocks = blocks_of(entry.range) as usize;
                 let payload = block + 1 + index as u32;
                 map.put_payload(entry.range, payload, &header.crcs[index..index + blocks], header.seq);
@@ -216,9 +244,18 @@ fn apply(map: &mut LogMap, header: &Header, block: u32, bad: &mut [bool]) {
                 }
                 index += blocks;
             }
-            Kind::Zero => map.put_placeless(entry.range, Content::Zeros, header.seq),
+            Kind::Zero => {
+                map.heads.replay_end(entry.range);
+                map.put_placeless(entry.range, Content::Zeros, header.seq);
+            }
             Kind::Clean { upto } => map.carve_up_to(entry.range, upto, header.seq),
-            Kind::Head { .. } | Kind::NoHead | Kind::Pad => {}
+            Kind::Head { slot } => {
+                let blocks = blocks_of(entry.range) as usize;
+                put_head(map, entry.range, slot, &header.crcs[index..index + blocks], superblock);
+                index += blocks;
+            }
+            Kind::NoHead => map.heads.replay_end(entry.range),
+            Kind::Pad => {}
         }
     }
 }

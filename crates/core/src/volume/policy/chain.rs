@@ -1,0 +1,291 @@
+//! The policies of a volume together: a class of requests goes to one of them.
+//!
+//! | | liu | itransformer | both | none |
+//! |---|---|---|---|---|
+//! | write within the head of a lifted segment | log | by itransformer | log | by size |
+//! | other writes | disk | by itransformer | by itransformer | by size |
+//! | read of a strong segment | load | - | load; not a fetch as well | - |
+//! | other reads | where they lie | streams: fetch | streams: fetch | where they lie |
+//! | write-back | half full, idle | by itransformer | by itransformer | half full |
+//! | who has the disk | everybody | turns | turns; loads are foreground | everybody |
+//!
+//! With both, a large or lone sequential write (a client's write-back) bypasses the log as with iTransformer alone, unless it lies within a head.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::itransformer::{self, ITransformer};
+use super::liu::{self, Liu};
+use super::{AddressOrder, Load, Policy, SegmentCounts, SegmentRead, Turn};
+use crate::request::Range;
+use crate::units::Nanos;
+use crate::volume::layout::Segments;
+use serde::{Deserialize, Serialize};
+
+/// Which policies a volume has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Names {
+    /// Every write up to a size.
+    #[default]
+    None,
+    /// iTransformer.
+    ITransformer,
+    /// LiU.
+    Liu,
+    /// Both.
+    LiuITransformer,
+}
+
+impl Names {
+    /// All there are.
+    pub const ALL: [Names; 4] = [Names::Liu, Names::ITransformer, Names::LiuITransformer, Names::None];
+    /// Their names.
+    pub const KNOWN: &str = "liu|itransformer|liu,itransformer|none";
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Names::None => "none",
+            Names::ITransformer => "itransformer",
+            Names::Liu => "liu",
+            Names::LiuITransformer => "liu,itransformer",
+        }
+    }
+
+    /// As superblocks have it.
+    pub fn number(self) -> u32 {
+        match self {
+            Names::None => 0,
+            Names::ITransformer => 1,
+            Names::Liu => 2,
+            Names::LiuITransformer => 3,
+        }
+    }
+
+    /// Of that number; one of a later version's is not known here, and nothing depends on it.
+    pub fn of_number(number: u32) -> Names {
+        Names::ALL.into_iter().find(|names| names.number() == number).unwrap_or_default()
+    }
+
+    /// Whether LiU is one of them.
+    pub fn has_liu(self) -> bool {
+        matches!(self, Names::Liu | Names::LiuITransformer)
+    }
+
+    /// Of a hundred parts of the flash, how many should be heads'. LiU alone needs a log for heads that are written, both one for all writes
+    /// and staging (assumed).
+    pub fn heads_percent(self) -> u64 {
+        match self {
+            Names::None | Names::ITransformer => 0,
+            Names::Liu => 80,
+            Names::LiuITransformer => 50,
+        }
+    }
+}
+
+/// A word that names no policies.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not one of {known}", known = Names::KNOWN)]
+pub struct UnknownNames(String);
+
+impl FromStr for Names {
+    type Err = UnknownNames;
+
+    fn from_str(text: &str) -> Result<Names, UnknownNames> {
+        Names::ALL.into_iter().find(|names| names.name() == text).ok_or_else(|| UnknownNames(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl TryFrom<String> for Names {
+    type Error = UnknownNames;
+
+    fn try_from(text: String) -> Result<Names, UnknownNames> {
+        text.parse()
+    }
+}
+
+impl From<Names> for String {
+    fn from(names: Names) -> String {
+        names.name().into()
+    }
+}
+
+/// Settings of all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// LiU's.
+    pub liu: liu::Settings,
+    /// iTransformer's.
+    pub itransformer: itransformer::Settings,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    liu: Option<(Liu, Segments)>,
+    itransformer: Option<ITransformer>,
+    rest: AddressOrder,
+}
+
+impl Chain {
+    /// Those of a volume with these segments. Without any LiU does nothing.
+    pub fn new(names: Names, segments: Segments, settings: Settings) -> Chain {
+        let has_itransformer = matches!(names, Names::ITransformer | Names::LiuITransformer);
+        let has_liu = names.has_liu() && !segments.is_none();
+        Chain {
+            liu: has_liu.then(|| (Liu::new(segments, settings.liu), segments)),
+            itransformer: has_itransformer.then(|| ITransformer::new(settings.itransformer)),
+            rest: if names == Names::Liu { AddressOrder::of_nothing() } else { AddressOrder::default() },
+        }
+    }
+
+    /// Whether a range lies in the head of a lifted segment.
+    fn is_head(&self, range: Range) -> bool {
+        let Some((liu, segments)) = &self.liu else { return false };
+        let segment = range.offset / segments.segment_bytes();
+        let within = range.end() <= segment * segments.segment_bytes() + segments.head_bytes();
+        within && liu.is_lifted(segment)
+    }
+}
+
+impl Policy for Chain {
+    fn absorbs(&mut self, range: Range, load: &Load) -> bool {
+        let wanted = match &mut self.itransformer {
+            Some(itransformer) => itransformer.absorbs(range, load),
+            None => self.rest.absorbs(range, load),
+        };
+        wanted || self.is_head(range)
+    }
+
+    fn waits_for_room(&self, load: &Load) -> Nanos {
+        self.itransformer.as_ref().map_or(Nanos::ZERO, |policy| policy.waits_for_room(load))
+    }
+
+    fn paces(&self, load: &Load) -> Nanos {
+        self.itransformer.as_ref().map_or(Nanos::ZERO, |policy| policy.paces(load))
+    }
+
+    fn next_write_back(&mut self, load: &Load) -> Option<u64> {
+        match &mut self.itransformer {
+            Some(policy) => policy.next_write_back(load),
+            None => self.rest.next_write_back(load),
+        }
+    }
+
+    fn write_back_bytes_max(&self) -> u64 {
+        self.itransformer.as_ref().map_or(self.rest.write_back_bytes_max(), Policy::write_back_bytes_max)
+    }
+
+    fn on_write_back(&mut self, now: Nanos, range: Range) {
+        match &mut self.itransformer {
+            Some(policy) => policy.on_write_back(now, range),
+            None => self.rest.on_write_back(now, range),
+        }
+    }
+
+    fn on_segment_read(&mut self, read: SegmentRead, _load: &Load) -> bool {
+        self.liu.as_mut().is_some_and(|(liu, _)| liu.on_segment_read(read))
+    }
+
+    fn next_eviction(&mut self) -> Option<u64> {
+        self.liu.as_mut()?.0.next_eviction()
+    }
+
+    fn on_buffer_emptied(&mut self) {
+        if let Some((liu, _)) = &mut self.liu {
+            liu.forget();
+        }
+    }
+
+    fn next_lift(&mut self, load: &Load) -> Option<u64> {
+        self.liu.as_mut()?.0.next_lift(load)
+    }
+
+    fn on_lift_read(&mut self, now: Nanos, _segment: u64) {
+        if let Some((liu, _)) = &mut self.liu {
+            liu.on_lift_read(now);
+        }
+    }
+
+    fn on_lift_refused(&mut self, now: Nanos, segment: u64, again: bool) {
+        if let Some((liu, _)) = &mut self.liu {
+            liu.on_lift_refused(now, segment, again);
+        }
+    }
+
+    fn on_lifted(&mut self, segment: u64) {
+        if let Some((liu, _)) = &mut self.liu {
+            liu.on_lifted(segment);
+        }
+    }
+
+    fn on_head_lost(&mut self, segment: u64, again: bool) {
+        if let Some((liu, _)) = &mut self.liu {
+            liu.on_head_lost(segment, again);
+        }
+    }
+
+    fn next_de_lift(&mut self) -> Option<u64> {
+        self.liu.as_mut()?.0.next_de_lift()
+    }
+
+    fn segment_counts(&self) -> SegmentCounts {
+        self.liu.as_ref().map_or(SegmentCounts::default(), |(liu, _)| liu.counts())
+    }
+
+    fn on_read(&mut self, range: Range, load: &Load) -> Option<Range> {
+        // What is in the buffer, or on its way there, is not read ahead as well.
+        let is_loaded = |at: u64| {
+            let held = self.liu.as_ref().map(|(liu, segments)| liu.is_loaded(at / segments.segment_bytes()));
+            held.unwrap_or(false)
+        };
+        if is_loaded(range.offset) && is_loaded(range.end() - 1) {
+            return None;
+        }
+        self.itransformer.as_mut()?.on_read(range, load)
+    }
+
+    fn begins_fetch(&mut self, range: Range, load: &Load) -> bool {
+        self.itransformer.as_mut().is_none_or(|policy| policy.begins_fetch(range, load))
+    }
+
+    fn on_background_end(&mut self, now: Nanos, range: Range) {
+        if let Some(policy) = &mut self.itransformer {
+            policy.on_background_end(now, range);
+        }
+    }
+
+    fn turn(&mut self, load: &Load) -> Turn {
+        self.itransformer.as_mut().map_or(Turn::Shared, |policy| policy.turn(load))
+    }
+
+    fn next_timer(&self, load: &Load) -> Option<Nanos> {
+        let of_liu = self.liu.as_ref().and_then(|(liu, _)| liu.next_timer(load));
+        let of_rest = match &self.itransformer {
+            Some(policy) => policy.next_timer(load),
+            None => self.rest.next_timer(load),
+        };
+        of_liu.into_iter().chain(of_rest).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written_and_numbers_come_back() {
+        for names in Names::ALL {
+            assert_eq!((names.to_string().parse(), Names::of_number(names.number())), (Ok(names), names));
+        }
+        assert_eq!(Names::of_number(77), Names::None);
+        assert!("liu, s4d".parse::<Names>().unwrap_err().to_string().contains("liu,itransformer"));
+    }
+}

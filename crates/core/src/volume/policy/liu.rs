@@ -1,0 +1,287 @@
+//! LiU (MASCOTS 2013): the *head* of a segment on flash, its body on the disk. Flash answers while the disk moves to the body.
+//!
+//! Segments are of disk addresses. This file decides; the engine moves (`engine/loads.rs`, `engine/lifting.rs`).
+//!
+//! ```text
+//!                 read of a segment
+//!                        |
+//!      [`Stack`]: on top, its blocks flagged ----------------- what leaves: locality
+//!                        |                                             |
+//!            strong? ----+---- weak or unknown               >= threshold    < threshold
+//!               |                   |                             |               |
+//!   load: body in four parts     a ghost: each part from       *strong*         *weak*
+//!   from the disk, head from     where it is (head: flash)        |               |
+//!   flash at once                                        not lifted: lift     lifted: stays, is not loaded
+//! ```
+//!
+//! **When it is loaded.** A strong segment that is new in the stack, or a ghost of which something is read for the second time.
+//!
+//! **When a segment is strong** (section II-D measures it as it leaves the stack): blocks that were asked for stay asked for, so a ghost
+//! with enough of them is known to be strong before it leaves, and may be lifted while it is in use.
+//!
+//! **Which heads stay.** Every lifted segment keeps the time of its last use. When no slot is free the least recently used head makes room,
+//! unless it was used after the newcomer's last use.
+//!
+//! **When.** A lift is a read of the disk: when the foreground has been quiet for [`Settings::idle`], else so that no more than one of
+//! [`Settings::busy_share`] of time is a lift's. A strong segment that has no head yet is loaded as a lifted one is, wholly from the disk; the
+//! engine takes the head from there, which costs the disk nothing.
+
+pub mod sizes;
+pub mod stack;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Load, SegmentCounts, SegmentRead};
+use crate::units::{MIB, Nanos};
+use crate::volume::layout::Segments;
+pub use sizes::{Probe, Sizes};
+use stack::{Left, Stack};
+
+/// What may be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes of segments in memory (the paper's 256 MB).
+    pub buffer_bytes: u64,
+    /// Segments in the stack for each that the buffer has room for, ghosts with them (assumed: a ghost has as long to be read as a
+    /// segment in the buffer, twice).
+    pub stack_per_buffer: u32,
+    /// Percent of a segment's blocks from which on it is strong. The paper does not say; a sweep does: docs/MODELS.md.
+    pub threshold_percent: u32,
+    /// The foreground is quiet after so long without a request (assumed: several times a disk's positioning).
+    pub idle: Nanos,
+    /// Of so many parts of the disk's time one may be lifts' while it is busy (assumed).
+    pub busy_share: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            buffer_bytes: 256 * MIB,
+            stack_per_buffer: 2,
+            threshold_percent: 30,
+            idle: Nanos(50_000_000),
+            busy_share: 10,
+        }
+    }
+}
+
+/// A segment that was found strong, or is lifted.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    is_strong: bool,
+    is_lifted: bool,
+    used: u64,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Liu {
+    settings: Settings,
+    threshold_blocks: u32,
+    stack: Stack,
+    known: BTreeMap<u64, Known>,
+    /// Lifted ones by their last use.
+    lifted_by_use: BTreeMap<u64, u64>,
+    uses: u64,
+    /// Strong ones to be lifted, by address, and where the last one was.
+    waiting: BTreeSet<u64>,
+    cursor: u64,
+    /// The last one that is to be lifted asks for room.
+    newcomer: u64,
+    evicted: Vec<u64>,
+    /// A lift of it began, and how long after its end the next may while the disk is busy.
+    lift_begun: Nanos,
+    lift_ended: Nanos,
+    pause: Nanos,
+    /// None is tried before, since the last could not begin.
+    not_before: Nanos,
+}
+
+/// After a lift that could not begin, no other is tried for so long (assumed; what it waits for takes a flush of a device or longer).
+const RETRY: Nanos = Nanos(5_000_000);
+
+impl Liu {
+    /// One that has seen nothing yet.
+    pub fn new(segments: Segments, settings: Settings) -> Liu {
+        let loaded_max = (settings.buffer_bytes / segments.segment_bytes().max(1)) as usize;
+        let threshold = u64::from(segments.segment_blocks) * u64::from(settings.threshold_percent);
+        Liu {
+            settings,
+            threshold_blocks: threshold.div_ceil(100) as u32,
+            stack: Stack::new(segments.segment_blocks, loaded_max, loaded_max * settings.stack_per_buffer as usize),
+            known: BTreeMap::new(),
+            lifted_by_use: BTreeMap::new(),
+            uses: 0,
+            waiting: BTreeSet::new(),
+            cursor: 0,
+            newcomer: 0,
+            evicted: Vec::new(),
+            lift_begun: Nanos::ZERO,
+            lift_ended: Nanos::ZERO,
+            pause: Nanos::ZERO,
+            not_before: Nanos::ZERO,
+        }
+    }
+
+    /// A part of a segment is read; whether the segment is to be loaded.
+    pub fn on_segment_read(&mut self, read: SegmentRead) -> bool {
+        let SegmentRead { segment, part, .. } = read;
+        self.touch(segment);
+        let asked_before = self.stack.asked_blocks(segment);
+        let asked = self.stack.ask(segment, part);
+        let is_loaded = self.stack.is_loaded(segment);
+        // A ghost that is half read is not loaded for the rest; one that is read again is.
+        let begins = asked_before.is_none_or(|before| before == asked);
+        let loads = is_loaded || (begins && self.known.get(&segment).is_some_and(|known| known.is_strong));
+        if loads && !is_loaded {
+            self.stack.load(segment, part);
+        } else if !loads && asked >= self.threshold_blocks {
+            self.on_strong(segment);
+        }
+        while let Some(left) = self.stack.pop() {
+            self.on_left(left);
+        }
+        loads
+    }
+
+    fn touch(&mut self, segment: u64) {
+        self.uses += 1;
+        if let Some(known) = self.known.get_mut(&segment) {
+            if known.is_lifted {
+                self.lifted_by_use.remove(&known.used);
+                self.lifted_by_use.insert(self.uses, segment);
+            }
+            known.used = self.uses;
+        }
+    }
+
+    fn on_left(&mut self, left: Left) {
+        if left.was_loaded {
+            self.evicted.push(left.segment);
+        }
+        if left.asked_blocks >= self.threshold_blocks {
+            self.on_strong(left.segment);
+        } else if let Some(known) = self.known.get_mut(&left.segment) {
+            known.is_strong = false;
+            self.waiting.remove(&left.segment);
+            if !known.is_lifted {
+                self.known.remove(&left.segment);
+            }
+        }
+    }
+
+    fn on_strong(&mut self, segment: u64) {
+        let used = self.uses;
+        let known = self.known.entry(segment).or_insert(Known { is_strong: true, is_lifted: false, used });
+        known.is_strong = true;
+        if !known.is_lifted {
+            self.waiting.insert(segment);
+        }
+    }
+
+    /// The buffer is empty, and so is the stack.
+    pub fn forget(&mut self) {
+        self.stack.clear();
+        self.evicted.clear();
+    }
+
+    /// See [`Policy::next_eviction`](super::Policy::next_eviction).
+    pub fn next_eviction(&mut self) -> Option<u64> {
+        self.evicted.pop()
+    }
+
+    fn may_lift(&self, load: &Load) -> bool {
+        let is_quiet = load.waiting == 0 && load.in_flight == 0 && load.background() == 0;
+        let idle = is_quiet && load.now.since(load.foreground_at) >= self.settings.idle;
+        load.lifts == 0 && load.now >= self.not_before && (idle || load.now >= self.lift_ended + self.pause)
+    }
+
+    /// See [`Policy::next_lift`](super::Policy::next_lift).
+    pub fn next_lift(&mut self, load: &Load) -> Option<u64> {
+        if !self.may_lift(load) {
+            return None;
+        }
+        let upwards = self.waiting.range(self.cursor..).next().or_else(|| self.waiting.first());
+        let segment = *upwards?;
+        self.waiting.remove(&segment);
+        self.cursor = segment + 1;
+        self.newcomer = segment;
+        self.lift_begun = load.now;
+        Some(segment)
+    }
+
+    /// The disk is done with a lift.
+    pub fn on_lift_read(&mut self, now: Nanos) {
+        self.lift_ended = now;
+        self.pause = Nanos(now.since(self.lift_begun).0 * (self.settings.busy_share - 1));
+    }
+
+    /// A lift could not begin, or came to nothing.
+    pub fn on_lift_refused(&mut self, now: Nanos, segment: u64, again: bool) {
+        self.not_before = now + RETRY;
+        if again && self.known.get(&segment).is_some_and(|known| known.is_strong && !known.is_lifted) {
+            self.waiting.insert(segment);
+        }
+    }
+
+    /// When to ask for the next lift though nothing has happened.
+    pub fn next_timer(&self, load: &Load) -> Option<Nanos> {
+        if self.waiting.is_empty() || load.lifts > 0 {
+            return None;
+        }
+        let is_quiet = load.waiting == 0 && load.in_flight == 0 && load.background() == 0;
+        let idle = is_quiet.then_some(load.foreground_at + self.settings.idle);
+        let due = idle.into_iter().chain([self.lift_ended + self.pause]).min()?;
+        Some(due.max(self.not_before)).filter(|at| *at > load.now)
+    }
+
+    /// A head is on flash, or was when the volume started: then it is taken for strong.
+    pub fn on_lifted(&mut self, segment: u64) {
+        let used = self.known.get(&segment).map_or(self.uses, |known| known.used);
+        self.uses += 1;
+        let used = if self.lifted_by_use.contains_key(&used) { self.uses } else { used };
+        let known = self.known.entry(segment).or_insert(Known { is_strong: true, is_lifted: false, used });
+        known.is_lifted = true;
+        known.used = used;
+        self.lifted_by_use.insert(used, segment);
+        self.waiting.remove(&segment);
+    }
+
+    /// A head is not on flash any more.
+    pub fn on_head_lost(&mut self, segment: u64, again: bool) {
+        let Some(known) = self.known.get_mut(&segment) else { return };
+        if known.is_lifted {
+            self.lifted_by_use.remove(&known.used);
+            known.is_lifted = false;
+        }
+        if again && known.is_strong {
+            self.waiting.insert(segment);
+        } else {
+            // It was the least recently used, or weak: it is measured again before it comes back.
+            self.known.remove(&segment);
+        }
+    }
+
+    /// The least recently used head, if the segment that wants its room was used later.
+    pub fn next_de_lift(&mut self) -> Option<u64> {
+        let (used, segment) = self.lifted_by_use.first_key_value()?;
+        let wants = self.known.get(&self.newcomer).map_or(0, |known| known.used);
+        (*used < wants).then_some(*segment)
+    }
+
+    /// Whether a segment's head is on flash.
+    pub fn is_lifted(&self, segment: u64) -> bool {
+        self.known.get(&segment).is_some_and(|known| known.is_lifted)
+    }
+
+    /// Whether a segment is in the buffer.
+    pub fn is_loaded(&self, segment: u64) -> bool {
+        self.stack.is_loaded(segment)
+    }
+
+    /// For status.
+    pub fn counts(&self) -> SegmentCounts {
+        let (loaded, ghosts) = self.stack.counts();
+        SegmentCounts { loaded: loaded as u64, ghosts: ghosts as u64, lifts_waiting: self.waiting.len() as u64 }
+    }
+}
