@@ -23,7 +23,9 @@ unsafe fn last_name(dir: c_int, path: *const c_char) -> Option<Facts> {
 
 fn tell(request: &Request) {
     // The names have changed already; an agent that is gone finds that out by itself.
-    let _ = session::with(|session| session.call(request));
+    if let Err(errno) = session::with(|session| session.call(request)) {
+        session::complain(format_args!("the agent was not told that a name changed or is gone (error {errno})"));
+    }
 }
 
 /// `unlink`, `unlinkat`, `remove`.

@@ -505,6 +505,8 @@ impl Stage {
             let expected = site::managed().with_file_name(format!("expected-{name}"));
             std::fs::write(expected, self.objects[object].bytes()).unwrap();
         }
+        let names = |line: &&String| line.contains("Rename") || line.contains("Unlink") || line.contains("killed");
+        self.history.iter().filter(names).for_each(|line| eprintln!("{line}"));
         for mut worker in std::mem::take(&mut self.workers) {
             drop(worker.stream);
             assert!(worker.child.wait().unwrap().success());
