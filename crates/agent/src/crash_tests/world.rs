@@ -183,7 +183,12 @@ impl World {
     pub fn request(&mut self, rank: usize, request: &Request<'_>) {
         let envelope = self.envelope(rank);
         let memory = self.memory.clone();
-        self.overlay.on_request(memory.view(), 1, envelope, request);
+        match *request {
+            Request::Unlinked { device, inode } => {
+                self.overlay.on_unlinked(memory.view(), envelope, (device, inode), |_| false);
+            }
+            _ => self.overlay.on_request(memory.view(), 1, envelope, request),
+        }
         self.carry_out();
         if let Request::Close { file } = *request {
             self.tiers(|tiers| tiers.take_fingerprint(file));

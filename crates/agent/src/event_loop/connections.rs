@@ -125,6 +125,10 @@ impl EventLoop<'_> {
                         self.sweep(SWEEP_FILES);
                     }
                     Request::Regions { file, from } => self.tell_regions(token, envelope, file, from),
+                    Request::Unlinked { device, inode } => {
+                        let is_named = |file| self.store.slow(file).is_some_and(|slow| slow.has_name());
+                        self.overlay.on_unlinked(self.shared.view(), envelope, (device, inode), is_named);
+                    }
                     // Nothing is absorbed before the directory shows it.
                     Request::Slab { .. } if !self.marks.are_shown() => self.send_answer(envelope, &Answer::NoSpace),
                     Request::TimesSet { device, inode, birth_ns } => {

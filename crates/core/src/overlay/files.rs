@@ -9,6 +9,7 @@ use super::operations::protocol_error;
 use super::{Answer, Capacity, CopyKind, Output, Overlay, errno};
 use crate::counters::Dropped;
 use crate::policy::carl::Regions;
+use crate::protocol::message::Envelope;
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
@@ -347,10 +348,18 @@ impl Overlay {
         }
     }
 
-    /// The last name of the file is gone.
-    pub(super) fn unlinked(&mut self, shared: Shared<'_>, device: u64, inode: u64) {
+    /// The last name of the file is gone. Others that had the inode's number before or have it since are told apart by `is_named`:
+    /// the file system may have given it to a new file, and that may have been opened before this is heard.
+    pub fn on_unlinked(
+        &mut self,
+        shared: Shared<'_>,
+        envelope: Envelope,
+        (device, inode): (u64, u64),
+        is_named: impl Fn(u32) -> bool,
+    ) {
         let born = |birth_ns| Identity { device, inode, birth_ns };
-        let found: Vec<u32> = self.by_identity.range(born(0)..=born(u64::MAX)).map(|(_, &number)| number).collect();
+        let found = self.by_identity.range(born(0)..=born(u64::MAX)).map(|(_, &number)| number);
+        let found: Vec<u32> = found.filter(|number| !is_named(*number)).collect();
         for number in found {
             let first = !std::mem::replace(&mut self.file(number).unlinked, true);
             if first {
@@ -358,6 +367,8 @@ impl Overlay {
             }
             self.forget_if_done(shared, number);
         }
+        self.outputs.push(Output::Reply(envelope, Answer::Done));
+        self.progress(shared);
     }
 
     /// A path changed: of a file, or of a directory above files.

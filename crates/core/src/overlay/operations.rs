@@ -69,13 +69,10 @@ impl Overlay {
             Request::Hello { .. }
             | Request::Open { .. }
             | Request::TimesSet { .. }
+            | Request::Unlinked { .. }
             | Request::Regions { .. }
             | Request::Control { .. } => {
                 unreachable!("the runtime handles these itself")
-            }
-            Request::Unlinked { device, inode } => {
-                self.unlinked(shared, device, inode);
-                return self.reply(envelope, Answer::Done);
             }
             Request::Renamed { old_length, paths } => {
                 match paths.split_at_checked(old_length as usize) {

@@ -123,7 +123,10 @@ impl World<'_> {
             8 => Request::Sync { file },
             9 => Request::WriteBack { file, offset, length },
             10 => Request::Bypass { file, writes: self.source.flag() },
-            11 => Request::Unlinked { device: 1, inode: self.source.below(6).into() },
+            11 => {
+                let (inode, is_named) = (self.source.below(6).into(), self.source.flag());
+                return self.overlay.on_unlinked(self.memory.view(), envelope, (1, inode), |_| is_named);
+            }
             12 => Request::Renamed { old_length: 2, paths: &[b"/a".as_slice(), &paths].concat() },
             _ => Request::Renamed { old_length: length as u32, paths: &paths },
         };

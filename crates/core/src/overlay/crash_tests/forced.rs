@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use super::ranks::{self, Kind, Rank};
 use super::storage::Byte;
 use super::world::{Task, World};
-use crate::overlay::journal::{HEADER_BYTES, Record, records};
+use crate::overlay::journal::{HEADER_BYTES, Identity, Record, records};
 use crate::overlay::recovery::{Recovered, Replay};
 use crate::overlay::{Answer, Capacity, CopyKind, NotSynced, Settings};
-use crate::protocol::message::Request;
+use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::{GRANULE_BYTES, KIND_EXTEND, KIND_WRITE};
 use crate::request::Range;
 
@@ -42,9 +42,13 @@ pub(super) fn write(w: &mut World, rank: usize, range: Range, absorbed: bool) {
     run(w, rank);
 }
 
-pub(super) fn other(w: &mut World, rank: usize, kind: Kind, range: Range) {
-    ranks::begin_other(w, rank, kind, 0, range);
+fn other_file(w: &mut World, rank: usize, kind: Kind, inode: usize, range: Range) {
+    ranks::begin_other(w, rank, kind, inode, range);
     run(w, rank);
+}
+
+pub(super) fn other(w: &mut World, rank: usize, kind: Kind, range: Range) {
+    other_file(w, rank, kind, 0, range);
 }
 
 /// Lets one thread run to the end of its operation, the runtime helping.
@@ -401,6 +405,30 @@ fn the_open_of_a_file_with_a_durable_intent_waits_for_no_barrier() {
     ranks::step(&mut w, 1, false);
     assert!(w.ranks[1].answer.is_some());
     assert!(w.tasks.is_empty(), "nor does it start one");
+}
+
+#[test]
+fn a_new_file_with_an_inode_number_used_before_outlives_the_news_that_the_old_one_is_gone() {
+    let mut w = world();
+    let old = w.open[0][&0].unwrap();
+    w.inodes[0].linked = false;
+    w.create(0);
+    let new = w.paths[0];
+    // The file system gave the number away at once, and knows when a file was born.
+    w.inodes[new].identity = Identity { birth_ns: 7, ..w.inodes[0].identity };
+    other_file(&mut w, 2, Kind::Open(true), new, A);
+    ranks::begin_write(&mut w, 2, new, A, true);
+    run(&mut w, 2);
+    let number = w.open[1][&new].unwrap();
+    let Identity { device, inode, .. } = w.inodes[0].identity;
+    let envelope = Envelope { slot: w.ranks[0].slot as u32, seq: w.ranks[0].seq + 1 };
+    w.ranks[0].seq += 1;
+    w.overlay.on_unlinked(w.memory.view(), envelope, (device, inode), |file| file == number);
+    w.carry_out();
+    assert!(w.overlay.files[&old].unlinked && !w.overlay.files[&number].unlinked);
+    other_file(&mut w, 2, Kind::Close, new, A);
+    assert_eq!(w.overlay.dirty_bytes(), A.length, "what was written is kept for the new file");
+    no_violation(&w);
 }
 
 #[test]

@@ -269,6 +269,8 @@ impl World {
                 let newest = self.inodes.iter().rposition(|inode| inode.identity == identity);
                 self.numbers.insert(number, newest.expect("a file that is opened has an inode"));
             }
+        } else if let Request::Unlinked { device, inode } = *request {
+            self.overlay.on_unlinked(self.memory.view(), envelope, (device, inode), |_| false);
         } else {
             self.overlay.on_request(self.memory.view(), now, envelope, request);
         }
