@@ -52,7 +52,9 @@ fn bytes_read_are_bytes_written_and_counted_by_the_volumes() {
     let stats = testbed.server.stats();
     assert!(stats.to_string().contains("written back MiB"), "{stats}");
     let json = serde_json::to_string(&stats).unwrap();
-    assert_eq!(serde_json::from_str::<headstart_testbed::stats::TestbedStats>(&json).unwrap(), stats);
+    let told: headstart_testbed::stats::TestbedStats = serde_json::from_str(&json).unwrap();
+    let told = told.mounts[0].servers.iter().map(|server| server.volume.unwrap().absorbed_writes_total);
+    assert_eq!(told.sum::<u64>(), BLOCKS);
     testbed.server.reset_stats();
     assert_eq!(volumes(&testbed, |volume| volume.absorbed_writes_total), 0);
     assert!(stats.mounts[1].servers.iter().all(|server| server.volume.is_none()), "flash servers have none");

@@ -12,7 +12,7 @@
 use std::sync::atomic::Ordering;
 
 use super::extent_map::Mapped;
-use super::{Overlay, Process, Quarantined};
+use super::{Direct, Overlay, Process, Quarantined};
 use crate::protocol::shared::{
     LEASE_DIRECT_WRITE, LEASE_NONE, LEASE_QUARANTINED, STATE_FREE, STATE_QUARANTINED, Shared,
 };
@@ -27,7 +27,8 @@ impl Overlay {
     /// The thread behind `slot` is gone. Reads are released; what it may still write to the slow file is quarantined. `size` is the
     /// slow file's, looked at since, if the thread [truncates](Overlay::truncates) one; none if that cannot be found out.
     pub fn on_hang_up(&mut self, shared: Shared<'_>, slot: u32, size: Option<u64>) {
-        let truncation = self.direct.get(&slot).copied().filter(|direct| direct.truncates).zip(size);
+        let known = |direct: &Direct| direct.truncates && self.files.contains_key(&direct.file);
+        let truncation = self.direct.get(&slot).copied().filter(known).zip(size);
         if let Some((direct, size)) = truncation {
             self.end_truncation(shared, direct.file, direct.range.offset, size);
         }

@@ -64,7 +64,7 @@ impl Default for Settings {
             large_bytes_min: 256 << 10,
             idle: Nanos(100_000_000),
             urgent_percent: 25,
-            paced_percent: 40,
+            paced_percent: 50,
             window_bytes_min: 256 << 10,
             stream_reads_min: 4,
         }
@@ -181,9 +181,9 @@ impl Policy for ITransformer {
         let above = Self::used_percent(load).saturating_sub(self.settings.paced_percent);
         let span = 100 - self.settings.paced_percent;
         let longest = self.waits_for_room(load).0;
-        // By the fourth power: in proportion, a burst would meet delays of a disk's positioning while half of the log is free. A thousandth of
-        // the longest delay at half of the log, a fifth of it at four fifths.
-        let part = |of: u32| u128::from(of).pow(4);
+        // From half of the log on, by the square: in proportion and from less on, a burst would meet delays of a disk's positioning while
+        // half of the log is free. By higher powers random writes beside random reads would fill it and go to the disk one by one.
+        let part = |of: u32| u128::from(of).pow(2);
         let pace = Nanos((u128::from(longest) * part(above) / part(span)) as u64);
         if load.draining { Nanos::ZERO } else { pace }
     }
