@@ -49,7 +49,8 @@ pub struct Settings {
     pub idle: Nanos,
     /// Share of the log, in percent, from which on write-back is urgent, and from which on writes are paced.
     pub urgent_percent: u32,
-    /// See `urgent_percent`.
+    /// See `urgent_percent`. From less on, a burst would meet delays of a disk's positioning while half of the log is free; from more on,
+    /// random writes would fill it and go to the disk one by one.
     pub paced_percent: u32,
     /// First window of a stream of reads (assumed: four requests of 64 KiB).
     pub window_bytes_min: u64,
@@ -181,11 +182,7 @@ impl Policy for ITransformer {
         let above = Self::used_percent(load).saturating_sub(self.settings.paced_percent);
         let span = 100 - self.settings.paced_percent;
         let longest = self.waits_for_room(load).0;
-        // From half of the log on, by the square: in proportion and from less on, a burst would meet delays of a disk's positioning while
-        // half of the log is free. By higher powers random writes beside random reads would fill it and go to the disk one by one.
-        let part = |of: u32| u128::from(of).pow(2);
-        let pace = Nanos((u128::from(longest) * part(above) / part(span)) as u64);
-        if load.draining { Nanos::ZERO } else { pace }
+        if load.draining { Nanos::ZERO } else { Nanos(longest * u64::from(above) / u64::from(span)) }
     }
 
     fn next_write_back(&mut self, load: &Load) -> Option<u64> {
