@@ -1,7 +1,8 @@
 //! The flash goes away in the middle of writes, and comes back.
 //!
 //! It is a file on an XFS that is shut down, after which every request fails and what the XFS had not made durable is gone: as with a
-//! device that is pulled. Not checked here: what a flash that never comes back means (`detach --force`).
+//! device that is pulled. Not checked here: what a flash that never comes back means (`detach --force`), and what a FLUSH said that was
+//! under way at that moment: XFS itself answers some of them well whose bytes are gone.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aligned_vec::{AVec, ConstAlign};
 
@@ -19,12 +20,17 @@ use crate::volume::{LoopDevice, TestVolume, has, succeed, wait_for};
 const MIB: u64 = 1 << 20;
 const BLOCK: u64 = 4096;
 
-/// Blocks that the writers of this test overwrite again and again; fio writes as many behind them, each once.
+/// Blocks that the writers of this test overwrite again and again; fio writes as many behind them, each with its offset.
 const BLOCKS: usize = 2048;
 const WRITERS: usize = 4;
 
+/// The flash goes when the writers have written so often and fio so many of its blocks, however fast the machine is.
+const WRITES_MIN: usize = 3000;
+const FIO_BLOCKS_MIN: usize = 100;
+
 /// Then a writer slows down: a large log stays less than half full, below which this policy writes nothing back.
 const WRITES_AT_ONCE: u32 = 1500;
+const SLOW: Duration = Duration::from_millis(4);
 
 type Buffer = AVec<u8, ConstAlign<4096>>;
 
@@ -67,7 +73,7 @@ fn write(path: &Path, writer: usize, seed: u64, known: &[Mutex<Known>], count: &
     let mut state = seed ^ (writer as u64) << 32;
     for turn in 1.. {
         if turn > WRITES_AT_ONCE {
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(SLOW);
         }
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let block = (state >> 33) as usize % (BLOCKS / WRITERS) * WRITERS + writer;
@@ -96,17 +102,24 @@ fn write(path: &Path, writer: usize, seed: u64, known: &[Mutex<Known>], count: &
     unreachable!("it writes until something fails")
 }
 
-/// fio's blocks hold their offset, or nothing; those of its log hold it.
-fn check_fio(file: &File, log: &Path) {
+/// Whether fio has written a block: it holds its offset, or nothing.
+fn is_fios(file: &File, block: usize) -> bool {
+    let bytes = read(file, block).unwrap();
+    let is_there = bytes[..] == (block as u64 * BLOCK).to_le_bytes().repeat(BLOCK as usize / 8)[..];
+    assert!(is_there || bytes.iter().all(|byte| *byte == 0), "block {block} is mixed: {:?}", &bytes[..32]);
+    is_there
+}
+
+/// What fio's log names is there, if it is from before a time.
+fn check_fio(file: &File, log: &Path, before_ms: u128) {
     let log = fs::read_to_string(log).unwrap();
-    let offsets: Vec<u64> = log.lines().map(|line| line.split(", ").nth(4).unwrap().trim().parse().unwrap()).collect();
-    assert!(offsets.len() > 50, "fio was stopped too early:\n{log}");
+    let field = |line: &str, number| line.split(", ").nth(number).unwrap().trim().parse::<u128>().unwrap();
+    let durable = log.lines().filter(|line| field(line, 0) < before_ms);
+    let offsets: Vec<u64> = durable.map(|line| field(line, 4) as u64).collect();
+    assert!(offsets.len() >= FIO_BLOCKS_MIN / 2, "fio was stopped too early:\n{log}");
     for block in BLOCKS..2 * BLOCKS {
-        let offset = block as u64 * BLOCK;
-        let bytes = read(file, block).unwrap();
-        let is_there = bytes[..] == offset.to_le_bytes().repeat(BLOCK as usize / 8)[..];
-        assert!(is_there || bytes.iter().all(|byte| *byte == 0), "block {block} is mixed: {:?}", &bytes[..32]);
-        assert!(is_there || !offsets.contains(&offset), "fio was told that block {block} is durable");
+        let is_durable = offsets.contains(&(block as u64 * BLOCK));
+        assert!(is_fios(file, block) || !is_durable, "fio was told that block {block} is durable");
     }
 }
 
@@ -120,7 +133,7 @@ fn check(file: &File, known: &[Mutex<Known>]) {
 #[test]
 fn flash_with_the_only_copies_is_pulled_under_writers_and_fio_and_comes_back_with_all_that_was_durable() {
     // So large that nothing is written back.
-    let lost = pull(256 * MIB);
+    let lost = pull(600 * MIB);
     assert!(lost.is_none_or(|lost| lost > 0), "the flash held something");
 }
 
@@ -138,7 +151,7 @@ fn pull(flash_bytes: u64) -> Option<usize> {
     println!("SEED={seed}");
     let directory = tempfile::Builder::new().prefix("headstart-volume-").tempdir().unwrap();
     let (image, below) = (directory.path().join("image"), directory.path().join("flash"));
-    File::create(&image).unwrap().set_len(400 * MIB).unwrap();
+    File::create(&image).unwrap().set_len(800 * MIB).unwrap();
     let device = LoopDevice::of(&image)?;
     device.run("mkfs.xfs -q");
     let flash = device.mount(&below);
@@ -156,23 +169,31 @@ fn pull(flash_bytes: u64) -> Option<usize> {
         "--iodepth=4",
     ]);
     fio.args(["--rw=randwrite", "--bs=4k", "--direct=1", "--sync=dsync", "--verify=pattern", "--verify_pattern=%o"]);
-    fio.args(["--do_verify=0", "--write_lat_log=log", "--log_offset=1", "--allow_file_create=0", "--randseed=7"]);
+    fio.args(["--do_verify=0", "--write_lat_log=log", "--log_offset=1", "--log_unix_epoch=1"]);
+    fio.args(["--allow_file_create=0", "--randseed=7"]);
     fio.args([format!("--offset={}", BLOCKS as u64 * BLOCK), format!("--size={}", BLOCKS as u64 * BLOCK)]);
-    // As slow as the disk of a small server: fio has not written all of its blocks when the flash goes.
-    fio.args(["--rate_iops=300", "--output=fio.said"]);
+    // It begins again when it has written all of its blocks, and ends with the flash.
+    fio.args(["--rate_iops=300", "--time_based", "--runtime=1h", "--output=fio.said"]);
     let mut fio = fio.stdin(Stdio::null()).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    std::thread::scope(|scope| {
+    let pulled_ms = std::thread::scope(|scope| {
         let (path, known, count) = (&path, &known, &count);
         let writers = [0, 1, 2, 3].map(|writer| scope.spawn(move || write(path, writer, seed, known, count)));
+        let file = open(path, 0);
         wait_for("many writes", || {
-            count.load(Ordering::Relaxed) > 3000 || writers.iter().any(|writer| writer.is_finished())
+            let fios = || (BLOCKS..2 * BLOCKS).filter(|block| is_fios(&file, *block)).count();
+            let are_many = count.load(Ordering::Relaxed) > WRITES_MIN && fios() > FIO_BLOCKS_MIN;
+            are_many || writers.iter().any(|writer| writer.is_finished())
         });
-        std::thread::sleep(Duration::from_millis(500));
+        drop(file);
+        let durable: Vec<u64> = known.iter().map(|known| known.lock().unwrap().durable).collect();
+        let pulled_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
         succeed(Command::new("xfs_io").args(["-x", "-c", "shutdown"]).arg(&below));
         for writer in writers {
             let error = writer.join().unwrap();
             assert_eq!(error.raw_os_error(), Some(libc::EIO), "{error}");
         }
+        known.iter().zip(durable).for_each(|(known, durable)| known.lock().unwrap().durable = durable);
+        pulled_ms
     });
     assert!(!fio.wait().unwrap().success(), "{}", fs::read_to_string(volume.path("fio.said")).unwrap());
 
@@ -206,12 +227,12 @@ fn pull(flash_bytes: u64) -> Option<usize> {
     let served = volume.serve_file(&["--policy", "none"])?;
     let file = open(&path, 0);
     check(&file, &known);
-    check_fio(&file, &volume.path("log_clat.1.log"));
+    check_fio(&file, &volume.path("log_clat.1.log"), pulled_ms);
     drop(file);
     served.stop();
     let disk = open(&volume.hdd, 0);
     check(&disk, &known);
-    check_fio(&disk, &volume.path("log_clat.1.log"));
+    check_fio(&disk, &volume.path("log_clat.1.log"), pulled_ms);
     drop(flash);
     Some(lost)
 }
