@@ -64,6 +64,9 @@ impl Head {
 #[derive(Clone, Debug, Default)]
 pub struct Heads {
     by_offset: BTreeMap<u64, Head>,
+    by_slot: BTreeMap<u32, u64>,
+    /// Begins of those on their way out: asked for at every step, so they are not searched for.
+    leaving: BTreeSet<u64>,
     encoded_bytes: u64,
 }
 
@@ -71,8 +74,9 @@ impl Heads {
     /// A head that the replay names; older ones that it touches, or whose slot it has, are gone.
     pub fn replay(&mut self, range: Range, slot: u32, crcs: &[u32]) {
         self.replay_end(range);
-        let same = self.by_offset.values().find(|head| head.slot == slot).map(|head| head.range.offset);
-        same.into_iter().for_each(|offset| drop(self.remove(offset)));
+        if let Some(&same) = self.by_slot.get(&slot) {
+            self.remove(same);
+        }
         self.insert(Head { range, slot, crcs: crcs.into(), state: State::Live });
     }
 
@@ -85,11 +89,14 @@ impl Heads {
 
     fn insert(&mut self, head: Head) {
         self.encoded_bytes += Head::encoded_bytes(head.crcs.len() as u64);
+        self.by_slot.insert(head.slot, head.range.offset);
         self.by_offset.insert(head.range.offset, head);
     }
 
     fn remove(&mut self, offset: u64) -> Option<Head> {
         let head = self.by_offset.remove(&offset)?;
+        self.by_slot.remove(&head.slot);
+        self.leaving.remove(&offset);
         self.encoded_bytes -= Head::encoded_bytes(head.crcs.len() as u64);
         Some(head)
     }
@@ -132,8 +139,8 @@ impl Heads {
 
     /// That record has failed, but may be on flash.
     pub fn record_failed(&mut self, offset: u64) {
-        if let Some(head) = self.by_offset.get_mut(&offset).filter(|head| head.state == State::Recording) {
-            head.state = State::Doomed;
+        if self.by_offset.get(&offset).is_some_and(|head| head.state == State::Recording) {
+            self.leave(offset, State::Doomed);
         }
     }
 
@@ -141,9 +148,7 @@ impl Heads {
     pub fn doom(&mut self, range: Range) -> Vec<u64> {
         let mut doomed = self.touched(range);
         doomed.retain(|offset| self.by_offset[offset].state == State::Live);
-        for offset in &doomed {
-            self.by_offset.get_mut(offset).expect("it is there").state = State::Doomed;
-        }
+        doomed.iter().for_each(|&offset| self.leave(offset, State::Doomed));
         doomed
     }
 
@@ -151,10 +156,10 @@ impl Heads {
     pub fn end(&mut self, range: Range, seq: u64) -> Vec<u64> {
         let mut ended = Vec::new();
         for offset in self.touched(range) {
-            let head = self.by_offset.get_mut(&offset).expect("it is there");
-            ended.extend(matches!(head.state, State::Live | State::Recording).then_some(offset));
-            if !matches!(head.state, State::Ending(_)) {
-                head.state = State::Ending(seq);
+            let state = self.by_offset[&offset].state;
+            ended.extend(matches!(state, State::Live | State::Recording).then_some(offset));
+            if !matches!(state, State::Ending(_)) {
+                self.leave(offset, State::Ending(seq));
             }
         }
         ended
@@ -162,12 +167,21 @@ impl Heads {
 
     /// Those that wait for a record that ends them.
     pub fn doomed(&self) -> impl Iterator<Item = Range> {
-        self.by_offset.values().filter(|head| head.state == State::Doomed).map(|head| head.range)
+        self.leaving().filter(|head| head.state == State::Doomed).map(|head| head.range)
     }
 
     /// Whether any is on its way out.
     pub fn is_ending(&self) -> bool {
-        self.by_offset.values().any(|head| !matches!(head.state, State::Recording | State::Live))
+        !self.leaving.is_empty()
+    }
+
+    fn leaving(&self) -> impl Iterator<Item = &Head> {
+        self.leaving.iter().map(|offset| &self.by_offset[offset])
+    }
+
+    fn leave(&mut self, offset: u64, state: State) {
+        self.by_offset.get_mut(&offset).expect("it is there").state = state;
+        self.leaving.insert(offset);
     }
 
     /// What ended up to `durable_to` is gone; the slots that are free by that.
@@ -177,9 +191,8 @@ impl Heads {
 
     /// A checkpoint begins, when nothing is in flight: it leaves out what is doomed.
     pub fn begin_checkpoint(&mut self) {
-        for head in self.by_offset.values_mut().filter(|head| head.state == State::Doomed) {
-            head.state = State::Excluded;
-        }
+        let doomed: Vec<u64> = self.doomed().map(|range| range.offset).collect();
+        doomed.into_iter().for_each(|offset| self.leave(offset, State::Excluded));
     }
 
     /// The checkpoint is in force; the slots that are free by that.
@@ -188,7 +201,7 @@ impl Heads {
     }
 
     fn take(&mut self, gone: impl Fn(State) -> bool) -> Vec<u32> {
-        let offsets = self.by_offset.values().filter(|head| gone(head.state)).map(|head| head.range.offset);
+        let offsets = self.leaving().filter(|head| gone(head.state)).map(|head| head.range.offset);
         let offsets: Vec<u64> = offsets.collect();
         offsets.into_iter().filter_map(|offset| self.remove(offset)).map(|head| head.slot).collect()
     }
@@ -227,8 +240,7 @@ pub struct Slots {
 impl Slots {
     /// All but those of heads.
     pub fn new(segments: Segments, heads: &Heads) -> Slots {
-        let taken: BTreeSet<u32> = heads.by_offset.values().map(|head| head.slot).collect();
-        let free = (0..segments.slots).filter(|slot| !taken.contains(slot)).collect();
+        let free = (0..segments.slots).filter(|slot| !heads.by_slot.contains_key(slot)).collect();
         Slots { free, ..Slots::default() }
     }
 
