@@ -80,8 +80,6 @@ pub struct SegmentRead {
     pub segment: u64,
     /// Which bytes, from the begin of the segment on.
     pub part: Range,
-    /// Its head is on flash.
-    pub is_lifted: bool,
 }
 
 /// What a policy knows of segments.
@@ -120,7 +118,7 @@ pub trait Policy {
     }
     /// A read touches a segment of which the log does not answer all: whether the segment is to be loaded into the buffer, if it is not
     /// there. Asked for each segment of a read, before `on_read`, and only where there are segments.
-    fn on_segment_read(&mut self, _read: SegmentRead, _load: &Load) -> bool {
+    fn on_segment_read(&mut self, _read: SegmentRead) -> bool {
         false
     }
     /// A segment that leaves the buffer. Asked until it says none.
@@ -134,7 +132,7 @@ pub trait Policy {
         None
     }
     /// The disk has read a head to be lifted.
-    fn on_lift_read(&mut self, _now: Nanos, _segment: u64) {}
+    fn on_lift_read(&mut self, _now: Nanos) {}
     /// A lift was given up, or could not begin; `again`: later it may.
     fn on_lift_refused(&mut self, _now: Nanos, _segment: u64, _again: bool) {}
     /// A head is on flash.

@@ -42,7 +42,7 @@ impl Chaos {
 }
 
 impl Policy for Chaos {
-    fn on_segment_read(&mut self, read: SegmentRead, _load: &Load) -> bool {
+    fn on_segment_read(&mut self, read: SegmentRead) -> bool {
         let loads = self.random.chance(self.loads);
         if loads && !self.loaded.contains(&read.segment) {
             self.loaded.push(read.segment);
@@ -196,8 +196,8 @@ impl Policy for Tested {
     fn on_write_back(&mut self, now: Nanos, range: Range) {
         delegate!(self, on_write_back(now, range))
     }
-    fn on_segment_read(&mut self, read: SegmentRead, load: &Load) -> bool {
-        delegate!(self, on_segment_read(read, load))
+    fn on_segment_read(&mut self, read: SegmentRead) -> bool {
+        delegate!(self, on_segment_read(read))
     }
     fn next_eviction(&mut self) -> Option<u64> {
         delegate!(self, next_eviction())
@@ -205,8 +205,8 @@ impl Policy for Tested {
     fn next_lift(&mut self, load: &Load) -> Option<u64> {
         delegate!(self, next_lift(load))
     }
-    fn on_lift_read(&mut self, now: Nanos, segment: u64) {
-        delegate!(self, on_lift_read(now, segment))
+    fn on_lift_read(&mut self, now: Nanos) {
+        delegate!(self, on_lift_read(now))
     }
     fn on_lift_refused(&mut self, now: Nanos, segment: u64, again: bool) {
         delegate!(self, on_lift_refused(now, segment, again))

@@ -175,9 +175,9 @@ impl<P: Policy> Engine<P> {
     pub(super) fn on_lift_read(&mut self, id: u64, result: Result<&[u8], ()>) {
         self.lifts_reading -= 1;
         let lift = &self.lifts[&id];
-        let (order, segment, is_cancelled) = (lift.order, lift.segment, lift.is_cancelled);
+        let (order, is_cancelled) = (lift.order, lift.is_cancelled);
         self.shared.insert(order, 1);
-        self.policy.on_lift_read(self.now, segment);
+        self.policy.on_lift_read(self.now);
         match result {
             Ok(data) if !is_cancelled => self.write_lift(id, data),
             _ => self.give_up_lift(id),

@@ -85,11 +85,9 @@ impl<P: Policy> Engine<P> {
         for segment in range.offset / bytes..range.end().div_ceil(bytes) {
             let whole = Range::new(segment * bytes, bytes);
             let part = range.intersection(whole);
-            let is_lifted = self.map.heads.live(self.head_range(segment)).is_some();
             let part_within = Range::new(part.offset - whole.offset, part.length);
-            let read = SegmentRead { segment, part: part_within, is_lifted };
-            let load = self.load();
-            if self.policy.on_segment_read(read, &load) && self.begin_load(segment) {
+            if self.policy.on_segment_read(SegmentRead { segment, part: part_within }) && self.begin_load(segment) {
+                let is_lifted = self.map.heads.live(self.head_range(segment)).is_some();
                 let in_head = part == range && part_within.end() <= self.segments.head_bytes();
                 begun = (is_lifted && in_head).then_some(segment);
             }

@@ -190,7 +190,7 @@ impl Policy for Chain {
         }
     }
 
-    fn on_segment_read(&mut self, read: SegmentRead, _load: &Load) -> bool {
+    fn on_segment_read(&mut self, read: SegmentRead) -> bool {
         self.liu.as_mut().is_some_and(|(liu, _)| liu.on_segment_read(read))
     }
 
@@ -208,7 +208,7 @@ impl Policy for Chain {
         self.liu.as_mut()?.0.next_lift(load)
     }
 
-    fn on_lift_read(&mut self, now: Nanos, _segment: u64) {
+    fn on_lift_read(&mut self, now: Nanos) {
         if let Some((liu, _)) = &mut self.liu {
             liu.on_lift_read(now);
         }

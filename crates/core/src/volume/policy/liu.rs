@@ -125,7 +125,7 @@ impl Liu {
 
     /// A part of a segment is read; whether the segment is to be loaded.
     pub fn on_segment_read(&mut self, read: SegmentRead) -> bool {
-        let SegmentRead { segment, part, .. } = read;
+        let SegmentRead { segment, part } = read;
         self.touch(segment);
         let asked_before = self.stack.asked_blocks(segment);
         let asked = self.stack.ask(segment, part);
