@@ -101,3 +101,16 @@ fn a_policy_or_slice_that_is_none_is_refused_with_its_option() {
         assert!(refused.contains(option), "{refused}");
     }
 }
+
+#[test]
+fn all_that_is_counted_begins_anew_with_a_report_and_nothing_else() {
+    let mut numbers = serde_json::to_value(VolumeStats::default()).unwrap();
+    for (key, value) in numbers.as_object_mut().unwrap() {
+        *value = if key.contains("_ms_") { 5.0.into() } else { 5.into() };
+    }
+    let now: VolumeStats = serde_json::from_value(numbers).unwrap();
+    for (key, value) in serde_json::to_value(now.since(&now)).unwrap().as_object().unwrap() {
+        let counted = key.ends_with("_total") || ["flash_busy_ns", "flash_commands"].contains(&key.as_str());
+        assert_eq!(value.as_f64(), Some(if counted { 0.0 } else { 5.0 }), "{key}");
+    }
+}

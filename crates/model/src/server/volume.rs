@@ -121,9 +121,11 @@ pub struct VolumeStats {
 }
 
 impl VolumeStats {
-    /// What it has done since an earlier report. Waits are those since the start, and dirty bytes those of now.
+    /// What it has done since an earlier report. Waits are those since the start; dirty bytes, heads and lengths those of now.
     pub fn since(&self, before: &VolumeStats) -> VolumeStats {
+        // Without `..`, so that none is forgotten.
         VolumeStats {
+            dirty_bytes: self.dirty_bytes,
             flash_busy_ns: self.flash_busy_ns - before.flash_busy_ns,
             flash_commands: self.flash_commands - before.flash_commands,
             absorbed_writes_total: self.absorbed_writes_total.saturating_sub(before.absorbed_writes_total),
@@ -136,7 +138,25 @@ impl VolumeStats {
             staged_bytes_total: self.staged_bytes_total - before.staged_bytes_total,
             staged_read_bytes_total: self.staged_read_bytes_total - before.staged_read_bytes_total,
             checkpoints_total: self.checkpoints_total - before.checkpoints_total,
-            ..*self
+            held_ms_max: self.held_ms_max,
+            held_ms_p99: self.held_ms_p99,
+            held_ms_mean: self.held_ms_mean,
+            paced_ms_max: self.paced_ms_max,
+            paced_ms_mean: self.paced_ms_mean,
+            fetch_wait_ms_max: self.fetch_wait_ms_max,
+            lifted_segments: self.lifted_segments,
+            slots: self.slots,
+            segment_bytes: self.segment_bytes,
+            head_bytes: self.head_bytes,
+            lifts_total: self.lifts_total - before.lifts_total,
+            lifts_from_loads_total: self.lifts_from_loads_total - before.lifts_from_loads_total,
+            de_lifts_total: self.de_lifts_total - before.de_lifts_total,
+            loads_total: self.loads_total - before.loads_total,
+            seeks_hidden_total: self.seeks_hidden_total - before.seeks_hidden_total,
+            loaded_disk_bytes_total: self.loaded_disk_bytes_total - before.loaded_disk_bytes_total,
+            loaded_head_bytes_total: self.loaded_head_bytes_total - before.loaded_head_bytes_total,
+            head_read_bytes_total: self.head_read_bytes_total - before.head_read_bytes_total,
+            buffer_read_bytes_total: self.buffer_read_bytes_total - before.buffer_read_bytes_total,
         }
     }
 }
@@ -462,8 +482,8 @@ impl Server {
         for done in finished.drain(..) {
             let volume = self.volume.as_mut().expect("there is one");
             volume.flash_under_way -= 1;
-            volume.flash_tags.remove(done.tag);
             let id = volume.flash_tags[done.tag];
+            volume.flash_tags.remove(done.tag);
             self.finish_order(now, id);
         }
         let volume = self.volume.as_mut().expect("there is one");
