@@ -6,12 +6,12 @@ use headstart_core::units::Nanos;
 use headstart_core::volume::layout::{GUARD_BLOCKS_MAX, Layout};
 use headstart_core::volume::policy::chain::{self, Names};
 use headstart_core::volume::policy::itransformer;
-use headstart_core::volume::policy::liu::{self, Sizes};
+use headstart_core::volume::policy::liu;
 use headstart_model::cluster::{Cluster, FileRequest, Placement};
 use headstart_model::elevator::ElevatorKind;
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
-use headstart_model::server::probe::{PROBED_BYTES, probe};
+use headstart_model::server::probe::sizes;
 use headstart_model::server::{
     self, Completion, DeviceConfig, Operation, Origin, ServerConfig, VolumeConfig, VolumeStats,
 };
@@ -273,7 +273,6 @@ pub(crate) fn volume(config: &TestbedConfig) -> Result<Option<VolumeConfig>> {
     }
     let delay_max = Nanos::from_millis(config.server_delay_max_ms);
     let disk = server_config(config, parse("--hdd-profile", &config.hdd_profile)?);
-    let sizes = if names.has_liu() { Sizes::fit(&probe(&disk, flash, PROBED_BYTES)) } else { Sizes::PAPER };
     Ok(Some(VolumeConfig {
         flash,
         flash_bytes: config.server_slice_bytes,
@@ -282,7 +281,7 @@ pub(crate) fn volume(config: &TestbedConfig) -> Result<Option<VolumeConfig>> {
             liu: liu::Settings::default(),
             itransformer: itransformer::Settings { delay_max, ..itransformer::Settings::default() },
         },
-        sizes,
+        sizes: sizes(names, &disk, flash),
         heads_percent: None,
     }))
 }

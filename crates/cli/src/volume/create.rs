@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_core::units::ByteSize;
-use headstart_core::volume::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, HEAD_BLOCKS_MAX, Segments};
-use headstart_core::volume::policy::liu::Sizes;
+use headstart_core::volume::layout::{GUARD_BLOCKS_MAX, Segments};
+use headstart_core::volume::policy::liu::{HEAD_BYTES_MAX, Sizes};
 use headstart_core::volume::superblock::Serving;
 use headstart_volume::control::directory;
 use headstart_volume::creation::{Creation, create};
@@ -78,9 +78,8 @@ impl Create {
 
     fn segments(&self, flash_bytes: u64) -> Result<Segments> {
         let sizes = (self.segment.0, self.head.0);
-        let longest = u64::from(HEAD_BLOCKS_MAX) * BLOCK_BYTES;
-        if sizes.1 < BLOCK_BYTES || sizes.1 >= sizes.0 || sizes.1 > longest {
-            bail!("--head {}: it is at least 4 KiB, at most {longest} bytes and less than --segment", self.head);
+        if !(Sizes { segment_bytes: sizes.0, head_bytes: sizes.1 }).are_sound() {
+            bail!("--head {}: it is at least 4 KiB, at most {HEAD_BYTES_MAX} bytes and less than --segment", self.head);
         }
         let segments = Segments::new(flash_bytes, GUARD_BLOCKS_MAX, sizes, self.policy.heads_percent());
         segments.with_context(|| format!("{} of flash have no room for a head of {}", ByteSize(flash_bytes), self.head))

@@ -2,22 +2,28 @@
 
 use headstart_core::chance::Random;
 use headstart_core::units::{MIB, Nanos};
-use headstart_core::volume::policy::liu::Probe;
+use headstart_core::volume::policy::chain::Names;
+use headstart_core::volume::policy::liu::{Probe, Sizes};
 
 use super::config::{DeviceConfig, ServerConfig};
 use crate::device::{Command, Device};
 use crate::server::Operation;
 
 /// The part of a disk that is measured, as in LiU's Fig. 2.
-pub const PROBED_BYTES: u64 = 10_000_000_000;
+const PROBED_BYTES: u64 = 10_000_000_000;
 /// Random reads: p80 within about a twentieth.
 const READS: u64 = 500;
 const READ_BYTES: u64 = 4096;
 /// Bytes read in order, of the disk and of flash.
 const SEQUENTIAL_BYTES: u64 = 64 * MIB;
 
+/// LiU's sizes for a server's disk and a flash device; the paper's where no policy has segments.
+pub fn sizes(names: Names, disk: &ServerConfig, flash: DeviceConfig) -> Sizes {
+    if names.has_liu() { Sizes::fit(&probe(disk, flash, PROBED_BYTES)) } else { Sizes::PAPER }
+}
+
 /// Measures a server's disk, over the first `span_bytes` of it, and a flash device.
-pub fn probe(disk: &ServerConfig, flash: DeviceConfig, span_bytes: u64) -> Probe {
+fn probe(disk: &ServerConfig, flash: DeviceConfig, span_bytes: u64) -> Probe {
     let mut device = disk.build_device();
     let span = device.capacity_bytes().map_or(span_bytes, |bytes| bytes.min(span_bytes)).max(MIB);
     let (mut now, mut random) = (Nanos(1), Random(1));
@@ -66,8 +72,6 @@ fn read(device: &mut dyn Device, now: &mut Nanos, address: u64, length: u64) -> 
 
 #[cfg(test)]
 mod tests {
-    use headstart_core::volume::policy::liu::Sizes;
-
     use super::*;
     use crate::profile::Profile;
 

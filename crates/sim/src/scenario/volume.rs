@@ -2,12 +2,12 @@
 
 use headstart_core::overlay::Capacity;
 use headstart_core::units::Nanos;
-use headstart_core::volume::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, HEAD_BLOCKS_MAX, Layout};
+use headstart_core::volume::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, Layout};
 use headstart_core::volume::policy::chain::{self, Names};
 use headstart_core::volume::policy::itransformer;
 use headstart_core::volume::policy::liu::{self, Sizes};
 use headstart_model::profile::Profile;
-use headstart_model::server::probe::{PROBED_BYTES, probe};
+use headstart_model::server::probe::sizes;
 use headstart_model::server::{DeviceConfig, ServerConfig, VolumeConfig};
 use serde::{Deserialize, Serialize};
 
@@ -138,7 +138,7 @@ impl Volume {
             return error("heads_percent", "a log needs room too: at most 95".into());
         }
         if let (Some(head), Some(segment)) = (self.head, self.segment)
-            && (head.0 < BLOCK_BYTES || head.0 >= segment.0 || head.0 > u64::from(HEAD_BLOCKS_MAX) * BLOCK_BYTES)
+            && !(Sizes { segment_bytes: segment.0, head_bytes: head.0 }).are_sound()
         {
             return error("head", "it is at least 4 KiB, at most 4,096,000 bytes and less than the segment".into());
         }
@@ -157,8 +157,7 @@ impl Volume {
         let flash: Profile = self.flash.parse().expect("a checked scenario names a profile");
         let sizes = match (self.head, self.segment) {
             (Some(head), Some(segment)) => Sizes { segment_bytes: segment.0, head_bytes: head.0 },
-            _ if names.has_liu() => Sizes::fit(&probe(disk, flash.device(), PROBED_BYTES)),
-            _ => Sizes::PAPER,
+            _ => sizes(names, disk, flash.device()),
         };
         let delay_max = Nanos::from_millis(self.delay_max_ms);
         let liu = liu::Settings {

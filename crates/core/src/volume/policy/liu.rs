@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Load, SegmentCounts, SegmentRead};
 use crate::units::{MIB, Nanos};
 use crate::volume::layout::Segments;
-pub use sizes::{Probe, Sizes};
+pub use sizes::{HEAD_BYTES_MAX, Probe, Sizes};
 use stack::{Left, Stack};
 
 /// What may be set.

@@ -4,6 +4,9 @@ use crate::calibration::transfer::KNEE_SHARE;
 use crate::units::{KIB, MIB};
 use crate::volume::layout::{BLOCK_BYTES, HEAD_BLOCKS_MAX};
 
+/// No head is longer.
+pub const HEAD_BYTES_MAX: u64 = HEAD_BLOCKS_MAX as u64 * BLOCK_BYTES;
+
 /// What was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe {
@@ -30,12 +33,17 @@ impl Sizes {
     /// The paper's: 1 MiB of 5 MiB.
     pub const PAPER: Sizes = Sizes { segment_bytes: 5 * MIB, head_bytes: MIB };
 
+    /// Whether a head is at least a block, fits into a record and leaves something of its segment.
+    pub fn are_sound(&self) -> bool {
+        (BLOCK_BYTES..=HEAD_BYTES_MAX).contains(&self.head_bytes) && self.head_bytes < self.segment_bytes
+    }
+
     /// Head: B t, up to the next 256 KiB. Body: the length of random reads that have 85 % of B, up to the next MiB.
     pub fn fit(probe: &Probe) -> Sizes {
         let up = |bytes: f64, unit: u64| (bytes / unit as f64).ceil().max(1.0) as u64 * unit;
         let head_bytes = up(probe.disk_bytes_per_s * probe.positioning_p80_s, 256 * KIB);
         let knee = KNEE_SHARE / (1.0 - KNEE_SHARE) * probe.positioning_mean_s * probe.disk_bytes_per_s;
-        let longest = u64::from(HEAD_BLOCKS_MAX) * BLOCK_BYTES / (256 * KIB) * (256 * KIB);
+        let longest = HEAD_BYTES_MAX / (256 * KIB) * (256 * KIB);
         let head_bytes = head_bytes.min(longest);
         Sizes { segment_bytes: head_bytes + up(knee, MIB), head_bytes }
     }
