@@ -1,4 +1,4 @@
-"""Volumes of an emulated disk and flash, served as a file: what the real-time parts share. Their files lie in memory, so that only the
+"""Volumes of an emulated disk and flash: what the real-time parts share. Their files lie in memory, so that only the
 models take time."""
 
 import contextlib
@@ -32,17 +32,24 @@ class Volume:
         return time.monotonic() - begin
 
 
+def create(work, environment, disk_bytes, flash_bytes, *options):
+    """A new volume whose files lie in `work`; what names its devices on every command line."""
+    hdd, ssd = os.path.join(work, "hdd"), os.path.join(work, "ssd")
+    for path, size in ((hdd, disk_bytes), (ssd, flash_bytes)):
+        execute(["truncate", f"--size={size}", path])
+    devices = ["--hdd", f"emulated:wd1602:{hdd}", "--ssd", f"emulated:pm9a3:{ssd}"]
+    execute([HEADSTART, "volume", "create", *devices, *options], environment)
+    return devices
+
+
 @contextlib.contextmanager
 def volume(flash_bytes, *options, serving=()):
-    """A new volume until the end of the block; `disk` is its file."""
+    """A new volume, served as the file `disk` until the end of the block."""
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with tempfile.TemporaryDirectory(prefix="headstart-volume-", dir=memory) as work:
         environment = dict(os.environ, HEADSTART_RUNTIME_BASE=os.path.join(work, "runtime"))
-        hdd, ssd, disk = (os.path.join(work, name) for name in ("hdd", "ssd", "disk"))
-        for path, size in ((hdd, DISK_BYTES), (ssd, flash_bytes)):
-            execute(["truncate", f"--size={size}", path])
-        devices = ["--hdd", f"emulated:wd1602:{hdd}", "--ssd", f"emulated:pm9a3:{ssd}"]
-        execute([HEADSTART, "volume", "create", *devices, *options], environment)
+        disk = os.path.join(work, "disk")
+        devices = create(work, environment, DISK_BYTES, flash_bytes, *options)
         command = [HEADSTART, "volume", "serve", *devices, "--mount-file", disk, "--keep-dirty", *serving]
         with open(os.path.join(work, "log"), "w+", encoding="utf-8") as log:
             server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)

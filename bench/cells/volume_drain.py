@@ -6,7 +6,7 @@ import subprocess
 import time
 
 from cells.volume_devices import STOCK, STREAMS, volume
-from cells.volume_streams import scenario
+from cells.volume_suite import scenario
 from harness import HEADSTART, Failed, execute, say
 
 #: Of each thread: 400 MB in all, less than what makes write-back urgent.

@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 
+from cells.volume_devices import STOCK, create
 from cells.volume_nbd import served, uri
 from harness import HEADSTART, execute, say
 
@@ -20,7 +21,6 @@ ROUND_SECONDS = 5
 SUSTAINED_FLASH_BYTES = 64 << 20
 FILLING_SECONDS = 10
 SUSTAINED_SECONDS = 30
-STOCK = ("--mode", "write-through", "--policy", "none")
 
 
 def writes(socket, seed, seconds=ROUND_SECONDS, ramp_seconds=0):
@@ -37,11 +37,8 @@ def rate(flash_bytes, options, seed, **timing):
     """Of a new volume."""
     with tempfile.TemporaryDirectory(prefix="headstart-flush-") as work:
         environment = dict(os.environ, HEADSTART_RUNTIME_BASE=os.path.join(work, "runtime"))
-        hdd, ssd, socket = (os.path.join(work, name) for name in ("hdd", "ssd", "socket"))
-        execute(["truncate", f"--size={DISK_BYTES}", hdd])
-        execute(["truncate", f"--size={flash_bytes}", ssd])
-        devices = ["--hdd", f"emulated:wd1602:{hdd}", "--ssd", f"emulated:pm9a3:{ssd}"]
-        execute([HEADSTART, "volume", "create", *devices, *options], environment)
+        socket = os.path.join(work, "socket")
+        devices = create(work, environment, DISK_BYTES, flash_bytes, *options)
         # Bringing what is left to the disk would take longer than the round.
         with served([HEADSTART, "volume", "serve", *devices, "--nbd", socket, "--keep-dirty"], socket, environment):
             return writes(socket, seed, **timing)

@@ -3,22 +3,16 @@ pm9a3, a slice of a fifth of the bytes, until the disk holds everything; against
 requests, in the same run."""
 
 import json
-import math
-import os
 import tomllib
 
 from cells.volume_devices import STOCK, STREAMS, volume
-from harness import ROOT, execute, say
+from cells.volume_suite import SUITE, key_of, scenario, summary
+from harness import execute, say
 
-SUITE = ("ior-write", "ior-read", "test-write", "test-read", "tile-write", "tile-read", "iozone-reverse-read", "random-mix")
 #: 4 KiB at random, from each of 48 threads so often: the scenario's 2000 would take ten minutes on the disk alone.
 UNIFORM_REQUESTS = 200
 #: The least slice that has room for a log.
 SLICE_BYTES_MIN = 8_000_000
-
-
-def scenario(name):
-    return os.path.join(ROOT, "scenarios", "itransformer", f"{name}.toml")
 
 
 def run(name, slice_bytes, options, requests):
@@ -50,10 +44,6 @@ def cell(name, requests=None, slice_bytes=None):
     }
 
 
-def key_of(name):
-    return name.replace("-", "_")
-
-
 def part(name):
     return lambda: {"suite": {key_of(name): cell(name)}}
 
@@ -69,7 +59,6 @@ def uniform():
 
 
 def conclude(results):
-    ratios = [of["ratio"] for of in results.get("suite", {}).values()]
-    if len(ratios) == len(SUITE):
-        results["geometric_mean"] = round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4)
-        results["best"], results["minimum"] = max(ratios), min(ratios)
+    suite = results.get("suite", {})
+    if len(suite) == len(SUITE):
+        results.update(summary(suite))

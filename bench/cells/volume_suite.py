@@ -12,9 +12,23 @@ SUITE = ("ior-write", "ior-read", "test-write", "test-read", "tile-write", "tile
 STATED = {"random-write": "uniform_random_write_4k"}
 
 
+def scenario(name):
+    return os.path.join(ROOT, "scenarios", "itransformer", f"{name}.toml")
+
+
+def key_of(name):
+    return name.replace("-", "_")
+
+
+def summary(suite):
+    """Of the ratios of all benchmarks."""
+    ratios = [of["ratio"] for of in suite.values()]
+    mean = round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4)
+    return {"geometric_mean": mean, "best": max(ratios), "minimum": min(ratios)}
+
+
 def simulated(name, policy):
-    path = os.path.join(ROOT, "scenarios", "itransformer", f"{name}.toml")
-    return json.loads(execute([HEADSTART, "sim", path, "--server-policy", policy, "--json"]))
+    return json.loads(execute([HEADSTART, "sim", scenario(name), "--server-policy", policy, "--json"]))
 
 
 def cell(name):
@@ -30,14 +44,11 @@ def cell(name):
 
 
 def measure():
-    suite = {name.replace("-", "_"): cell(name) for name in SUITE}
-    ratios = [of["ratio"] for of in suite.values()]
+    suite = {key_of(name): cell(name) for name in SUITE}
     return {
         "predicted": {
             "suite": suite,
-            "geometric_mean": round(math.exp(sum(map(math.log, ratios)) / len(ratios)), 4),
-            "best": max(ratios),
-            "minimum": min(ratios),
+            **summary(suite),
             **{key: cell(name) for name, key in STATED.items()},
         }
     }
