@@ -83,7 +83,7 @@ fn addresses_are_traced_from_when_it_is_asked_for_until_no_more() {
 
 #[test]
 fn flush_writes_everything_back_while_the_volume_is_served() {
-    let volume = TestVolume::create(64 * MIB, 32 * MIB);
+    let volume = TestVolume::create_with(64 * MIB, 32 * MIB, LAZY);
     let Some(served) = volume.serve_file(&[]) else { return };
     for arguments in [&["flush"][..], &["flush", volume.ssd.to_str().unwrap()]] {
         write(&volume);
@@ -101,7 +101,7 @@ fn flush_writes_everything_back_while_the_volume_is_served() {
 
 #[test]
 fn a_stop_writes_back_unless_told_to_keep_and_the_next_start_goes_on_from_there() {
-    let volume = TestVolume::create(64 * MIB, 32 * MIB);
+    let volume = TestVolume::create_with(64 * MIB, 32 * MIB, LAZY);
     let Some(served) = volume.serve_file(&["--keep-dirty"]) else { return };
     write(&volume);
     served.interrupt();
@@ -117,7 +117,7 @@ fn a_stop_writes_back_unless_told_to_keep_and_the_next_start_goes_on_from_there(
 
 #[test]
 fn a_volume_that_writes_through_leaves_nothing_on_flash_as_it_was_created_or_as_serve_is_told() {
-    let volume = TestVolume::create_with(64 * MIB, 32 * MIB, &["--mode", "write-through"]);
+    let volume = TestVolume::create_with(64 * MIB, 32 * MIB, &["--mode", "write-through", "--policy", "none"]);
     let Some(served) = volume.serve_file(&[]) else { return };
     write(&volume);
     let status = volume.status();
