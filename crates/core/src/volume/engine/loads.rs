@@ -106,7 +106,7 @@ impl<P: Policy> Engine<P> {
         }
         let whole = Range::new(segment * self.segments.segment_bytes(), self.segments.segment_bytes());
         let whole = Range::between(whole.offset, whole.end().min(self.superblock.disk_bytes));
-        if self.disk_failed || self.is_guarded(whole) {
+        if self.disk_failed {
             return false;
         }
         let mut valid = Ranges::default();
@@ -125,9 +125,8 @@ impl<P: Policy> Engine<P> {
         let step = body.length.div_ceil(SECTIONS).next_multiple_of(BLOCK_BYTES).max(BLOCK_BYTES);
         let starts = (body.offset..body.end()).step_by(step as usize);
         let parts = starts.map(|at| Range::between(at, (at + step).min(body.end())));
-        let of_disk: Vec<Range> =
-            (lifted.is_none() && !head.is_empty()).then_some(head).into_iter().chain(parts).collect();
-        for range in of_disk {
+        let of_disk = (lifted.is_none() && !head.is_empty()).then_some(head).into_iter().chain(parts);
+        for range in of_disk.flat_map(|range| self.cuts(range)).collect::<Vec<_>>() {
             let order = self.queue_disk(Action::Read, range, Purpose::LoadFromDisk(segment));
             self.counters.loaded_disk_bytes_total += range.length;
             load.sections.push(Section { range, order, stage: Stage::Reading, waiters: Vec::new(), head: None });

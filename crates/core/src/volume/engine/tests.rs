@@ -1,13 +1,17 @@
 //! Single claims about the engine, on devices that do nothing until they are told to.
 
 use super::*;
-use crate::volume::layout::{BLOCK_BYTES, Layout};
+use crate::volume::layout::{BLOCK_BYTES, Layout, Segments};
 use crate::volume::order::Part;
-use crate::volume::policy::AddressOrder;
+use crate::volume::policy::{AddressOrder, SegmentRead};
 use crate::volume::ring::Ring;
-use crate::volume::superblock::Guard;
+use crate::volume::superblock::{Guard, Serving};
 
 fn engine(flash_bytes: u64) -> Engine<AddressOrder> {
+    engine_with(flash_bytes, Segments::default(), AddressOrder::default())
+}
+
+fn engine_with<P: Policy>(flash_bytes: u64, segments: Segments, policy: P) -> Engine<P> {
     let layout = Layout::new(flash_bytes, 1).unwrap();
     let guard = Guard { state: GuardState::On, session: 1, changed: [0; 8], crcs: vec![0; 2] };
     let superblock = Superblock {
@@ -23,11 +27,11 @@ fn engine(flash_bytes: u64) -> Engine<AddressOrder> {
         checkpoint_crc: 0,
         checkpoint_bytes: 0,
         detached: false,
-        serving: Default::default(),
+        serving: Serving { segments, ..Serving::default() },
         guard,
     };
     let map = LogMap::new(Ring::new(layout.ring_blocks, 0));
-    Engine::new(Recovered { superblock, map }, AddressOrder::default(), Settings::default())
+    Engine::new(Recovered { superblock, map }, policy, Settings::default())
 }
 
 impl Engine<AddressOrder> {
@@ -40,7 +44,7 @@ impl Engine<AddressOrder> {
     }
 }
 
-fn orders(engine: &mut Engine<AddressOrder>) -> Vec<Order> {
+fn orders<P: Policy>(engine: &mut Engine<P>) -> Vec<Order> {
     let order = |output| match output {
         Output::Order(order) => Some(order),
         Output::Reply { .. } | Output::Release(_) => None,
@@ -335,4 +339,47 @@ fn a_write_fails_when_what_fills_the_log_cannot_be_written_back() {
     }
     assert_eq!(replies.len(), 300, "everybody is answered");
     assert!(replies[0].1 && !replies.last().unwrap().1, "as long as there is room, and no longer");
+}
+
+/// Loads every segment that is read.
+struct LoadAll;
+
+impl Policy for LoadAll {
+    fn absorbs(&mut self, _range: Range, _load: &Load) -> bool {
+        false
+    }
+    fn waits_for_room(&self, _load: &Load) -> Nanos {
+        Nanos::ZERO
+    }
+    fn next_write_back(&mut self, _load: &Load) -> Option<u64> {
+        None
+    }
+    fn on_write_back(&mut self, _now: Nanos, _range: Range) {}
+    fn on_segment_read(&mut self, _read: SegmentRead) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_segment_is_loaded_though_some_of_its_blocks_are_guarded_and_no_order_is_of_both_kinds() {
+    let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 1 };
+    let mut engine = engine_with(64 << 20, segments, LoadAll);
+    let bytes = segments.segment_bytes();
+    // The guard of this one is a block long.
+    for (segment, has_guarded) in [(0, true), (9, false)] {
+        let whole = Range::new(segment * bytes, bytes);
+        engine.on_request(Nanos::ZERO, segment, Request::Read(Range::new(whole.offset + (2 << 20), 4096)));
+        let orders = orders(&mut engine);
+        let mut ranges: Vec<Range> = orders.iter().map(|order| Range::new(order.offset, order.length)).collect();
+        ranges.sort_by_key(|range| range.offset);
+        assert!(ranges.iter().all(|range| engine.regions.cut(*range) == *range), "{ranges:?}");
+        assert_eq!(ranges.iter().map(|range| range.length).sum::<u64>(), bytes);
+        assert_eq!((ranges[0].offset, ranges.last().unwrap().end()), (whole.offset, whole.end()));
+        assert!(
+            orders
+                .iter()
+                .all(|order| order.session.is_some() == engine.regions.touches(Range::new(order.offset, order.length)))
+        );
+        assert_eq!(orders.iter().any(|order| order.session.is_some()), has_guarded);
+    }
 }
