@@ -18,7 +18,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use headstart_core::units::Nanos;
 
 use crate::device::{Device, Finished};
-use crate::elevator::{Elevator, ElevatorConfig};
+use crate::elevator::{Elevator, ElevatorConfig, ElevatorKind};
 use crate::file_cache::{Fetch, FileCache};
 use crate::nic::{HEADER_BYTES, Link};
 use crate::server_cache::ServerCache;
@@ -201,7 +201,8 @@ impl Server {
             nic_in: Link::new(config.nic, config.phase_seed.wrapping_mul(2)),
             nic_out: Link::new(config.nic, config.phase_seed.wrapping_mul(2) + 1),
             elevator: Elevator::new(ElevatorConfig {
-                kind: config.elevator,
+                // A volume sorts by itself; what it orders keeps its order.
+                kind: if config.volume.is_some() { ElevatorKind::Noop } else { config.elevator },
                 cfq: config.cfq,
                 nr_requests: config.nr_requests,
                 command_bytes_max: config.command_bytes_max,

@@ -63,7 +63,7 @@ pub struct ServerConfig {
     pub device: DeviceConfig,
     /// Its network card.
     pub nic: NicConfig,
-    /// The elevator in front of the device.
+    /// The elevator in front of the device, unless a volume is there, which sorts by itself.
     pub elevator: ElevatorKind,
     /// CFQ's settings, if it is the elevator.
     pub cfq: CfqConfig,
