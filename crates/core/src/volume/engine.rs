@@ -79,6 +79,9 @@ pub struct Settings {
     pub checkpoint_chunk_bytes: usize,
     /// Foreground orders that the disk has at once (128, what Linux lets its schedulers sort).
     pub disk_orders_max: usize,
+    /// Begun when the disk has less than so many bytes to do for the foreground. Of long orders a drive has enough with a few (1 MiB; with
+    /// more it goes back and forth between them), of short ones it sorts the more the better.
+    pub disk_bytes_max: u64,
     /// Blocks of a slot of staging (128 KiB: a stripe of flash).
     pub staging_slot_blocks: u32,
 }
@@ -91,6 +94,7 @@ impl Default for Settings {
             owed_max: 1 << 14,
             checkpoint_chunk_bytes: 1 << 20,
             disk_orders_max: 128,
+            disk_bytes_max: 1 << 20,
             staging_slot_blocks: 32,
         }
     }
@@ -314,17 +318,17 @@ impl<P: Policy> Engine<P> {
         match purpose {
             Purpose::Record(seq) => self.on_record(seq, result.is_ok()),
             Purpose::Bypass(write) => {
-                self.end_foreground();
+                self.end_foreground(order);
                 self.on_bypass(write, result.is_ok());
             }
             Purpose::Read(tag) => self.on_read(tag, order, result),
             Purpose::DiskRead(tag) => {
-                self.end_foreground();
+                self.end_foreground(order);
                 self.on_read(tag, order, result);
             }
             Purpose::CopyRead(tag) => self.on_copy_read(tag, order, result),
             Purpose::LoadFromDisk(segment) => {
-                self.end_foreground();
+                self.end_foreground(order);
                 self.on_load(segment, order, result);
             }
             Purpose::LoadFromFlash(segment) => self.on_load(segment, order, result),
@@ -463,7 +467,7 @@ impl<P: Policy> Engine<P> {
             waiting: self.disk_queue.len(),
             admitted: self.disk_queue.admitted(),
             oldest: self.disk_queue.oldest(),
-            in_flight: self.disk_queue.in_flight,
+            in_flight: self.disk_queue.in_flight(),
             foreground_at: self.foreground_at,
             fetches_waiting: self.fetch_queue.len(),
             fetches: self.fetches_reading,
@@ -524,8 +528,8 @@ impl<P: Policy> Engine<P> {
         id
     }
 
-    fn end_foreground(&mut self) {
-        self.disk_queue.in_flight -= 1;
+    fn end_foreground(&mut self, order: OrderId) {
+        self.disk_queue.complete(order);
         self.foreground_at = self.now;
     }
 
@@ -561,7 +565,8 @@ impl<P: Policy> Engine<P> {
             Turn::Closing => self.disk_queue.close(),
             _ => self.disk_queue.open(false),
         }
-        while self.disk_queue.in_flight < self.settings.disk_orders_max
+        while self.disk_queue.in_flight() < self.settings.disk_orders_max
+            && self.disk_queue.in_flight_bytes() < self.settings.disk_bytes_max
             && let Some(queued) = self.disk_queue.pop(self.now)
         {
             let held = self.background_time().since(queued.background);

@@ -102,6 +102,7 @@ impl World {
             owed_max: random.pick(&[1, 4, 1000]),
             checkpoint_chunk_bytes: 4096,
             disk_orders_max: random.pick(&[1, 3, 100]),
+            disk_bytes_max: random.pick(&[1, 1 << 14, 1 << 20]),
             staging_slot_blocks: random.pick(&[1, 2]),
         };
         let recovered = recovery::attach(&mut pair, &given).expect("a new volume is attached");

@@ -35,8 +35,9 @@ pub struct DiskQueue {
     cursor: u64,
     /// Orders since the sweep has jumped.
     since_jump: u32,
-    /// Orders that the disk has.
-    pub in_flight: usize,
+    /// Orders that the disk has, and their lengths.
+    in_flight: BTreeMap<OrderId, u64>,
+    in_flight_bytes: u64,
 }
 
 impl DiskQueue {
@@ -82,8 +83,24 @@ impl DiskQueue {
         self.by_age.remove(&key.1);
         let queued = self.waiting.remove(&key).expect("it waits");
         self.cursor = queued.order.offset + queued.order.length;
-        self.in_flight += 1;
+        self.in_flight.insert(queued.order.id, queued.order.length);
+        self.in_flight_bytes += queued.order.length;
         Some(queued)
+    }
+
+    /// The disk is done with an order.
+    pub fn complete(&mut self, order: OrderId) {
+        self.in_flight_bytes -= self.in_flight.remove(&order).expect("the disk has it");
+    }
+
+    /// How many orders the disk has.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// How many bytes they are of.
+    pub fn in_flight_bytes(&self) -> u64 {
+        self.in_flight_bytes
     }
 
     /// Orders in front of the gate.

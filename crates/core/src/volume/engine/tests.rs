@@ -31,7 +31,7 @@ fn engine_with<P: Policy>(flash_bytes: u64, segments: Segments, policy: P) -> En
         guard,
     };
     let map = LogMap::new(Ring::new(layout.ring_blocks, 0));
-    Engine::new(Recovered { superblock, map }, policy, Settings::default())
+    Engine::new(Recovered { superblock, map }, policy, Settings { disk_bytes_max: u64::MAX, ..Settings::default() })
 }
 
 impl Engine<AddressOrder> {
@@ -355,8 +355,8 @@ impl Policy for LoadAll {
         None
     }
     fn on_write_back(&mut self, _now: Nanos, _range: Range) {}
-    fn on_segment_read(&mut self, _read: SegmentRead) -> bool {
-        true
+    fn on_segment_read(&mut self, _read: SegmentRead) -> Option<Range> {
+        Some(Range::new(0, u64::from(u32::MAX)))
     }
 }
 
