@@ -21,8 +21,11 @@ pub const RING_BLOCKS_MIN: u64 = 16;
 const RING_BLOCKS_MAX: u64 = u32::MAX as u64;
 /// Ring blocks for each block of a checkpoint area: 32 bytes a block, where an extent of one block takes 32.
 const RING_BLOCKS_PER_CHECKPOINT_BLOCK: u64 = 128;
-/// Staging is a third of a small slice: 48 streams of a slice of 200 MB have room for more than a MiB each.
+/// Staging is a third of a small slice: 48 streams of a slice of 200 MB have room for more than a MiB each. Head slots take their room
+/// from it, so that the log is as long as without them,
 const SLICES_PER_STAGING: u64 = 3;
+/// and leave it this much: with LiU streams are loaded into memory, and staged only if there are too many for that.
+const SLICES_PER_LEAST_STAGING: u64 = 24;
 /// Head blocks for each block of a checkpoint area: 16 bytes a block, where a head of four blocks takes 10 each.
 const HEAD_BLOCKS_PER_CHECKPOINT_BLOCK: u64 = 256;
 /// A head has no more blocks than a record has room for checksums.
@@ -107,10 +110,12 @@ impl Layout {
         if guard_blocks == 0 || guard_blocks > GUARD_BLOCKS_MAX {
             return None;
         }
-        let left = (flash_bytes / BLOCK_BYTES).checked_sub(2 + 2 * guard_blocks)?.checked_sub(head_blocks)?;
+        let all = (flash_bytes / BLOCK_BYTES).checked_sub(2 + 2 * guard_blocks)?;
+        let left = all.checked_sub(head_blocks)?;
         let for_heads = head_blocks.div_ceil(HEAD_BLOCKS_PER_CHECKPOINT_BLOCK);
         let checkpoint_blocks = left / RING_BLOCKS_PER_CHECKPOINT_BLOCK + 1 + for_heads;
-        let staging_blocks = (left / SLICES_PER_STAGING).min(STAGING_BLOCKS_MAX);
+        let staging_blocks = (all / SLICES_PER_STAGING).saturating_sub(head_blocks).max(all / SLICES_PER_LEAST_STAGING);
+        let staging_blocks = staging_blocks.min(STAGING_BLOCKS_MAX);
         let ring_blocks = left.checked_sub(2 * checkpoint_blocks + staging_blocks)?.min(RING_BLOCKS_MAX);
         let ring_block = 2 + 2 * guard_blocks + 2 * checkpoint_blocks;
         (ring_blocks >= RING_BLOCKS_MIN).then_some(Layout {
@@ -171,6 +176,11 @@ mod tests {
         assert_eq!(layout.head_offset(0), layout.ring_offset(0) + layout.ring_blocks * BLOCK_BYTES);
         assert_eq!(layout.staging_offset(0), layout.head_offset(segments.area_blocks()));
         assert!(layout.staging_offset(0) + layout.staging_blocks * BLOCK_BYTES <= 1 << 28);
+        let (heads, without) =
+            (Segments::new(1 << 28, 256, (5 << 20, 1 << 20), 29).unwrap(), Layout::new(1 << 28, 256).unwrap());
+        let with = Layout::with_heads(1 << 28, 256, heads.area_blocks()).unwrap();
+        assert!(with.ring_blocks + 256 >= without.ring_blocks, "heads take their room from staging: {with:?}");
+        assert!(with.staging_blocks * 24 >= without.staging_blocks, "{with:?}");
         assert_eq!(Segments::new(1 << 28, 256, (5 << 20, 5 << 20), 75), None, "a head is less than its segment");
         assert_eq!(Segments::new(1 << 28, 256, (64 << 20, 8 << 20), 75), None, "and no longer than a record can name");
         assert_eq!(Layout::with_heads(1 << 28, 256, 1 << 16), None, "a log needs room too");

@@ -116,10 +116,10 @@ pub trait Policy {
     fn on_read(&mut self, _range: Range, _load: &Load) -> Option<Range> {
         None
     }
-    /// A read touches a segment of which the log does not answer all: whether the segment is to be loaded into the buffer, if it is not
-    /// there. Asked for each segment of a read, before `on_read`, and only where there are segments.
-    fn on_segment_read(&mut self, _read: SegmentRead) -> bool {
-        false
+    /// A read touches a segment of which the log does not answer all: which part of the segment, from its begin on, is to be loaded into the
+    /// buffer, if nothing of it is there. Asked for each segment of a read, before `on_read`, and only where there are segments.
+    fn on_segment_read(&mut self, _read: SegmentRead) -> Option<Range> {
+        None
     }
     /// A segment that leaves the buffer. Asked until it says none.
     fn next_eviction(&mut self) -> Option<u64> {

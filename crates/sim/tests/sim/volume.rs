@@ -15,6 +15,10 @@ const SUITE: [&str; 8] = [
     include_str!("../../../../scenarios/itransformer/random-mix.toml"),
 ];
 
+fn name(text: &str) -> String {
+    Scenario::from_toml(text).unwrap().name
+}
+
 fn report(text: &str, server_policy: ServerPolicy) -> Report {
     let scenario = Scenario { server_policy, ..Scenario::from_toml(text).unwrap() };
     run(&scenario, Options::default()).unwrap()
@@ -36,6 +40,19 @@ fn the_suite_gains_a_third_on_average_and_loses_nowhere() {
     let (least, best) = (ratios.iter().fold(f64::MAX, |a, b| a.min(*b)), ratios.iter().fold(0.0f64, |a, b| a.max(*b)));
     println!("geometric mean {mean:.3}, best {best:.3}, least {least:.3}");
     assert!(mean > 1.35 && best > 3.0 && least >= 0.98, "{ratios:?}");
+}
+
+#[test]
+fn both_policies_together_are_as_good_as_the_better_one_within_a_twentieth() {
+    let mut least = f64::MAX;
+    for text in SUITE {
+        let [itransformer, liu, both] = [ServerPolicy::ITRANSFORMER, ServerPolicy::LIU, ServerPolicy::LIU_ITRANSFORMER]
+            .map(|policy| report(text, policy).drained_mb_per_s());
+        let ratio = both / itransformer.max(liu);
+        println!("{:20} itransformer {itransformer:.1}, liu {liu:.1}, both {both:.1} MB/s: {ratio:.3}", name(text));
+        least = least.min(ratio);
+    }
+    assert!(least >= 0.95, "{least}");
 }
 
 #[test]

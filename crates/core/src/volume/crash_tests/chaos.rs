@@ -3,6 +3,7 @@
 use crate::chance::Random;
 use crate::request::Range;
 use crate::units::Nanos;
+use crate::volume::layout::BLOCK_BYTES;
 use crate::volume::layout::Segments;
 use crate::volume::policy::chain::{self, Chain, Names};
 use crate::volume::policy::itransformer::Settings;
@@ -42,12 +43,18 @@ impl Chaos {
 }
 
 impl Policy for Chaos {
-    fn on_segment_read(&mut self, read: SegmentRead) -> bool {
-        let loads = self.random.chance(self.loads);
-        if loads && !self.loaded.contains(&read.segment) {
+    fn on_segment_read(&mut self, read: SegmentRead) -> Option<Range> {
+        if !self.random.chance(self.loads) {
+            return None;
+        }
+        if !self.loaded.contains(&read.segment) {
             self.loaded.push(read.segment);
         }
-        loads
+        // A whole segment, what is ahead of the read, or anything.
+        let any = [self.random.below(8), self.random.below(8)];
+        let first = self.random.pick(&[0, read.part.offset / BLOCK_BYTES, any[0]]);
+        let blocks = self.random.pick(&[u64::from(u32::MAX), any[1]]);
+        Some(Range::new(first * BLOCK_BYTES, blocks * BLOCK_BYTES))
     }
 
     fn next_eviction(&mut self) -> Option<u64> {
@@ -196,7 +203,7 @@ impl Policy for Tested {
     fn on_write_back(&mut self, now: Nanos, range: Range) {
         delegate!(self, on_write_back(now, range))
     }
-    fn on_segment_read(&mut self, read: SegmentRead) -> bool {
+    fn on_segment_read(&mut self, read: SegmentRead) -> Option<Range> {
         delegate!(self, on_segment_read(read))
     }
     fn next_eviction(&mut self) -> Option<u64> {

@@ -86,7 +86,8 @@ impl<P: Policy> Engine<P> {
             let whole = Range::new(segment * bytes, bytes);
             let part = range.intersection(whole);
             let part_within = Range::new(part.offset - whole.offset, part.length);
-            if self.policy.on_segment_read(SegmentRead { segment, part: part_within }) && self.begin_load(segment) {
+            let wanted = self.policy.on_segment_read(SegmentRead { segment, part: part_within });
+            if wanted.is_some_and(|wanted| self.begin_load(segment, wanted)) {
                 let is_lifted = self.map.heads.live(self.head_range(segment)).is_some();
                 let in_head = part == range && part_within.end() <= self.segments.head_bytes();
                 begun = (is_lifted && in_head).then_some(segment);
@@ -98,14 +99,15 @@ impl<P: Policy> Engine<P> {
         begun
     }
 
-    /// Begins to load a segment unless it is there; whether it has begun.
-    fn begin_load(&mut self, segment: u64) -> bool {
+    /// Begins to load a part of a segment unless some is there; whether it has begun. A head on flash comes as a whole.
+    fn begin_load(&mut self, segment: u64, wanted: Range) -> bool {
         if let Some(load) = self.loads.get_mut(&segment) {
             load.is_evicted = false;
             return false;
         }
         let whole = Range::new(segment * self.segments.segment_bytes(), self.segments.segment_bytes());
         let whole = Range::between(whole.offset, whole.end().min(self.superblock.disk_bytes));
+        let wanted = Range::new(whole.offset + wanted.offset, wanted.length).intersection(whole);
         if self.disk_failed {
             return false;
         }
@@ -119,13 +121,14 @@ impl<P: Policy> Engine<P> {
         }
         let mut load = LoadedSegment { sections: Vec::new(), valid, reading: 0, is_evicted: false };
         let head = self.head_range(segment).intersection(whole);
-        let lifted = self.map.heads.live(head).filter(|live| live.range == head);
+        let lifted = self.map.heads.live(head).filter(|live| live.range == head && head.overlaps(wanted));
         let lifted = lifted.map(|live| (live.slot, live.crcs.to_vec()));
-        let body = Range::between(head.end(), whole.end());
+        let body = Range::between(head.end(), whole.end()).intersection(wanted);
+        let of_head = head.intersection(wanted);
         let step = body.length.div_ceil(SECTIONS).next_multiple_of(BLOCK_BYTES).max(BLOCK_BYTES);
         let starts = (body.offset..body.end()).step_by(step as usize);
         let parts = starts.map(|at| Range::between(at, (at + step).min(body.end())));
-        let of_disk = (lifted.is_none() && !head.is_empty()).then_some(head).into_iter().chain(parts);
+        let of_disk = (lifted.is_none() && !of_head.is_empty()).then_some(of_head).into_iter().chain(parts);
         for range in of_disk.flat_map(|range| self.cuts(range)).collect::<Vec<_>>() {
             let order = self.queue_disk(Action::Read, range, Purpose::LoadFromDisk(segment));
             self.counters.loaded_disk_bytes_total += range.length;

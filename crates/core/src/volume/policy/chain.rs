@@ -5,22 +5,30 @@
 //! | write within the head of a lifted segment | log | by itransformer | log | by size |
 //! | other writes | disk | by itransformer | by itransformer | by size |
 //! | read of a strong segment | load | - | load; not a fetch as well | - |
-//! | other reads | where they lie | streams: fetch | streams: fetch | where they lie |
+//! | read of a stream among others | where it lies | fetch | load what is ahead in its segment, or fetch | where it lies |
+//! | other reads | where they lie | where they lie | where they lie | where they lie |
 //! | write-back | half full, idle | by itransformer | by itransformer | half full |
 //! | who has the disk | everybody | turns | turns; loads are foreground | everybody |
+//!
+//! With both, what lies ahead of a stream in its segment is loaded before anything is known of the segment's locality, as long as the buffer has
+//! room for a segment of each stream: it comes in one long run and needs no flash.
 //!
 //! With both, a large or lone sequential write (a client's write-back) bypasses the log as with iTransformer alone, unless it lies within a head.
 
 use std::fmt;
 use std::str::FromStr;
 
+use super::itransformer::streams::Heading;
 use super::itransformer::{self, ITransformer};
 use super::liu::{self, Liu};
 use super::{AddressOrder, Load, Policy, SegmentCounts, SegmentRead, Turn};
 use crate::request::Range;
 use crate::units::Nanos;
-use crate::volume::layout::Segments;
+use crate::volume::layout::{BLOCK_BYTES, Segments};
 use serde::{Deserialize, Serialize};
+
+/// The least that is loaded ahead of a stream, in reads: less is not worth a load of its own (assumed).
+const AHEAD_READS_MIN: u64 = 2;
 
 /// Which policies a volume has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,13 +81,13 @@ impl Names {
         matches!(self, Names::Liu | Names::LiuITransformer)
     }
 
-    /// Of a hundred parts of the flash, how many should be heads'. LiU alone needs a log for heads that are written, both one for all writes
-    /// and staging (assumed).
+    /// Of a hundred parts of the flash, how many should be heads'. LiU alone needs a log for heads that are written; both need one for all
+    /// writes, as long as iTransformer's alone (layout.rs).
     pub fn heads_percent(self) -> u64 {
         match self {
             Names::None | Names::ITransformer => 0,
             Names::Liu => 80,
-            Names::LiuITransformer => 50,
+            Names::LiuITransformer => 29,
         }
     }
 }
@@ -153,6 +161,19 @@ impl Chain {
         let within = range.end() <= segment * segments.segment_bytes() + segments.head_bytes();
         within && liu.is_lifted(segment)
     }
+
+    /// What lies ahead in its segment of a stream among others, if the buffer has room for a segment of each.
+    fn ahead(&self, read: SegmentRead) -> Option<Range> {
+        let ((liu, segments), itransformer) = (self.liu.as_ref()?, self.itransformer.as_ref()?);
+        let bytes = segments.segment_bytes();
+        let range = Range::new(read.segment * bytes + read.part.offset, read.part.length);
+        let ahead = match itransformer.heading(range)? {
+            Heading::Up => Range::between(read.part.offset / BLOCK_BYTES * BLOCK_BYTES, bytes),
+            Heading::Down => Range::between(0, read.part.end().next_multiple_of(BLOCK_BYTES)),
+        };
+        let is_long = ahead.length >= AHEAD_READS_MIN * range.length;
+        (is_long && itransformer.streams_active() <= liu.loaded_max()).then_some(ahead)
+    }
 }
 
 impl Policy for Chain {
@@ -190,8 +211,9 @@ impl Policy for Chain {
         }
     }
 
-    fn on_segment_read(&mut self, read: SegmentRead) -> bool {
-        self.liu.as_mut().is_some_and(|(liu, _)| liu.on_segment_read(read))
+    fn on_segment_read(&mut self, read: SegmentRead) -> Option<Range> {
+        let ahead = self.ahead(read);
+        self.liu.as_mut()?.0.on_segment_read(read, ahead)
     }
 
     fn next_eviction(&mut self) -> Option<u64> {
@@ -246,10 +268,13 @@ impl Policy for Chain {
             let held = self.liu.as_ref().map(|(liu, segments)| liu.is_loaded(at / segments.segment_bytes()));
             held.unwrap_or(false)
         };
-        if is_loaded(range.offset) && is_loaded(range.end() - 1) {
+        let is_held = is_loaded(range.offset) && is_loaded(range.end() - 1);
+        let itransformer = self.itransformer.as_mut()?;
+        if is_held {
+            itransformer.on_held_read(range);
             return None;
         }
-        self.itransformer.as_mut()?.on_read(range, load)
+        itransformer.on_read(range, load)
     }
 
     fn begins_fetch(&mut self, range: Range, load: &Load) -> bool {
@@ -279,6 +304,54 @@ impl Policy for Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BYTES: u64 = 5 << 20;
+    const READ: u64 = 65_536;
+
+    /// Reads of so many streams in turns, a hundred segments apart, from this offset on; what is loaded for the last ones.
+    fn loaded(names: Names, streams: u64, offset: u64) -> Vec<Option<Range>> {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        let mut chain = Chain::new(names, segments, Settings::default());
+        let load = Load { staging_bytes: 1 << 30, ..Load::default() };
+        let mut last = Vec::new();
+        for turn in 0..8 {
+            last.clear();
+            for stream in 0..streams {
+                let at = offset + turn * READ;
+                last.push(chain.on_segment_read(SegmentRead { segment: stream * 100, part: Range::new(at, READ) }));
+                chain.on_read(Range::new(stream * 100 * BYTES + at, READ), &load);
+            }
+        }
+        last
+    }
+
+    #[test]
+    fn what_is_ahead_of_streams_is_loaded_if_there_is_room_for_a_segment_of_each() {
+        // It was loaded by a read before the last one, so what is wanted of it by now is all.
+        let all = Some(Range::new(0, BYTES));
+        assert_eq!(loaded(Names::LiuITransformer, 51, BYTES / 2), vec![all; 51]);
+        assert_eq!(loaded(Names::LiuITransformer, 52, BYTES / 2), vec![None; 52], "256 MiB have room for 51");
+        assert_eq!(loaded(Names::LiuITransformer, 1, BYTES / 2), vec![None], "one alone is left to the disk");
+        assert_eq!(loaded(Names::Liu, 20, BYTES / 2), vec![None; 20]);
+        assert_eq!(loaded(Names::LiuITransformer, 20, BYTES - 8 * READ), vec![all; 20]);
+    }
+
+    #[test]
+    fn what_is_loaded_begins_at_the_block_of_the_read_and_ends_with_the_segment() {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        let mut chain = Chain::new(Names::LiuITransformer, segments, Settings::default());
+        let load = Load { staging_bytes: 1 << 30, ..Load::default() };
+        let mut ahead = Vec::new();
+        for turn in 0..5 {
+            for stream in 0..8 {
+                let at = 1000 + turn * READ;
+                let part = Range::new(at, READ);
+                ahead.push(chain.on_segment_read(SegmentRead { segment: stream * 100, part }));
+                chain.on_read(Range::new(stream * 100 * BYTES + at, READ), &load);
+            }
+        }
+        assert_eq!(ahead.iter().flatten().next(), Some(&Range::between(4 * READ, BYTES)));
+    }
 
     #[test]
     fn names_are_read_as_they_are_written_and_numbers_come_back() {

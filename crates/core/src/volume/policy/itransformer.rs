@@ -28,7 +28,7 @@ use super::{Load, Policy, Turn};
 use crate::request::Range;
 use crate::units::Nanos;
 use disk_time::DiskTime;
-use streams::Streams;
+use streams::{Heading, Streams};
 
 /// Of all streams together, a window each is read in so many times `delay_max` (assumed: a second by default).
 const CYCLE_DELAYS: u64 = 20;
@@ -117,6 +117,21 @@ impl ITransformer {
             streams: Streams::new(settings.window_bytes_min, settings.stream_reads_min),
             writers: Streams::new(settings.window_bytes_min, settings.stream_reads_min),
         }
+    }
+
+    /// See [`Streams::heading`]; none of requests that bypass flash.
+    pub fn heading(&self, range: Range) -> Option<Heading> {
+        (range.length < self.settings.large_bytes_min).then(|| self.streams.heading(range))?
+    }
+
+    /// Streams that were read lately.
+    pub fn streams_active(&self) -> u64 {
+        self.streams.active()
+    }
+
+    /// A read that memory answers: nothing is to be fetched for it, but its stream goes on.
+    pub fn on_held_read(&mut self, range: Range) {
+        self.streams.on_held_read(range);
     }
 
     /// Percent of the log that is in use.

@@ -32,6 +32,7 @@ pub mod stack;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Load, SegmentCounts, SegmentRead};
+use crate::request::Range;
 use crate::units::{MIB, Nanos};
 use crate::volume::layout::Segments;
 pub use sizes::{HEAD_BYTES_MAX, Probe, Sizes};
@@ -60,7 +61,7 @@ impl Default for Settings {
             stack_per_buffer: 2,
             threshold_percent: 30,
             idle: Nanos(50_000_000),
-            busy_share: 10,
+            busy_share: 20,
         }
     }
 }
@@ -78,6 +79,8 @@ struct Known {
 pub struct Liu {
     settings: Settings,
     threshold_blocks: u32,
+    /// A segment, from its begin on.
+    whole: Range,
     stack: Stack,
     known: BTreeMap<u64, Known>,
     /// Lifted ones by their last use.
@@ -108,6 +111,7 @@ impl Liu {
         Liu {
             settings,
             threshold_blocks: threshold.div_ceil(100) as u32,
+            whole: Range::new(0, segments.segment_bytes()),
             stack: Stack::new(segments.segment_blocks, loaded_max, loaded_max * settings.stack_per_buffer as usize),
             known: BTreeMap::new(),
             lifted_by_use: BTreeMap::new(),
@@ -123,8 +127,8 @@ impl Liu {
         }
     }
 
-    /// A part of a segment is read; whether the segment is to be loaded.
-    pub fn on_segment_read(&mut self, read: SegmentRead) -> bool {
+    /// A part of a segment is read, perhaps by a stream that goes on through `ahead`; what of the segment is to be loaded.
+    pub fn on_segment_read(&mut self, read: SegmentRead, ahead: Option<Range>) -> Option<Range> {
         let SegmentRead { segment, part } = read;
         self.touch(segment);
         let asked_before = self.stack.asked_blocks(segment);
@@ -132,16 +136,17 @@ impl Liu {
         let is_loaded = self.stack.is_loaded(segment);
         // A ghost that is half read is not loaded for the rest; one that is read again is.
         let begins = asked_before.is_none_or(|before| before == asked);
-        let loads = is_loaded || (begins && self.known.get(&segment).is_some_and(|known| known.is_strong));
-        if loads && !is_loaded {
-            self.stack.load(segment, part);
-        } else if !loads && asked >= self.threshold_blocks {
-            self.on_strong(segment);
+        let is_strong = begins && self.known.get(&segment).is_some_and(|known| known.is_strong);
+        let wanted = if is_loaded || is_strong { Some(self.whole) } else { ahead };
+        match wanted {
+            Some(wanted) if !is_loaded => self.stack.load(segment, wanted.length, part),
+            None if asked >= self.threshold_blocks => self.on_strong(segment),
+            _ => {}
         }
         while let Some(left) = self.stack.pop() {
             self.on_left(left);
         }
-        loads
+        wanted
     }
 
     fn touch(&mut self, segment: u64) {
@@ -272,6 +277,11 @@ impl Liu {
     /// Whether a segment's head is on flash.
     pub fn is_lifted(&self, segment: u64) -> bool {
         self.known.get(&segment).is_some_and(|known| known.is_lifted)
+    }
+
+    /// Segments that the buffer has room for.
+    pub fn loaded_max(&self) -> u64 {
+        self.stack.loaded_max() as u64
     }
 
     /// Whether a segment is in the buffer.

@@ -37,6 +37,15 @@ struct Run {
     window: u64,
 }
 
+/// Which way a stream goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heading {
+    /// To higher addresses.
+    Up,
+    /// To lower ones.
+    Down,
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Streams {
@@ -101,8 +110,17 @@ impl Streams {
         (start, run)
     }
 
+    /// Where a read goes that continues a stream, if that is one among others.
+    pub fn heading(&self, range: Range) -> Option<Heading> {
+        let is_stream = |run: &Run| run.score >= self.reads_min && self.switches > SWITCHES_MAX;
+        let before = self.runs.range(..=range.offset).next_back().map(|(_, run)| run);
+        let up = before.is_some_and(|run| run.end == range.offset && is_stream(run));
+        let down = || self.runs.get(&range.end()).is_some_and(is_stream);
+        if up { Some(Heading::Up) } else { down().then_some(Heading::Down) }
+    }
+
     /// Streams that were read lately.
-    fn active(&self) -> u64 {
+    pub fn active(&self) -> u64 {
         let recent = self.by_use.range(self.uses.saturating_sub(RECENT)..);
         recent.filter(|(_, start)| self.runs[*start].score >= self.reads_min).count() as u64
     }
@@ -127,6 +145,16 @@ impl Streams {
         wanted
     }
 
+    /// A read has come that neither the disk nor flash is asked for: its stream goes on, and nothing else is learnt.
+    pub fn on_held_read(&mut self, range: Range) {
+        let (start, mut run) = self.join(range);
+        if run.used == 0 {
+            self.uses += 1;
+            run.used = self.uses;
+        }
+        self.put(start, run);
+    }
+
     fn note(&mut self, range: Range) -> (u64, Run) {
         self.uses += 1;
         let (start, mut run) = self.join(range);
@@ -141,7 +169,7 @@ impl Streams {
     }
 
     fn put(&mut self, start: u64, run: Run) {
-        self.by_use.insert(self.uses, start);
+        self.by_use.insert(run.used, start);
         self.runs.insert(start, run);
         if self.runs.len() > RUNS_MAX {
             let (_, oldest) = self.by_use.pop_first().expect("each run was used");
@@ -187,5 +215,58 @@ impl Run {
         }
         (self.ahead, self.window) = (ahead + window, window);
         Some(Range::new(ahead, window))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: u64 = 65_536;
+
+    fn read(at: u64) -> Range {
+        Range::new(at * READ, READ)
+    }
+
+    /// Streams a hundred reads apart, each read so often in turns, upwards or downwards; what was fetched does not matter.
+    fn interleaved(streams: u64, reads: u64, is_up: bool) -> Streams {
+        let mut found = Streams::new(4 * READ, 4);
+        for turn in 0..reads {
+            for stream in 1..=streams {
+                let at = if is_up { stream * 100 + turn } else { stream * 100 - turn };
+                found.on_read(read(at), |_| 0, true);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn streams_among_others_have_a_heading_and_one_alone_has_none() {
+        let (up, down) = (interleaved(8, 6, true), interleaved(8, 6, false));
+        for stream in 1..=8 {
+            assert_eq!(up.heading(read(stream * 100 + 6)), Some(Heading::Up));
+            assert_eq!(down.heading(read(stream * 100 - 6)), Some(Heading::Down));
+            assert_eq!(up.heading(read(stream * 100 + 8)), None, "it continues nothing");
+        }
+        assert_eq!((up.active(), down.active()), (8, 8));
+        assert_eq!(interleaved(8, 3, true).heading(read(103)), None, "three reads are no stream");
+        assert_eq!(interleaved(1, 100, true).heading(read(200)), None);
+    }
+
+    #[test]
+    fn reads_that_memory_answers_continue_their_stream_and_change_nothing_else() {
+        let mut found = interleaved(8, 6, true);
+        for turn in 6..86 {
+            found.on_held_read(read(100 + turn));
+        }
+        assert_eq!(found.heading(read(100 + 86)), Some(Heading::Up));
+        for stream in 2..=8 {
+            assert_eq!(found.heading(read(stream * 100 + 6)), Some(Heading::Up), "it is still one among others");
+        }
+        assert_eq!(found.active(), 8);
+        for turn in 0..10 {
+            found.on_held_read(read(5000 + turn));
+        }
+        assert_eq!(found.heading(read(5010)), Some(Heading::Up), "one that begins in memory");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A block of 4 KiB that is asked for is flagged; a segment's *locality* is the share that is flagged when it leaves the stack. Two bounds:
 //! as many in the buffer as it has room for, and so many in all, ghosts with them. The paper has the first alone and takes ghosts off
-//! below the last one in the buffer, so that on a volume without heads nothing would ever leave, or be measured.
+//! below the last one in the buffer, so that on a volume without heads nothing would ever leave, or be measured. And what was asked for
+//! wholly leaves the buffer first: data of HPC is mostly read once, and a stream that waits for its segment has not touched it for longer.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,8 @@ use crate::volume::layout::BLOCK_BYTES;
 struct Entry {
     used: u64,
     is_loaded: bool,
+    /// As many of its blocks are in the buffer, if it is.
+    loaded_blocks: u32,
     asked: Vec<u64>,
     asked_blocks: u32,
 }
@@ -37,6 +40,8 @@ pub struct Stack {
     entries_max: usize,
     entries: BTreeMap<u64, Entry>,
     by_use: BTreeMap<u64, u64>,
+    /// Those in the buffer of which all was asked for.
+    used_up: BTreeMap<u64, u64>,
     uses: u64,
     loaded: usize,
 }
@@ -44,10 +49,10 @@ pub struct Stack {
 impl Stack {
     /// An empty one for so many segments in the buffer, and so many in all.
     pub fn new(segment_blocks: u32, loaded_max: usize, entries_max: usize) -> Stack {
-        let (entries, by_use) = (BTreeMap::new(), BTreeMap::new());
+        let (entries, by_use, used_up) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let loaded_max = loaded_max.max(1);
         let entries_max = entries_max.max(loaded_max);
-        Stack { segment_blocks, loaded_max, entries_max, entries, by_use, uses: 0, loaded: 0 }
+        Stack { segment_blocks, loaded_max, entries_max, entries, by_use, used_up, uses: 0, loaded: 0 }
     }
 
     /// A part of a segment, from its begin on, is asked for. The segment is on top, a ghost unless it was there before; how many of its
@@ -58,10 +63,12 @@ impl Stack {
         let entry = self.entries.entry(segment).or_insert_with(|| Entry {
             used: 0,
             is_loaded: false,
+            loaded_blocks: 0,
             asked: vec![0; words],
             asked_blocks: 0,
         });
         self.by_use.remove(&entry.used);
+        self.used_up.remove(&entry.used);
         entry.used = self.uses;
         self.by_use.insert(self.uses, segment);
         let last = (part.end().div_ceil(BLOCK_BYTES)).min(self.segment_blocks.into());
@@ -71,7 +78,15 @@ impl Stack {
             entry.asked_blocks += u32::from(*word & bit == 0);
             *word |= bit;
         }
+        if entry.is_loaded && entry.asked_blocks >= entry.loaded_blocks {
+            self.used_up.insert(entry.used, segment);
+        }
         entry.asked_blocks
+    }
+
+    /// Segments that the buffer has room for.
+    pub fn loaded_max(&self) -> usize {
+        self.loaded_max
     }
 
     /// Whether a segment is in the buffer.
@@ -89,11 +104,12 @@ impl Stack {
         *self = Stack::new(self.segment_blocks, self.loaded_max, self.entries_max);
     }
 
-    /// A segment of the stack comes into the buffer: what was asked for before counts no more.
-    pub fn load(&mut self, segment: u64, part: Range) {
+    /// So many bytes of a segment of the stack come into the buffer: what was asked for before counts no more.
+    pub fn load(&mut self, segment: u64, bytes: u64, part: Range) {
         let entry = self.entries.get_mut(&segment).expect("it was asked for");
         entry.asked.fill(0);
         entry.asked_blocks = 0;
+        entry.loaded_blocks = (bytes / BLOCK_BYTES) as u32;
         self.loaded += usize::from(!std::mem::replace(&mut entry.is_loaded, true));
         self.ask(segment, part);
     }
@@ -103,8 +119,9 @@ impl Stack {
         let (used, segment) = self.by_use.first_key_value().map(|(used, segment)| (*used, *segment))?;
         let bottom = &self.entries[&segment];
         if self.loaded > self.loaded_max {
-            // The last in the buffer, then ghosts below the one that is the last now.
-            let loaded = self.by_use.iter().find(|(_, segment)| self.entries[segment].is_loaded);
+            // One that is used up, or the last in the buffer; then ghosts below the one that is the last now.
+            let loaded = self.used_up.first_key_value();
+            let loaded = loaded.or_else(|| self.by_use.iter().find(|(_, segment)| self.entries[segment].is_loaded));
             let (used, segment) = loaded.map(|(used, segment)| (*used, *segment)).expect("some are loaded");
             return Some(self.remove(used, segment));
         }
@@ -114,6 +131,7 @@ impl Stack {
 
     fn remove(&mut self, used: u64, segment: u64) -> Left {
         self.by_use.remove(&used);
+        self.used_up.remove(&used);
         let entry = self.entries.remove(&segment).expect("it is in the stack");
         self.loaded -= usize::from(entry.is_loaded);
         Left { segment, was_loaded: entry.is_loaded, asked_blocks: entry.asked_blocks }
@@ -155,11 +173,28 @@ mod tests {
             stack.ask(segment, Range::new(0, 10 * BLOCK_BYTES));
         }
         for segment in [1, 3, 5] {
-            stack.load(segment, block(segment));
+            stack.load(segment, 100 * BLOCK_BYTES, block(segment));
         }
         let left: Vec<(u64, bool, u32)> =
             std::iter::from_fn(|| stack.pop()).map(|left| (left.segment, left.was_loaded, left.asked_blocks)).collect();
         assert_eq!(left, [(1, true, 1), (0, false, 10), (2, false, 10), (4, false, 10)]);
         assert_eq!(stack.counts(), (2, 0));
+    }
+
+    #[test]
+    fn what_was_asked_for_wholly_leaves_the_buffer_before_what_is_half_read_for_longer() {
+        let mut stack = Stack::new(100, 3, 100);
+        for (segment, bytes) in [(0, 100), (1, 4), (2, 100)] {
+            stack.ask(segment, block(0));
+            stack.load(segment, bytes * BLOCK_BYTES, block(0));
+        }
+        stack.ask(1, Range::new(0, 4 * BLOCK_BYTES));
+        stack.ask(0, block(1));
+        for segment in [3, 4] {
+            stack.ask(segment, block(0));
+            stack.load(segment, 100 * BLOCK_BYTES, block(0));
+            let left = stack.pop().unwrap();
+            assert_eq!((left.segment, left.was_loaded, stack.pop()), ([1, 2][segment as usize - 3], true, None));
+        }
     }
 }
