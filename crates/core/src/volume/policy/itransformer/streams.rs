@@ -4,9 +4,12 @@
 //! it is a stream, forwards or backwards, by the side it grows on. (Random requests that fill a range grow runs too, but here and there.) While most reads continue another run than the one before, streams are read ahead: a
 //! window that doubles from fetch to fetch, asked for when a quarter of the last one is left. A stream that is alone is left to the disk.
 
+pub mod trust;
+
 use std::collections::BTreeMap;
 
 use crate::request::Range;
+use trust::Trust;
 
 /// Runs that are remembered (assumed: several for each of a hundred processes).
 const RUNS_MAX: usize = 1024;
@@ -35,6 +38,7 @@ struct Run {
     /// Where the next fetch begins, or ends, and how long it is; zero: there was none.
     ahead: u64,
     window: u64,
+    windows: u32,
 }
 
 /// Which way a stream goes.
@@ -60,13 +64,24 @@ pub struct Streams {
     last: u64,
     /// How often such a read continues another run than the one before: 256 is always.
     switches: u32,
+    trust: Trust,
 }
 
 impl Streams {
     /// None yet; the first window of one has so many bytes, and so many reads make one.
     pub fn new(window_min: u64, reads_min: u32) -> Streams {
         let (runs, by_use) = (BTreeMap::new(), BTreeMap::new());
-        Streams { window_min, reads_min, runs, by_use, uses: 0, misses: 0, last: 0, switches: 0 }
+        Streams {
+            window_min,
+            reads_min,
+            runs,
+            by_use,
+            uses: 0,
+            misses: 0,
+            last: 0,
+            switches: 0,
+            trust: Trust::default(),
+        }
     }
 
     fn take(&mut self, start: u64) -> Option<Run> {
@@ -86,6 +101,7 @@ impl Streams {
             is_backwards: false,
             ahead: 0,
             window: 0,
+            windows: 0,
         };
         let before = self.runs.range(..=range.offset).next_back().map(|(start, run)| (*start, *run));
         let left = before.filter(|(_, run)| run.end >= range.offset);
@@ -137,12 +153,30 @@ impl Streams {
     pub fn on_read(&mut self, range: Range, window_max: impl Fn(u64) -> u64, may_fetch: bool) -> Option<Range> {
         let (start, mut run) = self.note(range);
         let wanted = if may_fetch && self.switches > SWITCHES_MAX && run.score >= self.reads_min {
-            run.next_fetch(start, range, self.window_min, window_max(self.active().max(1)))
+            self.next_fetch(start, &mut run, range, window_max)
         } else {
             None
         };
         self.put(start, run);
         wanted
+    }
+
+    fn next_fetch(
+        &mut self,
+        start: u64,
+        run: &mut Run,
+        range: Range,
+        window_max: impl Fn(u64) -> u64,
+    ) -> Option<Range> {
+        let mut next = *run;
+        let fetch = next.next_fetch(start, range, self.window_min, window_max(self.active().max(1)))?;
+        match next.windows {
+            1 if !self.trust.opens(self.misses) => return None,
+            2 => self.trust.goes_on(),
+            _ => {}
+        }
+        *run = next;
+        Some(fetch)
     }
 
     /// A read has come that neither the disk nor flash is asked for: its stream goes on, and nothing else is learnt.
@@ -206,14 +240,14 @@ impl Run {
                 return None;
             }
             let fetch = Range::between(ahead.saturating_sub(window), ahead);
-            (self.ahead, self.window) = (fetch.offset, window);
+            (self.ahead, self.window, self.windows) = (fetch.offset, window, self.windows + 1);
             return Some(fetch);
         }
         let ahead = if self.window == 0 || self.ahead < range.offset { range.offset } else { self.ahead };
         if ahead > self.end + self.window / 4 {
             return None;
         }
-        (self.ahead, self.window) = (ahead + window, window);
+        (self.ahead, self.window, self.windows) = (ahead + window, window, self.windows + 1);
         Some(Range::new(ahead, window))
     }
 }
