@@ -32,7 +32,8 @@ pub struct Simulate {
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
 
-    /// What lies between disk servers and their disks, in place of what the scenario says: stock or itransformer
+    /// What lies between disk servers and their disks, in place of what the scenario says: stock, or a volume with these policies
+    /// (auto, liu, itransformer, liu,itransformer, none)
     #[arg(long, value_name = "POLICY")]
     server_policy: Option<ServerPolicy>,
 

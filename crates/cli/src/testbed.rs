@@ -99,7 +99,7 @@ pub struct Shape {
     /// The servers' I/O scheduler: deadline or noop
     #[arg(long, default_value = "deadline")]
     elevator: String,
-    /// What lies between each disk server and its disk: stock, or a volume with these policies (liu, itransformer, liu,itransformer, none)
+    /// What lies between each disk server and its disk: stock, or a volume with these policies (auto, liu, itransformer, liu,itransformer, none)
     #[arg(long, value_name = "POLICY", default_value = "stock")]
     server_policy: String,
     /// The volumes' flash: revodrive-x2, onyx, pm9a3

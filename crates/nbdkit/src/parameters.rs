@@ -12,7 +12,7 @@ pub const HELP: &std::ffi::CStr =
     c"hdd=DEV               (required) The disk: a block device, a file or emulated:PROFILE:FILE.
 ssd=DEV               (required) Its flash, likewise.
 mode=MODE             write-back or write-through [as the volume was created].
-policy=POLICY         What goes to flash: liu, itransformer, liu,itransformer or none [as the volume was created].
+policy=POLICY         What goes to flash: auto, liu, itransformer, liu,itransformer or none [as the volume was created].
 delay-max-ms=MS       The most that iTransformer adds to a foreground request [50].
 keep-dirty=BOOL       At the end leave on flash what is not on disk yet.";
 

@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "ior"
 //! policy = "stock"              # stock | carl | random | s4d | carl,s4d | auto
-//! server_policy = "stock"       # stock | itransformer | liu | liu,itransformer
+//! server_policy = "stock"       # stock | auto | liu | itransformer | liu,itransformer | none
 //! capacity = "20%"              # of all files, or a size; see also region, drain, seed, limit_s
 //!
 //! [clients]                     # compute nodes and the software on them

@@ -32,7 +32,7 @@ pub struct Create {
     #[arg(long, value_name = "write-back|write-through", default_value_t)]
     mode: Mode,
 
-    /// What goes to flash. Kept in the volume; 'serve' may say otherwise, but liu only where it was created with liu
+    /// What goes to flash. Kept in the volume; 'serve' may say otherwise, but liu only where there is room for heads, which auto, liu and liu,itransformer make
     #[arg(long, value_name = PolicyName::KNOWN, default_value_t = PolicyName::ITransformer)]
     policy: PolicyName,
 

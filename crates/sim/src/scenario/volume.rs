@@ -31,9 +31,8 @@ impl ServerPolicy {
     pub const LIU: ServerPolicy = ServerPolicy::Volume(Names::Liu);
     /// A volume with both.
     pub const LIU_ITRANSFORMER: ServerPolicy = ServerPolicy::Volume(Names::LiuITransformer);
-    /// All there are.
-    pub const ALL: [ServerPolicy; 4] =
-        [ServerPolicy::Stock, ServerPolicy::ITRANSFORMER, ServerPolicy::LIU, ServerPolicy::LIU_ITRANSFORMER];
+    /// A volume that chooses.
+    pub const AUTO: ServerPolicy = ServerPolicy::Volume(Names::Auto);
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -48,10 +47,12 @@ impl std::str::FromStr for ServerPolicy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<ServerPolicy, String> {
-        ServerPolicy::ALL.into_iter().find(|policy| policy.name() == text).ok_or_else(|| {
-            let known = ServerPolicy::ALL.map(ServerPolicy::name).join(" | ");
-            format!("there is no server policy '{text}' to simulate; there are {known}")
-        })
+        let known = || format!("there is no server policy '{text}' to simulate; there are stock|{}", Names::KNOWN);
+        if text == "stock" {
+            Ok(ServerPolicy::Stock)
+        } else {
+            text.parse().map(ServerPolicy::Volume).map_err(|_| known())
+        }
     }
 }
 

@@ -43,13 +43,15 @@ fn the_suite_gains_a_third_on_average_and_loses_nowhere() {
 }
 
 #[test]
-fn both_policies_together_are_as_good_as_the_better_one_within_a_twentieth() {
+fn auto_is_as_good_as_the_disk_alone_and_either_policy_within_a_twentieth() {
     let mut least = f64::MAX;
     for text in SUITE {
-        let [itransformer, liu, both] = [ServerPolicy::ITRANSFORMER, ServerPolicy::LIU, ServerPolicy::LIU_ITRANSFORMER]
-            .map(|policy| report(text, policy).drained_mb_per_s());
-        let ratio = both / itransformer.max(liu);
-        println!("{:20} itransformer {itransformer:.1}, liu {liu:.1}, both {both:.1} MB/s: {ratio:.3}", name(text));
+        let rate = |name: &str| report(text, name.parse().unwrap()).drained_mb_per_s();
+        // Not `none`: it fills the log with what it can, whatever that adds to other requests.
+        let settings = ["stock", "itransformer", "liu", "liu,itransformer"].map(rate);
+        let (auto, best) = (rate("auto"), settings.into_iter().fold(0.0, f64::max));
+        let ratio = auto / best;
+        println!("{:20} {settings:.1?}, auto {auto:.1} MB/s: {ratio:.3}", name(text));
         least = least.min(ratio);
     }
     assert!(least >= 0.95, "{least}");

@@ -31,7 +31,7 @@ pub enum OpeningError {
     Unreadable(String),
     /// LiU is asked for.
     #[error(
-        "{0}: the volume was created without room for heads; detach it and create it with --policy liu or liu,itransformer"
+        "{0}: the volume was created without room for heads; detach it and create it with --policy liu, liu,itransformer or auto"
     )]
     NoHeads(String),
     /// What is on them.
@@ -60,7 +60,7 @@ pub fn open(disk: &DeviceName, flash: &DeviceName, wishes: Wishes) -> Result<Ser
     let created = pair.serving().map_err(|failed| OpeningError::Unreadable(pair.describe(failed)))?;
     let settings = wishes.settings(created);
     let has_heads = created.is_none_or(|serving| !serving.segments.is_none());
-    if settings.mode == Mode::WriteBack && settings.policy.has_liu() && !has_heads {
+    if settings.mode == Mode::WriteBack && settings.policy.needs_heads() && !has_heads {
         return Err(OpeningError::NoHeads(pair.flash.name.to_string()));
     }
     Ok(Server::start(pair, settings)?)

@@ -2,6 +2,7 @@
 
 use headstart_core::volume::layout::BLOCK_BYTES;
 use headstart_core::volume::log_map::{Content, Piece};
+use headstart_core::volume::policy::chain::Names;
 use headstart_core::volume::record::{Header, Kind};
 use headstart_core::volume::superblock::{Found, Guard, GuardState, Superblock};
 use serde::Serialize;
@@ -203,12 +204,9 @@ impl VolumeReport {
 
 /// The word for the number of a policy in a superblock.
 pub fn policy_text(number: u32) -> String {
-    match number {
-        0 => "none".into(),
-        1 => "itransformer".into(),
-        2 => "liu".into(),
-        3 => "liu,itransformer".into(),
-        other => format!("number {other}, of a later version"),
+    match Names::ALL.into_iter().find(|names| names.number() == number) {
+        Some(names) => names.to_string(),
+        None => format!("number {number}, of a later version"),
     }
 }
 

@@ -145,7 +145,8 @@ impl Tested {
                 idle: Nanos(random.pick(&[1_000_000, 50_000_000])),
                 busy_share: random.pick(&[1, 10]),
             };
-            let names = random.pick(&[Names::ITransformer, Names::Liu, Names::Liu, Names::LiuITransformer]);
+            let names =
+                random.pick(&[Names::ITransformer, Names::Liu, Names::Liu, Names::LiuITransformer, Names::Auto]);
             let settings = chain::Settings { liu, itransformer };
             return Tested::Chain(Box::new(Chain::new(names, segments, settings)));
         }

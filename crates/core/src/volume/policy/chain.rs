@@ -43,13 +43,15 @@ pub enum Names {
     Liu,
     /// Both.
     LiuITransformer,
+    /// Both, or iTransformer alone where there is no room for heads.
+    Auto,
 }
 
 impl Names {
     /// All there are.
-    pub const ALL: [Names; 4] = [Names::Liu, Names::ITransformer, Names::LiuITransformer, Names::None];
+    pub const ALL: [Names; 5] = [Names::Auto, Names::Liu, Names::ITransformer, Names::LiuITransformer, Names::None];
     /// Their names.
-    pub const KNOWN: &str = "liu|itransformer|liu,itransformer|none";
+    pub const KNOWN: &str = "auto|liu|itransformer|liu,itransformer|none";
 
     /// As it is written.
     pub fn name(self) -> &'static str {
@@ -58,6 +60,7 @@ impl Names {
             Names::ITransformer => "itransformer",
             Names::Liu => "liu",
             Names::LiuITransformer => "liu,itransformer",
+            Names::Auto => "auto",
         }
     }
 
@@ -68,6 +71,7 @@ impl Names {
             Names::ITransformer => 1,
             Names::Liu => 2,
             Names::LiuITransformer => 3,
+            Names::Auto => 4,
         }
     }
 
@@ -76,9 +80,19 @@ impl Names {
         Names::ALL.into_iter().find(|names| names.number() == number).unwrap_or_default()
     }
 
-    /// Whether LiU is one of them.
+    /// Whether LiU is one of them, given room for heads.
     pub fn has_liu(self) -> bool {
+        matches!(self, Names::Liu | Names::LiuITransformer | Names::Auto)
+    }
+
+    /// Whether they make no sense without room for heads.
+    pub fn needs_heads(self) -> bool {
         matches!(self, Names::Liu | Names::LiuITransformer)
+    }
+
+    /// Whether iTransformer is one of them.
+    pub fn has_itransformer(self) -> bool {
+        matches!(self, Names::ITransformer | Names::LiuITransformer | Names::Auto)
     }
 
     /// Of a hundred parts of the flash, how many should be heads'. LiU alone needs a log for heads that are written; both need one for all
@@ -87,7 +101,7 @@ impl Names {
         match self {
             Names::None | Names::ITransformer => 0,
             Names::Liu => 80,
-            Names::LiuITransformer => 29,
+            Names::LiuITransformer | Names::Auto => 29,
         }
     }
 }
@@ -145,11 +159,10 @@ pub struct Chain {
 impl Chain {
     /// Those of a volume with these segments. Without any LiU does nothing.
     pub fn new(names: Names, segments: Segments, settings: Settings) -> Chain {
-        let has_itransformer = matches!(names, Names::ITransformer | Names::LiuITransformer);
         let has_liu = names.has_liu() && !segments.is_none();
         Chain {
             liu: has_liu.then(|| (Liu::new(segments, settings.liu), segments)),
-            itransformer: has_itransformer.then(|| ITransformer::new(settings.itransformer)),
+            itransformer: names.has_itransformer().then(|| ITransformer::new(settings.itransformer)),
             rest: if names == Names::Liu { AddressOrder::of_nothing() } else { AddressOrder::default() },
         }
     }
@@ -330,6 +343,7 @@ mod tests {
         // It was loaded by a read before the last one, so what is wanted of it by now is all.
         let all = Some(Range::new(0, BYTES));
         assert_eq!(loaded(Names::LiuITransformer, 51, BYTES / 2), vec![all; 51]);
+        assert_eq!(loaded(Names::Auto, 51, BYTES / 2), vec![all; 51]);
         assert_eq!(loaded(Names::LiuITransformer, 52, BYTES / 2), vec![None; 52], "256 MiB have room for 51");
         assert_eq!(loaded(Names::LiuITransformer, 1, BYTES / 2), vec![None], "one alone is left to the disk");
         assert_eq!(loaded(Names::Liu, 20, BYTES / 2), vec![None; 20]);
