@@ -1,7 +1,8 @@
 """What a volume gains and costs; the last line is one JSON object.
 
 `suite`: eight benchmarks of 48 streams under iTransformer, on emulated devices in real time, over the same disk without; `predicted`: the
-same simulated; `uniform_random_write_4k` likewise. `drain_mb_s`: what strided writes are written back at, over the disk's sequential rate;
+same simulated; `liu`, `compose` and `auto`: LiU, policies above and below each other, and the volume's own choice, simulated too;
+`uniform_random_write_4k` likewise. `drain_mb_s`: what strided writes are written back at, over the disk's sequential rate;
 `foreground_p99_added_ms`: what that adds to reads beside it, for several bounds. `fsync_write`: flushed random writes over those of the
 disk alone, and `fsync_write_sustained` on a log that is full. `recovery`: the start of a full slice of 64 GB, and
 `ram_bytes_per_gb_flash`. `passthrough_iops`: 4 KiB random reads through the engine over the same file read directly; `nbd_iops`: over NBD at
@@ -10,11 +11,13 @@ depth 32, a volume in front of a fast file over nbdkit's own `file` plugin on th
 import sys
 
 import harness
-from cells import volume_drain, volume_engine, volume_flush, volume_nbd, volume_recovery, volume_streams, volume_suite
+from cells import volume_compose, volume_drain, volume_engine, volume_flush, volume_liu, volume_nbd, volume_recovery, volume_streams, volume_suite
 
 #: Parts in the order they are measured.
 PARTS = {
     "predicted": volume_suite.measure,
+    "liu": volume_liu.measure,
+    "compose": volume_compose.measure,
     **volume_streams.PARTS,
     "uniform": volume_streams.uniform,
     "drain": volume_drain.measure,
