@@ -28,6 +28,11 @@ pub enum TestbedCommand {
     Down(Down),
     /// Show what the servers did and whether their times can be trusted
     Stats(Stats),
+    /// Let the servers forget what they have read, as a restart would; what is on flash stays
+    Cool {
+        /// Name or a directory of the testbed; the only one if absent
+        which: Option<String>,
+    },
     /// Measure what the cost model needs, in virtual time, and print it
     Profile(Box<Shape>),
     /// Serve one emulated disk as a file, for losetup, mkfs and mount
@@ -190,6 +195,7 @@ impl TestbedCommand {
             TestbedCommand::Up(up) => up.execute(site)?,
             TestbedCommand::Down(down) => down.execute(site)?,
             TestbedCommand::Stats(stats) => stats.execute()?,
+            TestbedCommand::Cool { which } => headstart_testbed::lifecycle::cool(which.as_deref())?,
             TestbedCommand::Profile(shape) => println!("{}", site_parameters(&shape.config()?)?),
             TestbedCommand::Figures { profile, size } => {
                 println!("{}", serde_json::to_string_pretty(&figures(profile, size.0)?)?);

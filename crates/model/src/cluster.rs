@@ -193,6 +193,14 @@ impl Cluster {
         }
     }
 
+    /// Servers forget what they hold in memory of what their disks or flash have ([`Server::empty_buffers`]).
+    pub fn empty_buffers(&mut self, now: Nanos) {
+        for (index, server) in self.servers.iter_mut().enumerate() {
+            server.empty_buffers(now);
+            self.timers.set(index, server.next_timer());
+        }
+    }
+
     /// Bytes that servers hold and their disks do not.
     pub fn dirty_bytes(&self) -> u64 {
         self.servers.iter().map(Server::dirty_bytes).sum()

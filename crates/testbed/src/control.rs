@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `{"command":"stats"}` | `{"stats":{...}}` |
 //! | `{"command":"reset"}` | `{"done":[]}` |
+//! | `{"command":"cool"}` | `{"done":[]}` |
 //! | `{"command":"down","keep_backing":false}` | `{"done":["message",...]}`, after unmounting |
 //! | anything else | `{"error":"..."}` |
 
@@ -33,6 +34,8 @@ pub enum Request {
     Stats,
     /// Start counting anew.
     Reset,
+    /// Forget what was read.
+    Cool,
     /// Unmount and end.
     Down {
         /// Leave the backing files.
@@ -112,6 +115,10 @@ fn converse(mut stream: UnixStream, server: &Server, stop: &Sender<Stop>) -> std
                 server.reset_stats();
                 Answer::Done(Vec::new())
             }
+            Ok(Request::Cool) => {
+                server.empty_buffers();
+                Answer::Done(Vec::new())
+            }
             Ok(Request::Down { .. }) => {
                 Answer::Done(server.unmount().into_iter().chain(server.dirty_message()).collect())
             }
@@ -137,6 +144,7 @@ mod tests {
         for (text, request) in [
             (r#"{"command":"stats"}"#, Request::Stats),
             (r#"{"command":"reset"}"#, Request::Reset),
+            (r#"{"command":"cool"}"#, Request::Cool),
             (r#"{"command":"down"}"#, Request::Down { keep_backing: false }),
             (r#"{"command":"down","keep_backing":true}"#, Request::Down { keep_backing: true }),
         ] {

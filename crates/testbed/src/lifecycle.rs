@@ -347,6 +347,14 @@ pub fn reset_stats(selector: Option<&str>) -> Result<()> {
     control::ask(&find_running(selector)?.socket(), &Request::Reset).map(|_| ())
 }
 
+/// Lets a testbed's servers forget what they have read: the next run finds nothing in their memory.
+///
+/// # Errors
+/// [`Error::NotRunning`] if there is none that answers.
+pub fn cool(selector: Option<&str>) -> Result<()> {
+    control::ask(&find_running(selector)?.socket(), &Request::Cool).map(|_| ())
+}
+
 fn find_running(selector: Option<&str>) -> Result<Registration> {
     let (registration, config) = Registration::find(selector)?;
     match registration.process() {

@@ -228,6 +228,14 @@ impl Engine {
         }
     }
 
+    /// Servers forget what they have read.
+    pub fn empty_buffers(&self) {
+        for mounted in &mut self.lock().mounts {
+            mounted.advance(self.clock.now());
+            mounted.servers.empty_buffers(mounted.now);
+        }
+    }
+
     fn submit(
         &self,
         mount: usize,

@@ -88,6 +88,11 @@ impl Server {
         self.engine.engine.reset_stats();
     }
 
+    /// Servers forget what they have read.
+    pub fn empty_buffers(&self) {
+        self.engine.engine.empty_buffers();
+    }
+
     /// Unmounts both directories, lazily if they are busy; returns what to tell the user.
     pub fn unmount(&self) -> Vec<String> {
         self.sessions.iter().filter_map(|(point, _)| unmount_with_message(point)).collect()

@@ -231,6 +231,11 @@ impl Servers {
         self.cluster.drain(now);
     }
 
+    /// Servers forget what they have read.
+    pub fn empty_buffers(&mut self, now: Nanos) {
+        self.cluster.empty_buffers(now);
+    }
+
     /// Bytes that servers hold and their disks do not.
     pub fn dirty_bytes(&self) -> u64 {
         self.cluster.dirty_bytes()

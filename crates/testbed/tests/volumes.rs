@@ -82,6 +82,24 @@ fn what_is_dirty_is_written_back_at_the_end_and_not_lost() {
 }
 
 #[test]
+fn segments_are_loaded_again_once_the_servers_were_cooled() {
+    let liu = |config: &mut TestbedConfig| config.server_policy = "liu".to_string();
+    let Some(testbed) = with_volumes(liu) else { return };
+    let path = testbed.slow.join("a");
+    std::fs::write(&path, vec![7; 8 << 20]).unwrap();
+    let loads = || {
+        assert!(std::fs::read(&path).unwrap().iter().all(|byte| *byte == 7));
+        volumes(&testbed, |volume| volume.loads_total)
+    };
+    // The first time its segments are found strong, the next time they are loaded, then read from memory.
+    let (_, loaded) = (loads(), loads());
+    assert!(loaded > 0);
+    assert_eq!(loads(), loaded);
+    testbed.server.empty_buffers();
+    assert!(loads() > loaded);
+}
+
+#[test]
 fn a_policy_or_slice_that_is_none_is_refused_with_its_option() {
     let adjusted = |adjust: fn(&mut TestbedConfig)| {
         let mut config = TestbedConfig { slow: "/slow".into(), fast: "/fast".into(), ..TestbedConfig::default() };
