@@ -1,7 +1,8 @@
 """What a volume gains and costs; the last line is one JSON object.
 
 `suite`: eight benchmarks of 48 streams under iTransformer, on emulated devices in real time, over the same disk without; `predicted`: the
-same simulated; `liu`, `compose` and `auto`: LiU, policies above and below each other, and the volume's own choice, simulated too;
+same simulated; `liu`, `compose` and `auto`: LiU, policies above and below each other, and the volume's own choice, simulated too,
+`liu_testbed`: ior on the testbed;
 `uniform_random_write_4k` likewise. `drain_mb_s`: what strided writes are written back at, over the disk's sequential rate;
 `foreground_p99_added_ms`: what that adds to reads beside it, for several bounds. `fsync_write`: flushed random writes over those of the
 disk alone, and `fsync_write_sustained` on a log that is full. `recovery`: the start of a full slice of 64 GB, and
@@ -11,7 +12,7 @@ depth 32, a volume in front of a fast file over nbdkit's own `file` plugin on th
 import sys
 
 import harness
-from cells import volume_compose, volume_drain, volume_engine, volume_flush, volume_liu, volume_nbd, volume_recovery, volume_streams, volume_suite
+from cells import volume_compose, volume_drain, volume_engine, volume_flush, volume_ior, volume_liu, volume_nbd, volume_recovery, volume_streams, volume_suite
 
 #: Parts in the order they are measured.
 PARTS = {
@@ -20,6 +21,7 @@ PARTS = {
     "compose": volume_compose.measure,
     **volume_streams.PARTS,
     "uniform": volume_streams.uniform,
+    "ior": volume_ior.measure,
     "drain": volume_drain.measure,
     "foreground": volume_drain.measure_beside,
     "fsync": volume_flush.measure,

@@ -1,0 +1,78 @@
+"""ior on the testbed in real time, as LiU's paper has it: 14 ranks read blocks of their own, 64 KiB at a time, from six servers with a wd1602
+each, with LiU and an Onyx beneath each or without; six sizes of blocks, every segment lifted beforehand, servers' memory empty."""
+
+import json
+import os
+import time
+
+from harness import Failed, PATTERNS, mpirun, phase, say, testbed, timing
+
+RANKS = 14
+#: Around the paper's 2.2 GB. With blocks of 40 MiB the disk's own read-ahead serves stock twice as well.
+BLOCKS_MIB = range(148, 154)
+SERVERS = ("--hdd-servers", "6", "--hdd-profile", "wd1602", "--ssd-servers", "1", "--ssd-profile", "null", "--server-cache", "0")
+LIU = ("--server-policy", "liu", "--server-flash", "onyx", "--server-slice", "256MB")
+#: Segments are lifted beside nobody, at most for so long.
+LIFTING_SECONDS = 60
+
+
+def command(path, block_mib, operation, *options):
+    sizes = ["--transfer", "64KiB" if operation == "read" else f"{block_mib}MiB", "--block", f"{block_mib}MiB"]
+    return [*mpirun(RANKS), PATTERNS, "ior", *sizes, "--op", operation, "--json", *options, path]
+
+
+def megabytes_per_s(site, path, block_mib):
+    return RANKS * block_mib * 1.048576 / phase(site.program(command(path, block_mib, "read")))["seconds"]
+
+
+def lifted(site):
+    stats = json.loads(site.headstart("testbed", "stats", "--json"))
+    return sum(server["volume"]["lifted_segments"] for server in stats["mounts"][0]["servers"])
+
+
+def wait_until_lifted(site):
+    """Until no more come."""
+    before, limit = -1, time.monotonic() + LIFTING_SECONDS
+    while (now := lifted(site)) != before:
+        if time.monotonic() > limit:
+            raise Failed(f"segments are still lifted after {LIFTING_SECONDS} s")
+        before = now
+        time.sleep(3)
+    return now
+
+
+def cold(site, path, block_mib):
+    """A run that finds nothing in servers' memory."""
+    site.headstart("testbed", "cool")
+    timing(site)
+    return round(megabytes_per_s(site, path, block_mib), 1)
+
+
+def stock_run(block_mib):
+    with testbed(*SERVERS) as site:
+        path = os.path.join(site.slow, "data")
+        site.program(command(path, block_mib, "write"))
+        return {"mb_s": cold(site, path, block_mib), "timing": timing(site)}
+
+
+def liu_runs(block_mib):
+    """The first run, which lifts, and the second."""
+    with testbed(*SERVERS, *LIU) as site:
+        path = os.path.join(site.slow, "data")
+        site.program(command(path, block_mib, "write"))
+        first, segments = cold(site, path, block_mib), wait_until_lifted(site)
+        second = cold(site, path, block_mib)
+        return {"first_mb_s": first, "mb_s": second, "lifted": segments, "timing": timing(site)}
+
+
+def size(block_mib):
+    stock, liu = stock_run(block_mib), liu_runs(block_mib)
+    ratio = round(liu["mb_s"] / stock["mb_s"], 4)
+    say(f"  {block_mib} MiB a rank: {stock['mb_s']} to {liu['mb_s']} MB/s, {ratio}")
+    return {"ratio": ratio, "stock": stock, "liu": liu}
+
+
+def measure():
+    each = {f"{block_mib}MiB": size(block_mib) for block_mib in BLOCKS_MIB}
+    ratios = [of["ratio"] for of in each.values()]
+    return {"liu_testbed": {"ior_read": {"ratio": round(sum(ratios) / len(ratios), 4), "minimum": min(ratios), "each": each}}}
