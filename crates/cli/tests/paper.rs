@@ -252,6 +252,13 @@ fn a_row_with_a_window_shows_addresses_and_latencies_of_the_second_run() {
     assert!(words.iter().all(|word| drawing.contains(word)), "{drawing}");
 }
 
+/// What the paper prints of LiU's second run, alone and beside others, as far as the model is not bound otherwise.
+#[test]
+fn the_second_run_with_liu_is_as_fast_as_printed_where_the_processor_does_not_bound_it() {
+    let found = json(&["--id", "L12,L20-LiU,L24"]);
+    assert_eq!((&found["rows"], &found["passed"]), (&3.into(), &3.into()), "{found}");
+}
+
 #[test]
 fn accesses_are_scattered_on_the_stock_disk_and_serialised_by_itransformer() {
     let found = json(&["--id", "I4"]);
