@@ -145,6 +145,21 @@ fn a_row_is_added_by_adding_a_file() {
     assert!(index.contains("![reads of two sizes](X1.svg)") && index.contains("| large | random | 1.00 |"), "{index}");
 }
 
+/// A row with four series of one run, of which three are shown for comparison.
+#[test]
+fn a_drawing_has_what_the_paper_prints_once() {
+    let directory = machines_alone();
+    let shown = |name: &str, paper: &str| format!("\n[[series]]\nname = '{name}'\nof = 'disk'\nclass = '-'\n{paper}\n");
+    let more = [("variant", "paper = ['n.p.', 1.0]"), ("stock", "paper = [0.5, 0.7]"), ("bound", "")];
+    let row = ROW.to_string() + &more.map(|(name, paper)| shown(name, paper)).concat();
+    fs::write(directory.path().join("X1.toml"), row).unwrap();
+    let drawings = directory.path().join("drawings");
+    printed(&["--from", directory.path().to_str().unwrap(), "-o", drawings.to_str().unwrap()]);
+    let drawing = fs::read_to_string(drawings.join("X1.svg")).unwrap();
+    let found = ["random", "variant", "stock", "bound"].map(|name| drawing.contains(&format!("{name}, paper")));
+    assert_eq!(found, [true, false, true, false], "{drawing}");
+}
+
 #[test]
 fn what_is_wrong_with_a_row_is_said_with_its_file() {
     let directory = machines_alone();
@@ -235,6 +250,13 @@ fn a_row_with_a_window_shows_addresses_and_latencies_of_the_second_run() {
     let drawing = fs::read_to_string(drawings.join("X1.svg")).unwrap();
     let words = ["addresses", "waits", "disk address, millions of sectors", "latency at the server, ms", "<circle"];
     assert!(words.iter().all(|word| drawing.contains(word)), "{drawing}");
+}
+
+/// What the paper prints of LiU's second run, alone and beside others, as far as the model is not bound otherwise.
+#[test]
+fn the_second_run_with_liu_is_as_fast_as_printed_where_the_processor_does_not_bound_it() {
+    let found = json(&["--id", "L12,L20-LiU,L24"]);
+    assert_eq!((&found["rows"], &found["passed"]), (&3.into(), &3.into()), "{found}");
 }
 
 #[test]

@@ -131,21 +131,45 @@ impl Catalogue {
     }
 }
 
-/// From the end of the first run to the begin of the second: time to bring to flash what the first has shown to be worth it (assumed).
+/// From the end of the last first run to the begin of the second: time to bring to flash what they have shown to be worth it (assumed).
 const PAUSE_S: f64 = 60.0;
 
-/// The first job runs once more after a pause, on the same files, and servers have forgotten what memory held.
+/// The first job runs once more after a pause, on the same files, and servers have forgotten what memory held. What runs beside it the
+/// second time has had a first run as well, alone, in between.
 fn repeat(scenario: &mut Table) -> Result<(), String> {
     let jobs = scenario.get_mut("job").and_then(Value::as_array_mut).ok_or("there is no job to repeat")?;
-    let first = jobs.first_mut().and_then(Value::as_table_mut).ok_or("there is no job to repeat")?;
-    let name = first.get("name").and_then(Value::as_str).unwrap_or_default().to_string();
+    let mut tables = jobs.iter().filter_map(Value::as_table).cloned();
+    let text = |job: &Table, key: &str| job.get(key).and_then(Value::as_str).unwrap_or_default().to_string();
+    let mut first = tables.next().ok_or("there is no job to repeat")?;
+    let name = text(&first, "name");
     first.insert("files".into(), name.clone().into());
-    let mut second = first.clone();
+    let (mut before, mut beside) = (vec![first.clone()], Vec::new());
+    for mut neighbour in tables {
+        let files = text(&neighbour, "name");
+        neighbour.insert("files".into(), files.clone().into());
+        let mut alone = neighbour.clone();
+        for key in ["interfering", "start_s"] {
+            alone.remove(key);
+        }
+        alone.insert("name".into(), format!("{files}, alone").into());
+        alone.insert("after".into(), before.last().map(|job| text(job, "name")).unwrap_or_default().into());
+        before.push(alone);
+        beside.push(neighbour);
+    }
+    let last = before.last().map(|job| text(job, "name")).unwrap_or_default();
+    let mut second = first;
     second.insert("name".into(), format!("{name}, again").into());
-    second.insert("after".into(), name.into());
     second.insert("cold".into(), true.into());
     second.insert("start_s".into(), PAUSE_S.into());
-    jobs.push(second.into());
+    for job in &mut beside {
+        let start_s = job.get("start_s").and_then(Value::as_float).unwrap_or_default();
+        job.insert("start_s".into(), (PAUSE_S + start_s).into());
+    }
+    let again = std::iter::once(second).chain(beside).map(|mut job| {
+        job.insert("after".into(), last.clone().into());
+        job
+    });
+    *jobs = before.into_iter().chain(again).map(Value::Table).collect();
     Ok(())
 }
 
@@ -170,14 +194,30 @@ mod tests {
 
     #[test]
     fn a_run_that_goes_again_is_a_second_cold_job_on_the_files_of_the_first() {
-        let mut table: Table =
-            "[[job]]\nname = 'a'\nstart_s = 1.0\n[[job]]\nname = 'b'\ninterfering = true".parse().unwrap();
+        let mut table: Table = "[[job]]\nname = 'a'\nstart_s = 1.0".parse().unwrap();
         repeat(&mut table).unwrap();
-        let jobs = &table["job"];
-        assert_eq!((jobs[0]["files"].as_str(), jobs[2]["files"].as_str()), (Some("a"), Some("a")));
-        assert_eq!((jobs[2]["after"].as_str(), jobs[2]["cold"].as_bool()), (Some("a"), Some(true)));
-        assert_eq!((jobs[2]["start_s"].as_float(), jobs[1].get("files")), (Some(PAUSE_S), None));
+        let jobs = table["job"].as_array().unwrap();
+        assert_eq!((jobs.len(), jobs[0]["files"].as_str(), jobs[1]["files"].as_str()), (2, Some("a"), Some("a")));
+        assert_eq!((jobs[1]["after"].as_str(), jobs[1]["cold"].as_bool()), (Some("a"), Some(true)));
+        assert_eq!((jobs[0]["start_s"].as_float(), jobs[1]["start_s"].as_float()), (Some(1.0), Some(PAUSE_S)));
         assert!(repeat(&mut Table::new()).is_err());
+    }
+
+    #[test]
+    fn what_runs_beside_the_second_run_has_run_alone_before() {
+        let beside = "[[job]]\nname = 'b'\ninterfering = true\nstart_s = 0.5";
+        let mut table: Table = format!("[[job]]\nname = 'a'\n{beside}").parse().unwrap();
+        repeat(&mut table).unwrap();
+        let said = |key: &str| -> Vec<String> {
+            let jobs = table["job"].as_array().unwrap().iter();
+            jobs.map(|job| job.get(key).map(ToString::to_string).unwrap_or_default()).collect()
+        };
+        assert_eq!(said("name"), ["\"a\"", "\"b, alone\"", "\"a, again\"", "\"b\""]);
+        assert_eq!(said("after"), ["", "\"a\"", "\"b, alone\"", "\"b, alone\""]);
+        assert_eq!(said("files"), ["\"a\"", "\"b\"", "\"a\"", "\"b\""]);
+        assert_eq!(said("start_s"), ["", "", "60.0", "60.5"]);
+        assert_eq!(said("interfering"), ["", "", "", "true"]);
+        assert_eq!(said("cold"), ["", "", "true", ""]);
     }
 
     #[test]

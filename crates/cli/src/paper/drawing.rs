@@ -107,13 +107,18 @@ where
             };
             chart.draw_series(points().map(bar)).map_err(|error| error.to_string())?;
         }
-        // Variants that are shown for comparison have the same paper values as the series that is judged.
-        let is_first = index == 0 || values.class != Class::Shown;
-        if is_first && draw_printed(&mut chart, values, *colour, &place)? {
+        // Variants that are shown for comparison may have the same paper values as the series that is judged.
+        let is_same = |other: &&Values| printed_of(other) == printed_of(values);
+        let is_own = values.class != Class::Shown || !series[..index].iter().any(is_same);
+        if is_own && draw_printed(&mut chart, values, *colour, &place)? {
             entries.push((format!("{}, paper", values.name), *colour, true));
         }
     }
     draw_legend(&right_side, &entries)
+}
+
+fn printed_of(values: &Values) -> Vec<Option<&Printed>> {
+    values.cells.iter().map(|cell| cell.printed.as_ref()).collect()
 }
 
 /// Names of the series, and whether each is the paper's.
