@@ -1,12 +1,14 @@
-"""The main job, for real: an unmodified MPI program on emulated file servers, without Headstart, with it, and all on flash."""
+"""The main job, for real: an unmodified MPI program on emulated file servers, without Headstart, with it in the clients (S4D, CARL) or
+beneath the disk servers (iTransformer, LiU), and all on flash."""
 
 import argparse
+import json
 import os
 import sys
 import time
 
 import harness
-from harness import Failed, Workload, cached, direct, job, say
+from harness import Failed, Workload, cached, direct, job, phase, say
 
 #: What flash would do for the stock run, as 'headstart advise' draws it.
 REPORT = os.path.abspath(os.path.join("build", "demo-report.html"))
@@ -21,8 +23,64 @@ def arguments():
     return parser.parse_args()
 
 
+#: Flash of each disk server, in the rows with volumes; less has no room for a log and heads.
+SLICE_BYTES = 16_000_000
+#: No wait for servers is longer.
+SERVERS_SECONDS = 120
+
+
 def trace_of(site):
     return os.path.join(site.work, "trace")
+
+
+def volumes(site, key):
+    """A number of the disk servers' volumes, together."""
+    stats = json.loads(site.headstart("testbed", "stats", "--json"))
+    return sum(server["volume"][key] for server in stats["mounts"][0]["servers"])
+
+
+def wait(what, is_so):
+    """Until it is so; for how long."""
+    start = time.monotonic()
+    while not is_so():
+        if time.monotonic() > start + SERVERS_SECONDS:
+            raise Failed(f"{what} took more than {SERVERS_SECONDS} s")
+        time.sleep(0.05)
+    return time.monotonic() - start
+
+
+def planned(site, workload, path, capacity):
+    """The row of CARL: by a plan from the trace of the stock run, its regions on flash before the program begins."""
+    plan = os.path.join(site.work, "plan.toml")
+    site.headstart("plan", trace_of(site), "--capacity", capacity, "--region", "1MiB", "-o", plan)
+    direct(site, workload, path, "write")
+    site.headstart("place", plan)
+    options = ["--policy", "carl", "--plan", plan]
+    row = [cached(site, workload, path, operation, capacity, 3, options=options) for operation in ("write", "read")]
+    site.headstart("unplace", plan)
+    return ("CARL, from a trace", *row)
+
+
+def beneath(options, policy, workload):
+    """The rows of a volume beneath each disk server: the program runs as it is, twice, the second time with nothing in servers' memory."""
+    volume = ["--server-policy", policy, "--server-slice", str(SLICE_BYTES)]
+    with harness.testbed("--server-cache", options.server_cache, *volume) as site:
+        path = os.path.join(site.slow, "demo")
+        write = direct(site, workload, path, "write")
+        write["drained_seconds"] = write["seconds"] + wait("write-back", lambda: volumes(site, "dirty_bytes") == 0)
+        phase(site.program(workload.command(path, "read", 0, 1)))
+        lifted = -1
+
+        def is_lifted():
+            nonlocal lifted
+            lifted, before = volumes(site, "lifted_segments"), lifted
+            time.sleep(1)
+            return lifted == before
+
+        wait("lifting segments", is_lifted)
+        site.headstart("testbed", "cool")
+        read = direct(site, workload, path, "read")
+        return write, read, harness.timing(site)
 
 
 def measure(site, workload, capacity):
@@ -41,8 +99,17 @@ def measure(site, workload, capacity):
         write = cached(site, workload, slow, "write", capacity, generation=number)
         read = cached(site, workload, slow, "read", capacity, generation=number)
         rows.append((name, write, read))
+    site.forget()
+    say(f"CARL, from that record, under 'headstart run --policy carl --capacity {capacity}' ...")
+    rows.append(planned(site, workload, slow, capacity))
     rows.append(bound)
     return rows
+
+
+def late(timing):
+    for name, found in timing.items():
+        told = f"{name} servers: replies p99 {found['lateness_p99_ms']:.2f} ms late"
+        print(f"{told}: VOID, the machine was busy with something else; run again" if found["void"] else f"{told}: in time")
 
 
 def table(rows, workload):
@@ -72,13 +139,21 @@ def main():
             f"(revodrive-x2), gigabit Ethernet, modelled in real time."
         )
         rows = measure(site, workload, options.capacity)
-        table(rows, workload)
         os.makedirs(os.path.dirname(REPORT), exist_ok=True)
         told = site.headstart("advise", trace_of(site), "-o", REPORT)
         advice = next((line for line in told.splitlines() if line.startswith("advice: ")), "advice: none")
-        for name, found in harness.timing(site).items():
-            late = f"{name} servers: replies p99 {found['lateness_p99_ms']:.2f} ms late"
-            print(f"{late}: VOID, the machine was busy with something else; run again" if found["void"] else f"{late}: in time")
+        timing = harness.timing(site)
+    for policy, name in (("itransformer", "iTransformer beneath"), ("liu", "LiU beneath, 2nd run")):
+        say(f"{name}: a volume under each disk server, the program as it is, twice ...")
+        write, read, volumes_timing = beneath(options, policy, workload)
+        rows.insert(-1, (name, write, read))
+        timing.update({f"{policy}, {key}": found for key, found in volumes_timing.items()})
+    table(rows, workload)
+    print(
+        f"beneath: {SLICE_BYTES // 1_000_000} MB of flash in each disk server, and LiU's 256 MiB of memory; emptied before the second run. "
+        "CARL finds no region hotter than others."
+    )
+    late(timing)
     print(f"every byte of every read was compared: none was wrong. {time.monotonic() - start:.0f} s")
     print(f"{advice}\nwhat flash would do for the stock run, from its trace: {REPORT}")
 

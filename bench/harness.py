@@ -206,9 +206,9 @@ def direct(site, workload, path, operation, generation=0, seed=1):
     return {"seconds": seconds, "drained_seconds": seconds + (sync_seconds(path) if operation == "write" else 0.0)}
 
 
-def cached(site, workload, path, operation, capacity, generation=0, seed=1):
+def cached(site, workload, path, operation, capacity, generation=0, seed=1, options=()):
     """A run under Headstart: the same two times, and what of it flash served."""
-    result, report = site.run(workload.command(path, operation, generation, seed), "--capacity", capacity)
+    result, report = site.run(workload.command(path, operation, generation, seed), "--capacity", capacity, *options)
     seconds = phase(result)["seconds"]
     drained = seconds + report["drain_s"] + (sync_seconds(path) if operation == "write" else 0.0)
     if report["dirty_bytes"]:
