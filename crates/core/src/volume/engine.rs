@@ -79,12 +79,15 @@ pub struct Settings {
     pub checkpoint_chunk_bytes: usize,
     /// Foreground orders that the disk has at once (128, what Linux lets its schedulers sort).
     pub disk_orders_max: usize,
-    /// Begun when the disk has less than so many bytes to do for the foreground. Of long orders a drive has enough with a few (1 MiB; with
+    /// Begun when the disk has less than so many bytes to do for the foreground, or one order. Of long orders a drive has enough with a few (1 MiB; with
     /// more it goes back and forth between them), of short ones it sorts the more the better.
     pub disk_bytes_max: u64,
     /// Blocks of a slot of staging (128 KiB: a stripe of flash).
     pub staging_slot_blocks: u32,
 }
+
+/// Of the foreground, the disk has at least so many at once: a drive that writes in order has the next one when it is done with one.
+const DISK_ORDERS_MIN: usize = 2;
 
 impl Default for Settings {
     fn default() -> Settings {
@@ -566,7 +569,8 @@ impl<P: Policy> Engine<P> {
             _ => self.disk_queue.open(false),
         }
         while self.disk_queue.in_flight() < self.settings.disk_orders_max
-            && self.disk_queue.in_flight_bytes() < self.settings.disk_bytes_max
+            && (self.disk_queue.in_flight() < DISK_ORDERS_MIN
+                || self.disk_queue.in_flight_bytes() < self.settings.disk_bytes_max)
             && let Some(queued) = self.disk_queue.pop(self.now)
         {
             let held = self.background_time().since(queued.background);

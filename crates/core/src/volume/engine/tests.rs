@@ -383,3 +383,16 @@ fn a_segment_is_loaded_though_some_of_its_blocks_are_guarded_and_no_order_is_of_
         assert_eq!(orders.iter().any(|order| order.session.is_some()), has_guarded);
     }
 }
+
+#[test]
+fn the_disk_has_the_next_order_before_it_is_done_with_one_however_long_they_are() {
+    let mut engine = engine_with(1 << 20, Segments::default(), LoadAll);
+    engine.settings.disk_bytes_max = 1 << 20;
+    for tag in 0..5 {
+        engine.on_request(Nanos::ZERO, tag, Request::Read(Range::new((tag + 1) << 30, 1 << 20)));
+    }
+    let given = orders(&mut engine);
+    assert_eq!(given.len(), 2);
+    engine.on_completion(Nanos::ZERO, given[0].id, Err(()));
+    assert_eq!(orders(&mut engine).len(), 1);
+}
