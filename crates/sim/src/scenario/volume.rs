@@ -27,12 +27,6 @@ pub enum ServerPolicy {
 impl ServerPolicy {
     /// A volume with iTransformer.
     pub const ITRANSFORMER: ServerPolicy = ServerPolicy::Volume(Names::ITransformer);
-    /// A volume with LiU.
-    pub const LIU: ServerPolicy = ServerPolicy::Volume(Names::Liu);
-    /// A volume with both.
-    pub const LIU_ITRANSFORMER: ServerPolicy = ServerPolicy::Volume(Names::LiuITransformer);
-    /// A volume that chooses.
-    pub const AUTO: ServerPolicy = ServerPolicy::Volume(Names::Auto);
 
     /// Its name.
     pub fn name(self) -> &'static str {
