@@ -178,6 +178,9 @@ impl Chain {
     /// What lies ahead in its segment of a stream among others, if the buffer has room for a segment of each.
     fn ahead(&self, read: SegmentRead) -> Option<Range> {
         let ((liu, segments), itransformer) = (self.liu.as_ref()?, self.itransformer.as_ref()?);
+        if liu.is_loaded(read.segment) {
+            return None;
+        }
         let bytes = segments.segment_bytes();
         let range = Range::new(read.segment * bytes + read.part.offset, read.part.length);
         let ahead = match itransformer.heading(range)? {
