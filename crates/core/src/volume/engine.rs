@@ -33,13 +33,14 @@ mod flushing;
 mod lifting;
 mod loads;
 mod log;
+mod log_queue;
 mod reads;
 #[cfg(test)]
 mod tests;
 mod write_back;
 mod writes;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use super::counters::{Counters, Waits};
 use super::devices::Device;
@@ -61,7 +62,8 @@ use fetches::Fetch;
 use flushing::{DeviceFlush, Flush};
 use lifting::Lift;
 use loads::LoadedSegment;
-use log::{InFlight, Item};
+use log::InFlight;
+use log_queue::LogQueue;
 use reads::Read;
 use write_back::WriteBack;
 use writes::Write;
@@ -179,8 +181,9 @@ pub struct Engine<P> {
     shared: BTreeMap<OrderId, u32>,
     counters: Counters,
 
-    log_queue: VecDeque<Item>,
-    log_bytes: u64,
+    log_queue: LogQueue,
+    /// Until then writes are kept from a log that fills.
+    paced_until: Nanos,
     records: BTreeMap<u64, InFlight>,
     seq_next: u64,
     durable_to: u64,
@@ -265,8 +268,8 @@ impl<P: Policy> Engine<P> {
             disk_writes_in_flush: 0,
             shared: BTreeMap::new(),
             counters: Counters::default(),
-            log_queue: VecDeque::new(),
-            log_bytes: 0,
+            log_queue: LogQueue::default(),
+            paced_until: Nanos::ZERO,
             records: BTreeMap::new(),
             has_hole: false,
             holes_in_a_row: 0,
@@ -465,12 +468,13 @@ impl<P: Policy> Engine<P> {
             write_backs: self.write_backs.len(),
             is_full: self.is_full,
             log_items: self.log_queue.len(),
-            log_bytes: self.log_bytes,
+            log_bytes: self.log_queue.bytes(),
             draining: self.draining,
             waiting: self.disk_queue.len(),
             admitted: self.disk_queue.admitted(),
             oldest: self.disk_queue.oldest(),
             in_flight: self.disk_queue.in_flight(),
+            in_flight_bytes: self.disk_queue.in_flight_bytes(),
             foreground_at: self.foreground_at,
             fetches_waiting: self.fetch_queue.len(),
             fetches: self.fetches_reading,

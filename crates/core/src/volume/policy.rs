@@ -40,6 +40,8 @@ pub struct Load {
     pub oldest: Option<Nanos>,
     /// Foreground orders that the disk has.
     pub in_flight: usize,
+    /// Bytes of them.
+    pub in_flight_bytes: u64,
     /// When the last foreground order came or ended.
     pub foreground_at: Nanos,
     /// Fetches that wait for their turn.
@@ -99,7 +101,8 @@ pub trait Policy {
     fn absorbs(&mut self, range: Range, load: &Load) -> bool;
     /// How long a write that the log should take waits for room before it goes to the disk instead; `Nanos::MAX`: for ever.
     fn waits_for_room(&self, _load: &Load) -> Nanos;
-    /// How long a write is kept from the log that has room for it, so that the log does not fill faster than it is written back.
+    /// How long a write is kept from the log that has room for it, in the mean of all that wait, so that the log does not fill faster than it is
+    /// written back; none is for longer than it waits for room.
     fn paces(&self, _load: &Load) -> Nanos {
         Nanos::ZERO
     }

@@ -6,7 +6,7 @@
 
 use super::{Engine, Purpose};
 use crate::request::Range;
-use crate::volume::engine::log::Item;
+use crate::volume::engine::log_queue::Item;
 use crate::volume::layout::BLOCK_BYTES;
 use crate::volume::log_map::Piece;
 use crate::volume::order::{Action, Error, Part, Tag};
@@ -125,16 +125,14 @@ impl<P: Policy> Engine<P> {
         write.stage = Stage::Logging;
         let Some(crcs) = &write.crcs else {
             write.missing = 1;
-            self.log_bytes += write.range.length;
-            self.log_queue.push_back(Item { write: id, range: write.range, crcs: None, since: self.now });
+            self.log_queue.push(Item { write: id, range: write.range, crcs: None, since: self.now });
             return;
         };
         let first = write.range.offset / BLOCK_BYTES;
         for (index, chunk) in crcs.chunks(blocks_max as usize).enumerate() {
             let blocks = Range::new((first + index as u64 * blocks_max) * BLOCK_BYTES, blocks_max * BLOCK_BYTES);
             let range = write.range.intersection(blocks);
-            self.log_bytes += range.length;
-            self.log_queue.push_back(Item { write: id, range, crcs: Some(chunk.to_vec()), since: self.now });
+            self.log_queue.push(Item { write: id, range, crcs: Some(chunk.to_vec()), since: self.now });
             write.missing += 1;
         }
     }
@@ -154,16 +152,13 @@ impl<P: Policy> Engine<P> {
     /// instead, if nothing of it is in flight and it may.
     pub(super) fn divert(&mut self) -> bool {
         let wait = self.policy.waits_for_room(&self.load());
-        let aged = self.log_queue.iter().take(DIVERTED_MAX).filter(|item| self.now.since(item.since) >= wait);
+        let aged = self.log_queue.iter_by_age().take(DIVERTED_MAX).filter(|item| self.now.since(item.since) >= wait);
         let may = |item: &&Item| {
             let write = &self.writes[&item.write];
-            let queued = self.log_queue.iter().filter(|other| other.write == item.write).count();
-            write.missing == queued && !write.failed && write.crcs.is_some() && !self.is_guarded(write.range)
+            write.missing == self.log_queue.count_of(item.write) && !write.failed && write.crcs.is_some() && !self.is_guarded(write.range)
         };
         let Some(id) = aged.filter(may).map(|item| item.write).next() else { return false };
-        let queued = self.log_queue.iter().filter(|item| item.write == id);
-        self.log_bytes -= queued.map(|item| item.range.length).sum::<u64>();
-        self.log_queue.retain(|item| item.write != id);
+        self.log_queue.remove_write(id);
         let write = self.writes.get_mut(&id).expect("it is unfinished");
         write.missing = 0;
         write.stage = Stage::Waiting;
@@ -219,13 +214,9 @@ impl<P: Policy> Engine<P> {
         if !self.orders.is_empty() || self.next_timer().is_some() {
             return false;
         }
-        if let Some(first) = self.log_queue.front() {
-            let id = first.write;
-            let items = self.log_queue.len();
-            let queued = self.log_queue.iter().filter(|item| item.write == id);
-            self.log_bytes -= queued.map(|item| item.range.length).sum::<u64>();
-            self.log_queue.retain(|item| item.write != id);
-            (self.log_queue.len()..items).for_each(|_| self.on_logged(id, false));
+        let first = self.log_queue.iter_by_age().next().map(|item| item.write);
+        if let Some(id) = first {
+            (0..self.log_queue.remove_write(id)).for_each(|_| self.on_logged(id, false));
             return true;
         }
         let waits = |(id, write): (&u64, &Write)| (write.stage == Stage::Waiting).then_some(*id);

@@ -18,8 +18,13 @@
 //! ```
 //!
 //! Sequential streams that nothing interrupts and large requests bypass flash: the disk serves them as well as it can. As the
-//! log fills, writes are paced: kept from it, so that it fills no faster than it is written back. A write that has been kept for `delay_max` longer
-//! than the disk alone would have taken for all that are kept goes to the disk.
+//! log fills, writes are paced: kept from it, so that it fills no faster than it is written back. Those of the lowest addresses are let in first:
+//! neighbours come together, so that write-backs are fewer and longer. A write that has been kept for `delay_max` longer than the disk alone
+//! would have taken for all that wait is let in, or goes to the disk where there is no room.
+//!
+//! While writes are paced and all that the disk has to do is short, there are no turns: up to as many write-backs as requests that compete share the disk
+//! with the foreground, whose order saves more than a batch of their own would. None of them adds to what a request waits for: the write that it
+//! stands for is one that the disk alone would have by now.
 
 pub mod disk_time;
 pub mod streams;
@@ -32,6 +37,11 @@ use streams::{Heading, Streams};
 
 /// Of all streams together, a window each is read in so many times `delay_max` (assumed: a second by default).
 const CYCLE_DELAYS: u64 = 20;
+
+/// A request costs the disk positioning rather than transfer if it is shorter than this (assumed: a third of what the positioning of a slow disk takes).
+const SHORT_BYTES_MAX: u64 = 128 << 10;
+/// As many as a disk sorts (the depth of NCQ).
+const SORTED_MAX: usize = 32;
 
 /// Of this much, shares of `delay_max`: at the start three quarters are a batch's; never less than a fifth.
 const SHARE_MAX: u64 = 1024;
@@ -148,6 +158,17 @@ impl ITransformer {
         load.is_dirty && (self.is_urgent(load) || load.now.since(load.foreground_at) >= self.settings.idle)
     }
 
+    fn is_paced(&self, load: &Load) -> bool {
+        !load.draining && Self::used_percent(load) >= self.settings.paced_percent
+    }
+
+    /// Whether write-backs share the disk with the foreground: there is nothing to be moved in long runs, and each write-back stands for a write that
+    /// the disk alone would have among the others by now.
+    fn shares(&self, load: &Load) -> bool {
+        let is_short = load.in_flight_bytes <= SHORT_BYTES_MAX * load.in_flight as u64;
+        load.is_dirty && self.is_paced(load) && load.fetches_waiting == 0 && is_short && self.write_back_bytes < SHORT_BYTES_MAX
+    }
+
     /// Whether the disk may be given more: what it has then is done before anybody has waited for too long.
     fn has_time(&self, bytes: u64, load: &Load) -> bool {
         let Phase::Background(since) = self.phase else { return false };
@@ -171,10 +192,10 @@ impl ITransformer {
         }
     }
 
-    /// What the disk alone would take for the writes that wait for the log.
-    fn bare_disk(&self, load: &Load) -> Nanos {
+    /// What the disk alone would take for so many writes like those that wait for the log.
+    fn bare_disk(&self, writes: usize, load: &Load) -> Nanos {
         let each = load.log_bytes / load.log_items.max(1) as u64;
-        Nanos(self.time.of(each).0 * load.log_items as u64)
+        Nanos(self.time.of(each).0 * writes as u64)
     }
 
     /// Bytes of which two orders fit into `delay_max`.
@@ -190,17 +211,24 @@ impl Policy for ITransformer {
     }
 
     fn waits_for_room(&self, load: &Load) -> Nanos {
-        self.settings.delay_max + self.bare_disk(load)
+        self.settings.delay_max + self.bare_disk(load.log_items + load.waiting + load.in_flight, load)
     }
 
     fn paces(&self, load: &Load) -> Nanos {
-        let above = Self::used_percent(load).saturating_sub(self.settings.paced_percent);
+        if !self.is_paced(load) {
+            return Nanos::ZERO;
+        }
+        let above = Self::used_percent(load) - self.settings.paced_percent;
         let span = 100 - self.settings.paced_percent;
-        let longest = self.waits_for_room(load).0;
-        if load.draining { Nanos::ZERO } else { Nanos(longest * u64::from(above) / u64::from(span)) }
+        let longest = self.settings.delay_max + self.bare_disk(load.log_items, load);
+        Nanos(longest.0 * u64::from(above) / u64::from(span))
     }
 
     fn next_write_back(&mut self, load: &Load) -> Option<u64> {
+        if self.phase == Phase::Foreground {
+            let competing = load.in_flight + load.waiting + load.log_items;
+            return (load.write_backs < competing.min(SORTED_MAX)).then_some(self.cursor);
+        }
         // They take turns, and neither starves the other.
         if self.is_fetch_next && load.fetches_waiting > 0 {
             return None;
@@ -216,7 +244,9 @@ impl Policy for ITransformer {
         self.cursor = range.end();
         self.is_fetch_next = true;
         self.write_back_bytes = (self.write_back_bytes * 3 + range.length) / 4;
-        self.time.begin(now, range);
+        if self.phase != Phase::Foreground {
+            self.time.begin(now, range);
+        }
     }
 
     fn on_read(&mut self, range: Range, load: &Load) -> Option<Range> {
@@ -253,11 +283,13 @@ impl Policy for ITransformer {
             self.phase = Phase::Foreground;
             return if urgent { Turn::Closing } else { Turn::Foreground };
         }
-        if self.phase == Phase::Foreground && wanted && load.admitted == 0 && load.in_flight == 0 {
+        let is_free = load.admitted == 0 && load.in_flight == 0 && load.background() == 0;
+        if self.phase == Phase::Foreground && wanted && is_free {
             self.phase = Phase::Background(load.now);
         }
         match self.phase {
             Phase::Background(_) => Turn::Background,
+            Phase::Foreground if self.shares(load) => Turn::Shared,
             Phase::Foreground if urgent => Turn::Closing,
             Phase::Foreground => Turn::Foreground,
         }
