@@ -88,6 +88,9 @@ pub struct Settings {
     pub staging_slot_blocks: u32,
 }
 
+/// Writes of the foreground that follow each other are gathered into orders of at most so many bytes (as long as those of write-back).
+const GATHERED_BYTES_MAX: u64 = 2 << 20;
+
 /// Of the foreground, the disk has at least so many at once: a drive that writes in order has the next one when it is done with one.
 const DISK_ORDERS_MIN: usize = 2;
 
@@ -109,7 +112,8 @@ impl Default for Settings {
 #[derive(Clone, Debug)]
 enum Purpose {
     Record(u64),
-    Bypass(u64),
+    /// Parts of writes, one behind the other on the disk.
+    Bypass(Vec<(u64, Range)>),
     Read(Tag),
     DiskRead(Tag),
     CopyRead(Tag),
@@ -145,6 +149,8 @@ pub struct Engine<P> {
 
     writes: BTreeMap<u64, Write>,
     writes_begun: u64,
+    /// Bytes of those that are not finished.
+    written_bytes: u64,
     reads: BTreeMap<Tag, Read>,
 
     disk_queue: DiskQueue,
@@ -243,6 +249,7 @@ impl<P: Policy> Engine<P> {
             moves: 0,
             writes: BTreeMap::new(),
             writes_begun: 0,
+            written_bytes: 0,
             reads: BTreeMap::new(),
             disk_queue: DiskQueue::default(),
             background_since: None,
@@ -323,9 +330,9 @@ impl<P: Policy> Engine<P> {
         let Some(purpose) = self.orders.remove(&order) else { return };
         match purpose {
             Purpose::Record(seq) => self.on_record(seq, result.is_ok()),
-            Purpose::Bypass(write) => {
+            Purpose::Bypass(parts) => {
                 self.end_foreground(order);
-                self.on_bypass(write, result.is_ok());
+                self.on_bypass(parts, result.is_ok());
             }
             Purpose::Read(tag) => self.on_read(tag, order, result),
             Purpose::DiskRead(tag) => {
@@ -467,6 +474,7 @@ impl<P: Policy> Engine<P> {
             is_dirty: self.map.has_dirty(),
             write_backs: self.write_backs.len(),
             is_full: self.is_full,
+            written_bytes: self.written_bytes,
             log_items: self.log_queue.len(),
             log_bytes: self.log_queue.bytes(),
             draining: self.draining,
@@ -527,11 +535,16 @@ impl<P: Policy> Engine<P> {
 
     /// An order of the foreground for the disk, which waits for its turn.
     fn queue_disk(&mut self, action: Action, range: Range, purpose: Purpose) -> OrderId {
+        self.queue_disk_as(action, range, purpose, false)
+    }
+
+    fn queue_disk_as(&mut self, action: Action, range: Range, purpose: Purpose, is_single: bool) -> OrderId {
         let id = self.new_order_id();
         let order = self.make_order(id, Device::Disk, action, range);
         self.moves += 1;
         self.foreground_at = self.now;
-        self.disk_queue.push(Queued { order, purpose, since: self.now, background: self.background_time() });
+        let background = self.background_time();
+        self.disk_queue.push(Queued { order, purpose, since: self.now, background, is_single });
         id
     }
 
@@ -575,13 +588,31 @@ impl<P: Policy> Engine<P> {
         while self.disk_queue.in_flight() < self.settings.disk_orders_max
             && (self.disk_queue.in_flight() < DISK_ORDERS_MIN
                 || self.disk_queue.in_flight_bytes() < self.settings.disk_bytes_max)
-            && let Some(queued) = self.disk_queue.pop(self.now)
+            && let Some(mut queued) = self.disk_queue.pop(self.now)
         {
-            let held = self.background_time().since(queued.background);
-            self.counters.held.add(held);
+            self.counters.held.add(self.background_time().since(queued.background));
+            if !queued.is_single {
+                self.gather_writes(&mut queued);
+            }
             self.moves += 1;
             self.orders.insert(queued.order.id, queued.purpose);
             self.outputs.push(Output::Order(queued.order));
+        }
+    }
+
+    /// Makes writes that follow one on the disk one order with it, as a drive takes longer for many short ones.
+    fn gather_writes(&mut self, first: &mut Queued) {
+        while let Some(next) = self.disk_queue.pop_following(&first.order, GATHERED_BYTES_MAX) {
+            self.counters.held.add(self.background_time().since(next.background));
+            first.order.length += next.order.length;
+            let (Action::Write(parts), Action::Write(more)) = (&mut first.order.action, next.order.action) else {
+                unreachable!("only writes follow");
+            };
+            parts.extend(more);
+            let (Purpose::Bypass(all), Purpose::Bypass(of_next)) = (&mut first.purpose, next.purpose) else {
+                unreachable!("the foreground writes in bypasses only");
+            };
+            all.extend(of_next);
         }
     }
 

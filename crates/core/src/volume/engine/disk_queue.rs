@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::Purpose;
 use crate::units::Nanos;
-use crate::volume::order::{Order, OrderId};
+use crate::volume::order::{Action, Order, OrderId};
 
 /// To an order that has waited so long the sweep jumps (what the deadline elevator gives reads),
 const AGE_MAX: Nanos = Nanos(500_000_000);
@@ -22,6 +22,8 @@ pub struct Queued {
     pub since: Nanos,
     /// Time that background work had had the disk when it came.
     pub background: Nanos,
+    /// Never made one with another.
+    pub is_single: bool,
 }
 
 /// See the module.
@@ -82,10 +84,30 @@ impl DiskQueue {
         };
         self.by_age.remove(&key.1);
         let queued = self.waiting.remove(&key).expect("it waits");
-        self.cursor = queued.order.offset + queued.order.length;
-        self.in_flight.insert(queued.order.id, queued.order.length);
-        self.in_flight_bytes += queued.order.length;
+        self.give(queued.order.id, &queued.order);
         Some(queued)
+    }
+
+    /// The next of the orders that waits, if it can be one with this: a write that begins where this ends, if both together are no longer than so many bytes.
+    pub fn pop_following(&mut self, order: &Order, bytes_max: u64) -> Option<Queued> {
+        let (key, next) = self.waiting.range((order.offset + order.length, 0)..).next()?;
+        let are_writes = matches!((&order.action, &next.order.action), (Action::Write(_), Action::Write(_)));
+        let continues = next.order.offset == order.offset + order.length && next.order.session == order.session;
+        if !are_writes || !continues || next.is_single || order.length + next.order.length > bytes_max {
+            return None;
+        }
+        let key = *key;
+        self.by_age.remove(&key.1);
+        let queued = self.waiting.remove(&key).expect("it waits");
+        self.give(order.id, &queued.order);
+        Some(queued)
+    }
+
+    /// The disk has an order, or more of one.
+    fn give(&mut self, id: OrderId, order: &Order) {
+        self.cursor = order.offset + order.length;
+        *self.in_flight.entry(id).or_default() += order.length;
+        self.in_flight_bytes += order.length;
     }
 
     /// The disk is done with an order.

@@ -396,3 +396,91 @@ fn the_disk_has_the_next_order_before_it_is_done_with_one_however_long_they_are(
     engine.on_completion(Nanos::ZERO, given[0].id, Err(()));
     assert_eq!(orders(&mut engine).len(), 1);
 }
+
+/// Paces every write by so much.
+struct Paced(Nanos);
+
+impl Policy for Paced {
+    fn absorbs(&mut self, _range: Range, _load: &Load) -> bool {
+        true
+    }
+    fn waits_for_room(&self, _load: &Load) -> Nanos {
+        Nanos(10 * self.0.0)
+    }
+    fn paces(&self, _load: &Load) -> Nanos {
+        self.0
+    }
+    fn next_write_back(&mut self, _load: &Load) -> Option<u64> {
+        None
+    }
+    fn on_write_back(&mut self, _now: Nanos, _range: Range) {}
+}
+
+#[test]
+fn paced_writes_enter_the_log_by_address_and_the_aged_at_once() {
+    let pace = Nanos(1_000);
+    let mut engine = engine_with(16 << 20, Segments::default(), Paced(pace));
+    // The first one finds the log open and closes it.
+    let offsets: Vec<u64> = [500, 100, 900, 300].map(|block| block * BLOCK_BYTES).into();
+    for (tag, offset) in offsets.iter().enumerate() {
+        engine.on_request(Nanos(1), tag as u64, Request::Write { offset: *offset, data: &[1; 4096], fua: false });
+    }
+    let entered = |engine: &mut Engine<Paced>| {
+        let writes = orders(engine).into_iter().filter(|order| matches!(order.action, Action::Write(_)));
+        writes.map(|order| order.id).for_each(|id| engine.on_completion(engine.now, id, Ok(&[])));
+        let at = |offset: &&u64| engine.map.next_dirty(**offset).is_some_and(|piece| piece.range.offset == **offset);
+        offsets.iter().filter(at).map(|offset| offset / BLOCK_BYTES).collect::<Vec<_>>()
+    };
+    assert_eq!(entered(&mut engine), [500]);
+    let due = engine.next_timer().unwrap();
+    assert_eq!(due, Nanos(1) + pace, "one of one");
+    engine.on_timer(due);
+    assert_eq!(entered(&mut engine), [500, 100], "the lowest");
+    let third = engine.next_timer().unwrap();
+    assert_eq!(third, due + Nanos(pace.0 / 3), "one of three");
+    engine.on_timer(Nanos(1) + Nanos(10 * pace.0));
+    assert_eq!(entered(&mut engine), [500, 100, 900, 300], "who has waited for as long as for room");
+    assert_eq!(engine.log_queue.len(), 0);
+}
+
+#[test]
+fn writes_that_follow_each_other_are_one_order_of_the_disk_and_fail_one_by_one() {
+    let policy = AddressOrder { absorbed_bytes_max: 0, ..AddressOrder::default() };
+    let mut engine = engine_with(16 << 20, Segments::default(), policy);
+    engine.settings.disk_bytes_max = 1;
+    // Two are under way while the others come.
+    for (tag, block) in [900_000, 800_000, 103, 101, 102, 105].into_iter().enumerate() {
+        write(&mut engine, tag as u64, block * BLOCK_BYTES);
+    }
+    let mut given = orders(&mut engine);
+    assert_eq!(given.len(), 2);
+    given.drain(..).for_each(|order| engine.on_completion(Nanos::ZERO, order.id, Ok(&[])));
+    let given = orders(&mut engine);
+    let blocks = |order: &Order| (order.offset / BLOCK_BYTES, order.length / BLOCK_BYTES);
+    assert_eq!(given.iter().map(blocks).collect::<Vec<_>>(), [(101, 3), (105, 1)]);
+    engine.on_completion(Nanos::ZERO, given[0].id, Err(()));
+    let mut single = Vec::new();
+    engine.on_completion(Nanos::ZERO, given[1].id, Ok(&[]));
+    let mut replies = Vec::new();
+    loop {
+        let outputs = engine.take_outputs();
+        if outputs.is_empty() {
+            break;
+        }
+        for output in outputs {
+            match output {
+                Output::Order(order) => {
+                    single.push(blocks(&order));
+                    let result: Result<&[u8], ()> = if order.offset == 102 * BLOCK_BYTES { Err(()) } else { Ok(&[]) };
+                    engine.on_completion(Nanos::ZERO, order.id, result);
+                }
+                Output::Reply { tag, result } => replies.push((tag, result.is_ok())),
+                Output::Release(_) => {}
+            }
+        }
+    }
+    single.sort_unstable();
+    replies.sort_unstable();
+    assert_eq!(single, [(101, 1), (102, 1), (103, 1)], "each by itself");
+    assert_eq!(replies, [(2, true), (3, true), (4, false), (5, true)]);
+}

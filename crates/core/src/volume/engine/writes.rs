@@ -90,6 +90,7 @@ impl<P: Policy> Engine<P> {
         let crcs = data.map(|data| checksums(range.offset, data));
         let stage = Stage::Blocked;
         let write = Write { tag, range, fua, crcs, stage, blockers, blocked: Vec::new(), missing: 0, failed: false };
+        self.written_bytes += write.range.length;
         self.writes.insert(id, write);
         if blockers == 0 {
             self.begin_write(id);
@@ -155,7 +156,10 @@ impl<P: Policy> Engine<P> {
         let aged = self.log_queue.iter_by_age().take(DIVERTED_MAX).filter(|item| self.now.since(item.since) >= wait);
         let may = |item: &&Item| {
             let write = &self.writes[&item.write];
-            write.missing == self.log_queue.count_of(item.write) && !write.failed && write.crcs.is_some() && !self.is_guarded(write.range)
+            write.missing == self.log_queue.count_of(item.write)
+                && !write.failed
+                && write.crcs.is_some()
+                && !self.is_guarded(write.range)
         };
         let Some(id) = aged.filter(may).map(|item| item.write).next() else { return false };
         self.log_queue.remove_write(id);
@@ -202,7 +206,7 @@ impl<P: Policy> Engine<P> {
                 let part = Range::new(rest.offset, length);
                 rest = Range::between(part.end(), rest.end());
                 let parts = vec![self.writes[&id].part(part)];
-                self.queue_disk(Action::Write(parts), part, Purpose::Bypass(id));
+                self.queue_disk(Action::Write(parts), part, Purpose::Bypass(vec![(id, part)]));
                 self.writes.get_mut(&id).expect("it waits").missing += 1;
             }
         }
@@ -224,7 +228,19 @@ impl<P: Policy> Engine<P> {
         stalled.inspect(|id| self.end_write(*id, false)).is_some()
     }
 
-    pub(super) fn on_bypass(&mut self, id: u64, ok: bool) {
+    /// One that was gathered of several and failed is tried again part by part: others' bad sectors are not theirs.
+    pub(super) fn on_bypass(&mut self, parts: Vec<(u64, Range)>, ok: bool) {
+        if ok || parts.len() == 1 {
+            parts.into_iter().for_each(|(id, _)| self.on_bypassed(id, ok));
+            return;
+        }
+        for (id, range) in parts {
+            let action = Action::Write(vec![self.writes[&id].part(range)]);
+            self.queue_disk_as(action, range, Purpose::Bypass(vec![(id, range)]), true);
+        }
+    }
+
+    fn on_bypassed(&mut self, id: u64, ok: bool) {
         let write = self.writes.get_mut(&id).expect("it is unfinished");
         write.missing -= 1;
         write.failed |= !ok;
@@ -249,6 +265,7 @@ impl<P: Policy> Engine<P> {
     /// Acknowledges a write and lets those behind it go on.
     fn end_write(&mut self, id: u64, ok: bool) {
         let write = self.writes.remove(&id).expect("it is unfinished");
+        self.written_bytes -= write.range.length;
         self.cancel_copies(write.range);
         match (ok, write.fua) {
             (true, true) => self.add_flush(write.tag),
