@@ -26,6 +26,8 @@ pub struct Load {
     pub write_backs: usize,
     /// A write waits for room.
     pub is_full: bool,
+    /// Bytes of all writes that are not finished.
+    pub written_bytes: u64,
     /// Parts of writes that wait for the log.
     pub log_items: usize,
     /// Bytes of them.

@@ -135,6 +135,7 @@ impl Tested {
                 idle: Nanos(random.pick(&[1_000_000, 100_000_000])),
                 urgent_percent: random.pick(&[5, 25, 60]),
                 paced_percent: random.pick(&[10, 40]),
+                leaves_streams: random.pick(&[false, true]),
                 window_bytes_min: random.pick(&[4096, 16384]),
                 stream_reads_min: random.pick(&[1, 2]),
             };

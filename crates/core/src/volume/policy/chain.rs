@@ -13,6 +13,8 @@
 //! With both, what lies ahead of a stream in its segment is loaded before anything is known of the segment's locality, as long as the buffer has
 //! room for a segment of each stream: it comes in one long run and needs no flash.
 //!
+//! With `auto`, sequential writes that keep the disk busy are absorbed as well while the log has room: flash takes in what comes while the disk turns.
+//!
 //! With both, a large or lone sequential write (a client's write-back) bypasses the log as with iTransformer alone, unless it lies within a head.
 
 use std::fmt;
@@ -162,7 +164,10 @@ impl Chain {
         let has_liu = names.has_liu() && !segments.is_none();
         Chain {
             liu: has_liu.then(|| (Liu::new(segments, settings.liu), segments)),
-            itransformer: names.has_itransformer().then(|| ITransformer::new(settings.itransformer)),
+            itransformer: names.has_itransformer().then(|| {
+                let leaves_streams = settings.itransformer.leaves_streams && names != Names::Auto;
+                ITransformer::new(itransformer::Settings { leaves_streams, ..settings.itransformer })
+            }),
             rest: if names == Names::Liu { AddressOrder::of_nothing() } else { AddressOrder::default() },
         }
     }

@@ -17,7 +17,9 @@
 //!    is urgent)
 //! ```
 //!
-//! Sequential streams that nothing interrupts and large requests bypass flash: the disk serves them as well as it can. As the
+//! Large requests, and sequential streams that nothing interrupts and that keep the disk busy, bypass flash: the disk serves them as well as it
+//! can. A stream of a few short requests at a time misses a turn of the disk after each of them, and what is left to the disk of one that is otherwise
+//! absorbed stays behind the rest: it is absorbed whole until the log is three quarters full. As the
 //! log fills, writes are paced: kept from it, so that it fills no faster than it is written back. Those of the lowest addresses are let in first:
 //! neighbours come together, so that write-backs are fewer and longer. A write that has been kept for `delay_max` longer than the disk alone
 //! would have taken for all that wait is let in, or goes to the disk where there is no room.
@@ -40,6 +42,12 @@ const CYCLE_DELAYS: u64 = 20;
 
 /// A request costs the disk positioning rather than transfer if it is shorter than this (assumed: a third of what the positioning of a slow disk takes).
 const SHORT_BYTES_MAX: u64 = 128 << 10;
+/// A sequential stream of writes with so many bytes under way keeps the disk busy by itself (the disk turns around once for as many);
+const BUSY_BYTES_MIN: u64 = 1 << 20;
+/// so has it been lately if it was within so many writes (assumed: several rounds of a hundred processes, each of which begins with one);
+const BUSY_WRITES: u32 = 512;
+/// one with less has this much of the log, in percent (assumed: a quarter is left for those that need it).
+const LEFT_PERCENT: u32 = 75;
 /// As many as a disk sorts (the depth of NCQ).
 const SORTED_MAX: usize = 32;
 
@@ -62,6 +70,8 @@ pub struct Settings {
     /// See `urgent_percent`. From less on, a burst would meet delays of a disk's positioning while half of the log is free; from more on,
     /// random writes would fill it and go to the disk one by one.
     pub paced_percent: u32,
+    /// Sequential writes that keep the disk busy by themselves bypass flash.
+    pub leaves_streams: bool,
     /// First window of a stream of reads (assumed: four requests of 64 KiB).
     pub window_bytes_min: u64,
     /// Reads that make a stream of a run (assumed: random ones rarely follow each other so often).
@@ -76,6 +86,7 @@ impl Default for Settings {
             idle: Nanos(100_000_000),
             urgent_percent: 25,
             paced_percent: 50,
+            leaves_streams: true,
             window_bytes_min: 256 << 10,
             stream_reads_min: 4,
         }
@@ -105,6 +116,8 @@ pub struct ITransformer {
     share: u64,
     streams: Streams,
     writers: Streams,
+    /// For so many writes more the disk counts as busy with them.
+    busy_writes: u32,
 }
 
 impl Default for ITransformer {
@@ -126,6 +139,7 @@ impl ITransformer {
             share: SHARE_START,
             streams: Streams::new(settings.window_bytes_min, settings.stream_reads_min),
             writers: Streams::new(settings.window_bytes_min, settings.stream_reads_min),
+            busy_writes: 0,
         }
     }
 
@@ -166,7 +180,11 @@ impl ITransformer {
     /// the disk alone would have among the others by now.
     fn shares(&self, load: &Load) -> bool {
         let is_short = load.in_flight_bytes <= SHORT_BYTES_MAX * load.in_flight as u64;
-        load.is_dirty && self.is_paced(load) && load.fetches_waiting == 0 && is_short && self.write_back_bytes < SHORT_BYTES_MAX
+        load.is_dirty
+            && self.is_paced(load)
+            && load.fetches_waiting == 0
+            && is_short
+            && self.write_back_bytes < SHORT_BYTES_MAX
     }
 
     /// Whether the disk may be given more: what it has then is done before anybody has waited for too long.
@@ -205,9 +223,14 @@ impl ITransformer {
 }
 
 impl Policy for ITransformer {
-    fn absorbs(&mut self, range: Range, _load: &Load) -> bool {
+    fn absorbs(&mut self, range: Range, load: &Load) -> bool {
+        // Also what is absorbed is part of its stream.
         let is_alone = self.writers.is_alone(range);
-        range.length < self.settings.large_bytes_min && !is_alone
+        let is_busy = load.written_bytes >= BUSY_BYTES_MIN;
+        self.busy_writes = if is_busy { BUSY_WRITES } else { self.busy_writes.saturating_sub(1) };
+        let keeps_busy = self.settings.leaves_streams && self.busy_writes > 0;
+        let is_left = is_alone && (keeps_busy || Self::used_percent(load) >= LEFT_PERCENT);
+        range.length < self.settings.large_bytes_min && !is_left
     }
 
     fn waits_for_room(&self, load: &Load) -> Nanos {
@@ -298,5 +321,67 @@ impl Policy for ITransformer {
     fn next_timer(&self, load: &Load) -> Option<Nanos> {
         let idle = load.foreground_at + self.settings.idle;
         (load.is_dirty && idle > load.now).then_some(idle)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(used_percent: u32) -> Load {
+        Load { ring_blocks: 100, free_blocks: 100 - used_percent, is_dirty: true, ..Load::default() }
+    }
+
+    /// The first write of a sequential stream that is not absorbed.
+    fn first_left(mut policy: ITransformer, load: Load) -> Option<u64> {
+        (0..1000).find(|write| !policy.absorbs(Range::new(write * 65_536, 65_536), &load))
+    }
+
+    #[test]
+    fn a_sequential_stream_bypasses_flash_where_it_keeps_the_disk_busy_or_the_log_fills() {
+        let deep = |used| Load { written_bytes: 2 << 20, ..load(used) };
+        let shallow = |used| Load { written_bytes: 65_536, ..load(used) };
+        assert!(first_left(ITransformer::default(), deep(0)).is_some_and(|write| write < 300));
+        assert_eq!(first_left(ITransformer::default(), shallow(74)), None);
+        assert!(first_left(ITransformer::default(), shallow(75)).is_some_and(|write| write < 300));
+        let takes_streams = ITransformer::new(Settings { leaves_streams: false, ..Settings::default() });
+        assert_eq!(first_left(takes_streams.clone(), deep(74)), None);
+        assert!(first_left(takes_streams, deep(75)).is_some());
+    }
+
+    #[test]
+    fn a_round_that_begins_with_one_request_keeps_the_disk_as_busy_as_the_last_one() {
+        let mut policy = ITransformer::default();
+        let absorbed = (0..4800).filter(|write| {
+            let under_way = write % 48 * 65_536;
+            policy.absorbs(Range::new(write * 65_536, 65_536), &Load { written_bytes: under_way, ..load(10) })
+        });
+        assert!(absorbed.count() < 300);
+    }
+
+    #[test]
+    fn short_write_backs_share_the_disk_while_writes_are_paced_and_no_more_than_compete() {
+        let mut policy = ITransformer::default();
+        for write in 0..20 {
+            policy.on_write_back(Nanos::ZERO, Range::new(write << 30, 8192));
+        }
+        let busy = Load { in_flight: 3, in_flight_bytes: 3 * 4096, log_items: 2, ..load(60) };
+        assert_eq!(policy.turn(&busy), Turn::Shared);
+        assert!(policy.next_write_back(&Load { write_backs: 4, ..busy }).is_some());
+        assert!(policy.next_write_back(&Load { write_backs: 5, ..busy }).is_none());
+        let many = Load { log_items: 1000, ..busy };
+        assert!(policy.next_write_back(&Load { write_backs: 32, ..many }).is_none());
+        for other in [
+            Load { free_blocks: 60, ..busy },
+            Load { draining: true, ..busy },
+            Load { fetches_waiting: 1, ..busy },
+            Load { in_flight_bytes: 3 << 20, ..busy },
+        ] {
+            assert_eq!(policy.turn(&other), Turn::Closing, "{other:?}");
+        }
+        for write in 0..20 {
+            policy.on_write_back(Nanos::ZERO, Range::new(write << 30, 2 << 20));
+        }
+        assert_eq!(policy.turn(&busy), Turn::Closing, "long ones");
     }
 }
