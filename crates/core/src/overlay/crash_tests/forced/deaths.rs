@@ -130,3 +130,26 @@ fn what_a_dead_thread_wrote_is_seen_at_once_and_not_only_when_its_quarantine_end
     w.finish();
     no_violation(&w);
 }
+
+#[test]
+fn a_commit_beyond_the_end_whose_thread_died_is_seen_at_once_and_not_only_when_a_write_back_ends() {
+    let mut w = world();
+    w.overlay.drain(true); // whatever is dirty is written back as soon as it may be
+    ranks::begin_write(&mut w, 2, 0, A, true);
+    for _ in 0..10 {
+        ranks::step(&mut w, 2, false); // no copy gets on
+    }
+    w.kill(1);
+    while let Some(at) = w.tasks.iter().position(|task| matches!(task, Task::Extend { .. })) {
+        w.step_task(at);
+    }
+    let (mapped, size) = (w.overlay.files[&0].map.end(), w.inodes[0].store.size());
+    assert_eq!(
+        mapped, size,
+        "the file is as long as what is read of it, and does not grow when nobody writes any more"
+    );
+    w.quiesce();
+    assert_eq!(w.inodes[0].store.size(), size);
+    w.finish();
+    no_violation(&w);
+}
