@@ -22,7 +22,7 @@ use std::io;
 use std::ops::RangeBounds;
 use std::path::Path;
 
-use headstart_core::overlay::adoption::open_files;
+use headstart_core::overlay::adoption::{open_files, truncated_files};
 use headstart_core::overlay::flash_space::Run;
 use headstart_core::overlay::journal::Header;
 use headstart_core::overlay::recovery::Recovered;
@@ -68,7 +68,8 @@ impl Store {
         data_files_open_max: usize,
     ) -> Result<(Store, Overlay)> {
         let directory = fast.join(FLASH_DIRECTORY);
-        let (slow, sizes) = SlowFiles::open_recovered(&*storage, &mut recovered, &open_files(shared, living))?;
+        let (open, truncated) = (open_files(shared, living), truncated_files(shared));
+        let (slow, sizes) = SlowFiles::open_recovered(&*storage, &mut recovered, &open, &truncated)?;
         let data = DataFiles::open_recovered(storage.clone(), directory.clone(), &mut recovered, data_files_open_max)?;
         let mut overlay = Overlay::adopt(settings, recovered, shared, &sizes, living);
         for (number, _) in slow.from(0).filter(|(_, slow)| !slow.has_name()) {

@@ -1,6 +1,6 @@
 //! The slow files the agent has open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::RangeBounds;
 use std::os::unix::ffi::OsStrExt;
@@ -42,11 +42,13 @@ pub fn open_slow(storage: &dyn Storage, path: &[u8], identity: Identity, access:
 impl SlowFiles {
     /// Opens the slow files of a replay, makes durable what it says of them, and takes back what it may say no longer: bytes that
     /// are clean on flash count only if the slow file looks as it did when nobody had it open. The files in `open` are left as they
-    /// are: those processes go on using them. Returns the sizes too.
+    /// are: those processes go on using them. Of those in `truncated`, which threads were about to cut, the size says whether they
+    /// have: it is left as it is, too. Returns the sizes.
     pub fn open_recovered(
         storage: &dyn Storage,
         recovered: &mut Recovered,
         open: &BTreeMap<u32, Vec<u32>>,
+        truncated: &BTreeSet<u32>,
     ) -> Result<(SlowFiles, BTreeMap<u32, u64>)> {
         let mut files = BTreeMap::new();
         let mut sizes = BTreeMap::new();
@@ -93,7 +95,7 @@ impl SlowFiles {
                 continue;
             }
             // A commit may have been appended and its extension lost with the agent.
-            if let Some(end) = dirty_end(&found.map).filter(|end| before.size < *end) {
+            if let Some(end) = dirty_end(&found.map).filter(|end| before.size < *end && !truncated.contains(&number)) {
                 opened.set_size(end).map_err(|error| Error::file("extend", &path, error))?;
             }
             // Records of write-backs and of dropped bytes rest on it, and so does the fingerprint.

@@ -3,16 +3,20 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use headstart_core::overlay::Settings;
 use headstart_core::overlay::journal::{HEADER_BYTES, Header, Identity, Journal, Record};
-use headstart_core::overlay::recovery::Recovered;
+use headstart_core::overlay::recovery::{Recovered, Replay};
+use headstart_core::overlay::{Output, Settings};
 use headstart_core::protocol::FLASH_DIRECTORY;
+use headstart_core::protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES};
+use headstart_core::request::Range;
 
 use super::recovery::Found;
 use super::{Store, claim};
 use crate::error::{Error, Result};
-use crate::storage::RealStorage;
+use crate::storage::{File, RealStorage};
+use crate::tiers::Tiers;
 
 const BOOT: [u8; 16] = [7; 16];
 
@@ -136,6 +140,46 @@ fn a_journal_that_could_not_be_written_is_written_whole_the_next_time() {
     store.journal_done(true);
     assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(runtime.path().join("journal.live")).unwrap());
     assert_eq!(recover(fast.path(), runtime.path(), BOOT).unwrap().recovered.dirty_bytes(), 0);
+}
+
+/// A thread cut a file of 8192 bytes, of which the third quarter waits on flash, to 4096 bytes, or was about to; then it died, and
+/// the agent with it, and nobody else has the file open.
+fn size_after_a_truncation(happened: bool) -> u64 {
+    let (fast, runtime) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let _claim = claim(fast.path()).unwrap();
+    let slow = tempfile::NamedTempFile::new().unwrap();
+    slow.as_file().set_len(if happened { 4096 } else { 8192 }).unwrap();
+    let found = File::attributes(slow.as_file()).unwrap();
+    let identity = Identity { device: found.device, inode: found.inode, birth_ns: found.birth_ns };
+    let mut journal = Journal::default();
+    let path = slow.path().to_str().unwrap().as_bytes().to_vec();
+    journal.append(&Record::File { file: 0, identity, path });
+    journal.append(&Record::Intent { file: 0 });
+    journal.append(&Record::DataFile { file: 0, data_file: 1 });
+    journal.append(&Record::Map { file: 0, offset: 4096, length: 2048, data_file: 1, place: 0, slot: 1, seq: 1 });
+    let shared = crate::shared_file::SharedFile::create(runtime.path(), BOOT, 1).unwrap();
+    let (view, slot) = (shared.view(), &shared.view().slots[0]);
+    view.header.slots_used.store(1, Ordering::Relaxed);
+    slot.owner_pid.store(1, Ordering::Relaxed);
+    slot.grant_direct_write(0, Range::new(4096, u64::MAX), DIRECT_EXTENDS | DIRECT_TRUNCATES);
+    let recovered = Recovered::replay(&journal.take(), Replay::Everything);
+    let (storage, living) = (Arc::new(RealStorage), BTreeSet::new());
+    let settings = Settings::default();
+    let (mut store, mut overlay) =
+        Store::begin(storage, fast.path(), runtime.path(), BOOT, 2, settings, recovered, view, &living, 16).unwrap();
+    let mut tiers = Tiers { overlay: &mut overlay, store: &mut store, shared: view };
+    for output in tiers.store_records().unwrap() {
+        if matches!(output, Output::Extend { .. }) {
+            tiers.carry_out(output).unwrap();
+        }
+    }
+    File::attributes(slow.as_file()).unwrap().size
+}
+
+#[test]
+fn a_file_that_a_dead_thread_cut_is_not_made_longer_again_for_what_it_cut_off() {
+    assert_eq!(size_after_a_truncation(true), 4096);
+    assert_eq!(size_after_a_truncation(false), 8192);
 }
 
 #[test]

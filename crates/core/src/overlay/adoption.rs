@@ -291,3 +291,9 @@ pub fn open_files(shared: Shared<'_>, living: &BTreeSet<u32>) -> BTreeMap<u32, V
     }
     found
 }
+
+/// The files that threads were about to cut when the agent before died, or of whose end nothing was recorded, as the shared file
+/// shows.
+pub fn truncated_files(shared: Shared<'_>) -> BTreeSet<u32> {
+    shared.used_slots().iter().filter_map(|slot| slot.truncation()).map(|(file, _)| file).collect()
+}

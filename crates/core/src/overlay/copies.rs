@@ -121,7 +121,15 @@ impl Overlay {
         if self.is_untrusted(mapped) {
             return Some(mapped.range.end());
         }
-        if known.write_back_error.is_some() || (known.extension.is_some() && mapped.range.end() > known.size) {
+        if known.write_back_error.is_some() {
+            return Some(u64::MAX);
+        }
+        // The file is about to be made longer: a write-back there would put that off until it has ended, and who asks for the size
+        // meanwhile sees less than who reads.
+        let grows = || {
+            known.extension.is_some() || self.pending.iter().any(|pending| pending.is_applied_beyond(file, known.size))
+        };
+        if mapped.range.end() > known.size && grows() {
             return Some(u64::MAX);
         }
         let ends = |range: Range| range.overlaps(mapped.range).then(|| range.end());

@@ -44,7 +44,8 @@ impl Overlay {
     /// A thread died while it was to cut the file to `cut`; the file is `size` long.
     pub(super) fn end_truncation(&mut self, shared: Shared<'_>, file: u32, cut: u64, size: u64) {
         if size <= cut {
-            self.cut(shared, file, size);
+            // Less, if the file was to become longer: what is mapped between is committed, and the file not long enough for it yet.
+            self.cut(shared, file, cut, size);
         } else {
             self.set_size(file, size);
             shared.files[file as usize].size.store(size, Ordering::Release);

@@ -361,14 +361,19 @@ impl Overlay {
         let found = self.by_identity.range(born(0)..=born(u64::MAX)).map(|(_, &number)| number);
         let found: Vec<u32> = found.filter(|number| !is_named(*number)).collect();
         for number in found {
-            let first = !std::mem::replace(&mut self.file(number).unlinked, true);
-            if first {
-                self.append(&Record::Unlinked { file: number });
-            }
+            self.unlink(number);
             self.forget_if_done(shared, number);
         }
         self.outputs.push(Output::Reply(envelope, Answer::Done));
         self.progress(shared);
+    }
+
+    /// The file has no name any more. The next agent must know: it could not tell such a file from one that was renamed.
+    pub(super) fn unlink(&mut self, number: u32) {
+        let Some(file) = self.files.get_mut(&number) else { return };
+        if !std::mem::replace(&mut file.unlinked, true) {
+            self.append(&Record::Unlinked { file: number });
+        }
     }
 
     /// A path changed: of a file, or of a directory above files.

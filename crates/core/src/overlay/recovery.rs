@@ -361,9 +361,7 @@ impl Overlay {
 
     /// Drops everything of a file whose slow file is gone or another one, as soon as nobody has it open.
     pub fn disown(&mut self, shared: Shared<'_>, number: u32) {
-        if let Some(file) = self.files.get_mut(&number) {
-            file.unlinked = true;
-        }
+        self.unlink(number);
         self.forget_if_done(shared, number);
     }
 }

@@ -249,6 +249,20 @@ fn a_write_that_extends_since_the_file_shrank_is_waited_for_though_its_slot_does
 }
 
 #[test]
+fn that_an_open_file_has_no_name_is_known_to_the_next_agent_whoever_found_out() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    let (file, identity) = (w.open[0][&0].unwrap(), w.inodes[0].identity);
+    w.overlay.disown(w.memory.view(), file);
+    w.carry_out();
+    // Who removed it says so as well.
+    let removed = Request::Unlinked { device: identity.device, inode: identity.inode };
+    w.request(0, &removed);
+    let replay = Recovered::replay(&w.journal.bytes[HEADER_BYTES..], Replay::Everything);
+    assert!(replay.files[&file].unlinked, "it would be taken for one that was renamed, and its bytes kept for ever");
+}
+
+#[test]
 fn truncations_follow_one_another() {
     let mut w = world();
     for (rank, size) in [(0, 4096), (2, 8192)] {

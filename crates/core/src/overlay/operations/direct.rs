@@ -56,18 +56,19 @@ impl Overlay {
             return;
         }
         if changed {
-            self.cut(shared, file, size);
+            self.cut(shared, file, size, size);
         }
         // If it did not happen: the known size went down when it was granted, and an agent that started since has put off making the
         // file long enough.
         self.complete_mapped_size(shared, file);
     }
 
-    /// The slow file was cut, or made longer, to `size`.
-    pub(in crate::overlay) fn cut(&mut self, shared: Shared<'_>, file: u32, size: u64) {
-        self.append(&Record::Truncate { file, size });
-        self.evicted.forget(file, Range::new(size, u64::MAX));
-        self.carve(file, Range::new(size, u64::MAX), Dropped::Truncate);
+    /// The slow file was cut at `end`, or made longer to there; it is `size` long.
+    pub(in crate::overlay) fn cut(&mut self, shared: Shared<'_>, file: u32, end: u64, size: u64) {
+        let beyond = Range::new(end, u64::MAX);
+        self.append(&Record::Truncate { file, size: end });
+        self.evicted.forget(file, beyond);
+        self.carve(file, beyond, Dropped::Truncate);
         self.set_size(file, size);
         shared.files[file as usize].size.store(size, Ordering::Release);
     }

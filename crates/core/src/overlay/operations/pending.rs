@@ -102,7 +102,7 @@ impl Pending {
     }
 
     /// Whether it is a commit that is in the map, beyond `size`, for which the file is not being made longer yet.
-    pub(super) fn is_applied_beyond(&self, file: u32, size: u64) -> bool {
+    pub(in crate::overlay) fn is_applied_beyond(&self, file: u32, size: u64) -> bool {
         matches!(self.operation, Operation::Commit { file: of, range, step: CommitStep::Applied, .. }
             if of == file && range.end() > size)
     }

@@ -1,7 +1,7 @@
 //! What a thread that died left half done.
 
 use super::*;
-use crate::protocol::shared::DIRECT_TRUNCATES;
+use crate::protocol::shared::{DIRECT_TRUNCATES, KIND_READ};
 
 /// Lets the thread of the other process run until it has reached a point.
 fn step_until(w: &mut World, reached: impl Fn(&World) -> bool) {
@@ -68,6 +68,42 @@ fn a_truncation_whose_thread_died_has_happened_or_it_has_not() {
     }
 }
 
+/// A thread is about to make the file longer, while another one's commit beyond its end waits for that; it dies before it has.
+/// The commit is applied before the truncation is agreed to: its own extension comes after.
+fn death_before_the_file_is_made_longer(agent_dies: bool) {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    let (file, bytes) = (w.open[0][&0].unwrap(), Range::new(GRANULE_BYTES, 4096));
+    // A cheap read there keeps the commit waiting.
+    w.memory.view().slots[3].publish_cheap(KIND_READ, file, bytes);
+    ranks::begin_write(&mut w, 0, 0, bytes, true);
+    for _ in 0..10 {
+        ranks::step(&mut w, 0, false);
+    }
+    assert!(w.ranks[0].is_busy() && !w.overlay.files[&file].map.touches(bytes), "the commit waits");
+    w.memory.view().slots[3].free();
+    ranks::begin_other(&mut w, 2, Kind::Truncate, 0, Range::new(2 * GRANULE_BYTES, u64::MAX));
+    step_until(&mut w, may_go);
+    let (mapped, size) = (w.overlay.files[&file].map.touches(bytes), w.inodes[0].store.size());
+    assert!(w.ranks[0].is_busy() && mapped && size == 4096, "it is in the map, and the file is too short");
+    if agent_dies {
+        w.kill_agent();
+    }
+    w.kill(1);
+    if agent_dies {
+        w.restart();
+    }
+    run(&mut w, 0);
+    stays(w, bytes.end());
+}
+
+#[test]
+fn what_is_committed_beyond_the_end_outlives_a_thread_that_was_about_to_make_the_file_longer() {
+    for agent_dies in [false, true] {
+        death_before_the_file_is_made_longer(agent_dies);
+    }
+}
+
 #[test]
 fn what_is_committed_after_a_truncation_whose_thread_died_outlives_the_agent() {
     let mut w = truncation(true);
@@ -91,6 +127,29 @@ fn what_a_dead_thread_wrote_is_seen_at_once_and_not_only_when_its_quarantine_end
     w.kill(1);
     assert_eq!(w.overlay.quarantine.len(), 1);
     assert!(!w.overlay.files[&0].map.touches(A), "the old bytes would be read first, and the new ones later");
+    w.finish();
+    no_violation(&w);
+}
+
+#[test]
+fn a_commit_beyond_the_end_whose_thread_died_is_seen_at_once_and_not_only_when_a_write_back_ends() {
+    let mut w = world();
+    w.overlay.drain(true); // whatever is dirty is written back as soon as it may be
+    ranks::begin_write(&mut w, 2, 0, A, true);
+    for _ in 0..10 {
+        ranks::step(&mut w, 2, false); // no copy gets on
+    }
+    w.kill(1);
+    while let Some(at) = w.tasks.iter().position(|task| matches!(task, Task::Extend { .. })) {
+        w.step_task(at);
+    }
+    let (mapped, size) = (w.overlay.files[&0].map.end(), w.inodes[0].store.size());
+    assert_eq!(
+        mapped, size,
+        "the file is as long as what is read of it, and does not grow when nobody writes any more"
+    );
+    w.quiesce();
+    assert_eq!(w.inodes[0].store.size(), size);
     w.finish();
     no_violation(&w);
 }
