@@ -107,8 +107,8 @@ impl Fill {
             if at < self.extents() && index < self.below * self.per_record {
                 let seq = 1 + index / self.per_record;
                 let block = self.block(seq) + 1 + index % self.per_record;
-                let content = Stored::Payload { block: block as u32, crcs: vec![self.crc] };
-                Extent { range: self.range(index), seq, content }.encode(&mut bytes);
+                let content = Stored::Payload { block: block as u32 };
+                Extent { range: self.range(index), seq, content }.encode(&[self.crc], &mut bytes);
             }
             index = (index + step) % self.extents();
             if bytes.len() >= CHUNK_BYTES || at == self.extents() {

@@ -12,49 +12,74 @@ use super::record::{PAYLOAD_BLOCKS_MAX, blocks_of};
 use crate::request::Range;
 
 const HEAD_BYTES: usize = 24;
+/// Pieces whose places are looked up at the same time: more than memory answers at once, and few enough to stay in the nearest cache.
+pub const PIECES_AT_ONCE: usize = 64;
 const BLOCK: usize = super::layout::BLOCK_BYTES as usize;
 
-/// An extent of a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An extent of a checkpoint. Checksums of its blocks stand beside it: there are millions of extents, and no memory is theirs alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Bytes of the disk.
     pub range: Range,
-    /// The record's number.
+    /// The record's number; zero for a head, which has none.
     pub seq: u64,
     /// What it holds.
     pub content: Stored,
 }
 
 /// What an extent of a checkpoint holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// Payload from a block of the ring on.
+    /// Payload, with a checksum for each block.
     Payload {
-        /// That block.
+        /// Block of the ring where it begins.
         block: u32,
-        /// CRC32C of each block.
-        crcs: Vec<u32>,
     },
     /// Zeros.
     Zeros,
     /// Lost bytes.
     Damaged,
-    /// A head; it has no seq.
+    /// A head, with a checksum for each block.
     Head {
         /// Where its copy is.
         slot: u32,
-        /// CRC32C of each block.
-        crcs: Vec<u32>,
     },
 }
 
+/// CRC32C of each block of an extent, as they lie on flash.
+#[derive(Clone, Copy, Debug)]
+pub struct Crcs<'a>(&'a [u8]);
+
+impl<'a> Crcs<'a> {
+    /// One after the other.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = u32> + 'a {
+        self.0.chunks_exact(4).map(|crc| u32_at(crc, 0))
+    }
+}
+
 impl Extent {
+    /// Bytes in front of the checksums.
+    fn fixed_bytes(&self) -> usize {
+        HEAD_BYTES + if matches!(self.content, Stored::Payload { .. }) { 4 } else { 0 }
+    }
+
+    fn has_crcs(&self) -> bool {
+        matches!(self.content, Stored::Payload { .. } | Stored::Head { .. })
+    }
+
+    /// Bytes it takes, checksums included.
+    #[inline]
+    pub fn encoded_bytes(&self) -> usize {
+        self.fixed_bytes() + if self.has_crcs() { 4 * blocks_of(self.range) as usize } else { 0 }
+    }
+
     /// Appends the bytes.
-    pub fn encode(&self, bytes: &mut Vec<u8>) {
+    #[inline]
+    pub fn encode(&self, crcs: &[u32], bytes: &mut Vec<u8>) {
         let (kind, value) = match self.content {
             Stored::Payload { .. } => (1, self.seq),
             Stored::Zeros => (2, self.seq),
-            Stored::Head { slot, .. } => (4, slot.into()),
+            Stored::Head { slot } => (4, slot.into()),
             Stored::Damaged => (7, self.seq),
         };
         let mut head = [0; HEAD_BYTES];
@@ -62,18 +87,15 @@ impl Extent {
         put(&mut head, 8, &self.range.length.to_le_bytes());
         put(&mut head, 16, &(kind | value << 8).to_le_bytes());
         bytes.extend_from_slice(&head);
-        match &self.content {
-            Stored::Payload { block, crcs } => {
-                bytes.extend_from_slice(&block.to_le_bytes());
-                crcs.iter().for_each(|crc| bytes.extend_from_slice(&crc.to_le_bytes()));
-            }
-            Stored::Head { crcs, .. } => crcs.iter().for_each(|crc| bytes.extend_from_slice(&crc.to_le_bytes())),
-            Stored::Zeros | Stored::Damaged => {}
+        if let Stored::Payload { block } = self.content {
+            bytes.extend_from_slice(&block.to_le_bytes());
         }
+        crcs.iter().for_each(|crc| bytes.extend_from_slice(&crc.to_le_bytes()));
     }
 
-    /// The first extent of `bytes` and its length: `Ok(None)` if it is not whole, `Err` if it can be none.
-    pub fn decode(bytes: &[u8]) -> Result<Option<(Extent, usize)>, Malformed> {
+    /// The first extent of `bytes`: `Ok(None)` if it is not whole, `Err` if it can be none.
+    #[inline]
+    pub fn decode(bytes: &[u8]) -> Result<Option<(Extent, Crcs<'_>)>, Malformed> {
         if bytes.len() < HEAD_BYTES {
             return Ok(None);
         }
@@ -83,37 +105,23 @@ impl Extent {
             return Err(Malformed);
         }
         let range = Range::new(offset, length);
-        let (content, used) = match word as u8 {
-            1 => {
-                let blocks = blocks_of(range);
-                if blocks > PAYLOAD_BLOCKS_MAX {
-                    return Err(Malformed);
-                }
-                let used = HEAD_BYTES + 4 + 4 * blocks as usize;
-                if bytes.len() < used {
-                    return Ok(None);
-                }
-                let crcs = bytes[HEAD_BYTES + 4..used].chunks(4).map(|crc| u32_at(crc, 0)).collect();
-                (Stored::Payload { block: u32_at(bytes, HEAD_BYTES), crcs }, used)
-            }
-            2 => (Stored::Zeros, HEAD_BYTES),
-            4 => {
-                let blocks = blocks_of(range);
-                let slot = u32::try_from(word >> 8).map_err(|_| Malformed)?;
-                if blocks > HEAD_BLOCKS_MAX.into() {
-                    return Err(Malformed);
-                }
-                let used = HEAD_BYTES + 4 * blocks as usize;
-                if bytes.len() < used {
-                    return Ok(None);
-                }
-                let crcs = bytes[HEAD_BYTES..used].chunks(4).map(|crc| u32_at(crc, 0)).collect();
-                return Ok(Some((Extent { range, seq: 0, content: Stored::Head { slot, crcs } }, used)));
-            }
-            7 => (Stored::Damaged, HEAD_BYTES),
+        // Where the payload begins is read once it is known to be there.
+        let (content, seq, blocks_max) = match word as u8 {
+            1 => (Stored::Payload { block: 0 }, word >> 8, PAYLOAD_BLOCKS_MAX),
+            2 => (Stored::Zeros, word >> 8, u64::MAX),
+            4 => (Stored::Head { slot: u32::try_from(word >> 8).map_err(|_| Malformed)? }, 0, HEAD_BLOCKS_MAX.into()),
+            7 => (Stored::Damaged, word >> 8, u64::MAX),
             _ => return Err(Malformed),
         };
-        Ok(Some((Extent { range, seq: word >> 8, content }, used)))
+        if blocks_of(range) > blocks_max {
+            return Err(Malformed);
+        }
+        let mut extent = Extent { range, seq, content };
+        let Some(whole) = bytes.get(..extent.encoded_bytes()) else { return Ok(None) };
+        if let Stored::Payload { block } = &mut extent.content {
+            *block = u32_at(whole, HEAD_BYTES);
+        }
+        Ok(Some((extent, Crcs(&whole[extent.fixed_bytes()..]))))
     }
 }
 
@@ -146,22 +154,28 @@ impl Encoder {
     pub fn chunk(&mut self, map: &LogMap, bytes_min: usize) -> Vec<u8> {
         let mut chunk = std::mem::take(&mut self.rest);
         let before = chunk.len();
-        let mut pieces = map.from(self.cursor);
+        chunk.reserve(bytes_min);
+        let mut pieces = map.from(self.cursor).enumerate();
         while chunk.len() < bytes_min.max(BLOCK) && !self.ended {
             if let Some(from) = self.heads_from {
                 self.put_head(&map.heads, from, &mut chunk);
                 continue;
             }
-            let Some(piece) = pieces.next() else {
+            let Some((index, piece)) = pieces.next() else {
                 if let Some(last) = self.held.take() {
                     emit(map, last, &mut chunk);
                 }
                 self.heads_from = Some(0);
                 continue;
             };
+            if index.is_multiple_of(PIECES_AT_ONCE) {
+                map.fetch_near(piece.range.end(), PIECES_AT_ONCE);
+            }
             self.cursor = piece.range.end();
-            for part in self.kept(piece) {
-                self.put(map, part, &mut chunk);
+            if self.skip.is_empty() {
+                self.put(map, piece, &mut chunk);
+            } else {
+                self.kept(piece).into_iter().for_each(|part| self.put(map, part, &mut chunk));
             }
         }
         self.crc = crc32c::crc32c_append(self.crc, &chunk[before..]);
@@ -180,8 +194,8 @@ impl Encoder {
             self.ended = true;
             return;
         };
-        let content = Stored::Head { slot: head.slot, crcs: head.crcs.to_vec() };
-        Extent { range: head.range, seq: 0, content }.encode(chunk);
+        let content = Stored::Head { slot: head.slot };
+        Extent { range: head.range, seq: 0, content }.encode(&head.crcs, chunk);
         self.heads_from = Some(head.range.end());
     }
 
@@ -241,13 +255,12 @@ impl Encoder {
 }
 
 fn emit(map: &LogMap, piece: Piece, chunk: &mut Vec<u8>) {
-    let content = match piece.content {
-        Content::Payload { place } => Stored::Payload {
-            block: (place / super::layout::BLOCK_BYTES) as u32,
-            crcs: map.crcs(piece.range, place).to_vec(),
-        },
-        Content::Zeros => Stored::Zeros,
-        Content::Damaged => Stored::Damaged,
+    let (content, crcs) = match piece.content {
+        Content::Payload { place } => {
+            (Stored::Payload { block: (place / BLOCK as u64) as u32 }, map.crcs(piece.range, place))
+        }
+        Content::Zeros => (Stored::Zeros, &[][..]),
+        Content::Damaged => (Stored::Damaged, &[][..]),
     };
-    Extent { range: piece.range, seq: piece.seq, content }.encode(chunk);
+    Extent { range: piece.range, seq: piece.seq, content }.encode(crcs, chunk);
 }

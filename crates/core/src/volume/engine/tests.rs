@@ -296,9 +296,7 @@ fn memory_per_gib_of_4_kib_writes_stays_below_8_mib() {
             }
         }
         let used = u64::from(engine.map.ring.blocks() - engine.map.ring.free_blocks());
-        // The extent map's own tests hold it to twenty bytes for each isolated extent of 4 KiB.
-        let extents = 20 * engine.map.extents() as u64;
-        let bytes = (extents + engine.map.ring.memory_bytes() as u64) * (1 << 18) / used + (4 << 18);
+        let bytes = engine.map.memory_bytes() as u64 * (1 << 18) / used;
         println!("{at_once} at once: {} extents, {bytes} bytes a GiB", engine.map.extents());
         assert!(engine.map.extents() as u64 > used * 4 / 10, "half of the blocks or more are payload");
         assert!(bytes < 8 << 20, "{bytes} bytes a GiB");
