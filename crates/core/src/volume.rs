@@ -16,8 +16,8 @@
 //! they are made of ([`Part`](order::Part)). A record is a header and the payload of all writes that waited, in one order.
 //! The **map** ([`LogMap`](log_map::LogMap)) is the replay of the records that have completed; a bit of each extent says whether the disk is as new.
 //! What the disk holds though the log says otherwise is *owed*: after a disk FLUSH a CLEAN record may say so, or a checkpoint leave it out.
-//! The **ring** ([`Ring`](ring::Ring)) knows where each record lies and frees the oldest. A **checkpoint** is the map, written when nothing is
-//! in flight; the superblock written after it says where replay begins.
+//! The **ring** ([`Ring`](ring::Ring)) knows where each record lies and frees the oldest. A **checkpoint** is the map
+//! as it was when nothing was in flight; the superblock written after it says where replay begins.
 //!
 //! **Durable** means completed, then covered by a flush of that device that was given after the completion; nothing else.
 //!
@@ -61,5 +61,6 @@ pub mod ranges;
 pub mod record;
 pub mod recovery;
 pub mod ring;
+mod snapshot;
 pub mod staging;
 pub mod superblock;

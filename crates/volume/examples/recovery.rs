@@ -188,7 +188,7 @@ fn attach(directory: &Path) -> serde_json::Value {
     let seconds = begun.elapsed().as_secs_f64();
     // What a checkpoint takes of the processor while the volume serves, and nothing is appended.
     let begun = Instant::now();
-    let mut encoder = Encoder::new(Ranges::default());
+    let mut encoder = Encoder::new(Ranges::default(), &map.heads);
     while !encoder.has_ended() {
         encoder.chunk(&map, CHUNK_BYTES);
     }

@@ -1,10 +1,13 @@
 //! A checkpoint: the replay of the log up to S, as a stream of extents in address order, and of heads behind them.
 //!
-//! It is made a chunk at a time while no record is appended, so that memory holds the map once. What the disk durably holds though
-//! no durable CLEAN says so is left out (rule 4), as long as the area has room for the pieces that leaves.
+//! It is made a chunk at a time. What records behind S change meanwhile is no part of it: the map remembers what it said
+//! (`snapshot`). What the disk durably holds though no durable CLEAN says so is left out (rule 4), as long as the area has room for the
+//! pieces that leaves.
+
+use std::collections::VecDeque;
 
 use super::fields::{put, u32_at, u64_at};
-use super::heads::Heads;
+use super::heads::{Head, Heads};
 use super::layout::{HEAD_BLOCKS_MAX, SECTOR_BYTES};
 use super::log_map::{Content, LogMap, Piece};
 use super::ranges::Ranges;
@@ -134,9 +137,13 @@ pub struct Malformed;
 pub struct Encoder {
     skip: Ranges<u64>,
     cursor: u64,
-    /// All extents are encoded; heads from this byte on are not.
-    heads_from: Option<u64>,
+    /// All extents are encoded.
+    among_heads: bool,
+    /// Heads that are not.
+    heads: VecDeque<Head>,
     held: Option<Piece>,
+    /// Checksums of its blocks.
+    held_crcs: Vec<u32>,
     crc: u32,
     bytes: u64,
     ended: bool,
@@ -146,26 +153,35 @@ pub struct Encoder {
 
 impl Encoder {
     /// One that leaves out what is not newer than the seq that `skip` has for its range.
-    pub fn new(skip: Ranges<u64>) -> Encoder {
-        Encoder { skip, cursor: 0, heads_from: None, held: None, crc: 0, bytes: 0, ended: false, rest: Vec::new() }
+    pub fn new(skip: Ranges<u64>, heads: &Heads) -> Encoder {
+        Encoder {
+            skip,
+            cursor: 0,
+            among_heads: false,
+            heads: heads.logged().cloned().collect(),
+            held: None,
+            held_crcs: Vec::new(),
+            crc: 0,
+            bytes: 0,
+            ended: false,
+            rest: Vec::new(),
+        }
     }
 
     /// The next blocks of it: at least `bytes_min`, unless it ends; zeros fill the last one.
     pub fn chunk(&mut self, map: &LogMap, bytes_min: usize) -> Vec<u8> {
         let mut chunk = std::mem::take(&mut self.rest);
         let before = chunk.len();
-        chunk.reserve(bytes_min);
-        let mut pieces = map.from(self.cursor).enumerate();
+        chunk.reserve(bytes_min.min(1 << 20));
+        let mut pieces = map.snapshot_from(self.cursor).enumerate();
         while chunk.len() < bytes_min.max(BLOCK) && !self.ended {
-            if let Some(from) = self.heads_from {
-                self.put_head(&map.heads, from, &mut chunk);
+            if self.among_heads {
+                self.put_head(&mut chunk);
                 continue;
             }
-            let Some((index, piece)) = pieces.next() else {
-                if let Some(last) = self.held.take() {
-                    emit(map, last, &mut chunk);
-                }
-                self.heads_from = Some(0);
+            let Some((index, (piece, crcs))) = pieces.next() else {
+                self.emit_held(&mut chunk);
+                self.among_heads = true;
                 continue;
             };
             if index.is_multiple_of(PIECES_AT_ONCE) {
@@ -173,9 +189,13 @@ impl Encoder {
             }
             self.cursor = piece.range.end();
             if self.skip.is_empty() {
-                self.put(map, piece, &mut chunk);
-            } else {
-                self.kept(piece).into_iter().for_each(|part| self.put(map, part, &mut chunk));
+                self.put(piece, crcs, &mut chunk);
+                continue;
+            }
+            for part in self.kept(piece) {
+                let first = (part.range.offset / BLOCK as u64 - piece.range.offset / BLOCK as u64) as usize;
+                let crcs = crcs.get(first..first + blocks_of(part.range) as usize).unwrap_or_default();
+                self.put(part, crcs, &mut chunk);
             }
         }
         self.crc = crc32c::crc32c_append(self.crc, &chunk[before..]);
@@ -188,15 +208,19 @@ impl Encoder {
         chunk
     }
 
-    /// The first head from a byte on that belongs into the checkpoint, or the end.
-    fn put_head(&mut self, heads: &Heads, from: u64, chunk: &mut Vec<u8>) {
-        let Some(head) = heads.next_logged(from) else {
+    /// Extents that end up to this byte are not asked for again.
+    pub fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// The next head, or the end.
+    fn put_head(&mut self, chunk: &mut Vec<u8>) {
+        let Some(head) = self.heads.pop_front() else {
             self.ended = true;
             return;
         };
         let content = Stored::Head { slot: head.slot };
         Extent { range: head.range, seq: 0, content }.encode(&head.crcs, chunk);
-        self.heads_from = Some(head.range.end());
     }
 
     /// The parts of a piece that belong into the checkpoint.
@@ -219,7 +243,7 @@ impl Encoder {
     }
 
     /// Puts a piece behind those before, together with the last one if they were one once.
-    fn put(&mut self, map: &LogMap, piece: Piece, chunk: &mut Vec<u8>) {
+    fn put(&mut self, piece: Piece, crcs: &[u32], chunk: &mut Vec<u8>) {
         if let Some(last) = self.held {
             let joined = Range::between(last.range.offset, piece.range.end());
             let follows = last.range.end() == piece.range.offset && last.seq == piece.seq;
@@ -230,12 +254,27 @@ impl Encoder {
                 (one, other) => one == other,
             };
             if follows && same {
+                // A block that both have a part of counts once.
+                let shared = usize::from(!crcs.is_empty() && !piece.range.offset.is_multiple_of(BLOCK as u64));
+                self.held_crcs.extend_from_slice(&crcs[shared..]);
                 self.held = Some(Piece { range: joined, ..last });
                 return;
             }
-            emit(map, last, chunk);
+            self.emit_held(chunk);
         }
         self.held = Some(piece);
+        self.held_crcs.extend_from_slice(crcs);
+    }
+
+    fn emit_held(&mut self, chunk: &mut Vec<u8>) {
+        let Some(piece) = self.held.take() else { return };
+        let content = match piece.content {
+            Content::Payload { place } => Stored::Payload { block: (place / BLOCK as u64) as u32 },
+            Content::Zeros => Stored::Zeros,
+            Content::Damaged => Stored::Damaged,
+        };
+        Extent { range: piece.range, seq: piece.seq, content }.encode(&self.held_crcs, chunk);
+        self.held_crcs.clear();
     }
 
     /// Whether nothing follows.
@@ -252,15 +291,4 @@ impl Encoder {
     pub fn skipped(&self) -> &Ranges<u64> {
         &self.skip
     }
-}
-
-fn emit(map: &LogMap, piece: Piece, chunk: &mut Vec<u8>) {
-    let (content, crcs) = match piece.content {
-        Content::Payload { place } => {
-            (Stored::Payload { block: (place / BLOCK as u64) as u32 }, map.crcs(piece.range, place))
-        }
-        Content::Zeros => (Stored::Zeros, &[][..]),
-        Content::Damaged => (Stored::Damaged, &[][..]),
-    };
-    Extent { range: piece.range, seq: piece.seq, content }.encode(crcs, chunk);
 }

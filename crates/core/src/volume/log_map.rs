@@ -12,6 +12,7 @@ use super::payload_map::{Held, PayloadMap};
 use super::ranges::Ranges;
 use super::record::blocks_of;
 use super::ring::Ring;
+use super::snapshot::Snapshot;
 use crate::request::Range;
 
 /// What the log holds of a range.
@@ -80,6 +81,8 @@ pub struct LogMap {
     dirty_bytes: u64,
     /// Those of them that are zeros: asked for at every step, so it is not searched for.
     dirty_zero_bytes: u64,
+    /// The checkpoint that is being made of it.
+    pub(super) snapshot: Option<Box<Snapshot>>,
     /// The ring.
     pub ring: Ring,
     /// Heads on flash.
@@ -96,6 +99,7 @@ impl LogMap {
             encoded_bytes: 0,
             dirty_bytes: 0,
             dirty_zero_bytes: 0,
+            snapshot: None,
             ring,
             heads: Heads::default(),
         }
@@ -207,6 +211,11 @@ impl LogMap {
 
     /// The log says nothing of the range any more, by the record `ended_by`.
     pub fn carve(&mut self, range: Range, ended_by: u64) {
+        self.keep_for_snapshot(range);
+        self.take_out(range, ended_by);
+    }
+
+    fn take_out(&mut self, range: Range, ended_by: u64) {
         let change = self.payload.carve(range);
         let dirty = |held: &&Held| held.dirty;
         self.dirty_bytes += change.kept.iter().filter(dirty).map(|kept| kept.range.length).sum::<u64>();
@@ -252,11 +261,11 @@ impl LogMap {
                     let block = (place / BLOCK_BYTES) as u32;
                     // Counted before it is carved, so that its record is alive throughout.
                     self.ring.live(block);
-                    self.carve(piece.range, 0);
+                    self.take_out(piece.range, 0);
                     self.insert_payload(piece.range, place, false);
                 }
                 Content::Zeros | Content::Damaged => {
-                    self.carve(piece.range, 0);
+                    self.take_out(piece.range, 0);
                     let zeros = piece.content == Content::Zeros;
                     self.insert_placeless(piece.range, Placeless { zeros, seq: piece.seq, dirty: false });
                 }

@@ -354,7 +354,7 @@ fn write_checkpoint(
     let mut next = superblock.clone();
     next.area = 1 - superblock.area;
     let offset = superblock.layout().checkpoint_offset(next.area);
-    let mut encoder = Encoder::new(Ranges::default());
+    let mut encoder = Encoder::new(Ranges::default(), &map.heads);
     let mut written = 0;
     while !encoder.has_ended() {
         let chunk = encoder.chunk(map, CHUNK_BYTES as usize);
