@@ -16,23 +16,24 @@
 //! they are made of ([`Part`](order::Part)). A record is a header and the payload of all writes that waited, in one order.
 //! The **map** ([`LogMap`](log_map::LogMap)) is the replay of the records that have completed; a bit of each extent says whether the disk is as new.
 //! What the disk holds though the log says otherwise is *owed*: after a disk FLUSH a CLEAN record may say so, or a checkpoint leave it out.
-//! The **ring** ([`Ring`](ring::Ring)) knows where each record lies and frees the oldest. A **checkpoint** is the map, written when nothing is
-//! in flight; the superblock written after it says where replay begins.
+//! The **ring** ([`Ring`](ring::Ring)) knows where each record lies and frees the oldest. A **checkpoint** is the map
+//! as it was when nothing was in flight; the superblock written after it says where replay begins.
 //!
 //! **Durable** means completed, then covered by a flush of that device that was given after the completion; nothing else.
 //!
 //! A **start** is [`recovery::attach`]: an exhaustive table from what is found to what is done, in straight lines over [`Devices`](devices::Devices),
 //! because nothing else goes on then. It yields [`Recovered`](recovery::Recovered), which alone can become an `Engine`.
 //!
-//! **What of the client side fits.** The extent map does as it is: places equal offsets modulo 4 KiB, extents only shrink, sixteen bytes
-//! each; checksums lie beside it by block of the ring, and an extent's seq follows from its place. The journal does not: it is appended
-//! to a file whose end is known and has payload elsewhere, while this one is a ring on raw flash, payload inside, that has to tell a torn tail from
-//! damage. Nor does the flash space: a place here is a function of seq.
+//! **What of the client side fits.** The shape of the extent map does: places equal offsets modulo 4 KiB, extents only shrink. Its entries do
+//! not: they say who used what when, and take sixteen bytes; a `payload_map` has eight, because a ring has fewer than 2^32 blocks and an
+//! extent is part of one record. Checksums lie beside it by block of the ring, and an extent's seq follows from its place. The journal does not
+//! fit: it is appended to a file whose end is known and has payload elsewhere, while this one is a ring on raw flash, payload inside, that
+//! has to tell a torn tail from damage. Nor does the flash space: a place here is a function of seq.
 //!
 //! **Policy** ([`policy`]): which writes the log takes, what is read ahead to **staging** ([`staging`]: clean copies, named by no record),
 //! and who has the disk. Foreground orders, write-backs and fetches of the disk go through one place, `Engine::pump_disk`.
 //!
-//! **Memory**: 16 bytes an extent, 4 a block of the ring, 16 a record; `memory_per_gib_of_4_kib_writes_stays_below_8_mib` holds it.
+//! **Memory**: 8 bytes an extent, 12 where chunks are filled in no order; 4 a block of the ring, 16 a record; `memory_per_gib_of_4_kib_writes_stays_below_8_mib` holds it.
 //!
 //! **Heads** ([`heads`]): clean copies of the begins of segments, in slots behind the log; with LiU, which also keeps segments in memory
 //! (`engine/loads.rs`), clean as well.
@@ -54,10 +55,12 @@ pub mod heads;
 pub mod layout;
 pub mod log_map;
 pub mod order;
+mod payload_map;
 pub mod policy;
 pub mod ranges;
 pub mod record;
 pub mod recovery;
 pub mod ring;
+mod snapshot;
 pub mod staging;
 pub mod superblock;

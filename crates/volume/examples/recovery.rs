@@ -107,8 +107,8 @@ impl Fill {
             if at < self.extents() && index < self.below * self.per_record {
                 let seq = 1 + index / self.per_record;
                 let block = self.block(seq) + 1 + index % self.per_record;
-                let content = Stored::Payload { block: block as u32, crcs: vec![self.crc] };
-                Extent { range: self.range(index), seq, content }.encode(&mut bytes);
+                let content = Stored::Payload { block: block as u32 };
+                Extent { range: self.range(index), seq, content }.encode(&[self.crc], &mut bytes);
             }
             index = (index + step) % self.extents();
             if bytes.len() >= CHUNK_BYTES || at == self.extents() {
@@ -188,7 +188,7 @@ fn attach(directory: &Path) -> serde_json::Value {
     let seconds = begun.elapsed().as_secs_f64();
     // What a checkpoint takes of the processor while the volume serves, and nothing is appended.
     let begun = Instant::now();
-    let mut encoder = Encoder::new(Ranges::default());
+    let mut encoder = Encoder::new(Ranges::default(), &map.heads);
     while !encoder.has_ended() {
         encoder.chunk(&map, CHUNK_BYTES);
     }

@@ -7,6 +7,7 @@ mod identity;
 mod open_device;
 mod owner;
 mod place;
+mod streams;
 mod usage;
 
 use std::io;
@@ -23,6 +24,7 @@ use crate::device::DeviceName;
 use crate::survey;
 pub use identity::text as identity_text;
 pub use open_device::{Access, OpenDevice, OpenError, Problem, flash_bytes_min};
+use streams::{ReadAhead, WriteBehind};
 
 /// A disk and its flash.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub struct Pair {
     pub flash: OpenDevice,
     /// Why the last operation failed.
     failure: Option<io::Error>,
+    ahead: Option<ReadAhead>,
+    behind: Option<WriteBehind>,
 }
 
 impl Pair {
@@ -46,7 +50,7 @@ impl Pair {
         place::refuse_same(disk, flash)?;
         let disk = OpenDevice::open(disk, Device::Disk, access)?;
         let flash = OpenDevice::open(flash, Device::Flash, access)?;
-        Ok(Pair { disk, flash, failure: None })
+        Ok(Pair { disk, flash, failure: None, ahead: None, behind: None })
     }
 
     /// What a start is told of them. `absorbs`: writes may go to flash.
@@ -148,20 +152,62 @@ impl OpenDevice {
     }
 }
 
+impl Pair {
+    /// Waits for what is being written to a device; what was read ahead of it may be older.
+    fn end_streams(&mut self, device: Device) -> Result<(), Failed> {
+        self.ahead = self.ahead.take().filter(|ahead| ahead.device != device);
+        self.end_writes(device)
+    }
+
+    fn end_writes(&mut self, device: Device) -> Result<(), Failed> {
+        let Some(behind) = self.behind.take_if(|behind| behind.device == device) else { return Ok(()) };
+        let (result, offset) = match behind.end() {
+            Ok(()) => (Ok(()), 0),
+            Err((offset, error)) => (Err(error), offset),
+        };
+        self.checked(result, device, "write", offset)
+    }
+}
+
 impl Devices for Pair {
     fn read(&mut self, device: Device, offset: u64, bytes: &mut [u8]) -> Result<(), Failed> {
+        self.end_writes(device)?;
+        if let Some(ahead) = self.ahead.as_mut().filter(|ahead| ahead.device == device)
+            && ahead.read(offset, bytes)
+        {
+            return Ok(());
+        }
         let read = self.device(device).read(offset, bytes);
         self.checked(read, device, "read", offset)
     }
 
     fn write(&mut self, device: Device, offset: u64, bytes: &[u8]) -> Result<(), Failed> {
+        self.end_streams(device)?;
         let written = self.device(device).write(offset, bytes);
         self.checked(written, device, "write", offset)
     }
 
     fn flush(&mut self, device: Device) -> Result<(), Failed> {
+        self.end_writes(device)?;
         let flushed = self.device(device).file.sync_data();
         self.checked(flushed, device, "flush", 0)
+    }
+
+    fn read_ahead(&mut self, device: Device, range: Range) {
+        // Writes under way would be missed.
+        let idle = self.behind.as_ref().is_none_or(|behind| behind.device != device);
+        self.ahead = if idle { ReadAhead::begin(self.device(device), device, range) } else { None };
+    }
+
+    fn write_behind(&mut self, device: Device, offset: u64, bytes: Vec<u8>) -> Result<(), Failed> {
+        self.ahead = self.ahead.take().filter(|ahead| ahead.device != device);
+        if self.behind.as_ref().is_none_or(|behind| behind.device != device) {
+            let other = self.behind.as_ref().map(|behind| behind.device);
+            other.map_or(Ok(()), |other| self.end_writes(other))?;
+            self.behind = WriteBehind::begin(self.device(device), device).ok();
+        }
+        let Some(behind) = &self.behind else { return self.write(device, offset, &bytes) };
+        if behind.give(offset, bytes) { Ok(()) } else { self.end_writes(device) }
     }
 }
 

@@ -1,10 +1,13 @@
 //! A checkpoint: the replay of the log up to S, as a stream of extents in address order, and of heads behind them.
 //!
-//! It is made a chunk at a time while no record is appended, so that memory holds the map once. What the disk durably holds though
-//! no durable CLEAN says so is left out (rule 4), as long as the area has room for the pieces that leaves.
+//! It is made a chunk at a time. What records behind S change meanwhile is no part of it: the map remembers what it said
+//! (`snapshot`). What the disk durably holds though no durable CLEAN says so is left out (rule 4), as long as the area has room for the
+//! pieces that leaves.
+
+use std::collections::VecDeque;
 
 use super::fields::{put, u32_at, u64_at};
-use super::heads::Heads;
+use super::heads::{Head, Heads};
 use super::layout::{HEAD_BLOCKS_MAX, SECTOR_BYTES};
 use super::log_map::{Content, LogMap, Piece};
 use super::ranges::Ranges;
@@ -12,49 +15,74 @@ use super::record::{PAYLOAD_BLOCKS_MAX, blocks_of};
 use crate::request::Range;
 
 const HEAD_BYTES: usize = 24;
+/// Pieces whose places are looked up at the same time: more than memory answers at once, and few enough to stay in the nearest cache.
+pub const PIECES_AT_ONCE: usize = 64;
 const BLOCK: usize = super::layout::BLOCK_BYTES as usize;
 
-/// An extent of a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An extent of a checkpoint. Checksums of its blocks stand beside it: there are millions of extents, and no memory is theirs alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Bytes of the disk.
     pub range: Range,
-    /// The record's number.
+    /// The record's number; zero for a head, which has none.
     pub seq: u64,
     /// What it holds.
     pub content: Stored,
 }
 
 /// What an extent of a checkpoint holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// Payload from a block of the ring on.
+    /// Payload, with a checksum for each block.
     Payload {
-        /// That block.
+        /// Block of the ring where it begins.
         block: u32,
-        /// CRC32C of each block.
-        crcs: Vec<u32>,
     },
     /// Zeros.
     Zeros,
     /// Lost bytes.
     Damaged,
-    /// A head; it has no seq.
+    /// A head, with a checksum for each block.
     Head {
         /// Where its copy is.
         slot: u32,
-        /// CRC32C of each block.
-        crcs: Vec<u32>,
     },
 }
 
+/// CRC32C of each block of an extent, as they lie on flash.
+#[derive(Clone, Copy, Debug)]
+pub struct Crcs<'a>(&'a [u8]);
+
+impl<'a> Crcs<'a> {
+    /// One after the other.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = u32> + 'a {
+        self.0.chunks_exact(4).map(|crc| u32_at(crc, 0))
+    }
+}
+
 impl Extent {
+    /// Bytes in front of the checksums.
+    fn fixed_bytes(&self) -> usize {
+        HEAD_BYTES + if matches!(self.content, Stored::Payload { .. }) { 4 } else { 0 }
+    }
+
+    fn has_crcs(&self) -> bool {
+        matches!(self.content, Stored::Payload { .. } | Stored::Head { .. })
+    }
+
+    /// Bytes it takes, checksums included.
+    #[inline]
+    pub fn encoded_bytes(&self) -> usize {
+        self.fixed_bytes() + if self.has_crcs() { 4 * blocks_of(self.range) as usize } else { 0 }
+    }
+
     /// Appends the bytes.
-    pub fn encode(&self, bytes: &mut Vec<u8>) {
+    #[inline]
+    pub fn encode(&self, crcs: &[u32], bytes: &mut Vec<u8>) {
         let (kind, value) = match self.content {
             Stored::Payload { .. } => (1, self.seq),
             Stored::Zeros => (2, self.seq),
-            Stored::Head { slot, .. } => (4, slot.into()),
+            Stored::Head { slot } => (4, slot.into()),
             Stored::Damaged => (7, self.seq),
         };
         let mut head = [0; HEAD_BYTES];
@@ -62,18 +90,15 @@ impl Extent {
         put(&mut head, 8, &self.range.length.to_le_bytes());
         put(&mut head, 16, &(kind | value << 8).to_le_bytes());
         bytes.extend_from_slice(&head);
-        match &self.content {
-            Stored::Payload { block, crcs } => {
-                bytes.extend_from_slice(&block.to_le_bytes());
-                crcs.iter().for_each(|crc| bytes.extend_from_slice(&crc.to_le_bytes()));
-            }
-            Stored::Head { crcs, .. } => crcs.iter().for_each(|crc| bytes.extend_from_slice(&crc.to_le_bytes())),
-            Stored::Zeros | Stored::Damaged => {}
+        if let Stored::Payload { block } = self.content {
+            bytes.extend_from_slice(&block.to_le_bytes());
         }
+        crcs.iter().for_each(|crc| bytes.extend_from_slice(&crc.to_le_bytes()));
     }
 
-    /// The first extent of `bytes` and its length: `Ok(None)` if it is not whole, `Err` if it can be none.
-    pub fn decode(bytes: &[u8]) -> Result<Option<(Extent, usize)>, Malformed> {
+    /// The first extent of `bytes`: `Ok(None)` if it is not whole, `Err` if it can be none.
+    #[inline]
+    pub fn decode(bytes: &[u8]) -> Result<Option<(Extent, Crcs<'_>)>, Malformed> {
         if bytes.len() < HEAD_BYTES {
             return Ok(None);
         }
@@ -83,37 +108,23 @@ impl Extent {
             return Err(Malformed);
         }
         let range = Range::new(offset, length);
-        let (content, used) = match word as u8 {
-            1 => {
-                let blocks = blocks_of(range);
-                if blocks > PAYLOAD_BLOCKS_MAX {
-                    return Err(Malformed);
-                }
-                let used = HEAD_BYTES + 4 + 4 * blocks as usize;
-                if bytes.len() < used {
-                    return Ok(None);
-                }
-                let crcs = bytes[HEAD_BYTES + 4..used].chunks(4).map(|crc| u32_at(crc, 0)).collect();
-                (Stored::Payload { block: u32_at(bytes, HEAD_BYTES), crcs }, used)
-            }
-            2 => (Stored::Zeros, HEAD_BYTES),
-            4 => {
-                let blocks = blocks_of(range);
-                let slot = u32::try_from(word >> 8).map_err(|_| Malformed)?;
-                if blocks > HEAD_BLOCKS_MAX.into() {
-                    return Err(Malformed);
-                }
-                let used = HEAD_BYTES + 4 * blocks as usize;
-                if bytes.len() < used {
-                    return Ok(None);
-                }
-                let crcs = bytes[HEAD_BYTES..used].chunks(4).map(|crc| u32_at(crc, 0)).collect();
-                return Ok(Some((Extent { range, seq: 0, content: Stored::Head { slot, crcs } }, used)));
-            }
-            7 => (Stored::Damaged, HEAD_BYTES),
+        // Where the payload begins is read once it is known to be there.
+        let (content, seq, blocks_max) = match word as u8 {
+            1 => (Stored::Payload { block: 0 }, word >> 8, PAYLOAD_BLOCKS_MAX),
+            2 => (Stored::Zeros, word >> 8, u64::MAX),
+            4 => (Stored::Head { slot: u32::try_from(word >> 8).map_err(|_| Malformed)? }, 0, HEAD_BLOCKS_MAX.into()),
+            7 => (Stored::Damaged, word >> 8, u64::MAX),
             _ => return Err(Malformed),
         };
-        Ok(Some((Extent { range, seq: word >> 8, content }, used)))
+        if blocks_of(range) > blocks_max {
+            return Err(Malformed);
+        }
+        let mut extent = Extent { range, seq, content };
+        let Some(whole) = bytes.get(..extent.encoded_bytes()) else { return Ok(None) };
+        if let Stored::Payload { block } = &mut extent.content {
+            *block = u32_at(whole, HEAD_BYTES);
+        }
+        Ok(Some((extent, Crcs(&whole[extent.fixed_bytes()..]))))
     }
 }
 
@@ -126,9 +137,13 @@ pub struct Malformed;
 pub struct Encoder {
     skip: Ranges<u64>,
     cursor: u64,
-    /// All extents are encoded; heads from this byte on are not.
-    heads_from: Option<u64>,
+    /// All extents are encoded.
+    among_heads: bool,
+    /// Heads that are not.
+    heads: VecDeque<Head>,
     held: Option<Piece>,
+    /// Checksums of its blocks.
+    held_crcs: Vec<u32>,
     crc: u32,
     bytes: u64,
     ended: bool,
@@ -138,30 +153,49 @@ pub struct Encoder {
 
 impl Encoder {
     /// One that leaves out what is not newer than the seq that `skip` has for its range.
-    pub fn new(skip: Ranges<u64>) -> Encoder {
-        Encoder { skip, cursor: 0, heads_from: None, held: None, crc: 0, bytes: 0, ended: false, rest: Vec::new() }
+    pub fn new(skip: Ranges<u64>, heads: &Heads) -> Encoder {
+        Encoder {
+            skip,
+            cursor: 0,
+            among_heads: false,
+            heads: heads.logged().cloned().collect(),
+            held: None,
+            held_crcs: Vec::new(),
+            crc: 0,
+            bytes: 0,
+            ended: false,
+            rest: Vec::new(),
+        }
     }
 
     /// The next blocks of it: at least `bytes_min`, unless it ends; zeros fill the last one.
     pub fn chunk(&mut self, map: &LogMap, bytes_min: usize) -> Vec<u8> {
         let mut chunk = std::mem::take(&mut self.rest);
         let before = chunk.len();
-        let mut pieces = map.from(self.cursor);
+        chunk.reserve(bytes_min.min(1 << 20));
+        let mut pieces = map.snapshot_from(self.cursor).enumerate();
         while chunk.len() < bytes_min.max(BLOCK) && !self.ended {
-            if let Some(from) = self.heads_from {
-                self.put_head(&map.heads, from, &mut chunk);
+            if self.among_heads {
+                self.put_head(&mut chunk);
                 continue;
             }
-            let Some(piece) = pieces.next() else {
-                if let Some(last) = self.held.take() {
-                    emit(map, last, &mut chunk);
-                }
-                self.heads_from = Some(0);
+            let Some((index, (piece, crcs))) = pieces.next() else {
+                self.emit_held(&mut chunk);
+                self.among_heads = true;
                 continue;
             };
+            if index.is_multiple_of(PIECES_AT_ONCE) {
+                map.fetch_near(piece.range.end(), PIECES_AT_ONCE);
+            }
             self.cursor = piece.range.end();
+            if self.skip.is_empty() {
+                self.put(piece, crcs, &mut chunk);
+                continue;
+            }
             for part in self.kept(piece) {
-                self.put(map, part, &mut chunk);
+                let first = (part.range.offset / BLOCK as u64 - piece.range.offset / BLOCK as u64) as usize;
+                let crcs = crcs.get(first..first + blocks_of(part.range) as usize).unwrap_or_default();
+                self.put(part, crcs, &mut chunk);
             }
         }
         self.crc = crc32c::crc32c_append(self.crc, &chunk[before..]);
@@ -174,15 +208,19 @@ impl Encoder {
         chunk
     }
 
-    /// The first head from a byte on that belongs into the checkpoint, or the end.
-    fn put_head(&mut self, heads: &Heads, from: u64, chunk: &mut Vec<u8>) {
-        let Some(head) = heads.next_logged(from) else {
+    /// Extents that end up to this byte are not asked for again.
+    pub fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// The next head, or the end.
+    fn put_head(&mut self, chunk: &mut Vec<u8>) {
+        let Some(head) = self.heads.pop_front() else {
             self.ended = true;
             return;
         };
-        let content = Stored::Head { slot: head.slot, crcs: head.crcs.to_vec() };
-        Extent { range: head.range, seq: 0, content }.encode(chunk);
-        self.heads_from = Some(head.range.end());
+        let content = Stored::Head { slot: head.slot };
+        Extent { range: head.range, seq: 0, content }.encode(&head.crcs, chunk);
     }
 
     /// The parts of a piece that belong into the checkpoint.
@@ -205,7 +243,7 @@ impl Encoder {
     }
 
     /// Puts a piece behind those before, together with the last one if they were one once.
-    fn put(&mut self, map: &LogMap, piece: Piece, chunk: &mut Vec<u8>) {
+    fn put(&mut self, piece: Piece, crcs: &[u32], chunk: &mut Vec<u8>) {
         if let Some(last) = self.held {
             let joined = Range::between(last.range.offset, piece.range.end());
             let follows = last.range.end() == piece.range.offset && last.seq == piece.seq;
@@ -216,12 +254,27 @@ impl Encoder {
                 (one, other) => one == other,
             };
             if follows && same {
+                // A block that both have a part of counts once.
+                let shared = usize::from(!crcs.is_empty() && !piece.range.offset.is_multiple_of(BLOCK as u64));
+                self.held_crcs.extend_from_slice(&crcs[shared..]);
                 self.held = Some(Piece { range: joined, ..last });
                 return;
             }
-            emit(map, last, chunk);
+            self.emit_held(chunk);
         }
         self.held = Some(piece);
+        self.held_crcs.extend_from_slice(crcs);
+    }
+
+    fn emit_held(&mut self, chunk: &mut Vec<u8>) {
+        let Some(piece) = self.held.take() else { return };
+        let content = match piece.content {
+            Content::Payload { place } => Stored::Payload { block: (place / BLOCK as u64) as u32 },
+            Content::Zeros => Stored::Zeros,
+            Content::Damaged => Stored::Damaged,
+        };
+        Extent { range: piece.range, seq: piece.seq, content }.encode(&self.held_crcs, chunk);
+        self.held_crcs.clear();
     }
 
     /// Whether nothing follows.
@@ -238,16 +291,4 @@ impl Encoder {
     pub fn skipped(&self) -> &Ranges<u64> {
         &self.skip
     }
-}
-
-fn emit(map: &LogMap, piece: Piece, chunk: &mut Vec<u8>) {
-    let content = match piece.content {
-        Content::Payload { place } => Stored::Payload {
-            block: (place / super::layout::BLOCK_BYTES) as u32,
-            crcs: map.crcs(piece.range, place).to_vec(),
-        },
-        Content::Zeros => Stored::Zeros,
-        Content::Damaged => Stored::Damaged,
-    };
-    Extent { range: piece.range, seq: piece.seq, content }.encode(chunk);
 }

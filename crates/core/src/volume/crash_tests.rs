@@ -29,7 +29,7 @@
 //! | a place is reused below S only; when its end is durable (3) | crash |
 //! | a checkpoint is the log's replay, not memory's map; leaves out only what the disk durably holds (4) | crash |
 //! | a checkpoint waits for records in flight; makes them durable before the superblock; goes to the other area; counts when it is durable (4) | crash |
-//! | nothing is appended until the map is encoded (4) | `nothing_is_appended_until_the_whole_map_is_encoded` |
+//! | no record behind S is part of the checkpoint, what it ended is (4) | `writes_go_to_the_log_while_the_map_is_encoded_and_are_no_part_of_the_checkpoint`, `a_checkpoint_says_what_the_map_said_when_it_began_whatever_comes_meanwhile` |
 //! | replay goes by epoch and by seq; each start has a new epoch (6) | crash, `records_of_another_epoch_are_not_adopted` |
 //! | a start flushes both devices first | crash |
 //! | a record claims as durable only what is | crash |

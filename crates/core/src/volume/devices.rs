@@ -3,6 +3,8 @@
 //! While a volume serves, `Engine` gives orders and hears of their completion. Before and after that nothing else goes on and the order
 //! of the steps is all that matters, so there the caller lends its devices and the steps stand one below the other.
 
+use crate::request::Range;
+
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Device {
@@ -32,4 +34,13 @@ pub trait Devices {
     fn write(&mut self, device: Device, offset: u64, bytes: &[u8]) -> Result<(), Failed>;
     /// Everything written before is durable when it returns.
     fn flush(&mut self, device: Device) -> Result<(), Failed>;
+    /// Says that a range is about to be read, in the order of its bytes; a device may begin at once. Nothing else follows from it.
+    fn read_ahead(&mut self, device: Device, range: Range) {
+        let _ = (device, range);
+    }
+    /// Writes like `write`, but may go on after it has returned, until the next other operation of the device, which then says that
+    /// it failed.
+    fn write_behind(&mut self, device: Device, offset: u64, bytes: Vec<u8>) -> Result<(), Failed> {
+        self.write(device, offset, &bytes)
+    }
 }

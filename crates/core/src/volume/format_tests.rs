@@ -67,11 +67,11 @@ fn record() -> Header {
 fn the_format_document_shows_the_bytes_of_a_volume() {
     let document = include_str!("../../../../docs/FORMAT.md");
     let mut extents = Vec::new();
-    let payload = Stored::Payload { block: 4, crcs: vec![0x0a0b_0c0d] };
-    Extent { range: Range::new(8192, 512), seq: 258, content: payload }.encode(&mut extents);
-    Extent { range: Range::new(65536, 1 << 20), seq: 258, content: Stored::Zeros }.encode(&mut extents);
-    let head_extent = Stored::Head { slot: 2, crcs: vec![1, 2] };
-    Extent { range: Range::new(1 << 20, 8192), seq: 0, content: head_extent }.encode(&mut extents);
+    let payload = Stored::Payload { block: 4 };
+    Extent { range: Range::new(8192, 512), seq: 258, content: payload }.encode(&[0x0a0b_0c0d], &mut extents);
+    Extent { range: Range::new(65536, 1 << 20), seq: 258, content: Stored::Zeros }.encode(&[], &mut extents);
+    let head_extent = Stored::Head { slot: 2 };
+    Extent { range: Range::new(1 << 20, 8192), seq: 0, content: head_extent }.encode(&[1, 2], &mut extents);
     let mut stream = [0; 16];
     guard::transform(9, 4096, &mut stream);
     let layout = Layout::new(1 << 30, 256).unwrap();

@@ -206,10 +206,9 @@ impl Heads {
         offsets.into_iter().filter_map(|offset| self.remove(offset)).map(|head| head.slot).collect()
     }
 
-    /// The first head from a byte on that the replay of what has completed holds.
-    pub fn next_logged(&self, from: u64) -> Option<&Head> {
-        let logged = |head: &&Head| matches!(head.state, State::Live | State::Doomed);
-        self.by_offset.range(from..).map(|(_, head)| head).find(logged)
+    /// Those that the replay of what has completed holds, in address order.
+    pub fn logged(&self) -> impl Iterator<Item = &Head> {
+        self.by_offset.values().filter(|head| matches!(head.state, State::Live | State::Doomed))
     }
 
     /// All that may be read.
@@ -315,7 +314,7 @@ mod tests {
         heads.doom(range(0));
         heads.begin_checkpoint();
         heads.doom(range(4));
-        assert_eq!(heads.next_logged(0).map(|head| head.slot), Some(1));
+        assert_eq!(heads.logged().map(|head| head.slot).collect::<Vec<_>>(), [1]);
         assert_eq!(heads.end_checkpoint(), [0]);
         assert!(heads.touches(range(4)));
     }

@@ -1,7 +1,6 @@
 //! What the log says of the disk: the replay of every record that has completed.
 //!
-//! Payload lies in the overlay's extent map (offset and place are equal modulo a block, extents only shrink); zeros and damage, which
-//! have no place, in [`Ranges`]. A bit of each says that it is the newest there is (*dirty*); where it is clear the disk is as new and
+//! Payload lies in a [`PayloadMap`]; zeros and damage, which have no place, in [`Ranges`]. A bit of each says that it is the newest there is (*dirty*); where it is clear the disk is as new and
 //! answers reads, and a CLEAN record is owed. The bit is memory's alone: replay knows the log, and rule 4 asks for the replay.
 //!
 //! Records may complete in any order: two that put something never overlap while both are in flight (rule 1), and CLEAN spares what is
@@ -9,11 +8,11 @@
 
 use super::heads::Heads;
 use super::layout::BLOCK_BYTES;
+use super::payload_map::{Held, PayloadMap};
 use super::ranges::Ranges;
 use super::record::blocks_of;
 use super::ring::Ring;
-use crate::overlay::extent_map::{Benefit, ExtentMap, Mapped};
-use crate::overlay::recency::Stamp;
+use super::snapshot::Snapshot;
 use crate::request::Range;
 
 /// What the log holds of a range.
@@ -75,13 +74,15 @@ impl Placeless {
 /// The map, the ring it lies in, and a checksum for each block of the ring.
 #[derive(Clone, Debug)]
 pub struct LogMap {
-    payload: ExtentMap,
+    payload: PayloadMap,
     placeless: Ranges<Placeless>,
     crcs: Vec<u32>,
     encoded_bytes: u64,
     dirty_bytes: u64,
     /// Those of them that are zeros: asked for at every step, so it is not searched for.
     dirty_zero_bytes: u64,
+    /// The checkpoint that is being made of it.
+    pub(super) snapshot: Option<Box<Snapshot>>,
     /// The ring.
     pub ring: Ring,
     /// Heads on flash.
@@ -92,25 +93,26 @@ impl LogMap {
     /// A map of nothing.
     pub fn new(ring: Ring) -> LogMap {
         LogMap {
-            payload: ExtentMap::default(),
+            payload: PayloadMap::default(),
             placeless: Ranges::default(),
             crcs: vec![0; ring.blocks() as usize],
             encoded_bytes: 0,
             dirty_bytes: 0,
             dirty_zero_bytes: 0,
+            snapshot: None,
             ring,
             heads: Heads::default(),
         }
     }
 
-    fn piece(&self, mapped: Mapped) -> Piece {
-        let seq = self.ring.seq_of((mapped.place / BLOCK_BYTES) as u32);
-        Piece { range: mapped.range, seq, content: Content::Payload { place: mapped.place }, dirty: mapped.dirty }
+    fn piece(&self, held: Held) -> Piece {
+        let seq = self.ring.seq_of((held.place / BLOCK_BYTES) as u32);
+        Piece { range: held.range, seq, content: Content::Payload { place: held.place }, dirty: held.dirty }
     }
 
     /// What the log holds of `range`, cut to it, in address order.
     pub fn pieces(&self, range: Range) -> Vec<Piece> {
-        let payload = self.payload.overlapping(range).map(|mapped| self.piece(mapped));
+        let payload = self.payload.overlapping(range).map(|held| self.piece(held));
         let placeless = self.placeless.overlapping(range).map(|(held, value)| placeless_piece(held, value));
         let mut pieces: Vec<Piece> = payload.chain(placeless).map(|piece| piece.part(range)).collect();
         pieces.sort_by_key(|piece| piece.range.offset);
@@ -175,15 +177,21 @@ impl LogMap {
         self.ring.live(block);
     }
 
-    /// The same, from a checkpoint; the ring has counted it.
-    pub fn load_payload(&mut self, range: Range, block: u32, crcs: &[u32]) {
-        self.crcs[block as usize..block as usize + crcs.len()].copy_from_slice(crcs);
-        self.insert_payload(range, u64::from(block) * BLOCK_BYTES + range.offset % BLOCK_BYTES, true);
+    /// The same, from a checkpoint: behind all other payload, and the ring has counted it.
+    #[inline]
+    pub fn load_payload(&mut self, range: Range, block: u32, crcs: impl Iterator<Item = u32>) {
+        self.crcs[block as usize..].iter_mut().zip(crcs).for_each(|(kept, crc)| *kept = crc);
+        let place = u64::from(block) * BLOCK_BYTES + range.offset % BLOCK_BYTES;
+        self.payload.push(Held { range, place, dirty: true });
+        self.count_payload(range, true);
     }
 
     fn insert_payload(&mut self, range: Range, place: u64, dirty: bool) {
-        let (stamp, benefit) = (Stamp::default(), Benefit::default());
-        self.payload.put(Mapped { range, data_file: 0, place, dirty, stamp, benefit });
+        self.payload.put(Held { range, place, dirty });
+        self.count_payload(range, dirty);
+    }
+
+    fn count_payload(&mut self, range: Range, dirty: bool) {
         self.encoded_bytes += Piece::encoded_bytes(range);
         self.dirty_bytes += if dirty { range.length } else { 0 };
     }
@@ -203,8 +211,13 @@ impl LogMap {
 
     /// The log says nothing of the range any more, by the record `ended_by`.
     pub fn carve(&mut self, range: Range, ended_by: u64) {
+        self.keep_for_snapshot(range);
+        self.take_out(range, ended_by);
+    }
+
+    fn take_out(&mut self, range: Range, ended_by: u64) {
         let change = self.payload.carve(range);
-        let dirty = |mapped: &&Mapped| mapped.dirty;
+        let dirty = |held: &&Held| held.dirty;
         self.dirty_bytes += change.kept.iter().filter(dirty).map(|kept| kept.range.length).sum::<u64>();
         self.dirty_bytes -= change.removed.iter().filter(dirty).map(|removed| removed.range.length).sum::<u64>();
         for kept in &change.kept {
@@ -248,17 +261,33 @@ impl LogMap {
                     let block = (place / BLOCK_BYTES) as u32;
                     // Counted before it is carved, so that its record is alive throughout.
                     self.ring.live(block);
-                    self.carve(piece.range, 0);
+                    self.take_out(piece.range, 0);
                     self.insert_payload(piece.range, place, false);
                 }
                 Content::Zeros | Content::Damaged => {
-                    self.carve(piece.range, 0);
+                    self.take_out(piece.range, 0);
                     let zeros = piece.content == Content::Zeros;
                     self.insert_placeless(piece.range, Placeless { zeros, seq: piece.seq, dirty: false });
                 }
             }
         }
         named
+    }
+
+    /// The next `count` extents of payload that end behind `offset` are about to be read: theirs are places in no order, of which memory is
+    /// asked at once here and not one after the other there.
+    pub fn fetch_near(&self, offset: u64, count: usize) {
+        let next = self.payload.overlapping(Range::between(offset, u64::MAX)).take(count);
+        let read = next
+            .map(|held| (held.place / BLOCK_BYTES) as u32)
+            .fold(0, |read, block| read ^ self.ring.near(block) ^ self.crcs[block as usize]);
+        std::hint::black_box(read);
+    }
+
+    /// The same of blocks whose checksums are about to be loaded.
+    pub fn fetch_crcs_near(&self, blocks: impl Iterator<Item = u32>) {
+        let crcs = blocks.filter_map(|block| self.crcs.get(block as usize));
+        std::hint::black_box(crcs.fold(0, |read, crc| read ^ crc));
     }
 
     /// Checksum of a block of the ring.
@@ -275,6 +304,11 @@ impl LogMap {
     /// Extents of payload.
     pub fn extents(&self) -> usize {
         self.payload.len()
+    }
+
+    /// Bytes of memory of what grows with the ring: payload, its checksums, records.
+    pub fn memory_bytes(&self) -> usize {
+        self.payload.memory_bytes() + size_of_val(&self.crcs[..]) + self.ring.memory_bytes()
     }
 }
 

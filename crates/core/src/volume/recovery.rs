@@ -40,6 +40,7 @@ use super::log_map::LogMap;
 use super::ranges::Ranges;
 use super::record::Header;
 use super::superblock::{DiskIdentity, Found, Guard, GuardState, Serving, Superblock, Uuid};
+use crate::request::Range;
 use replay::Replay;
 
 /// Bytes that are read at once.
@@ -296,8 +297,10 @@ fn was_followed(devices: &mut impl Devices, superblock: &Superblock) -> Result<b
     let layout = superblock.layout();
     let ring_bytes = layout.ring_blocks * BLOCK_BYTES;
     let mut at = 0;
+    let mut chunk = Vec::new();
+    devices.read_ahead(Device::Flash, Range::new(layout.ring_offset(0), ring_bytes));
     while at < ring_bytes {
-        let mut chunk = vec![0; CHUNK_BYTES.min(ring_bytes - at) as usize];
+        chunk.resize(CHUNK_BYTES.min(ring_bytes - at) as usize, 0);
         devices.read(Device::Flash, layout.ring_offset(0) + at, &mut chunk)?;
         for block in chunk.chunks(BLOCK_BYTES as usize) {
             let later = |header: Header| header.uuid == superblock.uuid && header.superblock > superblock.number;
@@ -351,15 +354,16 @@ fn write_checkpoint(
     let mut next = superblock.clone();
     next.area = 1 - superblock.area;
     let offset = superblock.layout().checkpoint_offset(next.area);
-    let mut encoder = Encoder::new(Ranges::default());
+    let mut encoder = Encoder::new(Ranges::default(), &map.heads);
     let mut written = 0;
     while !encoder.has_ended() {
         let chunk = encoder.chunk(map, CHUNK_BYTES as usize);
         if written + chunk.len() as u64 > superblock.layout().checkpoint_bytes() {
             return Err(Refusal::TooManyExtents);
         }
-        devices.write(Device::Flash, offset + written, &chunk)?;
-        written += chunk.len() as u64;
+        let length = chunk.len() as u64;
+        devices.write_behind(Device::Flash, offset + written, chunk)?;
+        written += length;
     }
     (next.checkpoint_bytes, next.checkpoint_crc) = encoder.sum();
     next.epoch += 1;

@@ -43,6 +43,10 @@ pub struct Ring {
     records: VecDeque<Record>,
     /// So many of those that a checkpoint names are in order, each once.
     found_in_order: usize,
+    /// So many others are not the first of their seq.
+    found_again: usize,
+    /// A bit for each seq that a checkpoint may name: it does.
+    found: Vec<u64>,
     /// A checkpoint names one that no ring can hold.
     is_unsound: bool,
     pins: BTreeMap<u64, u32>,
@@ -58,6 +62,8 @@ impl Ring {
             base_seq: 0,
             records: VecDeque::new(),
             found_in_order: 0,
+            found_again: 0,
+            found: Vec::new(),
             is_unsound: false,
             pins: BTreeMap::new(),
         }
@@ -126,28 +132,58 @@ impl Ring {
 
     /// A ring whose records a checkpoint names, with the replay start behind them. Each has taken a block.
     pub fn of_checkpoint(blocks: u64, head: u32, start_seq: u64) -> Ring {
-        Ring { base_seq: start_seq.saturating_sub(blocks), ..Ring::new(blocks, head) }
+        let found = vec![0; blocks.div_ceil(64) as usize];
+        Ring { base_seq: start_seq.saturating_sub(blocks), found, ..Ring::new(blocks, head) }
     }
 
     /// An extent of the checkpoint lies in a record, from this block on; they come in any order, before anything is appended.
+    #[inline]
     pub fn found(&mut self, seq: u64, block: u32) {
-        let Some(seq) = seq.checked_sub(self.base_seq).and_then(|seq| u32::try_from(seq).ok()) else {
+        let seq = seq.checked_sub(self.base_seq).filter(|seq| *seq < self.blocks.into());
+        let Some(seq) = seq.map(|seq| seq as u32) else {
             self.is_unsound = true;
             return;
         };
-        match self.records.back_mut() {
-            Some(last) if last.seq == seq => last.merge(block, 1),
-            _ => self.put(seq, block, 1),
+        let (word, bit) = (seq as usize / 64, 1 << (seq % 64));
+        let is_known = self.found[word] & bit != 0;
+        self.found[word] |= bit;
+        if is_known {
+            self.merge_found(seq, block);
+        } else {
+            self.put(seq, block, 1);
         }
-        // A record of many extents comes as often.
-        if self.records.len() >= (2 * self.found_in_order).max(1 << 16) {
+    }
+
+    /// The same of a record that was found before.
+    fn merge_found(&mut self, seq: u32, block: u32) {
+        if let Some(last) = self.records.back_mut().filter(|last| last.seq == seq) {
+            last.merge(block, 1);
+            return;
+        }
+        if let Some(index) = self.index_in_order(seq) {
+            self.records[index].merge(block, 1);
+            return;
+        }
+        self.put(seq, block, 1);
+        self.found_again += 1;
+        if self.found_again >= (self.records.len() / 2).max(1 << 16) {
             self.order_found();
         }
     }
 
+    /// Where a seq stands among those in order.
+    fn index_in_order(&self, seq: u32) -> Option<usize> {
+        let last = self.found_in_order.checked_sub(1)?;
+        let from = seq.checked_sub(self.records[0].seq)?;
+        let span = u64::from(self.records[last].seq - self.records[0].seq).max(1);
+        let guess = (u64::from(from) * last as u64 / span) as usize;
+        let index = last_where(self.found_in_order, guess, |index| self.records[index].seq <= seq);
+        (self.records[index].seq == seq).then_some(index)
+    }
+
     fn order_found(&mut self) {
         let mut records: Vec<Record> = std::mem::take(&mut self.records).into();
-        records.sort_unstable_by_key(|record| (record.seq, record.block));
+        records.sort_unstable_by_key(|record| u64::from(record.seq) << 32 | u64::from(record.block));
         records.dedup_by(|next, kept| {
             let is_same = next.seq == kept.seq;
             if is_same {
@@ -155,13 +191,14 @@ impl Ring {
             }
             is_same
         });
-        self.found_in_order = records.len();
+        (self.found_in_order, self.found_again) = (records.len(), 0);
         self.records = records.into();
     }
 
     /// Puts the records found in order; false if no ring can hold them like that.
     pub fn settle(&mut self) -> bool {
         self.order_found();
+        self.found = Vec::new();
         let (Some(first), Some(last)) = (self.records.front(), self.records.back()) else { return !self.is_unsound };
         let distance = |record: &Record| self.distance(first.block, record.block);
         let pairs = self.records.iter().zip(self.records.iter().skip(1));
@@ -169,30 +206,24 @@ impl Ring {
         ordered && !self.is_unsound && distance(last) < self.distance(first.block, self.head)
     }
 
+    /// Where the record that holds a block would be if all were alike.
+    fn guess(&self, oldest: u32, block: u32) -> usize {
+        let used = u64::from(self.distance(oldest, self.head).max(1));
+        let at = u64::from(self.distance(oldest, block));
+        ((at * self.records.len() as u64 / used) as usize).min(self.records.len() - 1)
+    }
+
     fn index_of(&self, block: u32) -> usize {
         let oldest = self.records.front().expect("a live block belongs to a record").block;
-        let distance = |index: usize| self.distance(oldest, self.records[index].block);
-        let (at, count) = (self.distance(oldest, block), self.records.len());
+        let at = self.distance(oldest, block);
         // Records are much alike: it is near where it would be if they all were. Of millions, most lie in no cache.
-        let used = u64::from(self.distance(oldest, self.head).max(1));
-        let guess = ((u64::from(at) * count as u64 / used) as usize).min(count - 1);
-        let (mut low, mut high, mut step) = (guess, guess, 1);
-        while distance(low) > at {
-            high = low;
-            low = low.saturating_sub(step);
-            step *= 2;
-        }
-        step = 1;
-        while high < count && distance(high) <= at {
-            low = high;
-            high = (high + step).min(count);
-            step *= 2;
-        }
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            *(if distance(middle) <= at { &mut low } else { &mut high }) = middle;
-        }
-        low
+        let guess = self.guess(oldest, block);
+        last_where(self.records.len(), guess, |index| self.distance(oldest, self.records[index].block) <= at)
+    }
+
+    /// Something of what is likely to be read to find the record of a block: so that memory is waited for once for many of them.
+    pub fn near(&self, block: u32) -> u32 {
+        self.records.front().map_or(0, |oldest| self.records[self.guess(oldest.block, block)].block)
     }
 
     /// Seq of the record that holds a block.
@@ -255,6 +286,27 @@ impl Ring {
     }
 }
 
+/// The last of `count` indices for which something holds that holds up to some index, the first at least; it is near `guess`.
+fn last_where(count: usize, guess: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high, mut step) = (guess.min(count - 1), guess.min(count - 1), 1);
+    while low > 0 && !holds(low) {
+        high = low;
+        low = low.saturating_sub(step);
+        step *= 2;
+    }
+    step = 1;
+    while high < count && holds(high) {
+        low = high;
+        high = (high + step).min(count);
+        step *= 2;
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        *(if holds(middle) { &mut low } else { &mut high }) = middle;
+    }
+    low
+}
+
 /// The record at the tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Oldest {
@@ -296,6 +348,35 @@ mod tests {
             }
         }
         assert!(seq > 1 << 27);
+    }
+
+    #[test]
+    fn the_records_of_a_checkpoint_are_found_in_whatever_order_its_extents_come() {
+        let seed = std::env::var("SEED").ok().map_or(4, |text| text.parse().expect("SEED is a number"));
+        println!("SEED={seed}");
+        let mut random = Random(seed);
+        for (count, extents_max) in [(1, 1), (1000, 1), (40_000, 1), (40_000, 9), (300, 2000)] {
+            // Records back to back, some of them gone, each with so many extents in so many blocks.
+            let (blocks, head) = (1 << 20, random.below(1 << 20) as u32);
+            let (mut extents, mut live, mut block, mut seq) = (Vec::new(), Vec::new(), head, 1 << 20);
+            for _ in 0..count {
+                let held = 1 + random.below(extents_max) as u32;
+                block = if block + 1 + held > blocks { 0 } else { block };
+                live.push((seq, block + 1, held));
+                extents.extend((1..=held).map(|at| (seq, block + at)));
+                block = (block + 1 + held) % blocks;
+                seq += 1 + random.below(2);
+            }
+            for index in (1..extents.len()).rev() {
+                extents.swap(index, random.below(index as u64 + 1) as usize);
+            }
+            let mut ring = Ring::of_checkpoint(blocks.into(), block, seq);
+            extents.iter().for_each(|(seq, block)| ring.found(*seq, *block));
+            assert!(ring.settle());
+            let found = ring.records.iter().map(|record| (ring.seq(record), record.block, record.live));
+            assert!(found.eq(live));
+            assert!(extents.iter().all(|(seq, block)| ring.seq_of(*block) == *seq));
+        }
     }
 
     #[test]

@@ -36,9 +36,10 @@ pub fn blocks(bytes: &[u8]) {
         }
     }
     let mut rest = bytes;
-    while let Ok(Some((extent, used))) = Extent::decode(rest) {
+    while let Ok(Some((extent, crcs))) = Extent::decode(rest) {
         let mut again = Vec::new();
-        extent.encode(&mut again);
+        extent.encode(&crcs.iter().collect::<Vec<_>>(), &mut again);
+        let used = extent.encoded_bytes();
         assert_eq!(again[..], rest[..used]);
         rest = &rest[used..];
     }
@@ -151,13 +152,13 @@ fn checkpoint(source: &mut Source<'_>, start_seq: u64) -> Vec<u8> {
         };
         at = found.end();
         let blocks = found.end().div_ceil(4096).saturating_sub(found.offset / 4096).min(600);
-        let content = match source.below(4) {
-            0 => Stored::Zeros,
-            1 => Stored::Damaged,
-            _ => Stored::Payload { block: source.below(44), crcs: vec![0; blocks as usize] },
+        let (content, crcs) = match source.below(4) {
+            0 => (Stored::Zeros, vec![]),
+            1 => (Stored::Damaged, vec![]),
+            _ => (Stored::Payload { block: source.below(44) }, vec![0; blocks as usize]),
         };
         let seq = start_seq.saturating_sub(u64::from(source.below(20)));
-        Extent { range: found, seq, content }.encode(&mut bytes);
+        Extent { range: found, seq, content }.encode(&crcs, &mut bytes);
     }
     bytes
 }

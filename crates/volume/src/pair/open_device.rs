@@ -170,6 +170,11 @@ impl OpenDevice {
         Ok(OpenDevice { name: name.clone(), file, bytes: 0, identity, is_direct, unit_bytes })
     }
 
+    /// The same, for another thread; the lock is held until both are closed.
+    pub(super) fn try_clone(&self) -> io::Result<OpenDevice> {
+        Ok(OpenDevice { name: self.name.clone(), file: self.file.try_clone()?, ..*self })
+    }
+
     /// Its identity as people read it.
     pub fn identity_text(&self) -> String {
         identity::text(&self.identity)

@@ -108,3 +108,86 @@ fn the_same_bytes_under_two_names_are_no_volume() {
         assert!(matches!(refused.problem, Problem::Same { .. }), "{refused}");
     }
 }
+
+/// Bytes that tell their places apart.
+fn pattern(offset: u64, length: usize) -> Vec<u8> {
+    (offset..offset + length as u64).map(|at| (at / 512 * 7 + at % 251) as u8).collect()
+}
+
+#[test]
+fn what_is_read_ahead_is_what_lies_there_in_any_order_and_after_a_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let (disk, flash) = (file(&directory, "disk", 4 << 20), file(&directory, "flash", 16 << 20));
+    let mut pair = Pair::open(&name(&disk), &name(&flash)).unwrap();
+    pair.write(Device::Flash, 0, &pattern(0, 16 << 20)).unwrap();
+    let range = Range::between(8192, (15 << 20) - 100);
+    let next = |pair: &mut Pair, at: &mut u64, length: usize| {
+        let mut read = vec![0; length];
+        pair.read(Device::Flash, *at, &mut read).unwrap();
+        *at += length as u64;
+        read
+    };
+    // Chunks, parts of them, more than one; jumps; and the rest behind the range.
+    let lengths = [1 << 20, 3, 700_000, 2 << 20, 1, 4096, (1 << 20) - 1, 3 << 20, (1 << 20) + 5];
+    for jump in [None, Some(3)] {
+        pair.read_ahead(Device::Flash, range);
+        let mut at = range.offset;
+        for (index, length) in lengths.into_iter().enumerate() {
+            at += if jump == Some(index) { 4096 } else { 0 };
+            let from = at;
+            assert!(next(&mut pair, &mut at, length) == pattern(from, length), "{length} bytes at {from}");
+        }
+        let (from, rest) = (at, ((16 << 20) - at) as usize);
+        assert!(next(&mut pair, &mut at, rest) == pattern(from, rest));
+    }
+    pair.read_ahead(Device::Flash, range);
+    let mut at = range.offset;
+    next(&mut pair, &mut at, 100);
+    pair.write(Device::Flash, at, &[9; 1 << 20]).unwrap();
+    assert!(next(&mut pair, &mut at, 1 << 20) == [9; 1 << 20]);
+}
+
+#[test]
+fn what_is_written_behind_is_there_for_whoever_comes_next() {
+    let directory = tempfile::tempdir().unwrap();
+    let (disk, flash) = (file(&directory, "disk", 4 << 20), file(&directory, "flash", 16 << 20));
+    let mut pair = Pair::open(&name(&disk), &name(&flash)).unwrap();
+    for round in 0..3u8 {
+        for chunk in 0..12u64 {
+            pair.write_behind(Device::Flash, chunk << 20, vec![round + chunk as u8; 1 << 20]).unwrap();
+        }
+        match round {
+            0 => pair.flush(Device::Flash).unwrap(),
+            1 => pair.write(Device::Flash, 13 << 20, &[1; 4096]).unwrap(),
+            _ => pair.read_ahead(Device::Flash, Range::new(0, 12 << 20)),
+        }
+        for chunk in 0..12u64 {
+            let mut read = vec![0; 1 << 20];
+            pair.read(Device::Flash, chunk << 20, &mut read).unwrap();
+            assert!(read.iter().all(|byte| *byte == round + chunk as u8), "chunk {chunk} of round {round}");
+        }
+    }
+}
+
+#[test]
+fn a_write_that_fails_behind_is_told_by_the_flush() {
+    let directory = tempfile::tempdir().unwrap();
+    let (disk, flash) = (file(&directory, "disk", 4 << 20), file(&directory, "flash", 8 << 20));
+    // Opened for reading alone.
+    let mut pair = Pair::open_for(Access::Look, &name(&disk), &name(&flash)).unwrap();
+    pair.write_behind(Device::Flash, 8192, vec![1; 4096]).unwrap();
+    let failed = pair.flush(Device::Flash).unwrap_err();
+    assert_eq!((failed.device, failed.action, failed.offset), (Device::Flash, "write", 8192));
+    assert_eq!(pair.flush(Device::Flash), Ok(()), "it is told once");
+}
+
+#[test]
+fn a_pair_that_was_read_ahead_is_free_when_it_is_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (disk, flash) = (file(&directory, "disk", 4 << 20), file(&directory, "flash", 64 << 20));
+    for _ in 0..20 {
+        let mut pair = Pair::open(&name(&disk), &name(&flash)).unwrap();
+        pair.read_ahead(Device::Flash, Range::new(0, 64 << 20));
+        pair.write_behind(Device::Disk, 0, vec![1; 1 << 20]).unwrap();
+    }
+}

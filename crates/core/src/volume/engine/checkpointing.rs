@@ -5,9 +5,10 @@
 //!      -> settling: flash FLUSH, for the area and every record below S -> superblock -> sealing: flash FLUSH -> idle
 //! ```
 //!
-//! Nothing is appended until the whole map is encoded: the map is then the replay of the log up to S, and memory holds it once. What
-//! `set_clean` changes meanwhile is not part of it. CLEANs that might be written are left to the checkpoint, which leaves out what they say; it
-//! needs no room in the log.
+//! Nothing is appended until what is in flight has completed: the map is then the replay of the log up to S. While it is encoded, records
+//! are appended and completed again: what they end stays in memory until it is encoded, with the checksums (`snapshot`), and what they say
+//! is told by its seq. CLEANs that might be written when it begins are left to the checkpoint, which leaves out what they say; it needs no
+//! room in the log.
 
 use super::{Engine, Purpose};
 use crate::request::Range;
@@ -31,11 +32,7 @@ pub enum Checkpoint {
 impl Checkpoint {
     /// Whether nothing may be appended.
     pub fn holds_log(&self) -> bool {
-        match self {
-            Checkpoint::Draining => true,
-            Checkpoint::Writing { encoder, .. } => !encoder.has_ended(),
-            _ => false,
-        }
+        matches!(self, Checkpoint::Draining)
     }
 
     /// Whether CLEANs rest on it that no record says.
@@ -72,6 +69,7 @@ impl<P: Policy> Engine<P> {
     pub(super) fn pump_checkpoint(&mut self) {
         if self.flash_failed {
             self.checkpoint = Checkpoint::Idle;
+            self.map.end_snapshot();
             return;
         }
         match std::mem::replace(&mut self.checkpoint, Checkpoint::Idle) {
@@ -102,7 +100,8 @@ impl<P: Policy> Engine<P> {
             return;
         }
         self.map.heads.begin_checkpoint();
-        let encoder = Box::new(Encoder::new(std::mem::take(&mut self.flushed)));
+        self.map.begin_snapshot(self.seq_next);
+        let encoder = Box::new(Encoder::new(std::mem::take(&mut self.flushed), &self.map.heads));
         let mut next = Box::new(self.superblock.clone());
         next.area = 1 - next.area;
         next.start_seq = self.seq_next;
@@ -112,6 +111,11 @@ impl<P: Policy> Engine<P> {
 
     fn write_chunk(&mut self, mut encoder: Box<Encoder>, next: Box<Superblock>, written: u64) {
         let chunk = encoder.chunk(&self.map, self.settings.checkpoint_chunk_bytes);
+        if encoder.has_ended() {
+            self.map.end_snapshot();
+        } else {
+            self.map.pass_snapshot(encoder.cursor());
+        }
         if chunk.is_empty() {
             let ticket = self.flash_flush.ask();
             self.checkpoint = Checkpoint::Settling { encoder, next, ticket };

@@ -1,6 +1,6 @@
 //! The log: what waits is gathered into records, which complete in any order.
 //!
-//! A record is appended where there is room (rule 3: `Ring`), never while a checkpoint is being made. One that fails leaves a hole that
+//! A record is appended where there is room (rule 3: `Ring`), never while a checkpoint waits for those in flight. One that fails leaves a hole that
 //! would hide all that follow it; what it said is said again after a checkpoint has taken the hole's place below S.
 
 use super::log_queue::Item;

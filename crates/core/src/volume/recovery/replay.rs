@@ -2,7 +2,7 @@
 
 use super::{CHUNK_BYTES, Refusal};
 use crate::request::Range;
-use crate::volume::checkpoint::{Extent, Stored};
+use crate::volume::checkpoint::{Crcs, Extent, PIECES_AT_ONCE, Stored};
 use crate::volume::devices::{Device, Devices, Failed};
 use crate::volume::guard::{self, Regions};
 use crate::volume::layout::{BLOCK_BYTES, Layout};
@@ -36,23 +36,38 @@ impl Ahead {
     /// So many blocks of the ring, which do not reach beyond its end.
     fn blocks(&mut self, devices: &mut impl Devices, layout: &Layout, block: u32, count: u64) -> Result<&[u8], Failed> {
         let length = (count * BLOCK_BYTES) as usize;
-        let within = |first: u32, bytes: &[u8]| {
-            let at = u64::from(block.checked_sub(first)?) * BLOCK_BYTES;
-            (at + length as u64 <= bytes.len() as u64).then_some(at as usize)
-        };
-        if within(self.first, &self.bytes).is_none() {
-            let to_end = (layout.ring_blocks - u64::from(block)) * BLOCK_BYTES;
-            self.first = block;
-            self.bytes.resize(to_end.min(CHUNK_BYTES).max(length as u64) as usize, 0);
-            if devices.read(Device::Flash, layout.ring_offset(block), &mut self.bytes).is_err() {
-                // Behind what is needed something may be unreadable.
-                self.bytes.resize(length, 0);
-                let read = devices.read(Device::Flash, layout.ring_offset(block), &mut self.bytes);
-                read.inspect_err(|_| self.bytes.clear())?;
+        let at = block.checked_sub(self.first).map(|blocks| u64::from(blocks) * BLOCK_BYTES);
+        let mut at = match at.filter(|at| *at <= self.bytes.len() as u64 && !self.bytes.is_empty()) {
+            Some(at) => at as usize,
+            None => {
+                let to_end = (layout.ring_blocks - u64::from(block)) * BLOCK_BYTES;
+                devices.read_ahead(Device::Flash, Range::new(layout.ring_offset(block), to_end));
+                self.bytes.clear();
+                self.first = block;
+                0
             }
+        };
+        if at + length > self.bytes.len() {
+            self.bytes.drain(..at);
+            (self.first, at) = (block, 0);
+            self.extend(devices, layout, length)?;
         }
-        let at = within(self.first, &self.bytes).expect("it has been read");
         Ok(&self.bytes[at..at + length])
+    }
+
+    /// Reads what follows: as many bytes in all as are needed, and more if there are more.
+    fn extend(&mut self, devices: &mut impl Devices, layout: &Layout, needed: usize) -> Result<(), Failed> {
+        let held = self.bytes.len();
+        let offset = layout.ring_offset(self.first) + held as u64;
+        let to_end = (layout.ring_blocks - u64::from(self.first)) * BLOCK_BYTES - held as u64;
+        self.bytes.resize(held + to_end.min(CHUNK_BYTES).max((needed - held) as u64) as usize, 0);
+        if devices.read(Device::Flash, offset, &mut self.bytes[held..]).is_err() {
+            // Behind what is needed something may be unreadable.
+            self.bytes.resize(needed, 0);
+            let read = devices.read(Device::Flash, offset, &mut self.bytes[held..]);
+            read.inspect_err(|_| self.bytes.clear())?;
+        }
+        Ok(())
     }
 }
 
@@ -64,30 +79,36 @@ impl Replay {
         let mut map = LogMap::new(ring);
         let (mut at, mut crc, mut end) = (0, 0, 0);
         let mut among_heads = false;
-        let mut rest: Vec<u8> = Vec::new();
+        let mut bytes: Vec<u8> = Vec::new();
+        let offset = layout.checkpoint_offset(superblock.area);
+        devices.read_ahead(Device::Flash, Range::new(offset, superblock.checkpoint_bytes));
         while at < superblock.checkpoint_bytes {
-            let mut chunk = vec![0; CHUNK_BYTES.min(superblock.checkpoint_bytes - at) as usize];
-            devices.read(Device::Flash, layout.checkpoint_offset(superblock.area) + at, &mut chunk)?;
-            crc = crc32c::crc32c_append(crc, &chunk);
+            let rest = bytes.len();
+            bytes.resize(rest + CHUNK_BYTES.min(superblock.checkpoint_bytes - at) as usize, 0);
+            let chunk = &mut bytes[rest..];
+            devices.read(Device::Flash, offset + at, chunk)?;
+            crc = crc32c::crc32c_append(crc, chunk);
             at += chunk.len() as u64;
-            rest.extend_from_slice(&chunk);
-            let mut used = 0;
-            while let Some((extent, bytes)) = Extent::decode(&rest[used..]).map_err(|_| Refusal::CheckpointDamaged)? {
+            let (mut used, mut near) = (0, 0);
+            while let Some((extent, crcs)) = Extent::decode(&bytes[used..]).map_err(|_| Refusal::CheckpointDamaged)? {
+                if used >= near {
+                    near = fetch_near(&map, &bytes, used);
+                }
                 // Heads follow the extents, in address order again.
                 let is_head = matches!(extent.content, Stored::Head { .. });
                 if is_head && !std::mem::replace(&mut among_heads, true) {
                     end = 0;
                 }
                 let ordered = extent.range.offset >= end && is_head == among_heads;
-                if !ordered || !load(&mut map, &extent, superblock) {
+                if !ordered || !load(&mut map, &extent, crcs, superblock) {
                     return Err(Refusal::CheckpointDamaged);
                 }
                 end = extent.range.end();
-                used += bytes;
+                used += extent.encoded_bytes();
             }
-            rest.drain(..used);
+            bytes.drain(..used);
         }
-        if crc != superblock.checkpoint_crc || !rest.is_empty() || !map.ring.settle() {
+        if crc != superblock.checkpoint_crc || !bytes.is_empty() || !map.ring.settle() {
             return Err(Refusal::CheckpointDamaged);
         }
         Ok(Replay {
@@ -186,26 +207,39 @@ impl Replay {
     }
 }
 
+/// The next extents from byte `at` on are about to be loaded; where those behind them begin.
+fn fetch_near(map: &LogMap, bytes: &[u8], mut at: usize) -> usize {
+    let next = std::iter::from_fn(|| {
+        let (extent, _) = Extent::decode(&bytes[at..]).ok().flatten()?;
+        at += extent.encoded_bytes();
+        Some(extent)
+    });
+    map.fetch_crcs_near(next.take(PIECES_AT_ONCE).filter_map(|extent| match extent.content {
+        Stored::Payload { block } => Some(block),
+        Stored::Zeros | Stored::Damaged | Stored::Head { .. } => None,
+    }));
+    at
+}
+
 /// Puts an extent of a checkpoint into the map; false if there can be none like it.
-fn load(map: &mut LogMap, extent: &Extent, superblock: &Superblock) -> bool {
-    if let Stored::Head { slot, crcs } = &extent.content {
-        put_head(map, extent.range, u64::from(*slot), crcs, superblock);
-        return true;
-    }
-    if extent.range.end() > superblock.disk_bytes || extent.seq >= superblock.start_seq {
+fn load(map: &mut LogMap, extent: &Extent, crcs: Crcs<'_>, superblock: &Superblock) -> bool {
+    let is_head = matches!(extent.content, Stored::Head { .. });
+    if !is_head && (extent.range.end() > superblock.disk_bytes || extent.seq >= superblock.start_seq) {
         return false;
     }
-    match &extent.content {
-        Stored::Payload { block, crcs } => {
-            if u64::from(*block) + crcs.len() as u64 > u64::from(map.ring.blocks()) {
+    match extent.content {
+        Stored::Payload { block } => {
+            if u64::from(block) + blocks_of(extent.range) > u64::from(map.ring.blocks()) {
                 return false;
             }
-            map.ring.found(extent.seq, *block);
-            map.load_payload(extent.range, *block, crcs);
+            map.ring.found(extent.seq, block);
+            map.load_payload(extent.range, block, crcs.iter());
         }
         Stored::Zeros => map.put_placeless(extent.range, Content::Zeros, extent.seq),
         Stored::Damaged => map.put_placeless(extent.range, Content::Damaged, extent.seq),
-        Stored::Head { .. } => unreachable!("heads were put above"),
+        Stored::Head { slot } => {
+            put_head(map, extent.range, u64::from(slot), &crcs.iter().collect::<Vec<_>>(), superblock);
+        }
     }
     true
 }
