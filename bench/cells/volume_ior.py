@@ -1,19 +1,15 @@
 """ior on the testbed in real time, as LiU's paper has it: 14 ranks read blocks of their own, 64 KiB at a time, from six servers with a wd1602
 each, with LiU and an Onyx beneath each or without; six sizes of blocks, every segment lifted beforehand, servers' memory empty."""
 
-import json
 import os
-import time
 
-from harness import Failed, PATTERNS, mpirun, phase, say, testbed, timing
+from harness import PATTERNS, lifted, mpirun, phase, say, testbed, timing
 
 RANKS = 14
 #: Around the paper's 2.2 GB. With blocks of 40 MiB the disk's own read-ahead serves stock twice as well.
 BLOCKS_MIB = range(148, 154)
 SERVERS = ("--hdd-servers", "6", "--hdd-profile", "wd1602", "--ssd-servers", "1", "--ssd-profile", "null", "--server-cache", "0")
 LIU = ("--server-policy", "liu", "--server-flash", "onyx", "--server-slice", "256MB")
-#: Segments are lifted beside nobody, at most for so long.
-LIFTING_SECONDS = 60
 
 
 def command(path, block_mib, operation, transfer):
@@ -26,22 +22,6 @@ def write(site, block_mib):
     path = os.path.join(site.slow, "data")
     site.program(command(path, block_mib, "write", f"{block_mib}MiB"))
     return path
-
-
-def lifted(site):
-    stats = json.loads(site.headstart("testbed", "stats", "--json"))
-    return sum(server["volume"]["lifted_segments"] for server in stats["mounts"][0]["servers"])
-
-
-def wait_until_lifted(site):
-    """Until no more come."""
-    before, limit = -1, time.monotonic() + LIFTING_SECONDS
-    while (now := lifted(site)) != before:
-        if time.monotonic() > limit:
-            raise Failed(f"segments are still lifted after {LIFTING_SECONDS} s")
-        before = now
-        time.sleep(3)
-    return now
 
 
 def cold(site, path, block_mib):
@@ -63,7 +43,7 @@ def liu_run(block_mib):
     with testbed(*SERVERS, *LIU) as site:
         path = write(site, block_mib)
         site.program(command(path, block_mib, "read", f"{block_mib}MiB"))
-        segments = wait_until_lifted(site)
+        segments = lifted(site)
         return {"mb_s": cold(site, path, block_mib), "lifted": segments, "timing": timing(site)}
 
 

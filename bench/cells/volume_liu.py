@@ -1,21 +1,20 @@
 """LiU in the simulator: segments at random on one disk, the paper's benchmarks on its six calibrated data servers (second run, nothing in
 servers' memory, the first run beside it), and beside other jobs."""
 
-import json
 import os
 import re
 import tempfile
 
-from harness import HEADSTART, ROOT, execute, say
+from harness import SCENARIOS, say, simulate
 
 #: Files of ior whose blocks differ by a MiB.
 BLOCKS_MIB = range(148, 154)
 BUFFERS_MB = (32, 64, 128, 256, 512)
 
 
-def simulate(name, policy, *changes):
+def jobs_of(name, policy, *changes):
     """The jobs of a scenario by their names, changed first where patterns match."""
-    with open(os.path.join(ROOT, "scenarios", "liu", f"{name}.toml"), encoding="utf-8") as file:
+    with open(os.path.join(SCENARIOS, "liu", f"{name}.toml"), encoding="utf-8") as file:
         text = file.read()
     for pattern, replacement in changes:
         text, count = re.subn(pattern, replacement, text)
@@ -23,7 +22,7 @@ def simulate(name, policy, *changes):
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as scenario:
         scenario.write(text)
         scenario.flush()
-        report = json.loads(execute([HEADSTART, "sim", scenario.name, "--server-policy", policy, "--json"]))
+        report = simulate(scenario.name, "--server-policy", policy)
     jobs = {job["name"]: job["phases"][0] for job in report["jobs"]}
     return {**jobs, "seek_mb_mean": round(report["disk"][0]["seek_bytes_mean"] / 1e6, 2)}
 
@@ -34,14 +33,14 @@ def in_requests(phase):
 
 
 def segments(name):
-    jobs = simulate(name, "liu")
-    stock = simulate(name, "stock")
+    jobs = jobs_of(name, "liu")
+    stock = jobs_of(name, "stock")
     ratio = jobs["random"]["mb_per_s"] / stock["in-order"]["mb_per_s"]
     return {"ratio": round(ratio, 4), "mb_s": jobs["random"]["mb_per_s"], "in_order_mb_s": stock["in-order"]["mb_per_s"]}
 
 
 def second_run(name, *changes):
-    stock, liu = (simulate(name, policy, *changes) for policy in ("stock", "liu"))
+    stock, liu = (jobs_of(name, policy, *changes) for policy in ("stock", "liu"))
     rates = [in_requests(runs[run]) for runs in (stock, liu) for run in ("first", "second")]
     return {
         "ratio": round(rates[3] / rates[1], 4),
