@@ -61,4 +61,4 @@ def uniform():
 def conclude(results):
     suite = results.get("suite", {})
     if len(suite) == len(SUITE):
-        results.update(summary(suite))
+        suite.update(summary(suite))

@@ -46,8 +46,7 @@ def measure():
     suite = {key_of(name): cell(name) for name in SUITE}
     return {
         "predicted": {
-            "suite": suite,
-            **summary(suite),
+            "suite": {**suite, **summary(suite)},
             **{key: cell(name) for name, key in STATED.items()},
         }
     }
