@@ -2,13 +2,12 @@
 beneath the disk servers (iTransformer, LiU), and all on flash."""
 
 import argparse
-import json
 import os
 import sys
 import time
 
 import harness
-from harness import Failed, Workload, cached, direct, job, phase, say
+from harness import Failed, Workload, cached, direct, job, lifted, phase, say, volumes, wait
 
 #: What flash would do for the stock run, as 'headstart advise' draws it.
 REPORT = os.path.abspath(os.path.join("build", "demo-report.html"))
@@ -25,28 +24,10 @@ def arguments():
 
 #: Flash of each disk server, in the rows with volumes; less has no room for a log and heads.
 SLICE_BYTES = 16_000_000
-#: No wait for servers is longer.
-SERVERS_SECONDS = 120
 
 
 def trace_of(site):
     return os.path.join(site.work, "trace")
-
-
-def volumes(site, key):
-    """A number of the disk servers' volumes, together."""
-    stats = json.loads(site.headstart("testbed", "stats", "--json"))
-    return sum(server["volume"][key] for server in stats["mounts"][0]["servers"])
-
-
-def wait(what, is_so):
-    """Until it is so; for how long."""
-    start = time.monotonic()
-    while not is_so():
-        if time.monotonic() > start + SERVERS_SECONDS:
-            raise Failed(f"{what} took more than {SERVERS_SECONDS} s")
-        time.sleep(0.05)
-    return time.monotonic() - start
 
 
 def planned(site, workload, path, capacity):
@@ -69,15 +50,7 @@ def beneath(options, policy, workload):
         write = direct(site, workload, path, "write")
         write["drained_seconds"] = write["seconds"] + wait("write-back", lambda: volumes(site, "dirty_bytes") == 0)
         phase(site.program(workload.command(path, "read", 0, 1)))
-        lifted = -1
-
-        def is_lifted():
-            nonlocal lifted
-            lifted, before = volumes(site, "lifted_segments"), lifted
-            time.sleep(1)
-            return lifted == before
-
-        wait("lifting segments", is_lifted)
+        lifted(site)
         site.headstart("testbed", "cool")
         read = direct(site, workload, path, "read")
         return write, read, harness.timing(site)

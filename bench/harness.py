@@ -17,10 +17,13 @@ PATTERNS = os.path.join(ROOT, "build", "patterns")
 LATENCY = os.path.join(ROOT, "build", "latency")
 #: Takes the calls of the hot path and passes them on.
 NULL = os.path.join(ROOT, "build", "null.so")
+SCENARIOS = os.path.join(ROOT, "scenarios")
 #: Measures the overlay's own memory and journal.
 MAP_BYTES = os.path.join(ROOT, "target", "release", "examples", "map_bytes")
 RANKS = 16
 STRIPE = 64 << 10
+#: No wait for servers is longer.
+SERVERS_SECONDS = 120
 
 
 class Failed(Exception):
@@ -47,6 +50,11 @@ def execute(command, environment=None, timeout=600):
     if done.returncode != 0:
         raise Failed(f"{' '.join(command)}\nended with status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
     return done.stdout
+
+
+def simulate(scenario, *options):
+    """The report of a scenario; its file, or its place among all scenarios."""
+    return json.loads(execute([HEADSTART, "sim", os.path.join(SCENARIOS, scenario), *options, "--json"]))
 
 
 def mpirun(ranks=RANKS):
@@ -150,6 +158,35 @@ def sync_seconds(path):
     finally:
         os.close(descriptor)
     return time.monotonic() - start
+
+
+def volumes(site, key):
+    """A number of the disk servers' volumes, together."""
+    stats = json.loads(site.headstart("testbed", "stats", "--json"))
+    return sum(server["volume"][key] for server in stats["mounts"][0]["servers"])
+
+
+def wait(what, is_so, poll_seconds=0.05):
+    """Until it is so; for how long."""
+    start = time.monotonic()
+    while not is_so():
+        if time.monotonic() > start + SERVERS_SECONDS:
+            raise Failed(f"{what} took more than {SERVERS_SECONDS} s")
+        time.sleep(poll_seconds)
+    return time.monotonic() - start
+
+
+def lifted(site):
+    """How many segments the disk servers' volumes have lifted, once no more come."""
+    now = -1
+
+    def is_the_same():
+        nonlocal now
+        now, before = volumes(site, "lifted_segments"), now
+        return now == before
+
+    wait("lifting segments", is_the_same, poll_seconds=1)
+    return now
 
 
 def timing(site):

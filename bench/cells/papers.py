@@ -13,23 +13,30 @@ def values(row, key):
     return {series: {point: cell[key] for point, cell in cells.items()} for series, cells in row["series"].items()}
 
 
+def simulated(drawings, *options):
+    """What `headstart paper` prints, with these rows or all; it draws into a directory."""
+    return json.loads(harness.execute([harness.HEADSTART, "paper", "--json", "-o", drawings, *options], timeout=3600))
+
+
+def report(row):
+    """Printed beside found."""
+    return {
+        "paper": values(row, "paper"),
+        "ours": values(row, "ours"),
+        "class": row["class"],
+        "pass": row["pass"],
+        "role": row["role"],
+        "claims": {claim["text"]: claim["pass"] for claim in row["claims"]},
+    }
+
+
 def measure(full=False):
     with tempfile.TemporaryDirectory(prefix="headstart-paper-") as directory:
-        command = [harness.HEADSTART, "paper", "--json", "-o", os.path.join(directory, "drawings")]
         begin = time.monotonic()
-        found = json.loads(harness.execute(command + (["--full"] if full else []), timeout=3600))
+        found = simulated(directory, *(["--full"] if full else []))
         seconds = time.monotonic() - begin
-        drawings = len([name for name in os.listdir(os.path.join(directory, "drawings")) if name.endswith(".svg")])
-    rows = {}
-    for name, row in found["row"].items():
-        rows[name] = {
-            "paper": values(row, "paper"),
-            "ours": values(row, "ours"),
-            "class": row["class"],
-            "pass": row["pass"],
-            "role": row["role"],
-            "claims": {claim["text"]: claim["pass"] for claim in row["claims"]},
-        }
+        drawings = len([name for name in os.listdir(directory) if name.endswith(".svg")])
+    rows = {name: report(row) for name, row in found["row"].items()}
     calibration = {
         knob["row"]: {"knob": knob["name"], "value": knob["value"], "unit": knob["unit"], "range": knob["range"]}
         for knob in found["calibration"]

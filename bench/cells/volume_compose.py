@@ -1,11 +1,10 @@
 """Policies above and below each other, simulated: eight benchmarks of 16 ranks on eight disk servers and four of flash, S4D in the clients or
 not, a volume beneath each disk server or not; and `auto` against each other setting of a volume, on the suite of one server."""
 
-import json
 import os
 
 from cells.volume_suite import SUITE, key_of, simulated
-from harness import HEADSTART, ROOT, execute, say
+from harness import say, simulate
 
 WORKLOADS = (
     "ior-write", "ior-read", "ior-random-write", "ior-random-read", "zipf-read", "test-write", "tile-write", "tile-read",
@@ -15,9 +14,7 @@ SETTINGS = ("stock", "none", "itransformer", "liu", "liu,itransformer")
 
 
 def rate(name, client, server):
-    scenario = os.path.join(ROOT, "scenarios", "compose", f"{name}.toml")
-    arguments = ["--policy", client, "--server-policy", server, "--json"]
-    return json.loads(execute([HEADSTART, "sim", scenario, *arguments]))["drained_mb_per_s"]
+    return simulate(os.path.join("compose", f"{name}.toml"), "--policy", client, "--server-policy", server)["drained_mb_per_s"]
 
 
 def pairs(name):

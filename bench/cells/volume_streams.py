@@ -4,6 +4,7 @@ requests, in the same run."""
 
 import json
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 
 from cells.volume_devices import STOCK, STREAMS, volume
 from cells.volume_suite import SUITE, key_of, scenario, summary
@@ -11,6 +12,9 @@ from harness import execute, say
 
 #: 4 KiB at random, from each of 48 threads so often: the scenario's 2000 would take ten minutes on the disk alone.
 UNIFORM_REQUESTS = 200
+#: Both runs at the same time, on devices of their own: their disks position for each request, some hundred times a second, while the others
+#: move what a processor notices.
+SEEKING = ("random-mix", "random-write")
 #: The least slice that has room for a log.
 SLICE_BYTES_MIN = 8_000_000
 
@@ -33,8 +37,8 @@ def cell(name, requests=None, slice_bytes=None):
     if slice_bytes is None:
         with open(scenario(name), "rb") as file:
             slice_bytes = int(tomllib.load(file)["volume"]["slice"].removesuffix("MB")) * 1_000_000
-    stock = run(name, slice_bytes, STOCK, requests)
-    itransformer = run(name, slice_bytes, ("--policy", "itransformer"), requests)
+    with ThreadPoolExecutor(2 if name in SEEKING else 1) as runs:
+        stock, itransformer = runs.map(lambda options: run(name, slice_bytes, options, requests), (STOCK, ("--policy", "itransformer")))
     say(f"  {name}: {stock['mb_s']:.2f} to {itransformer['mb_s']:.2f} MB/s")
     return {
         "ratio": round(itransformer["mb_s"] / stock["mb_s"], 4),
@@ -61,4 +65,4 @@ def uniform():
 def conclude(results):
     suite = results.get("suite", {})
     if len(suite) == len(SUITE):
-        results.update(summary(suite))
+        suite.update(summary(suite))

@@ -1,11 +1,10 @@
 """Eight benchmarks of 48 streams on one data server, with iTransformer beneath it and without: its disk wd1602 under deadline with 128
 requests, its flash pm9a3, a slice of a fifth of the bytes; simulated, until the disk holds everything."""
 
-import json
 import math
 import os
 
-from harness import HEADSTART, ROOT, execute, say
+from harness import SCENARIOS, say, simulate
 
 SUITE = ("ior-write", "ior-read", "test-write", "test-read", "tile-write", "tile-read", "iozone-reverse-read", "random-mix")
 #: Beside the suite.
@@ -13,7 +12,7 @@ STATED = {"random-write": "uniform_random_write_4k"}
 
 
 def scenario(name):
-    return os.path.join(ROOT, "scenarios", "itransformer", f"{name}.toml")
+    return os.path.join(SCENARIOS, "itransformer", f"{name}.toml")
 
 
 def key_of(name):
@@ -28,7 +27,7 @@ def summary(suite):
 
 
 def simulated(name, policy):
-    return json.loads(execute([HEADSTART, "sim", scenario(name), "--server-policy", policy, "--json"]))
+    return simulate(scenario(name), "--server-policy", policy)
 
 
 def cell(name):
@@ -47,8 +46,7 @@ def measure():
     suite = {key_of(name): cell(name) for name in SUITE}
     return {
         "predicted": {
-            "suite": suite,
-            **summary(suite),
+            "suite": {**suite, **summary(suite)},
             **{key: cell(name) for name, key in STATED.items()},
         }
     }

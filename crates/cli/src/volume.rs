@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use headstart_core::units::ByteSize;
 use headstart_volume::device::DeviceName;
 use headstart_volume::survey::Verdict;
 
@@ -72,6 +73,12 @@ fn exit_status(verdict: Verdict) -> u8 {
         Verdict::Damaged => EXIT_LOST,
         Verdict::Foreign => 78,
     }
+}
+
+/// Room for heads, as `create`, `check` and `inspect` say it.
+fn heads(slots: u32, head_bytes: u64, segment_bytes: u64) -> String {
+    let (head, segment) = (ByteSize(head_bytes), ByteSize(segment_bytes));
+    format!("heads      room for {slots}, of {head} of each segment of {segment}")
 }
 
 /// Bytes are lost.

@@ -11,6 +11,8 @@ mod damage;
 mod devices;
 #[path = "offline_volumes/forced.rs"]
 mod forced;
+#[path = "offline_volumes/sizes.rs"]
+mod sizes;
 
 use std::fs;
 

@@ -60,6 +60,19 @@ fn status_names_every_served_volume_and_finds_one_by_uuid_disk_or_flash() {
 }
 
 #[test]
+fn status_shows_lius_segments_and_where_their_lengths_come_from() {
+    let volume =
+        TestVolume::create_with(64 * MIB, 32 * MIB, &["--policy", "auto", "--segment", "2MiB", "--head", "512KiB"]);
+    let Some(served) = volume.serve_file(&[]) else { return };
+    let segments = &volume.status()["segments"];
+    assert_eq!((&segments["segment_bytes"], &segments["head_bytes"]), (&(2 * MIB).into(), &(MIB / 2).into()));
+    assert_eq!(segments["basis"]["origin"], "given");
+    let text = String::from_utf8_lossy(&volume.ask(&["status"]).stdout).into_owned();
+    assert!(text.contains("of 2MiB with heads of 512KiB") && text.contains("sizes      as given"), "{text}");
+    served.stop();
+}
+
+#[test]
 fn addresses_are_traced_from_when_it_is_asked_for_until_no_more() {
     let volume = TestVolume::create(64 * MIB, 32 * MIB);
     let Some(served) = volume.serve_file(&[]) else { return };

@@ -14,17 +14,6 @@ use crate::ends::{Ends, Reading};
 use crate::pair::{Pair, flash_bytes_min};
 use crate::{signatures, survey};
 
-/// What is to be created.
-#[derive(Clone, Copy, Debug)]
-pub struct Creation {
-    /// The slice: so many bytes from the start of flash; all of it if none.
-    pub flash_bytes: Option<u64>,
-    /// How it is served.
-    pub serving: Serving,
-    /// Whatever flash holds is given up.
-    pub force: bool,
-}
-
 /// What was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
@@ -74,10 +63,19 @@ pub enum CreateError {
     Name(std::io::Error),
 }
 
-/// Creates a volume.
-pub fn create(pair: &mut Pair, creation: &Creation) -> Result<Created, CreateError> {
+/// What a volume may be created on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Free {
+    /// The slice, in whole blocks.
+    pub flash_bytes: u64,
+    /// What it holds that is given up.
+    pub held: Vec<String>,
+}
+
+/// Looks whether a volume may be created, with a slice of so many bytes, or of all there are.
+pub fn look(pair: &mut Pair, flash_bytes: Option<u64>, force: bool) -> Result<Free, CreateError> {
     let device = pair.flash.name.to_string();
-    let asked = creation.flash_bytes.unwrap_or(pair.flash.bytes);
+    let asked = flash_bytes.unwrap_or(pair.flash.bytes);
     if asked > pair.flash.bytes {
         return Err(CreateError::SliceTooLarge { device, bytes: pair.flash.bytes, asked });
     }
@@ -93,17 +91,23 @@ pub fn create(pair: &mut Pair, creation: &Creation) -> Result<Created, CreateErr
         }
     }
     let held = holds(pair)?;
-    if !held.is_empty() && !creation.force {
+    if !held.is_empty() && !force {
         return Err(CreateError::NotEmpty { device, what: held });
     }
-    let uuid = new_uuid().map_err(CreateError::Name)?;
-    write(pair, creation, uuid, flash_bytes)
-        .map_err(|failed| CreateError::Device(pair.describe(failed)))?
-        .then_some(Created { uuid, flash_bytes, replaced: held })
-        .ok_or(CreateError::SliceTooSmall(asked))
+    Ok(Free { flash_bytes, held })
 }
 
-fn write(pair: &mut Pair, creation: &Creation, uuid: Uuid, flash_bytes: u64) -> Result<bool, Failed> {
+/// Creates a volume where one may be.
+pub fn create(pair: &mut Pair, free: Free, serving: Serving) -> Result<Created, CreateError> {
+    let Free { flash_bytes, held } = free;
+    let uuid = new_uuid().map_err(CreateError::Name)?;
+    write(pair, serving, uuid, flash_bytes)
+        .map_err(|failed| CreateError::Device(pair.describe(failed)))?
+        .then_some(Created { uuid, flash_bytes, replaced: held })
+        .ok_or(CreateError::SliceTooSmall(flash_bytes))
+}
+
+fn write(pair: &mut Pair, serving: Serving, uuid: Uuid, flash_bytes: u64) -> Result<bool, Failed> {
     let zeros = vec![0; ((2 + 2 * GUARD_BLOCKS_MAX) * BLOCK_BYTES) as usize];
     pair.write(Device::Flash, 0, &zeros)?;
     if flash_bytes + BLOCK_BYTES > pair.flash.bytes {
@@ -113,7 +117,7 @@ fn write(pair: &mut Pair, creation: &Creation, uuid: Uuid, flash_bytes: u64) -> 
     pair.flush(Device::Flash)?;
     let mut given = pair.given(false, None);
     given.flash_bytes = flash_bytes;
-    recovery::create(pair, &given, uuid, GUARD_BLOCKS_MAX, creation.serving)
+    recovery::create(pair, &given, uuid, GUARD_BLOCKS_MAX, serving)
 }
 
 /// What flash holds that somebody may miss.

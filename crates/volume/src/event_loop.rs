@@ -349,6 +349,7 @@ impl<P: Policy> EventLoop<P> {
             loaded: counts.loaded,
             ghosts: counts.ghosts,
             lifts_waiting: counts.lifts_waiting,
+            basis: self.engine.superblock().serving.basis,
         })
     }
 

@@ -21,6 +21,7 @@ pub mod ends;
 pub mod event_loop;
 pub mod export;
 pub mod pair;
+pub mod probe;
 pub mod server;
 pub mod settings;
 pub mod signatures;

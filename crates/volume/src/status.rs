@@ -3,6 +3,7 @@
 //! Names follow Prometheus: `_total` never falls while the server lives, `_bytes` and `_seconds` are units.
 
 use headstart_core::volume::counters::Counters;
+use headstart_core::volume::policy::liu::Basis;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{Mode, PolicyName};
@@ -64,6 +65,9 @@ pub struct SegmentStatus {
     pub ghosts: u64,
     /// Segments that are to be lifted.
     pub lifts_waiting: u64,
+    /// Where their lengths come from.
+    #[serde(default)]
+    pub basis: Basis,
 }
 
 /// What a server is doing.

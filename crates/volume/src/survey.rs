@@ -18,7 +18,8 @@ use headstart_core::volume::superblock::{Found, Superblock};
 
 use crate::pair::Pair;
 pub use report::{
-    DeviceReport, EntryReport, ExtentReport, GuardReport, RecordReport, SuperblockReport, Survey, Verdict, VolumeReport,
+    DeviceReport, EntryReport, ExtentReport, GuardReport, RecordReport, SegmentReport, SuperblockReport, Survey,
+    Verdict, VolumeReport,
 };
 
 /// Devices whose writes go nowhere.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use headstart_core::calibration::findings::Striping;
 use headstart_core::calibration::schedule::{Planned, SPAN_BYTES_MIN, Tier};
-use headstart_core::calibration::{BLOCK_BYTES, Latencies, Load, Pattern};
+use headstart_core::calibration::{BLOCK_BYTES, DISK_S_MIN, Latencies, Load, Pattern};
 use headstart_core::request::Direction;
 use headstart_core::units::ByteSize;
 use nix::libc::{EBUSY, EINVAL, O_DIRECT, O_EXCL};
@@ -17,8 +17,6 @@ use nix::libc::{EBUSY, EINVAL, O_DIRECT, O_EXCL};
 use super::load::measure;
 use super::scratch::Scratch;
 
-/// No disk answers half of all random reads sooner (assumed: a third of a turn at 15,000 a minute is 1.3 ms).
-const DISK_S_MIN: f64 = 0.5e-3;
 /// No flash does (assumed: the fastest known to us take 10 us in the device alone); a copy out of the page cache takes 1 or 2 us.
 const FLASH_S_MIN: f64 = 8e-6;
 /// How long to look whether it is memory.

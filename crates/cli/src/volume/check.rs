@@ -8,7 +8,7 @@ use headstart_core::units::ByteSize;
 use headstart_volume::pair::{Access, Pair};
 use headstart_volume::survey::{self, Survey, Verdict};
 
-use super::{Devices, exit_status, ranges};
+use super::{Devices, exit_status, heads, ranges};
 
 #[derive(Debug, Args)]
 #[command(
@@ -69,6 +69,10 @@ pub fn print(found: &Survey) {
             println!("volume     {}, {state}, started {} times", volume.uuid, volume.epoch - 1);
             println!("           of disk {}, {}", volume.disk_identity, size(volume.disk_bytes));
             println!("           {} of flash, {}, policy {}", size(volume.flash_bytes), volume.mode, volume.policy);
+            if let Some(segments) = &volume.segments {
+                println!("{}", heads(segments.slots, segments.head_bytes, segments.segment_bytes));
+                println!("sizes      {}", segments.basis);
+            }
         }
     }
     for (place, superblock) in ["A", "B"].iter().zip(&found.superblocks) {

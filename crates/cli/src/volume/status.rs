@@ -88,6 +88,7 @@ fn print(status: &Status) {
             segments.loaded,
             segments.ghosts
         );
+        println!("sizes      {}", segments.basis);
         let counters = &status.counters;
         println!(
             "loads      {}, {} seeks hidden; heads answered {} of reads at once, memory {}",

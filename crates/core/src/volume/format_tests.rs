@@ -3,6 +3,7 @@
 use super::checkpoint::{Extent, Stored};
 use super::guard;
 use super::layout::{Layout, Segments};
+use super::policy::liu::{Basis, Origin};
 use super::record::{Entry, Header, Kind};
 use super::superblock::{Found, Guard, GuardState, Serving, Superblock};
 use crate::request::Range;
@@ -31,6 +32,13 @@ fn uuid() -> [u8; 16] {
 
 fn superblock() -> Superblock {
     let segments = Segments { segment_blocks: 16, head_blocks: 4, slots: 5 };
+    let basis = Basis {
+        origin: Origin::Disk,
+        positioning_p80_us: 12_000,
+        positioning_mean_us: 9_500,
+        disk_bytes_per_s: 70_000_000,
+        flash_bytes_per_s: 125_000_000,
+    };
     Superblock {
         uuid: uuid(),
         number: 5,
@@ -44,7 +52,7 @@ fn superblock() -> Superblock {
         checkpoint_crc: 0x0403_0201,
         checkpoint_bytes: 56,
         detached: false,
-        serving: Serving { write_through: true, policy: 2, segments },
+        serving: Serving { write_through: true, policy: 2, segments, basis },
         guard: Guard { state: GuardState::On, session: 9, changed: [1, 0, 0, 0, 0, 0, 0, 0], crcs: vec![6, 7] },
     }
 }

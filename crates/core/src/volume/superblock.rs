@@ -5,6 +5,7 @@
 
 use super::fields::{Block, EMPTY, crc_of, put, u32_at, u64_at};
 use super::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, Layout, Segments};
+use super::policy::liu::{Basis, Origin};
 
 const MAGIC: &[u8; 8] = b"HSVSUP01";
 /// What the magic begins with in every format; two digits follow.
@@ -12,6 +13,7 @@ const MAGIC_OF_ALL: &[u8] = b"HSVSUP";
 const CRC_AT: usize = 136;
 const CHANGED_AT: usize = 192;
 const GUARD_CRCS_AT: usize = 256;
+const BASIS_AT: usize = GUARD_CRCS_AT + 4 * 2 * GUARD_BLOCKS_MAX as usize;
 
 /// Random name of a volume.
 pub type Uuid = [u8; 16];
@@ -54,6 +56,8 @@ pub struct Serving {
     pub policy: u32,
     /// Segments of the disk and slots for their heads.
     pub segments: Segments,
+    /// Where their lengths come from.
+    pub basis: Basis,
 }
 
 /// A superblock.
@@ -144,6 +148,13 @@ impl Superblock {
         for (index, crc) in self.guard.crcs.iter().enumerate() {
             put(&mut block, GUARD_CRCS_AT + 4 * index, &crc.to_le_bytes());
         }
+        let Basis { origin, positioning_p80_us, positioning_mean_us, disk_bytes_per_s, flash_bytes_per_s } =
+            self.serving.basis;
+        for (index, figure) in [origin.number(), positioning_p80_us, positioning_mean_us].into_iter().enumerate() {
+            put(&mut block, BASIS_AT + 4 * index, &figure.to_le_bytes());
+        }
+        put(&mut block, BASIS_AT + 16, &disk_bytes_per_s.to_le_bytes());
+        put(&mut block, BASIS_AT + 24, &flash_bytes_per_s.to_le_bytes());
         let crc = crc_of(&block, CRC_AT);
         put(&mut block, CRC_AT, &crc.to_le_bytes());
         block
@@ -183,6 +194,13 @@ impl Superblock {
         };
         let crcs = (0..2 * guard_blocks.min(GUARD_BLOCKS_MAX)).map(|i| u32_at(block, GUARD_CRCS_AT + 4 * i as usize));
         let changed = std::array::from_fn(|index| u64_at(block, CHANGED_AT + 8 * index));
+        let basis = Basis {
+            origin: Origin::of_number(u32_at(block, BASIS_AT)),
+            positioning_p80_us: u32_at(block, BASIS_AT + 4),
+            positioning_mean_us: u32_at(block, BASIS_AT + 8),
+            disk_bytes_per_s: u64_at(block, BASIS_AT + 16),
+            flash_bytes_per_s: u64_at(block, BASIS_AT + 24),
+        };
         let superblock = Superblock {
             uuid: block[8..24].try_into().expect("sixteen bytes"),
             number: u64_at(block, 24),
@@ -196,7 +214,7 @@ impl Superblock {
             checkpoint_crc: u32_at(block, 112),
             checkpoint_bytes: u64_at(block, 104),
             detached: block[101] == 1,
-            serving: Serving { write_through: block[103] == 1, policy: u32_at(block, 140), segments },
+            serving: Serving { write_through: block[103] == 1, policy: u32_at(block, 140), segments, basis },
             guard: Guard { state, session: u32_at(block, 116), changed, crcs: crcs.collect() },
         };
         let counts = [superblock.number, superblock.epoch, superblock.start_seq];

@@ -3,54 +3,48 @@
 use headstart_core::chance::Random;
 use headstart_core::units::{MIB, Nanos};
 use headstart_core::volume::policy::chain::Names;
+use headstart_core::volume::policy::liu::sizes::{PROBE_READ_BYTES, PROBE_SEQUENTIAL_BYTES, PROBED_BYTES, usual_s};
 use headstart_core::volume::policy::liu::{Probe, Sizes};
 
 use super::config::{DeviceConfig, ServerConfig};
 use crate::device::{Command, Device};
 use crate::server::Operation;
 
-/// The part of a disk that is measured, as in LiU's Fig. 2.
-const PROBED_BYTES: u64 = 10_000_000_000;
 /// Random reads: p80 within about a twentieth.
 const READS: u64 = 500;
-const READ_BYTES: u64 = 4096;
-/// Bytes read in order, of the disk and of flash.
-const SEQUENTIAL_BYTES: u64 = 64 * MIB;
 
 /// LiU's sizes for a server's disk and a flash device; the paper's where no policy has segments.
 pub fn sizes(names: Names, disk: &ServerConfig, flash: DeviceConfig) -> Sizes {
-    if names.has_liu() { Sizes::fit(&probe(disk, flash, PROBED_BYTES)) } else { Sizes::PAPER }
+    if names.has_liu() { Sizes::fit(&probe(disk, Some(flash), PROBED_BYTES)) } else { Sizes::PAPER }
 }
 
 /// Measures a server's disk, over the first `span_bytes` of it, and a flash device.
-fn probe(disk: &ServerConfig, flash: DeviceConfig, span_bytes: u64) -> Probe {
+pub fn probe(disk: &ServerConfig, flash: Option<DeviceConfig>, span_bytes: u64) -> Probe {
     let mut device = disk.build_device();
     let span = device.capacity_bytes().map_or(span_bytes, |bytes| bytes.min(span_bytes)).max(MIB);
     let (mut now, mut random) = (Nanos(1), Random(1));
     let mut times: Vec<f64> = Vec::new();
     for _ in 0..READS {
-        let address = random.below(span / READ_BYTES) * READ_BYTES;
+        let address = random.below(span / PROBE_READ_BYTES) * PROBE_READ_BYTES;
         // Pauses of any length, so that the spindle's phase is any.
         now += Nanos(random.below(20_000_000));
-        times.push(read(&mut *device, &mut now, address, READ_BYTES));
+        times.push(read(&mut *device, &mut now, address, PROBE_READ_BYTES));
     }
-    times.sort_by(f64::total_cmp);
     let disk_bytes_per_s = rate(&mut *device, &mut now);
-    let mut flash = ServerConfig::bare_device(flash);
-    let flash_bytes_per_s = rate(&mut *flash, &mut Nanos(1));
-    Probe {
-        positioning_p80_s: times[(READS * 4 / 5) as usize],
-        positioning_mean_s: times.iter().sum::<f64>() / READS as f64,
-        disk_bytes_per_s,
-        flash_bytes_per_s,
-    }
+    Probe { flash_bytes_per_s: flash.map(rate_of), ..Probe::of_disk(times, disk_bytes_per_s) }
+}
+
+/// Bytes per second of a device that is read in order.
+pub fn rate_of(device: DeviceConfig) -> f64 {
+    rate(&mut *ServerConfig::bare_device(device), &mut Nanos(1))
 }
 
 /// Of reads of a MiB behind each other, which the first of them positions.
 fn rate(device: &mut dyn Device, now: &mut Nanos) -> f64 {
     read(device, now, 0, MIB);
-    let seconds: f64 = (1..=SEQUENTIAL_BYTES / MIB).map(|index| read(device, now, index * MIB, MIB)).sum();
-    SEQUENTIAL_BYTES as f64 / seconds.max(1e-9)
+    let count = PROBE_SEQUENTIAL_BYTES / MIB;
+    let mut times: Vec<f64> = (1..=count).map(|index| read(device, now, index * MIB, MIB)).collect();
+    MIB as f64 / usual_s(&mut times).max(1e-9)
 }
 
 /// Seconds of one read.
@@ -77,7 +71,7 @@ mod tests {
 
     #[test]
     fn lius_disk_and_flash_give_lius_sizes() {
-        let found = probe(&ServerConfig::new(Profile::Wd1602), Profile::Onyx.device(), 10_000_000_000);
+        let found = probe(&ServerConfig::new(Profile::Wd1602), Some(Profile::Onyx.device()), PROBED_BYTES);
         println!("{found:?}");
         assert!((found.positioning_p80_s * 1e3 - 12.0).abs() < 0.4, "{found:?}");
         assert_eq!(Sizes::fit(&found), Sizes::PAPER);

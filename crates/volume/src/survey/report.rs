@@ -3,8 +3,9 @@
 use headstart_core::volume::layout::BLOCK_BYTES;
 use headstart_core::volume::log_map::{Content, Piece};
 use headstart_core::volume::policy::chain::Names;
+use headstart_core::volume::policy::liu::Basis;
 use headstart_core::volume::record::{Header, Kind};
-use headstart_core::volume::superblock::{Found, Guard, GuardState, Superblock};
+use headstart_core::volume::superblock::{Found, Guard, GuardState, Serving, Superblock};
 use serde::Serialize;
 
 use crate::control::directory;
@@ -161,6 +162,8 @@ pub struct VolumeReport {
     pub mode: Mode,
     /// What says what goes to flash, unless the server is told otherwise.
     pub policy: String,
+    /// Segments and room for their heads, if there is any.
+    pub segments: Option<SegmentReport>,
     /// Nothing on flash counts.
     pub detached: bool,
     /// Starts.
@@ -190,6 +193,7 @@ impl VolumeReport {
             disk_identity: identity_text(&superblock.disk),
             mode: if superblock.serving.write_through { Mode::WriteThrough } else { Mode::WriteBack },
             policy: policy_text(superblock.serving.policy),
+            segments: SegmentReport::of(&superblock.serving),
             detached: superblock.detached,
             epoch: superblock.epoch,
             start_seq: superblock.start_seq,
@@ -199,6 +203,31 @@ impl VolumeReport {
             checkpoint_bytes: superblock.checkpoint_bytes,
             guard: GuardReport::of(&superblock.guard),
         }
+    }
+}
+
+/// LiU's segments.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SegmentReport {
+    /// Length of a segment.
+    pub segment_bytes: u64,
+    /// Length of its head.
+    pub head_bytes: u64,
+    /// Slots for heads.
+    pub slots: u32,
+    /// Where these lengths come from.
+    pub basis: Basis,
+}
+
+impl SegmentReport {
+    fn of(serving: &Serving) -> Option<SegmentReport> {
+        let Serving { segments, basis, .. } = serving;
+        (!segments.is_none()).then(|| SegmentReport {
+            segment_bytes: segments.segment_bytes(),
+            head_bytes: segments.head_bytes(),
+            slots: segments.slots,
+            basis: *basis,
+        })
     }
 }
 

@@ -35,7 +35,7 @@ use super::{Load, SegmentCounts, SegmentRead};
 use crate::request::Range;
 use crate::units::{MIB, Nanos};
 use crate::volume::layout::Segments;
-pub use sizes::{HEAD_BYTES_MAX, Probe, Sizes};
+pub use sizes::{Basis, HEAD_BYTES_MAX, Origin, Probe, Sizes};
 use stack::{Left, Stack};
 
 /// What may be set.
