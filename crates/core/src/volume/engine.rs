@@ -29,6 +29,7 @@
 mod checkpointing;
 mod disk_queue;
 mod fetches;
+mod flash_time;
 mod flushing;
 mod lifting;
 mod loads;
@@ -59,6 +60,7 @@ use crate::units::Nanos;
 use checkpointing::Checkpoint;
 use disk_queue::{DiskQueue, Queued};
 use fetches::Fetch;
+use flash_time::FlashTime;
 use flushing::{DeviceFlush, Flush};
 use lifting::Lift;
 use loads::LoadedSegment;
@@ -188,6 +190,7 @@ pub struct Engine<P> {
     counters: Counters,
 
     log_queue: LogQueue,
+    flash_time: FlashTime,
     /// Until then writes are kept from a log that fills.
     paced_until: Nanos,
     records: BTreeMap<u64, InFlight>,
@@ -276,6 +279,7 @@ impl<P: Policy> Engine<P> {
             shared: BTreeMap::new(),
             counters: Counters::default(),
             log_queue: LogQueue::default(),
+            flash_time: FlashTime::default(),
             paced_until: Nanos::ZERO,
             records: BTreeMap::new(),
             has_hole: false,
@@ -474,6 +478,7 @@ impl<P: Policy> Engine<P> {
             is_dirty: self.map.has_dirty(),
             write_backs: self.write_backs.len(),
             is_full: self.is_full,
+            flash_ps_per_byte: self.flash_time.ps_per_byte(),
             written_bytes: self.written_bytes,
             log_items: self.log_queue.len(),
             log_bytes: self.log_queue.bytes(),

@@ -26,6 +26,8 @@ pub struct Load {
     pub write_backs: usize,
     /// A write waits for room.
     pub is_full: bool,
+    /// What flash takes for a byte of long records, in picoseconds, as far as it is known.
+    pub flash_ps_per_byte: Option<u64>,
     /// Bytes of all writes that are not finished.
     pub written_bytes: u64,
     /// Parts of writes that wait for the log.

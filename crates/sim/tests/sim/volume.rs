@@ -43,18 +43,27 @@ fn the_suite_gains_a_third_on_average_and_loses_nowhere() {
 }
 
 #[test]
-fn auto_is_as_good_as_the_disk_alone_and_either_policy_within_a_twentieth() {
+fn auto_is_as_good_as_the_best_single_setting_within_a_twentieth() {
     let mut least = f64::MAX;
     for text in SUITE {
         let rate = |name: &str| report(text, name.parse().unwrap()).drained_mb_per_s();
-        // Not `none`: it fills the log with what it can, whatever that adds to other requests.
-        let settings = ["stock", "itransformer", "liu", "liu,itransformer"].map(rate);
+        let settings = ["stock", "none", "itransformer", "liu", "liu,itransformer"].map(rate);
         let (auto, best) = (rate("auto"), settings.into_iter().fold(0.0, f64::max));
         let ratio = auto / best;
         println!("{:20} {settings:.1?}, auto {auto:.1} MB/s: {ratio:.3}", name(text));
         least = least.min(ratio);
     }
     assert!(least >= 0.95, "{least}");
+}
+
+/// Each rank writes every 48th block: ranks that flash lets run ahead of others would leave gaps.
+#[test]
+fn strided_writes_that_the_disk_takes_in_order_are_no_slower_by_way_of_flash() {
+    let strided = include_str!("../../../../scenarios/itransformer/strided-write.toml");
+    let [stock, with] = [ServerPolicy::Stock, ServerPolicy::ITRANSFORMER].map(|policy| report(strided, policy));
+    let ratio = with.drained_mb_per_s() / stock.drained_mb_per_s();
+    println!("{ratio:.3}");
+    assert!(ratio >= 0.98, "{ratio}");
 }
 
 #[test]

@@ -38,6 +38,9 @@ pub struct InFlight {
     heads: Vec<u64>,
     /// Bytes of a checkpoint its entries may take.
     growth: u64,
+    /// When it was given to flash, and its length.
+    given: Nanos,
+    bytes: u64,
     failed: bool,
 }
 
@@ -265,6 +268,7 @@ impl<P: Policy> Engine<P> {
         }
         in_flight.block = self.map.ring.append(seq, header.blocks() as u32);
         let length = BLOCK_BYTES * (1 + header.payload_blocks());
+        (in_flight.given, in_flight.bytes) = (self.now, length);
         let range = Range::new(self.superblock.layout().ring_offset(in_flight.block), length);
         let mut all = vec![Part::Bytes(header.encode().to_vec())];
         all.extend(parts);
@@ -293,6 +297,7 @@ impl<P: Policy> Engine<P> {
         }
         self.holes_in_a_row = 0;
         let record = self.records.remove(&seq).expect("it was in flight");
+        self.flash_time.end(self.now, record.given, record.bytes);
         self.counters.records_total += 1;
         self.counters.cleans_total += record.cleans.len() as u64;
         let mut payload = record.block + 1;

@@ -19,7 +19,7 @@
 //!
 //! Large requests, and sequential streams that nothing interrupts and that keep the disk busy, bypass flash: the disk serves them as well as it
 //! can. A stream of a few short requests at a time misses a turn of the disk after each of them, and what is left to the disk of one that is otherwise
-//! absorbed stays behind the rest: it is absorbed whole until the log is three quarters full. As the
+//! absorbed stays behind the rest: it is absorbed whole until the log is three quarters full, if flash is faster than the disk. As the
 //! log fills, writes are paced: kept from it, so that it fills no faster than it is written back. Those of the lowest addresses are let in first:
 //! neighbours come together, so that write-backs are fewer and longer. A write that has been kept for `delay_max` longer than the disk alone
 //! would have taken for all that wait is let in, or goes to the disk where there is no room.
@@ -48,6 +48,8 @@ const BUSY_BYTES_MIN: u64 = 1 << 20;
 const BUSY_WRITES: u32 = 512;
 /// one with less has this much of the log, in percent (assumed: a quarter is left for those that need it).
 const LEFT_PERCENT: u32 = 75;
+/// And nothing of it where flash is not so many times as fast as the disk (what it absorbs it has to read again).
+const FASTER_TIMES: u64 = 2;
 /// As many as a disk sorts (the depth of NCQ).
 const SORTED_MAX: usize = 32;
 
@@ -229,7 +231,8 @@ impl Policy for ITransformer {
         let is_busy = load.written_bytes >= BUSY_BYTES_MIN;
         self.busy_writes = if is_busy { BUSY_WRITES } else { self.busy_writes.saturating_sub(1) };
         let keeps_busy = self.settings.leaves_streams && self.busy_writes > 0;
-        let is_left = is_alone && (keeps_busy || Self::used_percent(load) >= LEFT_PERCENT);
+        let is_slow = load.flash_ps_per_byte.is_some_and(|flash| FASTER_TIMES * flash > self.time.ps_per_byte());
+        let is_left = is_alone && (keeps_busy || is_slow || Self::used_percent(load) >= LEFT_PERCENT);
         range.length < self.settings.large_bytes_min && !is_left
     }
 
@@ -346,6 +349,10 @@ mod tests {
         assert!(first_left(ITransformer::default(), shallow(75)).is_some_and(|write| write < 300));
         let takes_streams = ITransformer::new(Settings { leaves_streams: false, ..Settings::default() });
         assert_eq!(first_left(takes_streams.clone(), deep(74)), None);
+        // The disk is taken for one of 50 MB/s.
+        let flash = |ps_per_byte| Load { flash_ps_per_byte: Some(ps_per_byte), ..deep(74) };
+        assert_eq!(first_left(takes_streams.clone(), flash(10_000)), None);
+        assert!(first_left(takes_streams.clone(), flash(10_001)).is_some());
         assert!(first_left(takes_streams, deep(75)).is_some());
     }
 

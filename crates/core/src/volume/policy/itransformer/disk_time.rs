@@ -46,6 +46,11 @@ impl DiskTime {
         self.position + self.transfer(bytes)
     }
 
+    /// What it takes for a byte of a long order, in picoseconds.
+    pub fn ps_per_byte(&self) -> u64 {
+        self.ps_per_byte
+    }
+
     /// Bytes that are moved in a time, positioning included.
     pub fn bytes_in(&self, time: Nanos) -> u64 {
         (u128::from(time.since(self.position).0) * 1000 / u128::from(self.ps_per_byte)) as u64
