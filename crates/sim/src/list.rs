@@ -1,12 +1,13 @@
 //! Calls for many ranges at once.
 //!
-//! Without flash they go out as PVFS2's list I/O: each server gets messages of at most 64 pairs, one after another; servers do not wait for
-//! each other. Pairs that are neighbours on a server are one request there. Under a policy the ranges go one after another, each as a
+//! Without flash they go out as PVFS2's list I/O, unless the scenario says that there is none: each server gets messages of at most 64 pairs, one after another; servers do not wait for
+//! each other. Pairs that are neighbours on a server are one request there. Otherwise the ranges go one after another, each as a
 //! request of its own, as a library beneath such calls sees them.
 
 use headstart_core::request::Range;
 
 use crate::check::Event as Check;
+use crate::client::Client;
 use crate::fabric::{Order, Owner};
 use crate::placed::operation;
 use crate::simulation::Simulation;
@@ -41,6 +42,11 @@ impl List {
 }
 
 impl Simulation<'_> {
+    /// Whether a call for many ranges goes out as lists.
+    pub(crate) fn sends_lists(&self) -> bool {
+        self.list_io && matches!(self.client, Client::Stock)
+    }
+
     /// Starts a rank's list on all disk servers; false if it has no byte.
     pub(crate) fn start_list(&mut self, rank: u32) -> bool {
         let servers = self.fabric.tier(TierName::Disk).servers.len();

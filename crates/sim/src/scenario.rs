@@ -187,6 +187,8 @@ pub struct Clients {
     pub request_cpu_ms: f64,
     /// From a message to the agent to its answer, the agent's own time included.
     pub agent_round_trip_ms: f64,
+    /// Calls for many ranges are PVFS2's list I/O without flash; else their ranges go one after another, as POSIX calls do. With flash they do so anyway.
+    pub list_io: bool,
     /// One of the ceil(log2(ranks)) rounds of a barrier.
     pub barrier_round_ms: f64,
 }
@@ -200,6 +202,7 @@ impl Default for Clients {
             processors: 4,
             request_cpu_ms: 0.0,
             agent_round_trip_ms: 0.1,
+            list_io: true,
             // 0.3 ms for 14 ranks, which are four rounds (LiU ran 14).
             barrier_round_ms: 0.075,
         }

@@ -69,6 +69,7 @@ pub struct Simulation<'a> {
     pub(crate) events: u64,
     pub(crate) requests: u64,
     pub(crate) request_cost: Nanos,
+    pub(crate) list_io: bool,
     /// Of each node, and what a request takes them; none: nothing.
     pub(crate) processors: Vec<Processors>,
     pub(crate) request_cpu: Nanos,
@@ -135,6 +136,7 @@ impl<'a> Simulation<'a> {
             events: 0,
             requests: 0,
             request_cost: Nanos::from_millis(scenario.clients.request_ms),
+            list_io: scenario.clients.list_io,
             processors: vec![Processors::new(scenario.clients.processors); scenario.clients.nodes as usize],
             request_cpu: Nanos::from_millis(scenario.clients.request_cpu_ms),
             round_trip: Nanos::from_millis(scenario.clients.agent_round_trip_ms),

@@ -188,7 +188,7 @@ impl Simulation<'_> {
         if state.list.is_none() {
             return self.issue_range(rank);
         }
-        if matches!(self.client, Client::Stock) {
+        if self.sends_lists() {
             if self.checker.is_some() {
                 self.tell_list(rank, false);
             }
@@ -282,7 +282,7 @@ impl Simulation<'_> {
 
     /// A rank's request is done.
     pub(crate) fn end_request(&mut self, rank: u32) {
-        if self.checker.is_some() && self.ranks[rank as usize].list.is_some() && matches!(self.client, Client::Stock) {
+        if self.checker.is_some() && self.ranks[rank as usize].list.is_some() && self.sends_lists() {
             self.tell_list(rank, true);
         }
         let now = self.now;

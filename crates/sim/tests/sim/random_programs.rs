@@ -74,6 +74,7 @@ fn scenario_of(random: &mut Random, policy: Policy) -> Scenario {
     scenario.disk.cache = Size([0, MIB][random.below(2) as usize]);
     scenario.disk.drive_write_cache = random.below(2) == 0;
     scenario.clients.nodes = 1 + random.below(3) as u32;
+    scenario.clients.list_io = random.below(2) == 0;
     scenario.clients.request_ms = [0.0, 0.3][random.below(2) as usize];
     scenario.clients.agent_round_trip_ms = [0.0, 0.1, 3.0][random.below(3) as usize];
     scenario.agent.dirty_high = Some([0.0, 0.3][random.below(2) as usize]);
