@@ -82,10 +82,7 @@ impl DiskQueue {
             let upwards = self.waiting.range((self.cursor, 0)..).next();
             *upwards.or_else(|| self.waiting.first_key_value()).expect("one waits").0
         };
-        self.by_age.remove(&key.1);
-        let queued = self.waiting.remove(&key).expect("it waits");
-        self.give(queued.order.id, &queued.order);
-        Some(queued)
+        Some(self.give(key, key.1))
     }
 
     /// The next of the orders that waits, if it can be one with this: a write that begins where this ends, if both together are no longer than so many bytes.
@@ -96,18 +93,18 @@ impl DiskQueue {
         if !are_writes || !continues || next.is_single || order.length + next.order.length > bytes_max {
             return None;
         }
-        let key = *key;
-        self.by_age.remove(&key.1);
-        let queued = self.waiting.remove(&key).expect("it waits");
-        self.give(order.id, &queued.order);
-        Some(queued)
+        Some(self.give(*key, order.id))
     }
 
-    /// The disk has an order, or more of one.
-    fn give(&mut self, id: OrderId, order: &Order) {
-        self.cursor = order.offset + order.length;
-        *self.in_flight.entry(id).or_default() += order.length;
-        self.in_flight_bytes += order.length;
+    /// The disk has one that waits, as an order of this name or as more of one.
+    fn give(&mut self, key: (u64, OrderId), id: OrderId) -> Queued {
+        self.by_age.remove(&key.1);
+        let queued = self.waiting.remove(&key).expect("it waits");
+        let length = queued.order.length;
+        self.cursor = queued.order.offset + length;
+        *self.in_flight.entry(id).or_default() += length;
+        self.in_flight_bytes += length;
+        queued
     }
 
     /// The disk is done with an order.

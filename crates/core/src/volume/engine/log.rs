@@ -74,11 +74,13 @@ impl<P: Policy> Engine<P> {
         }
         let was_full = std::mem::take(&mut self.is_full);
         while !self.holds_log() && !self.log_queue.is_empty() && self.records.len() < self.settings.records_max {
-            let (count_max, pause) = self.admitted();
+            let load = self.load();
+            let came_by = self.came_by(&load);
+            let (count_max, pause) = self.admitted(&load, came_by);
             if count_max == 0 {
                 break;
             }
-            if self.append_items(count_max) {
+            if self.append_items(count_max, came_by) {
                 self.paced_until = self.paced_until.max(self.now) + pause;
                 continue;
             }
@@ -96,14 +98,13 @@ impl<P: Policy> Engine<P> {
 
     /// How many items the log takes now, and how long it takes no more then. Of those that are paced, a few of the lowest addresses at a time:
     /// neighbours come together, and write-back finds long runs. Those that have waited for as long as for room are kept no longer.
-    fn admitted(&self) -> (usize, Nanos) {
-        let load = self.load();
-        let pace = self.policy.paces(&load);
+    fn admitted(&self, load: &Load, came_by: Option<Nanos>) -> (usize, Nanos) {
+        let pace = self.policy.paces(load);
         if self.stopping || pace == Nanos::ZERO {
             return (usize::MAX, Nanos::ZERO);
         }
         let waiting = self.log_queue.len();
-        let aged = self.came_by(&load).map_or(0, |came_by| self.log_queue.aged(came_by));
+        let aged = came_by.map_or(0, |came_by| self.log_queue.aged(came_by));
         let count = if self.now < self.paced_until { aged } else { aged.max(waiting.div_ceil(PACED_PARTS)) };
         (count, Nanos(pace.0 * count as u64 / waiting as u64))
     }
@@ -132,12 +133,11 @@ impl<P: Policy> Engine<P> {
         }
     }
 
-    /// A record of so many items at most, as far as they fit; false if there is no room.
-    fn append_items(&mut self, count_max: usize) -> bool {
+    /// A record of so many items at most, as far as they fit, those that came by then first; false if there is no room.
+    fn append_items(&mut self, count_max: usize, came_by: Option<Nanos>) -> bool {
         let payload_max = PAYLOAD_BLOCKS_MAX.min(u64::from(self.map.ring.blocks()) / 8);
         let (mut count, mut payload, mut growing) = (0, 0, 0);
         let room = self.room_in_checkpoint();
-        let came_by = self.came_by(&self.load());
         for item in self.log_queue.iter_in_turn(came_by).take(count_max) {
             let blocks = payload + item.blocks();
             let grown = growing + growth(item.range, item.crcs.is_some());
