@@ -83,18 +83,18 @@ pub struct Settings {
     pub checkpoint_chunk_bytes: usize,
     /// Foreground orders that the disk has at once (128, what Linux lets its schedulers sort).
     pub disk_orders_max: usize,
-    /// Begun when the disk has less than so many bytes to do for the foreground, or one order. Of long orders a drive has enough with a few (1 MiB; with
-    /// more it goes back and forth between them), of short ones it sorts the more the better.
+    /// Begun when the disk has less than so many bytes to do for the foreground, or fewer orders than `disk_orders_min`. Of long orders a drive has
+    /// enough with a few (1 MiB; with more it goes back and forth between them), of short ones it sorts the more the better.
     pub disk_bytes_max: u64,
+    /// However long they are: a drive that writes in order has the next one when it is done with one, and those that many processes write side by
+    /// side find each other (8: 320 KiB of 48 processes are written 8 percent faster than with 2).
+    pub disk_orders_min: usize,
     /// Blocks of a slot of staging (128 KiB: a stripe of flash).
     pub staging_slot_blocks: u32,
 }
 
 /// Writes of the foreground that follow each other are gathered into orders of at most so many bytes (as long as those of write-back).
 const GATHERED_BYTES_MAX: u64 = 2 << 20;
-
-/// Of the foreground, the disk has at least so many at once: a drive that writes in order has the next one when it is done with one.
-const DISK_ORDERS_MIN: usize = 2;
 
 impl Default for Settings {
     fn default() -> Settings {
@@ -105,6 +105,7 @@ impl Default for Settings {
             checkpoint_chunk_bytes: 1 << 20,
             disk_orders_max: 128,
             disk_bytes_max: 1 << 20,
+            disk_orders_min: 8,
             staging_slot_blocks: 32,
         }
     }
@@ -591,7 +592,7 @@ impl<P: Policy> Engine<P> {
             _ => self.disk_queue.open(false),
         }
         while self.disk_queue.in_flight() < self.settings.disk_orders_max
-            && (self.disk_queue.in_flight() < DISK_ORDERS_MIN
+            && (self.disk_queue.in_flight() < self.settings.disk_orders_min
                 || self.disk_queue.in_flight_bytes() < self.settings.disk_bytes_max)
             && let Some(mut queued) = self.disk_queue.pop(self.now)
         {

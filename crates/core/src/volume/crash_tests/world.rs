@@ -103,6 +103,7 @@ impl World {
             checkpoint_chunk_bytes: 4096,
             disk_orders_max: random.pick(&[1, 3, 100]),
             disk_bytes_max: random.pick(&[1, 1 << 14, 1 << 20]),
+            disk_orders_min: random.pick(&[1, 2, 8]),
             staging_slot_blocks: random.pick(&[1, 2]),
         };
         let recovered = recovery::attach(&mut pair, &given).expect("a new volume is attached");

@@ -406,7 +406,7 @@ fn a_segment_is_loaded_though_some_of_its_blocks_are_guarded_and_no_order_is_of_
 #[test]
 fn the_disk_has_the_next_order_before_it_is_done_with_one_however_long_they_are() {
     let mut engine = engine_with(1 << 20, Segments::default(), LoadAll);
-    engine.settings.disk_bytes_max = 1 << 20;
+    (engine.settings.disk_bytes_max, engine.settings.disk_orders_min) = (1 << 20, 2);
     for tag in 0..5 {
         engine.on_request(Nanos::ZERO, tag, Request::Read(Range::new((tag + 1) << 30, 1 << 20)));
     }
@@ -466,7 +466,7 @@ fn paced_writes_enter_the_log_by_address_and_the_aged_at_once() {
 fn writes_that_follow_each_other_are_one_order_of_the_disk_and_fail_one_by_one() {
     let policy = AddressOrder { absorbed_bytes_max: 0, ..AddressOrder::default() };
     let mut engine = engine_with(16 << 20, Segments::default(), policy);
-    engine.settings.disk_bytes_max = 1;
+    (engine.settings.disk_bytes_max, engine.settings.disk_orders_min) = (1, 2);
     // Two are under way while the others come.
     for (tag, block) in [900_000, 800_000, 103, 101, 102, 105].into_iter().enumerate() {
         write(&mut engine, tag as u64, block * BLOCK_BYTES);

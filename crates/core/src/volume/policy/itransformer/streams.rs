@@ -2,13 +2,16 @@
 //!
 //! A *run* is a range of the disk that was read without gaps. From the fourth read on that lies beside the run and near the one before
 //! it is a stream, forwards or backwards, by the side it grows on. (Random requests that fill a range grow runs too, but here and there.) While most reads continue another run than the one before, streams are read ahead: a
-//! window that doubles from fetch to fetch, asked for when a quarter of the last one is left. A stream that is alone is left to the disk.
+//! window that doubles from fetch to fetch, asked for when a quarter of the last one is left. A stream that is alone is left to the disk, also one
+//! that many processes read together, whose requests come in any order ([`Crowd`]).
 
+mod crowd;
 pub mod trust;
 
 use std::collections::BTreeMap;
 
 use crate::request::Range;
+use crowd::Crowd;
 use trust::Trust;
 
 /// Runs that are remembered (assumed: several for each of a hundred processes).
@@ -64,6 +67,7 @@ pub struct Streams {
     last: u64,
     /// How often such a read continues another run than the one before: 256 is always.
     switches: u32,
+    crowd: Crowd,
     trust: Trust,
 }
 
@@ -80,6 +84,7 @@ impl Streams {
             misses: 0,
             last: 0,
             switches: 0,
+            crowd: Crowd::default(),
             trust: Trust::default(),
         }
     }
@@ -143,7 +148,7 @@ impl Streams {
 
     /// Whether most requests continue the one before, and this one a stream that is long by now: the disk needs no help with it.
     pub fn is_alone(&mut self, range: Range) -> bool {
-        let (start, run) = self.note(range);
+        let (start, run) = self.note(range, false);
         let is_long = run.end - start >= LONG_WINDOWS * self.window_min;
         self.put(start, run);
         is_long && run.score >= self.reads_min && self.switches <= SWITCHES_MAX
@@ -151,7 +156,7 @@ impl Streams {
 
     /// A read has come: what to fetch, in windows of at most what `window_max` says for so many streams.
     pub fn on_read(&mut self, range: Range, window_max: impl Fn(u64) -> u64, may_fetch: bool) -> Option<Range> {
-        let (start, mut run) = self.note(range);
+        let (start, mut run) = self.note(range, true);
         let wanted = if may_fetch && self.switches > SWITCHES_MAX && run.score >= self.reads_min {
             self.next_fetch(start, &mut run, range, window_max)
         } else {
@@ -189,12 +194,14 @@ impl Streams {
         self.put(start, run);
     }
 
-    fn note(&mut self, range: Range) -> (u64, Run) {
+    /// A request has come; whether those of a crowd continue each other.
+    fn note(&mut self, range: Range, crowds: bool) -> (u64, Run) {
         self.uses += 1;
         let (start, mut run) = self.join(range);
         if !run.has_fetched(range) {
             self.misses += 1;
-            let continues = start <= self.last && self.last <= run.end;
+            let is_crowd = crowds && self.crowd.gathers(range);
+            let continues = is_crowd || (start <= self.last && self.last <= run.end);
             self.switches = (self.switches * 15 + if continues { 0 } else { 256 }) / 16;
             self.last = range.offset;
         }
@@ -285,6 +292,22 @@ mod tests {
         assert_eq!((up.active(), down.active()), (8, 8));
         assert_eq!(interleaved(8, 3, true).heading(read(103)), None, "three reads are no stream");
         assert_eq!(interleaved(1, 100, true).heading(read(200)), None);
+    }
+
+    #[test]
+    fn a_stream_that_many_read_together_is_left_to_the_disk_in_whatever_order_they_come() {
+        let mut found = Streams::new(4 * READ, 4);
+        let mut fetches_late = 0;
+        for turn in 0..40 {
+            // Another order each time.
+            let step = [5, 7, 11, 13, 17, 19, 23][turn as usize % 7];
+            for index in 0..48 {
+                let reader = (index * step + turn) % 48;
+                let fetch = found.on_read(read(turn * 48 + reader), |_| 1 << 20, true);
+                fetches_late += usize::from(fetch.is_some() && turn >= 8);
+            }
+        }
+        assert_eq!(fetches_late, 0);
     }
 
     #[test]
