@@ -1,6 +1,6 @@
 //! A checkpoint: the replay of the log up to S, as a stream of extents in address order, and of heads behind them.
 //!
-//! It is made a chunk at a time. What records behind S change meanwhile is no part of it: the map remembers what it said
+//! It is made a chunk at a time, at a start by several threads a part of the disk each. What records behind S change meanwhile is no part of it: the map remembers what it said
 //! (`snapshot`). What the disk durably holds though no durable CLEAN says so is left out (rule 4), as long as the area has room for the
 //! pieces that leaves.
 
@@ -173,31 +173,45 @@ impl Encoder {
         let mut chunk = std::mem::take(&mut self.rest);
         let before = chunk.len();
         chunk.reserve(bytes_min.min(1 << 20));
-        let mut pieces = map.snapshot_from(self.cursor).enumerate();
+        self.put_extents(map, Range::between(0, u64::MAX), bytes_min.max(BLOCK), &mut chunk);
         while chunk.len() < bytes_min.max(BLOCK) && !self.ended {
-            if self.among_heads {
-                self.put_head(&mut chunk);
-                continue;
+            self.put_head(&mut chunk);
+        }
+        self.seal(chunk, before)
+    }
+
+    /// The next extents, of those that begin in a part, until there are so many bytes in all.
+    fn put_extents(&mut self, map: &LogMap, part: Range, bytes_min: usize, chunk: &mut Vec<u8>) {
+        if self.among_heads {
+            return;
+        }
+        let pieces = map.snapshot_from(self.cursor.max(part.offset));
+        let pieces = pieces.skip_while(|(piece, _)| piece.range.offset < part.offset);
+        let pieces = pieces.take_while(|(piece, _)| piece.range.offset < part.end());
+        for (index, (piece, crcs)) in pieces.enumerate() {
+            if chunk.len() >= bytes_min {
+                return;
             }
-            let Some((index, (piece, crcs))) = pieces.next() else {
-                self.emit_held(&mut chunk);
-                self.among_heads = true;
-                continue;
-            };
             if index.is_multiple_of(PIECES_AT_ONCE) {
                 map.fetch_near(piece.range.end(), PIECES_AT_ONCE);
             }
             self.cursor = piece.range.end();
             if self.skip.is_empty() {
-                self.put(piece, crcs, &mut chunk);
+                self.put(piece, crcs, chunk);
                 continue;
             }
             for part in self.kept(piece) {
                 let first = (part.range.offset / BLOCK as u64 - piece.range.offset / BLOCK as u64) as usize;
                 let crcs = crcs.get(first..first + blocks_of(part.range) as usize).unwrap_or_default();
-                self.put(part, crcs, &mut chunk);
+                self.put(part, crcs, chunk);
             }
         }
+        self.emit_held(chunk);
+        self.among_heads = true;
+    }
+
+    /// What is whole of a chunk of which all but so many bytes are new.
+    fn seal(&mut self, mut chunk: Vec<u8>, before: usize) -> Vec<u8> {
         self.crc = crc32c::crc32c_append(self.crc, &chunk[before..]);
         self.bytes += (chunk.len() - before) as u64;
         if self.ended {
@@ -206,6 +220,22 @@ impl Encoder {
             self.rest = chunk.split_off(chunk.len() / BLOCK * BLOCK);
         }
         chunk
+    }
+
+    /// The next bytes of the extents that begin in a part alone, as they stand in the whole; nothing at its end.
+    pub fn part(&mut self, map: &LogMap, part: Range, bytes_min: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(bytes_min);
+        self.put_extents(map, part, bytes_min, &mut bytes);
+        bytes
+    }
+
+    /// Goes on behind extents that were encoded apart: these are the next bytes of them, of a part that ends there. What is whole blocks.
+    pub fn append(&mut self, extents: &[u8], end: u64) -> Vec<u8> {
+        let mut chunk = std::mem::take(&mut self.rest);
+        let before = chunk.len();
+        chunk.extend_from_slice(extents);
+        self.cursor = end;
+        self.seal(chunk, before)
     }
 
     /// Extents that end up to this byte are not asked for again.

@@ -290,6 +290,12 @@ impl LogMap {
         std::hint::black_box(crcs.fold(0, |read, crc| read ^ crc));
     }
 
+    /// The whole disk, cut into parts of about so many extents of payload each.
+    pub fn parts(&self, extents: usize) -> Vec<Range> {
+        let ends = self.payload.bounds(extents).skip(1).chain([u64::MAX]);
+        ends.scan(0, |begin, end| Some(Range::between(std::mem::replace(begin, end), end))).collect()
+    }
+
     /// Checksum of a block of the ring.
     pub fn crc(&self, block: u32) -> u32 {
         self.crcs[block as usize]

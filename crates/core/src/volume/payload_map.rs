@@ -179,6 +179,11 @@ impl PayloadMap {
             .take_while(move |held| held.range.overlaps(range))
     }
 
+    /// Where parts of the disk with about so many extents each begin, in address order.
+    pub fn bounds(&self, extents: usize) -> impl Iterator<Item = u64> + '_ {
+        self.chunks.keys().copied().step_by((extents / ENTRIES_IN_ORDER).max(1))
+    }
+
     /// The base of the chunk an extent at `offset` stands in, if there is one.
     fn base_of(&self, offset: u64) -> Option<u64> {
         self.chunks.range(window(offset)..=offset).next_back().map(|(base, _)| *base)

@@ -30,6 +30,8 @@
 
 mod replay;
 
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
 use super::checkpoint::Encoder;
 use super::devices::{Device, Devices, Failed};
 use super::fields::EMPTY;
@@ -45,6 +47,10 @@ use replay::Replay;
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: u64 = 1 << 20;
+/// Extents of a checkpoint that a thread encodes in one go: about half a MiB.
+const PART_EXTENTS: usize = 1 << 14;
+/// Threads that encode (two cores are taken with as many).
+const ENCODERS: usize = 2;
 
 /// The devices a start is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -354,17 +360,16 @@ fn write_checkpoint(
     let mut next = superblock.clone();
     next.area = 1 - superblock.area;
     let offset = superblock.layout().checkpoint_offset(next.area);
-    let mut encoder = Encoder::new(Ranges::default(), &map.heads);
     let mut written = 0;
-    while !encoder.has_ended() {
-        let chunk = encoder.chunk(map, CHUNK_BYTES as usize);
-        if written + chunk.len() as u64 > superblock.layout().checkpoint_bytes() {
+    let encoder = encode(map, PART_EXTENTS, |chunk| {
+        let length = chunk.len() as u64;
+        if written + length > superblock.layout().checkpoint_bytes() {
             return Err(Refusal::TooManyExtents);
         }
-        let length = chunk.len() as u64;
         devices.write_behind(Device::Flash, offset + written, chunk)?;
         written += length;
-    }
+        Ok(())
+    })?;
     (next.checkpoint_bytes, next.checkpoint_crc) = encoder.sum();
     next.epoch += 1;
     next.start_seq = end;
@@ -374,4 +379,87 @@ fn write_checkpoint(
     guard::write_superblock(devices, &mut next)?;
     *superblock = next;
     Ok(())
+}
+
+/// Gives the blocks of a map's checkpoint, chunk by chunk. A map of more extents than that is encoded in parts of as many, by several threads: most
+/// of the time each waits for memory.
+fn encode<E>(map: &LogMap, part_extents: usize, mut give: impl FnMut(Vec<u8>) -> Result<(), E>) -> Result<Encoder, E> {
+    let mut encoder = Encoder::new(Ranges::default(), &map.heads);
+    if map.extents() > part_extents {
+        let parts = map.parts(part_extents);
+        std::thread::scope(|scope| {
+            let encoded: [Receiver<Vec<u8>>; ENCODERS] = std::array::from_fn(|first| {
+                let (filled, taken) = sync_channel(1);
+                let mut parts = parts.iter().skip(first).step_by(ENCODERS);
+                scope.spawn(move || parts.all(|part| encode_part(map, *part, &filled)));
+                taken
+            });
+            for (part, encoded) in parts.iter().zip(encoded.iter().cycle()) {
+                // Its end, or that of a thread, which is told when the scope is left.
+                while let Some(bytes) = encoded.recv().ok().filter(|bytes| !bytes.is_empty()) {
+                    give(encoder.append(&bytes, part.end()))?;
+                }
+            }
+            Ok(())
+        })?;
+    }
+    while !encoder.has_ended() {
+        give(encoder.chunk(map, CHUNK_BYTES as usize))?;
+    }
+    Ok(encoder)
+}
+
+/// Whether somebody took all of it, and nothing as its end.
+fn encode_part(map: &LogMap, part: Range, filled: &SyncSender<Vec<u8>>) -> bool {
+    let mut encoder = Encoder::new(Ranges::default(), &Heads::default());
+    loop {
+        let bytes = encoder.part(map, part, CHUNK_BYTES as usize);
+        let is_end = bytes.is_empty();
+        if filled.send(bytes).is_err() {
+            return false;
+        }
+        if is_end {
+            return true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chance::Random;
+    use crate::volume::log_map::Content;
+    use crate::volume::record::blocks_of;
+    use crate::volume::ring::Ring;
+
+    #[test]
+    fn a_checkpoint_is_the_same_bytes_in_parts_as_in_one() {
+        let seed = std::env::var("SEED").ok().map_or(7, |text| text.parse().expect("SEED is a number"));
+        println!("SEED={seed}");
+        let mut random = Random(seed);
+        let mut map = LogMap::new(Ring::new(40_000, 0));
+        // Also across the bounds of windows of 256 MiB.
+        for seq in 1..9000 {
+            let begin = ((1 + random.below(5)) << 28) - (1 << 20) + random.below(40_000) * 512;
+            let range = Range::new(begin, (1 + random.below(24)) * 512);
+            let crcs: Vec<u32> = (0..blocks_of(range)).map(|_| random.next() as u32).collect();
+            match random.below(20) {
+                0 => map.put_placeless(range, Content::Zeros, seq),
+                _ => {
+                    let block = map.ring.append(seq, 1 + crcs.len() as u32);
+                    map.put_payload(range, block + 1, &crcs, seq);
+                }
+            }
+        }
+        let bytes = |part_extents| {
+            let mut bytes = Vec::new();
+            let encoder = encode(&map, part_extents, |chunk| {
+                bytes.extend(chunk);
+                Ok::<(), ()>(())
+            });
+            (bytes, encoder.unwrap().sum())
+        };
+        assert!(map.parts(256).len() > 10, "{}", map.parts(256).len());
+        assert_eq!(bytes(256), bytes(usize::MAX));
+    }
 }
