@@ -9,7 +9,7 @@ use headstart_agent::client::Client;
 use headstart_agent::site::{CostModels, Site};
 use headstart_core::cost::benefit::Parameters;
 use headstart_core::overlay::Capacity;
-use headstart_core::request::{Direction, Range, Request};
+use headstart_core::request::{Direction, Distance, Range, Request};
 use headstart_core::units::{ByteSize, KIB, MIB};
 
 #[derive(Debug, Subcommand)]
@@ -80,7 +80,11 @@ fn check(path: &Path) -> Result<ExitCode> {
 /// The largest power of two up to which random requests are critical.
 fn critical_sizes(parameters: &Parameters, direction: Direction) -> String {
     let critical = |length: u64| {
-        let request = Request { direction, range: Range::new(0, length), distance: parameters.stripe_bytes * 1024 };
+        let request = Request {
+            direction,
+            range: Range::new(0, length),
+            distance: Distance::far(parameters.stripe_bytes * 1024),
+        };
         parameters.benefit_s(&request) > 0.0
     };
     let sizes: Vec<u64> = (0..16).map(|power| (4 * KIB) << power).collect();

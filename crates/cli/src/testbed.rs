@@ -282,6 +282,7 @@ fn write_site(path: &Path, slow: &Path, fast: &Path, parameters: &SiteParameters
             .iter()
             .map(|&(distance_bytes, seek_s)| SeekPoint { distance_bytes, seek_s })
             .collect(),
+        ..Parameters::default()
     };
     let site = Site {
         slow: slow.to_path_buf(),

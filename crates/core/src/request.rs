@@ -67,8 +67,51 @@ pub struct Request {
     pub direction: Direction,
     /// The bytes asked for.
     pub range: Range,
-    /// Distance in bytes to the end of the same process's previous request in that file, either way (S4D Table I, d).
-    pub distance: u64,
+    /// How it lies to the same process's requests before.
+    pub distance: Distance,
+}
+
+/// How a request lies to those of the same process before it in that file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Distance {
+    /// To the end of the last one, either way (S4D Table I, d).
+    pub bytes: u64,
+    /// So many in a row, this one included, have begun behind the one before, no farther than [`REACH_BYTES`]; at most [`AHEAD_MAX`], which
+    /// is assumed of the first.
+    pub ahead: u8,
+}
+
+impl Distance {
+    /// Of a request of which no more is known.
+    pub fn far(bytes: u64) -> Distance {
+        Distance { bytes, ahead: 0 }
+    }
+}
+
+/// A process that goes on in a file, beside others or past what it leaves out, begins its next request no farther away (assumed: a round of 64 processes of
+/// 64 KiB).
+pub const REACH_BYTES: u64 = 4 << 20;
+/// More are not counted.
+pub const AHEAD_MAX: u8 = 7;
+const AHEAD_BITS: u32 = AHEAD_MAX.ilog2() + 1;
+
+/// Where a process is in a file: the end of its last request, and below that how many went ahead. Zero at the begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Course(pub u64);
+
+impl Course {
+    /// After a request, which is so far away.
+    pub fn to(self, range: Range) -> (Course, Distance) {
+        let (last, ahead) = (self.0 >> AHEAD_BITS, self.0 as u8 & AHEAD_MAX);
+        let goes_on = range.offset.checked_sub(last).is_some_and(|gap| gap <= REACH_BYTES);
+        let ahead = match goes_on {
+            _ if self == Course::default() => AHEAD_MAX,
+            true => AHEAD_MAX.min(ahead + 1),
+            false => 0,
+        };
+        let course = Course(range.end() << AHEAD_BITS | u64::from(ahead));
+        (course, Distance { bytes: last.abs_diff(range.offset), ahead })
+    }
 }
 
 /// One request of a program that ran: what a trace has of it.

@@ -15,7 +15,7 @@ use headstart_core::policy::Reason;
 use headstart_core::policy::carl::Regions;
 use headstart_core::protocol::message::Request;
 use headstart_core::protocol::shared::{FILES_MAX, FileEntry};
-use headstart_core::request::Range;
+use headstart_core::request::{Course, Distance, Range};
 
 use crate::descriptors::{self, Target};
 use crate::gate::{Gate, gate};
@@ -46,7 +46,7 @@ pub struct Record {
     device: AtomicU64,
     inode: AtomicU64,
     /// End of the process's previous request in it.
-    previous_end: AtomicU64,
+    course: AtomicU64,
     /// The process's number of what the record stands for, each time that it is opened; never zero.
     serial: AtomicU32,
     /// Whether it was recorded that the process uses it unseen.
@@ -65,7 +65,7 @@ static RECORDS: [Record; FILES_MAX] = [const {
         excluded: AtomicBool::new(false),
         device: AtomicU64::new(0),
         inode: AtomicU64::new(0),
-        previous_end: AtomicU64::new(0),
+        course: AtomicU64::new(0),
         serial: AtomicU32::new(0),
         unseen: AtomicBool::new(false),
         regions: regions::Cell::new(),
@@ -97,12 +97,12 @@ impl Record {
         self.generation.load(Ordering::Acquire) == process::generation()
     }
 
-    /// Distance of `range` from the previous request, which it becomes (S4D's d).
+    /// How `range` lies to the requests before, the last of which it becomes.
     #[inline]
-    pub fn distance(&self, range: Range) -> u64 {
-        let previous = self.previous_end.load(Ordering::Relaxed);
-        self.previous_end.store(range.end(), Ordering::Relaxed);
-        previous.abs_diff(range.offset)
+    pub fn distance(&self, range: Range) -> Distance {
+        let (course, distance) = Course(self.course.load(Ordering::Relaxed)).to(range);
+        self.course.store(course.0, Ordering::Relaxed);
+        distance
     }
 
     /// The file's number in what this process records.
@@ -190,7 +190,7 @@ pub fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) -> Resu
     let writable = writable || open.is_some() && record.writable.load(Ordering::Relaxed);
     let (file, excluded) = tell_open(index as u32, facts, writable, path)?;
     if open.is_none() {
-        record.previous_end.store(0, Ordering::Relaxed);
+        record.course.store(0, Ordering::Relaxed);
         record.bypass.store(BYPASS_NONE, Ordering::Relaxed);
         record.unseen.store(false, Ordering::Relaxed);
         // After 2^32 openings numbers come again, but for zero.

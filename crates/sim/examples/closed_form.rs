@@ -91,6 +91,7 @@ fn bare() -> Costs {
         hdd_s_per_byte: 1.0 / 100e6,
         ssd_s_per_byte: 1.0 / 220e6,
         seek_curve: (20..38).map(point).collect(),
+        ..benefit::Parameters::default()
     };
     let carl = region::Parameters {
         hdd_startup_s_min: 0.3e-3,

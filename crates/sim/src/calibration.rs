@@ -44,7 +44,7 @@ pub fn measure(scenario: &Scenario, programs: &[Box<dyn Program>]) -> Result<Cos
     let flash = Flash::of(&on_flash, fast).map_err(missing)?;
     let s4d = |direction| {
         let cells = findings::cells(&on_disk, &on_flash, direction, ranks);
-        findings::s4d(&disk, slow, fast, span, &cells).map(|(parameters, _)| parameters).map_err(missing)
+        findings::s4d(direction, &disk, slow, fast, span, &cells).map(|(parameters, _)| parameters).map_err(missing)
     };
     let directions = Directions { read: s4d(Direction::Read)?, write: s4d(Direction::Write)? };
     let carl = region::Costs {

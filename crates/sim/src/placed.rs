@@ -4,7 +4,7 @@
 //! bytes have the same offset in the file's flash part as in the file.
 
 use headstart_core::policy::{Decision, carl::Regions, parts};
-use headstart_core::request::{Direction, Range, Request};
+use headstart_core::request::{Direction, Distance, Range, Request};
 use headstart_model::server::Operation;
 
 use crate::check::Space;
@@ -24,7 +24,7 @@ pub struct Placed {
 impl Placed {
     /// The first part of a range that lies in one tier.
     pub fn first_part(&self, file: u32, direction: Direction, range: Range) -> (TierName, Range) {
-        let request = Request { direction, range, distance: 0 };
+        let request = Request { direction, range, distance: Distance::default() };
         let (part, decision) = parts(&[&self.regions[file as usize]], request).next().expect("the range is not empty");
         let on_disk = matches!(decision, Decision::Disk(_) | Decision::Pass);
         (if on_disk { TierName::Disk } else { TierName::Flash }, part.range)

@@ -1,6 +1,6 @@
 //! A rank: a process that goes through its program's steps, one at a time.
 
-use headstart_core::request::{Direction, Range};
+use headstart_core::request::{Course, Direction, Distance, Range};
 use headstart_core::units::Nanos;
 use headstart_workload::Step;
 
@@ -76,8 +76,8 @@ pub struct Rank<'a> {
     pub open: Vec<(u32, bool)>,
     /// Bytes of the file it syncs were promised by the agent when the sync began.
     pub promised: bool,
-    /// Where its last request to each file ended, for S4D's distance.
-    positions: Vec<(u32, u64)>,
+    /// Where it is in each file, for S4D.
+    courses: Vec<(u32, Course)>,
 }
 
 impl<'a> Rank<'a> {
@@ -97,19 +97,18 @@ impl<'a> Rank<'a> {
             moving: (Range::default(), None),
             open: Vec::new(),
             promised: false,
-            positions: Vec::new(),
+            courses: Vec::new(),
         }
     }
 
-    /// Distance of a request from its last one to the file, which it becomes.
-    pub fn distance(&mut self, file: u32, range: Range) -> u64 {
-        let known = self.positions.iter_mut().find(|(known, _)| *known == file);
-        match known {
-            Some((_, end)) => std::mem::replace(end, range.end()).abs_diff(range.offset),
-            None => {
-                self.positions.push((file, range.end()));
-                range.offset
-            }
-        }
+    /// How a request lies to its last ones in the file.
+    pub fn distance(&mut self, file: u32, range: Range) -> Distance {
+        let place = self.courses.iter().position(|(known, _)| *known == file).unwrap_or_else(|| {
+            self.courses.push((file, Course::default()));
+            self.courses.len() - 1
+        });
+        let (course, distance) = self.courses[place].1.to(range);
+        self.courses[place].1 = course;
+        distance
     }
 }

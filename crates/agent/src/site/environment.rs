@@ -28,6 +28,7 @@ const COSTS: &[&str] = &[
     "hdd_s_per_byte",
     "ssd_s_per_byte",
     "seek_curve",
+    "near_stays",
 ];
 
 const REGION_COSTS: &[&str] = &[
@@ -120,7 +121,7 @@ mod tests {
     /// A site that sets everything.
     fn full() -> Site {
         let seek_curve = vec![SeekPoint { distance_bytes: 1, seek_s: 0.5 }];
-        let parameters = Parameters { seek_curve, ..Parameters::default() };
+        let parameters = Parameters { seek_curve, near_stays: true, ..Parameters::default() };
         let region = region::Parameters { ssd_busy_s_per_byte: Some(1e-8), ..region::Parameters::from(&parameters) };
         Site {
             slow: "/slow".into(),

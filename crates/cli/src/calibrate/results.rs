@@ -86,7 +86,8 @@ impl Calibration {
         let flash = Flash::of(&fast.measured, fast.striping)?;
         let fitted = |direction| -> Result<Fitted> {
             let cells = findings::cells(&slow.measured, &fast.measured, direction, ranks);
-            let (parameters, agree) = findings::s4d(&disk, slow.striping, fast.striping, slow.span_bytes, &cells)?;
+            let (parameters, agree) =
+                findings::s4d(direction, &disk, slow.striping, fast.striping, slow.span_bytes, &cells)?;
             Ok(Fitted { parameters, agree, cells: cells.len() })
         };
         let carl = |disk: &Costs, flash: &Costs| findings::carl(disk, slow.striping, flash, fast.striping);
@@ -182,6 +183,11 @@ impl Calibration {
                 mb_s(1.0 / parameters.hdd_s_per_byte.max(1e-15)),
                 mb_s(1.0 / parameters.ssd_s_per_byte.max(1e-15))
             ));
+            if parameters.near_stays {
+                lines.push(format!(
+                    "S4D, {name} that follow each other: as soon on the slow tier as on flash and back, where they stay"
+                ));
+            }
         }
         let Segment { head_bytes_least, head_bytes, body_bytes, flash_head_s, positioning_s } = self.segment;
         lines.push(format!(

@@ -12,7 +12,7 @@ use crate::plan::prediction::{Portion, Presence};
 use crate::plan::{PlanningError, TracedFile};
 use crate::policy::s4d::S4d;
 use crate::policy::{Decision, Policy};
-use crate::request::{Access, Direction, Request};
+use crate::request::{Access, Course, Direction, Distance, Request};
 
 /// Groups of ranks at the end: the network is solved for each in thousands of rounds.
 const GROUPS_MAX: usize = 32;
@@ -24,23 +24,24 @@ const RECENT_FILES_MAX: usize = 16;
 #[derive(Debug, Default)]
 struct Rank {
     presence: Presence,
-    /// Where its last request in each of the files it used last ended; the most recent one is last.
-    ends: Vec<(u32, u64)>,
+    /// Where it is in each of the files it used last; the most recent one is last.
+    courses: Vec<(u32, Course)>,
 }
 
 impl Rank {
-    /// S4D's d: the distance to this rank's last request in that file.
-    fn distance(&mut self, access: &Access) -> u64 {
-        let known = self.ends.iter().rposition(|(file, _)| *file == access.file);
+    /// How an access lies to this rank's last ones in that file.
+    fn distance(&mut self, access: &Access) -> Distance {
+        let known = self.courses.iter().rposition(|(file, _)| *file == access.file);
         let place = known.unwrap_or_else(|| {
-            if self.ends.len() == RECENT_FILES_MAX {
-                self.ends.remove(0);
+            if self.courses.len() == RECENT_FILES_MAX {
+                self.courses.remove(0);
             }
-            self.ends.push((access.file, 0));
-            self.ends.len() - 1
+            self.courses.push((access.file, Course::default()));
+            self.courses.len() - 1
         });
-        let end = std::mem::replace(&mut self.ends[place].1, access.range.end());
-        end.abs_diff(access.range.offset)
+        let (course, distance) = self.courses[place].1.to(access.range);
+        self.courses[place].1 = course;
+        distance
     }
 }
 
@@ -116,7 +117,7 @@ impl Collector {
         self.cells.add(access, kind, self.survey.region_bytes(access.file));
         self.reuse.add(access.file, direction, range, benefit_ns);
         if kind.is_critical && direction == Direction::Write {
-            self.reuse.add_stretch(range.length, request.distance == 0);
+            self.reuse.add_stretch(range.length, request.distance.bytes == 0);
         }
         self.pictures.add(access);
         Ok(())

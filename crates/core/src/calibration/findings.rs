@@ -216,6 +216,7 @@ pub fn cells(slow: &[Measured], fast: &[Measured], direction: Direction, ranks: 
 
 /// S4D's parameters of one direction (Table I); in how many of the cells they name the faster tier.
 pub fn s4d(
+    direction: Direction,
     disk: &Disk,
     slow: Striping,
     fast: Striping,
@@ -234,6 +235,7 @@ pub fn s4d(
     let rates = rates::effective(&parameters, span_bytes, cells).ok_or(Missing("requests of all ranks at once"))?;
     let Rates { hdd_s_per_byte, ssd_s_per_byte } = rates;
     (parameters.hdd_s_per_byte, parameters.ssd_s_per_byte) = (hdd_s_per_byte, ssd_s_per_byte);
+    parameters.near_stays = direction == Direction::Write && rates::nears_stay(cells);
     let agree = cells.iter().filter(|cell| cell.agrees(cell.benefit_s(&parameters, span_bytes))).count();
     Ok((parameters, agree))
 }

@@ -83,6 +83,16 @@ impl Cell {
     }
 }
 
+/// Whether writes that follow one another are, in three quarters of the sizes, on the disks no later than on flash and then on the disks, as a part of the
+/// largest.
+pub fn nears_stay(cells: &[Cell]) -> bool {
+    let near = || cells.iter().filter(|cell| !cell.is_random);
+    let Some(largest) = near().max_by_key(|cell| cell.size_bytes) else { return false };
+    let back_s = |cell: &Cell| largest.hdd_latency_s * cell.size_bytes as f64 / largest.size_bytes as f64;
+    let stay = near().filter(|cell| cell.hdd_latency_s <= cell.ssd_latency_s + back_s(cell)).count();
+    stay * 4 >= near().count() * 3
+}
+
 /// The rates of one direction: what `site` says of rates does not count, all else does. None if no random requests were measured.
 pub fn effective(site: &Parameters, file_bytes: u64, cells: &[Cell]) -> Option<Rates> {
     let cells: Vec<_> = cells.iter().map(|cell| (cell, terms(site, file_bytes, cell))).collect();
@@ -118,6 +128,23 @@ mod tests {
     fn a_request_of_64_stripes_puts_eight_on_each_of_eight_servers() {
         assert_eq!(largest_part(4 << 20, 64 << 10, 8), (8.0, (512 << 10) as f64));
         assert_eq!(largest_part(16 << 10, 64 << 10, 8).1, (16 << 10) as f64);
+    }
+
+    #[test]
+    fn nears_stay_where_few_sizes_are_sooner_on_flash_and_back() {
+        let cell = |is_random, size_bytes, hdd_latency_s, ssd_latency_s| Cell {
+            size_bytes,
+            is_random,
+            hdd_latency_s,
+            ssd_latency_s,
+        };
+        let random = cell(true, 4096, 0.014, 0.001);
+        let (small, large) = (cell(false, 65536, 0.003, 0.002), cell(false, 4 << 20, 0.16, 0.17));
+        assert!(nears_stay(&[random, small, large]), "2 ms and a 64th of 160 are more than 3");
+        let slow = |size_bytes| cell(false, size_bytes, 0.039, 0.001);
+        assert!(nears_stay(&[random, small, small, large, slow(4096)]), "one of four");
+        assert!(!nears_stay(&[random, small, large, slow(4096)]), "one of three");
+        assert!(!nears_stay(&[random]), "nothing was measured");
     }
 
     #[test]

@@ -11,10 +11,13 @@
 //!
 //! Here M counts disk servers and N flash servers. T_C has no startup term, so that bare device rates make every request
 //! critical up to far above 4 MiB; the rates belong to be *profiled* at the site's concurrency, network included.
+//!
+//! Nor does T_D know of anything beneath the disk servers that takes their seeks away, for those requests alone that follow each other
+//! (a volume, a controller's cache): where that was measured, `near_stays` keeps such writes there.
 
 use serde::{Deserialize, Serialize};
 
-use crate::request::{Range, Request};
+use crate::request::{AHEAD_MAX, Distance, Range, Request};
 use crate::stripe::spread;
 
 /// One point of F: seeking over `distance_bytes` of a file takes `seek_s`.
@@ -46,6 +49,10 @@ pub struct Parameters {
     pub ssd_s_per_byte: f64,
     /// F by rising distance; linear between points, constant outside, capped by S.
     pub seek_curve: Vec<SeekPoint>,
+    /// Writes that go on from those before them are sooner on the disk servers than on flash and back again, whatever the equations say. Beyond the
+    /// paper.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub near_stays: bool,
 }
 
 impl Default for Parameters {
@@ -60,6 +67,7 @@ impl Default for Parameters {
             hdd_s_per_byte: 1.0 / 100e6,
             ssd_s_per_byte: 1.0 / 220e6,
             seek_curve: Vec::new(),
+            near_stays: false,
         }
     }
 }
@@ -125,6 +133,11 @@ impl Parameters {
         seek.min(self.seek_s_max)
     }
 
+    /// Whether a write that lies so to those before it stays on the disk servers whatever its benefit.
+    pub fn stays(&self, distance: Distance) -> bool {
+        self.near_stays && distance.ahead == AHEAD_MAX
+    }
+
     /// T_D in seconds (eq. 1 to 6).
     pub fn disk_s(&self, range: Range, distance: u64) -> f64 {
         let spread = spread(range, self.stripe_bytes, self.hdd_servers.into());
@@ -141,7 +154,7 @@ impl Parameters {
 
     /// B in seconds (eq. 8): positive when flash serves the request sooner.
     pub fn benefit_s(&self, request: &Request) -> f64 {
-        self.disk_s(request.range, request.distance) - self.flash_s(request.range)
+        self.disk_s(request.range, request.distance.bytes) - self.flash_s(request.range)
     }
 }
 
@@ -164,6 +177,7 @@ mod tests {
                 SeekPoint { distance_bytes: 1000, seek_s: 0.010 },
                 SeekPoint { distance_bytes: 2000, seek_s: 0.020 },
             ],
+            near_stays: false,
         }
     }
 
@@ -176,7 +190,7 @@ mod tests {
         let p = parameters();
         assert!((p.disk_s(range, 500) - (startup + 65536.0 * 1e-8)).abs() < 1e-15);
         assert!((p.flash_s(range) - 65536.0 * 5e-9).abs() < 1e-15);
-        let request = Request { direction: Direction::Read, range, distance: 500 };
+        let request = Request { direction: Direction::Read, range, distance: Distance::far(500) };
         assert!((p.benefit_s(&request) - (p.disk_s(range, 500) - p.flash_s(range))).abs() < 1e-15);
     }
 
@@ -193,7 +207,11 @@ mod tests {
     fn large_requests_lose_once_flash_is_slower_in_parallel() {
         let p = Parameters { ssd_s_per_byte: 2e-7, hdd_s_per_byte: 3e-8, ..parameters() };
         let benefit = |length| {
-            p.benefit_s(&Request { direction: Direction::Write, range: Range::new(0, length), distance: 1 << 30 })
+            p.benefit_s(&Request {
+                direction: Direction::Write,
+                range: Range::new(0, length),
+                distance: Distance::far(1 << 30),
+            })
         };
         assert!(benefit(16 << 10) > 0.0);
         assert!(benefit(4 << 20) < 0.0);

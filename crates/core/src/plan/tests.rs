@@ -57,7 +57,11 @@ fn the_regions_with_the_highest_gains_of_all_files_are_placed() {
     assert_eq!(placed, [0], "of equal ones the first");
     assert_eq!(plan.files[0].regions.iter().map(|r| r.reads).sum::<u64>(), 400);
     let wanted = plan.files[0].wanted();
-    let request = crate::request::Request { direction: Direction::Read, range: Range::new(100, 8192), distance: 0 };
+    let request = crate::request::Request {
+        direction: Direction::Read,
+        range: Range::new(100, 8192),
+        distance: Default::default(),
+    };
     let mean_ns = plan.files[0].regions[0].gain_ns as u64 / plan.files[0].regions[0].reads;
     assert_eq!(wanted.on_request(&request), crate::policy::Decision::Fetch { benefit_ns: mean_ns });
 }

@@ -28,7 +28,8 @@ impl Policy for S4d {
             Direction::Write => &self.write,
         };
         let benefit_ns = (parameters.benefit_s(request) * 1e9) as i64;
-        match (benefit_ns > 0, request.direction) {
+        let is_write = request.direction == Direction::Write;
+        match (benefit_ns > 0 && !(is_write && parameters.stays(request.distance)), request.direction) {
             (false, _) => Decision::Disk(Reason::NoBenefit),
             (true, Direction::Write) => Decision::Flash { benefit_ns: benefit_ns as u64 },
             (true, Direction::Read) => Decision::Fetch { benefit_ns: benefit_ns as u64 },
@@ -39,7 +40,7 @@ impl Policy for S4d {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Range;
+    use crate::request::{AHEAD_MAX, Course, Distance, Range};
 
     #[test]
     fn critical_writes_are_absorbed_critical_reads_fetched_and_large_requests_left_on_disk() {
@@ -51,10 +52,34 @@ mod tests {
             ..Parameters::default()
         };
         let s4d = S4d { read: parameters.clone(), write: parameters };
-        let ask =
-            |direction, length| s4d.on_request(&Request { direction, range: Range::new(0, length), distance: 1 << 30 });
+        let ask = |direction, length| {
+            s4d.on_request(&Request { direction, range: Range::new(0, length), distance: Distance::far(1 << 30) })
+        };
         assert!(matches!(ask(Direction::Write, 16 << 10), Decision::Flash { .. }));
         assert!(matches!(ask(Direction::Read, 16 << 10), Decision::Fetch { .. }));
         assert_eq!(ask(Direction::Write, 4 << 20), Decision::Disk(Reason::NoBenefit));
+    }
+
+    #[test]
+    fn writes_that_go_on_stay_where_something_beneath_the_disks_takes_them() {
+        let write = Parameters { near_stays: true, ..Parameters::default() };
+        let s4d = S4d { read: write.clone(), write };
+        let mut course = Course::default();
+        let mut ask = |direction, offset| {
+            let range = Range::new(offset, 16 << 10);
+            let (next, distance) = course.to(range);
+            course = next;
+            s4d.on_request(&Request { direction, range, distance })
+        };
+        let mut stays = |offset| ask(Direction::Write, offset) == Decision::Disk(Reason::NoBenefit);
+        // Every other block, as of two processes side by side.
+        assert_eq!([10, 12, 14].map(|block| stays(block << 14)), [true; 3]);
+        assert_eq!([3, 2, 1 << 20].map(|block| stays(block << 14)), [false; 3], "backwards and far ahead");
+        let again: Vec<bool> = (0..9).map(|block| stays(block << 15)).collect();
+        assert_eq!(again, [false, false, false, false, false, false, false, true, true], "after seven in a row");
+        let far = Range::new(0, 16 << 10);
+        let distance = Distance { bytes: 0, ahead: AHEAD_MAX };
+        let read = s4d.on_request(&Request { direction: Direction::Read, range: far, distance });
+        assert!(matches!(read, Decision::Fetch { .. }));
     }
 }

@@ -121,7 +121,8 @@ impl Program {
                     let range = Range::new(offsets[index][next[index]], self.request_bytes);
                     next[index] += 1;
                     began[index] = now;
-                    let request = request::Request { direction: self.direction, range, distance: 0 };
+                    let request =
+                        request::Request { direction: self.direction, range, distance: request::Distance::default() };
                     left[index] = parts(&policies, request)
                         .map(|(part, what)| (usize::from(!matches!(what, Decision::Disk(_))), part.range))
                         .collect();

@@ -5,7 +5,7 @@ use std::alloc::{self, Layout};
 use headstart_core::counters::{Counter, Served};
 use headstart_core::protocol::message;
 use headstart_core::protocol::shared::KIND_READ;
-use headstart_core::request::{Direction, Range, Request};
+use headstart_core::request::{Direction, Distance, Range, Request};
 
 use super::{DIRECT_ALIGNMENT, shared};
 use crate::buffers::Buffers;
@@ -61,7 +61,7 @@ fn read_as_told(
     target: &Target,
     buffers: &Buffers,
     offset: u64,
-    distance: u64,
+    distance: Distance,
 ) -> (Result<usize, Errno>, Served) {
     let (mut done, mut served) = (0, Served::ReadEnd);
     while done < buffers.length() {
@@ -211,7 +211,7 @@ fn read_slow(target: &Target, buffers: &Buffers, from: usize, part: Range) -> Re
 /// Counts bytes read from the slow file, and tells the agent of those that flash would have served sooner; why the disk served
 /// them.
 #[inline]
-fn count_disk(session: &Session, target: &Target, range: Range, distance: u64, read: u64) -> Served {
+fn count_disk(session: &Session, target: &Target, range: Range, distance: Distance, read: u64) -> Served {
     let request = Request { direction: Direction::Read, range, distance };
     session.slot.read_by_disk(target.file, request, read, |request| session::decide(target, request))
 }

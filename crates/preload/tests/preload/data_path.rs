@@ -19,6 +19,7 @@ pub fn selective() -> Parameters {
         hdd_s_per_byte: 1e-9,
         ssd_s_per_byte: 1e-8,
         seek_curve: Vec::new(),
+        ..Parameters::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What policies gain, on small versions of their papers' programs.
 
 use headstart_core::policy::chain::Chain;
-use headstart_core::request::Direction;
+use headstart_core::request::{Direction, Distance};
 use headstart_core::units::{KIB, MIB};
 use headstart_sim::Report;
 use headstart_sim::scenario::{Policy, Scenario};
@@ -108,7 +108,7 @@ fn tiers_are_measured_where_nobody_gives_their_costs() {
     let request = |length| headstart_core::request::Request {
         direction: Direction::Write,
         range: headstart_core::request::Range::new(0, length),
-        distance: 1 << 30,
+        distance: Distance::far(1 << 30),
     };
     assert!(costs.s4d.write.benefit_s(&request(16 * KIB)) > 0.0, "small random writes are critical");
     assert!(costs.s4d.write.benefit_s(&request(16 * MIB)) < 0.0, "large ones are not");

@@ -17,6 +17,7 @@ fn equations(site: &SiteParameters, rates: Option<&Rates>) -> Parameters {
         hdd_s_per_byte: rates.map_or(0.0, |rates| rates.beta_d_s_per_byte),
         ssd_s_per_byte: rates.map_or(0.0, |rates| rates.beta_c_s_per_byte),
         seek_curve: site.seek_curve.iter().map(point).collect(),
+        ..Parameters::default()
     }
 }
 

@@ -109,7 +109,7 @@ fn regions() -> Regions {
 }
 
 fn request(direction: Direction, offset: u64, length: u64) -> Request {
-    Request { direction, range: Range::new(offset, length), distance: 0 }
+    Request { direction, range: Range::new(offset, length), distance: Default::default() }
 }
 
 #[test]

@@ -112,6 +112,7 @@ pub(super) fn encode_parameters(w: &mut Writer<'_>, parameters: &Parameters) {
         w.u64(point.distance_bytes);
         w.f64(point.seek_s);
     }
+    w.u8(parameters.near_stays.into());
 }
 
 pub(super) fn decode_parameters(r: &mut Reader<'_>) -> Result<Parameters, DecodeError> {
@@ -124,10 +125,12 @@ pub(super) fn decode_parameters(r: &mut Reader<'_>) -> Result<Parameters, Decode
         hdd_s_per_byte: r.f64()?,
         ssd_s_per_byte: r.f64()?,
         seek_curve: Vec::new(),
+        near_stays: false,
     };
     let points = r.u32()?;
     for _ in 0..points {
         parameters.seek_curve.push(SeekPoint { distance_bytes: r.u64()?, seek_s: r.f64()? });
     }
+    parameters.near_stays = r.flag()?;
     Ok(parameters)
 }
