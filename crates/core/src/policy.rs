@@ -37,6 +37,11 @@ pub enum Decision {
         /// Time saved, nanoseconds, at least 1.
         benefit_ns: u64,
     },
+    /// The same, but not worth the disks' time while programs use them.
+    FetchWhenIdle {
+        /// Time saved, nanoseconds, at least 1.
+        benefit_ns: u64,
+    },
     /// No opinion: the next policy is asked.
     Pass,
 }

@@ -82,6 +82,11 @@ pub struct Distance {
 }
 
 impl Distance {
+    /// Whether the process goes through the file, so that the next request is likely to be ahead as well.
+    pub fn goes_on(self) -> bool {
+        self.ahead == AHEAD_MAX
+    }
+
     /// Of a request of which no more is known.
     pub fn far(bytes: u64) -> Distance {
         Distance { bytes, ahead: 0 }

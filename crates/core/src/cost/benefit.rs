@@ -17,7 +17,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::request::{AHEAD_MAX, Distance, Range, Request};
+use crate::request::{Distance, Range, Request};
 use crate::stripe::spread;
 
 /// One point of F: seeking over `distance_bytes` of a file takes `seek_s`.
@@ -135,7 +135,7 @@ impl Parameters {
 
     /// Whether a write that lies so to those before it stays on the disk servers whatever its benefit.
     pub fn stays(&self, distance: Distance) -> bool {
-        self.near_stays && distance.ahead == AHEAD_MAX
+        self.near_stays && distance.goes_on()
     }
 
     /// T_D in seconds (eq. 1 to 6).

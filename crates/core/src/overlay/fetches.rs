@@ -10,6 +10,7 @@ use super::regions::{FETCHES_MAX, Room};
 use super::{CopyKind, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
 use crate::policy::s4d::Critical;
 use crate::protocol::handover::COPIES_MAX;
+use crate::protocol::hints::WHEN_IDLE;
 use crate::protocol::shared::{HINTS_MAX, Shared};
 use crate::request::Range;
 
@@ -59,10 +60,12 @@ impl Overlay {
             let hints = std::iter::from_fn(|| slot.take_hint()).take(HINTS_MAX);
             for (file, range, benefit_ns) in hints {
                 self.counters.critical_reads_total += 1;
+                self.pace.hear_of_read(self.measured_ns);
                 let sensible = (1..=REQUEST_BYTES_MAX).contains(&range.length) && range.end() <= FILE_BYTES_MAX;
                 if self.files.contains_key(&file) && sensible {
                     self.note_read(file, range);
-                    self.critical.insert(Critical { file, range, benefit_ns });
+                    let (benefit_ns, when_idle) = (benefit_ns & !WHEN_IDLE, benefit_ns & WHEN_IDLE != 0);
+                    self.critical.insert(Critical { file, range, benefit_ns, when_idle });
                 }
             }
         }
@@ -77,8 +80,9 @@ impl Overlay {
             // Those regions are worth more than their copies cost, and what programs read of them now comes with them.
             return self.place_next(shared, FOLLOWING_AT_ONCE);
         }
+        let is_idle = self.pace.are_disks_idle(self.measured_ns);
         while self.fetches.len() < limit && self.copies.len() < self.settings.copies_max {
-            let Some(critical) = self.deferred.take().or_else(|| self.critical.pop()) else { break };
+            let Some(critical) = self.deferred.take().or_else(|| self.critical.pop(is_idle)) else { break };
             if !self.start_fetch(shared, critical) {
                 break;
             }

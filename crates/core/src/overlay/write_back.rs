@@ -109,6 +109,7 @@ pub(super) struct Pace {
     pub(super) cursor: (u32, u64),
     last_disk_request_ns: u64,
     last_disk_write_ns: u64,
+    last_hint_ns: u64,
     last_flash_read_ns: u64,
 }
 
@@ -190,6 +191,16 @@ impl Pace {
             false if reads_flash => few,
             _ => all,
         }
+    }
+
+    /// Whether no program has been seen at the disks or has left word of it lately.
+    pub(super) fn are_disks_idle(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.last_disk_request_ns.max(self.last_hint_ns)) >= IDLE_NS
+    }
+
+    /// A program has left word of a read from the disks.
+    pub(super) fn hear_of_read(&mut self, now_ns: u64) {
+        self.last_hint_ns = now_ns;
     }
 
     fn observe(&mut self, foreground: Foreground, now_ns: u64) {

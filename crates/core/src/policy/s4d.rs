@@ -32,6 +32,10 @@ impl Policy for S4d {
         match (benefit_ns > 0 && !(is_write && parameters.stays(request.distance)), request.direction) {
             (false, _) => Decision::Disk(Reason::NoBenefit),
             (true, Direction::Write) => Decision::Flash { benefit_ns: benefit_ns as u64 },
+            // The disks serve a stream well until a fetch beside it makes them seek.
+            (true, Direction::Read) if request.distance.goes_on() => {
+                Decision::FetchWhenIdle { benefit_ns: benefit_ns as u64 }
+            }
             (true, Direction::Read) => Decision::Fetch { benefit_ns: benefit_ns as u64 },
         }
     }
@@ -80,6 +84,6 @@ mod tests {
         let far = Range::new(0, 16 << 10);
         let distance = Distance { bytes: 0, ahead: AHEAD_MAX };
         let read = s4d.on_request(&Request { direction: Direction::Read, range: far, distance });
-        assert!(matches!(read, Decision::Fetch { .. }));
+        assert!(matches!(read, Decision::FetchWhenIdle { .. }));
     }
 }

@@ -9,6 +9,9 @@ use crate::counters::Served;
 use crate::policy::Decision;
 use crate::request::{Direction, Range, Request};
 
+/// In a hint's benefit: not worth the disks' time while programs use them.
+pub const WHEN_IDLE: u64 = 1 << 63;
+
 impl Slot {
     /// Leaves a hint for the agent; counts it as lost if the ring is full.
     pub fn hint(&self, file: u32, range: Range, benefit_ns: u64) {
@@ -65,6 +68,11 @@ impl Slot {
                 Decision::Fetch { benefit_ns } => {
                     self.count(Counter::CriticalReadMisses, 1);
                     self.hint(file, part.range, benefit_ns);
+                    Served::ReadMiss
+                }
+                Decision::FetchWhenIdle { benefit_ns } => {
+                    self.count(Counter::CriticalReadMisses, 1);
+                    self.hint(file, part.range, benefit_ns | WHEN_IDLE);
                     Served::ReadMiss
                 }
                 Decision::Flash { .. } => Served::ReadMiss,

@@ -16,6 +16,8 @@ pub struct Critical {
     pub range: Range,
     /// What one access saves, nanoseconds.
     pub benefit_ns: u64,
+    /// Not worth the disks' time while programs use them.
+    pub when_idle: bool,
 }
 
 /// Ranges to fetch, oldest first, at most `entries_max` of them.
@@ -23,13 +25,20 @@ pub struct Critical {
 pub struct CriticalData {
     entries_max: usize,
     order: VecDeque<(u32, u64)>,
+    /// Those that are fetched when nothing else is to be done.
+    when_idle: VecDeque<(u32, u64)>,
     entries: BTreeMap<(u32, u64), Critical>,
 }
 
 impl CriticalData {
     /// An empty table that holds at most `entries_max`, at least one.
     pub fn new(entries_max: usize) -> CriticalData {
-        CriticalData { entries_max: entries_max.max(1), order: VecDeque::new(), entries: BTreeMap::new() }
+        CriticalData {
+            entries_max: entries_max.max(1),
+            order: VecDeque::new(),
+            when_idle: VecDeque::new(),
+            entries: BTreeMap::new(),
+        }
     }
 
     /// Records a critical read; a range recorded before keeps its turn.
@@ -38,29 +47,31 @@ impl CriticalData {
         if let Some(known) = self.entries.get_mut(&key) {
             known.range.length = known.range.length.max(critical.range.length);
             known.benefit_ns = known.benefit_ns.max(critical.benefit_ns);
+            if known.when_idle && !critical.when_idle {
+                known.when_idle = false;
+                self.order.push_back(key);
+            }
             return;
         }
         if self.entries.len() >= self.entries_max {
-            self.pop();
+            take(&mut self.when_idle, &mut self.entries, true)
+                .or_else(|| take(&mut self.order, &mut self.entries, false));
         }
         self.entries.insert(key, critical);
-        self.order.push_back(key);
+        if critical.when_idle { self.when_idle.push_back(key) } else { self.order.push_back(key) }
     }
 
-    /// Takes the oldest entry and clears its C flag.
-    pub fn pop(&mut self) -> Option<Critical> {
-        while let Some(key) = self.order.pop_front() {
-            if let Some(critical) = self.entries.remove(&key) {
-                return Some(critical);
-            }
-        }
-        None
+    /// Takes the oldest entry and clears its C flag; what is for idle disks comes after all others, and if they are.
+    pub fn pop(&mut self, is_idle: bool) -> Option<Critical> {
+        let first = take(&mut self.order, &mut self.entries, false);
+        first.or_else(|| is_idle.then(|| take(&mut self.when_idle, &mut self.entries, true))?)
     }
 
     /// Forgets a file.
     pub fn remove_file(&mut self, file: u32) {
         self.entries.retain(|key, _| key.0 != file);
         self.order.retain(|key| key.0 != file);
+        self.when_idle.retain(|key| key.0 != file);
     }
 
     /// Number of entries.
@@ -74,12 +85,23 @@ impl CriticalData {
     }
 }
 
+/// The oldest of an order that is still there, and of its kind.
+fn take(
+    order: &mut VecDeque<(u32, u64)>,
+    entries: &mut BTreeMap<(u32, u64), Critical>,
+    when_idle: bool,
+) -> Option<Critical> {
+    let is_there = |key: &(u32, u64)| entries.get(key).is_some_and(|critical| critical.when_idle == when_idle);
+    let key = std::iter::from_fn(|| order.pop_front()).find(is_there)?;
+    entries.remove(&key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn critical(offset: u64) -> Critical {
-        Critical { file: 1, range: Range::new(offset, 8), benefit_ns: 5 }
+        Critical { file: 1, range: Range::new(offset, 8), benefit_ns: 5, when_idle: false }
     }
 
     #[test]
@@ -89,9 +111,22 @@ mod tests {
             table.insert(critical(offset));
         }
         assert_eq!(table.len(), 2);
-        assert_eq!(table.pop(), Some(critical(20)));
-        assert_eq!(table.pop(), Some(critical(30)));
-        assert_eq!(table.pop(), None);
+        assert_eq!(table.pop(true), Some(critical(20)));
+        assert_eq!(table.pop(true), Some(critical(30)));
+        assert_eq!(table.pop(true), None);
+    }
+
+    #[test]
+    fn what_is_for_idle_disks_comes_last_and_makes_room_first() {
+        let mut table = CriticalData::new(3);
+        let idle = |offset| Critical { when_idle: true, ..critical(offset) };
+        [idle(10), critical(20), idle(30), idle(40)].into_iter().for_each(|critical| table.insert(critical));
+        assert_eq!(table.pop(false), Some(critical(20)));
+        assert_eq!(table.pop(false), None);
+        table.insert(critical(40));
+        assert_eq!(table.pop(false), Some(critical(40)), "wanted more than before");
+        assert_eq!((table.pop(true), table.pop(true)), (Some(idle(30)), None));
+        assert!(table.is_empty());
     }
 
     #[test]
@@ -100,7 +135,7 @@ mod tests {
         table.insert(critical(1));
         table.insert(Critical { file: 2, ..critical(2) });
         table.remove_file(1);
-        assert_eq!(table.pop().map(|c| c.file), Some(2));
+        assert_eq!(table.pop(true).map(|c| c.file), Some(2));
         assert!(table.is_empty());
     }
 }
