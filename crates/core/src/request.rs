@@ -79,17 +79,19 @@ pub struct Distance {
     /// So many in a row, this one included, have begun behind the one before, no farther than [`REACH_BYTES`]; at most [`AHEAD_MAX`], which
     /// is assumed of the first.
     pub ahead: u8,
+    /// None was before it.
+    pub is_first: bool,
 }
 
 impl Distance {
     /// Whether the process goes through the file, so that the next request is likely to be ahead as well.
     pub fn goes_on(self) -> bool {
-        self.ahead == AHEAD_MAX
+        self.ahead == AHEAD_MAX && !self.is_first
     }
 
     /// Of a request of which no more is known.
     pub fn far(bytes: u64) -> Distance {
-        Distance { bytes, ahead: 0 }
+        Distance { bytes, ..Distance::default() }
     }
 }
 
@@ -109,13 +111,14 @@ impl Course {
     pub fn to(self, range: Range) -> (Course, Distance) {
         let (last, ahead) = (self.0 >> AHEAD_BITS, self.0 as u8 & AHEAD_MAX);
         let goes_on = range.offset.checked_sub(last).is_some_and(|gap| gap <= REACH_BYTES);
+        let is_first = self == Course::default();
         let ahead = match goes_on {
-            _ if self == Course::default() => AHEAD_MAX,
+            _ if is_first => AHEAD_MAX,
             true => AHEAD_MAX.min(ahead + 1),
             false => 0,
         };
         let course = Course(range.end() << AHEAD_BITS | u64::from(ahead));
-        (course, Distance { bytes: last.abs_diff(range.offset), ahead })
+        (course, Distance { bytes: last.abs_diff(range.offset), ahead, is_first })
     }
 }
 

@@ -133,9 +133,9 @@ impl Parameters {
         seek.min(self.seek_s_max)
     }
 
-    /// Whether a write that lies so to those before it stays on the disk servers whatever its benefit.
+    /// Whether a write that lies so to those before it stays on the disk servers whatever its benefit. The first may be that of a sequence.
     pub fn stays(&self, distance: Distance) -> bool {
-        self.near_stays && distance.goes_on()
+        self.near_stays && (distance.goes_on() || distance.is_first)
     }
 
     /// T_D in seconds (eq. 1 to 6).

@@ -44,7 +44,7 @@ impl Policy for S4d {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{AHEAD_MAX, Course, Distance, Range};
+    use crate::request::{Course, Distance, Range};
 
     #[test]
     fn critical_writes_are_absorbed_critical_reads_fetched_and_large_requests_left_on_disk() {
@@ -81,9 +81,22 @@ mod tests {
         assert_eq!([3, 2, 1 << 20].map(|block| stays(block << 14)), [false; 3], "backwards and far ahead");
         let again: Vec<bool> = (0..9).map(|block| stays(block << 15)).collect();
         assert_eq!(again, [false, false, false, false, false, false, false, true, true], "after seven in a row");
-        let far = Range::new(0, 16 << 10);
-        let distance = Distance { bytes: 0, ahead: AHEAD_MAX };
-        let read = s4d.on_request(&Request { direction: Direction::Read, range: far, distance });
-        assert!(matches!(read, Decision::FetchWhenIdle { .. }));
+    }
+
+    #[test]
+    fn reads_that_go_on_are_fetched_when_the_disks_are_idle_and_the_first_is_not_known_to() {
+        let s4d = S4d { read: Parameters::default(), write: Parameters::default() };
+        let mut course = Course::default();
+        let mut waits = |block: u64| {
+            let range = Range::new(block << 14, 16 << 10);
+            let (next, distance) = course.to(range);
+            course = next;
+            match s4d.on_request(&Request { direction: Direction::Read, range, distance }) {
+                Decision::FetchWhenIdle { .. } => true,
+                Decision::Fetch { .. } => false,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!([0, 1, 2, 900, 901].map(&mut waits), [false, true, true, false, false]);
     }
 }
