@@ -3,7 +3,7 @@
 //! Every entry here has its C flag set; clearing the flag removes it. Writes need no entry: a critical write is known as such
 //! from the request itself. The table is bounded: the oldest entry makes room.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use crate::request::Range;
 
@@ -20,58 +20,66 @@ pub struct Critical {
     pub when_idle: bool,
 }
 
-/// Ranges to fetch, oldest first, at most `entries_max` of them.
+/// A file and an offset in it.
+type Key = (u32, u64);
+
+/// Ranges to fetch, oldest first, at most `entries_max` of them; what is for idle disks comes behind all others.
 #[derive(Clone, Debug)]
 pub struct CriticalData {
     entries_max: usize,
-    order: VecDeque<(u32, u64)>,
-    /// Those that are fetched when nothing else is to be done.
-    when_idle: VecDeque<(u32, u64)>,
-    entries: BTreeMap<(u32, u64), Critical>,
+    /// Entries so far.
+    turns: u64,
+    /// By whether they are for idle disks, and turn.
+    order: BTreeMap<(bool, u64), Key>,
+    entries: BTreeMap<Key, (Critical, u64)>,
 }
 
 impl CriticalData {
     /// An empty table that holds at most `entries_max`, at least one.
     pub fn new(entries_max: usize) -> CriticalData {
-        CriticalData {
-            entries_max: entries_max.max(1),
-            order: VecDeque::new(),
-            when_idle: VecDeque::new(),
-            entries: BTreeMap::new(),
-        }
+        CriticalData { entries_max: entries_max.max(1), turns: 0, order: BTreeMap::new(), entries: BTreeMap::new() }
     }
 
-    /// Records a critical read; a range recorded before keeps its turn.
+    /// Records a critical read; a range recorded before keeps its turn, unless it was for idle disks and no longer is.
     pub fn insert(&mut self, critical: Critical) {
         let key = (critical.file, critical.range.offset);
-        if let Some(known) = self.entries.get_mut(&key) {
+        self.turns += 1;
+        if let Some((known, turn)) = self.entries.get_mut(&key) {
             known.range.length = known.range.length.max(critical.range.length);
             known.benefit_ns = known.benefit_ns.max(critical.benefit_ns);
             if known.when_idle && !critical.when_idle {
                 known.when_idle = false;
-                self.order.push_back(key);
+                self.order.remove(&(true, *turn));
+                *turn = self.turns;
+                self.order.insert((false, *turn), key);
             }
             return;
         }
         if self.entries.len() >= self.entries_max {
-            take(&mut self.when_idle, &mut self.entries, true)
-                .or_else(|| take(&mut self.order, &mut self.entries, false));
+            let oldest_for_idle = self.order.range((true, 0)..).next();
+            let oldest = oldest_for_idle.or_else(|| self.order.first_key_value()).map(|(place, _)| *place);
+            oldest.map(|place| self.take(place));
         }
-        self.entries.insert(key, critical);
-        if critical.when_idle { self.when_idle.push_back(key) } else { self.order.push_back(key) }
+        self.order.insert((critical.when_idle, self.turns), key);
+        self.entries.insert(key, (critical, self.turns));
     }
 
-    /// Takes the oldest entry and clears its C flag; what is for idle disks comes after all others, and if they are.
+    fn take(&mut self, place: (bool, u64)) -> Critical {
+        let key = self.order.remove(&place).expect("the caller found it");
+        self.entries.remove(&key).expect("each place is an entry's").0
+    }
+
+    /// Takes the oldest entry and clears its C flag: of those for idle disks only if they are.
     pub fn pop(&mut self, is_idle: bool) -> Option<Critical> {
-        let first = take(&mut self.order, &mut self.entries, false);
-        first.or_else(|| is_idle.then(|| take(&mut self.when_idle, &mut self.entries, true))?)
+        let (place, _) = self.order.first_key_value().filter(|((when_idle, _), _)| is_idle || !when_idle)?;
+        let place = *place;
+        Some(self.take(place))
     }
 
     /// Forgets a file.
     pub fn remove_file(&mut self, file: u32) {
         self.entries.retain(|key, _| key.0 != file);
-        self.order.retain(|key| key.0 != file);
-        self.when_idle.retain(|key| key.0 != file);
+        self.order.retain(|_, key| key.0 != file);
     }
 
     /// Number of entries.
@@ -83,17 +91,6 @@ impl CriticalData {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
-}
-
-/// The oldest of an order that is still there, and of its kind.
-fn take(
-    order: &mut VecDeque<(u32, u64)>,
-    entries: &mut BTreeMap<(u32, u64), Critical>,
-    when_idle: bool,
-) -> Option<Critical> {
-    let is_there = |key: &(u32, u64)| entries.get(key).is_some_and(|critical| critical.when_idle == when_idle);
-    let key = std::iter::from_fn(|| order.pop_front()).find(is_there)?;
-    entries.remove(&key)
 }
 
 #[cfg(test)]
