@@ -107,6 +107,13 @@ const AHEAD_BITS: u32 = AHEAD_MAX.ilog2() + 1;
 pub struct Course(pub u64);
 
 impl Course {
+    /// Goes on to a request, which is so far away.
+    pub fn advance(&mut self, range: Range) -> Distance {
+        let (course, distance) = self.to(range);
+        *self = course;
+        distance
+    }
+
     /// After a request, which is so far away.
     pub fn to(self, range: Range) -> (Course, Distance) {
         let (last, ahead) = (self.0 >> AHEAD_BITS, self.0 as u8 & AHEAD_MAX);

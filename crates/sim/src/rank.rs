@@ -107,8 +107,6 @@ impl<'a> Rank<'a> {
             self.courses.push((file, Course::default()));
             self.courses.len() - 1
         });
-        let (course, distance) = self.courses[place].1.to(range);
-        self.courses[place].1 = course;
-        distance
+        self.courses[place].1.advance(range)
     }
 }

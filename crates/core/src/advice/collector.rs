@@ -39,9 +39,7 @@ impl Rank {
             self.courses.push((access.file, Course::default()));
             self.courses.len() - 1
         });
-        let (course, distance) = self.courses[place].1.to(access.range);
-        self.courses[place].1 = course;
-        distance
+        self.courses[place].1.advance(access.range)
     }
 }
 

@@ -28,9 +28,9 @@ impl Policy for S4d {
             Direction::Write => &self.write,
         };
         let benefit_ns = (parameters.benefit_s(request) * 1e9) as i64;
-        let is_write = request.direction == Direction::Write;
-        match (benefit_ns > 0 && !(is_write && parameters.stays(request.distance)), request.direction) {
+        match (benefit_ns > 0, request.direction) {
             (false, _) => Decision::Disk(Reason::NoBenefit),
+            (true, Direction::Write) if parameters.stays(request.distance) => Decision::Disk(Reason::NoBenefit),
             (true, Direction::Write) => Decision::Flash { benefit_ns: benefit_ns as u64 },
             // The disks serve a stream well until a fetch beside it makes them seek.
             (true, Direction::Read) if request.distance.goes_on() => {
@@ -71,8 +71,7 @@ mod tests {
         let mut course = Course::default();
         let mut ask = |direction, offset| {
             let range = Range::new(offset, 16 << 10);
-            let (next, distance) = course.to(range);
-            course = next;
+            let distance = course.advance(range);
             s4d.on_request(&Request { direction, range, distance })
         };
         let mut stays = |offset| ask(Direction::Write, offset) == Decision::Disk(Reason::NoBenefit);
@@ -89,8 +88,7 @@ mod tests {
         let mut course = Course::default();
         let mut waits = |block: u64| {
             let range = Range::new(block << 14, 16 << 10);
-            let (next, distance) = course.to(range);
-            course = next;
+            let distance = course.advance(range);
             match s4d.on_request(&Request { direction: Direction::Read, range, distance }) {
                 Decision::FetchWhenIdle { .. } => true,
                 Decision::Fetch { .. } => false,

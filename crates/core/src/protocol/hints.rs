@@ -64,17 +64,14 @@ impl Slot {
         let mut served = Served::ReadEnd;
         while !rest.is_empty() {
             let (part, decision) = decide(&Request { range: rest, ..request });
+            let leave_hint = |benefit_ns| {
+                self.count(Counter::CriticalReadMisses, 1);
+                self.hint(file, part.range, benefit_ns);
+                Served::ReadMiss
+            };
             let by_part = match decision {
-                Decision::Fetch { benefit_ns } => {
-                    self.count(Counter::CriticalReadMisses, 1);
-                    self.hint(file, part.range, benefit_ns);
-                    Served::ReadMiss
-                }
-                Decision::FetchWhenIdle { benefit_ns } => {
-                    self.count(Counter::CriticalReadMisses, 1);
-                    self.hint(file, part.range, benefit_ns | WHEN_IDLE);
-                    Served::ReadMiss
-                }
+                Decision::Fetch { benefit_ns } => leave_hint(benefit_ns),
+                Decision::FetchWhenIdle { benefit_ns } => leave_hint(benefit_ns | WHEN_IDLE),
                 Decision::Flash { .. } => Served::ReadMiss,
                 Decision::Disk(reason) => Served::by_disk(Direction::Read, reason),
                 Decision::Pass => Served::ReadOff,
