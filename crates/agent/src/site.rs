@@ -14,9 +14,9 @@
 //! hdd_s_per_byte = 4.0e-8
 //! ssd_s_per_byte = 1.4e-7
 //! seek_curve = [{ distance_bytes = 0, seek_s = 0.0 }, { distance_bytes = 1073741824, seek_s = 0.008 }]
-//! near_stays = false        # optional, of writes alone: those that follow each other stay, as something beneath absorbs them
 //!
 //! [s4d.write]               # the same for writes
+//! near_stays = false        # optional: those that follow each other stay, as something beneath the disk servers absorbs them
 //! # ...
 //!
 //! [carl.read]               # optional: cost model of reads for plans (CARL, Table II), of idle devices; and carl.write

@@ -45,7 +45,7 @@ pub struct Record {
     excluded: AtomicBool,
     device: AtomicU64,
     inode: AtomicU64,
-    /// End of the process's previous request in it.
+    /// Where the process is in it, a [`Course`].
     course: AtomicU64,
     /// The process's number of what the record stands for, each time that it is opened; never zero.
     serial: AtomicU32,

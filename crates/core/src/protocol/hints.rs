@@ -28,7 +28,7 @@ impl Slot {
         self.hints_head.store(head.wrapping_add(1), Ordering::Release);
     }
 
-    /// Takes the oldest hint: file, range, benefit in nanoseconds. Only the agent calls this.
+    /// Takes the oldest hint: file, range, benefit in nanoseconds, with [`WHEN_IDLE`] or without. Only the agent calls this.
     pub fn take_hint(&self) -> Option<(u32, Range, u64)> {
         let tail = self.hints_tail.load(Ordering::Relaxed);
         let head = self.hints_head.load(Ordering::Acquire);

@@ -146,7 +146,7 @@ pub struct Hint {
     pub offset: AtomicU64,
     /// Length in bytes.
     pub length: AtomicU64,
-    /// Benefit in nanoseconds (S4D eq. 8).
+    /// Benefit in nanoseconds (S4D eq. 8), and [`super::hints::WHEN_IDLE`].
     pub benefit_ns: AtomicU64,
 }
 
