@@ -138,8 +138,6 @@ pub trait Policy {
     fn next_lift(&mut self, _load: &Load) -> Option<u64> {
         None
     }
-    /// The disk has read a head to be lifted.
-    fn on_lift_read(&mut self, _now: Nanos) {}
     /// A lift was given up, or could not begin; `again`: later it may.
     fn on_lift_refused(&mut self, _now: Nanos, _segment: u64, _again: bool) {}
     /// A head is on flash.

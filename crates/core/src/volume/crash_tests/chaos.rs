@@ -144,7 +144,6 @@ impl Tested {
                 stack_per_buffer: random.pick(&[1, 2]),
                 threshold_percent: random.pick(&[1, 50, 100]),
                 idle: Nanos(random.pick(&[1_000_000, 50_000_000])),
-                busy_share: random.pick(&[1, 10]),
             };
             let names =
                 random.pick(&[Names::ITransformer, Names::Liu, Names::Liu, Names::LiuITransformer, Names::Auto]);
@@ -213,9 +212,6 @@ impl Policy for Tested {
     }
     fn next_lift(&mut self, load: &Load) -> Option<u64> {
         delegate!(self, next_lift(load))
-    }
-    fn on_lift_read(&mut self, now: Nanos) {
-        delegate!(self, on_lift_read(now))
     }
     fn on_lift_refused(&mut self, now: Nanos, segment: u64, again: bool) {
         delegate!(self, on_lift_refused(now, segment, again))

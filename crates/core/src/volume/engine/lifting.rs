@@ -177,7 +177,6 @@ impl<P: Policy> Engine<P> {
         let lift = &self.lifts[&id];
         let (order, is_cancelled) = (lift.order, lift.is_cancelled);
         self.shared.insert(order, 1);
-        self.policy.on_lift_read(self.now);
         match result {
             Ok(data) if !is_cancelled => self.write_lift(id, data),
             _ => self.give_up_lift(id),

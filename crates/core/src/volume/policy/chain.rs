@@ -251,12 +251,6 @@ impl Policy for Chain {
         self.liu.as_mut()?.0.next_lift(load)
     }
 
-    fn on_lift_read(&mut self, now: Nanos) {
-        if let Some((liu, _)) = &mut self.liu {
-            liu.on_lift_read(now);
-        }
-    }
-
     fn on_lift_refused(&mut self, now: Nanos, segment: u64, again: bool) {
         if let Some((liu, _)) = &mut self.liu {
             liu.on_lift_refused(now, segment, again);

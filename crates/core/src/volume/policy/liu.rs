@@ -14,7 +14,7 @@
 //!   flash at once                                        not lifted: lift     lifted: stays, is not loaded
 //! ```
 //!
-//! **When it is loaded.** A strong segment that is new in the stack, or a ghost of which something is read for the second time.
+//! **When it is loaded.** A strong segment that is new in the stack, or a ghost of which a block is read for the second time.
 //!
 //! **When a segment is strong** (section II-D measures it as it leaves the stack): blocks that were asked for stay asked for, so a ghost
 //! with enough of them is known to be strong before it leaves, and may be lifted while it is in use.
@@ -22,9 +22,8 @@
 //! **Which heads stay.** Every lifted segment keeps the time of its last use. When no slot is free the least recently used head makes room,
 //! unless it was used after the newcomer's last use.
 //!
-//! **When.** A lift is a read of the disk: when the foreground has been quiet for [`Settings::idle`], else so that no more than one of
-//! [`Settings::busy_share`] of time is a lift's. A strong segment that has no head yet is loaded as a lifted one is, wholly from the disk; the
-//! engine takes the head from there, which costs the disk nothing.
+//! **When.** A lift is a read of the disk: only when the foreground has been quiet for [`Settings::idle`]. A strong segment that has no head yet is
+//! loaded as a lifted one is, wholly from the disk; the engine takes the head from there, which costs the disk nothing.
 
 pub mod sizes;
 pub mod stack;
@@ -34,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Load, SegmentCounts, SegmentRead};
 use crate::request::Range;
 use crate::units::{MIB, Nanos};
-use crate::volume::layout::Segments;
+use crate::volume::layout::{BLOCK_BYTES, Segments};
 pub use sizes::{Basis, HEAD_BYTES_MAX, Origin, Probe, Sizes};
 use stack::{Left, Stack};
 
@@ -50,19 +49,11 @@ pub struct Settings {
     pub threshold_percent: u32,
     /// The foreground is quiet after so long without a request (assumed: several times a disk's positioning).
     pub idle: Nanos,
-    /// Of so many parts of the disk's time one may be lifts' while it is busy (assumed).
-    pub busy_share: u64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings {
-            buffer_bytes: 256 * MIB,
-            stack_per_buffer: 2,
-            threshold_percent: 30,
-            idle: Nanos(50_000_000),
-            busy_share: 20,
-        }
+        Settings { buffer_bytes: 256 * MIB, stack_per_buffer: 2, threshold_percent: 30, idle: Nanos(50_000_000) }
     }
 }
 
@@ -92,16 +83,17 @@ pub struct Liu {
     /// The last one that is to be lifted asks for room.
     newcomer: u64,
     evicted: Vec<u64>,
-    /// A lift of it began, and how long after its end the next may while the disk is busy.
-    lift_begun: Nanos,
-    lift_ended: Nanos,
-    pause: Nanos,
     /// None is tried before, since the last could not begin.
     not_before: Nanos,
 }
 
 /// After a lift that could not begin, no other is tried for so long (assumed; what it waits for takes a flush of a device or longer).
 const RETRY: Nanos = Nanos(5_000_000);
+
+/// Whether a part has a whole block: what has none may lie in blocks of its neighbours, so that nothing need be read again.
+fn covers_block(part: Range) -> bool {
+    part.offset.next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES <= part.end()
+}
 
 impl Liu {
     /// One that has seen nothing yet.
@@ -120,9 +112,6 @@ impl Liu {
             cursor: 0,
             newcomer: 0,
             evicted: Vec::new(),
-            lift_begun: Nanos::ZERO,
-            lift_ended: Nanos::ZERO,
-            pause: Nanos::ZERO,
             not_before: Nanos::ZERO,
         }
     }
@@ -135,7 +124,8 @@ impl Liu {
         let asked = self.stack.ask(segment, part);
         let is_loaded = self.stack.is_loaded(segment);
         // A ghost that is half read is not loaded for the rest; one that is read again is.
-        let begins = asked_before.is_none_or(|before| before == asked);
+        let is_again = |before| before == asked && covers_block(part);
+        let begins = asked_before.is_none_or(is_again);
         let is_strong = begins && self.known.get(&segment).is_some_and(|known| known.is_strong);
         let wanted = if is_loaded || is_strong { Some(self.whole) } else { ahead };
         match wanted {
@@ -195,15 +185,15 @@ impl Liu {
         self.evicted.pop()
     }
 
-    fn may_lift(&self, load: &Load) -> bool {
-        let is_quiet = load.waiting == 0 && load.in_flight == 0 && load.background() == 0;
-        let idle = is_quiet && load.now.since(load.foreground_at) >= self.settings.idle;
-        load.lifts == 0 && load.now >= self.not_before && (idle || load.now >= self.lift_ended + self.pause)
+    /// When the next lift may begin, as things stand; none: not before they change.
+    fn lifts_from(&self, load: &Load) -> Option<Nanos> {
+        let is_quiet = load.waiting == 0 && load.in_flight == 0 && load.background() == 0 && load.lifts == 0;
+        is_quiet.then(|| (load.foreground_at + self.settings.idle).max(self.not_before))
     }
 
     /// See [`Policy::next_lift`](super::Policy::next_lift).
     pub fn next_lift(&mut self, load: &Load) -> Option<u64> {
-        if !self.may_lift(load) {
+        if self.lifts_from(load).is_none_or(|from| load.now < from) {
             return None;
         }
         let upwards = self.waiting.range(self.cursor..).next().or_else(|| self.waiting.first());
@@ -211,14 +201,7 @@ impl Liu {
         self.waiting.remove(&segment);
         self.cursor = segment + 1;
         self.newcomer = segment;
-        self.lift_begun = load.now;
         Some(segment)
-    }
-
-    /// The disk is done with a lift.
-    pub fn on_lift_read(&mut self, now: Nanos) {
-        self.lift_ended = now;
-        self.pause = Nanos(now.since(self.lift_begun).0 * (self.settings.busy_share - 1));
     }
 
     /// A lift could not begin, or came to nothing.
@@ -231,13 +214,10 @@ impl Liu {
 
     /// When to ask for the next lift though nothing has happened.
     pub fn next_timer(&self, load: &Load) -> Option<Nanos> {
-        if self.waiting.is_empty() || load.lifts > 0 {
+        if self.waiting.is_empty() {
             return None;
         }
-        let is_quiet = load.waiting == 0 && load.in_flight == 0 && load.background() == 0;
-        let idle = is_quiet.then_some(load.foreground_at + self.settings.idle);
-        let due = idle.into_iter().chain([self.lift_ended + self.pause]).min()?;
-        Some(due.max(self.not_before)).filter(|at| *at > load.now)
+        self.lifts_from(load).filter(|from| *from > load.now)
     }
 
     /// A head is on flash, or was when the volume started: then it is taken for strong.
@@ -293,5 +273,20 @@ impl Liu {
     pub fn counts(&self) -> SegmentCounts {
         let (loaded, ghosts) = self.stack.counts();
         SegmentCounts { loaded: loaded as u64, ghosts: ghosts as u64, lifts_waiting: self.waiting.len() as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strong_segment_is_loaded_when_a_block_is_read_again_and_not_for_short_reads_of_one_block() {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        let mut liu = Liu::new(segments, Settings::default());
+        let mut read = |part| liu.on_segment_read(SegmentRead { segment: 3, part }, None);
+        let loaded = (0..4000).find_map(|turn| read(Range::new(turn * 1000, 1000)));
+        assert_eq!(loaded, None, "in order, four to a block");
+        assert_eq!(read(Range::new(5000, 8192)), Some(Range::new(0, segments.segment_bytes())));
     }
 }
