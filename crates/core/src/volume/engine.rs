@@ -341,7 +341,8 @@ impl<P: Policy> Engine<P> {
             }
             Purpose::Read(tag) => self.on_read(tag, order, result),
             Purpose::DiskRead(tag) => {
-                self.end_foreground(order);
+                let (range, took) = self.end_foreground(order);
+                self.policy.on_disk_read(range, took);
                 self.on_read(tag, order, result);
             }
             Purpose::CopyRead(tag) => self.on_copy_read(tag, order, result),
@@ -554,9 +555,10 @@ impl<P: Policy> Engine<P> {
         id
     }
 
-    fn end_foreground(&mut self, order: OrderId) {
-        self.disk_queue.complete(order);
+    /// The disk is done with an order of the foreground; see [`DiskQueue::complete`].
+    fn end_foreground(&mut self, order: OrderId) -> (Range, Nanos) {
         self.foreground_at = self.now;
+        self.disk_queue.complete(order, self.now)
     }
 
     /// For how long background work has had the disk.

@@ -228,6 +228,9 @@ impl Policy for Tested {
     fn on_read(&mut self, range: Range, load: &Load) -> Option<Range> {
         delegate!(self, on_read(range, load))
     }
+    fn on_disk_read(&mut self, range: Range, took: Nanos) {
+        delegate!(self, on_disk_read(range, took))
+    }
     fn begins_fetch(&mut self, range: Range, load: &Load) -> bool {
         delegate!(self, begins_fetch(range, load))
     }

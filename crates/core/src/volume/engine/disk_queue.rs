@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::Purpose;
+use crate::request::Range;
 use crate::units::Nanos;
 use crate::volume::order::{Action, Order, OrderId};
 
@@ -26,6 +27,13 @@ pub struct Queued {
     pub is_single: bool,
 }
 
+/// An order that the disk has.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    range: Range,
+    since: Nanos,
+}
+
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct DiskQueue {
@@ -37,9 +45,10 @@ pub struct DiskQueue {
     cursor: u64,
     /// Orders since the sweep has jumped.
     since_jump: u32,
-    /// Orders that the disk has, and their lengths.
-    in_flight: BTreeMap<OrderId, u64>,
+    in_flight: BTreeMap<OrderId, Given>,
     in_flight_bytes: u64,
+    /// When the last of them was done.
+    last_done: Nanos,
 }
 
 impl DiskQueue {
@@ -82,7 +91,10 @@ impl DiskQueue {
             let upwards = self.waiting.range((self.cursor, 0)..).next();
             *upwards.or_else(|| self.waiting.first_key_value()).expect("one waits").0
         };
-        Some(self.give(key, key.1))
+        let queued = self.take(key);
+        let range = Range::new(queued.order.offset, queued.order.length);
+        self.in_flight.insert(key.1, Given { range, since: now });
+        Some(queued)
     }
 
     /// The next of the orders that waits, if it can be one with this: a write that begins where this ends, if both together are no longer than so many bytes.
@@ -93,23 +105,28 @@ impl DiskQueue {
         if !are_writes || !continues || next.is_single || order.length + next.order.length > bytes_max {
             return None;
         }
-        Some(self.give(*key, order.id))
+        let key = *key;
+        let queued = self.take(key);
+        self.in_flight.get_mut(&order.id).expect("the disk has it").range.length += queued.order.length;
+        Some(queued)
     }
 
-    /// The disk has one that waits, as an order of this name or as more of one.
-    fn give(&mut self, key: (u64, OrderId), id: OrderId) -> Queued {
+    /// One that waits is the disk's.
+    fn take(&mut self, key: (u64, OrderId)) -> Queued {
         self.by_age.remove(&key.1);
         let queued = self.waiting.remove(&key).expect("it waits");
-        let length = queued.order.length;
-        self.cursor = queued.order.offset + length;
-        *self.in_flight.entry(id).or_default() += length;
-        self.in_flight_bytes += length;
+        self.cursor = queued.order.offset + queued.order.length;
+        self.in_flight_bytes += queued.order.length;
         queued
     }
 
-    /// The disk is done with an order.
-    pub fn complete(&mut self, order: OrderId) {
-        self.in_flight_bytes -= self.in_flight.remove(&order).expect("the disk has it");
+    /// The disk is done with an order: where that was, and what it took since the disk had it or was done with the one before.
+    pub fn complete(&mut self, order: OrderId, now: Nanos) -> (Range, Nanos) {
+        let Given { range, since } = self.in_flight.remove(&order).expect("the disk has it");
+        self.in_flight_bytes -= range.length;
+        let took = now.since(self.last_done.max(since));
+        self.last_done = now;
+        (range, took)
     }
 
     /// How many orders the disk has.

@@ -292,6 +292,12 @@ impl Policy for Chain {
         itransformer.on_read(range, load)
     }
 
+    fn on_disk_read(&mut self, range: Range, took: Nanos) {
+        if let Some(policy) = &mut self.itransformer {
+            policy.on_disk_read(range, took);
+        }
+    }
+
     fn begins_fetch(&mut self, range: Range, load: &Load) -> bool {
         self.itransformer.as_mut().is_none_or(|policy| policy.begins_fetch(range, load))
     }

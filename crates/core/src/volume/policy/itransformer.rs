@@ -18,7 +18,7 @@
 //! ```
 //!
 //! Large requests, and sequential streams that nothing interrupts and that keep the disk busy, bypass flash: the disk serves them as well as it
-//! can. A stream of a few short requests at a time misses a turn of the disk after each of them, and what is left to the disk of one that is otherwise
+//! can. Streams of reads are fetched for only where the disk takes longer without ([`unaided`]). A stream of a few short requests at a time misses a turn of the disk after each of them, and what is left to the disk of one that is otherwise
 //! absorbed stays behind the rest: it is absorbed whole until the log is three quarters full, if flash is faster than the disk. As the
 //! log fills, writes are paced: kept from it, so that it fills no faster than it is written back. Those of the lowest addresses are let in first:
 //! neighbours come together, so that write-backs are fewer and longer. A write that has been kept for `delay_max` longer than the disk alone
@@ -30,12 +30,14 @@
 
 pub mod disk_time;
 pub mod streams;
+pub mod unaided;
 
 use super::{Load, Policy, Turn};
 use crate::request::Range;
 use crate::units::Nanos;
 use disk_time::DiskTime;
 use streams::{Heading, Streams};
+use unaided::{Planned, Unaided};
 
 /// Of all streams together, a window each is read in so many times `delay_max` (assumed: a second by default).
 const CYCLE_DELAYS: u64 = 20;
@@ -117,6 +119,7 @@ pub struct ITransformer {
     /// than the mean of their orders.
     share: u64,
     streams: Streams,
+    unaided: Unaided,
     writers: Streams,
     /// For so many writes more the disk counts as busy with them.
     busy_writes: u32,
@@ -140,6 +143,7 @@ impl ITransformer {
             time: DiskTime::default(),
             share: SHARE_START,
             streams: Streams::new(settings.window_bytes_min, settings.stream_reads_min),
+            unaided: Unaided::default(),
             writers: Streams::new(settings.window_bytes_min, settings.stream_reads_min),
             busy_writes: 0,
         }
@@ -279,12 +283,21 @@ impl Policy for ITransformer {
         let may_fetch = range.length < self.settings.large_bytes_min;
         let delay_max = self.settings.delay_max.0;
         let (time, least) = (&self.time, self.settings.window_bytes_min);
+        let unaided = &mut self.unaided;
         // One fetch at a time fits into `delay_max`, and no stream waits for long until it is its turn again.
         let window_max = |streams: u64| {
             let each = (delay_max * 3 / 4).min(CYCLE_DELAYS * delay_max / streams);
-            time.bytes_in(Nanos(each)).clamp(least, 4 << 20).min(load.staging_bytes / (2 * streams))
+            let window = time.bytes_in(Nanos(each)).clamp(least, 4 << 20).min(load.staging_bytes / (2 * streams));
+            let fetch = Planned { bytes: window, time: time.of(window), is_known: time.is_known() };
+            if unaided.serves(fetch) { 0 } else { window }
         };
         self.streams.on_read(range, window_max, may_fetch)
+    }
+
+    fn on_disk_read(&mut self, range: Range, took: Nanos) {
+        if self.streams.follows(range) {
+            self.unaided.on_read(range.length, took);
+        }
     }
 
     fn begins_fetch(&mut self, range: Range, load: &Load) -> bool {

@@ -21,6 +21,8 @@ pub struct DiskTime {
     under_way: VecDeque<(Range, Nanos)>,
     last_end: u64,
     last_done: Nanos,
+    /// How many orders have shown the positioning.
+    positioned: u32,
 }
 
 impl Default for DiskTime {
@@ -32,6 +34,7 @@ impl Default for DiskTime {
             under_way: VecDeque::new(),
             last_end: u64::MAX,
             last_done: Nanos::ZERO,
+            positioned: 0,
         }
     }
 }
@@ -44,6 +47,11 @@ impl DiskTime {
     /// What an order of so many bytes takes.
     pub fn of(&self, bytes: u64) -> Nanos {
         self.position + self.transfer(bytes)
+    }
+
+    /// Whether it is known, not assumed.
+    pub fn is_known(&self) -> bool {
+        self.positioned >= WEIGHT as u32
     }
 
     /// What it takes for a byte of a long order, in picoseconds.
@@ -86,6 +94,7 @@ impl DiskTime {
         } else if !continues {
             let position = took.saturating_sub(self.transfer(range.length).0);
             self.position = Nanos((self.position.0 * (WEIGHT - 1) + position.min(100_000_000)) / WEIGHT);
+            self.positioned = self.positioned.saturating_add(1);
         }
         (self.last_end, self.last_done) = (range.end(), now);
     }

@@ -140,6 +140,16 @@ impl Streams {
         if up { Some(Heading::Up) } else { down().then_some(Heading::Down) }
     }
 
+    /// Whether a read that is over went on with others, or lies so close behind some that a fetch for them would have brought it.
+    pub fn follows(&self, range: Range) -> bool {
+        let Some((start, run)) = self.runs.range(..=range.offset).next_back() else { return false };
+        if run.is_backwards || *start < range.offset {
+            return !run.is_backwards || range.end() < run.end;
+        }
+        let before = self.runs.range(..start).next_back();
+        before.is_some_and(|(_, run)| run.end + self.window_min >= *start)
+    }
+
     /// Streams that were read lately.
     pub fn active(&self) -> u64 {
         let recent = self.by_use.range(self.uses.saturating_sub(RECENT)..);
@@ -155,7 +165,7 @@ impl Streams {
     }
 
     /// A read has come: what to fetch, in windows of at most what `window_max` says for so many streams.
-    pub fn on_read(&mut self, range: Range, window_max: impl Fn(u64) -> u64, may_fetch: bool) -> Option<Range> {
+    pub fn on_read(&mut self, range: Range, window_max: impl FnOnce(u64) -> u64, may_fetch: bool) -> Option<Range> {
         let (start, mut run) = self.note(range, true);
         let wanted = if may_fetch && self.switches > SWITCHES_MAX && run.score >= self.reads_min {
             self.next_fetch(start, &mut run, range, window_max)
@@ -171,7 +181,7 @@ impl Streams {
         start: u64,
         run: &mut Run,
         range: Range,
-        window_max: impl Fn(u64) -> u64,
+        window_max: impl FnOnce(u64) -> u64,
     ) -> Option<Range> {
         let mut next = *run;
         let fetch = next.next_fetch(start, range, self.window_min, window_max(self.active().max(1)))?;
@@ -292,6 +302,18 @@ mod tests {
         assert_eq!((up.active(), down.active()), (8, 8));
         assert_eq!(interleaved(8, 3, true).heading(read(103)), None, "three reads are no stream");
         assert_eq!(interleaved(1, 100, true).heading(read(200)), None);
+    }
+
+    #[test]
+    fn reads_follow_others_of_their_run_or_those_closely_before_them() {
+        let mut found = Streams::new(4 * READ, 4);
+        for at in [100, 101, 106, 200, 199] {
+            found.on_read(read(at), |_| 0, true);
+        }
+        let follow = [100, 101, 106, 200, 199].map(|at| found.follows(read(at)));
+        assert_eq!(follow, [false, true, true, false, true]);
+        found.on_read(read(112), |_| 0, true);
+        assert!(!found.follows(read(112)), "more than a window behind 106");
     }
 
     #[test]
