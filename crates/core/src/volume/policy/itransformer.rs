@@ -69,7 +69,8 @@ pub struct Settings {
     pub large_bytes_min: u64,
     /// Nothing of the foreground for so long: what is dirty is written back (assumed: several times a disk's positioning).
     pub idle: Nanos,
-    /// Share of the log, in percent, from which on write-back is urgent, and from which on writes are paced.
+    /// Share of the log, in percent, from which on write-back is urgent, and from which on writes are paced. From less on, write-back reaches places where
+    /// processes that are out of step have left gaps, writes around them, and finds nothing but what fills them later.
     pub urgent_percent: u32,
     /// See `urgent_percent`. From less on, a burst would meet delays of a disk's positioning while half of the log is free; from more on,
     /// random writes would fill it and go to the disk one by one.
@@ -87,8 +88,8 @@ impl Default for Settings {
         Settings {
             delay_max: Nanos(50_000_000),
             large_bytes_min: 256 << 10,
-            idle: Nanos(100_000_000),
-            urgent_percent: 25,
+            idle: Nanos(50_000_000),
+            urgent_percent: 45,
             paced_percent: 50,
             leaves_streams: true,
             window_bytes_min: 256 << 10,
@@ -392,7 +393,7 @@ mod tests {
         let many = Load { log_items: 1000, ..busy };
         assert!(policy.next_write_back(&Load { write_backs: 32, ..many }).is_none());
         for other in [
-            Load { free_blocks: 60, ..busy },
+            Load { free_blocks: 52, ..busy },
             Load { draining: true, ..busy },
             Load { fetches_waiting: 1, ..busy },
             Load { in_flight_bytes: 3 << 20, ..busy },
