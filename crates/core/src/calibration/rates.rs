@@ -83,14 +83,15 @@ impl Cell {
     }
 }
 
-/// Whether writes that follow one another are, in three quarters of the sizes, on the disks no later than on flash and then on the disks, as a part of the
-/// largest.
+/// Whether writes that follow one another are, in half of the sizes, on the disks no later than on flash and then on the disks, as a part of the
+/// largest. (A log beneath the disks may still be at work for what was measured before: a size or two come out far too slow. Without one, small writes are
+/// ten times as slow.)
 pub fn nears_stay(cells: &[Cell]) -> bool {
     let near = || cells.iter().filter(|cell| !cell.is_random);
     let Some(largest) = near().max_by_key(|cell| cell.size_bytes) else { return false };
     let back_s = |cell: &Cell| largest.hdd_latency_s * cell.size_bytes as f64 / largest.size_bytes as f64;
     let stay = near().filter(|cell| cell.hdd_latency_s <= cell.ssd_latency_s + back_s(cell)).count();
-    stay * 4 >= near().count() * 3
+    stay * 2 >= near().count()
 }
 
 /// The rates of one direction: what `site` says of rates does not count, all else does. None if no random requests were measured.
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn nears_stay_where_few_sizes_are_sooner_on_flash_and_back() {
+    fn nears_stay_where_no_more_than_half_of_the_sizes_are_sooner_on_flash_and_back() {
         let cell = |is_random, size_bytes, hdd_latency_s, ssd_latency_s| Cell {
             size_bytes,
             is_random,
@@ -142,8 +143,8 @@ mod tests {
         let (small, large) = (cell(false, 65536, 0.003, 0.002), cell(false, 4 << 20, 0.16, 0.17));
         assert!(nears_stay(&[random, small, large]), "2 ms and a 64th of 160 are more than 3");
         let slow = |size_bytes| cell(false, size_bytes, 0.039, 0.001);
-        assert!(nears_stay(&[random, small, small, large, slow(4096)]), "one of four");
-        assert!(!nears_stay(&[random, small, large, slow(4096)]), "one of three");
+        assert!(nears_stay(&[random, small, large, slow(4096), slow(16384)]), "two of four");
+        assert!(!nears_stay(&[random, small, slow(4096), slow(16384)]), "two of three");
         assert!(!nears_stay(&[random]), "nothing was measured");
     }
 
