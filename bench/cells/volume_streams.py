@@ -3,6 +3,7 @@ pm9a3, a slice of a fifth of the bytes, until the disk holds everything; against
 requests, in the same run."""
 
 import json
+import statistics
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +16,8 @@ UNIFORM_REQUESTS = 200
 #: Both runs at the same time, on devices of their own: their disks position for each request, some hundred times a second, while the others
 #: move what a processor notices.
 SEEKING = ("random-mix", "random-write")
+#: Their rates waver by a tenth from one run to the next, as much as they gain or lose: so many times each, in turns.
+ROUNDS = {"test-read": 3, "tile-write": 3, "tile-read": 3}
 #: The least slice that has room for a log.
 SLICE_BYTES_MIN = 8_000_000
 
@@ -33,18 +36,27 @@ def run(name, slice_bytes, options, requests):
     }
 
 
+def mean(turns):
+    """Of all figures; rates are those of all turns together."""
+    of = {key: statistics.mean(turn[key] for turn in turns) for key in turns[0]}
+    return {**of, **{key: statistics.harmonic_mean([turn[key] for turn in turns]) for key in ("mb_s", "run_mb_s")}}
+
+
 def cell(name, requests=None, slice_bytes=None):
     if slice_bytes is None:
         with open(scenario(name), "rb") as file:
             slice_bytes = int(tomllib.load(file)["volume"]["slice"].removesuffix("MB")) * 1_000_000
+    rounds = ROUNDS.get(name, 1)
     with ThreadPoolExecutor(2 if name in SEEKING else 1) as runs:
-        stock, itransformer = runs.map(lambda options: run(name, slice_bytes, options, requests), (STOCK, ("--policy", "itransformer")))
+        turns = list(runs.map(lambda options: run(name, slice_bytes, options, requests), (STOCK, ("--policy", "itransformer")) * rounds))
+    stock, itransformer = mean(turns[::2]), mean(turns[1::2])
     say(f"  {name}: {stock['mb_s']:.2f} to {itransformer['mb_s']:.2f} MB/s")
     return {
         "ratio": round(itransformer["mb_s"] / stock["mb_s"], 4),
         "stock_mb_s": round(stock["mb_s"], 2),
         **{key: round(itransformer[key], 2) for key in ("mb_s", "run_mb_s", "drain_seconds", "p99_ms")},
         "stock_p99_ms": round(stock["p99_ms"], 2),
+        "rounds_mb_s": [[round(turn["mb_s"], 2) for turn in of] for of in (turns[::2], turns[1::2])],
     }
 
 
