@@ -22,6 +22,17 @@ pub enum Reason {
     Bypassed,
 }
 
+/// When a fetch is worth the disks' time; of two for the same bytes the lesser counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FetchTurn {
+    /// Whenever they can take it.
+    Soon,
+    /// The same, unless the file turns out to be read in order before it is fetched: then as [`FetchTurn::Idle`].
+    UnlessInOrder,
+    /// While no program uses them.
+    Idle,
+}
+
 /// What a policy wants of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -36,11 +47,8 @@ pub enum Decision {
     Fetch {
         /// Time saved, nanoseconds, at least 1.
         benefit_ns: u64,
-    },
-    /// The same, but not worth the disks' time while programs use them.
-    FetchWhenIdle {
-        /// Time saved, nanoseconds, at least 1.
-        benefit_ns: u64,
+        /// And when.
+        turn: FetchTurn,
     },
     /// No opinion: the next policy is asked.
     Pass,

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use headstart_core::overlay::journal::Identity;
 use headstart_core::overlay::{Capacity, Overlay, Settings};
+use headstart_core::policy::FetchTurn;
 use headstart_core::protocol::memory::Memory;
 use headstart_core::protocol::message::{Envelope, Request};
 use headstart_core::protocol::shared::{Shared, Slot};
@@ -337,7 +338,7 @@ impl World {
             && self.random.chance(20)
         {
             let range = Range::between(cells.start * CELL_BYTES, cells.end * CELL_BYTES);
-            self.slot(rank).hint(*number, range, 1 << 30);
+            self.slot(rank).hint(*number, range, 1 << 30, FetchTurn::Soon);
         }
         let operation = match self.ranks[rank].open.get(&file) {
             None => Operation::Open { writable: choice < 85 },

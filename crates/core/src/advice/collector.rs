@@ -108,9 +108,7 @@ impl Collector {
         let (direction, range) = (access.direction, access.range);
         let request = Request { direction, range, distance: self.ranks[rank].distance(access) };
         let benefit_ns = match self.critical.on_request(&request) {
-            Decision::Flash { benefit_ns }
-            | Decision::Fetch { benefit_ns }
-            | Decision::FetchWhenIdle { benefit_ns } => Some(benefit_ns),
+            Decision::Flash { benefit_ns } | Decision::Fetch { benefit_ns, .. } => Some(benefit_ns),
             Decision::Disk(_) | Decision::Pass => None,
         };
         let kind = Kind { half, direction, is_critical: benefit_ns.is_some() };

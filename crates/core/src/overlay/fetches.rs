@@ -10,7 +10,6 @@ use super::regions::{FETCHES_MAX, Room};
 use super::{CopyKind, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
 use crate::policy::s4d::Critical;
 use crate::protocol::handover::COPIES_MAX;
-use crate::protocol::hints::WHEN_IDLE;
 use crate::protocol::shared::{HINTS_MAX, Shared};
 use crate::request::Range;
 
@@ -58,14 +57,14 @@ impl Overlay {
     pub(super) fn take_hints(&mut self, shared: Shared<'_>) {
         for slot in shared.used_slots() {
             let hints = std::iter::from_fn(|| slot.take_hint()).take(HINTS_MAX);
-            for (file, range, benefit_ns) in hints {
+            for critical in hints {
+                let Critical { file, range, .. } = critical;
                 self.counters.critical_reads_total += 1;
                 self.pace.hear_of_read(self.measured_ns);
                 let sensible = (1..=REQUEST_BYTES_MAX).contains(&range.length) && range.end() <= FILE_BYTES_MAX;
                 if self.files.contains_key(&file) && sensible {
                     self.note_read(file, range);
-                    let (benefit_ns, when_idle) = (benefit_ns & !WHEN_IDLE, benefit_ns & WHEN_IDLE != 0);
-                    self.critical.insert(Critical { file, range, benefit_ns, when_idle });
+                    self.critical.insert(critical);
                 }
             }
         }

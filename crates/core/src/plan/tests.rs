@@ -4,7 +4,7 @@ use super::*;
 use crate::cost::region::Costs;
 use crate::cost::region::Parameters;
 use crate::overlay::Capacity;
-use crate::policy::Policy;
+use crate::policy::{Decision, FetchTurn, Policy};
 use crate::request::{Access, Direction};
 use crate::units::{MIB, Nanos};
 
@@ -63,7 +63,7 @@ fn the_regions_with_the_highest_gains_of_all_files_are_placed() {
         distance: Default::default(),
     };
     let mean_ns = plan.files[0].regions[0].gain_ns as u64 / plan.files[0].regions[0].reads;
-    assert_eq!(wanted.on_request(&request), crate::policy::Decision::Fetch { benefit_ns: mean_ns });
+    assert_eq!(wanted.on_request(&request), Decision::Fetch { benefit_ns: mean_ns, turn: FetchTurn::Soon });
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use selection::{Candidate, select};
 
-use super::{Decision, Policy};
+use super::{Decision, FetchTurn, Policy};
 use crate::cost::region::gain_table::RegionId;
 use crate::request::{Direction, Range, Request};
 
@@ -130,7 +130,9 @@ impl Policy for Regions {
         match (region, request.direction) {
             (None, _) => Decision::Pass,
             (Some(region), Direction::Write) => Decision::Flash { benefit_ns: region.benefit_ns.max(1) },
-            (Some(region), Direction::Read) => Decision::Fetch { benefit_ns: region.benefit_ns.max(1) },
+            (Some(region), Direction::Read) => {
+                Decision::Fetch { benefit_ns: region.benefit_ns.max(1), turn: FetchTurn::Soon }
+            }
         }
     }
 

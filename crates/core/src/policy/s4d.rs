@@ -8,9 +8,9 @@ mod critical_data;
 
 pub use critical_data::{Critical, CriticalData};
 
-use super::{Decision, Policy, Reason};
+use super::{Decision, FetchTurn, Policy, Reason};
 use crate::cost::benefit::Parameters;
-use crate::request::{Direction, Request};
+use crate::request::{Direction, Distance, Request};
 
 /// The Data Identifier: one cost model for reads and one for writes.
 #[derive(Clone, Debug)]
@@ -32,12 +32,17 @@ impl Policy for S4d {
             (false, _) => Decision::Disk(Reason::NoBenefit),
             (true, Direction::Write) if parameters.stays(request.distance) => Decision::Disk(Reason::NoBenefit),
             (true, Direction::Write) => Decision::Flash { benefit_ns: benefit_ns as u64 },
-            // The disks serve a stream well until a fetch beside it makes them seek.
-            (true, Direction::Read) if request.distance.goes_on() => {
-                Decision::FetchWhenIdle { benefit_ns: benefit_ns as u64 }
-            }
-            (true, Direction::Read) => Decision::Fetch { benefit_ns: benefit_ns as u64 },
+            (true, Direction::Read) => Decision::Fetch { benefit_ns: benefit_ns as u64, turn: turn(request.distance) },
         }
+    }
+}
+
+/// The disks serve a stream well until a fetch beside it makes them seek.
+fn turn(distance: Distance) -> FetchTurn {
+    match distance {
+        _ if distance.goes_on() => FetchTurn::Idle,
+        _ if distance.is_first => FetchTurn::UnlessInOrder,
+        _ => FetchTurn::Soon,
     }
 }
 
@@ -86,15 +91,15 @@ mod tests {
     fn reads_that_go_on_are_fetched_when_the_disks_are_idle_and_the_first_is_not_known_to() {
         let s4d = S4d { read: Parameters::default(), write: Parameters::default() };
         let mut course = Course::default();
-        let mut waits = |block: u64| {
+        let mut turn = |block: u64| {
             let range = Range::new(block << 14, 16 << 10);
             let distance = course.advance(range);
             match s4d.on_request(&Request { direction: Direction::Read, range, distance }) {
-                Decision::FetchWhenIdle { .. } => true,
-                Decision::Fetch { .. } => false,
+                Decision::Fetch { turn, .. } => turn,
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!([0, 1, 2, 900, 901].map(&mut waits), [false, true, true, false, false]);
+        use FetchTurn::{Idle, Soon, UnlessInOrder};
+        assert_eq!([0, 1, 2, 900, 901].map(&mut turn), [UnlessInOrder, Idle, Idle, Soon, Soon]);
     }
 }

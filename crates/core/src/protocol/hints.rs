@@ -6,15 +6,37 @@
 use super::shared::{Counter, HINTS_MAX, Slot};
 use super::sync::Ordering;
 use crate::counters::Served;
-use crate::policy::Decision;
+use crate::policy::s4d::Critical;
+use crate::policy::{Decision, FetchTurn};
 use crate::request::{Direction, Range, Request};
 
-/// In a hint's benefit: not worth the disks' time while programs use them.
-pub const WHEN_IDLE: u64 = 1 << 63;
+/// In a hint's benefit, its [`FetchTurn`]; neither: soon.
+const IDLE: u64 = 1 << 63;
+const UNLESS_IN_ORDER: u64 = 1 << 62;
+
+/// Benefit and turn as a hint has them.
+fn in_one(benefit_ns: u64, turn: FetchTurn) -> u64 {
+    let bits = match turn {
+        FetchTurn::Soon => 0,
+        FetchTurn::UnlessInOrder => UNLESS_IN_ORDER,
+        FetchTurn::Idle => IDLE,
+    };
+    benefit_ns & !(IDLE | UNLESS_IN_ORDER) | bits
+}
+
+/// The other way.
+fn apart(both: u64) -> (u64, FetchTurn) {
+    let turn = match both {
+        _ if both & IDLE != 0 => FetchTurn::Idle,
+        _ if both & UNLESS_IN_ORDER != 0 => FetchTurn::UnlessInOrder,
+        _ => FetchTurn::Soon,
+    };
+    (both & !(IDLE | UNLESS_IN_ORDER), turn)
+}
 
 impl Slot {
     /// Leaves a hint for the agent; counts it as lost if the ring is full.
-    pub fn hint(&self, file: u32, range: Range, benefit_ns: u64) {
+    pub fn hint(&self, file: u32, range: Range, benefit_ns: u64, turn: FetchTurn) {
         let head = self.hints_head.load(Ordering::Relaxed);
         if head.wrapping_sub(self.hints_tail.load(Ordering::Acquire)) as usize >= HINTS_MAX {
             self.count(Counter::HintsLost, 1);
@@ -24,12 +46,12 @@ impl Slot {
         hint.file.store(file.into(), Ordering::Relaxed);
         hint.offset.store(range.offset, Ordering::Relaxed);
         hint.length.store(range.length, Ordering::Relaxed);
-        hint.benefit_ns.store(benefit_ns, Ordering::Relaxed);
+        hint.benefit_ns.store(in_one(benefit_ns, turn), Ordering::Relaxed);
         self.hints_head.store(head.wrapping_add(1), Ordering::Release);
     }
 
-    /// Takes the oldest hint: file, range, benefit in nanoseconds, with [`WHEN_IDLE`] or without. Only the agent calls this.
-    pub fn take_hint(&self) -> Option<(u32, Range, u64)> {
+    /// Takes the oldest hint. Only the agent calls this.
+    pub fn take_hint(&self) -> Option<Critical> {
         let tail = self.hints_tail.load(Ordering::Relaxed);
         let head = self.hints_head.load(Ordering::Acquire);
         if head.wrapping_sub(tail) as usize > HINTS_MAX {
@@ -40,13 +62,11 @@ impl Slot {
             return None;
         }
         let hint = &self.hints[tail as usize % HINTS_MAX];
-        let taken = (
-            hint.file.load(Ordering::Relaxed) as u32,
-            Range::new(hint.offset.load(Ordering::Relaxed), hint.length.load(Ordering::Relaxed)),
-            hint.benefit_ns.load(Ordering::Relaxed),
-        );
+        let file = hint.file.load(Ordering::Relaxed) as u32;
+        let range = Range::new(hint.offset.load(Ordering::Relaxed), hint.length.load(Ordering::Relaxed));
+        let (benefit_ns, turn) = apart(hint.benefit_ns.load(Ordering::Relaxed));
         self.hints_tail.store(tail.wrapping_add(1), Ordering::Release);
-        Some(taken)
+        Some(Critical { file, range, benefit_ns, turn })
     }
 
     /// Counts `bytes` read from the slow file as the first of `request`, and leaves hints of those that flash would have served
@@ -64,14 +84,12 @@ impl Slot {
         let mut served = Served::ReadEnd;
         while !rest.is_empty() {
             let (part, decision) = decide(&Request { range: rest, ..request });
-            let leave_hint = |benefit_ns| {
-                self.count(Counter::CriticalReadMisses, 1);
-                self.hint(file, part.range, benefit_ns);
-                Served::ReadMiss
-            };
             let by_part = match decision {
-                Decision::Fetch { benefit_ns } => leave_hint(benefit_ns),
-                Decision::FetchWhenIdle { benefit_ns } => leave_hint(benefit_ns | WHEN_IDLE),
+                Decision::Fetch { benefit_ns, turn } => {
+                    self.count(Counter::CriticalReadMisses, 1);
+                    self.hint(file, part.range, benefit_ns, turn);
+                    Served::ReadMiss
+                }
                 Decision::Flash { .. } => Served::ReadMiss,
                 Decision::Disk(reason) => Served::by_disk(Direction::Read, reason),
                 Decision::Pass => Served::ReadOff,
@@ -112,15 +130,19 @@ impl Slot {
 mod tests {
     use super::*;
 
+    fn hint(k: u64, turn: FetchTurn) -> Critical {
+        Critical { file: 1, range: Range::new(k, 1), benefit_ns: k, turn }
+    }
+
     #[test]
     fn hints_keep_their_order_and_a_full_ring_counts_what_it_loses() {
         let slot = Slot::default();
         for k in 0..HINTS_MAX as u64 + 3 {
-            slot.hint(1, Range::new(k, 1), k);
+            slot.hint(1, Range::new(k, 1), k, FetchTurn::Soon);
         }
         assert_eq!(slot.counters[Counter::HintsLost as usize].load(Ordering::Relaxed), 3);
         for k in 0..HINTS_MAX as u64 {
-            assert_eq!(slot.take_hint(), Some((1, Range::new(k, 1), k)));
+            assert_eq!(slot.take_hint(), Some(hint(k, FetchTurn::Soon)));
         }
         assert_eq!(slot.take_hint(), None);
     }
@@ -130,7 +152,16 @@ mod tests {
         let slot = Slot::default();
         slot.hints_head.store(4_000_000_000, Ordering::Relaxed);
         assert_eq!(slot.take_hint(), None);
-        slot.hint(1, Range::new(7, 1), 7);
-        assert_eq!(slot.take_hint(), Some((1, Range::new(7, 1), 7)));
+        slot.hint(1, Range::new(7, 1), 7, FetchTurn::Soon);
+        assert_eq!(slot.take_hint(), Some(hint(7, FetchTurn::Soon)));
+    }
+
+    #[test]
+    fn a_hint_says_when_it_is_worth_a_fetch() {
+        let slot = Slot::default();
+        for turn in [FetchTurn::Soon, FetchTurn::UnlessInOrder, FetchTurn::Idle] {
+            slot.hint(1, Range::new(9, 1), 9, turn);
+            assert_eq!(slot.take_hint(), Some(hint(9, turn)));
+        }
     }
 }

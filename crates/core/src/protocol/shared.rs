@@ -146,7 +146,7 @@ pub struct Hint {
     pub offset: AtomicU64,
     /// Length in bytes.
     pub length: AtomicU64,
-    /// Benefit in nanoseconds (S4D eq. 8), and [`super::hints::WHEN_IDLE`].
+    /// Benefit in nanoseconds (S4D eq. 8); in the two highest bits when it is worth a fetch.
     pub benefit_ns: AtomicU64,
 }
 

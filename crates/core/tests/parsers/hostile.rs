@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use headstart_core::overlay::journal::{HEADER_BYTES, Identity};
 use headstart_core::overlay::recovery::{Recovered, Replay};
 use headstart_core::overlay::{Capacity, Counters, Fingerprint, NotSynced, Output, Overlay, Process, Settings};
+use headstart_core::policy::FetchTurn;
 use headstart_core::protocol::handover::COPIES_MAX;
 use headstart_core::protocol::memory::Memory;
 use headstart_core::protocol::message::{Envelope, Request};
@@ -199,7 +200,8 @@ impl World<'_> {
         // A hint that may be taken.
         if self.source.flag() {
             let (file, range, benefit_ns) = (self.source.below(5), self.source.range(), self.source.number());
-            self.memory.slots[slot].hint(file, range, benefit_ns);
+            let turn = [FetchTurn::Soon, FetchTurn::UnlessInOrder, FetchTurn::Idle][self.source.below(3) as usize];
+            self.memory.slots[slot].hint(file, range, benefit_ns, turn);
         }
     }
 

@@ -94,12 +94,10 @@ fn write_part(
 ) -> Written {
     let (absorbed, rest) = match decision {
         // Not in a signal handler that interrupted a request: the commit would wait for that request.
-        Decision::Flash { .. } | Decision::Fetch { .. } | Decision::FetchWhenIdle { .. } if !session.nested => {
+        Decision::Flash { .. } | Decision::Fetch { .. } if !session.nested => {
             absorb(session, target, buffers, from, part)
         }
-        Decision::Flash { .. } | Decision::Fetch { .. } | Decision::FetchWhenIdle { .. } => {
-            (0, Rest::Direct(Served::WriteInterrupt))
-        }
+        Decision::Flash { .. } | Decision::Fetch { .. } => (0, Rest::Direct(Served::WriteInterrupt)),
         Decision::Disk(reason) => (0, Rest::Direct(Served::by_disk(Direction::Write, reason))),
         Decision::Pass => (0, Rest::Direct(Served::WriteOff)),
     };

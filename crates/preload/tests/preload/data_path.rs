@@ -4,6 +4,7 @@ use std::fs;
 
 use headstart_core::cost::benefit::Parameters;
 use headstart_core::protocol::shared::Counter;
+use headstart_core::request::Range;
 
 use crate::fake_agent::{self, Agent};
 use crate::programs::{command, compiled, python, succeed};
@@ -155,7 +156,7 @@ fn a_critical_read_that_misses_leaves_a_hint_with_what_it_read() {
     python(&agent, "import os\nfd = os.open('old', os.O_RDONLY)\nassert os.pread(fd, 8192, 4096) == bytes([7]) * 5904");
     let hints = agent.take_hints();
     assert_eq!(hints.len(), 1);
-    assert_eq!((hints[0].1.offset, hints[0].1.length), (4096, 5904));
+    assert_eq!(hints[0].range, Range::new(4096, 5904));
     assert_eq!(agent.counter(Counter::CheapRequests), 1);
     assert_eq!(agent.counter(Counter::CriticalReadMisses), 1);
 }

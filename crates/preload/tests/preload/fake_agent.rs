@@ -18,6 +18,7 @@ use std::thread::JoinHandle;
 use headstart_core::cost::benefit::Parameters;
 use headstart_core::counters::{RequestCounters, families};
 use headstart_core::policy::carl::Regions;
+use headstart_core::policy::s4d::Critical;
 use headstart_core::protocol::message::{
     Envelope, MESSAGE_MAX, REGIONS_PER_REPLY, Reply, Request, Welcome, encode_regions,
 };
@@ -269,7 +270,7 @@ impl Agent {
     }
 
     /// Hints the library left, taken.
-    pub fn take_hints(&self) -> Vec<(u32, Range, u64)> {
+    pub fn take_hints(&self) -> Vec<Critical> {
         self.shared.slots.iter().flat_map(|slot| std::iter::from_fn(|| slot.take_hint())).collect()
     }
 

@@ -87,7 +87,7 @@ fn a_read_across_the_borders_of_regions_leaves_hints_of_what_lies_within() {
     agent.set_regions(regions(&[(1000, 1000), (4000, 1000)]));
     fs::write(agent.slow.join("f"), vec![7; 4500]).unwrap();
     python(&agent, "carl", "import os\nf = os.open('f', os.O_RDONLY)\nassert len(os.pread(f, 9000, 500)) == 4000");
-    let hints: Vec<Range> = agent.take_hints().into_iter().map(|(_, range, _)| range).collect();
+    let hints: Vec<Range> = agent.take_hints().into_iter().map(|hint| hint.range).collect();
     assert_eq!(hints, [Range::new(1000, 1000), Range::new(4000, 500)]);
     let requests = agent.requests();
     assert_eq!((requests.disk_read_miss_requests_total, requests.disk_read_miss_bytes_total), (1, 4000));

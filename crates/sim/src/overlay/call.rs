@@ -259,7 +259,7 @@ impl Call {
         let (part, decision) = thread.decide(&Request { range: rest, ..self.request });
         self.part_end = part.range.end();
         match decision {
-            Decision::Flash { .. } | Decision::Fetch { .. } | Decision::FetchWhenIdle { .. } => self.absorb(thread),
+            Decision::Flash { .. } | Decision::Fetch { .. } => self.absorb(thread),
             Decision::Disk(reason) => {
                 thread.slot.served(Served::by_disk(Direction::Write, reason), part.range.length);
                 self.direct(thread)

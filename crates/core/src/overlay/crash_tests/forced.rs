@@ -13,6 +13,7 @@ use super::world::{Task, World};
 use crate::overlay::journal::{HEADER_BYTES, Identity, Record, records};
 use crate::overlay::recovery::{Recovered, Replay};
 use crate::overlay::{Answer, Capacity, CopyKind, NotSynced, Settings};
+use crate::policy::FetchTurn;
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::{GRANULE_BYTES, KIND_EXTEND, KIND_WRITE};
 use crate::request::Range;
@@ -89,7 +90,7 @@ pub(super) fn no_violation(w: &World) {
 /// A critical read is hinted at, and the fetch of it stands between reading the disk and writing flash.
 fn half_done_fetch(w: &mut World) {
     write(w, 2, A, false);
-    w.memory.view().slots[2].hint(0, A, 1 << 30);
+    w.memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
     w.poll();
     let at = w.tasks.iter().position(|task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch));
     w.step_task(at.expect("the fetch has begun"));
@@ -401,7 +402,7 @@ fn a_critical_read_that_waited_for_room_is_fetched_when_there_is_room() {
     assert_eq!(w.overlay.mapped_bytes(), 4096, "the room is taken by bytes of little benefit");
     let better = Range::new(8192, 4096);
     write(&mut w, 0, better, false);
-    w.memory.view().slots[2].hint(0, better, 1 << 40);
+    w.memory.view().slots[2].hint(0, better, 1 << 40, FetchTurn::Soon);
     for _ in 0..5 {
         w.poll();
         w.quiesce();
@@ -655,7 +656,7 @@ fn a_file_written_by_means_nobody_sees_leaves_flash_until_that_process_ends() {
     other(&mut w, 0, Kind::Bypass(true), Range::default());
     assert_eq!((w.overlay.dirty_bytes(), w.overlay.extents()), (0, 0), "the bytes went back and left");
     write(&mut w, 2, A, true);
-    w.memory.view().slots[2].hint(0, A, 1 << 30);
+    w.memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
     w.quiesce();
     assert_eq!(w.overlay.extents(), 0, "neither a write nor a critical read brings bytes back");
     w.kill(0);

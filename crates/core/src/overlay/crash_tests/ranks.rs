@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::storage::{Byte, Bytes, moved};
 use super::world::{Late, PATHS, RANKS, World};
 use crate::overlay::{Answer, Process};
+use crate::policy::FetchTurn;
 use crate::protocol::message::Request;
 use crate::protocol::shared::{GRANULE_BYTES, KIND_EXTEND, KIND_READ, KIND_WRITE, STATE_FREE};
 use crate::request::Range;
@@ -308,7 +309,7 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
         }
         Step::CheapDone => {
             if o.kind == Kind::Read && w.random.chance(60) {
-                w.slot(slot).hint(o.file, o.rest(), 1 << 20);
+                w.slot(slot).hint(o.file, o.rest(), 1 << 20, FetchTurn::Soon);
             }
             return false;
         }
@@ -336,7 +337,7 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
             let part = Range::new(o.next, length);
             read_slow(w, o, part);
             if w.random.chance(60) {
-                w.slot(slot).hint(o.file, part, 1 << 20);
+                w.slot(slot).hint(o.file, part, 1 << 20, FetchTurn::Soon);
             }
             o.next += length;
             return part_read(w, slot, o);

@@ -4,6 +4,7 @@ use super::forced::{A, barrier, no_violation, other, world, write};
 use super::ranks::{self, Kind};
 use super::world::{Task, World};
 use crate::overlay::{Answer, Capacity, CopyKind, NotSynced};
+use crate::policy::FetchTurn;
 use crate::protocol::message::{Envelope, Request};
 use crate::request::Range;
 
@@ -39,12 +40,12 @@ fn nothing_is_fetched_where_a_dead_thread_may_still_write() {
     }
     w.kill(0);
     assert_eq!(w.overlay.quarantine.len(), 1);
-    w.memory.view().slots[2].hint(0, dead, 1 << 30);
+    w.memory.view().slots[2].hint(0, dead, 1 << 30, FetchTurn::Soon);
     w.poll();
     assert!(!fetches(&w), "what is fetched now would be older than the write that lands later");
     w.quiesce();
     assert!(w.overlay.quarantine.is_empty());
-    w.memory.view().slots[2].hint(0, dead, 1 << 30);
+    w.memory.view().slots[2].hint(0, dead, 1 << 30, FetchTurn::Soon);
     w.poll();
     assert!(fetches(&w));
     w.quiesce();

@@ -8,7 +8,7 @@ use super::selection::{Candidate, select};
 use super::*;
 use crate::cost::region::gain_table::{FileRegions, GainTable, flash_bytes};
 use crate::cost::region::{Costs, Parameters};
-use crate::policy::{self, Reason};
+use crate::policy::{self, FetchTurn, Reason};
 use crate::units::MIB;
 
 fn candidate(number: u64, gain_ns: i64, flash_bytes: u64) -> Candidate {
@@ -116,7 +116,10 @@ fn request(direction: Direction, offset: u64, length: u64) -> Request {
 fn requests_in_placed_regions_go_to_flash_and_the_next_policy_is_asked_of_the_others() {
     let regions = regions();
     assert_eq!(regions.on_request(&request(Direction::Write, 150, 10)), Decision::Flash { benefit_ns: 7 });
-    assert_eq!(regions.on_request(&request(Direction::Read, 100, 100)), Decision::Fetch { benefit_ns: 7 });
+    assert_eq!(
+        regions.on_request(&request(Direction::Read, 100, 100)),
+        Decision::Fetch { benefit_ns: 7, turn: FetchTurn::Soon }
+    );
     for offset in [0, 99, 250, 299, 400, u64::MAX] {
         assert_eq!(regions.on_request(&request(Direction::Read, offset, 1)), Decision::Pass, "{offset}");
     }

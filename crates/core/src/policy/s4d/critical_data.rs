@@ -3,8 +3,9 @@
 //! Every entry here has its C flag set; clearing the flag removes it. Writes need no entry: a critical write is known as such
 //! from the request itself. The table is bounded: the oldest entry makes room.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::policy::FetchTurn;
 use crate::request::Range;
 
 /// One range worth fetching.
@@ -16,42 +17,53 @@ pub struct Critical {
     pub range: Range,
     /// What one access saves, nanoseconds.
     pub benefit_ns: u64,
-    /// Not worth the disks' time while programs use them.
-    pub when_idle: bool,
+    /// When it is worth a fetch.
+    pub turn: FetchTurn,
 }
 
 /// A file and an offset in it.
 type Key = (u32, u64);
+
+/// Whether it is for idle disks, and its number.
+type Place = (bool, u64);
 
 /// Ranges to fetch, oldest first, at most `entries_max` of them; what is for idle disks comes behind all others.
 #[derive(Clone, Debug)]
 pub struct CriticalData {
     entries_max: usize,
     /// Entries so far.
-    turns: u64,
-    /// By whether they are for idle disks, and turn.
-    order: BTreeMap<(bool, u64), Key>,
-    entries: BTreeMap<Key, (Critical, u64)>,
+    count: u64,
+    order: BTreeMap<Place, Key>,
+    entries: BTreeMap<Key, (Critical, Place)>,
+    /// Those that are [`FetchTurn::UnlessInOrder`].
+    undecided: BTreeSet<Key>,
 }
 
 impl CriticalData {
     /// An empty table that holds at most `entries_max`, at least one.
     pub fn new(entries_max: usize) -> CriticalData {
-        CriticalData { entries_max: entries_max.max(1), turns: 0, order: BTreeMap::new(), entries: BTreeMap::new() }
+        CriticalData {
+            entries_max: entries_max.max(1),
+            count: 0,
+            order: BTreeMap::new(),
+            entries: BTreeMap::new(),
+            undecided: BTreeSet::new(),
+        }
     }
 
-    /// Records a critical read; a range recorded before keeps its turn, unless it was for idle disks and no longer is.
+    /// Records a critical read; a range recorded before keeps its place, unless it was for idle disks and no longer is.
     pub fn insert(&mut self, critical: Critical) {
+        if critical.turn == FetchTurn::Idle {
+            self.decide(critical.file);
+        }
         let key = (critical.file, critical.range.offset);
-        self.turns += 1;
-        if let Some((known, turn)) = self.entries.get_mut(&key) {
-            known.range.length = known.range.length.max(critical.range.length);
-            known.benefit_ns = known.benefit_ns.max(critical.benefit_ns);
-            if known.when_idle && !critical.when_idle {
-                known.when_idle = false;
-                self.order.remove(&(true, *turn));
-                *turn = self.turns;
-                self.order.insert((false, *turn), key);
+        if let Some((known, _)) = self.entries.get(&key) {
+            let range = Range::new(known.range.offset, known.range.length.max(critical.range.length));
+            let benefit_ns = known.benefit_ns.max(critical.benefit_ns);
+            let (was, turn) = (known.turn, known.turn.min(critical.turn));
+            self.entries.get_mut(&key).expect("it is there").0 = Critical { range, benefit_ns, ..*known };
+            if turn < was {
+                self.set_turn(key, turn);
             }
             return;
         }
@@ -60,18 +72,50 @@ impl CriticalData {
             let oldest = oldest_for_idle.or_else(|| self.order.first_key_value()).map(|(place, _)| *place);
             oldest.map(|place| self.take(place));
         }
-        self.order.insert((critical.when_idle, self.turns), key);
-        self.entries.insert(key, (critical, self.turns));
+        let place = self.new_place(critical.turn);
+        self.order.insert(place, key);
+        self.entries.insert(key, (critical, place));
+        if critical.turn == FetchTurn::UnlessInOrder {
+            self.undecided.insert(key);
+        }
     }
 
-    fn take(&mut self, place: (bool, u64)) -> Critical {
+    fn new_place(&mut self, turn: FetchTurn) -> Place {
+        self.count += 1;
+        (turn == FetchTurn::Idle, self.count)
+    }
+
+    /// The file is read in order.
+    fn decide(&mut self, file: u32) {
+        let undecided: Vec<Key> = self.undecided.range((file, 0)..=(file, u64::MAX)).copied().collect();
+        undecided.into_iter().for_each(|key| self.set_turn(key, FetchTurn::Idle));
+    }
+
+    /// Gives an entry another turn; that for idle disks is behind all others.
+    fn set_turn(&mut self, key: Key, turn: FetchTurn) {
+        let new_place = self.new_place(turn);
+        let (critical, place) = self.entries.get_mut(&key).expect("the caller has it");
+        critical.turn = turn;
+        if place.0 != new_place.0 {
+            self.order.remove(place);
+            self.order.insert(new_place, key);
+            *place = new_place;
+        }
+        match turn {
+            FetchTurn::UnlessInOrder => self.undecided.insert(key),
+            FetchTurn::Soon | FetchTurn::Idle => self.undecided.remove(&key),
+        };
+    }
+
+    fn take(&mut self, place: Place) -> Critical {
         let key = self.order.remove(&place).expect("the caller found it");
+        self.undecided.remove(&key);
         self.entries.remove(&key).expect("each place is an entry's").0
     }
 
     /// Takes the oldest entry and clears its C flag: of those for idle disks only if they are.
     pub fn pop(&mut self, is_idle: bool) -> Option<Critical> {
-        let (place, _) = self.order.first_key_value().filter(|((when_idle, _), _)| is_idle || !when_idle)?;
+        let (place, _) = self.order.first_key_value().filter(|((for_idle, _), _)| is_idle || !for_idle)?;
         let place = *place;
         Some(self.take(place))
     }
@@ -80,6 +124,7 @@ impl CriticalData {
     pub fn remove_file(&mut self, file: u32) {
         self.entries.retain(|key, _| key.0 != file);
         self.order.retain(|_, key| key.0 != file);
+        self.undecided.retain(|key| key.0 != file);
     }
 
     /// Number of entries.
@@ -98,7 +143,7 @@ mod tests {
     use super::*;
 
     fn critical(offset: u64) -> Critical {
-        Critical { file: 1, range: Range::new(offset, 8), benefit_ns: 5, when_idle: false }
+        Critical { file: 1, range: Range::new(offset, 8), benefit_ns: 5, turn: FetchTurn::Soon }
     }
 
     #[test]
@@ -116,13 +161,30 @@ mod tests {
     #[test]
     fn what_is_for_idle_disks_comes_last_and_makes_room_first() {
         let mut table = CriticalData::new(3);
-        let idle = |offset| Critical { when_idle: true, ..critical(offset) };
+        let idle = |offset| Critical { turn: FetchTurn::Idle, ..critical(offset) };
         [idle(10), critical(20), idle(30), idle(40)].into_iter().for_each(|critical| table.insert(critical));
         assert_eq!(table.pop(false), Some(critical(20)));
         assert_eq!(table.pop(false), None);
         table.insert(critical(40));
         assert_eq!(table.pop(false), Some(critical(40)), "wanted more than before");
         assert_eq!((table.pop(true), table.pop(true)), (Some(idle(30)), None));
+        assert!(table.is_empty());
+    }
+
+    #[test]
+    fn the_first_read_of_a_file_waits_for_idle_disks_if_another_goes_on_before_it_is_fetched() {
+        let mut table = CriticalData::new(9);
+        let first = |file, offset| Critical { file, turn: FetchTurn::UnlessInOrder, ..critical(offset) };
+        let idle = |offset| Critical { turn: FetchTurn::Idle, ..critical(offset) };
+        [first(1, 0), first(1, 90), first(2, 0), critical(50), idle(98)]
+            .into_iter()
+            .for_each(|critical| table.insert(critical));
+        let taken: Vec<_> = std::iter::from_fn(|| table.pop(false)).collect();
+        assert_eq!(taken, [first(2, 0), critical(50)]);
+        table.insert(first(1, 90));
+        assert_eq!(table.pop(false), Some(first(1, 90)), "of a later process");
+        let taken: Vec<_> = std::iter::from_fn(|| table.pop(true)).collect();
+        assert_eq!(taken, [idle(0), idle(98)]);
         assert!(table.is_empty());
     }
 

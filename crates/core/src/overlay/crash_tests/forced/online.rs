@@ -17,7 +17,7 @@ fn world_with_a_long_file() -> World {
 fn read_mib(w: &mut World, number: u64) {
     for at in 0..32 {
         let range = Range::new(number * MIB + at * 32768, 8192);
-        w.memory.view().slots[2].hint(0, range, 1 << 20);
+        w.memory.view().slots[2].hint(0, range, 1 << 20, FetchTurn::Soon);
         w.poll();
     }
 }
