@@ -81,6 +81,7 @@ fuzz:
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTFLAGS="--cfg loom" $(CARGO) clippy --package headstart-core --release --target-dir target/loom --test handshake -- -D warnings
 
 clean:
 	rm -rf build target fuzz/target

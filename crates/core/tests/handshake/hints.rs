@@ -1,17 +1,17 @@
 //! The ring of hints: what is taken was left, whole and in order, even when the ring is full.
 
+use headstart_core::policy::FetchTurn;
+use headstart_core::policy::s4d::Critical;
 use headstart_core::protocol::shared::{HINTS_MAX, Slot};
 use headstart_core::request::Range;
 use loom::sync::atomic::Ordering;
 
 use super::explorer::{Seen, World, holds, refuted};
 
-type Taken = Option<(u32, Range, u64)>;
-
 const TORN: &str = "a hint is torn or out of order";
 
 /// One more hint than the ring holds; the agent takes as many as it finds.
-fn ring(seen: &Seen, leave: fn(&Slot, u32), take: fn(&Slot) -> Taken) {
+fn ring(seen: &Seen, leave: fn(&Slot, u32), take: fn(&Slot) -> Option<Critical>) {
     let noted = seen.clone();
     World::new().run(
         move |world| {
@@ -24,9 +24,9 @@ fn ring(seen: &Seen, leave: fn(&Slot, u32), take: fn(&Slot) -> Taken) {
             let mut last = 0;
             for _ in 0..=HINTS_MAX {
                 world.step();
-                let Some((file, range, benefit_ns)) = take(world.slot()) else { break };
-                assert!(file > last && (range, benefit_ns) == (Range::new(file.into(), 1), file.into()), "{TORN}");
-                last = file;
+                let Some(taken) = take(world.slot()) else { break };
+                assert!(taken.file > last && taken == hint(taken.file), "{TORN}");
+                last = taken.file;
             }
             noted.note(match last as usize {
                 0 => "none",
@@ -37,8 +37,13 @@ fn ring(seen: &Seen, leave: fn(&Slot, u32), take: fn(&Slot) -> Taken) {
     );
 }
 
+fn hint(k: u32) -> Critical {
+    Critical { file: k, range: Range::new(k.into(), 1), benefit_ns: k.into(), turn: FetchTurn::Soon }
+}
+
 fn leave(slot: &Slot, k: u32) {
-    slot.hint(k, Range::new(k.into(), 1), k.into());
+    let Critical { file, range, benefit_ns, turn } = hint(k);
+    slot.hint(file, range, benefit_ns, turn);
 }
 
 #[test]
@@ -75,8 +80,12 @@ fn a_tail_moved_before_the_hint_is_read_shows_a_torn_one() {
             }
             slot.hints_tail.store(tail + 1, Ordering::Release);
             let hint = &slot.hints[tail as usize % HINTS_MAX];
-            let range = Range::new(hint.offset.load(Ordering::Relaxed), hint.length.load(Ordering::Relaxed));
-            Some((hint.file.load(Ordering::Relaxed) as u32, range, hint.benefit_ns.load(Ordering::Relaxed)))
+            Some(Critical {
+                file: hint.file.load(Ordering::Relaxed) as u32,
+                range: Range::new(hint.offset.load(Ordering::Relaxed), hint.length.load(Ordering::Relaxed)),
+                benefit_ns: hint.benefit_ns.load(Ordering::Relaxed),
+                turn: FetchTurn::Soon,
+            })
         };
         ring(seen, leave, take);
     });
