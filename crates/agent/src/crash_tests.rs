@@ -7,7 +7,7 @@
 //! point in eight the recovery is crashed again at every operation of its own, both ways, and the agent that recovered goes on
 //! with its threads, perhaps crashes once more, and drains. `SEED=n` repeats a case, `CASES=n` runs n times as many.
 //!
-//! Covered: several files, threads and copies; absorbed and direct writes, reads, fsync, truncation, open, close, unlink,
+//! Covered: several files, threads that are killed and others in their place, and copies; absorbed and direct writes, reads, fsync, truncation, open, close, unlink,
 //! rename; fetches and eviction; rotation; sizes; a second crash; operations after it; every call failing once or from then
 //! on with `EIO` or `ENOSPC` (of which `EIO` for good spares memory); the kernel failing to write what is unsynced; data files
 //! closed and opened all the time; both journals cut at every byte and with every bit flipped.
@@ -23,7 +23,9 @@ mod ranks;
 mod world;
 
 use headstart_core::chance::Random;
-use history::Loss;
+use headstart_core::protocol::shared::GRANULE_BYTES;
+use history::{CELL_BYTES, Loss};
+use ranks::Operation;
 use world::{SlowPath, World, new_disk};
 
 use crate::error::Error;
@@ -172,6 +174,33 @@ fn nothing_acknowledged_is_lost_when_the_agent_dies_at_any_operation() {
 #[test]
 fn nothing_synced_is_lost_and_nothing_foreign_appears_when_the_power_fails_at_any_operation() {
     for_each_seed(20, 2, |seed| crash_everywhere(seed, Loss::Power));
+}
+
+/// A file's last holders die while one's absorbed bytes beyond its end are acknowledged and the agent waits for another's write before it
+/// makes the file as long: what the file looks like in between is nobody's change.
+#[test]
+fn a_file_that_the_agent_makes_longer_for_the_dead_is_not_changed_by_a_stranger() {
+    let (disk, files) = new_disk();
+    let mut world = World::start(1, FaultyStorage::new(disk, true, None), 1, files, 0).unwrap();
+    for rank in [0, 1] {
+        world.run(rank, 0, Operation::Open { writable: true }).unwrap();
+    }
+    ranks::begin(&mut world, 1, 0, Operation::Write { cells: 0..1, absorb: false });
+    (0..2).for_each(|_| assert!(ranks::step(&mut world, 1), "it publishes that it makes the file longer"));
+    let far = 1 + GRANULE_BYTES / CELL_BYTES; // else it waits before it is committed
+    ranks::begin(&mut world, 0, 0, Operation::Write { cells: far..far + 4, absorb: true });
+    while ranks::step(&mut world, 0) {}
+    assert!(world.ranks[0].task.is_some(), "the file is not long enough yet");
+    world.kill(0);
+    world.kill(1);
+    let snapshots = world.storage.take_snapshots();
+    assert!(snapshots.iter().any(|snapshot| snapshot.operation.contains("size")), "it is made longer");
+    for (snapshot, loss) in snapshots.into_iter().flat_map(|it| [(it.clone(), Loss::Processes), (it, Loss::Power)]) {
+        let storage = FaultyStorage::new(crashed(snapshot.disk, loss, &mut Random(1)), false, None);
+        let boot = 1 + u8::from(loss == Loss::Power);
+        let found = recovered(1, storage, boot, &world.files, world.versions(), (snapshot.tick, loss));
+        found.map_err(|text| format!("{loss:?} before {}: {text}", snapshot.operation)).unwrap();
+    }
 }
 
 /// A run in which the call counted `at` fails: nobody waits for ever, errors name their file, and no byte is lost but those of a

@@ -288,10 +288,20 @@ impl Tiers<'_> {
         }
     }
 
+    /// The thread behind `slot` is gone. What became of a truncation of its own, the slow file's size says.
+    pub fn hang_up(&mut self, slot: u32) {
+        let open: Vec<u32> =
+            self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
+        let cut = self.overlay.truncates(slot).and_then(|file| self.store.slow(file));
+        let size = cut.and_then(|slow| slow.look().ok()).map(|found| found.size);
+        self.overlay.on_hang_up(self.shared, slot, size);
+        open.into_iter().for_each(|file| self.take_fingerprint(file));
+    }
+
     /// Nobody may have the file open any more: remembers how it looks, so that a change behind our back is noticed; forgets it
     /// if it has lost its name.
     pub fn take_fingerprint(&mut self, file: u32) {
-        if self.overlay.is_open(file) || self.overlay.path(file).is_none() {
+        if !self.overlay.is_at_rest(file) || self.overlay.path(file).is_none() {
             return;
         }
         let Some(slow) = self.store.slow_mut(file).filter(|slow| !slow.is_written_back()) else { return };

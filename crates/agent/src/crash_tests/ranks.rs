@@ -111,6 +111,18 @@ pub fn begin(w: &mut World, rank: usize, file: usize, operation: Operation) {
     w.ranks[rank].task = Some(Task { file, operation, step: Step::Begin, begun, version, next, found: Vec::new() });
 }
 
+/// A thread is killed between two steps. What it was writing may or may not be there.
+pub fn die(w: &mut World, rank: usize) {
+    let process = Process { start_time: w.ranks[rank].process.start_time + 1, ..w.ranks[rank].process };
+    let dead = std::mem::replace(&mut w.ranks[rank], Rank { process, ..Rank::new(rank) });
+    w.ranks[rank].seq = dead.seq;
+    let Some(task) = dead.task else { return };
+    if matches!(task.operation, Operation::Write { .. } | Operation::Truncate(_)) {
+        let now = w.storage.tick();
+        w.files[task.file].history.end_write(task.version, false, now);
+    }
+}
+
 /// One step of a thread; true if it had something to do.
 pub fn step(w: &mut World, rank: usize) -> bool {
     let Some(mut task) = w.ranks[rank].task.take() else { return false };

@@ -61,6 +61,8 @@ pub struct World {
     pub files: Vec<SlowPath>,
     jobs: Vec<Due>,
     journal_bytes_max: u64,
+    /// Of a thread's steps, how many it is killed instead of.
+    kills_percent: u64,
     rotate_at: u64,
     versions: u32,
     names: u32,
@@ -123,7 +125,7 @@ impl World {
             &BTreeSet::new(),
             DATA_FILES_OPEN_MAX,
         )?;
-        let journal_bytes_max = random.pick(&[700, 3000]);
+        let (journal_bytes_max, kills_percent) = (random.pick(&[700, 3000]), random.pick(&[0, 2, 15]));
         let mut world = World {
             random,
             polls: 0,
@@ -135,6 +137,7 @@ impl World {
             files,
             jobs: Vec::new(),
             journal_bytes_max,
+            kills_percent,
             rotate_at: journal_bytes_max,
             versions,
             names: versions,
@@ -142,14 +145,30 @@ impl World {
             fatal: None,
             violations: Vec::new(),
         };
-        for rank in 0..RANKS {
-            world.overlay.on_join(rank as u32, world.ranks[rank].process);
-        }
+        (0..RANKS).for_each(|rank| world.join(rank));
         world.carry_out();
         match world.fatal.take() {
             Some(error) => Err(error),
             None => Ok(world),
         }
+    }
+
+    /// A thread takes its slot.
+    fn join(&mut self, rank: usize) {
+        let process = self.ranks[rank].process;
+        self.slot(rank).owner_pid.store(process.pid, Ordering::Relaxed);
+        self.overlay.on_join(rank as u32, process);
+    }
+
+    /// A thread is killed; another takes its place once the slot is free.
+    pub fn kill(&mut self, rank: usize) {
+        ranks::die(self, rank);
+        self.tiers(|tiers| tiers.hang_up(rank as u32));
+        self.carry_out();
+    }
+
+    fn is_alive(&self, rank: usize) -> bool {
+        self.overlay.owner(rank as u32).is_some()
     }
 
     pub fn shared(&self) -> Shared<'_> {
@@ -313,7 +332,13 @@ impl World {
         match self.random.below(10) {
             0..6 => {
                 let rank = self.random.below(RANKS as u64) as usize;
-                if self.ranks[rank].task.is_some() {
+                if !self.is_alive(rank) {
+                    if self.slot(rank).owner_pid.load(Ordering::Relaxed) == 0 {
+                        self.join(rank);
+                    }
+                } else if begins && self.random.chance(self.kills_percent) {
+                    self.kill(rank);
+                } else if self.ranks[rank].task.is_some() {
                     ranks::step(self, rank);
                 } else if begins {
                     self.choose(rank);

@@ -228,7 +228,7 @@ impl EventLoop<'_> {
         let Some((process, handle)) = self.survivors.get((token - FIRST_SURVIVOR) as usize) else { return };
         let _ = self.epoll.delete(handle);
         let slots: Vec<u32> = self.overlay.slots_of(*process).filter(|slot| !self.by_slot.contains_key(slot)).collect();
-        slots.into_iter().for_each(|slot| self.thread_gone(slot));
+        slots.into_iter().for_each(|slot| self.tiers().hang_up(slot));
     }
 
     pub(super) fn hang_up(&mut self, token: u64) {
@@ -241,17 +241,8 @@ impl EventLoop<'_> {
             self.by_slot.remove(&slot);
             self.opens.retain(|open| open.envelope.slot != slot);
             self.executed.forget(slot);
-            self.thread_gone(slot);
+            self.tiers().hang_up(slot);
         }
-    }
-
-    fn thread_gone(&mut self, slot: u32) {
-        let open: Vec<u32> =
-            self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
-        let cut = self.overlay.truncates(slot).and_then(|file| self.store.slow(file));
-        let size = cut.and_then(|slow| slow.look().ok()).map(|found| found.size);
-        self.overlay.on_hang_up(self.shared.view(), slot, size);
-        open.into_iter().for_each(|file| self.take_fingerprint(file));
     }
 
     /// Tries the opens again that wait for a number.

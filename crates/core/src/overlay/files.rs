@@ -154,6 +154,11 @@ impl Overlay {
         self.files.get(&file).is_some_and(busy)
     }
 
+    /// Whether nothing of ours changes how the slow file looks: no process has it open, and it is not about to be made longer.
+    pub fn is_at_rest(&self, file: u32) -> bool {
+        self.files.get(&file).is_some_and(|file| file.openers.is_empty() && file.extension.is_none())
+    }
+
     /// Whether a process has the file open.
     pub fn is_open(&self, file: u32) -> bool {
         self.files.get(&file).is_some_and(|file| !file.openers.is_empty())
@@ -338,11 +343,12 @@ impl Overlay {
         self.forget_if_done(shared, number);
     }
 
-    /// Appends `Closed` once no writer is left, none that is dead either. The barrier that makes it count syncs the slow file.
+    /// Appends `Closed` once no writer is left, none that is dead either, and the file is as long as it is to be: the agent's own
+    /// extension is a write like theirs. The barrier that makes it count syncs the slow file.
     pub(super) fn close_intent(&mut self, number: u32) {
         let quarantined = self.quarantines(number, Range::new(0, u64::MAX));
         let file = self.file(number);
-        if file.intent && file.writers.is_empty() && !quarantined {
+        if file.intent && file.writers.is_empty() && file.extension.is_none() && !quarantined {
             file.intent = false;
             self.append(&Record::Closed { file: number });
         }
@@ -442,6 +448,7 @@ impl Overlay {
                 self.file(number).extension = None;
                 shared.end_extension(number);
                 self.extending.remove(&number);
+                self.close_intent(number);
             } else if !self.may_be_extending(shared, number, size) {
                 self.file(number).extension = Some(Extension { running: true, ..extension });
                 self.outputs.push(Output::Extend { file: number, size: extension.size });
@@ -473,6 +480,7 @@ impl Overlay {
             Err(_) => file.extension_failed = true,
         }
         shared.end_extension(number);
+        self.close_intent(number);
         self.poll(shared);
         self.forget_if_done(shared, number);
     }
