@@ -4,7 +4,7 @@ use super::*;
 use crate::volume::checkpoint::Extent;
 use crate::volume::layout::{BLOCK_BYTES, Layout, Segments};
 use crate::volume::order::Part;
-use crate::volume::policy::{AddressOrder, SegmentRead};
+use crate::volume::policy::{AddressOrder, SegmentRead, WriteThrough};
 use crate::volume::ring::Ring;
 use crate::volume::superblock::{Guard, Serving};
 
@@ -53,6 +53,10 @@ fn orders<P: Policy>(engine: &mut Engine<P>) -> Vec<Order> {
     engine.take_outputs().into_iter().filter_map(order).collect()
 }
 
+fn replies<P: Policy>(engine: &mut Engine<P>) -> Vec<Output> {
+    engine.take_outputs().into_iter().filter(|output| matches!(output, Output::Reply { .. })).collect()
+}
+
 fn write(engine: &mut Engine<AddressOrder>, tag: Tag, offset: u64) {
     engine.on_request(Nanos::ZERO, tag, Request::Write { offset, data: &[tag as u8; 4096], fua: false });
 }
@@ -82,6 +86,28 @@ fn requests_beyond_the_end_or_of_half_sectors_are_refused() {
     assert_eq!(outputs.len(), 4);
     for (index, output) in outputs.into_iter().enumerate() {
         assert_eq!(output, Output::Reply { tag: index as u64 + 1, result: Err(Error::Invalid) });
+    }
+}
+
+#[test]
+fn of_a_write_that_bypasses_flash_only_what_the_guard_hides_is_logged_and_it_is_answered_once() {
+    for fails in [false, true] {
+        let mut engine = engine_with(16 << 20, Segments::default(), WriteThrough);
+        // The first block is guarded.
+        let data: Vec<u8> = (0..64 << 10).map(|at| (at / BLOCK_BYTES) as u8).collect();
+        engine.on_request(Nanos::ZERO, 1, Request::Write { offset: 0, data: &data, fua: false });
+        let given = orders(&mut engine);
+        let [logged, bypassed] = &given[..] else { panic!("two orders, not {given:?}") };
+        assert_eq!((logged.device, logged.length), (Device::Flash, 2 * BLOCK_BYTES), "a header and a block");
+        let rest = Range::new(BLOCK_BYTES, (64 << 10) - BLOCK_BYTES);
+        assert_eq!((bypassed.device, bypassed.offset, bypassed.length), (Device::Disk, rest.offset, rest.length));
+        let Action::Write(parts) = &bypassed.action else { panic!("a write") };
+        assert_eq!(parts[..], [Part::Request { tag: 1, offset: rest.offset, length: rest.length }]);
+        engine.on_completion(Nanos::ZERO, logged.id, Ok(&[]));
+        assert!(replies(&mut engine).is_empty(), "the rest is not written yet");
+        engine.on_completion(Nanos::ZERO, bypassed.id, if fails { Err(()) } else { Ok(&[]) });
+        let result = if fails { Err(Error::Io) } else { Ok(Vec::new()) };
+        assert_eq!(replies(&mut engine), [Output::Reply { tag: 1, result }]);
     }
 }
 

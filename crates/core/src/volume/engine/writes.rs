@@ -1,7 +1,8 @@
 //! Writes, and zeros: one per range at a time (rule 1), in the order they came.
 //!
-//! A write that overlaps unfinished ones waits for all of them. Then it is decided once whether the log takes it. Writes that touch
-//! the guarded ends always go to the log. A bypass waits until no write-back is under way on its range, and none begins there while it
+//! A write that overlaps unfinished ones waits for all of them. Then it is decided once whether the log takes it. What the guard hides always
+//! goes there; of a longer request it is a write of its own, so that the rest goes where it otherwise would: one of many processes that was
+//! answered at once for it would be out of step with the others from then on. A bypass waits until no write-back is under way on its range, and none begins there while it
 //! waits.
 
 use super::{Engine, Purpose};
@@ -31,10 +32,22 @@ enum Stage {
     Bypassing,
 }
 
-/// A write that is not finished.
+/// A request of several writes.
+#[derive(Clone, Debug)]
+pub struct Split {
+    /// Unfinished ones.
+    left: usize,
+    failed: bool,
+    /// What the policy says of it, once it was asked.
+    is_absorbed: Option<bool>,
+}
+
+/// A write that is not finished: a request, or the part of one that the guard hides or does not.
 #[derive(Clone, Debug)]
 pub struct Write {
     tag: Tag,
+    /// Of the whole request.
+    request: Range,
     pub range: Range,
     fua: bool,
     /// CRC32C of each block of payload; none: zeros.
@@ -53,7 +66,9 @@ impl Write {
     /// The parts that make bytes of the disk.
     pub fn part(&self, range: Range) -> Part {
         match self.crcs {
-            Some(_) => Part::Request { tag: self.tag, offset: range.offset - self.range.offset, length: range.length },
+            Some(_) => {
+                Part::Request { tag: self.tag, offset: range.offset - self.request.offset, length: range.length }
+            }
             None => Part::Zeros(range.length),
         }
     }
@@ -79,7 +94,21 @@ fn checksums(offset: u64, data: &[u8]) -> Vec<u32> {
 }
 
 impl<P: Policy> Engine<P> {
-    pub(super) fn add_write(&mut self, tag: Tag, range: Range, data: Option<&[u8]>, fua: bool) {
+    /// A request to write `data`, or zeros.
+    pub(super) fn write(&mut self, tag: Tag, request: Range, data: Option<&[u8]>, fua: bool) {
+        // Zeros go to the log in any case.
+        let cuts = if data.is_some() { self.cuts(request) } else { vec![request] };
+        if cuts.len() > 1 {
+            self.splits.insert(tag, Split { left: cuts.len(), failed: false, is_absorbed: None });
+        }
+        for range in cuts {
+            let from = (range.offset - request.offset) as usize;
+            let data = data.map(|data| &data[from..from + range.length as usize]);
+            self.add_write(tag, request, range, data, fua);
+        }
+    }
+
+    fn add_write(&mut self, tag: Tag, request: Range, range: Range, data: Option<&[u8]>, fua: bool) {
         self.writes_begun += 1;
         let id = self.writes_begun;
         let mut blockers = 0;
@@ -89,7 +118,8 @@ impl<P: Policy> Engine<P> {
         }
         let crcs = data.map(|data| checksums(range.offset, data));
         let stage = Stage::Blocked;
-        let write = Write { tag, range, fua, crcs, stage, blockers, blocked: Vec::new(), missing: 0, failed: false };
+        let (blocked, missing, failed) = (Vec::new(), 0, false);
+        let write = Write { tag, request, range, fua, crcs, stage, blockers, blocked, missing, failed };
         self.written_bytes += write.range.length;
         self.writes.insert(id, write);
         if blockers == 0 {
@@ -105,9 +135,8 @@ impl<P: Policy> Engine<P> {
             self.end_write(id, false);
             return;
         }
-        let load = self.load();
         let is_zero = self.writes[&id].crcs.is_none();
-        if self.absorbs() && (self.is_guarded(range) || is_zero || self.policy.absorbs(range, &load)) {
+        if self.absorbs() && (self.is_guarded(range) || is_zero || self.is_wanted(id)) {
             self.counters.absorbed(range.length);
             self.queue_write(id);
         } else {
@@ -117,6 +146,20 @@ impl<P: Policy> Engine<P> {
             }
             self.writes.get_mut(&id).expect("it has just begun").stage = Stage::Waiting;
         }
+    }
+
+    /// Whether the policy absorbs the request of a write.
+    fn is_wanted(&mut self, id: u64) -> bool {
+        let (tag, request) = (self.writes[&id].tag, self.writes[&id].request);
+        if let Some(known) = self.splits.get(&tag).and_then(|split| split.is_absorbed) {
+            return known;
+        }
+        let load = self.load();
+        let is_absorbed = self.policy.absorbs(request, &load);
+        if let Some(split) = self.splits.get_mut(&tag) {
+            split.is_absorbed = Some(is_absorbed);
+        }
+        is_absorbed
     }
 
     /// Cuts a write into what records have room for.
@@ -262,15 +305,28 @@ impl<P: Policy> Engine<P> {
         self.end_write(id, ok);
     }
 
-    /// Acknowledges a write and lets those behind it go on.
+    /// A write of a request has ended; whether the request has, and well.
+    fn end_request(&mut self, tag: Tag, ok: bool) -> Option<bool> {
+        let Some(split) = self.splits.get_mut(&tag) else { return Some(ok) };
+        split.left -= 1;
+        split.failed |= !ok;
+        let ok = !split.failed;
+        (split.left == 0).then(|| {
+            self.splits.remove(&tag);
+            ok
+        })
+    }
+
+    /// Acknowledges a write, if it is the last of its request, and lets those behind it go on.
     fn end_write(&mut self, id: u64, ok: bool) {
         let write = self.writes.remove(&id).expect("it is unfinished");
         self.written_bytes -= write.range.length;
         self.cancel_copies(write.range);
-        match (ok, write.fua) {
-            (true, true) => self.add_flush(write.tag),
-            (true, false) => self.reply(write.tag, Ok(Vec::new())),
-            (false, _) => self.reply(write.tag, Err(Error::Io)),
+        match (self.end_request(write.tag, ok), write.fua) {
+            (None, _) => {}
+            (Some(true), true) => self.add_flush(write.tag),
+            (Some(true), false) => self.reply(write.tag, Ok(Vec::new())),
+            (Some(false), _) => self.reply(write.tag, Err(Error::Io)),
         }
         for blocked in write.blocked {
             let next = self.writes.get_mut(&blocked).expect("it waits");
