@@ -9,8 +9,8 @@ from cells.volume_devices import STOCK, STREAMS, volume
 from cells.volume_suite import scenario
 from harness import HEADSTART, Failed, execute, say
 
-#: Of each thread: 400 MB in all, less than what makes write-back urgent.
-REQUESTS = 512
+#: Of each thread: 600 MB in all, less than what makes write-back urgent, and more than is drained beside the reads.
+REQUESTS = 768
 FLASH_BYTES = 4 << 30
 SEQUENTIAL_BYTES = 256 << 20
 #: Bounds of what may be added; the second is the default.

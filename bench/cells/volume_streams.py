@@ -13,11 +13,11 @@ from harness import execute, say
 
 #: 4 KiB at random, from each of 48 threads so often: the scenario's 2000 would take ten minutes on the disk alone.
 UNIFORM_REQUESTS = 200
-#: Both runs at the same time, on devices of their own: their disks position for each request, some hundred times a second, while the others
-#: move what a processor notices.
-SEEKING = ("random-mix", "random-write")
-#: Their rates waver by a tenth from one run to the next, as much as they gain or lose: so many times each, in turns.
-ROUNDS = {"test-read": 3, "tile-write": 3, "tile-read": 3}
+#: Both runs at the same time, on devices of their own: the disk alone positions for each request, some hundred times a second, and takes most of
+#: the time; the others move what a processor notices.
+SEEKING = ("ior-write", "ior-read", "random-mix", "random-write")
+#: Their rates waver by a hundredth, or by a tenth, from one run to the next, as much as they gain or lose: so many times each, in turns.
+ROUNDS = {"test-read": 2, "tile-write": 3, "tile-read": 3}
 #: The least slice that has room for a log.
 SLICE_BYTES_MIN = 8_000_000
 
