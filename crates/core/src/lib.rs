@@ -4,6 +4,7 @@
 pub mod advice;
 pub mod calibration;
 pub mod chance;
+pub mod chunked_map;
 pub mod cost;
 pub mod counters;
 pub mod image;

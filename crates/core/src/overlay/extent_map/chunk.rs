@@ -3,13 +3,12 @@
 //! All offsets of a chunk lie in one window of 4 GiB, so that their low 32 bits tell them apart. Room grows and shrinks in
 //! steps of a few entries: what a chunk has allocated beyond its entries is bounded.
 
-use super::Mapped;
+use super::{Benefit, Mapped};
+use crate::chunked_map;
 use crate::overlay::flash_space::PAGE_BYTES;
 use crate::overlay::recency::Stamp;
 use crate::request::Range;
 
-/// Entries of a chunk: more cost time to move when one is put in, fewer cost room for the chunks.
-pub const ENTRIES_MAX: usize = 128;
 /// Room grows in steps of this many entries.
 const STEP: usize = 8;
 /// Longest entry: a multiple of the page that 31 bits hold.
@@ -21,55 +20,68 @@ const DIRTY: u32 = 1 << 31;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Low 32 bits of the offset.
-    pub low: u32,
+    low: u32,
     /// Length, and a bit that says that it is dirty.
     length: u32,
     /// Page of the place; within the page it lies as the offset does in its own.
     page: u32,
     /// Index in the map's table of data files.
-    pub data_file: u16,
+    data_file: u16,
     /// Benefit of an access.
-    pub benefit: u8,
+    benefit: u8,
     /// Generation of the last use, as of the chunk's folds.
-    pub generation: u8,
+    generation: u8,
 }
 
 const _: () = assert!(size_of::<Entry>() == 16);
 
 impl Entry {
-    /// An extent, with its data file by index.
-    pub fn new(mapped: &Mapped, data_file: u16) -> Entry {
+    /// An extent, with its data file by index and the generation of its last use.
+    fn new(mapped: &Mapped, data_file: u16, generation: u8) -> Entry {
         let Range { offset, length } = mapped.range;
         assert!(length <= LENGTH_MAX, "longer extents are put in as several");
         assert!(mapped.place % PAGE_BYTES == offset % PAGE_BYTES, "place and offset are equal modulo the page");
         let page = u32::try_from(mapped.place / PAGE_BYTES).expect("a data file ends at 16 TiB");
         let dirty = if mapped.dirty { DIRTY } else { 0 };
-        let (length, generation) = (length as u32 | dirty, mapped.stamp.generation);
-        Entry { low: offset as u32, length, page, data_file, benefit: mapped.benefit.0, generation }
+        Entry {
+            low: offset as u32,
+            length: length as u32 | dirty,
+            page,
+            data_file,
+            benefit: mapped.benefit.0,
+            generation,
+        }
     }
 
-    /// Its length.
-    pub fn length(&self) -> u64 {
+    fn length(&self) -> u64 {
         u64::from(self.length & !DIRTY)
     }
 
-    /// Its place.
-    pub fn place(&self) -> u64 {
+    fn place(&self) -> u64 {
         u64::from(self.page) * PAGE_BYTES + u64::from(self.low) % PAGE_BYTES
     }
 
-    /// Whether it is dirty.
-    pub fn is_dirty(&self) -> bool {
+    fn is_dirty(&self) -> bool {
         self.length & DIRTY != 0
-    }
-
-    /// It is clean from now on.
-    pub fn set_clean(&mut self) {
-        self.length &= !DIRTY;
     }
 }
 
-/// Entries in order of their offsets; never empty within a map.
+/// Data files by their index in the entries.
+#[derive(Clone, Debug, Default)]
+pub struct DataFiles(Vec<u32>);
+
+impl DataFiles {
+    fn index_of(&mut self, data_file: u32) -> u16 {
+        // Nearly always the newest.
+        let index = self.0.iter().rposition(|known| *known == data_file).unwrap_or_else(|| {
+            self.0.push(data_file);
+            self.0.len() - 1
+        });
+        u16::try_from(index).expect("a file has extents in fewer than 65,536 data files, one an agent's life")
+    }
+}
+
+/// The entries.
 #[derive(Clone, Debug, Default)]
 pub struct Chunk {
     entries: Vec<Entry>,
@@ -81,31 +93,6 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// The entries.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
-    /// Number of dirty entries.
-    pub fn dirty(&self) -> usize {
-        usize::from(self.dirty)
-    }
-
-    /// The use of an entry.
-    pub fn stamp(&self, entry: &Entry) -> Stamp {
-        Stamp { generation: entry.generation, folds: self.folds }
-    }
-
-    /// How many entries begin before `low`.
-    pub fn before(&self, low: u32) -> usize {
-        self.entries.partition_point(|entry| entry.low < low)
-    }
-
-    /// Where the entry that begins at `low` stands.
-    pub fn find(&self, low: u32) -> Option<usize> {
-        self.entries.binary_search_by_key(&low, |entry| entry.low).ok()
-    }
-
     fn fold_to(&mut self, folds: u32) {
         if folds <= self.folds {
             return;
@@ -122,37 +109,11 @@ impl Chunk {
         stamp.at(self.folds).generation
     }
 
-    /// Puts an entry in at its place, which must not be taken.
-    pub fn insert(&mut self, entry: Entry, stamp: Stamp) {
-        let entry = Entry { generation: self.generation_of(stamp), ..entry };
-        if self.entries.is_empty() {
-            self.oldest = u8::MAX;
-        }
-        if self.entries.len() == self.entries.capacity() {
-            self.entries.reserve_exact(STEP - self.entries.len() % STEP);
-        }
-        self.entries.insert(self.before(entry.low), entry);
-        self.dirty += u16::from(entry.is_dirty());
-        if !entry.is_dirty() {
-            self.oldest = self.oldest.min(entry.generation);
-        }
-    }
-
-    /// Takes an entry out.
-    pub fn remove(&mut self, index: usize) -> Entry {
-        let entry = self.entries.remove(index);
-        self.dirty -= u16::from(entry.is_dirty());
-        if self.entries.capacity() - self.entries.len() > 3 * STEP {
-            self.entries.shrink_to(self.entries.len().next_multiple_of(STEP));
-        }
-        entry
-    }
-
     /// The entry is clean from now on.
     pub fn set_clean(&mut self, index: usize) {
         let entry = &mut self.entries[index];
         if entry.is_dirty() {
-            entry.set_clean();
+            entry.length &= !DIRTY;
             self.dirty -= 1;
             self.oldest = self.oldest.min(entry.generation);
         }
@@ -167,7 +128,7 @@ impl Chunk {
 
     /// Whether a clean entry may be of generation `limit` or older.
     pub fn may_hold(&self, limit: Stamp) -> bool {
-        self.dirty() < self.entries.len()
+        usize::from(self.dirty) < self.entries.len()
             && Stamp { generation: self.oldest, folds: self.folds }.at(limit.folds).generation <= limit.generation
     }
 
@@ -182,9 +143,71 @@ impl Chunk {
         let found = |entry: &Entry| entry.low >= low && !entry.is_dirty() && entry.generation <= limit.generation;
         self.entries.iter().position(found)
     }
+}
 
-    /// Takes the entries from `index` on out into a chunk of their own.
-    pub fn split_off(&mut self, index: usize) -> Chunk {
+impl chunked_map::Chunk for Chunk {
+    type Extent = Mapped;
+    type Entry = Entry;
+    type Shared = DataFiles;
+    const ENTRIES_MAX: usize = 128;
+    const WINDOW_BYTES: u64 = 1 << 32;
+
+    fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn within(entry: &Entry) -> u64 {
+        u64::from(entry.low)
+    }
+
+    fn is_dirty(entry: &Entry) -> bool {
+        entry.is_dirty()
+    }
+
+    fn dirty(&self) -> usize {
+        usize::from(self.dirty)
+    }
+
+    fn capacity(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    fn extent(&self, entry: &Entry, window: u64, data_files: &DataFiles) -> Mapped {
+        Mapped {
+            range: Range::new(window + u64::from(entry.low), entry.length()),
+            data_file: data_files.0[usize::from(entry.data_file)],
+            place: entry.place(),
+            dirty: entry.is_dirty(),
+            stamp: Stamp { generation: entry.generation, folds: self.folds },
+            benefit: Benefit(entry.benefit),
+        }
+    }
+
+    fn insert(&mut self, mapped: &Mapped, data_files: &mut DataFiles) {
+        let entry = Entry::new(mapped, data_files.index_of(mapped.data_file), self.generation_of(mapped.stamp));
+        if self.entries.is_empty() {
+            self.oldest = u8::MAX;
+        }
+        if self.entries.len() == self.entries.capacity() {
+            self.entries.reserve_exact(STEP - self.entries.len() % STEP);
+        }
+        self.entries.insert(self.before(Self::within(&entry)), entry);
+        self.dirty += u16::from(entry.is_dirty());
+        if !entry.is_dirty() {
+            self.oldest = self.oldest.min(entry.generation);
+        }
+    }
+
+    fn remove(&mut self, index: usize) -> Entry {
+        let entry = self.entries.remove(index);
+        self.dirty -= u16::from(entry.is_dirty());
+        if self.entries.capacity() - self.entries.len() > 3 * STEP {
+            self.entries.shrink_to(self.entries.len().next_multiple_of(STEP));
+        }
+        entry
+    }
+
+    fn split_off(&mut self, index: usize) -> Chunk {
         let entries = self.entries[index..].to_vec();
         self.entries.truncate(index);
         self.entries.shrink_to(index.next_multiple_of(STEP));
@@ -193,8 +216,7 @@ impl Chunk {
         Chunk { entries, folds: self.folds, dirty, oldest: self.oldest }
     }
 
-    /// Takes in the entries of the chunk that follows.
-    pub fn append(&mut self, mut next: Chunk) {
+    fn append(&mut self, mut next: Chunk) {
         let folds = self.folds.max(next.folds);
         self.fold_to(folds);
         next.fold_to(folds);

@@ -1,48 +1,9 @@
 //! The map against plain lists of extents, under random operations.
 
-use std::collections::BTreeMap;
-
 use super::*;
+use crate::chance::Random;
+use crate::chunked_map::reference::{Reference, check_room};
 use crate::overlay::recency::{Access, Recency};
-
-/// A xorshift generator; its seed is printed.
-struct Random(u64);
-
-impl Random {
-    fn seeded() -> Random {
-        let seed = std::env::var("SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5eed_0001);
-        println!("SEED={seed}");
-        Random(seed)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
-
-/// Extents by offset, in the order of the same operations.
-#[derive(Default)]
-struct Reference(BTreeMap<u64, Mapped>);
-
-impl Reference {
-    fn overlapping(&self, range: Range) -> Vec<Mapped> {
-        self.0.values().filter(|mapped| mapped.range.overlaps(range)).copied().collect()
-    }
-
-    fn carve(&mut self, range: Range) {
-        for old in self.overlapping(range) {
-            self.0.remove(&old.range.offset);
-            for rest in [Range::between(old.range.offset, range.offset), Range::between(range.end(), old.range.end())] {
-                if !rest.is_empty() {
-                    self.0.insert(rest.offset, old.part(rest));
-                }
-            }
-        }
-    }
-}
 
 /// Extents without their uses, which a map may say as of a later fold.
 fn unstamped(mapped: impl IntoIterator<Item = Mapped>) -> Vec<Mapped> {
@@ -112,7 +73,7 @@ fn run(random: &mut Random, operations: usize) {
                 };
                 next_page = next_page.max(1 << 18);
                 map.put(mapped);
-                reference.0.insert(range.offset, mapped);
+                reference.put(mapped);
             }
         }
         check(&mut map, &reference, range, recency.stamp_use(reference.0.len() as u64, Access::Sequential));
@@ -122,7 +83,7 @@ fn run(random: &mut Random, operations: usize) {
     check_whole(&map, &Reference::default());
 }
 
-fn check(map: &mut ExtentMap, reference: &Reference, range: Range, now: Stamp) {
+fn check(map: &mut ExtentMap, reference: &Reference<Mapped>, range: Range, now: Stamp) {
     assert_eq!(unstamped(map.overlapping(range)), unstamped(reference.overlapping(range)));
     assert_eq!(map.touches(range), !reference.overlapping(range).is_empty());
     let at = map.at(range.offset);
@@ -139,22 +100,16 @@ fn check(map: &mut ExtentMap, reference: &Reference, range: Range, now: Stamp) {
     }
 }
 
-fn check_whole(map: &ExtentMap, reference: &Reference) {
+fn check_whole(map: &ExtentMap, reference: &Reference<Mapped>) {
     assert_eq!(unstamped(map.iter()), unstamped(reference.0.values().copied()));
-    assert_eq!(map.len(), reference.0.len());
-    assert_eq!(map.dirty(), reference.0.values().filter(|mapped| mapped.dirty).count());
-    assert_eq!(map.is_empty(), reference.0.is_empty());
-    assert_eq!(map.end(), reference.0.values().next_back().map_or(0, |mapped| mapped.range.end()));
-    let dirty: Vec<u64> = map.chunks.iter().filter(|(_, chunk)| chunk.dirty() > 0).map(|(base, _)| *base).collect();
-    assert_eq!(map.dirty_chunks.iter().copied().collect::<Vec<_>>(), dirty);
-    for chunk in map.chunks.values() {
-        assert!((1..=ENTRIES_MAX).contains(&chunk.entries().len()), "no chunk is empty or too long");
-    }
+    reference.check(map);
 }
 
 #[test]
 fn the_map_agrees_with_a_list_of_extents_under_random_operations() {
-    let mut random = Random::seeded();
+    let seed = std::env::var("SEED").ok().map_or(0x5eed_0001, |text| text.parse().expect("SEED is a number"));
+    println!("SEED={seed}");
+    let mut random = Random(seed);
     for _ in 0..12 {
         run(&mut random, 4000);
     }
@@ -162,21 +117,9 @@ fn the_map_agrees_with_a_list_of_extents_under_random_operations() {
 
 #[test]
 fn extents_put_in_any_order_leave_no_more_chunks_than_half_filled_ones_would_be() {
-    let count = 20_000u64;
-    let orders: [fn(u64, u64) -> u64; 3] = [|k, _| k, |k, count| count - 1 - k, |k, count| k * 7919 % count];
-    for order in orders {
-        let mut map = ExtentMap::default();
-        for k in 0..count {
-            let offset = order(k, count) * 8192;
-            let (stamp, benefit) = (Stamp::default(), Benefit::default());
-            let range = Range::new(offset, 4096);
-            map.put(Mapped { range, data_file: 1, place: offset / 2, dirty: true, stamp, benefit });
-        }
-        assert!(map.chunks.len() as u64 <= 2 * count.div_ceil(ENTRIES_MAX as u64), "{} chunks", map.chunks.len());
-        // Nine of ten go: what is left joins.
-        for k in (0..count).filter(|k| k % 10 != 0) {
-            map.carve(Range::new(k * 8192, 4096));
-        }
-        assert!(map.chunks.len() as u64 <= count / 10 * 6 / ENTRIES_MAX as u64, "{} chunks", map.chunks.len());
-    }
+    let (stamp, benefit) = (Stamp::default(), Benefit::default());
+    check_room::<Chunk>(20_000, 20, |k| {
+        let range = Range::new(k * 8192, 4096);
+        Mapped { range, data_file: 1, place: k * 4096, dirty: true, stamp, benefit }
+    });
 }
