@@ -4,11 +4,16 @@
 mod site;
 
 use std::fs;
-use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::Path;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use nix::sys::signal::Signal;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, setsockopt, socket, sockopt,
+};
+use nix::sys::time::TimeVal;
 use serde_json::Value;
 use site::{HEADSTART, TestSite, content, managed, role, wait_for};
 
@@ -336,4 +341,59 @@ fn a_claim_is_kept_while_programs_outlive_a_terminated_agent() {
     run.wait().unwrap();
     wait_for("the program has ended", || site::has_ended(program));
     site.played(&[], test, "read 1");
+}
+
+/// What `work` does as another user, in a thread of its own: the kernel knows users by thread.
+fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let nobody = || {
+        // SAFETY: the call looks at nothing but its numbers; the library's own would tell the other threads.
+        let result = unsafe { nix::libc::syscall(nix::libc::SYS_setresuid, -1, 65534, -1) };
+        assert_eq!(result, 0, "root may be anybody");
+        work()
+    };
+    std::thread::scope(|scope| scope.spawn(nobody).join().unwrap())
+}
+
+fn connected(path: &Path) -> nix::Result<OwnedFd> {
+    let socket = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(60, 0))?;
+    connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(socket)
+}
+
+#[test]
+fn only_its_user_and_root_reach_an_agent() {
+    if !nix::unistd::getuid().is_root() {
+        println!("SKIPPED: being another user needs root");
+        return;
+    }
+    let site = TestSite::with_capacity("1MiB");
+    site.succeed(&["run", "--", "true"]);
+    let runtime = site.runtime();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&runtime), 0o700);
+    let is_socket = |path: &PathBuf| fs::metadata(path).unwrap().file_type().is_socket();
+    let sockets: Vec<PathBuf> =
+        fs::read_dir(&runtime).unwrap().map(|entry| entry.unwrap().path()).filter(is_socket).collect();
+    assert!(!sockets.is_empty(), "{runtime:?}");
+    for socket in sockets {
+        assert_eq!(mode(&socket), 0o600);
+        let refused = as_nobody(|| connected(&socket)).unwrap_err();
+        assert_eq!(refused, nix::errno::Errno::EACCES, "{socket:?}");
+        // And if somebody opened the way.
+        for (path, mode) in
+            [(site.directory.path(), 0o711), (&site.runtime_base(), 0o711), (&runtime, 0o711), (&socket, 0o666)]
+        {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let mut answer = [0; 100];
+        let connection = as_nobody(|| connected(&socket)).unwrap();
+        assert_eq!(
+            recv(connection.as_raw_fd(), &mut answer, MsgFlags::empty()),
+            Ok(0),
+            "{socket:?} is closed to others"
+        );
+        fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    assert!(site.agent().is_some(), "it serves its own user");
 }
