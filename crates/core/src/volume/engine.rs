@@ -68,7 +68,7 @@ use log::InFlight;
 use log_queue::LogQueue;
 use reads::Read;
 use write_back::WriteBack;
-use writes::{Split, Write};
+use writes::Write;
 
 /// What may be set.
 #[derive(Clone, Copy, Debug)]
@@ -151,7 +151,6 @@ pub struct Engine<P> {
     moves: u64,
 
     writes: BTreeMap<u64, Write>,
-    splits: BTreeMap<Tag, Split>,
     writes_begun: u64,
     /// Bytes of those that are not finished.
     written_bytes: u64,
@@ -253,7 +252,6 @@ impl<P: Policy> Engine<P> {
             outputs: Vec::new(),
             moves: 0,
             writes: BTreeMap::new(),
-            splits: BTreeMap::new(),
             writes_begun: 0,
             written_bytes: 0,
             reads: BTreeMap::new(),
@@ -325,8 +323,8 @@ impl<P: Policy> Engine<P> {
             Request::Flush => self.add_flush(tag),
             _ if range.is_empty() => self.reply(tag, Ok(Vec::new())),
             Request::Read(_) => self.add_read(tag, range),
-            Request::Write { data, fua, .. } => self.write(tag, range, Some(data), fua),
-            Request::Zero { fua, .. } => self.write(tag, range, None, fua),
+            Request::Write { data, fua, .. } => self.add_write(tag, range, Some(data), fua),
+            Request::Zero { fua, .. } => self.add_write(tag, range, None, fua),
         }
         self.pump();
     }

@@ -1,8 +1,8 @@
 //! Writes, and zeros: one per range at a time (rule 1), in the order they came.
 //!
 //! A write that overlaps unfinished ones waits for all of them. Then it is decided once whether the log takes it. What the guard hides always
-//! goes there; of a longer request it is a write of its own, so that the rest goes where it otherwise would: one of many processes that was
-//! answered at once for it would be out of step with the others from then on. A bypass waits until no write-back is under way on its range, and none begins there while it
+//! goes there; of a longer write that bypasses flash it is a part of its own: one of many processes that was answered at once for all of it
+//! would be out of step with the others from then on. A bypass waits until no write-back is under way on its range, and none begins there while it
 //! waits.
 
 use super::{Engine, Purpose};
@@ -12,7 +12,7 @@ use crate::volume::layout::BLOCK_BYTES;
 use crate::volume::log_map::Piece;
 use crate::volume::order::{Action, Error, Part, Tag};
 use crate::volume::policy::Policy;
-use crate::volume::record::PAYLOAD_BLOCKS_MAX;
+use crate::volume::record::{PAYLOAD_BLOCKS_MAX, blocks_of};
 
 /// Writes that wait for room behind those that have to, among which one is found that need not.
 const DIVERTED_MAX: usize = 64;
@@ -30,25 +30,19 @@ enum Stage {
     Waiting,
     /// On its way to the disk.
     Bypassing,
+    /// Its parts are, or in the log.
+    Split,
 }
 
-/// A request of several writes.
-#[derive(Clone, Debug)]
-pub struct Split {
-    /// Unfinished ones.
-    left: usize,
-    failed: bool,
-    /// What the policy says of it, once it was asked.
-    is_absorbed: Option<bool>,
-}
-
-/// A write that is not finished: a request, or the part of one that the guard hides or does not.
+/// A write that is not finished.
 #[derive(Clone, Debug)]
 pub struct Write {
     tag: Tag,
-    /// Of the whole request.
-    request: Range,
+    /// Where the data begin that the request brought.
+    data_offset: u64,
     pub range: Range,
+    /// The one that this is a part of.
+    whole: Option<u64>,
     fua: bool,
     /// CRC32C of each block of payload; none: zeros.
     crcs: Option<Vec<u32>>,
@@ -57,7 +51,7 @@ pub struct Write {
     blockers: usize,
     /// Newer ones that wait for this.
     blocked: Vec<u64>,
-    /// Records or orders that are missing.
+    /// Records, orders or parts that are missing.
     missing: usize,
     failed: bool,
 }
@@ -66,9 +60,7 @@ impl Write {
     /// The parts that make bytes of the disk.
     pub fn part(&self, range: Range) -> Part {
         match self.crcs {
-            Some(_) => {
-                Part::Request { tag: self.tag, offset: range.offset - self.request.offset, length: range.length }
-            }
+            Some(_) => Part::Request { tag: self.tag, offset: range.offset - self.data_offset, length: range.length },
             None => Part::Zeros(range.length),
         }
     }
@@ -95,20 +87,7 @@ fn checksums(offset: u64, data: &[u8]) -> Vec<u32> {
 
 impl<P: Policy> Engine<P> {
     /// A request to write `data`, or zeros.
-    pub(super) fn write(&mut self, tag: Tag, request: Range, data: Option<&[u8]>, fua: bool) {
-        // Zeros go to the log in any case.
-        let cuts = if data.is_some() { self.cuts(request) } else { vec![request] };
-        if cuts.len() > 1 {
-            self.splits.insert(tag, Split { left: cuts.len(), failed: false, is_absorbed: None });
-        }
-        for range in cuts {
-            let from = (range.offset - request.offset) as usize;
-            let data = data.map(|data| &data[from..from + range.length as usize]);
-            self.add_write(tag, request, range, data, fua);
-        }
-    }
-
-    fn add_write(&mut self, tag: Tag, request: Range, range: Range, data: Option<&[u8]>, fua: bool) {
+    pub(super) fn add_write(&mut self, tag: Tag, range: Range, data: Option<&[u8]>, fua: bool) {
         self.writes_begun += 1;
         let id = self.writes_begun;
         let mut blockers = 0;
@@ -118,8 +97,8 @@ impl<P: Policy> Engine<P> {
         }
         let crcs = data.map(|data| checksums(range.offset, data));
         let stage = Stage::Blocked;
-        let (blocked, missing, failed) = (Vec::new(), 0, false);
-        let write = Write { tag, request, range, fua, crcs, stage, blockers, blocked, missing, failed };
+        let (data_offset, whole, blocked, missing, failed) = (range.offset, None, Vec::new(), 0, false);
+        let write = Write { tag, data_offset, range, whole, fua, crcs, stage, blockers, blocked, missing, failed };
         self.written_bytes += write.range.length;
         self.writes.insert(id, write);
         if blockers == 0 {
@@ -136,30 +115,51 @@ impl<P: Policy> Engine<P> {
             return;
         }
         let is_zero = self.writes[&id].crcs.is_none();
-        if self.absorbs() && (self.is_guarded(range) || is_zero || self.is_wanted(id)) {
-            self.counters.absorbed(range.length);
-            self.queue_write(id);
+        let load = self.load();
+        let cuts = self.cuts(range);
+        if self.absorbs() && (is_zero || self.policy.absorbs(range, &load)) {
+            self.log(id);
+        } else if cuts.len() > 1 {
+            self.split(id, cuts);
+        } else if self.is_guarded(range) {
+            self.log(id);
         } else {
-            match self.absorbs() {
-                true => self.counters.bypassed_unwanted(range.length),
-                false => self.counters.bypassed_off(range.length),
-            }
-            self.writes.get_mut(&id).expect("it has just begun").stage = Stage::Waiting;
+            self.leave(id);
         }
     }
 
-    /// Whether the policy absorbs the request of a write.
-    fn is_wanted(&mut self, id: u64) -> bool {
-        let (tag, request) = (self.writes[&id].tag, self.writes[&id].request);
-        if let Some(known) = self.splits.get(&tag).and_then(|split| split.is_absorbed) {
-            return known;
+    /// The log takes a write.
+    fn log(&mut self, id: u64) {
+        self.counters.absorbed(self.writes[&id].range.length);
+        self.queue_write(id);
+    }
+
+    /// A write bypasses flash.
+    fn leave(&mut self, id: u64) {
+        let absorbs = self.absorbs();
+        let write = self.writes.get_mut(&id).expect("it has just begun");
+        write.stage = Stage::Waiting;
+        match absorbs {
+            true => self.counters.bypassed_unwanted(write.range.length),
+            false => self.counters.bypassed_off(write.range.length),
         }
-        let load = self.load();
-        let is_absorbed = self.policy.absorbs(request, &load);
-        if let Some(split) = self.splits.get_mut(&tag) {
-            split.is_absorbed = Some(is_absorbed);
+    }
+
+    /// Of a write that would bypass flash the log takes the cuts that the guard hides.
+    fn split(&mut self, id: u64, cuts: Vec<Range>) {
+        let whole = self.writes.get_mut(&id).expect("it has just begun");
+        (whole.stage, whole.missing) = (Stage::Split, cuts.len());
+        let whole = whole.clone();
+        for range in cuts {
+            self.writes_begun += 1;
+            let part = self.writes_begun;
+            // Guarded ranges are of whole blocks.
+            let first = (range.offset / BLOCK_BYTES - whole.range.offset / BLOCK_BYTES) as usize;
+            let crcs = whole.crcs.as_ref().map(|crcs| crcs[first..first + blocks_of(range) as usize].to_vec());
+            let blocked = Vec::new();
+            self.writes.insert(part, Write { range, whole: Some(id), crcs, blocked, missing: 0, ..whole.clone() });
+            if self.is_guarded(range) { self.log(part) } else { self.leave(part) }
         }
-        is_absorbed
     }
 
     /// Cuts a write into what records have room for.
@@ -181,7 +181,7 @@ impl<P: Policy> Engine<P> {
         }
     }
 
-    /// A part of a write is in the log.
+    /// A part of a write is in the log, or has ended.
     pub(super) fn on_logged(&mut self, id: u64, ok: bool) {
         let write = self.writes.get_mut(&id).expect("it is unfinished");
         write.missing -= 1;
@@ -305,28 +305,19 @@ impl<P: Policy> Engine<P> {
         self.end_write(id, ok);
     }
 
-    /// A write of a request has ended; whether the request has, and well.
-    fn end_request(&mut self, tag: Tag, ok: bool) -> Option<bool> {
-        let Some(split) = self.splits.get_mut(&tag) else { return Some(ok) };
-        split.left -= 1;
-        split.failed |= !ok;
-        let ok = !split.failed;
-        (split.left == 0).then(|| {
-            self.splits.remove(&tag);
-            ok
-        })
-    }
-
-    /// Acknowledges a write, if it is the last of its request, and lets those behind it go on.
+    /// Acknowledges a write and lets those behind it go on.
     fn end_write(&mut self, id: u64, ok: bool) {
         let write = self.writes.remove(&id).expect("it is unfinished");
-        self.written_bytes -= write.range.length;
         self.cancel_copies(write.range);
-        match (self.end_request(write.tag, ok), write.fua) {
-            (None, _) => {}
-            (Some(true), true) => self.add_flush(write.tag),
-            (Some(true), false) => self.reply(write.tag, Ok(Vec::new())),
-            (Some(false), _) => self.reply(write.tag, Err(Error::Io)),
+        if let Some(whole) = write.whole {
+            self.on_logged(whole, ok);
+        } else {
+            self.written_bytes -= write.range.length;
+            match (ok, write.fua) {
+                (true, true) => self.add_flush(write.tag),
+                (true, false) => self.reply(write.tag, Ok(Vec::new())),
+                (false, _) => self.reply(write.tag, Err(Error::Io)),
+            }
         }
         for blocked in write.blocked {
             let next = self.writes.get_mut(&blocked).expect("it waits");
