@@ -15,7 +15,7 @@ from harness import execute, say
 UNIFORM_REQUESTS = 200
 #: Both runs at the same time, on devices of their own: the disk alone positions for each request, some hundred times a second, and takes most of
 #: the time; the others move what a processor notices.
-SEEKING = ("ior-write", "ior-read", "random-mix", "random-write")
+SEEKING = ("ior-write", "ior-read", "iozone-reverse-read", "random-mix", "random-write")
 #: Their rates waver by a hundredth, or by a tenth, from one run to the next, as much as they gain or lose: so many times each, in turns.
 ROUNDS = {"test-read": 2, "tile-write": 3, "tile-read": 3}
 #: The least slice that has room for a log.
