@@ -116,13 +116,10 @@ impl<P: Policy> Engine<P> {
         }
         let is_zero = self.writes[&id].crcs.is_none();
         let load = self.load();
-        let cuts = self.cuts(range);
         if self.absorbs() && (is_zero || self.policy.absorbs(range, &load)) {
             self.log(id);
-        } else if cuts.len() > 1 {
-            self.split(id, cuts);
         } else if self.is_guarded(range) {
-            self.log(id);
+            self.split(id, self.cuts(range));
         } else {
             self.leave(id);
         }
@@ -147,6 +144,9 @@ impl<P: Policy> Engine<P> {
 
     /// Of a write that would bypass flash the log takes the cuts that the guard hides.
     fn split(&mut self, id: u64, cuts: Vec<Range>) {
+        if cuts.len() == 1 {
+            return self.log(id);
+        }
         let whole = self.writes.get_mut(&id).expect("it has just begun");
         (whole.stage, whole.missing) = (Stage::Split, cuts.len());
         let whole = whole.clone();
