@@ -1,8 +1,9 @@
 //! Devices that are none, the same, or somebody else's.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::loop_device::{Loop, Mounted};
 use crate::volume::{TestVolume, failed, said};
@@ -54,6 +55,25 @@ fn the_same_bytes_twice_are_refused_also_as_a_loop_device() {
         }
         Err(why) => println!("SKIPPED: no loop device: {why}"),
     }
+}
+
+#[test]
+fn a_loop_device_that_was_told_to_go_may_take_its_time() {
+    let volume = created();
+    let device = match Loop::of(&volume.disk) {
+        Ok(device) => device,
+        Err(why) => return println!("SKIPPED: no loop device: {why}"),
+    };
+    // As udev looks at it.
+    let looked_at = File::open(device.path()).unwrap();
+    drop(device);
+    let mut command = volume.command();
+    command.args(["detach", "--hdd"]).arg(&volume.disk).arg("--ssd").arg(&volume.flash);
+    let detach = command.stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    drop(looked_at);
+    let output = detach.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
 }
 
 #[test]

@@ -21,7 +21,9 @@ use std::time::Duration;
 use super::open_device::{Access, Problem};
 
 /// udev locks a block device while it looks at it, some milliseconds after each time it was closed.
-const TRIES: u32 = 40;
+const TRIES_BLOCK_DEVICE: u32 = 40;
+/// A program that the holder of a file starts has it too, until its `exec` closes it.
+const TRIES_FILE: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 
 /// A killed process that used io_uring lets go of its devices only when the kernel has ended its requests, some milliseconds after the
@@ -31,7 +33,7 @@ const TRIES_AFTER_KILL: u32 = 200;
 /// Takes the lock, for as long as the file is open.
 pub fn lock(file: &File, access: Access) -> Result<(), Problem> {
     let metadata = file.metadata().map_err(|source| Problem::Io { action: "lock", source })?;
-    let tries = if metadata.file_type().is_block_device() { TRIES } else { 1 };
+    let tries = if metadata.file_type().is_block_device() { TRIES_BLOCK_DEVICE } else { TRIES_FILE };
     for attempt in 1..TRIES_AFTER_KILL {
         match try_lock(file, access) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && (attempt < tries || is_gone(&metadata)) => {

@@ -3,6 +3,7 @@
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::identity::{attribute, sysfs};
 
@@ -33,24 +34,53 @@ fn of_block_device(device: u64) -> Option<String> {
     (!holders.is_empty()).then(|| format!("it is a part of {}; take that apart first", holders.join(", ")))
 }
 
-/// A file that a loop device shows.
+/// A loop device that was told to go goes when the last program that looks at it has closed it: udev and `pvs` do so for some milliseconds.
+const TRIES_WHILE_GOING: u32 = 100;
+const BETWEEN_TRIES: Duration = Duration::from_millis(50);
+
+/// A file that a loop device shows, and goes on showing.
 fn of_file(metadata: &Metadata) -> Option<String> {
+    for _ in 1..TRIES_WHILE_GOING {
+        let shown = shown_by(metadata)?;
+        if !shown.is_going {
+            return Some(shown.text());
+        }
+        std::thread::sleep(BETWEEN_TRIES);
+    }
+    shown_by(metadata).map(|shown| shown.text())
+}
+
+/// A loop device.
+struct Shown {
+    name: String,
+    mounted_at: Option<String>,
+    /// `losetup -d` was called.
+    is_going: bool,
+}
+
+impl Shown {
+    fn text(&self) -> String {
+        let name = &self.name;
+        match &self.mounted_at {
+            Some(place) => format!(
+                "loop device {name} shows it, mounted at {place}; 'umount {place}' and 'losetup -d {name}' first"
+            ),
+            None => format!("loop device {name} shows it; name that one, or 'losetup -d {name}' first"),
+        }
+    }
+}
+
+fn shown_by(metadata: &Metadata) -> Option<Shown> {
     for entry in fs::read_dir("/sys/block").ok()?.flatten() {
         let directory = entry.path();
         let Some(backing) = attribute(&directory, "loop/backing_file") else { continue };
         let same = fs::metadata(&backing).is_ok_and(|of| of.dev() == metadata.dev() && of.ino() == metadata.ino());
         if same {
-            let name = PathBuf::from("/dev").join(entry.file_name());
-            let name = name.display();
-            let mounted = number_of(&name.to_string()).and_then(mount_of);
-            return Some(match mounted {
-                Some(place) => {
-                    format!(
-                        "loop device {name} shows it, mounted at {place}; 'umount {place}' and 'losetup -d {name}' first"
-                    )
-                }
-                None => format!("loop device {name} shows it; name that one, or 'losetup -d {name}' first"),
-            });
+            let name = PathBuf::from("/dev").join(entry.file_name()).display().to_string();
+            let mounted_at = number_of(&name).and_then(mount_of);
+            // `mount -o loop` sets it as well.
+            let goes_when_closed = attribute(&directory, "loop/autoclear").as_deref() == Some("1");
+            return Some(Shown { name, is_going: goes_when_closed && mounted_at.is_none(), mounted_at });
         }
     }
     None
