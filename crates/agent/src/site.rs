@@ -135,8 +135,20 @@ impl Site {
         }
     }
 
-    /// Reads and checks a site file. Directories are made absolute and must exist.
+    /// Reads and checks a site file. Directories are without symbolic links and must exist.
     pub fn load(path: &Path) -> Result<Site> {
+        let site = Site::read(path)?;
+        let bad = |problem: String| Error::Site { path: path.to_path_buf(), problem };
+        directory(&site.slow).map_err(|error| bad(format!("slow = {}: {error}", site.slow.display())))?;
+        directory(&site.fast).map_err(|problem| {
+            let (slow, fast) = (site.slow.clone(), site.fast.clone());
+            Error::FastDirectory { path: path.to_path_buf(), slow, fast, problem }
+        })?;
+        Ok(site)
+    }
+
+    /// The same where the directories may not be there, as for what is only predicted: they are without symbolic links as far as they are.
+    pub fn read(path: &Path) -> Result<Site> {
         let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::NoSiteFile { path: path.to_path_buf() },
             _ => Error::file("read the site file", path, error),
@@ -150,11 +162,12 @@ impl Site {
             // From the text, so that errors name the line.
             toml::from_str(&text).map_err(malformed)?
         };
-        site.slow = directory(&site.slow).map_err(|error| bad(format!("slow = {}: {error}", site.slow.display())))?;
-        site.fast = directory(&site.fast).map_err(|problem| {
-            let (slow, fast) = (site.slow.clone(), site.fast.clone());
-            Error::FastDirectory { path: path.to_path_buf(), slow, fast, problem }
-        })?;
+        for (name, directory) in [("slow", &mut site.slow), ("fast", &mut site.fast)] {
+            if directory.as_os_str().is_empty() {
+                return Err(bad(format!("{name} names no directory")));
+            }
+            *directory = resolved(directory);
+        }
         if site.fast.starts_with(&site.slow) || site.slow.starts_with(&site.fast) {
             return Err(bad("slow and fast must not lie inside each other".into()));
         }
@@ -232,13 +245,21 @@ impl Site {
     }
 }
 
-fn directory(path: &Path) -> std::result::Result<PathBuf, String> {
-    let path =
-        path.canonicalize().map_err(|error| format!("{error}; create the directory or mount its file system"))?;
-    if !path.is_dir() {
-        return Err("it is not a directory".into());
+/// A path without symbolic links as far as it is there. A relative one is one from here.
+pub fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    for ancestor in path.ancestors() {
+        if let Ok(there) = ancestor.canonicalize() {
+            let rest = path.strip_prefix(ancestor).expect("an ancestor is a prefix");
+            return if rest.as_os_str().is_empty() { there } else { there.join(rest) };
+        }
     }
-    Ok(path)
+    path
+}
+
+fn directory(path: &Path) -> std::result::Result<(), String> {
+    let found = path.metadata().map_err(|error| format!("{error}; create the directory or mount its file system"))?;
+    if found.is_dir() { Ok(()) } else { Err("it is not a directory".into()) }
 }
 
 #[cfg(test)]

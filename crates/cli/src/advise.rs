@@ -63,7 +63,7 @@ pub struct Told<'a> {
 
 impl Advise {
     pub fn execute(&self, site_file: Option<&Path>) -> Result<ExitCode> {
-        let site = Site::load(&Site::locate(site_file))?;
+        let site = Site::read(&Site::locate(site_file))?;
         let selection = site.selection().map_err(anyhow::Error::msg)?;
         let region = self.region.unwrap_or(ByteSize(REGION_BYTES));
         if region.0 < PAGE_BYTES {

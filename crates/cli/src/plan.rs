@@ -18,6 +18,7 @@ use headstart_core::overlay::Capacity;
 use headstart_core::overlay::flash_space::PAGE_BYTES;
 use headstart_core::plan::{Choice, Options, Plan, TracedFile, plan};
 use headstart_core::units::ByteSize;
+use nix::errno::Errno;
 
 use crate::agent::parse_capacity;
 use crate::convert::{LayerName, warn};
@@ -70,7 +71,7 @@ pub struct PlanArguments {
 
 impl PlanArguments {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
-        let site = Site::load(&Site::locate(site))?;
+        let site = Site::read(&Site::locate(site))?;
         let options = Options { capacity: self.capacity(&site)?, choice: self.choice()? };
         if self.region.0 < PAGE_BYTES {
             bail!("--region {}: it is at least {}, the page of flash", self.region, ByteSize(PAGE_BYTES));
@@ -142,9 +143,12 @@ impl PlanArguments {
     }
 }
 
-/// A plan for more than the flash can ever hold would only be found out when it is placed.
+/// A plan for more than the flash can ever hold would only be found out when it is placed; flash that is not here is not asked.
 fn refuse_too_large(capacity_bytes: u64, fast: &Path) -> Result<()> {
-    let found = nix::sys::statvfs::statvfs(fast).with_context(|| format!("cannot look at {}", fast.display()))?;
+    let found = match nix::sys::statvfs::statvfs(fast) {
+        Err(Errno::ENOENT) => return Ok(()),
+        found => found.with_context(|| format!("cannot look at {}", fast.display()))?,
+    };
     let bytes = found.blocks().saturating_mul(found.fragment_size());
     if capacity_bytes > bytes {
         bail!(

@@ -89,7 +89,7 @@ impl Simulate {
             self.what.extension().is_some_and(|extension| extension == "toml") && !is_recorded(&self.what);
         let mut scenario = if is_scenario { load(&self.what)? } else { of_trace(&self.what) };
         if let Some(site) = site {
-            apply(&mut scenario, &Site::load(site)?);
+            apply(&mut scenario, &Site::read(site)?);
         }
         scenario.policy = self.policy.unwrap_or(scenario.policy);
         scenario.server_policy = self.server_policy.unwrap_or(scenario.server_policy);

@@ -96,6 +96,25 @@ fn files_that_are_gone_have_regions_of_a_size_that_fits_them_too() {
 }
 
 #[test]
+fn a_trace_is_planned_and_advised_from_where_neither_directory_is_mounted() {
+    let (site, path) = site();
+    let trace = traced(&site, &path);
+    let there = json(&site, &trace);
+    fs::remove_dir_all(&site.slow).unwrap();
+    fs::remove_dir_all(&site.fast).unwrap();
+    let elsewhere = json(&site, &trace);
+    // The file's size is that of its requests now.
+    assert_eq!(elsewhere["top_files"][0]["path"], there["top_files"][0]["path"]);
+    assert_eq!((&elsewhere["requests"], &elsewhere["disk_s"]), (&there["requests"], &there["disk_s"]));
+    assert!(elsewhere["knee"]["speedup"].as_f64().unwrap() > 1.05, "{}", elsewhere["knee"]);
+    let output =
+        site.command(HEADSTART).arg("plan").arg(&trace).args(["--region", "128KiB", "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", site.say(&output));
+    let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(plan["flash_regions"].as_u64().unwrap() > 0, "{plan}");
+}
+
+#[test]
 fn the_json_has_a_curve_for_each_policy_the_knee_and_the_commands() {
     let (site, path) = site();
     let found = json(&site, &traced(&site, &path));

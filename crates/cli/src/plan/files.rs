@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use headstart_agent::selection::Selection;
+use headstart_agent::site::resolved;
 use headstart_core::plan::TracedFile;
 
 /// Why files are left out, and how many.
@@ -121,16 +122,4 @@ impl PlannedFiles {
         }
         Some(number)
     }
-}
-
-/// A path without symbolic links as far as it is there. A relative one is one from here.
-fn resolved(name: &Path) -> PathBuf {
-    let path = std::path::absolute(name).unwrap_or_else(|_| name.to_path_buf());
-    for ancestor in path.ancestors() {
-        if let Ok(there) = ancestor.canonicalize() {
-            let rest = path.strip_prefix(ancestor).expect("an ancestor is a prefix");
-            return if rest.as_os_str().is_empty() { there } else { there.join(rest) };
-        }
-    }
-    path
 }
