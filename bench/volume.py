@@ -7,7 +7,8 @@ measured on the testbed; `liu_simulated.ior_read` stands beside that, and `liu_t
 `drain_mb_s`: what strided writes are written back at, over the disk's sequential rate;
 `foreground_p99_added_ms`: what that adds to reads beside it, for several bounds. `fsync_write`: flushed random writes over those of the
 disk alone, and `fsync_write_sustained` on a log that is full. `recovery`: the start of a full slice of 64 GB, and
-`ram_bytes_per_gb_flash`. `passthrough_iops`: 4 KiB random reads through the engine over the same file read directly; `nbd_iops`: over NBD at
+`ram_bytes_per_gb_flash`. `passthrough_iops`: 4 KiB random reads through the engine over the same file read directly, and
+what one takes longer (`passthrough_added_us`; `_to_threads_us` if its thread sleeps meanwhile); `nbd_iops`: over NBD at
 depth 32, a volume in front of a fast file over nbdkit's own `file` plugin on that file, in rounds that take turns. `--only KEY` measures one part."""
 
 import sys

@@ -8,8 +8,11 @@
 //! |---|---|
 //! | `direct` | one thread, one ring, as many reads in flight |
 //! | `engine` | as many requests in flight, the next from each answer's callback: engine, loop and ring |
-//! | `threads` | so many threads that each wait for their request, as an export's do |
+//! | `threads` | so many threads that each wait for their request, as nbdkit's do |
 //! | `handoff` | nothing but a message to another thread and one back: what the threads' hand-over costs on this machine now |
+//!
+//! What the volume adds is `engine` less `direct`, as with the rates: the same client, with and without it. A thread that waits pays for two
+//! wake-ups besides, which any two threads do.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -66,8 +69,8 @@ fn main() {
     let figures = serde_json::json!({
         "passthrough_iops": engine32 / direct32,
         "passthrough_threads_iops": threads32 / direct32,
-        "passthrough_added_us": threads1 - direct1,
-        "passthrough_engine_added_us": engine1 - direct1,
+        "passthrough_added_us": engine1 - direct1,
+        "passthrough_added_to_threads_us": threads1 - direct1,
         "handoff_us": handoff,
         "direct_iops": direct32,
         "engine_iops": engine32,
