@@ -202,6 +202,10 @@ pub struct Engine<P> {
     holes_in_a_row: u32,
     /// Something waits for room in the ring.
     is_full: bool,
+    /// A bypass waits for room in a checkpoint.
+    is_crowded: bool,
+    /// Bypasses under way.
+    bypasses: usize,
 
     /// Ranges that the disk holds, not yet durably, and the newest seq it is as new as.
     owed: Ranges<u64>,
@@ -286,6 +290,8 @@ impl<P: Policy> Engine<P> {
             has_hole: false,
             holes_in_a_row: 0,
             is_full: false,
+            is_crowded: false,
+            bypasses: 0,
             owed: Ranges::default(),
             owed_in_flush: Ranges::default(),
             flushed: Ranges::default(),
@@ -472,6 +478,11 @@ impl<P: Policy> Engine<P> {
         std::mem::take(&mut self.outputs)
     }
 
+    /// Something waits for room that write-back, CLEANs and checkpoints make.
+    fn is_short_of_room(&self) -> bool {
+        self.is_full || self.is_crowded
+    }
+
     fn load(&self) -> Load {
         Load {
             now: self.now,
@@ -479,7 +490,7 @@ impl<P: Policy> Engine<P> {
             free_blocks: self.map.ring.free_blocks(),
             is_dirty: self.map.has_dirty(),
             write_backs: self.write_backs.len(),
-            is_full: self.is_full,
+            is_full: self.is_short_of_room(),
             flash_ps_per_byte: self.flash_time.ps_per_byte(),
             written_bytes: self.written_bytes,
             log_items: self.log_queue.len(),

@@ -52,7 +52,7 @@ pub struct Guard {
 pub struct Serving {
     /// Writes go to the disk alone.
     pub write_through: bool,
-    /// Which policy: 0 none, 1 iTransformer, 2 LiU, 3 both; others are later versions'.
+    /// Which policy: 0 none, 1 iTransformer, 2 LiU, 3 both, 4 auto; others are later versions'.
     pub policy: u32,
     /// Segments of the disk and slots for their heads.
     pub segments: Segments,

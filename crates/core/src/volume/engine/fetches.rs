@@ -97,6 +97,10 @@ impl<P: Policy> Engine<P> {
         for piece in self.map.pieces(range).into_iter().filter(|piece| piece.dirty) {
             valid.carve(piece.range);
         }
+        // What a read has seen of them on the disk no later one may miss.
+        for write in self.writes.values().filter(|write| write.range.overlaps(range)) {
+            valid.carve(write.range);
+        }
         self.fetches_begun += 1;
         let order = self.new_order_id();
         let fetch = Fetch { range, valid, waiters: Vec::new(), slots: Vec::new(), stage: Stage::Waiting, order };

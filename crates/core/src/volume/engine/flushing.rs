@@ -128,18 +128,18 @@ impl<P: Policy> Engine<P> {
     /// Whether CLEANs should be written now.
     pub(super) fn cleans_are_due(&self) -> bool {
         let asked = self.flushes.iter().any(|flush| matches!(flush.stage, Stage::Cleans));
-        asked || self.is_full || self.cleans_awaited || self.flushed.len() >= self.settings.owed_max
+        asked || self.is_short_of_room() || self.cleans_awaited || self.flushed.len() >= self.settings.owed_max
     }
 
     pub(super) fn pump_device_flushes(&mut self) {
         let many = self.owed.len() >= self.settings.owed_max || self.is_reclaim_due();
-        let full = self.is_full && (self.write_backs.is_empty() || self.is_reclaimable(64));
+        let full = self.is_crowded || self.is_full && (self.write_backs.is_empty() || self.is_reclaimable(64));
         if !self.owed.is_empty() && (many || full || self.draining || self.stopping || self.cleans_awaited) {
             self.disk_flush.ask();
         }
         // The tail waits for what ended its extents, or write-back for durable records (rule 5).
         let tail = self.map.ring.oldest().is_some_and(|oldest| !oldest.live && oldest.ended_by > self.durable_to);
-        if tail || self.is_full || self.draining || self.heads_awaited {
+        if tail || self.is_short_of_room() || self.draining || self.heads_awaited {
             self.want_durable();
         }
         if self.disk_flush.may_be_given() && !self.disk_failed {

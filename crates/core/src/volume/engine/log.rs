@@ -44,16 +44,27 @@ pub struct InFlight {
     failed: bool,
 }
 
+/// Bytes of a checkpoint that nothing but write-backs take, which free room and so wait for none: each cuts what it begins with once.
+const SPARE_BYTES: u64 = 4096;
+
 /// Most bytes an entry adds to a checkpoint: itself, and another end of what it cuts.
 fn growth(range: Range, is_payload: bool) -> u64 {
     2 * Piece::encoded_bytes(Range::default()) + if is_payload { 8 + 4 * blocks_of(range) } else { 8 }
 }
 
 impl<P: Policy> Engine<P> {
-    /// Bytes that a checkpoint would have left if everything in flight were in it.
+    /// Bytes that a checkpoint would have left if everything in flight were in it: records, and what bypasses cut out of the log's extents.
     pub(super) fn room_in_checkpoint(&self) -> u64 {
-        let growing: u64 = self.records.values().map(|record| record.growth).sum();
-        self.superblock.layout().checkpoint_bytes().saturating_sub(self.map.encoded_bytes() + growing)
+        let records: u64 = self.records.values().map(|record| record.growth).sum();
+        let bypasses = self.bypasses as u64 * growth(Range::default(), false);
+        let area = self.superblock.layout().checkpoint_bytes();
+        let spare = SPARE_BYTES.min(area / 16);
+        area.saturating_sub(self.map.encoded_bytes() + records + bypasses + spare)
+    }
+
+    /// Whether one more bypass may cut the log's extents.
+    pub(super) fn has_room_for_bypass(&self) -> bool {
+        self.room_in_checkpoint() >= growth(Range::default(), false)
     }
 
     /// Every record up to this one has completed.

@@ -529,3 +529,87 @@ fn writes_that_follow_each_other_are_one_order_of_the_disk_and_fail_one_by_one()
     assert_eq!(single, [(101, 1), (102, 1), (103, 1)], "each by itself");
     assert_eq!(replies, [(2, true), (3, true), (4, false), (5, true)]);
 }
+
+#[test]
+fn writes_that_cut_the_log_s_zeros_outgrow_no_checkpoint_and_all_are_answered() {
+    for (at_once, flushes) in [(16, true), (1, false), (64, false)] {
+        let policy = AddressOrder { absorbed_bytes_max: 0, ..AddressOrder::default() };
+        let mut engine = engine_with(16 << 20, Segments::default(), policy);
+        let zeros = Range::new(1 << 30, 1 << 30);
+        engine.on_request(Nanos::ZERO, 0, Request::Zero { range: zeros, fua: false });
+        complete_all(&mut engine);
+        // Its area has room for 4681 extents, each cut makes two more.
+        assert_eq!(engine.superblock.layout().checkpoint_bytes(), 131_072);
+        for batch in 0..8192 / at_once {
+            let tags = 1 + batch * at_once..=(batch + 1) * at_once;
+            tags.clone().for_each(|tag| write(&mut engine, tag, zeros.offset + (2 * tag - 1) * BLOCK_BYTES));
+            if flushes {
+                engine.on_request(Nanos::ZERO, 0, Request::Flush);
+            }
+            let mut answered = Vec::new();
+            loop {
+                let outputs = engine.take_outputs();
+                if outputs.is_empty() {
+                    break;
+                }
+                for output in outputs {
+                    match output {
+                        Output::Order(order) => engine.on_completion(Nanos::ZERO, order.id, Ok(&[])),
+                        Output::Reply { tag, result } => answered.push((tag, result)),
+                        Output::Release(_) => {}
+                    }
+                }
+            }
+            answered.sort_by_key(|(tag, _)| *tag);
+            let asked = (u64::from(!flushes)..1).chain(tags);
+            assert_eq!(answered, asked.map(|tag| (tag, Ok(Vec::new()))).collect::<Vec<_>>(), "{at_once} at once");
+        }
+        assert!(engine.counters.checkpoints_total > 0);
+    }
+}
+
+/// Takes no write, and fetches what a read asks for with the same again before it.
+struct FetchesBefore;
+
+impl Policy for FetchesBefore {
+    fn absorbs(&mut self, _range: Range, _load: &Load) -> bool {
+        false
+    }
+    fn waits_for_room(&self, _load: &Load) -> Nanos {
+        Nanos::ZERO
+    }
+    fn on_read(&mut self, range: Range, _load: &Load) -> Option<Range> {
+        Some(Range::between(range.offset - range.length, range.end()))
+    }
+    fn next_write_back(&mut self, _load: &Load) -> Option<u64> {
+        None
+    }
+    fn on_write_back(&mut self, _now: Nanos, _range: Range) {}
+}
+
+#[test]
+fn nothing_is_staged_of_a_range_that_is_being_written() {
+    let mut engine = engine_with(64 << 20, Segments::default(), FetchesBefore);
+    let written = Range::new(1 << 20, BLOCK_BYTES);
+    engine.on_request(Nanos::ZERO, 1, Request::Write { offset: written.offset, data: &[1; 4096], fua: false });
+    let writes = orders(&mut engine);
+    assert_eq!((writes.len(), writes[0].device), (1, Device::Disk));
+    // The disk answers this one before it writes.
+    engine.on_request(Nanos::ZERO, 2, Request::Read(Range::new(written.end(), BLOCK_BYTES)));
+    loop {
+        let orders = orders(&mut engine);
+        if orders.is_empty() {
+            break;
+        }
+        for order in orders {
+            let old = vec![0; order.length as usize];
+            let read = order.action == Action::Read;
+            engine.on_completion(Nanos::ZERO, order.id, Ok(if read { &old } else { &[] }));
+        }
+    }
+    // It has written by now, and other reads have seen that.
+    engine.on_request(Nanos::ZERO, 3, Request::Read(written));
+    let reads = orders(&mut engine);
+    assert!(reads.iter().all(|order| order.device == Device::Disk), "{reads:?}");
+    assert!(!reads.is_empty());
+}

@@ -43,7 +43,7 @@ impl<P: Policy> Engine<P> {
 
     pub(super) fn pump_write_backs(&mut self) {
         // Who ends a volume and keeps what is dirty waits for nothing but what was asked for; a write may wait for room.
-        if self.stopping && !self.draining && !self.is_full {
+        if self.stopping && !self.draining && !self.is_short_of_room() {
             return;
         }
         if self.disk_failed || self.flash_failed || self.owed.len() >= 2 * self.settings.owed_max {

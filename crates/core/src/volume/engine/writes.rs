@@ -9,7 +9,6 @@ use super::{Engine, Purpose};
 use crate::request::Range;
 use crate::volume::engine::log_queue::Item;
 use crate::volume::layout::BLOCK_BYTES;
-use crate::volume::log_map::Piece;
 use crate::volume::order::{Action, Error, Part, Tag};
 use crate::volume::policy::Policy;
 use crate::volume::record::{PAYLOAD_BLOCKS_MAX, blocks_of};
@@ -215,6 +214,7 @@ impl<P: Policy> Engine<P> {
     }
 
     pub(super) fn pump_writes(&mut self) {
+        let was_crowded = std::mem::take(&mut self.is_crowded);
         let waiting = self.writes.iter().filter(|(_, write)| write.stage == Stage::Waiting);
         let waiting: Vec<u64> = waiting.map(|(id, _)| *id).collect();
         for id in waiting {
@@ -232,12 +232,14 @@ impl<P: Policy> Engine<P> {
                 continue;
             }
             let in_write_back = self.write_backs.values().any(|write_back| write_back.range().overlaps(range));
-            // The log's extents there will be cut in two at most twice.
-            let room = self.room_in_checkpoint() >= 4 * Piece::encoded_bytes(Range::default());
-            if !in_write_back && room {
+            let has_room = self.has_room_for_bypass();
+            self.is_crowded |= !has_room;
+            if !in_write_back && has_room {
                 self.bypass(id, range);
             }
         }
+        // Room is made for those that wait for nothing else.
+        self.moves += u64::from(self.is_crowded && !was_crowded);
     }
 
     fn bypass(&mut self, id: u64, range: Range) {
@@ -254,6 +256,7 @@ impl<P: Policy> Engine<P> {
             }
         }
         self.writes.get_mut(&id).expect("it waits").stage = Stage::Bypassing;
+        self.bypasses += 1;
     }
 
     /// Fails the first write that waits for room while nothing is under way that could make some; whether there was one.
@@ -292,6 +295,7 @@ impl<P: Policy> Engine<P> {
             return;
         }
         let (range, ok) = (write.range, !write.failed);
+        self.bypasses -= 1;
         if ok {
             // Rule 1: no record of the range is in flight, so that all there are are older.
             let upto = self.seq_next - 1;
