@@ -98,7 +98,7 @@ impl Tiers<'_> {
         let CopyOrder { id, file, kind, .. } = order;
         let changed = |slow: &SlowFile| kind == CopyKind::WriteBack && !self.overlay.is_open(file) && slow.is_changed();
         if self.store.slow(file).is_some_and(changed) {
-            // Nothing is overwritten until the user says so: with `headstart drain`.
+            // Nothing is overwritten until the user says so: with `headstart drain FILE`.
             return Due::Ended(Completion::Refused { id, errno: libc::ESTALE });
         }
         self.look_for_slow(file);

@@ -98,7 +98,7 @@ fn print(found: &Inspection) {
             found.directory
         ),
         Verdict::Attention => println!(
-            "{dirty} wait on flash, but not all can go back: mend the files named above, 'headstart drain' them over what \
+            "{dirty} wait on flash, but not all can go back: mend the files named above, 'headstart drain FILE' over what \
              changed, or 'headstart drain --discard FILE'"
         ),
         Verdict::Lost => println!(

@@ -19,8 +19,12 @@ use crate::interrupts::Interrupts;
 
 #[derive(Debug, Args)]
 pub struct Drain {
-    /// Files; everything if absent
+    /// Files, over what other programs changed in them meanwhile; everything but such changed files if absent
     paths: Vec<PathBuf>,
+
+    /// Write changed files back as well: what other programs wrote there meanwhile is overwritten
+    #[arg(long, conflicts_with = "discard")]
+    over_changes: bool,
 
     /// Give dirty bytes up instead: they are lost. Says first what is lost, and asks
     #[arg(long)]
@@ -47,14 +51,16 @@ impl Drain {
             if path.is_dir() {
                 bail!("{} is a directory; name a file, or nothing to drain everything", path.display());
             }
-            let path = path.to_str().with_context(|| format!("{} is not UTF-8; drain everything", path.display()))?;
+            let path = path.to_str().with_context(|| {
+                format!("{} is not UTF-8; drain everything, with --over-changes if it was changed", path.display())
+            })?;
             client.ask(&Command::Drain { path: Some(path.to_string()), over_changes: true })?;
         }
         if !self.paths.is_empty() {
             make_durable(&client, &Interrupts::listen()?)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let status = drain_all(&client, &Interrupts::listen()?, true)?;
+        let status = drain_all(&client, &Interrupts::listen()?, self.over_changes)?;
         Ok(if status.dirty_bytes == 0 { ExitCode::SUCCESS } else { ExitCode::from(crate::EXIT_DIRTY) })
     }
 }

@@ -435,8 +435,13 @@ fn dirty_bytes_under_a_foreign_change_make_the_open_fail_and_nothing_is_overwrit
             assert!(text.contains("changed by another program") && text.contains("headstart drain"), "{text}");
             assert!(fs::read(site.slow.join("a")).unwrap() == content(2, 0, 50));
         }
-        site.succeed(&["drain"]);
-        assert!(fs::read(site.slow.join("a")).unwrap() == content(1, 0, 50_000));
+        // Nothing is overwritten until somebody says so.
+        let path = site.slow.join("a");
+        let path = path.to_str().unwrap();
+        site.fail(75, &["drain"], &[path, "headstart drain FILE"]);
+        assert!(fs::read(path).unwrap() == content(2, 0, 50));
+        site.succeed(&["drain", if stopped { "--over-changes" } else { path }]);
+        assert!(fs::read(path).unwrap() == content(1, 0, 50_000));
     }
 }
 

@@ -216,7 +216,9 @@ impl EventLoop<'_> {
             // JSON may take six characters for one, and four for a byte.
             room = room.checked_sub(path.len() + path_bytes.as_ref().map_or(0, Vec::len))?;
             let error = error.map(|errno| match errno {
-                libc::ESTALE => "another program changed the file since; 'headstart drain' writes them over it".into(),
+                libc::ESTALE => {
+                    "another program changed the file since; 'headstart drain FILE' writes them over it".into()
+                }
                 errno => std::io::Error::from_raw_os_error(errno).to_string(),
             });
             Some(FileStatus { path, path_bytes, dirty_bytes, error })

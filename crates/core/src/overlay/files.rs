@@ -277,8 +277,8 @@ impl Overlay {
             return Err(Answer::Error {
                 errno: errno::ESTALE,
                 text: format!(
-                    "{}: changed by another program while newer bytes wait on flash (size {} was {}); run 'headstart drain' to \
-                     write them over it, or restore the file",
+                    "{}: changed by another program while newer bytes wait on flash (size {} was {}); run 'headstart drain FILE' \
+                     to write them over it, or restore the file",
                     String::from_utf8_lossy(&file.path),
                     observed.size,
                     known.size
