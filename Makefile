@@ -1,10 +1,12 @@
 # `make demo` and `make test` do all set-up themselves on a fresh Debian 12 machine.
 
 CARGO ?= cargo
-WORKLOAD := $(or $(CARGO_TARGET_DIR),target)/release/libheadstart_workload.a
+PREFIX ?= /usr/local
+RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
+WORKLOAD := $(RELEASE)/libheadstart_workload.a
 PROGRAMS := build/patterns build/latency build/null.so
 
-.PHONY: help setup build FORCE demo test check-handshake soak fuzz bench-client bench-carl bench-sim bench-volume lint clean
+.PHONY: help setup build install FORCE demo test check-handshake soak fuzz bench-client bench-carl bench-sim bench-volume lint clean
 
 help:
 	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
@@ -15,6 +17,7 @@ help:
 	@echo "make bench-volume  what a volume gains and costs, as one JSON object (half an hour)"
 	@echo "make soak          the randomised tests for longer; CASES=N multiplies them"
 	@echo "make fuzz          every parser under cargo-fuzz; SECONDS=N for each of them (60)"
+	@echo "make install       builds and installs the program and its libraries below PREFIX (/usr/local); needs cargo alone"
 	@echo "make setup         installs what is missing; the targets above do this themselves"
 	@echo "make lint          formatting and clippy"
 
@@ -23,6 +26,12 @@ setup:
 
 build: setup $(PROGRAMS)
 	$(CARGO) build --release --workspace
+
+# What users need, without the set-up for tests: the program finds its libraries in ../lib.
+install:
+	$(CARGO) build --release --workspace
+	install -D -t $(DESTDIR)$(PREFIX)/bin $(RELEASE)/headstart
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(RELEASE)/libheadstart.so $(RELEASE)/libnbdkit_headstart_plugin.so
 
 # The generator of requests. Cargo knows what it is made of, and leaves the file alone where nothing has changed.
 $(WORKLOAD): FORCE | setup
