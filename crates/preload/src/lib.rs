@@ -50,6 +50,7 @@ mod descriptors;
 mod executing;
 mod files;
 mod gate;
+mod input;
 mod kernel;
 mod location;
 mod metadata;

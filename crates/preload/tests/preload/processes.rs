@@ -139,6 +139,14 @@ test \"$(sed -n 2p < f)\" = a",
 }
 
 #[test]
+fn standard_input_is_read_as_it_was_left_whatever_call_put_a_file_there() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "input")));
+    assert_eq!(agent.logged("Bypass"), 8, "one for each file that is read");
+    assert!(agent.mapped_bytes() > 0);
+}
+
+#[test]
 fn streams_see_what_was_absorbed() {
     let agent = Agent::start();
     succeed(&mut command(&agent, compiled(&agent, "stdio")));
