@@ -1,13 +1,14 @@
 //! Threads, signals, fork, exec, descriptors closed behind the library's back, and an agent that goes away.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use headstart_core::protocol::OWNER_FILE;
 use headstart_core::protocol::shared::Counter;
 
-use crate::data_path::selective;
+use crate::data_path::{seed, selective};
 use crate::fake_agent::Agent;
 use crate::programs::{command, compiled, python, shell, succeed};
 
@@ -81,6 +82,44 @@ fn a_descriptor_that_another_thread_replaces_is_never_taken_for_unmanaged() {
     let agent = Agent::start();
     succeed(&mut command(&agent, compiled(&agent, "replaced")));
     assert_eq!(agent.disk_bytes("write"), 0);
+}
+
+#[test]
+fn a_call_ends_on_the_file_it_began_on_whatever_comes_under_its_number_meanwhile() {
+    for call in ["write", "read", "cut"] {
+        let agent = Agent::start_with(selective());
+        let mut run = command(&agent, compiled(&agent, "reused"));
+        let mut child = run.arg(call).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut input = child.stdin.take().unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        agent.hold_asks(true);
+        input.write_all(b"go\n").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "called");
+        while agent.held_asks() == 0 {
+            assert!(child.try_wait().unwrap().is_none(), "{call} asks");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        input.write_all(b"go\n").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "replacing");
+        // Time to replace it for who does not wait for the call.
+        std::thread::sleep(Duration::from_millis(200));
+        agent.hold_asks(false);
+        assert!(child.wait().unwrap().success(), "{call}");
+    }
+}
+
+#[test]
+fn calls_on_a_number_under_which_files_are_swapped_have_one_of_them_whole() {
+    let seed = seed();
+    println!("SEED={seed}");
+    for (number, parameters) in [Default::default(), selective(), selective()].into_iter().enumerate() {
+        let agent = Agent::start_with(parameters);
+        if number == 2 {
+            agent.churn();
+        }
+        succeed(command(&agent, compiled(&agent, "swapped")).args([&seed.to_string(), "1000"]));
+    }
 }
 
 #[test]
