@@ -392,6 +392,9 @@ unsafe fn move_bytes(target: &Target, block: *const ControlBlock, operation: Ope
         Operation::Read => data_path::read_at(target, unsafe { Buffers::one(&element) }?, at(offset)?),
         // SAFETY: the caller's contract.
         Operation::Write => write_buffers(target, unsafe { Buffers::one(&element) }?, Some(at(offset)?), 0),
-        Operation::Sync { data_only } => data_path::sync(target, || kernel::sync(target.fd, data_only)),
+        Operation::Sync { data_only } => {
+            target.hold()?;
+            data_path::sync(target, || kernel::sync(target.fd, data_only))
+        }
     }
 }

@@ -28,7 +28,7 @@ pub fn close_range(first: c_uint, last: c_uint, flags: c_int, pass: impl Fn() ->
     }
     // Around all of them, whose own end in the order of their numbers.
     let _undisturbed = Undisturbed::begin(true);
-    let _closing: Vec<Closing> = descriptors::known(first, last).filter_map(Closing::begin).collect();
+    let _closing = Closing::begin_all(descriptors::known(first, last));
     let (mut from, mut result) = (first, Ok(0));
     for own in descriptors::known(first, last).filter(|&fd| descriptors::is_own(fd)) {
         if own as c_uint > from {

@@ -255,6 +255,7 @@ pub fn sync(fd: c_int, pass: impl Fn() -> c_int) -> c_int {
         fd,
         || pass() as isize,
         |target| {
+            target.hold()?;
             data_path::sync(target, || match kernel::uncancelled(&pass) {
                 0 => Ok(0),
                 _ => Err(kernel::errno()),

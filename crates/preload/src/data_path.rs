@@ -76,7 +76,7 @@ pub fn read_here(target: &Target, buffers: Buffers) -> Result<usize, Errno> {
     if !target.readable() {
         return Err(libc::EBADF);
     }
-    here(target.fd, buffers.length(), |offset| read_at(target, buffers, offset))
+    here(target, buffers.length(), |offset| read_at(target, buffers, offset))
 }
 
 /// `write` without O_APPEND.
@@ -84,11 +84,13 @@ pub fn write_here(target: &Target, buffers: Buffers, durable: bool) -> Result<us
     if !target.writable() {
         return Err(libc::EBADF);
     }
-    here(target.fd, buffers.length(), |offset| write_at(target, buffers, offset, durable))
+    here(target, buffers.length(), |offset| write_at(target, buffers, offset, durable))
 }
 
 /// A call at the descriptor's offset: the offset is reserved by one seek, and what was not moved is given back.
-fn here(fd: i32, length: usize, work: impl FnOnce(u64) -> Result<usize, Errno>) -> Result<usize, Errno> {
+fn here(target: &Target, length: usize, work: impl FnOnce(u64) -> Result<usize, Errno>) -> Result<usize, Errno> {
+    target.hold()?;
+    let fd = target.fd;
     let (offset, reserved) = match kernel::lseek(fd, length as i64, libc::SEEK_CUR) {
         Ok(end) => (end - length as u64, length),
         // The offset cannot lie that far behind; few of the bytes can be there either.

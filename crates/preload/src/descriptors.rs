@@ -13,13 +13,15 @@
 //! hooked call makes that number anew; checking (device, inode) at every call would cost a system call each.
 //!
 //! A call on a managed descriptor that another thread is closing or replacing waits for that to happen (`closing`):
-//! passed through, it would use the slow file without a slot.
+//! passed through, it would use the slow file without a slot. Who closes or replaces one waits for the calls under way on its
+//! number ([`uses`]), so that no call ends on another file than it began on; meanwhile the entry is WANTED.
 
 mod closing;
 
 pub use closing::{Closing, Undisturbed};
 
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering, fence};
 
 use headstart_core::protocol::shared::{FileEntry, Shared};
 use libc::c_int;
@@ -28,6 +30,7 @@ use crate::files::{self, Record};
 use crate::gate::{Gate, gate};
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
+use crate::session::uses::{self, Use};
 use crate::settings::{retire, settings};
 use crate::{process, recording, rings, session};
 
@@ -42,6 +45,8 @@ const OWN_FILE: u32 = 4;
 const CLOSING_MANAGED: u32 = 5;
 /// A managed entry is this plus the description's index.
 const MANAGED: u32 = 16;
+/// Set in a managed entry while whoever closes or replaces the descriptor waits for calls under way on it.
+const WANTED: u32 = 1 << 31;
 
 static TABLE: [AtomicU32; DESCRIPTORS_MAX] = [const { AtomicU32::new(UNKNOWN) }; DESCRIPTORS_MAX];
 /// One past the highest entry that ever left UNKNOWN.
@@ -65,7 +70,6 @@ static DESCRIPTIONS: [Description; DESCRIPTORS_MAX] =
         DESCRIPTORS_MAX];
 
 /// A managed descriptor as one call sees it.
-#[derive(Clone, Copy)]
 pub struct Target {
     /// The descriptor, open on the slow file.
     pub fd: c_int,
@@ -76,6 +80,10 @@ pub struct Target {
     entry: u32,
     index: u32,
     flags: c_int,
+    /// Whether the call's use of the number is noted.
+    noted: bool,
+    /// Whether it was seen after the note that the descriptor means this file: then it does until the call ends.
+    held: Cell<bool>,
 }
 
 impl Target {
@@ -83,10 +91,20 @@ impl Target {
     /// the same time.
     #[inline]
     pub fn still_open(&self) -> bool {
-        TABLE[self.fd as usize].load(Ordering::Acquire) == self.entry
+        let now = TABLE[self.fd as usize].load(Ordering::Acquire);
+        let same = now & !WANTED == self.entry || self.held.get() && now == CLOSING_MANAGED;
+        let open = same
             && DESCRIPTIONS[(self.entry - MANAGED) as usize].record.load(Ordering::Acquire) == self.index
             && self.record.file() == self.file
-            && self.record.is_current()
+            && self.record.is_current();
+        self.held.set(open && self.noted);
+        open
+    }
+
+    /// The same for a call that uses the number before a request is published, or without one.
+    pub fn hold(&self) -> Result<(), Errno> {
+        fence(Ordering::SeqCst);
+        if self.still_open() { Ok(()) } else { Err(CHANGED) }
     }
 
     /// What the shared table says of the file.
@@ -128,8 +146,8 @@ pub fn managed(fd: c_int) -> Result<Option<Target>, Errno> {
     let Some(cell) = TABLE.get(fd as usize) else { return Ok(None) };
     match cell.load(Ordering::Acquire) {
         UNKNOWN => classify(fd),
+        CLOSING_MANAGED | WANTED.. => closing::once_closed(fd),
         entry @ MANAGED.. => target(fd, entry),
-        CLOSING_MANAGED => closing::once_closed(fd),
         _ => Ok(None),
     }
 }
@@ -138,7 +156,9 @@ pub fn managed(fd: c_int) -> Result<Option<Target>, Errno> {
 #[inline]
 pub fn on_managed<R>(fd: c_int, mut work: impl FnMut(&Target) -> Result<R, Errno>) -> Result<Option<R>, Errno> {
     loop {
-        let Some(target) = managed(fd)? else { return Ok(None) };
+        let Some(mut target) = managed(fd)? else { return Ok(None) };
+        let using = Use::begin(fd);
+        target.noted = using.is_noted();
         match work(&target) {
             Err(CHANGED) => {}
             result => return result.map(Some),
@@ -159,14 +179,14 @@ fn target(fd: c_int, entry: u32) -> Result<Option<Target>, Errno> {
     if !record.is_current() && !renew(fd, entry, index, flags)? {
         return managed(fd);
     }
-    Ok(Some(Target { fd, file: record.file(), record, entry, index, flags }))
+    Ok(Some(Target { fd, file: record.file(), record, entry, index, flags, noted: false, held: Cell::new(false) }))
 }
 
 /// Opens the descriptor's file again; not if the descriptor means something else by now.
 #[cold]
 fn renew(fd: c_int, entry: u32, index: u32, flags: c_int) -> Result<bool, Errno> {
     let gate = gate();
-    if TABLE[fd as usize].load(Ordering::Acquire) != entry {
+    if TABLE[fd as usize].load(Ordering::Acquire) & !WANTED != entry {
         return Ok(false);
     }
     files::renew(&gate, index, fd, can_write(flags)).map(|()| true)
@@ -295,6 +315,11 @@ fn release(gate: &Gate, index: u32) {
     }
 }
 
+/// The description behind an entry of the table.
+fn description_of(entry: u32) -> Option<u32> {
+    (entry & !WANTED).checked_sub(MANAGED)
+}
+
 /// A managed descriptor about to be duplicated; its description has one more reference until the duplicate is made or
 /// this is dropped.
 pub struct Duplicate {
@@ -311,15 +336,15 @@ impl Duplicate {
             return None;
         }
         let _gate = gate();
-        let entry = cell.load(Ordering::Acquire);
-        let description = entry.checked_sub(MANAGED)?;
+        let entry = cell.load(Ordering::Acquire) & !WANTED;
+        let description = description_of(entry)?;
         DESCRIPTIONS[description as usize].references.fetch_add(1, Ordering::AcqRel);
         Some(Duplicate { of: fd, entry, used: false })
     }
 
     /// The kernel made `fd` a duplicate. Of what, is found out later where the original was replaced meanwhile.
     pub fn made(mut self, fd: c_int) {
-        if TABLE[self.of as usize].load(Ordering::Acquire) != self.entry {
+        if TABLE[self.of as usize].load(Ordering::Acquire) & !WANTED != self.entry {
             return;
         }
         self.used = true;
@@ -339,7 +364,7 @@ impl Drop for Duplicate {
 /// F_SETFL changed the flags of a managed descriptor's description.
 pub fn flags_changed(fd: c_int) {
     let Some(cell) = TABLE.get(fd as usize) else { return };
-    let Some(description) = cell.load(Ordering::Acquire).checked_sub(MANAGED) else { return };
+    let Some(description) = description_of(cell.load(Ordering::Acquire)) else { return };
     if let Ok(flags) = kernel::fcntl(fd, libc::F_GETFL, 0) {
         DESCRIPTIONS[description as usize].flags.store(flags, Ordering::Release);
     }
@@ -348,7 +373,7 @@ pub fn flags_changed(fd: c_int) {
 /// A descriptor of a record.
 pub fn any_of(record: u32) -> Option<c_int> {
     (0..TABLE_USED.load(Ordering::Acquire)).find(|&fd| {
-        let description = TABLE[fd as usize].load(Ordering::Acquire).checked_sub(MANAGED);
+        let description = description_of(TABLE[fd as usize].load(Ordering::Acquire));
         description.is_some_and(|index| DESCRIPTIONS[index as usize].record.load(Ordering::Acquire) == record)
     })
 }
@@ -395,6 +420,7 @@ pub fn settle_inherited() {
         match TABLE[fd as usize].load(Ordering::Acquire) {
             OWN_SOCKET => close_own(fd),
             CLOSING | CLOSING_MANAGED => TABLE[fd as usize].store(UNKNOWN, Ordering::Release),
+            entry @ WANTED.. => TABLE[fd as usize].store(entry & !WANTED, Ordering::Release),
             _ => {}
         }
     }

@@ -25,10 +25,11 @@
 //! are not noticed: they write where nothing lies on flash, unless the file was opened to be overwritten in place. A
 //! child that uses nothing but a stream inherited over `fork` counts only as long as its parent lives.
 //!
-//! A raw `clone` skips the handler that separates a child from its parent; a `fork` in a signal handler that interrupted
-//! a call on a managed file, and a `siglongjmp` out of one, leave a request published that is none, as does asynchronous
-//! cancellation. An `O_APPEND` that another process sets on a shared open description is not noticed. Managed
-//! descriptors must be below [`descriptors::DESCRIPTORS_MAX`]. A vector of buffers must itself be readable memory.
+//! A raw `clone` skips the handler that separates a child from its parent; a `fork` in a signal handler that
+//! interrupted a call on a managed file, and a `siglongjmp` out of one, leave a request published that is none, as does
+//! asynchronous cancellation; who closes its descriptor in another thread then waits for ever. An `O_APPEND` that
+//! another process sets on a shared open description is not noticed. Managed descriptors must be below
+//! [`descriptors::DESCRIPTORS_MAX`]. A vector of buffers must itself be readable memory.
 //!
 //! **Beside other preloaded libraries**: one before this one sees every call; one behind it sees none on managed files,
 //! whose calls go to the kernel. Profilers belong before it.
@@ -50,6 +51,7 @@ mod descriptors;
 mod executing;
 mod files;
 mod gate;
+mod input;
 mod kernel;
 mod location;
 mod metadata;

@@ -39,7 +39,11 @@ fn on_descriptor(
     managed: impl Fn(&Target, &mut dyn FnMut() -> Result<usize, Errno>) -> Result<usize, Errno>,
 ) -> c_int {
     let saved = kernel::errno();
-    match descriptors::on_managed(fd, |target| managed(target, &mut || outcome(kernel::uncancelled(&pass)))) {
+    let on_target = |target: &Target| {
+        target.hold()?;
+        managed(target, &mut || outcome(kernel::uncancelled(&pass)))
+    };
+    match descriptors::on_managed(fd, on_target) {
         Ok(Some(_)) => kernel::answer(Ok(0), saved) as c_int,
         Ok(None) => {
             kernel::set_errno(saved);

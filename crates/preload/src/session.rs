@@ -6,6 +6,7 @@
 
 mod connection;
 mod mapping;
+pub mod uses;
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -123,6 +124,8 @@ pub fn apart<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R
 unsafe extern "C" fn end_of_thread(session: *mut c_void) {
     THREAD.with(|thread| thread.session.set(ptr::null_mut()));
     let session: *mut Session = session.cast();
+    // SAFETY: the pointer came from `Box::into_raw`, and the thread just gave it up.
+    uses::end(unsafe { (*session).index });
     if PARKED.compare_exchange(ptr::null_mut(), session, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         // SAFETY: the pointer came from `Box::into_raw`, and the thread just gave it up.
         drop(unsafe { Box::from_raw(session) });
@@ -139,6 +142,7 @@ pub fn abandon() {
     // SAFETY: the key exists since `start`; setting it to nothing frees nothing.
     unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), ptr::null()) };
     PARKED.store(ptr::null_mut(), Ordering::Relaxed);
+    uses::abandon();
     SLOTS.iter().for_each(|word| word.store(0, Ordering::Relaxed));
 }
 

@@ -10,11 +10,13 @@ use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{AT_FDCWD, FILE, c_char, c_int, c_long, c_uint, c_ulong, iovec, mode_t, off64_t, size_t, ssize_t};
+use libc::{AT_FDCWD, FILE, c_char, c_int, c_long, c_uint, c_ulong, iovec, mode_t, off64_t, size_t, ssize_t, wchar_t};
 
 use crate::aio::{self, ControlBlock, Operation};
 use crate::trampolines::trampolines;
-use crate::{arrivals, closing, data_calls, executing, metadata, names, opening, output, process, raw_calls, resizing};
+use crate::{
+    arrivals, closing, data_calls, executing, input, metadata, names, opening, output, process, raw_calls, resizing,
+};
 use crate::{rings, settings, stdio, transfers};
 
 /// The next definition of a symbol after ours.
@@ -221,6 +223,29 @@ hooks! {
         = |pass| stdio::fclose(stream, pass);
     fwrite | fwrite_unlocked | _IO_fwrite (bytes: *const c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t
         = |pass| output::write(stream, pass);
+    fread | fread_unlocked | _IO_fread (bytes: *mut c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t
+        = |pass| input::read(stream, pass);
+    __fread_chk | __fread_unlocked_chk (
+        bytes: *mut c_void, room: size_t, size: size_t, count: size_t, stream: *mut FILE
+    ) -> size_t
+        = |pass| input::read(stream, pass);
+    fgets | fgets_unlocked | _IO_fgets (line: *mut c_char, room: c_int, stream: *mut FILE) -> *mut c_char
+        = |pass| input::line(stream, pass);
+    __fgets_chk | __fgets_unlocked_chk (line: *mut c_char, room: size_t, length: c_int, stream: *mut FILE) -> *mut c_char
+        = |pass| input::line(stream, pass);
+    fgetws | fgetws_unlocked (line: *mut wchar_t, room: c_int, stream: *mut FILE) -> *mut wchar_t
+        = |pass| input::line(stream, pass);
+    __fgetws_chk | __fgetws_unlocked_chk (
+        line: *mut wchar_t, room: size_t, length: c_int, stream: *mut FILE
+    ) -> *mut wchar_t
+        = |pass| input::line(stream, pass);
+    gets | _IO_gets (line: *mut c_char) -> *mut c_char = |pass| input::standard_line(pass);
+    __gets_chk (line: *mut c_char, room: size_t) -> *mut c_char = |pass| input::standard_line(pass);
+    getdelim | __getdelim (
+        line: *mut *mut c_char, room: *mut size_t, end: c_int, stream: *mut FILE
+    ) -> ssize_t
+        = |pass| if input::may_read(stream) { pass() } else { -1 };
+    rewind (stream: *mut FILE) = |pass| input::rewind(stream, pass);
     backtrace_symbols_fd | __backtrace_symbols_fd (addresses: *const *mut c_void, count: c_int, fd: c_int)
         = |pass| stdio::traced(fd, pass);
     vdprintf (fd: c_int, format: *const c_char, list: *mut c_void) -> c_int = |pass| stdio::printed(fd, pass);

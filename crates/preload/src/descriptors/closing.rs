@@ -1,5 +1,8 @@
 //! Descriptors between the decision to close or replace them and the kernel's having done so.
 //!
+//! Before that come the calls of other threads under way on the number: they end first (`uses`), whatever it takes. A handler that
+//! interrupted a call of its own thread waits for none of them, as they may wait for that call.
+//!
 //! Other threads that call on a managed one wait for as long as it takes, so nothing may come between the two: signals
 //! are blocked and the thread cannot be cancelled. A handler would wait for the thread it interrupts, and one that
 //! jumps away, or a cancellation, would leave all others waiting. `freopen` alone leaves signals be, as it may wait for
@@ -11,7 +14,9 @@ use std::sync::atomic::Ordering;
 
 use libc::c_int;
 
-use super::{CLOSING, CLOSING_MANAGED, MANAGED, TABLE, Target, UNKNOWN, UNMANAGED, managed, release};
+use super::{
+    CLOSING, CLOSING_MANAGED, MANAGED, TABLE, Target, UNKNOWN, UNMANAGED, WANTED, managed, release, target, uses,
+};
 use crate::aio::queue;
 use crate::gate::gate;
 use crate::kernel::{self, Errno};
@@ -28,12 +33,33 @@ pub(super) fn once_closed(fd: c_int) -> Result<Option<Target>, Errno> {
     if REOPENING.get() == fd {
         return Err(libc::EBADF);
     }
+    let cell = &TABLE[fd as usize];
     let mut tries = 0u32;
-    while TABLE[fd as usize].load(Ordering::Acquire) == CLOSING_MANAGED {
+    loop {
+        match cell.load(Ordering::Acquire) {
+            // What the thread that closes it waits for may wait for the call that was interrupted.
+            entry @ WANTED.. if uses::is_in_call() => return target(fd, entry & !WANTED),
+            CLOSING_MANAGED | WANTED.. => {}
+            _ => return managed(fd),
+        }
         tries += 1;
         if tries < 100 { std::thread::yield_now() } else { kernel::sleep_ms(1) }
     }
-    managed(fd)
+}
+
+/// Waits for the calls under way on descriptors that were just marked; calls that begin meanwhile wait in turn. While it waits
+/// none is CLOSING_MANAGED: handlers wait for one that is.
+#[inline]
+fn settle_calls(marked: &[Closing]) {
+    let managed = || marked.iter().filter_map(|closing| Some((closing.fd, MANAGED + closing.description?)));
+    while !managed().all(|(fd, _)| uses::is_unused(fd)) {
+        if uses::is_in_call() {
+            return;
+        }
+        managed().for_each(|(fd, entry)| TABLE[fd as usize].store(entry | WANTED, Ordering::Release));
+        managed().for_each(|(fd, _)| uses::wait_for(fd));
+        managed().for_each(|(fd, _)| TABLE[fd as usize].store(CLOSING_MANAGED, Ordering::Release));
+    }
 }
 
 /// While it lives, no handler runs in this thread and nobody can cancel it.
@@ -83,7 +109,7 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// Takes the descriptor out of the table, once the asynchronous operations on it have ended. Nothing happens in a
+    /// Takes the descriptor out of the table, once the asynchronous operations and the calls on it have ended. Nothing happens in a
     /// `vfork` child, which shares the table but not the descriptors.
     #[inline]
     pub fn begin(fd: c_int) -> Option<Closing> {
@@ -95,8 +121,22 @@ impl Closing {
         Closing::of(fd, true)
     }
 
+    /// The same for several descriptors.
+    pub fn begin_all(fds: impl Iterator<Item = c_int>) -> Vec<Closing> {
+        let marked: Vec<Closing> = fds.filter_map(|fd| Closing::mark(fd, false)).collect();
+        settle_calls(&marked);
+        marked
+    }
+
     #[inline]
     fn of(fd: c_int, reopens: bool) -> Option<Closing> {
+        let marked = Closing::mark(fd, reopens)?;
+        settle_calls(std::slice::from_ref(&marked));
+        Some(marked)
+    }
+
+    #[inline]
+    fn mark(fd: c_int, reopens: bool) -> Option<Closing> {
         let cell = TABLE.get(fd as usize)?;
         let mut entry = cell.load(Ordering::Acquire);
         if entry >= MANAGED && !queue::is_empty() && process::is_own() {
@@ -106,7 +146,13 @@ impl Closing {
         loop {
             let mark = match entry {
                 UNMANAGED => CLOSING,
-                MANAGED.. if process::is_own() => CLOSING_MANAGED,
+                // Another thread is about to close it as well, and does so first.
+                WANTED.. if process::is_own() && REOPENING.get() != fd && !uses::is_in_call() => {
+                    kernel::sleep_ms(1);
+                    entry = cell.load(Ordering::Acquire);
+                    continue;
+                }
+                MANAGED..WANTED if process::is_own() => CLOSING_MANAGED,
                 _ => {
                     if reopens {
                         REOPENING.set(-1);

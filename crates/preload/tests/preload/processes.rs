@@ -1,13 +1,14 @@
 //! Threads, signals, fork, exec, descriptors closed behind the library's back, and an agent that goes away.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use headstart_core::protocol::OWNER_FILE;
 use headstart_core::protocol::shared::Counter;
 
-use crate::data_path::selective;
+use crate::data_path::{seed, selective};
 use crate::fake_agent::Agent;
 use crate::programs::{command, compiled, python, shell, succeed};
 
@@ -84,6 +85,44 @@ fn a_descriptor_that_another_thread_replaces_is_never_taken_for_unmanaged() {
 }
 
 #[test]
+fn a_call_ends_on_the_file_it_began_on_whatever_comes_under_its_number_meanwhile() {
+    for call in ["write", "read", "cut"] {
+        let agent = Agent::start_with(selective());
+        let mut run = command(&agent, compiled(&agent, "reused"));
+        let mut child = run.arg(call).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut input = child.stdin.take().unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        agent.hold_asks(true);
+        input.write_all(b"go\n").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "called");
+        while agent.held_asks() == 0 {
+            assert!(child.try_wait().unwrap().is_none(), "{call} asks");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        input.write_all(b"go\n").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "replacing");
+        // Time to replace it for who does not wait for the call.
+        std::thread::sleep(Duration::from_millis(200));
+        agent.hold_asks(false);
+        assert!(child.wait().unwrap().success(), "{call}");
+    }
+}
+
+#[test]
+fn calls_on_a_number_under_which_files_are_swapped_have_one_of_them_whole() {
+    let seed = seed();
+    println!("SEED={seed}");
+    for (number, parameters) in [Default::default(), selective(), selective()].into_iter().enumerate() {
+        let agent = Agent::start_with(parameters);
+        if number == 2 {
+            agent.churn();
+        }
+        succeed(command(&agent, compiled(&agent, "swapped")).args([&seed.to_string(), "1000"]));
+    }
+}
+
+#[test]
 fn the_agent_hears_that_a_file_open_for_reading_is_opened_for_writing() {
     let agent = Agent::start();
     fs::write(agent.slow.join("f"), b"x").unwrap();
@@ -136,6 +175,14 @@ test \"$(sort < f)\" = $'a\\nb'
 test \"$(sed -n 2p < f)\" = a",
     );
     assert_eq!(agent.counter(Counter::AbsorbedRequests), 1);
+}
+
+#[test]
+fn standard_input_is_read_as_it_was_left_whatever_call_put_a_file_there() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "input")));
+    assert_eq!(agent.logged("Bypass"), 8, "one for each file that is read");
+    assert!(agent.mapped_bytes() > 0);
 }
 
 #[test]
