@@ -68,6 +68,9 @@ pub const LEASE_FLASH_READ: u32 = 2;
 pub const LEASE_DIRECT_WRITE: u32 = 3;
 /// `Slot::lease`: the thread died under a direct-write lease; its write may still land.
 pub const LEASE_QUARANTINED: u32 = 4;
+/// `Slot::lease`: a direct-write lease whose holder gave its request up: it writes nothing any more.
+pub const LEASE_GIVEN_UP: u32 = 5;
+
 /// `Slot::lease_flags`: the direct write may change the file's size.
 pub const DIRECT_EXTENDS: u32 = 1;
 /// `Slot::lease_flags`: it is a truncation.
