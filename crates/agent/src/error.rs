@@ -54,6 +54,17 @@ pub enum Error {
         /// What is wrong, and in which line.
         problem: String,
     },
+    /// The file system of the runtime directory is full.
+    #[error(
+        "no room in {}: {source}. Make room in that file system, or set HEADSTART_RUNTIME_BASE to a directory on another tmpfs when no \
+         agent and program uses this one", path.display()
+    )]
+    NoMemory {
+        /// The runtime directory.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// Another agent owns the runtime directory.
     #[error("an agent already serves {}", path.display())]
     AlreadyServed {

@@ -137,6 +137,7 @@ fn serve_claimed(
     if found.recovered.dirty_bytes() > 0 && !list.is_shown() {
         list.show(&recovered_files(&found)).map_err(|error| Error::file("list what is dirty in", &slow, error))?;
     }
+    found.recovered.files.keys().try_for_each(|file| shared.reserve_file(*file))?;
     shared.begin_epoch(epoch);
     let copies_max = settings.copies_max;
     let (storage, view, living) = (Arc::new(RealStorage), shared.view(), &survivors.slots);

@@ -9,22 +9,28 @@
 
 use std::fs::{File, OpenOptions};
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use headstart_core::protocol::shared::{MAGIC, Region, Shared};
 use headstart_core::protocol::{PROTOCOL_VERSION, SHARED_FILE};
-use nix::fcntl::{Flock, FlockArg};
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 use nix::sys::stat::{major, minor};
 
 use crate::error::{Error, Result};
 use crate::runtime_directory::start_time;
 
+/// A page, of which the kernel gives memory.
+const PAGE_BYTES: usize = 4096;
+
 /// The mapping, and the lock that makes this process the agent; the kernel frees it when the last thread is gone.
 pub struct SharedFile {
     region: &'static Region,
+    memory: Memory,
     adopted: bool,
     runtime: PathBuf,
     _lock: Flock<File>,
@@ -37,11 +43,32 @@ impl SharedFile {
         let lock = Flock::lock(open(&lock_path)?, FlockArg::LockExclusiveNonblock)
             .map_err(|_| Error::AlreadyServed { path: runtime.to_path_buf() })?;
         let found = adoptable(&runtime.join(SHARED_FILE), boot_id)?;
-        let (region, adopted) = match found {
-            Some(region) => (region, true),
-            None => (begin(runtime, boot_id)?, false),
+        let adopted = found.is_some();
+        let (region, memory) = match found {
+            Some(found) => found,
+            None => begin(runtime, boot_id)?,
         };
-        Ok(SharedFile { region, adopted, runtime: runtime.to_path_buf(), _lock: lock })
+        Ok(SharedFile { region, memory, adopted, runtime: runtime.to_path_buf(), _lock: lock })
+    }
+
+    /// Has memory behind the parts of a slot before anybody touches them.
+    pub fn reserve_slot(&mut self, slot: u32) -> Result<()> {
+        Region::of_slot(slot).into_iter().try_for_each(|part| self.memory.reserve(part))
+    }
+
+    /// The same for the bits of a file.
+    pub fn reserve_file(&mut self, file: u32) -> Result<()> {
+        self.memory.reserve(Region::of_bits(file))
+    }
+
+    /// That there is no memory for something else beside it.
+    pub fn no_room(&self) -> Error {
+        Error::NoMemory { path: self.runtime.clone(), source: Errno::ENOSPC.into() }
+    }
+
+    /// Whether there is memory behind the bits of a file.
+    pub fn has_file(&self, file: u32) -> bool {
+        self.memory.missing(&Region::of_bits(file)).is_none()
     }
 
     /// Opens it and begins an epoch.
@@ -59,7 +86,7 @@ impl SharedFile {
 
     /// Puts a new one in the place of an adopted one whose owners are gone.
     pub fn replace(&mut self, boot_id: [u8; 16]) -> Result<()> {
-        self.region = begin(&self.runtime, boot_id)?;
+        (self.region, self.memory) = begin(&self.runtime, boot_id)?;
         self.adopted = false;
         Ok(())
     }
@@ -91,12 +118,13 @@ fn open(path: &Path) -> Result<File> {
 }
 
 /// A new file under a new inode: whoever still maps the old one must not see this agent's bits.
-fn begin(runtime: &Path, boot_id: [u8; 16]) -> Result<&'static Region> {
+fn begin(runtime: &Path, boot_id: [u8; 16]) -> Result<(&'static Region, Memory)> {
     let (path, fresh) = (runtime.join(SHARED_FILE), runtime.join("shared.new"));
     let _ = std::fs::remove_file(&fresh);
     let file = open(&fresh)?;
     file.set_len(Region::BYTES as u64).map_err(|error| Error::file("size", &fresh, error))?;
     let region = map(&file).map_err(|error| Error::file("map", &fresh, error))?;
+    let memory = Memory::of(file, runtime)?;
     let header = region.view().header;
     for (word, part) in header.boot_id.iter().zip(boot_words(boot_id)) {
         word.store(part, Ordering::Relaxed);
@@ -104,7 +132,48 @@ fn begin(runtime: &Path, boot_id: [u8; 16]) -> Result<&'static Region> {
     header.version.store(PROTOCOL_VERSION.into(), Ordering::Relaxed);
     header.magic.store(MAGIC, Ordering::Release);
     std::fs::rename(&fresh, &path).map_err(|error| Error::file("rename", &fresh, error))?;
-    Ok(region)
+    Ok((region, memory))
+}
+
+/// The memory behind the file, page by page. On a tmpfs that is full a page that was never touched has none, and whoever touches
+/// it, a program or the agent, is ended by SIGBUS: so memory is asked for before, and its lack is an error.
+struct Memory {
+    file: File,
+    directory: PathBuf,
+    /// Pages known to have some.
+    reserved: Vec<bool>,
+}
+
+impl Memory {
+    /// With what is always used reserved.
+    fn of(file: File, directory: &Path) -> Result<Memory> {
+        let reserved = vec![false; Region::BYTES.div_ceil(PAGE_BYTES)];
+        let mut memory = Memory { file, directory: directory.to_path_buf(), reserved };
+        Region::always().into_iter().try_for_each(|part| memory.reserve(part))?;
+        Ok(memory)
+    }
+
+    /// The pages of `part`, if any of them is not known to have memory.
+    fn missing(&self, part: &Range<usize>) -> Option<Range<usize>> {
+        let pages = part.start / PAGE_BYTES..part.end.div_ceil(PAGE_BYTES);
+        self.reserved[pages.clone()].contains(&false).then_some(pages)
+    }
+
+    fn reserve(&mut self, part: Range<usize>) -> Result<()> {
+        let Some(pages) = self.missing(&part) else { return Ok(()) };
+        let end = (pages.end * PAGE_BYTES).min(Region::BYTES);
+        let (offset, length) = ((pages.start * PAGE_BYTES) as i64, (end - pages.start * PAGE_BYTES) as i64);
+        loop {
+            match fallocate(&self.file, FallocateFlags::empty(), offset, length) {
+                Err(Errno::EINTR) => {}
+                // No tmpfs: it has what it needs or not, as ever.
+                Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => break,
+                Err(error) => return Err(Error::NoMemory { path: self.directory.clone(), source: error.into() }),
+            }
+        }
+        self.reserved[pages].fill(true);
+        Ok(())
+    }
 }
 
 fn boot_words(boot_id: [u8; 16]) -> [u64; 2] {
@@ -113,7 +182,7 @@ fn boot_words(boot_id: [u8; 16]) -> [u64; 2] {
 }
 
 /// The file of the agent before if it can be adopted; none if there is none, or one that nobody uses.
-fn adoptable(path: &Path, boot_id: [u8; 16]) -> Result<Option<&'static Region>> {
+fn adoptable(path: &Path, boot_id: [u8; 16]) -> Result<Option<(&'static Region, Memory)>> {
     let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else { return Ok(None) };
     let found = file.metadata().map_err(|error| Error::file("look at", path, error))?;
     if found.len() == Region::BYTES as u64 {
@@ -122,7 +191,7 @@ fn adoptable(path: &Path, boot_id: [u8; 16]) -> Result<Option<&'static Region>> 
         let same_boot = header.boot_id.iter().zip(boot_words(boot_id)).all(|(a, b)| a.load(Ordering::Relaxed) == b);
         let ready = header.magic.load(Ordering::Acquire) == MAGIC;
         if ready && same_boot && header.version.load(Ordering::Relaxed) == u64::from(PROTOCOL_VERSION) {
-            return Ok(Some(region));
+            return Ok(Some((region, Memory::of(file, path.parent().unwrap_or(path))?)));
         }
     }
     match user_of(found.dev(), found.ino()) {

@@ -91,6 +91,11 @@ impl Store {
         self.journal.append(bytes)
     }
 
+    /// Whether records find no more memory: what is in hand must do for what was absorbed already.
+    pub fn is_short_of_memory(&mut self) -> bool {
+        self.journal.is_short()
+    }
+
     /// Bytes appended since the agent started.
     pub fn appended_bytes(&self) -> u64 {
         self.journal.appended_bytes()

@@ -9,7 +9,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use headstart_core::overlay::Process;
-use headstart_core::protocol::shared::{LEASE_NONE, LEASE_QUARANTINED, STATE_FREE, STATE_QUARANTINED, Shared, Slot};
+use headstart_core::protocol::shared::{
+    LEASE_GIVEN_UP, LEASE_NONE, LEASE_QUARANTINED, STATE_FREE, STATE_QUARANTINED, Shared, Slot,
+};
 
 use crate::process::ProcessHandle;
 
@@ -61,7 +63,7 @@ fn is_in_use(slot: &Slot) -> bool {
         return false;
     }
     let (pid, tid) = (slot.owner_pid.load(Ordering::Relaxed), slot.owner_tid.load(Ordering::Relaxed));
-    let idle = state == STATE_FREE && lease == LEASE_NONE;
+    let idle = state == STATE_FREE && matches!(lease, LEASE_NONE | LEASE_GIVEN_UP);
     tid != 0 && (idle || Path::new(&format!("/proc/{pid}/task/{tid}")).exists())
 }
 

@@ -24,6 +24,7 @@ mod unseen;
 mod volume;
 mod write_back;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -154,7 +155,8 @@ fn main() -> ExitCode {
         Command::Agent(arguments) => arguments.execute(site),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("headstart: {}", in_words(&error));
+        // The agent's log may lie on a file system that is full, which must not change how it ends.
+        let _ = writeln!(std::io::stderr(), "headstart: {}", in_words(&error));
         match error.downcast_ref() {
             Some(headstart_agent::Error::AlreadyServed { .. }) => ExitCode::from(EXIT_ALREADY_SERVED as u8),
             Some(error) if in_foreground && error.means_in_use() => ExitCode::from(EXIT_IN_USE as u8),
@@ -181,5 +183,7 @@ const EXIT_DIRTY: u8 = 75;
 fn log_to_stderr(default: &str) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("HEADSTART_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    // A line that cannot be written, as where the agent's log lies in a full tmpfs, is lost; saying so would end the agent.
+    log.log_internal_errors(false).init();
 }

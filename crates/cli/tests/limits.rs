@@ -1,5 +1,7 @@
 //! Sizes, numbers and names at their limits, end to end: what is written is what is read, under Headstart and after it.
 
+#[path = "limits/memory.rs"]
+mod memory;
 #[path = "limits/names.rs"]
 mod names;
 #[path = "limits/numbers.rs"]

@@ -241,6 +241,7 @@ impl Overlay {
     /// Tries everything again that waits, plans copies and barriers. Call it after time has passed while
     /// [`Overlay::waits_for_slots`], and now and then so that hints and idle disks are noticed.
     pub fn poll(&mut self, shared: Shared<'_>) {
+        self.end_given_up(shared);
         self.take_hints(shared);
         self.follow_programs(shared);
         self.progress(shared);

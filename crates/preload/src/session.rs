@@ -196,15 +196,33 @@ impl Session {
         self.slot.count(Counter::RoundTrips, 1);
         let envelope = Envelope { slot: self.index, seq };
         request.encode(envelope, &mut self.packet);
-        self.deliver(envelope)
+        let answered = self.deliver(envelope);
+        if answered.is_err() {
+            self.give_up();
+        }
+        answered
     }
 
     /// The agent answered with something that is no answer to the request.
     pub fn unexpected(&self, answer: Answer) -> Errno {
+        self.give_up();
         connection::complain(format_args!(
             "the agent gave an unexpected answer ({answer:?}); library and agent differ"
         ));
         libc::EIO
+    }
+
+    /// A request is given up: no call of the kernel is under way for it, and nobody must wait for what was granted. Unless the slot is
+    /// another's by now.
+    fn give_up(&self) {
+        if self.owns_slot() {
+            self.slot.give_up();
+        }
+    }
+
+    fn owns_slot(&self) -> bool {
+        let owner = (self.slot.owner_pid.load(Ordering::Acquire), self.slot.owner_tid.load(Ordering::Acquire));
+        owner == (process::number(), self.thread)
     }
 
     /// A parked session goes on with another thread: an agent that starts while a request is under way looks whether it lives.
@@ -235,8 +253,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.own_slot(false);
         // Where no agent hears of the end of the socket, the next one sees it here.
-        let owner = (self.slot.owner_pid.load(Ordering::Acquire), self.slot.owner_tid.load(Ordering::Acquire));
-        if owner == (process::number(), self.thread) {
+        if self.owns_slot() {
             self.slot.owner_tid.store(0, Ordering::Release);
         }
         self.hang_up();

@@ -131,6 +131,10 @@ impl EventLoop<'_> {
                     }
                     // Nothing is absorbed before the directory shows it.
                     Request::Slab { .. } if !self.marks.are_shown() => self.send_answer(envelope, &Answer::NoSpace),
+                    // Nor without memory for the records of it.
+                    Request::Slab { .. } if self.store.is_short_of_memory() => {
+                        self.send_answer(envelope, &Answer::NoSpace);
+                    }
                     Request::TimesSet { device, inode, birth_ns } => {
                         self.times_set(Identity { device, inode, birth_ns });
                         self.send_answer(envelope, &Answer::Done);
@@ -205,11 +209,18 @@ impl EventLoop<'_> {
             let text = "the agent was started anew and knows nothing of this run; see `headstart status`";
             return if kept { Ok(had) } else { Err((libc::EIO, text.into())) };
         }
-        let free = |slot: &u32| shared.slots[*slot as usize].owner_pid.load(Ordering::Acquire) == 0;
-        let Some(slot) = (0..shared.slots.len() as u32).find(free) else {
+        // One that was never used is not looked at: it may have no memory.
+        let used = shared.used_slots();
+        let free = used.iter().position(|slot| slot.owner_pid.load(Ordering::Acquire) == 0).unwrap_or(used.len());
+        if free == shared.slots.len() {
             let text = format!("{} threads take part at once, which is the limit", shared.slots.len());
             return Err((libc::EAGAIN, text));
-        };
+        }
+        let slot = free as u32;
+        self.shared.reserve_slot(slot).map_err(|error| {
+            tracing::error!(%error, "a thread is refused");
+            (libc::ENOSPC, format!("a thread cannot take part: {error}"))
+        })?;
         let cell = &shared.slots[slot as usize];
         cell.free();
         cell.counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
@@ -263,6 +274,9 @@ impl EventLoop<'_> {
         if let Some(text) = known.is_none().then(|| self.managed_elsewhere(as_path(path))).flatten() {
             return self.send_answer(envelope, &Answer::Error { errno: libc::EIO, text });
         }
+        if let Err(answer) = self.make_room(identity, path) {
+            return self.send_answer(envelope, &answer);
+        }
         match self.tiers().open(envelope, identity, writable, path) {
             Ok(None) => {}
             Ok(Some(number)) => {
@@ -281,6 +295,27 @@ impl EventLoop<'_> {
             }
             Err(answer) => self.send_answer(envelope, &answer),
         }
+    }
+
+    /// Before a file may get a number: has memory behind its part of the shared file. Where there is no more, a number that was used
+    /// before does. The file is refused if there is none, as the library is not to use it without: nobody would know of it when
+    /// another process opens it later and its bytes come to flash.
+    pub(super) fn make_room(&mut self, identity: Identity, path: &[u8]) -> std::result::Result<(), Answer> {
+        if self.overlay.keeps_number(identity) {
+            return Ok(());
+        }
+        let (view, shared, mut full) = (self.shared.view(), &mut self.shared, None);
+        let has_room = |file: u32| match full {
+            Some(_) => shared.has_file(file),
+            None => shared.reserve_file(file).map_err(|error| full = Some(error)).is_ok(),
+        };
+        let found = self.overlay.seek_number(view, has_room);
+        let missing =
+            if self.store.is_short_of_memory() { Some(self.shared.no_room()) } else { full.filter(|_| !found) };
+        let Some(error) = missing else { return Ok(()) };
+        tracing::error!(%error, path = %as_path(path).display(), "a file is refused");
+        let text = format!("{} cannot be opened: {error}", as_path(path).display());
+        Err(Answer::Error { errno: libc::ENOSPC, text })
     }
 
     /// Whether another agent owns a directory between the managed one and the file. Nobody can claim one later: a claim looks for

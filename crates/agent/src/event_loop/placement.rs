@@ -84,6 +84,7 @@ impl EventLoop<'_> {
         if self.overlay.awaits_number(self.shared.view(), identity) {
             return Err("too many files are known; try again when programs have closed some".into());
         }
+        self.make_room(identity, path.as_bytes()).map_err(in_words)?;
         let file = self.tiers().know(identity, path.as_bytes()).map_err(in_words)?;
         self.change_regions(file, regions);
         Ok(())

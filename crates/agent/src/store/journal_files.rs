@@ -15,6 +15,10 @@ use crate::storage::{Access, FileRef, Scope, Storage, StorageRef};
 const IN_HAND_BYTES: u64 = 1 << 20;
 const IN_HAND_BYTES_MIN: u64 = 64 << 10;
 
+/// Memory kept behind the end of the copy: what is told while no more is to be had, of bytes absorbed before. An assumption: some
+/// thousand records.
+const LIVE_IN_HAND_BYTES: u64 = 128 << 10;
+
 /// See the module.
 #[derive(Debug)]
 pub struct JournalFiles {
@@ -31,6 +35,10 @@ pub struct JournalFiles {
     writing: Arc<Vec<u8>>,
     live: FileRef,
     live_end: u64,
+    /// Up to where the copy has memory.
+    live_reserved: u64,
+    /// There was no more when it was last asked for.
+    live_is_short: bool,
     appended: u64,
 }
 
@@ -72,7 +80,8 @@ impl JournalFiles {
         bytes.extend(overlay.checkpoint(HEADER_BYTES as u64));
         let live = replace(&*storage, &live_path, &bytes, false)?;
         let journal = replace(&*storage, &directory.join("journal"), &bytes, true)?;
-        Ok(JournalFiles {
+        let live_end = bytes.len() as u64;
+        let mut files = JournalFiles {
             storage,
             directory,
             live_path,
@@ -83,9 +92,13 @@ impl JournalFiles {
             unpublished: false,
             writing: Arc::default(),
             live,
-            live_end: bytes.len() as u64,
+            live_end,
+            live_reserved: live_end,
+            live_is_short: false,
             appended: 0,
-        })
+        };
+        files.keep_live_in_hand(0);
+        Ok(files)
     }
 
     /// Appends records.
@@ -93,11 +106,39 @@ impl JournalFiles {
         if bytes.is_empty() {
             return Ok(());
         }
+        self.keep_live_in_hand(bytes.len() as u64);
         self.live.write_at(bytes, self.live_end).map_err(|error| Error::file("append to", &self.live_path, error))?;
         self.live_end += bytes.len() as u64;
         self.appended += bytes.len() as u64;
         self.unwritten.extend_from_slice(bytes);
         Ok(())
+    }
+
+    /// Asks for memory before the last of it is used: without any the agent could only end.
+    fn keep_live_in_hand(&mut self, bytes: u64) {
+        let end = self.live_end + bytes;
+        if end + LIVE_IN_HAND_BYTES / 2 <= self.live_reserved {
+            return;
+        }
+        match self.live.allocate(self.live_end, bytes + LIVE_IN_HAND_BYTES) {
+            Ok(()) => (self.live_reserved, self.live_is_short) = (end + LIVE_IN_HAND_BYTES, false),
+            Err(error) => {
+                if !std::mem::replace(&mut self.live_is_short, true) {
+                    tracing::error!(
+                        %error, path = %self.live_path.display(),
+                        "there is no room for more records: nothing is absorbed until there is. Make room in that file system"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Whether what is in hand for records is all that there is, now as when it was last asked for.
+    pub fn is_short(&mut self) -> bool {
+        if self.live_is_short {
+            self.keep_live_in_hand(0);
+        }
+        self.live_is_short
     }
 
     /// Bytes appended since the agent started.
@@ -136,11 +177,18 @@ impl JournalFiles {
     /// Begins a journal that says no more than the overlay knows; it takes the place of the grown one with the barrier that the
     /// overlay now asks for. No barrier is under way. False, and nothing is changed, if the fast directory has no room for both.
     pub fn rotate(&mut self, overlay: &mut Overlay) -> Result<bool> {
-        let Some(journal) = self.reserve(overlay.journal_end()) else { return Ok(false) };
+        let (journal_path, bytes) = (self.directory.join("journal"), overlay.journal_end());
+        let Some(journal) = self.reserve(&journal_path, bytes) else { return Ok(false) };
+        if self.reserve(&self.live_path, bytes).is_none() {
+            let _ = self.storage.remove(&journal_path.with_extension("new"));
+            return Ok(false);
+        }
         let mut bytes = self.header.encode().to_vec();
         bytes.extend(overlay.begin_journal(HEADER_BYTES as u64));
         self.live = replace(&*self.storage, &self.live_path, &bytes, false)?;
         self.live_end = bytes.len() as u64;
+        self.live_reserved = self.live_end;
+        self.keep_live_in_hand(0);
         self.journal = journal;
         self.journal_written = 0;
         self.unwritten = bytes;
@@ -148,9 +196,10 @@ impl JournalFiles {
         Ok(true)
     }
 
-    /// Creates the next journal with what it may need allocated: once the overlay has written into it there is no way back.
-    fn reserve(&self, bytes: u64) -> Option<FileRef> {
-        let fresh = self.directory.join("journal.new");
+    /// Creates what takes the place of `path` next with what it may need allocated: once the overlay has written into it there is no
+    /// way back.
+    fn reserve(&self, path: &Path, bytes: u64) -> Option<FileRef> {
+        let fresh = path.with_extension("new");
         let _ = self.storage.remove(&fresh);
         let attempt = || {
             let file = self.storage.open(&fresh, Access::Create)?;

@@ -5,6 +5,7 @@
 //! | a set bit | stays set until a barrier lets it clear |
 //! | a read lease | goes on: its places are in data files nothing is allocated in, which stay while it names them |
 //! | a direct-write lease | goes on: its holder ends it, or asks again |
+//! | one given up | ends: its holder writes nothing any more |
 //! | a truncation under way | the same; the file is made long enough for what is mapped only when it has ended |
 //! | one of a thread that is gone | the file's size says whether it happened; it is recorded, or forgotten |
 //! | a slab | stays its holder's: in a data file of before, from which only it takes |
@@ -27,7 +28,8 @@ use super::recency::Access;
 use super::recovery::Recovered;
 use super::{CopyKind, Direct, Overlay, Settings};
 use crate::protocol::shared::{
-    DIRECT_EXTENDS, DIRECT_TRUNCATES, LEASE_DIRECT_WRITE, LEASE_QUARANTINED, LEASE_SLOW_READ, STATE_QUARANTINED, Shared,
+    DIRECT_EXTENDS, DIRECT_TRUNCATES, LEASE_DIRECT_WRITE, LEASE_GIVEN_UP, LEASE_QUARANTINED, LEASE_SLOW_READ,
+    STATE_QUARANTINED, Shared,
 };
 
 impl Overlay {
@@ -188,7 +190,8 @@ impl Overlay {
         let cell = &shared.slots[slot as usize];
         match cell.lease.load(Ordering::Acquire) {
             LEASE_SLOW_READ => drop(self.slow_reads.insert(slot)),
-            LEASE_DIRECT_WRITE => {
+            // The first poll ends what was given up: until the checkpoint the next agent must find it too.
+            LEASE_DIRECT_WRITE | LEASE_GIVEN_UP => {
                 let (file, flags) = (cell.lease_file.load(Ordering::Relaxed), cell.lease_flags.load(Ordering::Relaxed));
                 let (extends, truncates) = (flags & DIRECT_EXTENDS != 0, flags & DIRECT_TRUNCATES != 0);
                 if self.files.contains_key(&file) {

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use super::extent_map::Mapped;
 use super::{Direct, Overlay, Process, Quarantined};
 use crate::protocol::shared::{
-    LEASE_DIRECT_WRITE, LEASE_NONE, LEASE_QUARANTINED, STATE_FREE, STATE_QUARANTINED, Shared,
+    LEASE_DIRECT_WRITE, LEASE_GIVEN_UP, LEASE_NONE, LEASE_QUARANTINED, STATE_FREE, STATE_QUARANTINED, Shared,
 };
 use crate::request::Range;
 
@@ -27,6 +27,7 @@ impl Overlay {
     /// The thread behind `slot` is gone. Reads are released; what it may still write to the slow file is quarantined. `size` is the
     /// slow file's, looked at since, if the thread [truncates](Overlay::truncates) one; none if that cannot be found out.
     pub fn on_hang_up(&mut self, shared: Shared<'_>, slot: u32, size: Option<u64>) {
+        self.end_given_up(shared);
         let known = |direct: &Direct| direct.truncates && self.files.contains_key(&direct.file);
         let truncation = self.direct.get(&slot).copied().filter(known).zip(size);
         if let Some((direct, size)) = truncation {
@@ -113,7 +114,8 @@ impl Overlay {
         let (state, lease) = (cell.state.load(Ordering::Acquire), cell.lease.load(Ordering::Acquire));
         let quarantined = || (cell.file.load(Ordering::Acquire), cell.requested());
         let cheap = cell.cheap_write().or_else(|| (state == STATE_QUARANTINED).then(quarantined));
-        let leased = matches!(lease, LEASE_DIRECT_WRITE | LEASE_QUARANTINED)
+        // What was given up was over before its thread died, and its clean bytes are dropped all the same.
+        let leased = matches!(lease, LEASE_DIRECT_WRITE | LEASE_QUARANTINED | LEASE_GIVEN_UP)
             .then(|| (cell.lease_file.load(Ordering::Relaxed), cell.leased()));
         let leased = direct.map(|direct| (direct.file, direct.range)).or(leased);
         let known = |dead: &(u32, Range)| self.files.contains_key(&dead.0);

@@ -67,6 +67,21 @@ impl Overlay {
         shared.files.len().min(self.settings.files_max)
     }
 
+    /// Whether a file with this identity that is opened now has a number.
+    pub fn keeps_number(&self, identity: Identity) -> bool {
+        self.by_identity.get(&identity).is_some_and(|number| !self.files[number].is_gone())
+    }
+
+    /// The next file gets the first free number from here on round the table that `is_usable`; false if none is.
+    pub fn seek_number(&mut self, shared: Shared<'_>, mut is_usable: impl FnMut(u32) -> bool) -> bool {
+        let count = self.numbers(shared) as u32;
+        let first = self.table.next % count;
+        let found =
+            (first..count).chain(0..first).find(|number| !self.files.contains_key(number) && is_usable(*number));
+        self.table.next = found.unwrap_or(first);
+        found.is_some()
+    }
+
     /// The first free number from the last one given on, round the table: a number is used again as late as possible.
     fn free_number(&mut self, count: u32) -> Option<u32> {
         let first = self.table.next % count;

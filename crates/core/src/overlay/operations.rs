@@ -6,6 +6,7 @@
 //! | commit | the granules settle; no slow read, no direct write overlaps | cancels fetches, appends `Map`, extends the size |
 //! | read | nothing | leases flash pieces, or the slow file up to the next extent |
 //! | write | write-backs on the range; an extension, if it extends too | cancels fetches, leases the slow range |
+//! | anything else, under a lease of its own | nothing | the direct write is over that the thread did not say the end of |
 //! | truncate | as write, on everything from the new size | the same |
 //! | open | the barrier that makes its intent durable; an extension | |
 //! | sync | a barrier begun since | |
@@ -43,6 +44,7 @@ impl Overlay {
         writable: bool,
         path: &[u8],
     ) {
+        self.leave_direct(shared, envelope, None);
         let process = self.processes.get(&envelope.slot).copied().unwrap_or_default();
         // Number zero: the process was told that it has the file open by an agent before, and whatever that waited for is durable.
         let again = envelope.seq == 0
@@ -64,6 +66,7 @@ impl Overlay {
     /// Takes a request in; what can be answered at once is.
     pub(super) fn begin(&mut self, shared: Shared<'_>, now_ns: u64, envelope: Envelope, request: &Request<'_>) {
         let slot = envelope.slot;
+        self.leave_direct(shared, envelope, Some(request));
         let known = |file: u32| self.files.contains_key(&file);
         let operation = match *request {
             Request::Hello { .. }
@@ -170,11 +173,6 @@ impl Overlay {
                 self.granules.hold(shared, file, range);
                 let (step, kept) = (CommitStep::Waiting, range.offset);
                 Operation::Commit { file, range, data_file, place, step, kept, now_ns }
-            }
-            Request::Write { .. } | Request::Truncate { .. } if self.direct.contains_key(&slot) => {
-                // Granted by an agent that died before it could say so: a thread that asks writes nothing.
-                self.end_direct(shared, slot);
-                return self.begin(shared, now_ns, envelope, request);
             }
             Request::Write { file, offset, length, extends } => {
                 Operation::Write { file, range: Range::new(offset, length), extends }

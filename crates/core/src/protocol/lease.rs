@@ -2,12 +2,12 @@
 //!
 //! The agent writes a grant before it replies, and the socket orders the reply behind it. A read lease is released by the
 //! library's store, which is ordered behind the reads made under it; a direct-write lease and used slabs are taken back by the
-//! agent, after its append. What a slab and a direct-write lease are worth the agent knows itself: the slot is told of them, and
+//! agent, after its append, also when the library has said that it gave the request up. What a slab and a direct-write lease are worth the agent knows itself: the slot is told of them, and
 //! its word is not taken for them.
 
 use super::shared::{
-    DIRECT_TRUNCATES, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_QUARANTINED, LEASE_SLOW_READ, PIECES_MAX,
-    Piece, Shared, Slot,
+    DIRECT_TRUNCATES, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_GIVEN_UP, LEASE_NONE, LEASE_QUARANTINED,
+    LEASE_SLOW_READ, PIECES_MAX, Piece, Shared, Slot,
 };
 use super::sync::Ordering;
 use crate::request::Range;
@@ -99,6 +99,20 @@ impl Slot {
         self.lease.store(LEASE_NONE, Ordering::Release);
     }
 
+    /// Gives up whatever lease there is, as nobody answered; the library calls this when it is at no call of the kernel. Of a direct
+    /// write only the range is known then, not what was written of it: the agent looks at it and takes the lease back.
+    pub fn give_up(&self) {
+        let _ = self.lease.compare_exchange(LEASE_DIRECT_WRITE, LEASE_GIVEN_UP, Ordering::AcqRel, Ordering::Acquire);
+        if matches!(self.lease.load(Ordering::Acquire), LEASE_SLOW_READ | LEASE_FLASH_READ) {
+            self.release_read();
+        }
+    }
+
+    /// Whether the holder of a direct-write lease gave its request up.
+    pub fn has_given_up(&self) -> bool {
+        self.lease.load(Ordering::Acquire) == LEASE_GIVEN_UP
+    }
+
     /// Takes a direct-write lease back; only the agent calls this, after its append.
     pub fn revoke_lease(&self) {
         self.lease.store(LEASE_NONE, Ordering::Release);
@@ -106,7 +120,8 @@ impl Slot {
 
     /// File and new size of a truncation under way, or of one whose thread died and of which nothing is recorded yet.
     pub fn truncation(&self) -> Option<(u32, u64)> {
-        let granted = matches!(self.lease.load(Ordering::Acquire), LEASE_DIRECT_WRITE | LEASE_QUARANTINED);
+        let lease = self.lease.load(Ordering::Acquire);
+        let granted = matches!(lease, LEASE_DIRECT_WRITE | LEASE_QUARANTINED | LEASE_GIVEN_UP);
         let truncates = self.lease_flags.load(Ordering::Acquire) & DIRECT_TRUNCATES != 0;
         let file = self.lease_file.load(Ordering::Relaxed);
         (granted && truncates).then(|| (file, self.lease_offset.load(Ordering::Relaxed)))

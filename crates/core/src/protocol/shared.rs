@@ -16,6 +16,8 @@
 //!
 //! The layout is the same for whoever maps the file: its sizes are asserted below.
 
+use std::mem::offset_of;
+
 use super::handover::{COPIES_MAX, CopyRecord, OpenFiles};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 pub use crate::counters::Counter;
@@ -66,6 +68,8 @@ pub const LEASE_FLASH_READ: u32 = 2;
 pub const LEASE_DIRECT_WRITE: u32 = 3;
 /// `Slot::lease`: the thread died under a direct-write lease; its write may still land.
 pub const LEASE_QUARANTINED: u32 = 4;
+/// `Slot::lease`: a direct-write lease whose holder gave its request up: it writes nothing any more.
+pub const LEASE_GIVEN_UP: u32 = 5;
 
 /// `Slot::lease_flags`: the direct write may change the file's size.
 pub const DIRECT_EXTENDS: u32 = 1;
@@ -240,12 +244,31 @@ const _: () = {
     assert!(
         size_of::<Region>() == 128 + FILES_MAX * 64 + SLOTS_MAX * 2048 + records + FILES_MAX * 8192 + COUNTERS_MAX * 8
     );
-    assert!(std::mem::offset_of!(Slot, pieces) == 80 && std::mem::offset_of!(Slot, hints) == 480);
+    assert!(offset_of!(Slot, pieces) == 80 && offset_of!(Slot, hints) == 480);
 };
 
 impl Region {
-    /// Bytes of the shared file. It is sparse: what is not used takes no memory.
+    /// Bytes of the shared file. It is sparse: what is not used takes no memory. What is used has its memory before: the agent
+    /// reserves it, as there may be none left when a page is touched, which ends whoever touches it.
     pub const BYTES: usize = size_of::<Region>();
+
+    /// What is used whatever takes part: the bytes of header, table of files, copies, and counters of threads that ended.
+    pub fn always() -> [std::ops::Range<usize>; 3] {
+        let (files, copies, ended) = (offset_of!(Region, slots), offset_of!(Region, copies), offset_of!(Region, ended));
+        [0..files, copies..copies + size_of::<CopyRecord>() * COPIES_MAX, ended..Region::BYTES]
+    }
+
+    /// The bytes of a slot and of what its process has open.
+    pub fn of_slot(slot: u32) -> [std::ops::Range<usize>; 2] {
+        let one = |first: usize, size: usize| first + slot as usize * size..first + (slot as usize + 1) * size;
+        [one(offset_of!(Region, slots), size_of::<Slot>()), one(offset_of!(Region, open_files), size_of::<OpenFiles>())]
+    }
+
+    /// The bytes of a file's bits.
+    pub fn of_bits(file: u32) -> std::ops::Range<usize> {
+        let (first, bytes) = (offset_of!(Region, bits), WORDS_PER_FILE * size_of::<AtomicU64>());
+        first + file as usize * bytes..first + (file as usize + 1) * bytes
+    }
 
     /// The parts as slices.
     pub fn view(&self) -> Shared<'_> {

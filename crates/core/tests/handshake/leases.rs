@@ -130,6 +130,44 @@ fn a_commit_that_does_not_look_at_leases_meets_a_slow_read() {
     refuted(RACE, |seen| read_slow(seen, |world| world.slot().grant_slow_read(HERE), |_| false));
 }
 
+fn give_up(world: &World) {
+    world.slot().give_up();
+}
+
+/// A direct write whose end nobody was told; the agent lets others at the bytes once the thread has given it up.
+fn write_and_give_up(seen: &Seen, [first, second]: [Step; 2]) {
+    let noted = seen.clone();
+    World::new().run(
+        move |world| {
+            if world.reply.has_come() {
+                noted.note("written");
+                first(world);
+                world.step();
+                second(world);
+            }
+        },
+        |world| {
+            world.slot().grant_direct_write(FILE, HERE, 0);
+            world.step();
+            reply(world);
+            world.step();
+            if seen.answer(world.slot().has_given_up(), "ended", "waits") {
+                world.bytes.write();
+            }
+        },
+    );
+}
+
+#[test]
+fn a_direct_write_that_was_given_up_is_over() {
+    holds(&["written", "ended", "waits"], |seen| write_and_give_up(seen, [write, give_up]));
+}
+
+#[test]
+fn a_direct_write_given_up_before_it_was_made_meets_a_commit() {
+    refuted(RACE, |seen| write_and_give_up(seen, [give_up, write]));
+}
+
 /// A slab, the bytes written to it, and the commit; then the agent takes it back and reads the bytes.
 fn slab(seen: &Seen, [first, second]: [Step; 2], [third, fourth]: [Step; 2]) {
     let noted = seen.clone();

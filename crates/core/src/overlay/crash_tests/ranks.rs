@@ -518,6 +518,18 @@ fn returned(w: &mut World, o: &Operation, bytes: Bytes) {
     }
 }
 
+/// The library gives the thread's request up, as no agent answers: of a write nobody knows whether it was made. `says`: in its slot.
+pub fn give_up(w: &mut World, rank: usize, says: bool) {
+    let o = w.ranks[rank].operation.take().expect("it has a request");
+    w.ranks[rank].pending = None;
+    w.inodes[o.inode].resizing.retain(|(version, _)| *version != o.version);
+    w.inodes[o.inode].size = None;
+    if says {
+        w.slot(rank).give_up();
+    }
+    w.slot(rank).free();
+}
+
 /// The thread dies; what its last call was writing may land later.
 pub fn die(w: &mut World, rank: usize) {
     assert!(rank < RANKS, "a rank has a slot");

@@ -141,3 +141,15 @@ fn ten_thousand_files_are_open_at_once_and_the_limit_is_named() {
     assert_eq!(site.ask(&Request::Close { file: 5 }), Answer::Done);
     assert!(matches!(site.open(FILES_MAX as u64, true), Answer::Opened { .. }), "its bytes went to disk");
 }
+
+#[test]
+fn a_file_gets_the_next_number_that_can_be_used() {
+    let mut site = Site::new(8);
+    let shared = site.memory.view();
+    assert!(site.overlay.seek_number(shared, |number| number >= 3));
+    assert_eq!(site.overlay.table.next, 3);
+    site.overlay.table.next = 5;
+    assert!(site.overlay.seek_number(shared, |number| number == 1), "round the table");
+    assert_eq!(site.overlay.table.next, 1);
+    assert!(!site.overlay.seek_number(shared, |_| false));
+}

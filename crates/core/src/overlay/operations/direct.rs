@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::counters::Dropped;
 use crate::overlay::journal::Record;
 use crate::overlay::{Answer, CopyKind, Direct, Overlay};
+use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES, Shared};
 use crate::request::Range;
 
@@ -20,6 +21,49 @@ impl Overlay {
         let flags = if extends { DIRECT_EXTENDS } else { 0 } | if truncates { DIRECT_TRUNCATES } else { 0 };
         shared.slots[slot as usize].grant_direct_write(file, range, flags);
         Some(Answer::Go)
+    }
+
+    /// The thread behind `slot` asks for something, so that it is back from the kernel: if that is not the end of its direct write, it
+    /// gave that up, or never heard that it was granted. Requests numbered zero say nothing, as they come before the one that is
+    /// pending, and handlers of signals that interrupt it have slots of their own.
+    pub(in crate::overlay) fn leave_direct(
+        &mut self,
+        shared: Shared<'_>,
+        envelope: Envelope,
+        request: Option<&Request<'_>>,
+    ) {
+        let ends = matches!(request, Some(Request::WriteDone { .. } | Request::TruncateDone { .. }));
+        if envelope.seq == 0 || ends {
+            return;
+        }
+        let again = |file: u32| matches!(request, Some(Request::Truncate { file: cut, .. }) if *cut == file);
+        if let Some(direct) = self.give_up_direct(shared, envelope.slot)
+            && direct.truncates
+            && !again(direct.file)
+        {
+            self.complete_mapped_size(shared, direct.file);
+        }
+    }
+
+    /// Ends the direct writes that their threads gave up.
+    pub(in crate::overlay) fn end_given_up(&mut self, shared: Shared<'_>) {
+        let given_up = |slot: &u32| shared.slots[*slot as usize].has_given_up();
+        let slots: Vec<u32> = self.direct.keys().copied().filter(given_up).collect();
+        for slot in slots {
+            if let Some(direct) = self.give_up_direct(shared, slot).filter(|direct| direct.truncates) {
+                self.complete_mapped_size(shared, direct.file);
+            }
+        }
+    }
+
+    /// Nobody said what was written under the lease, and nobody writes under it any more. Its thread was told of an error, so that what
+    /// is dirty below may stay; of what is clean the disk has to say what it is.
+    fn give_up_direct(&mut self, shared: Shared<'_>, slot: u32) -> Option<Direct> {
+        let direct = self.direct.get(&slot).copied()?;
+        self.drop_clean(direct.file, direct.range);
+        self.evicted.forget(direct.file, direct.range);
+        self.end_direct(shared, slot);
+        Some(direct)
     }
 
     pub(super) fn end_direct(&mut self, shared: Shared<'_>, slot: u32) {

@@ -49,6 +49,84 @@ fn a_direct_write_under_a_lease_of_before_drops_what_it_covers() {
     no_violation(&w);
 }
 
+/// A thread has a lease on `range` and has written under it or not when the agent dies; it gives its request up.
+fn given_up(range: Range, kind: Kind, written: bool, says: bool) -> World {
+    let mut w = world();
+    write(&mut w, 2, A, true);
+    match kind {
+        Kind::Truncate => ranks::begin_other(&mut w, 0, kind, 0, Range::new(range.offset, u64::MAX)),
+        _ => ranks::begin_write(&mut w, 0, 0, range, false),
+    }
+    step_until(&mut w, 0, |w| answered(w, 0, |answer| *answer == Answer::Go));
+    ranks::step(&mut w, 0, false);
+    if written {
+        ranks::step(&mut w, 0, false);
+    }
+    w.kill_agent();
+    ranks::give_up(&mut w, 0, says);
+    w.restart();
+    w
+}
+
+#[test]
+fn a_direct_write_that_was_given_up_while_no_agent_ran_holds_nobody_up() {
+    for (kind, written) in [(Kind::Write, true), (Kind::Write, false), (Kind::Truncate, true), (Kind::Truncate, false)]
+    {
+        let mut w = given_up(Range::new(100, 5000), kind, written, true);
+        write(&mut w, 2, Range::new(200, 10), true); // overlaps it
+        write(&mut w, 2, Range::new(8192, 4096), true); // makes the file longer
+        other(&mut w, 2, Kind::Read, Range::new(8192, 4096));
+        drain(&mut w);
+        assert_eq!(w.overlay.dirty_bytes(), 0, "{kind:?}, {written}: everything is written back");
+        w.finish();
+        if kind == Kind::Write {
+            no_violation(&w);
+        }
+    }
+}
+
+#[test]
+fn clean_bytes_under_a_direct_write_that_was_given_up_are_read_from_disk() {
+    let mut w = given_up(Range::new(100, 50), Kind::Write, true, true);
+    w.quiesce();
+    drain(&mut w);
+    assert!(w.overlay.mapped_bytes() > 0, "clean bytes stay");
+    ranks::begin_write(&mut w, 0, 0, Range::new(100, 50), false);
+    step_until(&mut w, 0, |w| answered(w, 0, |answer| *answer == Answer::Go));
+    ranks::step(&mut w, 0, false);
+    ranks::step(&mut w, 0, false);
+    w.kill_agent();
+    ranks::give_up(&mut w, 0, true);
+    w.restart();
+    w.poll();
+    assert_eq!(w.overlay.mapped_bytes(), 0, "the disk has something else");
+    other(&mut w, 2, Kind::Read, A);
+    no_violation(&w);
+}
+
+#[test]
+fn a_thread_that_asks_for_something_else_has_ended_its_direct_write() {
+    let mut w = given_up(Range::new(100, 50), Kind::Write, true, false);
+    assert!(w.overlay.direct_overlaps(0, A), "nobody said that it is over");
+    other(&mut w, 0, Kind::WriteBack, A);
+    assert!(!w.overlay.direct_overlaps(0, A));
+    write(&mut w, 2, Range::new(100, 8192), true);
+    w.finish();
+    no_violation(&w);
+}
+
+#[test]
+fn a_file_opened_again_before_the_end_of_a_direct_write_is_repeated_ends_no_lease() {
+    let mut w = world();
+    write(&mut w, 2, A, true);
+    ranks::begin_write(&mut w, 0, 0, Range::new(100, 50), false);
+    step_until(&mut w, 0, |w| answered(w, 0, |answer| *answer == Answer::Go));
+    restart(&mut w);
+    let file = w.open[0][&0].unwrap();
+    w.send(0, 0, &Request::Bypass { file, writes: false });
+    assert!(w.overlay.direct_overlaps(file, A), "its thread may be in the kernel");
+}
+
 #[test]
 fn a_commit_waits_for_a_slow_read_under_a_lease_of_before() {
     let mut w = world();
