@@ -20,6 +20,13 @@ pub fn open(identity: Identity, pids: &[u32]) -> Option<File> {
     reopen(true).or_else(|| held.iter().find_map(|&(pid, number)| copy(pid, number))).or_else(|| reopen(false))
 }
 
+/// The processes that have the file open, as far as this one may look at them.
+pub fn holders(identity: Identity) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|&pid| pid != std::process::id() && !descriptors(identity, pid).is_empty()).collect()
+}
+
 /// The numbers under which a process has the file open.
 fn descriptors(identity: Identity, pid: u32) -> Vec<(u32, i32)> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();

@@ -31,6 +31,7 @@ use headstart_core::protocol::FLASH_DIRECTORY;
 use headstart_core::protocol::shared::Shared;
 
 use crate::error::Result;
+use crate::held_file;
 use crate::slow_file::SlowFile;
 use crate::storage::{FileRef, StorageRef};
 use crate::syncer::SyncJob;
@@ -68,7 +69,13 @@ impl Store {
         data_files_open_max: usize,
     ) -> Result<(Store, Overlay)> {
         let directory = fast.join(FLASH_DIRECTORY);
-        let (open, truncated) = (open_files(shared, living), truncated_files(shared));
+        let (mut open, truncated) = (open_files(shared, living), truncated_files(shared));
+        // Forked children and executed programs that have it open may not have said so to the agent before.
+        let inherited = |number: &u32| shared.files.get(*number as usize).is_some_and(|entry| entry.is_inherited());
+        let nameless = recovered.files.iter().filter(|(number, file)| file.unlinked && inherited(number));
+        for (&number, file) in nameless {
+            open.entry(number).or_default().extend(held_file::holders(file.identity));
+        }
         let (slow, sizes) = SlowFiles::open_recovered(&*storage, &mut recovered, &open, &truncated)?;
         let data = DataFiles::open_recovered(storage.clone(), directory.clone(), &mut recovered, data_files_open_max)?;
         let mut overlay = Overlay::adopt(settings, recovered, shared, &sizes, living);

@@ -133,6 +133,8 @@ pub struct Overlay {
     extending: BTreeSet<u32>,
     /// Files to be forgotten when a barrier has cleared their bits.
     forgetting: BTreeSet<u32>,
+    /// Files without a name that are written back for processes that may have them open and never said so.
+    left_to_heirs: BTreeSet<u32>,
     /// Sum of the known sizes.
     known_bytes: u128,
     barrier: Barrier,
@@ -210,6 +212,7 @@ impl Overlay {
             slow_reads: BTreeSet::new(),
             extending: BTreeSet::new(),
             forgetting: BTreeSet::new(),
+            left_to_heirs: BTreeSet::new(),
             known_bytes: 0,
             barrier: Barrier::default(),
             untrusted: Untrusted::new(),

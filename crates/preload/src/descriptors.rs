@@ -196,10 +196,13 @@ fn renew(fd: c_int, entry: u32, index: u32, flags: c_int) -> Result<bool, Errno>
 #[cold]
 fn classify(fd: c_int) -> Result<Option<Target>, Errno> {
     let Ok(facts) = kernel::facts(fd) else { return Ok(None) };
-    if adopt(fd, &facts)? {
-        return managed(fd);
+    if !adopt(fd, &facts)? {
+        return Ok(None);
     }
-    Ok(None)
+    let found = managed(fd)?;
+    // Where it came from others may have it.
+    found.iter().for_each(|target| target.record.bequeath());
+    Ok(found)
 }
 
 /// Makes a descriptor managed if it is a regular file under the managed directory, and says whether it is.

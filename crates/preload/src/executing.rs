@@ -10,7 +10,7 @@ use libc::{c_char, c_int};
 
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PATH_MAX, PathBuffer};
-use crate::{files, session, settings};
+use crate::{files, process, session, settings};
 
 /// Interpreters of interpreters that the kernel follows.
 const SCRIPTS_MAX: usize = 5;
@@ -21,6 +21,7 @@ const SCRIPTS_MAX: usize = 5;
 /// The arguments are those of execveat(2).
 pub unsafe fn by_path(dir: c_int, path: *const c_char, flags: c_int, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
+    process::bequeath();
     // SAFETY: the caller's contract.
     unsafe { look(dir, path, flags) };
     kernel::set_errno(saved);
@@ -43,6 +44,7 @@ pub unsafe fn by_name(name: *const c_char, pass: impl FnOnce() -> c_int) -> c_in
 /// `path` is a string.
 pub unsafe fn seen_path(path: *const c_char) -> bool {
     let saved = kernel::errno();
+    process::bequeath();
     // SAFETY: the caller's contract.
     unsafe { look(libc::AT_FDCWD, path, 0) };
     kernel::set_errno(saved);
@@ -64,6 +66,7 @@ pub unsafe fn seen_name(name: *const c_char) -> bool {
         return unsafe { seen_path(name) };
     }
     let saved = kernel::errno();
+    process::bequeath();
     // SAFETY: the name ends with NUL.
     let variable = unsafe { libc::getenv(c"PATH".as_ptr()) };
     // SAFETY: getenv returns a string.

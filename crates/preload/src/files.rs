@@ -51,6 +51,8 @@ pub struct Record {
     serial: AtomicU32,
     /// Whether it was recorded that the process uses it unseen.
     unseen: AtomicBool,
+    /// Whether others may have it open who never said so, as this process forked, executed a program, or is one itself.
+    inherited: AtomicBool,
     /// Which regions of it belong on flash.
     regions: regions::Cell,
 }
@@ -68,6 +70,7 @@ static RECORDS: [Record; FILES_MAX] = [const {
         course: AtomicU64::new(0),
         serial: AtomicU32::new(0),
         unseen: AtomicBool::new(false),
+        inherited: AtomicBool::new(false),
         regions: regions::Cell::new(),
     }
 }; FILES_MAX];
@@ -119,6 +122,23 @@ impl Record {
     /// Whether this is the first time that the process uses the open file unseen.
     pub fn is_first_unseen(&self) -> bool {
         !self.unseen.swap(true, Ordering::Relaxed)
+    }
+
+    /// Others may have it open who never say so. What is absorbed of it outlives all who did, also where it has no name.
+    pub fn bequeath(&self) {
+        self.inherited.store(true, Ordering::Relaxed);
+        self.tell_inherited();
+    }
+
+    /// In the shared table, where the agent knows the record.
+    fn tell_inherited(&self) {
+        if self.inherited.load(Ordering::Relaxed)
+            && self.is_current()
+            && settings::served()
+            && let Some(shared) = session::shared()
+        {
+            shared.files[self.file() as usize].bequeath();
+        }
     }
 
     /// Which regions there are, by the shared table; none if there never were any.
@@ -193,6 +213,7 @@ pub fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) -> Resu
         record.course.store(0, Ordering::Relaxed);
         record.bypass.store(BYPASS_NONE, Ordering::Relaxed);
         record.unseen.store(false, Ordering::Relaxed);
+        record.inherited.store(false, Ordering::Relaxed);
         // After 2^32 openings numbers come again, but for zero.
         record.serial.store(SERIALS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1), Ordering::Relaxed);
     }
@@ -207,6 +228,7 @@ pub fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) -> Resu
     record.inode.store(facts.inode, Ordering::Relaxed);
     record.file.store(file, Ordering::Release);
     record.generation.store(process::generation(), Ordering::Release);
+    record.tell_inherited();
     record.references.fetch_add(1, Ordering::AcqRel);
     RECORDS_USED.fetch_max(index as u32 + 1, Ordering::AcqRel);
     Ok(index as u32)
@@ -229,7 +251,14 @@ pub fn renew(_gate: &Gate, index: u32, fd: i32, writable: bool) -> Result<(), Er
     record.writable.store(writable, Ordering::Relaxed);
     record.file.store(file, Ordering::Release);
     record.generation.store(process::generation(), Ordering::Release);
+    record.tell_inherited();
     Ok(())
+}
+
+/// Before this process forks or executes a program: whoever comes of it has what this process has open, and says so to the agent
+/// only when it uses it.
+pub fn bequeath_all() {
+    used().iter().filter(|record| record.references.load(Ordering::Acquire) > 0).for_each(Record::bequeath);
 }
 
 /// Gives one reference back; with the last one waits for requests under way in other threads, then tells the agent.
@@ -414,6 +443,7 @@ pub fn reopen_all(session: &mut Session) -> Result<(), Errno> {
         match session.call_joining(&open_request(&facts, writable, path))? {
             Answer::Opened(file, excluded) if file == record.file() => {
                 record.excluded.store(excluded, Ordering::Relaxed);
+                record.tell_inherited();
             }
             // Another thread closed it meanwhile, and the agent has forgotten it.
             Answer::Opened(..) if !record.is_current() => continue,

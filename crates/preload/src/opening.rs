@@ -152,7 +152,7 @@ pub fn made(pass: impl FnOnce() -> c_int) -> c_int {
     }
     let saved = kernel::errno();
     descriptors::forget(fd);
-    match descriptors::managed(fd) {
+    match kernel::facts(fd).map_or(Ok(false), |facts| descriptors::adopt(fd, &facts)) {
         Ok(_) => kernel::answer(Ok(fd as usize), saved) as c_int,
         Err(errno) => {
             close(fd);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libc::c_int;
 
-use crate::{aio, descriptors, gate, kernel, recording, session};
+use crate::{aio, descriptors, files, gate, kernel, recording, session};
 
 /// The process the tables belong to.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -53,10 +53,17 @@ pub fn forked<R: From<bool> + PartialEq>(pass: impl FnOnce() -> R) -> R {
     }
 }
 
+/// `vfork`, and what starts programs inside libc, which run no handlers: the child has the descriptors that this process has.
+pub fn bequeath() -> bool {
+    files::bequeath_all();
+    true
+}
+
 unsafe extern "C" fn before_fork() {
     gate::GATE.take();
     gate::QUEUE.take();
     gate::RECORDING.take();
+    files::bequeath_all();
 }
 
 unsafe extern "C" fn after_fork() {

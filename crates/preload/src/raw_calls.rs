@@ -73,6 +73,10 @@ pub unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: imp
             libc::SYS_fork => process::forked(pass),
             // A child with a memory of its own.
             libc::SYS_clone if a as c_int & libc::CLONE_VM == 0 => process::forked(pass),
+            libc::SYS_clone | libc::SYS_clone3 => {
+                process::bequeath();
+                pass()
+            }
             libc::SYS_execve => result(symbols::execve(a as *const _, b as *const _, c as *const _)),
             libc::SYS_execveat => {
                 result(symbols::execveat(fd, b as *const _, c as *const _, d as *const _, e as c_int))

@@ -218,7 +218,8 @@ hooks! {
         = |pass| stdio::freopen(path, mode, stream, pass);
     fdopen | _IO_fdopen (fd: c_int, mode: *const c_char) -> *mut FILE = |pass| stdio::fdopen(fd, mode, pass);
     tmpfile | tmpfile64 () -> *mut FILE = |pass| stdio::made(pass);
-    popen | _IO_popen (command: *const c_char, mode: *const c_char) -> *mut FILE = |pass| stdio::made(pass);
+    popen | _IO_popen (command: *const c_char, mode: *const c_char) -> *mut FILE
+        = |pass| { process::bequeath(); stdio::made(pass) };
     fclose | _IO_fclose | endmntent | __endmntent | pclose (stream: *mut FILE) -> c_int
         = |pass| stdio::fclose(stream, pass);
     fwrite | fwrite_unlocked | _IO_fwrite (bytes: *const c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t
@@ -285,6 +286,7 @@ hooks! {
         = |pass| arrivals::forked(fd, pass);
 
     _Fork () -> c_int = |pass| process::forked(pass);
+    system (command: *const c_char) -> c_int = |pass| { process::bequeath(); pass() };
 
     execve (path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int
         = |pass| executing::by_path(AT_FDCWD, path, 0, pass);
@@ -396,6 +398,8 @@ hooks! {
 trampolines! {
     dprintf = |[fd, ..]| stdio::may_print(fd as c_int);
     __dprintf_chk = |[fd, ..]| stdio::may_print(fd as c_int);
+    vfork = |_| process::bequeath();
+    __vfork = |_| process::bequeath();
     execl = |[path, ..]| executing::seen_path(path as *const c_char);
     execle = |[path, ..]| executing::seen_path(path as *const c_char);
     execlp = |[name, ..]| executing::seen_name(name as *const c_char);

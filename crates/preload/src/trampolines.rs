@@ -1,4 +1,5 @@
-//! Functions that cannot be written as hooks: variadic ones, and `dlopen`, which looks at who called it.
+//! Functions that cannot be written as hooks: variadic ones, `dlopen`, which looks at who called it, and `vfork`, whose child
+//! would spoil the frame that its parent returns to.
 //!
 //! A trampoline keeps the argument registers, lets `before` look at the first ones, and jumps to the function that
 //! `before` returns, with the program's return address on the stack.

@@ -57,6 +57,7 @@ impl Overlay {
     /// Starts write-backs and fetches as far as their pace allows.
     pub(super) fn plan_copies(&mut self, shared: Shared<'_>) {
         self.advance_fetches(shared);
+        self.write_back_for_heirs(shared);
         let urgent: Vec<(u32, Range)> =
             self.pending.iter().filter_map(|pending| pending.wants_written_back()).collect();
         for (file, range) in urgent {

@@ -54,6 +54,7 @@ impl Overlay {
         entry.size.store(size, Ordering::Relaxed);
         entry.modified_ns.store(0, Ordering::Relaxed);
         entry.size_bit.store(0, Ordering::Relaxed);
+        entry.inherited.store(0, Ordering::Relaxed);
         entry.used.store(1, Ordering::Release);
         self.files.insert(number, File::new(identity, path.to_vec(), 0));
         self.set_size(number, size);
@@ -95,8 +96,8 @@ impl Overlay {
         Some(number)
     }
 
-    /// Forgets a file nobody has open when nothing of it is on flash, or when it has no name any more. Its bits are cleared
-    /// first, by a barrier as all bits are: the journal on disk may still call bytes of it dirty, and whoever opens it again must see
+    /// Forgets a file nobody has open when nothing of it is on flash, or when it has no name any more and nobody can have inherited
+    /// it. Its bits are cleared first, by a barrier as all bits are: the journal on disk may still call bytes of it dirty, and whoever opens it again must see
     /// that an fsync has to ask.
     pub(super) fn forget_if_done(&mut self, shared: Shared<'_>, number: u32) {
         let Some(file) = self.files.get(&number) else { return };
@@ -104,6 +105,10 @@ impl Overlay {
             return;
         }
         if file.unlinked {
+            if self.is_left_to_heirs(shared, number) {
+                self.left_to_heirs.insert(number);
+                return;
+            }
             self.drop_all(number, Dropped::Unlink);
         }
         let all = Range::new(0, u64::MAX);

@@ -111,7 +111,7 @@ impl File {
         if self.openers.is_empty() { self.size } else { self.place_end.max(self.size) }
     }
 
-    /// Whether it has neither a name nor anybody who has it open.
+    /// Whether it has neither a name nor anybody who is known to have it open.
     pub(super) fn is_gone(&self) -> bool {
         self.unlinked && self.openers.is_empty()
     }
@@ -234,7 +234,9 @@ impl Overlay {
         path: &[u8],
         observed: Fingerprint,
     ) -> Result<u32, Answer> {
-        let earlier = self.by_identity.get(&identity).copied().filter(|number| self.files[number].is_gone());
+        // The agent has a file open that it leaves to heirs: its identity is in use.
+        let gone = |number: &u32| self.files[number].is_gone() && !self.may_have_heirs(shared, *number);
+        let earlier = self.by_identity.get(&identity).copied().filter(gone);
         if let Some(earlier) = earlier {
             // The file system has given the identity to a new file. What the journal says of the old one must not be taken for
             // the new one's: the open waits for the barrier that covers its removal.
@@ -372,6 +374,32 @@ impl Overlay {
         }
         self.outputs.push(Output::Reply(envelope, Answer::Done));
         self.progress(shared);
+    }
+
+    /// Whether a process may have the file open that never said so. What is not found on the slow directory nobody has open.
+    fn may_have_heirs(&self, shared: Shared<'_>, number: u32) -> bool {
+        !self.files[&number].unseen && shared.files[number as usize].is_inherited()
+    }
+
+    /// Whether bytes of a file that is gone, as far as is known, are to be written back for those who may have inherited it. They
+    /// read the slow file once the agent has forgotten it. What may be spoilt on flash is dropped with the name.
+    pub(super) fn is_left_to_heirs(&self, shared: Shared<'_>, number: u32) -> bool {
+        let map = &self.files[&number].map;
+        let mut dirty = std::iter::successors(map.next_dirty(0), |mapped| map.next_dirty(mapped.range.end()));
+        self.may_have_heirs(shared, number) && dirty.any(|mapped| !self.is_untrusted(&mapped))
+    }
+
+    /// Writes back what is left to heirs.
+    pub(super) fn write_back_for_heirs(&mut self, shared: Shared<'_>) {
+        for number in self.left_to_heirs.clone() {
+            let all = Range::new(0, u64::MAX);
+            let is_left = |file: &File| file.is_gone() && file.write_back_error.is_none() && file.dirty_bytes > 0;
+            if !self.files.get(&number).is_some_and(is_left) {
+                self.left_to_heirs.remove(&number);
+                continue;
+            }
+            while self.copies.len() < self.settings.copies_max && self.write_back_in(shared, number, all) {}
+        }
     }
 
     /// The file has no name any more. The next agent must know: it could not tell such a file from one that was renamed.

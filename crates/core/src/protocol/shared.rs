@@ -123,7 +123,22 @@ pub struct FileEntry {
     pub used: AtomicU32,
     /// Grows whenever the regions change that belong on flash; zero: there never were any.
     pub regions: AtomicU64,
-    reserved: AtomicU64,
+    /// One once processes may have the file open that never said so: forked children, and programs executed with its descriptor.
+    pub inherited: AtomicU32,
+    reserved: AtomicU32,
+}
+
+impl FileEntry {
+    /// A process that has said that it has the file open is about to fork or to execute a program: before it does, so that
+    /// whoever hears that it has closed the file, or ended, sees this.
+    pub fn bequeath(&self) {
+        self.inherited.store(1, Ordering::Release);
+    }
+
+    /// Whether anybody may have it open of whom nobody heard.
+    pub fn is_inherited(&self) -> bool {
+        self.inherited.load(Ordering::Acquire) != 0
+    }
 }
 
 /// A piece of flash in a lease, or a slab.

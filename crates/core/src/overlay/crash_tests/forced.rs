@@ -446,6 +446,73 @@ fn a_new_file_with_an_inode_number_used_before_outlives_the_news_that_the_old_on
     no_violation(&w);
 }
 
+/// A file that both processes have open and that bytes on flash are of; `inherited`: one of them has forked.
+fn left_open(inherited: bool) -> (World, u32) {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    let file = w.open[0][&0].unwrap();
+    if inherited {
+        w.memory.view().files[file as usize].bequeath();
+    }
+    (w, file)
+}
+
+fn remove_name(w: &mut World) {
+    let Identity { device, inode, .. } = w.inodes[0].identity;
+    w.inodes[0].linked = false;
+    w.request(0, &Request::Unlinked { device, inode });
+}
+
+#[test]
+fn bytes_of_a_file_without_a_name_are_written_back_for_whoever_may_have_inherited_it_and_for_nobody_else() {
+    for (inherited, removed_first) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (mut w, _) = left_open(inherited);
+        if removed_first {
+            remove_name(&mut w);
+        }
+        for rank in [0, 2] {
+            other(&mut w, rank, Kind::Close, A);
+        }
+        if !removed_first {
+            remove_name(&mut w);
+        }
+        w.quiesce();
+        barrier(&mut w);
+        let written_back = w.overlay.counters().written_back_bytes_total;
+        assert_eq!(written_back, if inherited { A.length } else { 0 }, "removed first: {removed_first}");
+        assert!(w.overlay.find(w.inodes[0].identity).is_none(), "it is forgotten");
+        if inherited {
+            // A child that never said so reads what its parent wrote.
+            other(&mut w, 2, Kind::Open(false), A);
+            other(&mut w, 2, Kind::Read, A);
+        }
+        no_violation(&w);
+    }
+}
+
+#[test]
+fn whoever_inherited_a_file_without_a_name_opens_the_same_file_while_it_is_written_back() {
+    let (mut w, file) = left_open(true);
+    remove_name(&mut w);
+    let alone = |w: &mut World, rank: usize, kind: Kind| {
+        ranks::begin_other(w, rank, kind, 0, A);
+        for _ in 0..20 {
+            ranks::step(w, rank, false);
+        }
+        assert!(!w.ranks[rank].is_busy());
+    };
+    alone(&mut w, 0, Kind::Close);
+    alone(&mut w, 2, Kind::Close);
+    assert!(w.tasks.iter().any(|task| matches!(task, Task::Copy { .. })), "a write-back has begun");
+    // For reading: one that may write waits for a barrier.
+    alone(&mut w, 2, Kind::Open(false));
+    assert_eq!(w.open[1][&0], Some(file));
+    alone(&mut w, 2, Kind::Read);
+    w.quiesce();
+    other(&mut w, 2, Kind::Read, A);
+    no_violation(&w);
+}
+
 #[test]
 fn a_new_file_under_an_identity_used_before_gets_nothing_of_the_old_one_after_power_loss() {
     let mut w = world();
