@@ -344,6 +344,7 @@ fn a_claim_is_kept_while_programs_outlive_a_terminated_agent() {
 }
 
 /// What `work` does as another user, in a thread of its own: the kernel knows users by thread.
+#[expect(clippy::disallowed_methods, reason = "no hook is at work in this program")]
 fn as_nobody<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let nobody = || {
         // SAFETY: the call looks at nothing but its numbers; the library's own would tell the other threads.
