@@ -37,11 +37,8 @@ impl Overlay {
             return;
         }
         let again = |file: u32| matches!(request, Some(Request::Truncate { file: cut, .. }) if *cut == file);
-        if let Some(direct) = self.give_up_direct(shared, envelope.slot)
-            && direct.truncates
-            && !again(direct.file)
-        {
-            self.complete_mapped_size(shared, direct.file);
+        if let Some(direct) = self.give_up_direct(shared, envelope.slot).filter(|direct| !again(direct.file)) {
+            self.end_given_up_truncation(shared, direct);
         }
     }
 
@@ -50,9 +47,16 @@ impl Overlay {
         let given_up = |slot: &u32| shared.slots[*slot as usize].has_given_up();
         let slots: Vec<u32> = self.direct.keys().copied().filter(given_up).collect();
         for slot in slots {
-            if let Some(direct) = self.give_up_direct(shared, slot).filter(|direct| direct.truncates) {
-                self.complete_mapped_size(shared, direct.file);
+            if let Some(direct) = self.give_up_direct(shared, slot) {
+                self.end_given_up_truncation(shared, direct);
             }
+        }
+    }
+
+    /// It did not happen, as far as anybody was told. Who holds a lease may have closed the file, if it makes no sense.
+    fn end_given_up_truncation(&mut self, shared: Shared<'_>, direct: Direct) {
+        if direct.truncates && self.files.contains_key(&direct.file) {
+            self.complete_mapped_size(shared, direct.file);
         }
     }
 
