@@ -75,6 +75,30 @@ fn complete_all(engine: &mut Engine<AddressOrder>) {
     }
 }
 
+/// Every order completes as it is told, until nothing is under way; the answers, in their order.
+fn answers<P: Policy>(
+    engine: &mut Engine<P>,
+    mut complete: impl FnMut(&Order) -> Result<&'static [u8], ()>,
+) -> Vec<(Tag, Result<Vec<Part>, Error>)> {
+    let mut answered = Vec::new();
+    loop {
+        let outputs = engine.take_outputs();
+        if outputs.is_empty() {
+            return answered;
+        }
+        for output in outputs {
+            match output {
+                Output::Order(order) => {
+                    let result = complete(&order);
+                    engine.on_completion(Nanos::ZERO, order.id, result);
+                }
+                Output::Reply { tag, result } => answered.push((tag, result)),
+                Output::Release(_) => {}
+            }
+        }
+    }
+}
+
 #[test]
 fn requests_beyond_the_end_or_of_half_sectors_are_refused() {
     let mut engine = engine(1 << 20);
@@ -506,24 +530,11 @@ fn writes_that_follow_each_other_are_one_order_of_the_disk_and_fail_one_by_one()
     engine.on_completion(Nanos::ZERO, given[0].id, Err(()));
     let mut single = Vec::new();
     engine.on_completion(Nanos::ZERO, given[1].id, Ok(&[]));
-    let mut replies = Vec::new();
-    loop {
-        let outputs = engine.take_outputs();
-        if outputs.is_empty() {
-            break;
-        }
-        for output in outputs {
-            match output {
-                Output::Order(order) => {
-                    single.push(blocks(&order));
-                    let result: Result<&[u8], ()> = if order.offset == 102 * BLOCK_BYTES { Err(()) } else { Ok(&[]) };
-                    engine.on_completion(Nanos::ZERO, order.id, result);
-                }
-                Output::Reply { tag, result } => replies.push((tag, result.is_ok())),
-                Output::Release(_) => {}
-            }
-        }
-    }
+    let answered = answers(&mut engine, |order| {
+        single.push(blocks(order));
+        if order.offset == 102 * BLOCK_BYTES { Err(()) } else { Ok(&[]) }
+    });
+    let mut replies: Vec<_> = answered.into_iter().map(|(tag, result)| (tag, result.is_ok())).collect();
     single.sort_unstable();
     replies.sort_unstable();
     assert_eq!(single, [(101, 1), (102, 1), (103, 1)], "each by itself");
@@ -546,20 +557,7 @@ fn writes_that_cut_the_log_s_zeros_outgrow_no_checkpoint_and_all_are_answered() 
             if flushes {
                 engine.on_request(Nanos::ZERO, 0, Request::Flush);
             }
-            let mut answered = Vec::new();
-            loop {
-                let outputs = engine.take_outputs();
-                if outputs.is_empty() {
-                    break;
-                }
-                for output in outputs {
-                    match output {
-                        Output::Order(order) => engine.on_completion(Nanos::ZERO, order.id, Ok(&[])),
-                        Output::Reply { tag, result } => answered.push((tag, result)),
-                        Output::Release(_) => {}
-                    }
-                }
-            }
+            let mut answered = answers(&mut engine, |_| Ok(&[]));
             answered.sort_by_key(|(tag, _)| *tag);
             let asked = (u64::from(!flushes)..1).chain(tags);
             assert_eq!(answered, asked.map(|tag| (tag, Ok(Vec::new()))).collect::<Vec<_>>(), "{at_once} at once");
