@@ -7,8 +7,7 @@
 
 use libc::{FILE, size_t};
 
-use crate::kernel;
-use crate::opening;
+use crate::stdio;
 use crate::trampolines::trampolines;
 
 unsafe extern "C" {
@@ -20,15 +19,8 @@ unsafe extern "C" {
 /// # Safety
 /// `stream` is open, or null.
 pub unsafe fn may_read(stream: *mut FILE) -> bool {
-    if stream.is_null() {
-        return true;
-    }
-    let saved = kernel::errno();
-    // SAFETY: the caller's contract: a stream is open.
-    let fd = unsafe { libc::fileno(stream) };
-    let told = if fd < 0 { Ok(()) } else { opening::bypass(fd, false) };
-    kernel::set_errno(told.err().unwrap_or(saved));
-    told.is_ok()
+    // SAFETY: the caller's contract.
+    unsafe { stdio::may_use(stream, false) }
 }
 
 /// `fread` and its kin.

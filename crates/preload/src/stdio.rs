@@ -186,3 +186,20 @@ pub fn fclose(stream: *mut FILE, pass: impl FnOnce() -> c_int) -> c_int {
     kernel::set_errno(saved);
     pass()
 }
+
+/// Before libc reads from or writes to a stream that it may have opened before the library saw a file behind it; if it may not,
+/// errno says why.
+///
+/// # Safety
+/// `stream` is open, or null.
+pub unsafe fn may_use(stream: *mut FILE, writes: bool) -> bool {
+    if stream.is_null() {
+        return true;
+    }
+    let saved = kernel::errno();
+    // SAFETY: the caller's contract: a stream is open.
+    let fd = unsafe { libc::fileno(stream) };
+    let told = if fd < 0 { Ok(()) } else { opening::bypass(fd, writes) };
+    kernel::set_errno(told.err().unwrap_or(saved));
+    told.is_ok()
+}
