@@ -115,6 +115,7 @@ impl Course {
     }
 
     /// After a request, which is so far away.
+    #[inline]
     pub fn to(self, range: Range) -> (Course, Distance) {
         let (last, ahead) = (self.0 >> AHEAD_BITS, self.0 as u8 & AHEAD_MAX);
         let goes_on = range.offset.checked_sub(last).is_some_and(|gap| gap <= REACH_BYTES);

@@ -20,13 +20,17 @@ pub struct Spread {
 /// Table II's condition prints its symbol illegibly; it is Δ = E − B, the reading that agrees with counting stripe by stripe
 /// (see the test). With one server the largest sub-request is the request; Table II, whose second row names the other servers'
 /// full stripes, takes at least two.
+#[inline]
 pub fn spread(range: Range, stripe_bytes: u64, servers: u64) -> Spread {
     let (begin, end) = (range.offset / stripe_bytes, range.end() / stripe_bytes);
     let delta = end - begin;
+    if delta == 0 {
+        return Spread { servers: 1, bytes_max: range.length };
+    }
     let head = stripe_bytes - range.offset % stripe_bytes;
     let tail = range.end() % stripe_bytes;
     let rows = delta.div_ceil(servers);
-    let bytes_max = if delta == 0 || servers == 1 {
+    let bytes_max = if servers == 1 {
         range.length
     } else if delta.is_multiple_of(servers) {
         (head + tail + (rows - 1) * stripe_bytes).max(rows * stripe_bytes)

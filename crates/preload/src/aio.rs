@@ -389,7 +389,7 @@ unsafe fn move_bytes(target: &Target, block: *const ControlBlock, operation: Ope
     let element = element(buffer, length);
     match operation {
         // SAFETY: the caller's contract.
-        Operation::Read => data_path::read_at(target, unsafe { Buffers::one(&element) }?, at(offset)?),
+        Operation::Read => data_path::read_at(target, &unsafe { Buffers::one(&element) }?, at(offset)?),
         // SAFETY: the caller's contract.
         Operation::Write => write_buffers(target, unsafe { Buffers::one(&element) }?, Some(at(offset)?), 0),
         Operation::Sync { data_only } => {

@@ -62,7 +62,7 @@ pub unsafe fn read(fd: c_int, buffer: *mut c_void, length: usize, pass: impl Fn(
     on_managed(fd, &pass, |target| {
         let element = element(buffer, length);
         // SAFETY: the caller's contract.
-        data_path::read_here(target, unsafe { Buffers::one(&element) }?)
+        data_path::read_here(target, &unsafe { Buffers::one(&element) }?)
     })
 }
 
@@ -91,7 +91,7 @@ pub unsafe fn pread(fd: c_int, buffer: *mut c_void, length: usize, offset: i64, 
     on_managed(fd, &pass, |target| {
         let element = element(buffer, length);
         // SAFETY: the caller's contract.
-        data_path::read_at(target, unsafe { Buffers::one(&element) }?, at(offset)?)
+        data_path::read_at(target, &unsafe { Buffers::one(&element) }?, at(offset)?)
     })
 }
 
@@ -119,7 +119,7 @@ pub unsafe fn pread_checked(
 pub unsafe fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: i64, pass: impl Fn() -> isize) -> isize {
     on_managed(fd, &pass, |target| {
         // SAFETY: the caller's contract.
-        data_path::read_at(target, unsafe { Buffers::vector(vector, count) }?, at(offset)?)
+        data_path::read_at(target, &unsafe { Buffers::vector(vector, count) }?, at(offset)?)
     })
 }
 
@@ -142,8 +142,8 @@ pub unsafe fn readv(
         // SAFETY: the caller's contract.
         let buffers = unsafe { Buffers::vector(vector, count) }?;
         match offset {
-            -1 => data_path::read_here(target, buffers),
-            _ => data_path::read_at(target, buffers, at(offset)?),
+            -1 => data_path::read_here(target, &buffers),
+            _ => data_path::read_at(target, &buffers, at(offset)?),
         }
     })
 }
@@ -224,8 +224,8 @@ pub fn write_buffers(target: &Target, buffers: Buffers, offset: Option<u64>, fla
     }
     match offset {
         _ if buffers.length() == 0 => Ok(0),
-        Some(offset) => data_path::write_at(target, buffers, offset, durable),
-        None => data_path::write_here(target, buffers, durable),
+        Some(offset) => data_path::write_at(target, &buffers, offset, durable),
+        None => data_path::write_here(target, &buffers, durable),
     }
 }
 

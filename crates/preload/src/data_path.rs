@@ -38,7 +38,7 @@ fn shared() -> Shared<'static> {
 
 /// `pread` of a managed file.
 #[inline]
-pub fn read_at(target: &Target, buffers: Buffers, offset: u64) -> Result<usize, Errno> {
+pub fn read_at(target: &Target, buffers: &Buffers, offset: u64) -> Result<usize, Errno> {
     recording::around(target, Operation::Read, Place::At(offset), |served| match served {
         true => read::read_at(target, buffers, offset),
         false => buffers.read(target.fd, 0, buffers.length(), offset),
@@ -47,7 +47,7 @@ pub fn read_at(target: &Target, buffers: Buffers, offset: u64) -> Result<usize, 
 
 /// `pwrite` of a managed file, not O_APPEND. `durable`: as with O_DSYNC, whatever the descriptor says.
 #[inline]
-pub fn write_at(target: &Target, buffers: Buffers, offset: u64, durable: bool) -> Result<usize, Errno> {
+pub fn write_at(target: &Target, buffers: &Buffers, offset: u64, durable: bool) -> Result<usize, Errno> {
     recording::around(target, Operation::Write, Place::At(offset), |served| match served {
         true => write::write_at(target, buffers, offset, durable),
         false => unserved(target, durable, || buffers.write_slow(target.fd, 0, buffers.length(), offset)),
@@ -72,7 +72,7 @@ fn unserved(target: &Target, durable: bool, kernel: impl FnOnce() -> Result<usiz
 }
 
 /// `read`.
-pub fn read_here(target: &Target, buffers: Buffers) -> Result<usize, Errno> {
+pub fn read_here(target: &Target, buffers: &Buffers) -> Result<usize, Errno> {
     if !target.readable() {
         return Err(libc::EBADF);
     }
@@ -80,7 +80,7 @@ pub fn read_here(target: &Target, buffers: Buffers) -> Result<usize, Errno> {
 }
 
 /// `write` without O_APPEND.
-pub fn write_here(target: &Target, buffers: Buffers, durable: bool) -> Result<usize, Errno> {
+pub fn write_here(target: &Target, buffers: &Buffers, durable: bool) -> Result<usize, Errno> {
     if !target.writable() {
         return Err(libc::EBADF);
     }

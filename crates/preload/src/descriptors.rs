@@ -140,16 +140,17 @@ impl Target {
 }
 
 /// The managed file behind a descriptor of a data call; nothing if it is not managed. An error is the call's result:
-/// the file is managed, but the agent refused it or cannot be reached.
-#[inline]
+/// the file is managed, but the agent refused it or cannot be reached. Always inlined: a target handed over in memory costs more
+/// than all that is done here.
+#[inline(always)]
 pub fn managed(fd: c_int) -> Result<Option<Target>, Errno> {
     let Some(cell) = TABLE.get(fd as usize) else { return Ok(None) };
-    match cell.load(Ordering::Acquire) {
-        UNKNOWN => classify(fd),
-        CLOSING_MANAGED | WANTED.. => closing::once_closed(fd),
-        entry @ MANAGED.. => target(fd, entry),
-        _ => Ok(None),
-    }
+    let entry = match cell.load(Ordering::Acquire) {
+        entry @ MANAGED..WANTED if record_of(entry).1.is_current() => Some(entry),
+        UNKNOWN | CLOSING_MANAGED | MANAGED.. => settled(fd)?,
+        _ => None,
+    };
+    Ok(entry.map(|entry| target(fd, entry)))
 }
 
 /// Runs `work` on the managed file behind a descriptor; nothing if it is not managed.
@@ -170,20 +171,40 @@ fn can_write(flags: c_int) -> bool {
     matches!(flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)
 }
 
+#[inline(always)]
+fn target(fd: c_int, entry: u32) -> Target {
+    let (index, record) = record_of(entry);
+    let flags = DESCRIPTIONS[(entry - MANAGED) as usize].flags.load(Ordering::Relaxed);
+    Target { fd, file: record.file(), record, entry, index, flags, noted: false, held: Cell::new(false) }
+}
+
+/// The record behind an entry of the table, and its index.
 #[inline]
-fn target(fd: c_int, entry: u32) -> Result<Option<Target>, Errno> {
-    let description = &DESCRIPTIONS[(entry - MANAGED) as usize];
-    let index = description.record.load(Ordering::Acquire);
-    let flags = description.flags.load(Ordering::Relaxed);
-    let record = files::record(index);
-    if !record.is_current() && !renew(fd, entry, index, flags)? {
-        return managed(fd);
+fn record_of(entry: u32) -> (u32, &'static Record) {
+    let index = DESCRIPTIONS[(entry - MANAGED) as usize].record.load(Ordering::Acquire);
+    (index, files::record(index))
+}
+
+/// The entry of a descriptor once it is known what it is, nobody is closing it, and the agent knows its file; nothing if it is not
+/// managed then.
+#[cold]
+fn settled(fd: c_int) -> Result<Option<u32>, Errno> {
+    match TABLE[fd as usize].load(Ordering::Acquire) {
+        UNKNOWN => classify(fd),
+        CLOSING_MANAGED | WANTED.. => closing::once_closed(fd),
+        entry @ MANAGED.. => renewed(fd, entry),
+        _ => Ok(None),
     }
-    Ok(Some(Target { fd, file: record.file(), record, entry, index, flags, noted: false, held: Cell::new(false) }))
+}
+
+/// An entry whose file the agent knows, or else what the descriptor means by now.
+fn renewed(fd: c_int, entry: u32) -> Result<Option<u32>, Errno> {
+    let (index, record) = record_of(entry);
+    let flags = DESCRIPTIONS[(entry - MANAGED) as usize].flags.load(Ordering::Relaxed);
+    if record.is_current() || renew(fd, entry, index, flags)? { Ok(Some(entry)) } else { settled(fd) }
 }
 
 /// Opens the descriptor's file again; not if the descriptor means something else by now.
-#[cold]
 fn renew(fd: c_int, entry: u32, index: u32, flags: c_int) -> Result<bool, Errno> {
     let gate = gate();
     if TABLE[fd as usize].load(Ordering::Acquire) & !WANTED != entry {
@@ -193,15 +214,14 @@ fn renew(fd: c_int, entry: u32, index: u32, flags: c_int) -> Result<bool, Errno>
 }
 
 /// Finds out what an unknown descriptor is, and remembers it.
-#[cold]
-fn classify(fd: c_int) -> Result<Option<Target>, Errno> {
+fn classify(fd: c_int) -> Result<Option<u32>, Errno> {
     let Ok(facts) = kernel::facts(fd) else { return Ok(None) };
     if !adopt(fd, &facts)? {
         return Ok(None);
     }
-    let found = managed(fd)?;
+    let found = settled(fd)?;
     // Where it came from others may have it.
-    found.iter().for_each(|target| target.record.bequeath());
+    found.iter().for_each(|entry| record_of(*entry).1.bequeath());
     Ok(found)
 }
 

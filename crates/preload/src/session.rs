@@ -87,15 +87,31 @@ pub fn with<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R,
         if thread.session.get().is_null() {
             begin(thread)?;
         }
-        thread.busy.store(true, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
+        let _busy = Busy::begin(&thread.busy);
         // SAFETY: the pointer came from `Box::into_raw`, only this thread has it, and `busy` keeps a handler from
         // using it too.
-        let result = work(unsafe { &mut *thread.session.get() });
-        compiler_fence(Ordering::SeqCst);
-        thread.busy.store(false, Ordering::Relaxed);
-        result
+        work(unsafe { &mut *thread.session.get() })
     })
+}
+
+/// A thread's session in use, until it is dropped.
+struct Busy<'t>(&'t AtomicBool);
+
+impl Busy<'_> {
+    #[inline]
+    fn begin(busy: &AtomicBool) -> Busy<'_> {
+        busy.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        Busy(busy)
+    }
+}
+
+impl Drop for Busy<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 #[cold]

@@ -119,6 +119,7 @@ impl Parameters {
     }
 
     /// F(d), seconds; never more than S.
+    #[inline]
     pub fn seek_s(&self, distance_bytes: u64) -> f64 {
         let after = self.seek_curve.partition_point(|point| point.distance_bytes <= distance_bytes);
         let seek = match (after.checked_sub(1).map(|before| self.seek_curve[before]), self.seek_curve.get(after)) {
@@ -139,6 +140,7 @@ impl Parameters {
     }
 
     /// T_D in seconds (eq. 1 to 6).
+    #[inline]
     pub fn disk_s(&self, range: Range, distance: u64) -> f64 {
         let spread = spread(range, self.stripe_bytes, self.hdd_servers.into());
         let low = self.seek_s(distance) + self.rotation_s;
@@ -148,11 +150,13 @@ impl Parameters {
     }
 
     /// T_C in seconds (eq. 7).
+    #[inline]
     pub fn flash_s(&self, range: Range) -> f64 {
         spread(range, self.stripe_bytes, self.ssd_servers.into()).bytes_max as f64 * self.ssd_s_per_byte
     }
 
     /// B in seconds (eq. 8): positive when flash serves the request sooner.
+    #[inline]
     pub fn benefit_s(&self, request: &Request) -> f64 {
         self.disk_s(request.range, request.distance.bytes) - self.flash_s(request.range)
     }

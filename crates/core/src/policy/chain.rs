@@ -6,8 +6,8 @@ use std::str::FromStr;
 use super::carl::Regions;
 use super::disk_only::DiskOnly;
 use super::s4d::S4d;
-use super::{Decision, Policy, parts};
-use crate::request::Request;
+use super::{Decision, Policy, Reason, parts};
+use crate::request::{Range, Request};
 
 /// The choice of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,11 +64,21 @@ impl Chain {
     #[inline]
     pub fn first_part(self, s4d: Option<&S4d>, regions: &Regions, request: &Request) -> (Request, Decision) {
         match s4d {
-            Some(s4d) if self == Chain::S4d => first_part(&[s4d], request),
+            Some(s4d) if self == Chain::S4d => first_part_alone(s4d, request),
             Some(s4d) if self.asks_s4d() => first_part(&[regions, s4d], request),
             Some(_) if self.asks_regions() => first_part(&[regions], request),
             _ => first_part(&[&DiskOnly], request),
         }
+    }
+}
+
+/// Of one policy, which is known here: the request of most programs.
+#[inline]
+fn first_part_alone(policy: &impl Policy, request: &Request) -> (Request, Decision) {
+    let part = Request { range: Range::between(request.range.offset, policy.bound(request.range)), ..*request };
+    match policy.on_request(&part) {
+        Decision::Pass => (part, Decision::Disk(Reason::NoBenefit)),
+        decision => (part, decision),
     }
 }
 

@@ -22,6 +22,7 @@ pub struct S4d {
 }
 
 impl Policy for S4d {
+    #[inline]
     fn on_request(&self, request: &Request) -> Decision {
         let parameters = match request.direction {
             Direction::Read => &self.read,

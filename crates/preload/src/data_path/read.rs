@@ -15,7 +15,7 @@ use crate::kernel::Errno;
 use crate::session::{self, Answer, Session};
 
 /// `pread` of a managed file.
-pub fn read_at(target: &Target, buffers: Buffers, offset: u64) -> Result<usize, Errno> {
+pub fn read_at(target: &Target, buffers: &Buffers, offset: u64) -> Result<usize, Errno> {
     if !target.readable() {
         return Err(libc::EBADF);
     }
@@ -47,7 +47,7 @@ pub fn read_at(target: &Target, buffers: Buffers, offset: u64) -> Result<usize, 
             return result;
         }
         slot.ask();
-        let (result, served) = read_as_told(session, target, &buffers, offset, distance);
+        let (result, served) = read_as_told(session, target, buffers, offset, distance);
         slot.free();
         let served = if result.is_ok() { served } else { Served::ReadFailed };
         slot.count(served.counters().0, 1);

@@ -21,7 +21,7 @@ use crate::session::{self, Answer, Session};
 const EXTENSION_MAX: u64 = 1 << 40;
 
 /// `pwrite` of a managed file, not O_APPEND. `durable`: as with O_DSYNC, whatever the descriptor says.
-pub fn write_at(target: &Target, buffers: Buffers, offset: u64, durable: bool) -> Result<usize, Errno> {
+pub fn write_at(target: &Target, buffers: &Buffers, offset: u64, durable: bool) -> Result<usize, Errno> {
     if !target.writable() {
         return Err(libc::EBADF);
     }
@@ -32,7 +32,7 @@ pub fn write_at(target: &Target, buffers: Buffers, offset: u64, durable: bool) -
     target.record.know_regions();
     let distance = target.record.distance(range);
     let request = request::Request { direction: Direction::Write, range, distance };
-    let written = session::with(|session| write_parts(session, target, &buffers, request))?;
+    let written = session::with(|session| write_parts(session, target, buffers, request))?;
     if durable || target.durable() {
         super::sync(target, || kernel::sync(target.fd, true))?;
     }

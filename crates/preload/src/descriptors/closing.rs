@@ -14,9 +14,7 @@ use std::sync::atomic::Ordering;
 
 use libc::c_int;
 
-use super::{
-    CLOSING, CLOSING_MANAGED, MANAGED, TABLE, Target, UNKNOWN, UNMANAGED, WANTED, managed, release, target, uses,
-};
+use super::{CLOSING, CLOSING_MANAGED, MANAGED, TABLE, UNKNOWN, UNMANAGED, WANTED, release, renewed, settled, uses};
 use crate::aio::queue;
 use crate::gate::gate;
 use crate::kernel::{self, Errno};
@@ -28,8 +26,7 @@ thread_local! {
 }
 
 /// What the descriptor is once the thread that closes or replaces it is done.
-#[cold]
-pub(super) fn once_closed(fd: c_int) -> Result<Option<Target>, Errno> {
+pub(super) fn once_closed(fd: c_int) -> Result<Option<u32>, Errno> {
     if REOPENING.get() == fd {
         return Err(libc::EBADF);
     }
@@ -38,9 +35,9 @@ pub(super) fn once_closed(fd: c_int) -> Result<Option<Target>, Errno> {
     loop {
         match cell.load(Ordering::Acquire) {
             // What the thread that closes it waits for may wait for the call that was interrupted.
-            entry @ WANTED.. if uses::is_in_call() => return target(fd, entry & !WANTED),
+            entry @ WANTED.. if uses::is_in_call() => return renewed(fd, entry & !WANTED),
             CLOSING_MANAGED | WANTED.. => {}
-            _ => return managed(fd),
+            _ => return settled(fd),
         }
         tries += 1;
         if tries < 100 { std::thread::yield_now() } else { kernel::sleep_ms(1) }
