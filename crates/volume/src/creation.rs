@@ -12,7 +12,7 @@ use headstart_core::volume::superblock::{Found, Serving, Uuid};
 use crate::control::directory;
 use crate::ends::{Ends, Reading};
 use crate::pair::{Pair, flash_bytes_min};
-use crate::{signatures, survey};
+use crate::signatures;
 
 /// What was created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +123,7 @@ fn write(pair: &mut Pair, serving: Serving, uuid: Uuid, flash_bytes: u64) -> Res
 /// What flash holds that somebody may miss.
 fn holds(pair: &mut Pair) -> Result<Vec<String>, CreateError> {
     let mut what = Vec::new();
-    let superblocks = survey::superblocks(pair).map_err(|failed| CreateError::Device(pair.describe(failed)))?;
+    let superblocks = recovery::superblocks(pair).map_err(|failed| CreateError::Device(pair.describe(failed)))?;
     for found in superblocks {
         let said = match found {
             Found::Valid(volume) if volume.detached => continue,

@@ -16,12 +16,11 @@ use std::os::unix::fs::FileExt;
 use aligned_vec::AVec;
 use headstart_core::request::Range;
 use headstart_core::volume::devices::{Device, Devices, Failed};
-use headstart_core::volume::recovery::{Given, Refusal, Superblocks};
+use headstart_core::volume::recovery::{self, Given, Refusal, Superblocks};
 use headstart_core::volume::superblock::{Serving, Uuid};
 
 use crate::block::Buffer;
 use crate::device::DeviceName;
-use crate::survey;
 pub use identity::text as identity_text;
 pub use open_device::{Access, OpenDevice, OpenError, Problem, flash_bytes_min};
 use streams::{ReadAhead, WriteBehind};
@@ -67,11 +66,8 @@ impl Pair {
 
     /// How the volume on flash is served unless its server is told otherwise; none: there is no volume.
     pub fn serving(&mut self) -> Result<Option<Serving>, Failed> {
-        let [first, second] = survey::superblocks(self)?;
-        Ok(match Superblocks::observe(first, second) {
-            Superblocks::Both(superblock) | Superblocks::One(superblock) => Some(superblock.serving),
-            Superblocks::None | Superblocks::OtherFormat(_) | Superblocks::TwoVolumes | Superblocks::Damaged => None,
-        })
+        let [first, second] = recovery::superblocks(self)?;
+        Ok(Superblocks::observe(first, second).newest().map(|superblock| superblock.serving))
     }
 
     /// Why a volume is not served, in words that name the devices.

@@ -14,7 +14,7 @@ use headstart_core::volume::log_map::{Content, LogMap, Piece};
 use headstart_core::volume::ranges::Ranges;
 use headstart_core::volume::record::blocks_of;
 use headstart_core::volume::recovery::{self, Recovered, Refusal, Superblocks};
-use headstart_core::volume::superblock::{Found, Superblock};
+use headstart_core::volume::superblock::Superblock;
 
 use crate::pair::Pair;
 pub use report::{
@@ -41,14 +41,11 @@ impl Devices for Untouched<'_> {
 
 /// Looks at both devices. `details`: with every record and extent.
 pub fn look(pair: &mut Pair, details: bool) -> Result<Survey, Failed> {
-    let places = superblocks(pair)?;
+    let places = recovery::superblocks(pair)?;
     let mut survey = Survey::of_devices(pair);
     survey.superblocks = places.iter().map(SuperblockReport::of).collect();
     let [first, second] = places;
-    let in_force = match Superblocks::observe(first, second) {
-        Superblocks::Both(superblock) | Superblocks::One(superblock) => Some(*superblock),
-        Superblocks::None | Superblocks::OtherFormat(_) | Superblocks::TwoVolumes | Superblocks::Damaged => None,
-    };
+    let in_force = Superblocks::observe(first, second).newest();
     survey.volume = in_force.as_ref().map(VolumeReport::of);
     let given = pair.given(false, None);
     let devices = &mut Untouched(pair);
@@ -71,15 +68,6 @@ pub fn look(pair: &mut Pair, details: bool) -> Result<Survey, Failed> {
     }
     survey.conclude();
     Ok(survey)
-}
-
-/// What the places of superblocks hold.
-pub fn superblocks(devices: &mut impl Devices) -> Result<[Found; 2], Failed> {
-    let mut block = vec![0; BLOCK_BYTES as usize];
-    devices.read(Device::Flash, 0, &mut block)?;
-    let first = Superblock::decode(&block);
-    devices.read(Device::Flash, BLOCK_BYTES, &mut block)?;
-    Ok([first, Superblock::decode(&block)])
 }
 
 fn refused(

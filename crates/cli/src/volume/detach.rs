@@ -8,12 +8,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use headstart_core::units::ByteSize;
 use headstart_core::volume::devices::Device;
-use headstart_core::volume::recovery::Superblocks;
+use headstart_core::volume::recovery::{self, Superblocks};
 use headstart_volume::detaching::{Detached, detach, resume, undo_guard};
 use headstart_volume::device::DeviceName;
 use headstart_volume::ends::{Ends, Reading};
 use headstart_volume::pair::{Access, OpenDevice, Pair};
-use headstart_volume::survey;
 
 use super::{EXIT_LOST, ranges};
 
@@ -163,12 +162,8 @@ impl Detach {
 
 /// Whether the flash says that the disk was detached from it.
 fn is_detached(pair: &mut Pair) -> Result<bool> {
-    let places = survey::superblocks(pair);
+    let places = recovery::superblocks(pair);
     let [first, second] = places.map_err(|failed| anyhow!(pair.describe(failed)))?;
-    Ok(match Superblocks::observe(first, second) {
-        Superblocks::Both(superblock) | Superblocks::One(superblock) => {
-            superblock.detached && superblock.disk == pair.disk.identity
-        }
-        Superblocks::None | Superblocks::OtherFormat(_) | Superblocks::TwoVolumes | Superblocks::Damaged => false,
-    })
+    let newest = Superblocks::observe(first, second).newest();
+    Ok(newest.is_some_and(|superblock| superblock.detached && superblock.disk == pair.disk.identity))
 }

@@ -51,6 +51,7 @@
 //! | a lift flushes the disk before its HEAD; is given up when a write begins; begins beside no write, and where the log names nothing | crash |
 //! | a write drops what is loaded of its range | crash |
 //! | heads that are read are checked | crash |
+//! | a superblock is in both places before anything rests on it; a start puts it there before the other area is written | crash: of two whole ones any may rot |
 //! | a newer superblock that was durable is missed | `a_damaged_superblock_under_which_records_were_written_is_missed` |
 //!
 //! Left out and not seen to fail: a write cancels fetches and drops what is staged when it *begins* too (it takes a reader that sees the

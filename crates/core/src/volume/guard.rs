@@ -76,7 +76,7 @@ pub fn mark_changed(guard: &mut Guard, regions: &Regions, range: Range) {
 }
 
 /// The bytes of each region.
-type Contents = Vec<Vec<u8>>;
+pub type Contents = Vec<Vec<u8>>;
 
 /// Checksums of the plain text of all guarded blocks, in the order of [`Guard::crcs`].
 fn checksums(superblock: &Superblock, plain: &Contents) -> Vec<u32> {
@@ -130,19 +130,19 @@ fn transformed(superblock: &Superblock, mut contents: Contents) -> Contents {
     contents
 }
 
-/// Writes the next superblock and waits until it is durable.
+/// Writes the next superblock to one place and then the other, and waits until it is durable in both.
 pub fn write_superblock(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<(), Failed> {
     superblock.number += 1;
-    let offset = superblock.layout().superblock_offset(superblock.number);
-    devices.write(Device::Flash, offset, &superblock.encode())?;
-    devices.flush(Device::Flash)
+    let bytes = superblock.encode();
+    for offset in superblock.places() {
+        devices.write(Device::Flash, offset, &bytes)?;
+        devices.flush(Device::Flash)?;
+    }
+    Ok(())
 }
 
-/// A guard that is changed is written twice, so that either superblock says so: with one of them damaged, the other must not tell that
-/// the disk is plain while it is not.
 fn write_state(devices: &mut impl Devices, superblock: &mut Superblock, state: GuardState) -> Result<(), Failed> {
     superblock.guard.state = state;
-    write_superblock(devices, superblock)?;
     write_superblock(devices, superblock)
 }
 
@@ -178,16 +178,17 @@ pub fn remove(devices: &mut impl Devices, superblock: &mut Superblock) -> Result
     write_state(devices, superblock, GuardState::Off)
 }
 
-/// Ends what a crash interrupted: writes both ends plain from the copy. False if the copy is damaged.
-pub fn redo(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<bool, Failed> {
+/// The copy, unless it is damaged.
+pub fn copy(devices: &mut impl Devices, superblock: &Superblock) -> Result<Option<Contents>, Failed> {
     let plain = read_regions(devices, superblock, Device::Flash)?;
-    if checksums(superblock, &plain) != superblock.guard.crcs {
-        return Ok(false);
-    }
-    write_regions(devices, superblock, Device::Disk, &plain)?;
+    Ok((checksums(superblock, &plain) == superblock.guard.crcs).then_some(plain))
+}
+
+/// Ends what a crash interrupted: writes both ends plain, as the copy has them.
+pub fn redo(devices: &mut impl Devices, superblock: &mut Superblock, plain: &Contents) -> Result<(), Failed> {
+    write_regions(devices, superblock, Device::Disk, plain)?;
     devices.flush(Device::Disk)?;
-    write_state(devices, superblock, GuardState::Off)?;
-    Ok(true)
+    write_state(devices, superblock, GuardState::Off)
 }
 
 /// Whether the disk's ends, with the guard on, hold what the superblock remembers, but for blocks that the log has named.

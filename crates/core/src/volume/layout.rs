@@ -128,7 +128,7 @@ impl Layout {
         })
     }
 
-    /// First byte of the superblock with this number: odd ones are B.
+    /// First byte of the place where the superblock with this number is written first: odd ones begin with B.
     pub fn superblock_offset(&self, number: u64) -> u64 {
         number % 2 * BLOCK_BYTES
     }

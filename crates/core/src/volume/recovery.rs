@@ -4,9 +4,9 @@
 //! |---|---|
 //! | no superblock of ours, another format, another volume, disk or size | refuse; neither device is written |
 //! | both superblocks damaged | refuse |
-//! | both valid | the newer |
-//! | one valid, no record was written under a later one | it: the other was being written at the crash |
-//! | one valid, such a record found | refuse: the other was durable, and replay would be silently short |
+//! | both valid | the newer, or either: each is written to both places before anything rests on it |
+//! | one valid, no record was written under a later one | it: the other was being written at the crash, or is damaged |
+//! | one valid, such a record found | refuse: a version that wrote each to one place wrote them, and replay would be silently short |
 //! | the checkpoint's checksum is wrong, or it says what cannot be | refuse |
 //! | guard off or detached, dirty records found | refuse: impossible |
 //! | guard on, the disk's ends are not what they were | refuse: old snapshot of flash, or somebody wrote the disk |
@@ -15,6 +15,8 @@
 //! | record bad or unexpected, no later record of the epoch says that it was durable | end of the log; nothing behind it is used |
 //! | the same, a later one says so, header bad | refuse |
 //! | the same, payload bad | what is bad is kept as damaged: reads fail; replay goes on |
+//! | the same, payload cannot be read | it stays in its place, and is found by the read |
+//! | payload that cannot be read in the last record | refuse: nobody can tell whether it is the log's end |
 //! | payload of the checkpoint's map bad | found by the read, which fails |
 //! | HEAD of a slot that the superblock does not have | passed over |
 //! | guard not on, heads found | dropped: the disk may have been written elsewhere |
@@ -26,16 +28,17 @@
 //!
 //! Both devices are flushed first: after the death of a server, media may lag behind what reads return. At the end a checkpoint of a
 //! new epoch is durable before anything is served; a crash before that leaves the old one, with the same result (V3). The new one is made
-//! of the replay alone.
+//! of the replay alone. It takes the area of the checkpoint before the one in force: both places hold the superblock in force by then.
 
 mod replay;
 
+use std::cmp::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::checkpoint::Encoder;
 use super::devices::{Device, Devices, Failed};
 use super::fields::EMPTY;
-use super::guard;
+use super::guard::{self, Contents};
 use super::heads::Heads;
 use super::layout::{BLOCK_BYTES, Layout};
 use super::log_map::LogMap;
@@ -154,10 +157,12 @@ pub enum Superblocks {
     TwoVolumes,
     /// Both damaged, or one damaged and one empty.
     Damaged,
-    /// Both are valid; the newer.
-    Both(Box<Superblock>),
-    /// One alone.
-    One(Box<Superblock>),
+    /// One, in both places.
+    Same(Box<Superblock>),
+    /// The newer, and the first byte of the place where the older is.
+    Newer(Box<Superblock>, u64),
+    /// One alone, and the first byte of the other place.
+    One(Box<Superblock>, u64),
 }
 
 impl Superblocks {
@@ -166,20 +171,30 @@ impl Superblocks {
         match (first, second) {
             (Found::OtherFormat(digits), _) | (_, Found::OtherFormat(digits)) => Superblocks::OtherFormat(digits),
             (Found::Valid(one), Found::Valid(other)) if one.uuid != other.uuid => Superblocks::TwoVolumes,
-            (Found::Valid(one), Found::Valid(other)) => {
-                Superblocks::Both(if one.number > other.number { one } else { other })
-            }
-            (Found::Valid(one), Found::Damaged | Found::Nothing) => Superblocks::One(one),
-            (Found::Damaged | Found::Nothing, Found::Valid(one)) => Superblocks::One(one),
+            (Found::Valid(one), Found::Valid(other)) => match one.number.cmp(&other.number) {
+                Ordering::Greater => Superblocks::Newer(one, BLOCK_BYTES),
+                Ordering::Less => Superblocks::Newer(other, 0),
+                Ordering::Equal => Superblocks::Same(one),
+            },
+            (Found::Valid(one), Found::Damaged | Found::Nothing) => Superblocks::One(one, BLOCK_BYTES),
+            (Found::Damaged | Found::Nothing, Found::Valid(one)) => Superblocks::One(one, 0),
             (Found::Damaged, Found::Damaged | Found::Nothing) | (Found::Nothing, Found::Damaged) => {
                 Superblocks::Damaged
             }
             (Found::Nothing, Found::Nothing) => Superblocks::None,
         }
     }
+
+    /// The newest.
+    pub fn newest(self) -> Option<Superblock> {
+        match self {
+            Superblocks::Same(newest) | Superblocks::Newer(newest, _) | Superblocks::One(newest, _) => Some(*newest),
+            Superblocks::None | Superblocks::OtherFormat(_) | Superblocks::TwoVolumes | Superblocks::Damaged => None,
+        }
+    }
 }
 
-/// Writes an empty volume on a slice: two superblocks that say detached. The disk is not touched. False if slice or disk is too small.
+/// Writes an empty volume on a slice: superblocks that say detached. The disk is not touched. False if slice or disk is too small.
 pub fn create(
     devices: &mut impl Devices,
     given: &Given,
@@ -210,7 +225,6 @@ pub fn create(
         guard: Guard { state: GuardState::Off, session: 0, changed: [0; 8], crcs },
     };
     guard::write_superblock(devices, &mut superblock)?;
-    guard::write_superblock(devices, &mut superblock)?;
     Ok(true)
 }
 
@@ -232,7 +246,6 @@ pub fn release(
     if detached {
         superblock.detached = true;
         guard::write_superblock(devices, superblock)?;
-        guard::write_superblock(devices, superblock)?;
     }
     Ok(true)
 }
@@ -241,9 +254,18 @@ pub fn release(
 pub fn attach(devices: &mut impl Devices, given: &Given) -> Result<Recovered, Refusal> {
     devices.flush(Device::Disk)?;
     devices.flush(Device::Flash)?;
-    let (Recovered { mut superblock, mut map }, seq) = read(devices, given)?;
+    let (chosen, other) = choose(devices, given)?;
+    let (Recovered { mut superblock, mut map }, seq) = replay(devices, chosen.clone())?;
     check_heads(&superblock, &mut map);
-    check_guard(devices, &mut superblock, &map)?;
+    let interrupted = check_guard(devices, &superblock, &map)?;
+    if let Some(other) = other {
+        // From here on the only one, or what an older one rests on, is written over.
+        devices.write(Device::Flash, other, &chosen.encode())?;
+        devices.flush(Device::Flash)?;
+    }
+    if let Some(plain) = interrupted {
+        guard::redo(devices, &mut superblock, &plain)?;
+    }
     write_checkpoint(devices, &mut superblock, &map, seq)?;
     if given.absorbs && superblock.guard.state == GuardState::Off {
         guard::apply(devices, &mut superblock)?;
@@ -255,30 +277,33 @@ pub fn attach(devices: &mut impl Devices, given: &Given) -> Result<Recovered, Re
 /// What the flash says: the superblock in force, the replay of the log, and the seq behind its end. Nothing is written, and the disk is
 /// not looked at.
 pub fn read(devices: &mut impl Devices, given: &Given) -> Result<(Recovered, u64), Refusal> {
-    let mut superblock = choose(devices, given)?;
+    let (superblock, _) = choose(devices, given)?;
+    replay(devices, superblock)
+}
+
+fn replay(devices: &mut impl Devices, mut superblock: Superblock) -> Result<(Recovered, u64), Refusal> {
     let mut replay = Replay::begin(devices, &mut superblock)?;
     replay.run(devices, &mut superblock)?;
     let Replay { map, seq, .. } = replay;
     Ok((Recovered { superblock, map }, seq))
 }
 
-fn choose(devices: &mut impl Devices, given: &Given) -> Result<Superblock, Refusal> {
-    let mut places = [EMPTY, EMPTY];
-    for (index, place) in places.iter_mut().enumerate() {
-        if given.flash_bytes >= 2 * BLOCK_BYTES {
-            devices.read(Device::Flash, index as u64 * BLOCK_BYTES, place)?;
-        }
+/// The superblock in force, and the first byte of the place that does not hold it, if one does not.
+fn choose(devices: &mut impl Devices, given: &Given) -> Result<(Superblock, Option<u64>), Refusal> {
+    if given.flash_bytes < 2 * BLOCK_BYTES {
+        return Err(Refusal::NoVolume);
     }
-    let found = Superblocks::observe(Superblock::decode(&places[0]), Superblock::decode(&places[1]));
-    let (superblock, alone) = match found {
+    let [first, second] = superblocks(devices)?;
+    let (superblock, other, alone) = match Superblocks::observe(first, second) {
         Superblocks::None => return Err(Refusal::NoVolume),
         Superblocks::OtherFormat(digits) => {
             return Err(Refusal::OtherFormat(String::from_utf8_lossy(&digits).into_owned()));
         }
         Superblocks::TwoVolumes => return Err(Refusal::OtherVolume),
         Superblocks::Damaged => return Err(Refusal::SuperblocksDamaged),
-        Superblocks::Both(superblock) => (*superblock, false),
-        Superblocks::One(superblock) => (*superblock, true),
+        Superblocks::Same(superblock) => (*superblock, None, false),
+        Superblocks::Newer(superblock, other) => (*superblock, Some(other), false),
+        Superblocks::One(superblock, other) => (*superblock, Some(other), true),
     };
     if given.uuid.is_some_and(|uuid| uuid != superblock.uuid) {
         return Err(Refusal::OtherVolume);
@@ -295,7 +320,19 @@ fn choose(devices: &mut impl Devices, given: &Given) -> Result<Superblock, Refus
     if alone && was_followed(devices, &superblock)? {
         return Err(Refusal::NewerSuperblockDamaged);
     }
-    Ok(superblock)
+    Ok((superblock, other))
+}
+
+/// What the places of superblocks hold. One that cannot be read is as good as damaged, where the other can.
+pub fn superblocks(devices: &mut impl Devices) -> Result<[Found; 2], Failed> {
+    let mut place = |offset| {
+        let mut block = EMPTY;
+        devices.read(Device::Flash, offset, &mut block).map(|()| Superblock::decode(&block))
+    };
+    match [place(0), place(BLOCK_BYTES)] {
+        [Err(failed), Err(_)] => Err(failed),
+        places => Ok(places.map(|place| place.unwrap_or(Found::Damaged))),
+    }
 }
 
 /// Whether some record was written under a later superblock.
@@ -330,22 +367,18 @@ fn check_heads(superblock: &Superblock, map: &mut LogMap) {
     }
 }
 
-/// The rows of the table that speak of the guard.
-fn check_guard(devices: &mut impl Devices, superblock: &mut Superblock, map: &LogMap) -> Result<(), Refusal> {
+/// The rows of the table that speak of the guard. What its copy holds if a change of it was interrupted.
+fn check_guard(devices: &mut impl Devices, superblock: &Superblock, map: &LogMap) -> Result<Option<Contents>, Refusal> {
     let dirty = !map.is_empty();
     match superblock.guard.state {
         state @ (GuardState::Off | GuardState::Applying | GuardState::Removing) if dirty => {
             Err(Refusal::DirtyWithoutGuard(state))
         }
-        GuardState::Off => Ok(()),
+        GuardState::Off => Ok(None),
         GuardState::Applying | GuardState::Removing => {
-            if guard::redo(devices, superblock)? {
-                Ok(())
-            } else {
-                Err(Refusal::GuardCopyDamaged)
-            }
+            guard::copy(devices, superblock)?.map(Some).ok_or(Refusal::GuardCopyDamaged)
         }
-        GuardState::On if guard::is_ours(devices, superblock)? => Ok(()),
+        GuardState::On if guard::is_ours(devices, superblock)? => Ok(None),
         GuardState::On => Err(Refusal::GuardDiffers),
     }
 }

@@ -1,7 +1,7 @@
 //! The superblock: who the volume is, which checkpoint counts, where replay begins, and the state of the guard.
 //!
-//! Two places take turns by number. A write of one leaves the other as it was, so that a crash while it is written finds the one
-//! before.
+//! It lies in two places, and numbers take turns in which is written first. The other is written when the first is durable, so that a
+//! crash finds the one before or this one; and nothing rests on it until it is durable in both, so that either alone will do.
 
 use super::fields::{Block, EMPTY, crc_of, put, u32_at, u64_at};
 use super::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, Layout, Segments};
@@ -112,6 +112,11 @@ impl Superblock {
         let guard_blocks = self.guard.crcs.len() as u64 / 2;
         let head_blocks = self.serving.segments.area_blocks();
         Layout::with_heads(self.flash_bytes, guard_blocks, head_blocks).expect("a superblock has a layout")
+    }
+
+    /// First bytes of the places it is written to, in this order.
+    pub fn places(&self) -> [u64; 2] {
+        [self.number, self.number + 1].map(|number| self.layout().superblock_offset(number))
     }
 
     /// The bytes.

@@ -1,6 +1,7 @@
 //! A device in memory: what a read sees, and what a crash would leave.
 
 use crate::chance::Random;
+use crate::request::Range;
 use crate::volume::devices::{Device, Devices, Failed};
 
 const SECTOR: usize = 512;
@@ -92,11 +93,13 @@ pub struct Pair<'a> {
     /// Operations until the power fails.
     pub operations_left: u64,
     pub writes: u64,
+    /// Reads of flash that touch it fail.
+    pub unreadable: Range,
 }
 
 impl<'a> Pair<'a> {
     pub fn new(disk: &'a mut Storage, flash: &'a mut Storage) -> Pair<'a> {
-        Pair { disk, flash, operations_left: u64::MAX, writes: 0 }
+        Pair { disk, flash, operations_left: u64::MAX, writes: 0, unreadable: Range::default() }
     }
 
     fn of(&mut self, device: Device) -> &mut Storage {
@@ -115,6 +118,9 @@ impl<'a> Pair<'a> {
 
 impl Devices for Pair<'_> {
     fn read(&mut self, device: Device, offset: u64, bytes: &mut [u8]) -> Result<(), Failed> {
+        if device == Device::Flash && self.unreadable.overlaps(Range::new(offset, bytes.len() as u64)) {
+            return Err(Failed { device, action: "read", offset });
+        }
         bytes.copy_from_slice(self.of(device).read(offset, bytes.len() as u64));
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::chaos::{Chaos, Tested};
-use super::register::{FIRST, Register, sector_bytes};
+use super::register::{FIRST, NEVER, Register, sector_bytes, version_of};
 use super::storage::{Pair, Storage};
 use crate::chance::Random;
 use crate::request::Range;
@@ -13,7 +13,7 @@ use crate::volume::engine::{Engine, Settings};
 use crate::volume::layout::{BLOCK_BYTES, SECTOR_BYTES, Segments};
 use crate::volume::order::{Action, Order, OrderId, Output, Part, Request, Tag};
 use crate::volume::recovery::{self, Given, Refusal};
-use crate::volume::superblock::Serving;
+use crate::volume::superblock::{Found, Serving, Superblock};
 
 pub const UUID: [u8; 16] = *b"volume under tst";
 /// One of them for copies.
@@ -403,8 +403,21 @@ impl World {
         self.asked.clear();
     }
 
+    /// Where both superblocks are whole one of them rots, sometimes.
+    fn rot_a_superblock(&mut self) {
+        let whole = |place: u64| {
+            let bytes = self.flash.read(place * BLOCK_BYTES, BLOCK_BYTES);
+            matches!(Superblock::decode(bytes), Found::Valid(_))
+        };
+        if whole(0) && whole(1) && self.random.chance(30) {
+            let (byte, bit) = (self.random.below(2 * BLOCK_BYTES), self.random.below(8) as u32);
+            self.flash.flip(byte, bit);
+        }
+    }
+
     /// A start, which the power may cut short once.
     pub fn recover(&mut self) -> Result<(), Refusal> {
+        self.rot_a_superblock();
         if self.random.chance(40) {
             let mut pair = Pair::new(&mut self.disk, &mut self.flash);
             pair.operations_left = self.random.below(20);
@@ -435,6 +448,12 @@ impl World {
                 Some(bytes) => {
                     let settled = self.register.settle(sector, &bytes, self.now, self.rotten);
                     self.violations.extend(settled.err());
+                    let range = Range::new(sector * SECTOR_BYTES, SECTOR_BYTES);
+                    if self.rotten && self.engine.map().heads.iter_live().any(|head| head.range.overlaps(range)) {
+                        // Rot in the last records may have brought a head back that they ended, and the disk is newer.
+                        let version = version_of(self.disk.read(range.offset, range.length), sector);
+                        version.iter().for_each(|it| self.register.begin_write(range, *it, *it == NEVER, self.now));
+                    }
                 }
                 None if self.rotten => self.errors += 1,
                 None => self.violations.push(format!("sector {sector} cannot be read after the crash")),

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! idle -> draining: nothing is appended, what is in flight completes -> writing: the map goes to the other area, chunk by chunk
-//!      -> settling: flash FLUSH, for the area and every record below S -> superblock -> sealing: flash FLUSH -> idle
+//!      -> settling: flash FLUSH, for the area and every record below S -> superblock, to one place and then the other: each time
+//!         written -> sealing: flash FLUSH -> idle
 //! ```
 //!
 //! Nothing is appended until what is in flight has completed: the map is then the replay of the log up to S. While it is encoded, records
@@ -25,8 +26,15 @@ pub enum Checkpoint {
     Draining,
     Writing { encoder: Box<Encoder>, next: Box<Superblock>, written: u64 },
     Settling { encoder: Box<Encoder>, next: Box<Superblock>, ticket: u64 },
-    Superblock { encoder: Box<Encoder>, next: Box<Superblock> },
-    Sealing { encoder: Box<Encoder>, next: Box<Superblock>, ticket: u64 },
+    Superblock { encoder: Box<Encoder>, next: Box<Superblock>, place: Place },
+    Sealing { encoder: Box<Encoder>, next: Box<Superblock>, place: Place, ticket: u64 },
+}
+
+/// Which place of superblocks a new one is written to: where the older of the two lies, and when it is durable there the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    First,
+    Second,
 }
 
 impl Checkpoint {
@@ -85,12 +93,16 @@ impl<P: Policy> Engine<P> {
                 self.checkpoint = Checkpoint::Draining;
                 self.begin_if_drained();
             }
-            Checkpoint::Settling { encoder, next, ticket } if self.flash_flush.is_done(ticket) => {
-                self.write_superblock(encoder, next);
+            Checkpoint::Settling { encoder, mut next, ticket } if self.flash_flush.is_done(ticket) => {
+                next.number += 1;
+                (next.checkpoint_bytes, next.checkpoint_crc) = encoder.sum();
+                next.guard = self.superblock.guard.clone();
+                self.write_superblock(encoder, next, Place::First);
             }
-            Checkpoint::Sealing { encoder, next, ticket } if self.flash_flush.is_done(ticket) => {
-                self.end_checkpoint(&encoder, *next);
-            }
+            Checkpoint::Sealing { encoder, next, place, ticket } if self.flash_flush.is_done(ticket) => match place {
+                Place::First => self.write_superblock(encoder, next, Place::Second),
+                Place::Second => self.end_checkpoint(&encoder, *next),
+            },
             other => self.checkpoint = other,
         }
     }
@@ -137,23 +149,19 @@ impl<P: Policy> Engine<P> {
         }
     }
 
-    fn write_superblock(&mut self, encoder: Box<Encoder>, mut next: Box<Superblock>) {
-        next.number += 1;
-        (next.checkpoint_bytes, next.checkpoint_crc) = encoder.sum();
-        next.guard = self.superblock.guard.clone();
-        let layout = next.layout();
+    fn write_superblock(&mut self, encoder: Box<Encoder>, next: Box<Superblock>, place: Place) {
         let bytes = next.encode().to_vec();
-        let range = Range::new(layout.superblock_offset(next.number), bytes.len() as u64);
+        let range = Range::new(next.places()[place as usize], bytes.len() as u64);
         self.order(Device::Flash, Action::Write(vec![Part::Bytes(bytes)]), range, Purpose::Superblock);
-        self.checkpoint = Checkpoint::Superblock { encoder, next };
+        self.checkpoint = Checkpoint::Superblock { encoder, next, place };
     }
 
     pub(super) fn on_superblock(&mut self, ok: bool) {
         self.flash_failed |= !ok;
         match std::mem::replace(&mut self.checkpoint, Checkpoint::Idle) {
-            Checkpoint::Superblock { encoder, next } if ok => {
+            Checkpoint::Superblock { encoder, next, place } if ok => {
                 let ticket = self.flash_flush.ask();
-                self.checkpoint = Checkpoint::Sealing { encoder, next, ticket };
+                self.checkpoint = Checkpoint::Sealing { encoder, next, place, ticket };
             }
             _ => {}
         }

@@ -132,13 +132,16 @@ impl Replay {
                 }
                 return Ok(());
             };
-            let mut bad = self.bad_payload(devices, block, &header)?;
-            if bad.contains(&true) {
+            let payload = self.bad_payload(devices, block, &header);
+            if !payload.as_ref().is_ok_and(|bad| !bad.contains(&true)) {
                 let next = block + header.blocks() as u32;
                 if !self.was_durable(devices, superblock, next)? {
-                    return Ok(());
+                    // What cannot be read may be the last of what was flushed; nobody can tell until it can be read.
+                    return payload.map(drop).map_err(Refusal::Device);
                 }
             }
+            // Payload that cannot be read stays in its place: a read of it fails, or does not if the device is mended by then.
+            let mut bad = payload.unwrap_or_else(|_| vec![false; header.payload_blocks() as usize]);
             self.map.ring.append(self.seq, header.blocks() as u32);
             for entry in &header.entries {
                 if matches!(entry.kind, Kind::Data | Kind::Zero) {
@@ -183,9 +186,12 @@ impl Replay {
     fn was_durable(&mut self, devices: &mut impl Devices, superblock: &Superblock, from: u32) -> Result<bool, Failed> {
         let ring_blocks = self.layout.ring_blocks;
         let mut at = u64::from(from) % ring_blocks;
-        let mut left = SEARCH_BLOCKS.min(ring_blocks - 1);
+        let mut left = SEARCH_BLOCKS;
+        // From S on none was written over another.
+        let start = u64::from(superblock.start_block);
+        let mut room = (start + ring_blocks - at) % ring_blocks;
         let mut newest = self.seq;
-        while left > 0 {
+        while left > 0 && room > 0 {
             let found = Header::decode(self.ahead.blocks(devices, &self.layout, at as u32, 1)?);
             let later = found.filter(|header| {
                 header.uuid == superblock.uuid && header.epoch == superblock.epoch && header.seq > newest
@@ -196,10 +202,11 @@ impl Replay {
                 None => 1,
             };
             left -= 1;
+            room = room.saturating_sub(step);
             if let Some(header) = later {
                 // Seqs only rise, so that this ends; a record found starts the search anew.
                 newest = header.seq;
-                left = SEARCH_BLOCKS.min(ring_blocks - 1);
+                left = SEARCH_BLOCKS;
             }
             at = (at + step) % ring_blocks;
         }
