@@ -124,12 +124,19 @@ fn write(pair: &mut Pair, serving: Serving, uuid: Uuid, flash_bytes: u64) -> Res
 fn holds(pair: &mut Pair) -> Result<Vec<String>, CreateError> {
     let mut what = Vec::new();
     let superblocks = recovery::superblocks(pair).map_err(|failed| CreateError::Device(pair.describe(failed)))?;
+    let detached = superblocks.iter().filter_map(|found| match found {
+        Found::Valid(volume) if volume.detached => Some((volume.uuid, volume.number)),
+        _ => None,
+    });
+    let detached: Vec<(Uuid, u64)> = detached.collect();
     for found in superblocks {
         let said = match found {
-            Found::Valid(volume) if volume.detached => continue,
+            // Both places say so, unless the detach ended between the two.
+            Found::Valid(volume) if detached.iter().any(|it| it.0 == volume.uuid && it.1 >= volume.number) => continue,
             Found::Valid(volume) => format!("the volume {}, which was not detached", directory::name(&volume.uuid)),
             Found::OtherFormat(_) => "a volume of another version of Headstart".into(),
             Found::Damaged => "a damaged volume".into(),
+            Found::Unreadable => "something that cannot be read where a volume would begin".into(),
             Found::Nothing => continue,
         };
         if !what.contains(&said) {

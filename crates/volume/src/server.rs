@@ -21,7 +21,7 @@ use headstart_core::volume::devices::{Devices, Failed};
 use headstart_core::volume::engine::Engine;
 use headstart_core::volume::policy::chain::{self, Chain};
 use headstart_core::volume::policy::{Policy, WriteThrough, itransformer};
-use headstart_core::volume::recovery::{self, Given, Recovered, Refusal};
+use headstart_core::volume::recovery::{self, Given, Recovered, Refusal, Superblocks};
 use headstart_core::volume::superblock::Superblock;
 
 use crate::control::listener::Listener;
@@ -167,6 +167,14 @@ impl Server {
     ) -> Result<Server, StartError> {
         let Backing { mut devices, given, open, names } = backing;
         let [disk, flash] = names.clone().map(|status| status.name);
+        if let Ok([first, second]) = recovery::superblocks(&mut devices)
+            && let Superblocks::One(_, other) = Superblocks::observe(first, second)
+        {
+            let place = if other == 0 { "A" } else { "B" };
+            tracing::warn!(
+                "{flash}: superblock {place} is damaged; it is written again from the other. A power failure can do that, or flash that begins to fail"
+            );
+        }
         let recovered = recovery::attach(&mut devices, &given);
         let recovered = recovered.map_err(|refusal| StartError::Refused { disk, flash, refusal })?;
         let policy = make(&recovered.superblock);

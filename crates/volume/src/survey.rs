@@ -62,7 +62,7 @@ pub fn look(pair: &mut Pair, details: bool) -> Result<Survey, Failed> {
         && survey.verdict != Verdict::Foreign
         && pair.flash.bytes >= superblock.flash_bytes
     {
-        let records = log_scan::chain(pair, superblock)?;
+        let records = log_scan::chain(pair, superblock);
         survey.records_total = records.len() as u64;
         survey.records = details.then_some(records);
     }
@@ -98,11 +98,11 @@ fn refused(
         return Ok(());
     };
     let doubted = match &refusal {
-        Refusal::RecordDamaged { seq } => log_scan::named(pair, superblock, |header| header.seq >= *seq)?,
+        Refusal::RecordDamaged { seq } => log_scan::named(pair, superblock, |header| header.seq >= *seq),
         Refusal::NewerSuperblockDamaged => {
-            log_scan::named(pair, superblock, |header| header.superblock > superblock.number)?
+            log_scan::named(pair, superblock, |header| header.superblock > superblock.number)
         }
-        Refusal::CheckpointDamaged | Refusal::TooManyExtents => log_scan::named(pair, superblock, |_| true)?,
+        Refusal::CheckpointDamaged | Refusal::TooManyExtents => log_scan::named(pair, superblock, |_| true),
         _ => Ranges::default(),
     };
     survey.doubted = doubted.iter().map(|(range, ())| (range.offset, range.length)).collect();

@@ -79,6 +79,11 @@ pub fn print(found: &Survey) {
         let number = superblock.volume.as_ref().map(|volume| format!(", number {}", volume.number));
         println!("superblock {place} {}{}", superblock.state, number.unwrap_or_default());
     }
+    if found.superblocks.iter().filter(|place| place.volume.is_some()).count() == 1 {
+        println!(
+            "           one is enough, and the next start writes the other again; a power failure can leave it so"
+        );
+    }
     if let Some(guard) = &found.guard {
         println!("guard      {}", guard.state);
     }

@@ -3,6 +3,7 @@
 //! While a volume serves, `Engine` gives orders and hears of their completion. Before and after that nothing else goes on and the order
 //! of the steps is all that matters, so there the caller lends its devices and the steps stand one below the other.
 
+use super::layout::BLOCK_BYTES;
 use crate::request::Range;
 
 /// Which of the two.
@@ -37,6 +38,17 @@ pub trait Devices {
     /// Says that a range is about to be read, in the order of its bytes; a device may begin at once. Nothing else follows from it.
     fn read_ahead(&mut self, device: Device, range: Range) {
         let _ = (device, range);
+    }
+    /// Reads whole blocks; those that cannot be read are zeros, which are neither superblock nor record.
+    fn read_what_can_be(&mut self, device: Device, offset: u64, bytes: &mut [u8]) {
+        if self.read(device, offset, bytes).is_ok() {
+            return;
+        }
+        for (index, block) in bytes.chunks_mut(BLOCK_BYTES as usize).enumerate() {
+            if self.read(device, offset + index as u64 * BLOCK_BYTES, block).is_err() {
+                block.fill(0);
+            }
+        }
     }
     /// Writes like `write`, but may go on after it has returned, until the next other operation of the device, which then says that
     /// it failed.

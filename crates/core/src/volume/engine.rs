@@ -151,6 +151,8 @@ pub struct Engine<P> {
     moves: u64,
 
     writes: BTreeMap<u64, Write>,
+    /// Those that began when flash had failed.
+    refused: Vec<u64>,
     writes_begun: u64,
     /// Bytes of those that are not finished.
     written_bytes: u64,
@@ -256,6 +258,7 @@ impl<P: Policy> Engine<P> {
             outputs: Vec::new(),
             moves: 0,
             writes: BTreeMap::new(),
+            refused: Vec::new(),
             writes_begun: 0,
             written_bytes: 0,
             reads: BTreeMap::new(),

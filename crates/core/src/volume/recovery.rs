@@ -155,7 +155,7 @@ pub enum Superblocks {
     OtherFormat([u8; 2]),
     /// Of two volumes.
     TwoVolumes,
-    /// Both damaged, or one damaged and one empty.
+    /// Both damaged or unreadable, or one of them empty.
     Damaged,
     /// One, in both places.
     Same(Box<Superblock>),
@@ -176,11 +176,9 @@ impl Superblocks {
                 Ordering::Less => Superblocks::Newer(other, 0),
                 Ordering::Equal => Superblocks::Same(one),
             },
-            (Found::Valid(one), Found::Damaged | Found::Nothing) => Superblocks::One(one, BLOCK_BYTES),
-            (Found::Damaged | Found::Nothing, Found::Valid(one)) => Superblocks::One(one, 0),
-            (Found::Damaged, Found::Damaged | Found::Nothing) | (Found::Nothing, Found::Damaged) => {
-                Superblocks::Damaged
-            }
+            (Found::Valid(one), _) => Superblocks::One(one, BLOCK_BYTES),
+            (_, Found::Valid(one)) => Superblocks::One(one, 0),
+            (Found::Damaged | Found::Unreadable, _) | (_, Found::Damaged | Found::Unreadable) => Superblocks::Damaged,
             (Found::Nothing, Found::Nothing) => Superblocks::None,
         }
     }
@@ -317,13 +315,13 @@ fn choose(devices: &mut impl Devices, given: &Given) -> Result<(Superblock, Opti
     if given.flash_bytes < superblock.flash_bytes {
         return Err(Refusal::FlashSize { expected: superblock.flash_bytes, found: given.flash_bytes });
     }
-    if alone && was_followed(devices, &superblock)? {
+    if alone && was_followed(devices, &superblock) {
         return Err(Refusal::NewerSuperblockDamaged);
     }
     Ok((superblock, other))
 }
 
-/// What the places of superblocks hold. One that cannot be read is as good as damaged, where the other can.
+/// What the places of superblocks hold, where one of them can be read.
 pub fn superblocks(devices: &mut impl Devices) -> Result<[Found; 2], Failed> {
     let mut place = |offset| {
         let mut block = EMPTY;
@@ -331,12 +329,12 @@ pub fn superblocks(devices: &mut impl Devices) -> Result<[Found; 2], Failed> {
     };
     match [place(0), place(BLOCK_BYTES)] {
         [Err(failed), Err(_)] => Err(failed),
-        places => Ok(places.map(|place| place.unwrap_or(Found::Damaged))),
+        places => Ok(places.map(|place| place.unwrap_or(Found::Unreadable))),
     }
 }
 
 /// Whether some record was written under a later superblock.
-fn was_followed(devices: &mut impl Devices, superblock: &Superblock) -> Result<bool, Failed> {
+fn was_followed(devices: &mut impl Devices, superblock: &Superblock) -> bool {
     let layout = superblock.layout();
     let ring_bytes = layout.ring_blocks * BLOCK_BYTES;
     let mut at = 0;
@@ -344,16 +342,16 @@ fn was_followed(devices: &mut impl Devices, superblock: &Superblock) -> Result<b
     devices.read_ahead(Device::Flash, Range::new(layout.ring_offset(0), ring_bytes));
     while at < ring_bytes {
         chunk.resize(CHUNK_BYTES.min(ring_bytes - at) as usize, 0);
-        devices.read(Device::Flash, layout.ring_offset(0) + at, &mut chunk)?;
+        devices.read_what_can_be(Device::Flash, layout.ring_offset(0) + at, &mut chunk);
         for block in chunk.chunks(BLOCK_BYTES as usize) {
             let later = |header: Header| header.uuid == superblock.uuid && header.superblock > superblock.number;
             if Header::decode(block).is_some_and(later) {
-                return Ok(true);
+                return true;
             }
         }
         at += CHUNK_BYTES;
     }
-    Ok(false)
+    false
 }
 
 /// The rows of the table that speak of heads.

@@ -102,6 +102,8 @@ pub enum Found {
     OtherFormat([u8; 2]),
     /// One of ours that is torn or damaged.
     Damaged,
+    /// Nobody knows.
+    Unreadable,
     /// Something else.
     Nothing,
 }

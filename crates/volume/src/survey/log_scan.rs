@@ -1,6 +1,6 @@
-//! The records of a log: those that follow each other from S on, and those that lie anywhere.
+//! The records of a log: those that follow each other from S on, and those that lie anywhere. What cannot be read is none, or bad payload.
 
-use headstart_core::volume::devices::{Device, Devices, Failed};
+use headstart_core::volume::devices::{Device, Devices};
 use headstart_core::volume::layout::BLOCK_BYTES;
 use headstart_core::volume::ranges::Ranges;
 use headstart_core::volume::record::{Header, Kind};
@@ -13,13 +13,13 @@ use crate::pair::Pair;
 const CHUNK_BYTES: u64 = 1 << 20;
 
 /// The records from S on, while each header is what follows the one before.
-pub fn chain(pair: &mut Pair, superblock: &Superblock) -> Result<Vec<RecordReport>, Failed> {
+pub fn chain(pair: &mut Pair, superblock: &Superblock) -> Vec<RecordReport> {
     let layout = superblock.layout();
     let mut records = Vec::new();
     let (mut block, mut seq, mut passed) = (superblock.start_block, superblock.start_seq, 0);
     let mut bytes = vec![0; BLOCK_BYTES as usize];
     while passed < layout.ring_blocks {
-        pair.read(Device::Flash, layout.ring_offset(block), &mut bytes)?;
+        pair.read_what_can_be(Device::Flash, layout.ring_offset(block), &mut bytes);
         let expected =
             |header: &Header| (header.uuid, header.epoch, header.seq) == (superblock.uuid, superblock.epoch, seq);
         let Some(header) = Header::decode(&bytes).filter(expected) else { break };
@@ -28,7 +28,7 @@ pub fn chain(pair: &mut Pair, superblock: &Superblock) -> Result<Vec<RecordRepor
             break;
         }
         let mut payload = vec![0; (header.payload_blocks() * BLOCK_BYTES) as usize];
-        pair.read(Device::Flash, layout.ring_offset(block + 1), &mut payload)?;
+        pair.read_what_can_be(Device::Flash, layout.ring_offset(block + 1), &mut payload);
         let bad = payload
             .chunks(BLOCK_BYTES as usize)
             .zip(&header.crcs)
@@ -38,18 +38,18 @@ pub fn chain(pair: &mut Pair, superblock: &Superblock) -> Result<Vec<RecordRepor
         block = ((u64::from(block) + blocks) % layout.ring_blocks) as u32;
         seq += 1;
     }
-    Ok(records)
+    records
 }
 
 /// What records of this volume say of the disk, wherever in the log they lie.
-pub fn named(pair: &mut Pair, superblock: &Superblock, wanted: impl Fn(&Header) -> bool) -> Result<Ranges<()>, Failed> {
+pub fn named(pair: &mut Pair, superblock: &Superblock, wanted: impl Fn(&Header) -> bool) -> Ranges<()> {
     let layout = superblock.layout();
     let ring_bytes = layout.ring_blocks * BLOCK_BYTES;
     let mut found = Ranges::default();
     let mut at = 0;
     while at < ring_bytes {
         let mut chunk = vec![0; CHUNK_BYTES.min(ring_bytes - at) as usize];
-        pair.read(Device::Flash, layout.ring_offset(0) + at, &mut chunk)?;
+        pair.read_what_can_be(Device::Flash, layout.ring_offset(0) + at, &mut chunk);
         for header in chunk.chunks(BLOCK_BYTES as usize).filter_map(Header::decode) {
             if header.uuid == superblock.uuid && wanted(&header) {
                 let changes = header.entries.iter().filter(|entry| matches!(entry.kind, Kind::Data | Kind::Zero));
@@ -58,5 +58,5 @@ pub fn named(pair: &mut Pair, superblock: &Superblock, wanted: impl Fn(&Header) 
         }
         at += CHUNK_BYTES;
     }
-    Ok(found)
+    found
 }

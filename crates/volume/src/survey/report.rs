@@ -123,7 +123,7 @@ impl DeviceReport {
 /// A place for a superblock.
 #[derive(Clone, Debug, Serialize)]
 pub struct SuperblockReport {
-    /// "valid", "damaged", "nothing" or "format NN".
+    /// "valid", "damaged", "unreadable", "nothing" or "format NN".
     pub state: String,
     /// What it says.
     pub volume: Option<VolumeReport>,
@@ -135,11 +135,12 @@ impl SuperblockReport {
             Found::Valid(_) => "valid".into(),
             Found::OtherFormat(digits) => format!("format {}", digits.escape_ascii()),
             Found::Damaged => "damaged".into(),
+            Found::Unreadable => "unreadable".into(),
             Found::Nothing => "nothing".into(),
         };
         let volume = match found {
             Found::Valid(superblock) => Some(VolumeReport::of(superblock)),
-            Found::OtherFormat(_) | Found::Damaged | Found::Nothing => None,
+            Found::OtherFormat(_) | Found::Damaged | Found::Unreadable | Found::Nothing => None,
         };
         SuperblockReport { state, volume }
     }

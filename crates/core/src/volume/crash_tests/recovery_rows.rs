@@ -348,6 +348,10 @@ fn unreadable_payload_that_was_durable_stays_in_its_place_and_else_nothing_is_se
     let recovered = bench.attach().unwrap();
     assert_eq!(contents(&recovered), [(3, seq), (4, seq + 1), (5, seq + 2)]);
     assert_eq!(read_results(recovered), [Ok(()); 3], "the device is asked, and may be mended");
+    // It is below the checkpoint now, and in a small ring a lap ahead of the log's end.
+    assert_eq!(contents(&bench.attach().unwrap()), [(3, seq), (4, seq + 1), (5, seq + 2)]);
+    bench.flash.flip(30, 2);
+    assert_eq!(contents(&bench.attach().unwrap()), [(3, seq), (4, seq + 1), (5, seq + 2)]);
     // The last record may have been flushed or not: nobody knows.
     let (mut bench, _) = Bench::with_records();
     bench.unreadable = Range::new(bench.ring_byte(5), BLOCK_BYTES);

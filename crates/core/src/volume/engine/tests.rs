@@ -136,6 +136,22 @@ fn of_a_write_that_bypasses_flash_only_what_the_guard_hides_is_logged_and_it_is_
 }
 
 #[test]
+fn a_long_line_of_writes_each_of_which_overlaps_the_next_fails_when_flash_does() {
+    let line = || {
+        let mut engine = engine(16 << 20);
+        for tag in 0..3000 {
+            let request = Request::Write { offset: tag * 4096, data: &[0; 8192], fua: false };
+            engine.on_request(Nanos::ZERO, tag, request);
+        }
+        let answered = answers(&mut engine, |order| if order.device == Device::Flash { Err(()) } else { Ok(&[]) });
+        assert_eq!(answered.len(), 3000);
+        assert!(engine.has_failed().1 && answered.last().is_some_and(|(tag, result)| *tag == 2999 && result.is_err()));
+    };
+    // Too little for a call within each other's.
+    std::thread::Builder::new().stack_size(256 << 10).spawn(line).unwrap().join().unwrap();
+}
+
+#[test]
 fn writes_that_wait_together_share_a_record() {
     let mut engine = engine(16 << 20);
     let records = engine.settings.records_max as u64;

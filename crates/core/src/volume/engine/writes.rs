@@ -110,7 +110,7 @@ impl<P: Policy> Engine<P> {
         self.cancel_copies(range);
         if self.flash_failed {
             // The log may name the range, and nothing can say that it no longer holds.
-            self.end_write(id, false);
+            self.refused.push(id);
             return;
         }
         let is_zero = self.writes[&id].crcs.is_none();
@@ -214,6 +214,10 @@ impl<P: Policy> Engine<P> {
     }
 
     pub(super) fn pump_writes(&mut self) {
+        // One after the other, not each within the end of the one it waited for.
+        while let Some(id) = self.refused.pop() {
+            self.end_write(id, false);
+        }
         let was_crowded = std::mem::take(&mut self.is_crowded);
         let waiting = self.writes.iter().filter(|(_, write)| write.stage == Stage::Waiting);
         let waiting: Vec<u64> = waiting.map(|(id, _)| *id).collect();

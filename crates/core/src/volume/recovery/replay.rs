@@ -127,7 +127,7 @@ impl Replay {
             self.map.ring.release(superblock.start_seq, u64::MAX);
             let block = self.map.ring.head();
             let Some(header) = self.header(devices, superblock, block)? else {
-                if self.was_durable(devices, superblock, block + 1)? {
+                if self.was_durable(devices, superblock, block + 1) {
                     return Err(Refusal::RecordDamaged { seq: self.seq });
                 }
                 return Ok(());
@@ -135,7 +135,7 @@ impl Replay {
             let payload = self.bad_payload(devices, block, &header);
             if !payload.as_ref().is_ok_and(|bad| !bad.contains(&true)) {
                 let next = block + header.blocks() as u32;
-                if !self.was_durable(devices, superblock, next)? {
+                if !self.was_durable(devices, superblock, next) {
                     // What cannot be read may be the last of what was flushed; nobody can tell until it can be read.
                     return payload.map(drop).map_err(Refusal::Device);
                 }
@@ -183,7 +183,7 @@ impl Replay {
     }
 
     /// Whether a record behind the one at the head of the ring says that that one was durable. `from` is the first block that may hold it.
-    fn was_durable(&mut self, devices: &mut impl Devices, superblock: &Superblock, from: u32) -> Result<bool, Failed> {
+    fn was_durable(&mut self, devices: &mut impl Devices, superblock: &Superblock, from: u32) -> bool {
         let ring_blocks = self.layout.ring_blocks;
         let mut at = u64::from(from) % ring_blocks;
         let mut left = SEARCH_BLOCKS;
@@ -192,12 +192,13 @@ impl Replay {
         let mut room = (start + ring_blocks - at) % ring_blocks;
         let mut newest = self.seq;
         while left > 0 && room > 0 {
-            let found = Header::decode(self.ahead.blocks(devices, &self.layout, at as u32, 1)?);
+            // One that cannot be read proves nothing; it may be of a lap before.
+            let found = self.ahead.blocks(devices, &self.layout, at as u32, 1).ok().and_then(Header::decode);
             let later = found.filter(|header| {
                 header.uuid == superblock.uuid && header.epoch == superblock.epoch && header.seq > newest
             });
             let step = match &later {
-                Some(header) if header.durable_to >= self.seq => return Ok(true),
+                Some(header) if header.durable_to >= self.seq => return true,
                 Some(header) => header.blocks(),
                 None => 1,
             };
@@ -210,7 +211,7 @@ impl Replay {
             }
             at = (at + step) % ring_blocks;
         }
-        Ok(false)
+        false
     }
 }
 
