@@ -25,7 +25,7 @@ use crate::origin::{Origin, birth_ns};
 use crate::slow_file::fingerprint_of;
 use crate::storage::RealStorage;
 use crate::store::{self, Found, as_path};
-use crate::{discarded, runtime_directory};
+use crate::{discarded, renamed, runtime_directory};
 
 /// What it comes to; later ones are worse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -204,6 +204,7 @@ impl Inspection {
                     self.problems.push(format!("the fast directory {} is not there", fast.display()));
                 }
                 Origin::look(slow, fast, &mut found.recovered);
+                renamed::find(slow, &mut found.recovered);
                 Some(found)
             }
         }

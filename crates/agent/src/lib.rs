@@ -29,6 +29,7 @@ pub mod node;
 mod origin;
 pub mod plan;
 pub mod process;
+mod renamed;
 mod runtime;
 pub mod runtime_directory;
 pub mod selection;

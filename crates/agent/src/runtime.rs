@@ -22,6 +22,7 @@ use crate::mailbox::Mailbox;
 use crate::marker::{MarkJob, Marker};
 use crate::metrics::server::{self, Endpoint, Source};
 use crate::origin::Origin;
+use crate::renamed;
 use crate::runtime_directory;
 use crate::shared_file::SharedFile;
 use crate::site::Site;
@@ -134,6 +135,7 @@ fn serve_claimed(
     let epoch = found.epoch.max(discarded::epoch(&slow)?) + 1;
     let mut list = DirtyList::new(&slow, owner.clone(), found.epoch);
     let origin = Origin::translate(&slow, &fast, &mut found.recovered)?;
+    renamed::find(&slow, &mut found.recovered);
     if found.recovered.dirty_bytes() > 0 && !list.is_shown() {
         list.show(&recovered_files(&found)).map_err(|error| Error::file("list what is dirty in", &slow, error))?;
     }

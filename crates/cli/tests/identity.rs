@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use nix::mount::{MntFlags, umount2};
-use site::{TestSite, content, managed, role};
+use site::{TestSite, content, managed, role, wait_for};
 
 const LENGTH: usize = 60_000;
 
@@ -61,6 +61,55 @@ fn dirty_bytes_are_found_again_after_the_slow_directory_was_moved() {
     assert!(fs::read(site.slow.join("a")).unwrap() == whole(0));
     site.succeed(&["drain"]);
     assert!(fs::read(site.slow.join("a")).unwrap() == whole(1));
+}
+
+#[test]
+fn a_file_that_was_renamed_while_no_agent_ran_gets_its_bytes_under_its_new_name() {
+    let test = "a_file_that_was_renamed_while_no_agent_ran_gets_its_bytes_under_its_new_name";
+    if role().is_some() {
+        return play();
+    }
+    let site = TestSite::with_capacity("64MiB");
+    fs::write(site.slow.join("a"), whole(0)).unwrap();
+    site.played(&["--keep-dirty"], test, "write 1");
+    site.succeed(&["stop", "--keep-dirty"]);
+    fs::rename(site.slow.join("a"), site.slow.join("b")).unwrap();
+    // Neither a new file under the old name nor a copy of the file is taken for it.
+    fs::write(site.slow.join("a"), whole(2)).unwrap();
+    fs::copy(site.slow.join("b"), site.slow.join("c")).unwrap();
+    assert_eq!(site.headstart(&["check"]).status.code(), Some(75));
+    site.succeed(&["drain"]);
+    for (name, generation) in [("a", 2), ("b", 1), ("c", 0)] {
+        assert!(fs::read(site.slow.join(name)).unwrap() == whole(generation), "{name}");
+    }
+}
+
+#[test]
+fn a_rename_that_power_loss_takes_from_the_journal_takes_no_byte_that_was_synced() {
+    let test = "a_rename_that_power_loss_takes_from_the_journal_takes_no_byte_that_was_synced";
+    if role().is_some() {
+        let (new, name) = (managed().join("below/new"), managed().join("name"));
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(&new).unwrap();
+        file.write_all_at(&whole(1), 0).unwrap();
+        file.sync_all().unwrap();
+        fs::write(managed().with_file_name("synced"), b"").unwrap();
+        wait_for("go", || managed().with_file_name("go").exists());
+        return fs::rename(new, name).unwrap();
+    }
+    let site = TestSite::with_capacity("64MiB");
+    fs::create_dir(site.slow.join("below")).unwrap();
+    let program = site.play(&["--keep-dirty"], test, "program").spawn().unwrap();
+    wait_for("the program has synced", || site.path("synced").exists());
+    let journal = site.fast.join(".headstart/journal");
+    let before = fs::read(&journal).unwrap();
+    fs::write(site.path("go"), b"").unwrap();
+    assert!({ program }.wait().unwrap().success());
+    // As if the power had failed before the barrier that the rename wants.
+    site.kill_agent();
+    fs::remove_dir_all(site.runtime_base()).unwrap();
+    fs::write(&journal, before).unwrap();
+    site.succeed(&["drain"]);
+    assert!(fs::read(site.slow.join("name")).unwrap() == whole(1));
 }
 
 /// An ext4 file system of its own in a file, mounted through a loop device.

@@ -426,6 +426,8 @@ impl Overlay {
             let identity = self.file(number).identity;
             self.file(number).path.clone_from(&path);
             self.append(&Record::File { file: number, identity, path });
+            // Bytes that outlast the power are written back where the journal says the file is.
+            self.barrier.wanted |= self.barrier.asked.contains(&number) && self.files[&number].dirty_bytes > 0;
         }
     }
 

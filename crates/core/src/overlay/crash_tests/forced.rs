@@ -264,6 +264,24 @@ fn that_an_open_file_has_no_name_is_known_to_the_next_agent_whoever_found_out() 
 }
 
 #[test]
+fn the_new_name_of_a_file_whose_dirty_bytes_were_synced_becomes_durable_by_itself() {
+    for synced in [false, true] {
+        let mut w = world();
+        write(&mut w, 0, A, true);
+        if synced {
+            other(&mut w, 0, Kind::Fsync, A);
+        }
+        w.quiesce();
+        let old = w.overlay.files[&w.open[0][&0].unwrap()].path.clone();
+        let paths: &'static [u8] = [old.as_slice(), b"/slow/new"].concat().leak();
+        w.request(0, &Request::Renamed { old_length: old.len() as u32, paths });
+        assert_eq!(!w.tasks.is_empty(), synced, "a barrier has begun");
+        w.quiesce();
+        no_violation(&w);
+    }
+}
+
+#[test]
 fn truncations_follow_one_another() {
     let mut w = world();
     for (rank, size) in [(0, 4096), (2, 8192)] {

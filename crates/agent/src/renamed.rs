@@ -1,0 +1,69 @@
+//! Slow files that lie elsewhere than the journal says: power failed before the record of a rename was durable, or a stranger renamed
+//! them while no agent ran. They are known by what they are.
+//!
+//! Looked at are the paths that the list of dirty files has for the inode, and the directory where the file was: a file that is
+//! replaced whole is written beside its name and renamed. Not searched are other directories.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use headstart_core::overlay::journal::Identity;
+use headstart_core::overlay::recovery::{Recovered, RecoveredFile};
+
+use crate::dirty_list::{self, Listed};
+use crate::origin::birth_ns;
+use crate::store::as_path;
+
+/// Gives each file of which bytes are dirty the path where it is, if it is not where the journal says. Changes no file.
+pub fn find(slow: &Path, recovered: &mut Recovered) {
+    let is_dirty = |file: &RecoveredFile| file.map.iter().any(|mapped| mapped.dirty);
+    let moved = |file: &&mut RecoveredFile| !file.unlinked && is_dirty(file) && !is(as_path(&file.path), file.identity);
+    let moved: Vec<&mut RecoveredFile> = recovered.files.values_mut().filter(moved).collect();
+    if moved.is_empty() {
+        return;
+    }
+    let listed = dirty_list::read(slow).ok().flatten().unwrap_or_default();
+    let inodes: BTreeSet<u64> = moved.iter().map(|file| file.identity.inode).collect();
+    let mut beside = BTreeMap::new();
+    for file in moved {
+        let was = as_path(&file.path);
+        let found = by_list(slow, &listed, file.identity).or_else(|| {
+            let directory = was.parent()?;
+            let named = beside.entry(directory.to_path_buf()).or_insert_with(|| names_of(directory, &inodes));
+            named.iter().find(|path| is(path, file.identity) && says_so(path, file.identity)).cloned()
+        });
+        if let Some(found) = found {
+            tracing::info!(was = %was.display(), is = %found.display(), "a file was renamed");
+            file.path = found.into_os_string().into_encoded_bytes();
+        }
+    }
+}
+
+/// Whether the file of this identity lies there. Where the file system keeps no times of birth an inode used again is told apart
+/// by nothing but the caller.
+fn is(path: &Path, identity: Identity) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|found| {
+        let same = (found.dev(), found.ino()) == (identity.device, identity.inode);
+        found.is_file() && same && (identity.birth_ns == 0 || birth_ns(&found) == identity.birth_ns)
+    })
+}
+
+/// One that only the inode's number tells has to say itself that bytes of it are dirty.
+fn says_so(path: &Path, identity: Identity) -> bool {
+    identity.birth_ns != 0 || dirty_list::attribute_of(path).is_some()
+}
+
+fn by_list(slow: &Path, listed: &Listed, identity: Identity) -> Option<PathBuf> {
+    let named = listed.entries.iter().filter(|entry| entry.inode == identity.inode);
+    let mut paths = named.map(|entry| slow.join(OsStr::from_bytes(&entry.path_bytes())));
+    paths.find(|path| is(path, identity))
+}
+
+/// The names in a directory that belong to some of these inodes.
+fn names_of(directory: &Path, inodes: &BTreeSet<u64>) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter(|entry| inodes.contains(&entry.ino())).map(|entry| entry.path()).collect()
+}
