@@ -142,6 +142,22 @@ fn a_child_reads_what_its_parent_wrote_before_the_parent_ended_or_was_killed() {
 }
 
 #[test]
+fn a_close_that_the_kernel_refuses_takes_no_byte() {
+    played("a_close_that_the_kernel_refuses_takes_no_byte", || {
+        let file = written(false);
+        let fd = file.as_raw_fd();
+        // SAFETY: plain integers; the descriptor stays open, as each of the calls is refused.
+        unsafe {
+            assert_eq!(libc::dup2(-1, fd), -1);
+            assert_eq!(libc::dup3(1, fd, 1), -1);
+            assert_eq!(libc::close_range(fd as u32, fd as u32, 1 << 20), -1);
+        }
+        ask_agent();
+        assert!(holds(&file, &bytes()));
+    });
+}
+
+#[test]
 fn what_one_child_writes_another_reads_when_it_is_gone() {
     let test = "what_one_child_writes_another_reads_when_it_is_gone";
     played(test, || {

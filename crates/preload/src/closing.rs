@@ -28,7 +28,7 @@ pub fn close_range(first: c_uint, last: c_uint, flags: c_int, pass: impl Fn() ->
     }
     // Around all of them, whose own end in the order of their numbers.
     let _undisturbed = Undisturbed::begin(true);
-    let _closing = Closing::begin_all(descriptors::known(first, last));
+    let closing = Closing::begin_all(descriptors::known(first, last));
     let (mut from, mut result) = (first, Ok(0));
     for own in descriptors::known(first, last).filter(|&fd| descriptors::is_own(fd)) {
         if own as c_uint > from {
@@ -38,6 +38,9 @@ pub fn close_range(first: c_uint, last: c_uint, flags: c_int, pass: impl Fn() ->
     }
     if from <= last {
         result = result.and(kernel::close_range(from, last, flags));
+    }
+    if result.is_err() {
+        closing.into_iter().for_each(Closing::undo);
     }
     kernel::answer(result, saved) as c_int
 }
@@ -80,9 +83,13 @@ pub fn duplicate_to(fd: c_int, to: c_int, pass: impl FnOnce() -> c_int) -> c_int
     let closing = Closing::begin(to);
     let made = pass();
     if made < 0 {
-        // `to` is still open; what it is will be found out again.
-        drop(closing);
+        // `to` is still open.
+        closing.into_iter().for_each(Closing::undo);
         return made;
+    }
+    if closing.is_none() {
+        // Another thread may have been finding out what it was.
+        descriptors::forget(to);
     }
     if let Some(duplicate) = duplicate {
         duplicate.made(made);

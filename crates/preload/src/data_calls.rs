@@ -10,6 +10,7 @@ use crate::data_path;
 use crate::descriptors::{self, Target};
 use crate::files;
 use crate::kernel::{self, Errno};
+use crate::transfers;
 
 unsafe extern "C-unwind" {
     /// Ends the thread if it was cancelled.
@@ -231,22 +232,12 @@ pub fn write_buffers(target: &Target, buffers: Buffers, offset: Option<u64>, fla
 
 /// `lseek`: the kernel knows sizes and offsets, but not what of the file lies on flash.
 #[inline]
-pub fn lseek(fd: c_int, whence: c_int, pass: impl FnOnce() -> i64) -> i64 {
+pub fn lseek(fd: c_int, whence: c_int, pass: impl Fn() -> i64) -> i64 {
     if whence != libc::SEEK_DATA && whence != libc::SEEK_HOLE {
         return pass();
     }
     let saved = kernel::errno();
-    let checked = descriptors::managed(fd).and_then(|target| match target {
-        Some(target) => data_path::write_back(&target, data_path::WHOLE),
-        None => Ok(()),
-    });
-    match checked {
-        Ok(()) => {
-            kernel::set_errno(saved);
-            pass()
-        }
-        Err(errno) => kernel::answer(Err(errno), saved) as i64,
-    }
+    transfers::brought_back(fd, pass).unwrap_or_else(|errno| kernel::answer(Err(errno), saved) as i64)
 }
 
 /// `fsync`, `fdatasync`.

@@ -3,7 +3,7 @@
 //! ```text
 //! UNKNOWN --first data call--> UNMANAGED --close--> CLOSING --kernel--> UNKNOWN
 //!                          \-> MANAGED(description) --close--> CLOSING_MANAGED --kernel--> UNKNOWN
-//! OWN_*: the library's own sockets and data files; the program can neither close nor replace them
+//! OWN_*: the library's own sockets and data files; the program can neither close nor replace them. OWN_CLOSING: until the library has closed it
 //! ```
 //!
 //! Several descriptors share a *description* (dup), several descriptions a file record. Every hooked call that makes
@@ -43,6 +43,7 @@ const CLOSING: u32 = 2;
 const OWN_SOCKET: u32 = 3;
 const OWN_FILE: u32 = 4;
 const CLOSING_MANAGED: u32 = 5;
+const OWN_CLOSING: u32 = 6;
 /// A managed entry is this plus the description's index.
 const MANAGED: u32 = 16;
 /// Set in a managed entry while whoever closes or replaces the descriptor waits for calls under way on it.
@@ -93,8 +94,11 @@ impl Target {
     pub fn still_open(&self) -> bool {
         let now = TABLE[self.fd as usize].load(Ordering::Acquire);
         let same = now & !WANTED == self.entry || self.held.get() && now == CLOSING_MANAGED;
+        let description = &DESCRIPTIONS[(self.entry - MANAGED) as usize];
         let open = same
-            && DESCRIPTIONS[(self.entry - MANAGED) as usize].record.load(Ordering::Acquire) == self.index
+            && description.record.load(Ordering::Acquire) == self.index
+            // Closed and opened again, the same file may append now.
+            && description.flags.load(Ordering::Relaxed) == self.flags
             && self.record.file() == self.file
             && self.record.is_current();
         self.held.set(open && self.noted);
@@ -216,7 +220,14 @@ fn renew(fd: c_int, entry: u32, index: u32, flags: c_int) -> Result<bool, Errno>
 /// Finds out what an unknown descriptor is, and remembers it.
 fn classify(fd: c_int) -> Result<Option<u32>, Errno> {
     let Ok(facts) = kernel::facts(fd) else { return Ok(None) };
-    if !adopt(fd, &facts)? {
+    let managed = adopt(fd, &facts)?;
+    let now = kernel::facts(fd).map(|now| (now.device, now.inode));
+    if now != Ok((facts.device, facts.inode)) {
+        // Another thread closed or replaced it meanwhile, of which the table said nothing as long as it was unknown.
+        forget(fd);
+        return if now.is_ok() { settled(fd) } else { Ok(None) };
+    }
+    if !managed {
         return Ok(None);
     }
     let found = settled(fd)?;
@@ -309,7 +320,7 @@ fn raise_used(fd: c_int) {
 pub fn forget(fd: c_int) {
     let Some(cell) = TABLE.get(fd as usize) else { return };
     match cell.load(Ordering::Acquire) {
-        UNKNOWN | OWN_SOCKET | OWN_FILE => {}
+        UNKNOWN | OWN_SOCKET | OWN_FILE | OWN_CLOSING => {}
         UNMANAGED => forget_unmanaged(fd),
         _ => drop(Closing::begin(fd)),
     }
@@ -328,7 +339,9 @@ fn forget_unmanaged(fd: c_int) {
 /// Whether a descriptor is the library's own.
 #[inline]
 pub fn is_own(fd: c_int) -> bool {
-    TABLE.get(fd as usize).is_some_and(|cell| matches!(cell.load(Ordering::Acquire), OWN_SOCKET | OWN_FILE))
+    TABLE
+        .get(fd as usize)
+        .is_some_and(|cell| matches!(cell.load(Ordering::Acquire), OWN_SOCKET | OWN_FILE | OWN_CLOSING))
 }
 
 fn release(gate: &Gate, index: u32) {
@@ -410,8 +423,12 @@ pub enum Own {
     File,
 }
 
-/// Moves a descriptor of the library out of the program's way, to a high number, and marks it. It is closed on exec.
+/// Moves a descriptor of the library out of the program's way, to a high number, and marks it. It is closed on exec. Not in a `vfork`
+/// child, whose numbers are not those of the table.
 pub fn make_own(fd: c_int, own: Own) -> Result<c_int, Errno> {
+    if !process::is_own() {
+        return Ok(fd);
+    }
     let limit = kernel::descriptor_limit().min(DESCRIPTORS_MAX as u64) as i64;
     let wanted = [limit - 1024, limit - 256, 900, limit / 2, 3];
     let high = wanted.iter().filter(|&&low| low >= 3).find_map(|&low| {
@@ -428,12 +445,16 @@ pub fn make_own(fd: c_int, own: Own) -> Result<c_int, Errno> {
     Ok(high)
 }
 
-/// Closes a descriptor of the library.
+/// Closes a descriptor of the library. Its number may be another one's own at once, whose mark stays.
 pub fn close_own(fd: c_int) {
+    if !process::is_own() {
+        let _ = kernel::close(fd);
+        return;
+    }
     let cell = &TABLE[fd as usize];
-    let own = cell.load(Ordering::Acquire);
+    cell.store(OWN_CLOSING, Ordering::Release);
     let _ = kernel::close(fd);
-    let _ = cell.compare_exchange(own, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
+    let _ = cell.compare_exchange(OWN_CLOSING, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
 }
 
 /// In a forked child: the parent's connections are not the child's, and what other threads of the parent were closing
@@ -442,7 +463,7 @@ pub fn settle_inherited() {
     for fd in 0..TABLE_USED.load(Ordering::Acquire) {
         match TABLE[fd as usize].load(Ordering::Acquire) {
             OWN_SOCKET => close_own(fd),
-            CLOSING | CLOSING_MANAGED => TABLE[fd as usize].store(UNKNOWN, Ordering::Release),
+            CLOSING | CLOSING_MANAGED | OWN_CLOSING => TABLE[fd as usize].store(UNKNOWN, Ordering::Release),
             entry @ WANTED.. => TABLE[fd as usize].store(entry & !WANTED, Ordering::Release),
             _ => {}
         }

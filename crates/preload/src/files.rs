@@ -22,7 +22,7 @@ use crate::gate::{Gate, gate};
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
 use crate::session::{self, Answer, Session};
-use crate::{data_files, process, recording, regions, rings, settings};
+use crate::{data_files, process, recording, regions, resizing, rings, settings};
 
 const BYPASS_NONE: u32 = 0;
 const BYPASS_READS: u32 = 1;
@@ -353,6 +353,14 @@ pub fn write_back(facts: &Facts, path: &[u8]) -> Result<(), Errno> {
     }
     session::apart(|session| match session.call(&open_request(facts, false, path))? {
         Answer::Opened(file, _) => ask_write_back(session, file),
+        other => Err(session.unexpected(other)),
+    })
+}
+
+/// A `vfork` child cuts the managed file at `path` to nothing, as `kernel` does it.
+pub fn cut_apart(facts: &Facts, path: &[u8], kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<(), Errno> {
+    session::apart(|session| match session.call(&open_request(facts, true, path))? {
+        Answer::Opened(file, _) => resizing::resize_with(session, file, 0, kernel).map(drop),
         other => Err(session.unexpected(other)),
     })
 }

@@ -5,8 +5,8 @@ use libc::{c_char, c_int, c_void, mode_t};
 
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno, Facts};
-use crate::location::{self, Probe};
-use crate::{descriptors, files, resizing, settings, symbols};
+use crate::location::{self, PathBuffer, Probe};
+use crate::{descriptors, files, process, resizing, settings, symbols};
 
 /// Opens `path`; `pass` is the program's call as it stands.
 ///
@@ -77,6 +77,13 @@ fn opened(fd: c_int, flags: c_int, truncate: bool) -> Result<(), Errno> {
     if managed {
         let target = descriptors::managed(fd)?.ok_or(libc::EBADF)?;
         return resizing::resize(target.file, 0, || truncate_opened(fd, flags)).map(drop);
+    }
+    if !process::is_own() {
+        let mut buffer = PathBuffer::empty();
+        let path = location::path_of(fd, &mut buffer)?;
+        if location::is_managed(path) {
+            return files::cut_apart(&facts, path, || truncate_opened(fd, flags));
+        }
     }
     // Nothing was there when it was looked for, but something was opened.
     truncate_unmanaged(fd, flags, &facts)

@@ -10,21 +10,29 @@ use crate::files;
 use crate::gate::gate;
 use crate::kernel::{self, Errno};
 use crate::location::{self, PathBuffer};
-use crate::session::{self, Answer};
+use crate::session::{self, Answer, Session};
 
 /// Changes the size of a managed file: the agent agrees first, `kernel` does it, the agent hears whether it happened.
 pub fn resize(file: u32, size: u64, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
-    session::with(|session| {
-        match session.call(&Request::Truncate { file, size })? {
-            Answer::Go => {}
-            other => return Err(session.unexpected(other)),
-        }
-        let result = kernel();
-        match session.call(&Request::TruncateDone { file, size, changed: result.is_ok() })? {
-            Answer::Done => result,
-            other => Err(session.unexpected(other)),
-        }
-    })
+    session::with(|session| resize_with(session, file, size, kernel))
+}
+
+/// The same with a session at hand.
+pub fn resize_with(
+    session: &mut Session,
+    file: u32,
+    size: u64,
+    kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    match session.call(&Request::Truncate { file, size })? {
+        Answer::Go => {}
+        other => return Err(session.unexpected(other)),
+    }
+    let result = kernel();
+    match session.call(&Request::TruncateDone { file, size, changed: result.is_ok() })? {
+        Answer::Done => result,
+        other => Err(session.unexpected(other)),
+    }
 }
 
 /// What a call of the program's own that returns 0 or -1 came to.

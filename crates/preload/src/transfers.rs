@@ -13,10 +13,27 @@ use libc::{c_int, c_ulong};
 use crate::data_path::{WHOLE, write_back};
 use crate::descriptors;
 use crate::kernel::{self, Errno};
-use crate::{opening, recording, settings};
+use crate::{files, recording, settings};
 
 /// `FIEMAP`: asks where bytes lie on the slow disk.
 const FS_IOC_FIEMAP: c_ulong = 0xc020_660b;
+
+/// Makes the slow file whole, if the descriptor is managed, and keeps others from replacing that until the program's call has ended.
+pub fn brought_back<R>(fd: c_int, pass: impl Fn() -> R) -> Result<R, Errno> {
+    let saved = kernel::errno();
+    let passed = descriptors::on_managed(fd, |target| {
+        target.hold()?;
+        write_back(target, WHOLE)?;
+        kernel::set_errno(saved);
+        Ok(pass())
+    });
+    passed.map(|passed| {
+        passed.unwrap_or_else(|| {
+            kernel::set_errno(saved);
+            pass()
+        })
+    })
+}
 
 /// Makes the slow file whole in `range`, if the descriptor is managed.
 fn bring_back(fd: c_int, range: Range) -> Result<(), Errno> {
@@ -28,19 +45,30 @@ fn bring_back(fd: c_int, range: Range) -> Result<(), Errno> {
 
 /// `mmap`.
 #[inline]
-pub fn mmap(flags: c_int, fd: c_int, pass: impl FnOnce() -> *mut c_void) -> *mut c_void {
+pub fn mmap(flags: c_int, fd: c_int, pass: impl Fn() -> *mut c_void) -> *mut c_void {
     if fd < 0 || flags & libc::MAP_ANONYMOUS != 0 {
         return pass();
     }
     let saved = kernel::errno();
     // What is mapped for reading can be made writable later.
     let writes = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
-    if let Err(errno) = opening::bypass(fd, writes) {
-        kernel::set_errno(errno);
-        return libc::MAP_FAILED;
+    let mapped = descriptors::on_managed(fd, |target| {
+        target.hold()?;
+        files::bypass(target, writes && target.writable())?;
+        kernel::set_errno(saved);
+        Ok(pass())
+    });
+    match mapped {
+        Ok(Some(mapped)) => mapped,
+        Ok(None) => {
+            kernel::set_errno(saved);
+            pass()
+        }
+        Err(errno) => {
+            kernel::set_errno(errno);
+            libc::MAP_FAILED
+        }
     }
-    kernel::set_errno(saved);
-    pass()
 }
 
 /// `sendfile`, `copy_file_range`, `splice`: `refusal` is what makes callers fall back. Without an agent nothing is refused.
@@ -73,7 +101,7 @@ pub fn copy(from: c_int, to: c_int, refusal: Errno, pass: impl FnOnce() -> isize
 /// # Safety
 /// The arguments are those of ioctl(2).
 #[inline]
-pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void, pass: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void, pass: impl Fn() -> c_int) -> c_int {
     let source = match request {
         libc::FICLONE => argument as usize as c_int,
         // SAFETY: the caller's contract: a `file_clone_range`, whose first field is the source, a signed 64-bit
@@ -81,13 +109,7 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void, pass: im
         libc::FICLONERANGE if !argument.is_null() => unsafe { *argument.cast::<i64>() as c_int },
         FS_IOC_FIEMAP => {
             let saved = kernel::errno();
-            return match bring_back(fd, WHOLE) {
-                Ok(()) => {
-                    kernel::set_errno(saved);
-                    pass()
-                }
-                Err(errno) => kernel::answer(Err(errno), saved) as c_int,
-            };
+            return brought_back(fd, pass).unwrap_or_else(|errno| kernel::answer(Err(errno), saved) as c_int);
         }
         _ => return pass(),
     };

@@ -136,7 +136,7 @@ impl Closing {
     fn mark(fd: c_int, reopens: bool) -> Option<Closing> {
         let cell = TABLE.get(fd as usize)?;
         let mut entry = cell.load(Ordering::Acquire);
-        if entry >= MANAGED && !queue::is_empty() && process::is_own() {
+        if entry >= MANAGED && !queue::is_empty() && process::is_own() && !uses::is_in_call() {
             queue::settle(fd);
         }
         let mut undisturbed = None;
@@ -174,6 +174,17 @@ impl Closing {
     }
 }
 
+impl Closing {
+    /// The kernel refused: the descriptor is what it was.
+    pub fn undo(mut self) {
+        let entry = self.description.map_or(UNMANAGED, |description| MANAGED + description);
+        let cell = &TABLE[self.fd as usize];
+        if cell.compare_exchange(self.mark, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.description = None;
+        }
+    }
+}
+
 impl Drop for Closing {
     #[inline]
     fn drop(&mut self) {
@@ -182,7 +193,9 @@ impl Drop for Closing {
         if self.reopens {
             REOPENING.set(-1);
         }
-        if let Some(description) = self.description {
+        // What a handler interrupted may use the file, or be waited for by those for whom this would wait: the file stays open for the
+        // agent until the process ends.
+        if let Some(description) = self.description.filter(|_| !uses::is_in_call()) {
             let errno = kernel::errno();
             release(&gate(), description);
             kernel::set_errno(errno);

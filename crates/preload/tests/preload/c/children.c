@@ -82,5 +82,14 @@ int main(int argc, char **argv)
     /* opened in the parent after all that */
     fd = open("file", O_RDONLY);
     expect(fd, 400, "after");
+    /* a vfork child cuts it */
+    if (vfork() == 0) {
+        int cut = open("file", O_WRONLY | O_TRUNC);
+        _exit(cut < 0 || close(cut));
+    }
+    waited();
+    char left[8];
+    assert(pread(fd, left, sizeof left, 0) == 0);
+    assert(pread(fd, left, sizeof left, 400) == 0);
     return 0;
 }
