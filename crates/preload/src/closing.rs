@@ -39,8 +39,9 @@ pub fn close_range(first: c_uint, last: c_uint, flags: c_int, pass: impl Fn() ->
     if from <= last {
         result = result.and(kernel::close_range(from, last, flags));
     }
-    if result.is_err() {
-        closing.into_iter().for_each(Closing::undo);
+    match result {
+        Ok(_) => Closing::end_all(closing),
+        Err(_) => closing.into_iter().for_each(Closing::undo),
     }
     kernel::answer(result, saved) as c_int
 }

@@ -87,7 +87,8 @@ pub fn write_here(target: &Target, buffers: &Buffers, durable: bool) -> Result<u
     here(target, buffers.length(), |offset| write_at(target, buffers, offset, durable))
 }
 
-/// A call at the descriptor's offset: the offset is reserved by one seek, and what was not moved is given back.
+/// A call at the descriptor's offset: the offset is reserved by one seek, and what was not moved is given back, unless others with
+/// the same offset have gone on from there: they would lie over one another.
 fn here(target: &Target, length: usize, work: impl FnOnce(u64) -> Result<usize, Errno>) -> Result<usize, Errno> {
     target.hold()?;
     let fd = target.fd;
@@ -99,7 +100,8 @@ fn here(target: &Target, length: usize, work: impl FnOnce(u64) -> Result<usize, 
     };
     let result = work(offset);
     let moved = *result.as_ref().unwrap_or(&0);
-    if moved != reserved {
+    let end = offset + reserved as u64;
+    if moved != reserved && (reserved == 0 || kernel::lseek(fd, 0, libc::SEEK_CUR) == Ok(end)) {
         let _ = kernel::lseek(fd, moved as i64 - reserved as i64, libc::SEEK_CUR);
     }
     result

@@ -175,11 +175,25 @@ impl Closing {
 }
 
 impl Closing {
+    /// The kernel closed them all. The table says so of each before what one waits for may wait for another.
+    pub fn end_all(mut closed: Vec<Closing>) {
+        for closing in &mut closed {
+            closing.settle(UNKNOWN);
+        }
+    }
+
+    /// Puts `entry` in the mark's place, once; whether the mark was still there.
+    #[inline]
+    fn settle(&mut self, entry: u32) -> bool {
+        let mark = std::mem::replace(&mut self.mark, UNKNOWN);
+        let cell = &TABLE[self.fd as usize];
+        mark != UNKNOWN && cell.compare_exchange(mark, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
     /// The kernel refused: the descriptor is what it was.
     pub fn undo(mut self) {
         let entry = self.description.map_or(UNMANAGED, |description| MANAGED + description);
-        let cell = &TABLE[self.fd as usize];
-        if cell.compare_exchange(self.mark, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if self.settle(entry) {
             self.description = None;
         }
     }
@@ -188,8 +202,7 @@ impl Closing {
 impl Drop for Closing {
     #[inline]
     fn drop(&mut self) {
-        let cell = &TABLE[self.fd as usize];
-        let _ = cell.compare_exchange(self.mark, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
+        self.settle(UNKNOWN);
         if self.reopens {
             REOPENING.set(-1);
         }
