@@ -33,7 +33,8 @@ pub fn find(slow: &Path, recovered: &mut Recovered) {
         let found = by_list(slow, &listed, file.identity).or_else(|| {
             let directory = was.parent()?;
             let named = beside.entry(directory.to_path_buf()).or_insert_with(|| names_of(directory, &inodes));
-            named.iter().find(|path| is(path, file.identity) && says_so(path, file.identity)).cloned()
+            let mut paths = named.get(&file.identity.inode)?.iter();
+            paths.find(|path| is(path, file.identity) && says_so(path, file.identity)).cloned()
         });
         if let Some(found) = found {
             tracing::info!(was = %was.display(), is = %found.display(), "a file was renamed");
@@ -62,8 +63,12 @@ fn by_list(slow: &Path, listed: &Listed, identity: Identity) -> Option<PathBuf> 
     paths.find(|path| is(path, identity))
 }
 
-/// The names in a directory that belong to some of these inodes.
-fn names_of(directory: &Path, inodes: &BTreeSet<u64>) -> Vec<PathBuf> {
+/// The names in a directory that belong to some of these inodes, by inode.
+fn names_of(directory: &Path, inodes: &BTreeSet<u64>) -> BTreeMap<u64, Vec<PathBuf>> {
+    let mut names: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter(|entry| inodes.contains(&entry.ino())).map(|entry| entry.path()).collect()
+    for entry in entries.filter(|entry| inodes.contains(&entry.ino())) {
+        names.entry(entry.ino()).or_default().push(entry.path());
+    }
+    names
 }

@@ -32,12 +32,12 @@ pub fn close_range(first: c_uint, last: c_uint, flags: c_int, pass: impl Fn() ->
     let (mut from, mut result) = (first, Ok(0));
     for own in descriptors::known(first, last).filter(|&fd| descriptors::is_own(fd)) {
         if own as c_uint > from {
-            result = result.and(kernel::close_range(from, own as c_uint - 1, flags));
+            result = result.and_then(|_| kernel::close_range(from, own as c_uint - 1, flags));
         }
         from = own as c_uint + 1;
     }
     if from <= last {
-        result = result.and(kernel::close_range(from, last, flags));
+        result = result.and_then(|_| kernel::close_range(from, last, flags));
     }
     match result {
         Ok(_) => Closing::end_all(closing),

@@ -8,7 +8,7 @@ use libc::c_int;
 
 use crate::descriptors::{self, Own};
 use crate::kernel::{self, Errno};
-use crate::session;
+use crate::{process, session};
 
 /// Data files that can be kept open; further ones are opened for each use.
 const KEPT_MAX: usize = 1024;
@@ -32,7 +32,9 @@ pub fn with<R>(file: u32, number: u32, work: impl FnOnce(c_int) -> Result<R, Err
         }
     }
     let fd = open(number)?;
-    for (index, cell) in KEPT.iter().enumerate() {
+    // The list is the parent's of a `vfork` child, the descriptor is not.
+    let keeps = if process::is_own() { &KEPT[..] } else { &[] };
+    for (index, cell) in keeps.iter().enumerate() {
         if cell.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             SERVES[index].store(file, Ordering::Relaxed);
             cell.store(u64::from(number) << 32 | (fd as u64 + 1), Ordering::Release);

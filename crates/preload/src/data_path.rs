@@ -76,7 +76,7 @@ pub fn read_here(target: &Target, buffers: &Buffers) -> Result<usize, Errno> {
     if !target.readable() {
         return Err(libc::EBADF);
     }
-    here(target, buffers.length(), |offset| read_at(target, buffers, offset))
+    here(target, buffers.length(), |_| true, |offset| read_at(target, buffers, offset))
 }
 
 /// `write` without O_APPEND.
@@ -84,12 +84,19 @@ pub fn write_here(target: &Target, buffers: &Buffers, durable: bool) -> Result<u
     if !target.writable() {
         return Err(libc::EBADF);
     }
-    here(target, buffers.length(), |offset| write_at(target, buffers, offset, durable))
+    // What others wrote behind it would be written over.
+    let is_last = |end| kernel::lseek(target.fd, 0, libc::SEEK_CUR) == Ok(end);
+    here(target, buffers.length(), is_last, |offset| write_at(target, buffers, offset, durable))
 }
 
-/// A call at the descriptor's offset: the offset is reserved by one seek, and what was not moved is given back, unless others with
-/// the same offset have gone on from there: they would lie over one another.
-fn here(target: &Target, length: usize, work: impl FnOnce(u64) -> Result<usize, Errno>) -> Result<usize, Errno> {
+/// A call at the descriptor's offset: the offset is reserved by one seek, and what was not moved is given back where `may_give` says so
+/// of the reserved part's end.
+fn here(
+    target: &Target,
+    length: usize,
+    may_give: impl Fn(u64) -> bool,
+    work: impl FnOnce(u64) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
     target.hold()?;
     let fd = target.fd;
     let (offset, reserved) = match kernel::lseek(fd, length as i64, libc::SEEK_CUR) {
@@ -101,7 +108,7 @@ fn here(target: &Target, length: usize, work: impl FnOnce(u64) -> Result<usize, 
     let result = work(offset);
     let moved = *result.as_ref().unwrap_or(&0);
     let end = offset + reserved as u64;
-    if moved != reserved && (reserved == 0 || kernel::lseek(fd, 0, libc::SEEK_CUR) == Ok(end)) {
+    if moved != reserved && (reserved == 0 || may_give(end)) {
         let _ = kernel::lseek(fd, moved as i64 - reserved as i64, libc::SEEK_CUR);
     }
     result

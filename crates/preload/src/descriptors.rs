@@ -97,8 +97,8 @@ impl Target {
         let description = &DESCRIPTIONS[(self.entry - MANAGED) as usize];
         let open = same
             && description.record.load(Ordering::Acquire) == self.index
-            // Closed and opened again, the same file may append now.
-            && description.flags.load(Ordering::Relaxed) == self.flags
+            // Closed and opened again before it was held, the same file may append now.
+            && (self.held.get() || description.flags.load(Ordering::Relaxed) == self.flags)
             && self.record.file() == self.file
             && self.record.is_current();
         self.held.set(open && self.noted);
@@ -224,7 +224,10 @@ fn classify(fd: c_int) -> Result<Option<u32>, Errno> {
     let now = kernel::facts(fd).map(|now| (now.device, now.inode));
     if now != Ok((facts.device, facts.inode)) {
         // Another thread closed or replaced it meanwhile, of which the table said nothing as long as it was unknown.
-        forget(fd);
+        let entry = TABLE[fd as usize].load(Ordering::Acquire) & !WANTED;
+        if entry < MANAGED || Ok(record_of(entry).1.identity()) != now {
+            forget(fd);
+        }
         return if now.is_ok() { settled(fd) } else { Ok(None) };
     }
     if !managed {
@@ -423,12 +426,9 @@ pub enum Own {
     File,
 }
 
-/// Moves a descriptor of the library out of the program's way, to a high number, and marks it. It is closed on exec. Not in a `vfork`
-/// child, whose numbers are not those of the table.
+/// Moves a descriptor of the library out of the program's way, to a high number, and marks it, but not in a `vfork` child, whose
+/// numbers are not those of the table. It is closed on exec.
 pub fn make_own(fd: c_int, own: Own) -> Result<c_int, Errno> {
-    if !process::is_own() {
-        return Ok(fd);
-    }
     let limit = kernel::descriptor_limit().min(DESCRIPTORS_MAX as u64) as i64;
     let wanted = [limit - 1024, limit - 256, 900, limit / 2, 3];
     let high = wanted.iter().filter(|&&low| low >= 3).find_map(|&low| {
@@ -439,8 +439,10 @@ pub fn make_own(fd: c_int, own: Own) -> Result<c_int, Errno> {
         return Err(libc::EMFILE);
     };
     let entry = if own == Own::Socket { OWN_SOCKET } else { OWN_FILE };
-    raise_used(high);
-    TABLE[high as usize].store(entry, Ordering::Release);
+    if process::is_own() {
+        raise_used(high);
+        TABLE[high as usize].store(entry, Ordering::Release);
+    }
     let _ = kernel::close(fd);
     Ok(high)
 }
@@ -462,8 +464,8 @@ pub fn close_own(fd: c_int) {
 pub fn settle_inherited() {
     for fd in 0..TABLE_USED.load(Ordering::Acquire) {
         match TABLE[fd as usize].load(Ordering::Acquire) {
-            OWN_SOCKET => close_own(fd),
-            CLOSING | CLOSING_MANAGED | OWN_CLOSING => TABLE[fd as usize].store(UNKNOWN, Ordering::Release),
+            OWN_SOCKET | OWN_CLOSING => close_own(fd),
+            CLOSING | CLOSING_MANAGED => TABLE[fd as usize].store(UNKNOWN, Ordering::Release),
             entry @ WANTED.. => TABLE[fd as usize].store(entry & !WANTED, Ordering::Release),
             _ => {}
         }

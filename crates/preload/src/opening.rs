@@ -6,7 +6,7 @@ use libc::{c_char, c_int, c_void, mode_t};
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer, Probe};
-use crate::{descriptors, files, process, resizing, settings, symbols};
+use crate::{descriptors, files, process, resizing, session, settings, symbols};
 
 /// Opens `path`; `pass` is the program's call as it stands.
 ///
@@ -80,9 +80,14 @@ fn opened(fd: c_int, flags: c_int, truncate: bool) -> Result<(), Errno> {
     }
     if !process::is_own() {
         let mut buffer = PathBuffer::empty();
-        let path = location::path_of(fd, &mut buffer)?;
+        let path = location::path_of(fd, &mut buffer).unwrap_or(b"");
         if location::is_managed(path) {
-            return files::cut_apart(&facts, path, || truncate_opened(fd, flags));
+            return match files::cut_apart(&facts, path, || truncate_opened(fd, flags)) {
+                // Nothing of it is on flash: no agent, or it never had a name that the agent knows.
+                Err(libc::ENOTCONN) if session::shared().is_none() => truncate_unmanaged(fd, flags, &facts),
+                Err(libc::ENOENT) if facts.links == 0 => truncate_unmanaged(fd, flags, &facts),
+                cut => cut,
+            };
         }
     }
     // Nothing was there when it was looked for, but something was opened.

@@ -85,6 +85,9 @@ pub fn with<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R,
             return work(&mut *join(true)?);
         }
         if thread.session.get().is_null() {
+            if !process::is_own() {
+                return apart(work);
+            }
             begin(thread)?;
         }
         let _busy = Busy::begin(&thread.busy);

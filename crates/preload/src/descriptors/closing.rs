@@ -206,9 +206,7 @@ impl Drop for Closing {
         if self.reopens {
             REOPENING.set(-1);
         }
-        // What a handler interrupted may use the file, or be waited for by those for whom this would wait: the file stays open for the
-        // agent until the process ends.
-        if let Some(description) = self.description.filter(|_| !uses::is_in_call()) {
+        if let Some(description) = self.description {
             let errno = kernel::errno();
             release(&gate(), description);
             kernel::set_errno(errno);

@@ -56,14 +56,6 @@ fn threads_come_and_go_and_signal_handlers_write() {
 }
 
 #[test]
-fn a_program_that_closes_what_it_never_opened_closes_nothing_of_the_library() {
-    let agent = Agent::start();
-    succeed(&mut command(&agent, compiled(&agent, "churned")));
-    assert!(agent.everybody_left());
-    assert_eq!(agent.disk_bytes("write"), 0);
-}
-
-#[test]
 fn cancelled_threads_end_and_leave_nothing_behind() {
     for parameters in [Default::default(), selective()] {
         let agent = Agent::start_with(parameters);
