@@ -7,7 +7,6 @@
 
 use std::ffi::c_void;
 
-use headstart_core::request::Range;
 use libc::{c_int, c_ulong};
 
 use crate::data_path::{WHOLE, write_back};
@@ -33,14 +32,6 @@ pub fn brought_back<R>(fd: c_int, pass: impl Fn() -> R) -> Result<R, Errno> {
             pass()
         })
     })
-}
-
-/// Makes the slow file whole in `range`, if the descriptor is managed.
-fn bring_back(fd: c_int, range: Range) -> Result<(), Errno> {
-    match descriptors::managed(fd)? {
-        Some(target) => write_back(&target, range),
-        None => Ok(()),
-    }
 }
 
 /// `mmap`.
@@ -84,7 +75,8 @@ pub fn copy(from: c_int, to: c_int, refusal: Errno, pass: impl FnOnce() -> isize
     }
     let checked = match descriptors::managed(to) {
         Ok(Some(_)) => Err(refusal),
-        Ok(None) => bring_back(from, WHOLE),
+        // Not held: it may wait for a pipe.
+        Ok(None) => descriptors::managed(from).and_then(|source| source.map_or(Ok(()), |it| write_back(&it, WHOLE))),
         Err(errno) => Err(errno),
     };
     match checked {
