@@ -192,8 +192,9 @@ impl Overlay {
         let trusted = running.data_files.into_iter().filter(|data_file| !self.untrusted.contains_key(data_file));
         self.barrier.unsynced_data.extend(trusted);
         self.barrier.unsynced_slow.extend(running.slow_files);
-        // It may have been a full one.
+        // It may have been a full one; and nobody else asks for the next one where opens or quarantines wait for it.
         self.barrier.full = true;
+        self.barrier.wanted |= !self.forgetting.is_empty() || !self.quarantine.is_empty();
         self.space.abandon_barrier();
         self.evicted.abandon_barrier();
         self.quarantine.iter_mut().for_each(|dead| dead.barrier = None);

@@ -128,7 +128,7 @@ impl Overlay {
         // The file is about to be made longer: a write-back there would put that off until it has ended, and who asks for the size
         // meanwhile sees less than who reads.
         let grows = || {
-            known.extension.is_some() || self.pending.iter().any(|pending| pending.is_applied_beyond(file, known.size))
+            known.extension.is_some() || self.pending.iter().any(|pending| pending.is_mapped_beyond(file, known.size))
         };
         if mapped.range.end() > known.size && grows() {
             return Some(u64::MAX);

@@ -32,12 +32,12 @@ enum FetchStep {
 pub(super) struct Fetch {
     pub(super) file: u32,
     pub(super) range: Range,
-    run: Run,
+    pub(super) run: Run,
     place: u64,
     benefit: Benefit,
     step: FetchStep,
     copy: u64,
-    cancelled: bool,
+    pub(super) cancelled: bool,
 }
 
 impl Fetch {

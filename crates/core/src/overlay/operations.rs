@@ -218,7 +218,10 @@ impl Overlay {
             progress = self.start_extensions(shared);
             let mut ended = Vec::new();
             let waits_for_space = self.waits_for_space();
-            for mut pending in std::mem::take(&mut self.pending) {
+            // Truncations last: whether one may go ahead depends on every commit that waits, and others come to their ends before.
+            let (truncations, others): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut self.pending).into_iter().partition(Pending::truncates);
+            for mut pending in others.into_iter().chain(truncations) {
                 let attempt = self.attempt(shared, pending.envelope, &mut pending.operation);
                 if let (Some(_), Some(since_ns)) = (&attempt, pending.waits_since_ns) {
                     self.counters.waited(pending.wait(), self.measured_ns.saturating_sub(since_ns));
@@ -308,7 +311,7 @@ impl Overlay {
                 // One at a time: which of two came last would decide what the size is. And not while the file is about to be made
                 // long enough for bytes that would be dropped.
                 let truncated = self.direct.values().any(|direct| direct.file == file && direct.truncates);
-                if truncated || self.pending.iter().any(|pending| pending.is_applied_beyond(file, size)) {
+                if truncated || self.pending.iter().any(|pending| pending.is_mapped_beyond(file, size)) {
                     return None;
                 }
                 let range = Range::new(size, u64::MAX);

@@ -46,6 +46,11 @@ impl Overlay {
             self.drop_untrusted_clean(data_file);
             let touched = |copy: &super::CopyState| copy.pieces.iter().any(|piece| piece.data_file == data_file);
             self.copies.values_mut().filter(|copy| touched(copy)).for_each(|copy| copy.cancelled = true);
+            // One that is copied and waits to be published is named by no record yet.
+            self.fetches
+                .iter_mut()
+                .filter(|fetch| fetch.run.data_file == data_file)
+                .for_each(|fetch| fetch.cancelled = true);
             // The others the barrier named were synced; what came since it began was not.
             self.barrier.uncovered.remove_data_file(data_file);
         }

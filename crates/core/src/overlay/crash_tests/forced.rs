@@ -88,7 +88,7 @@ pub(super) fn no_violation(w: &World) {
 }
 
 /// A critical read is hinted at, and the fetch of it stands between reading the disk and writing flash.
-fn half_done_fetch(w: &mut World) {
+pub(super) fn half_done_fetch(w: &mut World) {
     write(w, 2, A, false);
     w.memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
     w.poll();
@@ -321,6 +321,36 @@ fn a_truncation_waits_for_bytes_that_are_committed_and_for_which_the_file_is_not
     run(&mut w, 3);
     w.quiesce();
     assert_eq!(w.inodes[0].store.size(), 0);
+    no_violation(&w);
+}
+
+#[test]
+fn a_truncation_does_not_overtake_a_commit_that_came_after_it_and_is_in_the_map() {
+    let mut w = world();
+    // A write past the end that nobody asked the agent about: until it ends, nobody else makes the file longer.
+    ranks::begin_write(&mut w, 0, 0, A, false);
+    for _ in 0..2 {
+        ranks::step(&mut w, 0, false);
+    }
+    let (first, last) = (Range::new(2 * GRANULE_BYTES, 4096), Range::new(4 * GRANULE_BYTES, 4096));
+    ranks::begin_write(&mut w, 1, 0, first, true);
+    for _ in 0..10 {
+        ranks::step(&mut w, 1, false);
+    }
+    ranks::begin_other(&mut w, 2, Kind::Truncate, 0, Range::new(4096, u64::MAX));
+    ranks::step(&mut w, 2, false);
+    ranks::begin_write(&mut w, 3, 0, last, true);
+    for _ in 0..10 {
+        ranks::step(&mut w, 3, false);
+    }
+    assert!(w.ranks.iter().all(Rank::is_busy), "all wait for the first");
+    assert!(w.overlay.files[&0].map.touches(last));
+    for rank in [0, 2, 3, 1] {
+        run(&mut w, rank);
+    }
+    let kept = w.overlay.files[&0].map.touches(last);
+    assert!(kept || w.inodes[0].store.size() <= 4096, "the file is long enough for bytes that are gone");
+    w.quiesce();
     no_violation(&w);
 }
 
@@ -577,6 +607,26 @@ fn a_barrier_that_failed_still_covers_what_it_took_next_time() {
     w.carry_out();
     other(&mut w, 0, Kind::Fsync, A);
     w.crash(true);
+    no_violation(&w);
+}
+
+#[test]
+fn a_quarantine_whose_barrier_failed_is_lifted_by_the_next_one_that_nobody_else_asks_for() {
+    let mut w = world();
+    write(&mut w, 2, A, true);
+    drain(&mut w);
+    ranks::begin_write(&mut w, 0, 0, Range::new(0, 10), false);
+    for _ in 0..4 {
+        ranks::step(&mut w, 0, false);
+    }
+    w.kill(0);
+    w.poll();
+    assert!(w.overlay.quarantine.len() == 1 && w.overlay.is_barrier_running());
+    w.tasks.clear();
+    w.overlay.on_barrier_synced(w.memory.view(), Err(NotSynced::default()));
+    w.carry_out();
+    w.quiesce();
+    assert_eq!(w.overlay.quarantine.len(), 0);
     no_violation(&w);
 }
 

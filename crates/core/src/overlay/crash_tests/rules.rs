@@ -1,6 +1,6 @@
 //! Rules of the protocol whose absence the random cases do not notice, one interleaving each.
 
-use super::forced::{A, barrier, no_violation, other, world, write};
+use super::forced::{A, barrier, half_done_fetch, no_violation, other, run, world, write};
 use super::ranks::{self, Kind};
 use super::world::{Task, World};
 use crate::overlay::{Answer, Capacity, CopyKind, NotSynced};
@@ -163,6 +163,36 @@ fn a_data_file_whose_sync_failed_is_used_no_more_and_what_it_lost_is_named_until
     assert!(!places.contains(&lost.data_file), "{places:?}");
     assert_eq!(answer(&mut w, &Request::Sync { file: 0 }), Some(Answer::Done));
     other(&mut w, 2, Kind::Read, A);
+    no_violation(&w);
+}
+
+#[test]
+fn a_fetch_that_waits_to_be_published_in_a_data_file_whose_sync_failed_is_not() {
+    let mut w = world();
+    half_done_fetch(&mut w);
+    ranks::begin_other(&mut w, 0, Kind::Read, 0, A);
+    for _ in 0..4 {
+        ranks::step(&mut w, 0, false); // it reads the slow file under a lease
+    }
+    let copies = |task: &Task| matches!(task, Task::Copy { .. });
+    while let Some(at) = w.tasks.iter().position(copies) {
+        w.step_task(at);
+    }
+    assert!(w.ranks[0].is_busy() && w.overlay.extents() == 0, "the fetch waits for the reader");
+    let data_file = w.overlay.files[&0].data_file.expect("the fetch has one");
+    w.overlay.request_barrier();
+    w.poll();
+    w.tasks.clear();
+    w.overlay
+        .on_barrier_synced(w.memory.view(), Err(NotSynced { data_files: vec![data_file], ..NotSynced::default() }));
+    w.carry_out();
+    run(&mut w, 0);
+    w.quiesce();
+    assert_eq!(w.overlay.counters().fetches_cancelled_total, 1);
+    assert!(
+        w.overlay.files[&0].map.iter().all(|mapped| mapped.data_file != data_file),
+        "it was fetched anew, if at all"
+    );
     no_violation(&w);
 }
 

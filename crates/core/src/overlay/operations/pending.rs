@@ -101,10 +101,14 @@ impl Pending {
         }
     }
 
-    /// Whether it is a commit that is in the map, beyond `size`, for which the file is not being made longer yet.
-    pub(in crate::overlay) fn is_applied_beyond(&self, file: u32, size: u64) -> bool {
-        matches!(self.operation, Operation::Commit { file: of, range, step: CommitStep::Applied, .. }
+    /// Whether it is a commit that is in the map, beyond `size`, for which the file is not long enough yet.
+    pub(in crate::overlay) fn is_mapped_beyond(&self, file: u32, size: u64) -> bool {
+        matches!(self.operation, Operation::Commit { file: of, range, step: CommitStep::Applied | CommitStep::Stored, .. }
             if of == file && range.end() > size)
+    }
+
+    pub(super) fn truncates(&self) -> bool {
+        matches!(self.operation, Operation::Truncate { .. })
     }
 
     /// Whether it waits for something of which no message tells.
