@@ -252,7 +252,7 @@ impl<'a> EventLoop<'a> {
             for event in &events[..count] {
                 match event.data() {
                     LISTENER => self.accept(),
-                    MAILBOX => self.complete(),
+                    MAILBOX => self.complete()?,
                     TIMER => {
                         let _ = self.timer.wait();
                         self.timer_due = None;
@@ -299,8 +299,8 @@ impl<'a> EventLoop<'a> {
             self.rotate_at = self.journal_bytes_max + 2 * self.overlay.journal_end();
             self.carry_out_all()?;
         }
-        if self.ending == Ending::Syncing && self.overlay.is_durable() {
-            self.ending = Ending::Now { durable: true };
+        if self.ending == Ending::Syncing {
+            self.end_once_durable()?;
         }
         self.rotate_log();
         self.set_timer();
@@ -356,6 +356,19 @@ impl<'a> EventLoop<'a> {
         for connection in self.connections.values() {
             let _ = self.epoll.delete(&connection.socket);
         }
+        self.overlay.follow(self.shared.view(), None);
         self.stop_draining();
+    }
+
+    /// What waited for other threads, and what the barrier itself ended, may have left records behind it.
+    fn end_once_durable(&mut self) -> Result<()> {
+        if self.overlay.is_durable() {
+            self.ending = Ending::Now { durable: true };
+        } else if !self.overlay.is_barrier_running() {
+            self.overlay.request_barrier();
+            self.overlay.poll(self.shared.view());
+            self.carry_out_all()?;
+        }
+        Ok(())
     }
 }

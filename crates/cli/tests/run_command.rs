@@ -172,6 +172,38 @@ fn a_terminated_agent_leaves_dirty_bytes_durable() {
     site.played(&["--keep-dirty"], test, "read 1");
 }
 
+/// Writes and removes files until it is killed, or refused as its agent has ended.
+fn keep_busy() {
+    let work = |thread: usize| {
+        for round in 0u64.. {
+            let path = managed().join(format!("{thread}.{}", round % 5));
+            let written = fs::write(&path, content(1, round, 3000 + round as usize % 7000));
+            if written.is_err() || (round % 3 == 0 && fs::remove_file(&path).is_err()) {
+                return;
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..6).for_each(|thread| drop(scope.spawn(move || work(thread)))));
+}
+
+#[test]
+fn an_agent_terminated_while_programs_write_and_remove_files_ends() {
+    let test = "an_agent_terminated_while_programs_write_and_remove_files_ends";
+    if role().is_some() {
+        return keep_busy();
+    }
+    for round in 0..20 {
+        let site = TestSite::with_capacity("256KiB");
+        let mut run = start(&site, &["--keep-dirty"], test, "busy");
+        wait_for("programs write", || site.slow.join("0.4").exists());
+        let agent = site.agent().unwrap();
+        site::kill(agent, Signal::SIGTERM);
+        wait_for(&format!("the agent of round {round} has ended"), || site::has_ended(agent));
+        site::kill(-(run.id() as i32), Signal::SIGKILL);
+        run.wait().unwrap();
+    }
+}
+
 #[test]
 fn drain_of_one_file_leaves_the_others_dirty() {
     let test = "drain_of_one_file_leaves_the_others_dirty";

@@ -175,8 +175,12 @@ impl JournalFiles {
     }
 
     /// Begins a journal that says no more than the overlay knows; it takes the place of the grown one with the barrier that the
-    /// overlay now asks for. No barrier is under way. False, and nothing is changed, if the fast directory has no room for both.
+    /// overlay now asks for. No barrier is under way. False, and nothing is changed, if the fast directory has no room for both, or
+    /// while the one begun last has not taken its place: it has no other name than the next one would have.
     pub fn rotate(&mut self, overlay: &mut Overlay) -> Result<bool> {
+        if self.unpublished {
+            return Ok(false);
+        }
         let (journal_path, bytes) = (self.directory.join("journal"), overlay.journal_end());
         let Some(journal) = self.reserve(&journal_path, bytes) else { return Ok(false) };
         if self.reserve(&self.live_path, bytes).is_none() {

@@ -136,6 +136,10 @@ fn a_journal_that_could_not_be_written_is_written_whole_the_next_time() {
     drop(store.journal_job());
     store.journal_done(false);
     assert_eq!(std::fs::read(&path).unwrap(), old, "or until one succeeds");
+    let in_the_way = runtime.path().join("journal.live.new");
+    std::fs::create_dir(&in_the_way).unwrap();
+    assert!(!store.rotate(&mut overlay).unwrap(), "another one cannot be begun, and this one is not given up for it");
+    std::fs::remove_dir(&in_the_way).unwrap();
     store.journal_job().run().unwrap();
     store.journal_done(true);
     assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(runtime.path().join("journal.live")).unwrap());
