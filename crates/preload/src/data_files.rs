@@ -10,7 +10,7 @@ use crate::descriptors::{self, Own};
 use crate::kernel::{self, Errno};
 use crate::{process, session};
 
-/// Data files that can be kept open; further ones are opened for each use.
+/// Data files that are kept open at most; further ones are opened for each use.
 const KEPT_MAX: usize = 1024;
 /// An entry someone is filling or emptying.
 const TAKEN: u64 = u64::MAX;
@@ -33,7 +33,7 @@ pub fn with<R>(file: u32, number: u32, work: impl FnOnce(c_int) -> Result<R, Err
     }
     let fd = open(number)?;
     // The list is the parent's of a `vfork` child, the descriptor is not.
-    let keeps = if process::is_own() { &KEPT[..] } else { &[] };
+    let keeps = if process::is_own() { &KEPT[..kept_max()] } else { &[] };
     for (index, cell) in keeps.iter().enumerate() {
         if cell.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             SERVES[index].store(file, Ordering::Relaxed);
@@ -58,6 +58,11 @@ pub fn forget(file: u32) {
             descriptors::close_own(entry as u32 as c_int - 1);
         }
     }
+}
+
+/// Data files that are kept open now. The program counts on its descriptors: most of them stay its own.
+fn kept_max() -> usize {
+    KEPT_MAX.min(kernel::descriptor_limit() as usize / 8)
 }
 
 fn open(number: u32) -> Result<c_int, Errno> {

@@ -9,7 +9,7 @@ mod append;
 mod read;
 mod write;
 
-pub use append::extend;
+pub use append::{extend, extend_over};
 pub use write::punch;
 
 use std::sync::atomic::{Ordering, fence};

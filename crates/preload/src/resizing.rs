@@ -130,14 +130,16 @@ pub fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: impl Fn
     })
 }
 
-/// `posix_fallocate`, which returns its error.
-pub fn posix_fallocate(fd: c_int, pass: impl Fn() -> c_int) -> c_int {
+/// `posix_fallocate`, which returns its error. Where the file system cannot, libc writes a zero over each zero that it reads: no
+/// write-back may come in between.
+pub fn posix_fallocate(fd: c_int, offset: i64, pass: impl Fn() -> c_int) -> c_int {
     let saved = kernel::errno();
     let kernel = || match kernel::uncancelled(&pass) {
         0 => Ok(0),
         errno => Err(errno),
     };
-    let result = descriptors::on_managed(fd, |target| data_path::extend(target, kernel));
+    let from = offset.max(0) as u64;
+    let result = descriptors::on_managed(fd, |target| data_path::extend_over(target, from, kernel));
     kernel::set_errno(saved);
     match result {
         Ok(Some(_)) => 0,

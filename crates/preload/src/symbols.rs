@@ -332,7 +332,7 @@ hooks! {
     fallocate | fallocate64 (fd: c_int, mode: c_int, offset: off64_t, length: off64_t) -> c_int
         = |pass| resizing::fallocate(fd, mode, offset, length, pass);
     posix_fallocate | posix_fallocate64 (fd: c_int, offset: off64_t, length: off64_t) -> c_int
-        = |pass| resizing::posix_fallocate(fd, pass);
+        = |pass| resizing::posix_fallocate(fd, offset, pass);
 
     stat | stat64 | lstat | lstat64 (path: *const c_char, found: *mut libc::stat) -> c_int
         = |pass| metadata::dated(found, pass);

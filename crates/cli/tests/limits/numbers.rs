@@ -229,3 +229,23 @@ fn files_beyond_the_agents_descriptors_are_refused_and_the_others_served() {
     assert_eq!(fs::read(site.slow.join("later")).unwrap(), b"later");
     assert!(fs::read(site.slow.join("7")).unwrap() == content(1, 7, 3000));
 }
+
+#[test]
+fn a_program_has_most_of_the_descriptors_that_it_is_permitted() {
+    let test = "numbers::a_program_has_most_of_the_descriptors_that_it_is_permitted";
+    if role().is_some() {
+        let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, 256, hard).unwrap();
+        let files: Vec<fs::File> = (0..180).map(|number| opened(&managed().join(number.to_string()))).collect();
+        for (number, file) in files.iter().enumerate() {
+            file.write_all_at(&content(1, number as u64, 3000), 0).unwrap();
+            let mut found = vec![0; 3000];
+            file.read_exact_at(&mut found, 0).unwrap();
+            assert!(found == content(1, number as u64, 3000), "file {number}");
+        }
+        return;
+    }
+    let site = TestSite::with_capacity("64MiB");
+    site.played(&[], test, "program");
+    assert!(site.figure("/requests/absorbed_requests_total") >= 180, "{:#}", site.status());
+}

@@ -35,10 +35,19 @@ pub fn append(target: &Target, durable: bool, kernel: impl FnOnce() -> Result<us
 
 /// A call that may change the end of the file, but no byte before it.
 pub fn extend(target: &Target, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    extend_over(target, u64::MAX, kernel)
+}
+
+/// The same for a call that may also write to the slow file what it reads there, from `offset` on.
+pub fn extend_over(
+    target: &Target,
+    offset: u64,
+    kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
     session::with(|session| {
         let (slot, shared) = (session.slot, shared());
         let entry = target.entry(&shared);
-        let tail = || Range::between(entry.size.load(Ordering::Acquire), u64::MAX);
+        let tail = || Range::between(entry.size.load(Ordering::Acquire).min(offset), u64::MAX);
         slot.publish_cheap(KIND_EXTEND, target.file, tail());
         if !target.still_open() {
             slot.free();

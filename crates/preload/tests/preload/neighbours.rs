@@ -86,3 +86,22 @@ fn a_thread_held_up_while_it_closes_or_replaces_a_descriptor_makes_others_wait_a
     let slow = compiled_library(&agent, "slow_close");
     succeed(command(&agent, compiled(&agent, "held_up")).env("LD_PRELOAD", preload([&library(), &slow])));
 }
+
+#[test]
+fn an_allocation_that_writes_zeros_over_the_zeros_it_reads_loses_nothing() {
+    let agent = Agent::start();
+    let emulation = compiled_library(&agent, "emulated_fallocate");
+    let mut run = command(&agent, compiled(&agent, "fallocated"));
+    run.env("LD_PRELOAD", preload([&library(), &emulation]));
+    let told = agent.root.join("outside/zero");
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| succeed(&mut run));
+        // The byte is on flash alone until it is about to be written over.
+        while !told.exists() && !run.is_finished() {
+            std::thread::yield_now();
+        }
+        agent.churn();
+        run.join().unwrap();
+    });
+    assert!(told.exists() && agent.counter(Counter::AbsorbedRequests) > 0);
+}
