@@ -11,6 +11,34 @@ use crate::kernel::{self, Errno};
 use crate::location::{self, Probe};
 use crate::{opening, resizing, settings};
 
+unsafe extern "C-unwind" {
+    fn flockfile(stream: *mut FILE);
+    fn funlockfile(stream: *mut FILE);
+}
+
+/// A stream's lock, which is recursive. Another thread that holds it may use the stream, and would wait for whoever closes the
+/// descriptor, which libc does under the same lock: so it is taken before the descriptor is marked.
+struct Locked(*mut FILE);
+
+impl Locked {
+    /// Waits for the lock; nothing for a null pointer.
+    fn wait(stream: *mut FILE) -> Option<Locked> {
+        if stream.is_null() {
+            return None;
+        }
+        // SAFETY: the program passed an open stream.
+        unsafe { flockfile(stream) };
+        Some(Locked(stream))
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // SAFETY: the stream was open when it was locked, and is not closed before.
+        unsafe { funlockfile(self.0) };
+    }
+}
+
 /// Called when the library is loaded, before the program can read its standard input, which another program may have
 /// opened.
 pub fn inherited() {
@@ -126,11 +154,14 @@ pub unsafe fn freopen(
         kernel::set_errno(errno);
         return std::ptr::null_mut();
     }
+    // Let go of before the stream may have to be closed.
+    let locked = Locked::wait(stream);
     let old = if stream.is_null() { -1 } else { number(stream) };
     kernel::set_errno(saved);
     let closing = Closing::begin_reopening(old);
     let reopened = pass();
     drop(closing);
+    drop(locked);
     // SAFETY: the caller's contract.
     begun(reopened, unsafe { writes(mode) }, saved)
 }
@@ -181,6 +212,9 @@ pub fn may_print(fd: c_int) -> bool {
 /// `fclose`, `endmntent`, `pclose`.
 pub fn fclose(stream: *mut FILE, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
+    // Only waited for: nobody may begin to use the stream any more. libc takes the lock of its list of streams before this one, and
+    // so does a flush of all streams, for which a thread that held this one would wait.
+    drop(Locked::wait(stream));
     let fd = if stream.is_null() { -1 } else { number(stream) };
     let _closing = Closing::begin(fd);
     kernel::set_errno(saved);

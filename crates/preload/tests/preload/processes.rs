@@ -193,6 +193,12 @@ fn streams_see_what_was_absorbed() {
 }
 
 #[test]
+fn a_thread_that_holds_a_stream_s_lock_uses_it_while_others_reopen_close_or_flush() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "locked_streams")));
+}
+
+#[test]
 fn one_file_is_opened_and_closed_once_however_many_descriptors_it_has() {
     let agent = Agent::start();
     python(
