@@ -324,7 +324,8 @@ pub fn forget(fd: c_int) {
     let Some(cell) = TABLE.get(fd as usize) else { return };
     match cell.load(Ordering::Acquire) {
         UNKNOWN | OWN_SOCKET | OWN_FILE | OWN_CLOSING => {}
-        UNMANAGED => forget_unmanaged(fd),
+        // The kernel gave the number out, so that its close is over, whatever else the thread that closed it waits for.
+        entry @ (UNMANAGED | CLOSING) => forget_unmanaged(fd, entry),
         _ => drop(Closing::begin(fd)),
     }
 }
@@ -332,11 +333,12 @@ pub fn forget(fd: c_int) {
 /// A file that was not managed became so: descriptors on it are looked at again at their next call.
 pub fn look_again(facts: &Facts) {
     let same = |fd: &c_int| kernel::facts(*fd).is_ok_and(|now| (now.device, now.inode) == (facts.device, facts.inode));
-    known(0, u32::MAX).filter(|&fd| known_unmanaged(fd)).filter(same).for_each(forget_unmanaged);
+    known(0, u32::MAX).filter(|&fd| known_unmanaged(fd)).filter(same).for_each(|fd| forget_unmanaged(fd, UNMANAGED));
 }
 
-fn forget_unmanaged(fd: c_int) {
-    let _ = TABLE[fd as usize].compare_exchange(UNMANAGED, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
+/// `entry`: what the table held of the descriptor.
+fn forget_unmanaged(fd: c_int, entry: u32) {
+    let _ = TABLE[fd as usize].compare_exchange(entry, UNKNOWN, Ordering::AcqRel, Ordering::Relaxed);
 }
 
 /// Whether a descriptor is the library's own.

@@ -182,7 +182,8 @@ impl Closing {
         }
     }
 
-    /// Puts `entry` in the mark's place, once; whether the mark was still there.
+    /// Puts `entry` in the mark's place, once; whether the mark was still there. It is not where the number was given out again before
+    /// this thread came to say so.
     #[inline]
     fn settle(&mut self, entry: u32) -> bool {
         let mark = std::mem::replace(&mut self.mark, UNKNOWN);

@@ -193,6 +193,12 @@ fn streams_see_what_was_absorbed() {
 }
 
 #[test]
+fn a_number_that_is_given_out_again_while_its_close_lingers_is_a_managed_file() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "lingering")));
+}
+
+#[test]
 fn a_thread_that_holds_a_stream_s_lock_uses_it_while_others_reopen_close_or_flush() {
     let agent = Agent::start();
     succeed(&mut command(&agent, compiled(&agent, "locked_streams")));
