@@ -284,8 +284,8 @@ enum Taken {
 unsafe fn take(block: *mut ControlBlock, operation: Operation, group: *mut Group) -> Taken {
     // SAFETY: the caller's contract; the block is nobody else's until it is queued.
     let (fd, priority) = unsafe { ((*block).fd, (*block).priority) };
-    if !(0..=PRIORITY_MAX).contains(&priority) {
-        // libc refuses it.
+    if !(0..=PRIORITY_MAX).contains(&priority) && !matches!(operation, Operation::Sync { .. }) {
+        // libc refuses it; of a sync it does not look.
         return Taken::Not;
     }
     let kind = match (descriptors::managed(fd), operation) {

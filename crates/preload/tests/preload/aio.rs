@@ -55,19 +55,41 @@ fn a_sync_ends_no_sooner_than_the_writes_before_it() {
     assert_eq!(agent.logged("Sync"), 1);
 }
 
-#[test]
-fn a_program_that_may_open_no_more_descriptors_still_has_its_operations_done() {
-    let agent = Agent::start();
-    python(
-        &agent,
-        "import ctypes, os, resource
-fd = os.open('f', os.O_RDWR | os.O_CREAT); os.pwrite(fd, b'x' * 10, 0)
-resource.setrlimit(resource.RLIMIT_NOFILE, (fd + 1, fd + 1))
+/// Runs a Python script that knows `libc` and `Block`, its `struct aiocb`.
+fn with_control_blocks(agent: &Agent, script: &str) {
+    let knows = "import ctypes, os
 class Block(ctypes.Structure):
     _fields_ = [('fd', ctypes.c_int), ('opcode', ctypes.c_int), ('priority', ctypes.c_int), ('buffer', ctypes.c_char_p),
                 ('length', ctypes.c_size_t), ('event', ctypes.c_int * 16), ('inner', ctypes.c_char * 32),
                 ('offset', ctypes.c_long), ('rest', ctypes.c_char * 32)]
-libc = ctypes.CDLL(None)
+libc = ctypes.CDLL(None)";
+    python(agent, &format!("{knows}\n{script}"));
+}
+
+#[test]
+fn a_sync_of_any_priority_is_one_of_what_flash_holds() {
+    let agent = Agent::start();
+    with_control_blocks(
+        &agent,
+        "fd = os.open('f', os.O_RDWR | os.O_CREAT); os.pwrite(fd, b'x' * 10, 0)
+for priority in -1, 0, 99:
+    block = Block(fd=fd, priority=priority)
+    block.event[3] = 1  # SIGEV_NONE
+    assert libc.aio_fsync(os.O_SYNC, ctypes.byref(block)) == 0
+    while libc.aio_error(ctypes.byref(block)) == 115: pass
+    assert libc.aio_error(ctypes.byref(block)) == 0",
+    );
+    assert_eq!(agent.logged("Sync"), 3);
+}
+
+#[test]
+fn a_program_that_may_open_no_more_descriptors_still_has_its_operations_done() {
+    let agent = Agent::start();
+    with_control_blocks(
+        &agent,
+        "import resource
+fd = os.open('f', os.O_RDWR | os.O_CREAT); os.pwrite(fd, b'x' * 10, 0)
+resource.setrlimit(resource.RLIMIT_NOFILE, (fd + 1, fd + 1))
 block = Block(fd=fd, buffer=b'hello', length=5, offset=3)
 block.event[3] = 1  # SIGEV_NONE
 assert libc.aio_write(ctypes.byref(block)) == 0
