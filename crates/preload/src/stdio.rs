@@ -8,7 +8,7 @@ use libc::{FILE, c_char, c_int};
 
 use crate::descriptors::{self, Closing};
 use crate::kernel::{self, Errno};
-use crate::location::{self, Probe};
+use crate::location::{self, Link, Probe};
 use crate::{opening, resizing, settings};
 
 unsafe extern "C-unwind" {
@@ -77,9 +77,9 @@ unsafe fn writes(mode: *const c_char) -> bool {
 /// Cuts a managed file that `mode` says to cut.
 ///
 /// # Safety
-/// `path` and `mode` are strings or null.
+/// `path` is a string, or the kernel answers EFAULT; `mode` is a string or null.
 unsafe fn cut(path: *const c_char, mode: *const c_char) -> Result<(), Errno> {
-    if path.is_null() || mode.is_null() || !settings::served() {
+    if mode.is_null() || !settings::served() {
         return Ok(());
     }
     // SAFETY: the caller's contract.
@@ -149,6 +149,9 @@ pub unsafe fn freopen(
     pass: impl FnOnce() -> *mut FILE,
 ) -> *mut FILE {
     let saved = kernel::errno();
+    // Without a path it is the stream's own file, which libc opens by this name.
+    let link = (path.is_null() && !stream.is_null()).then(|| Link::of(number(stream)));
+    let path = link.as_ref().map_or(path, |link| link.path().as_ptr());
     // SAFETY: the caller's contract.
     if let Err(errno) = unsafe { cut(path, mode) } {
         kernel::set_errno(errno);

@@ -38,5 +38,14 @@ int main(void)
     assert(pread(fd, seen, 60, 0) == 3 && !strcmp(seen, "new"));
     assert(fopen("file", "wx") == 0);
     assert(pread(fd, seen, 60, 0) == 3);
+    /* the same where the stream names it by its descriptor, under which another call put it */
+    int other = open("other", O_RDWR | O_CREAT, 0644);
+    assert(pwrite(other, "absorbed", 8, 0) == 8);
+    out = fopen("/dev/null", "w");
+    assert(out && dup2(other, fileno(out)) == fileno(out));
+    assert(freopen(NULL, "w", out) == out);
+    assert(pread(other, seen, 60, 0) == 0);
+    assert(fputs("new", out) >= 0 && !fclose(out));
+    assert(pread(other, seen, 60, 0) == 3 && !strncmp(seen, "new", 3));
     return 0;
 }
