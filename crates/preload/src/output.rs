@@ -5,8 +5,9 @@
 //! no managed file, a call costs a look at the table. A program that only writes to the descriptor (`dd` and `cat` do) goes on using
 //! flash.
 
-use libc::{FILE, size_t};
+use libc::{FILE, c_int, size_t};
 
+use crate::kernel;
 use crate::stdio;
 use crate::trampolines::trampolines;
 
@@ -22,6 +23,16 @@ unsafe extern "C" {
 unsafe fn may_write(stream: *mut FILE) -> bool {
     // SAFETY: the caller's contract.
     unsafe { stdio::may_use(stream, true) }
+}
+
+/// Before libc writes a message and ends the program, which no refusal may keep it from: the caller has nothing to go on with.
+fn ends() -> bool {
+    let saved = kernel::errno();
+    // SAFETY: libc's own, open or null.
+    let _ = unsafe { may_write(stderr) };
+    // The message may tell it.
+    kernel::set_errno(saved);
+    true
 }
 
 /// `fwrite`.
@@ -87,10 +98,10 @@ trampolines! {
     vwarn = |_| may_write(stderr);
     warnx = |_| may_write(stderr);
     vwarnx = |_| may_write(stderr);
-    err = |_| may_write(stderr);
-    verr = |_| may_write(stderr);
-    errx = |_| may_write(stderr);
-    verrx = |_| may_write(stderr);
-    error = |_| may_write(stderr);
-    error_at_line = |_| may_write(stderr);
+    err = |_| ends();
+    verr = |_| ends();
+    errx = |_| ends();
+    verrx = |_| ends();
+    error = |[status, ..]| status as c_int != 0 && ends() || may_write(stderr);
+    error_at_line = |[status, ..]| status as c_int != 0 && ends() || may_write(stderr);
 }

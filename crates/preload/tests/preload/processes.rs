@@ -239,6 +239,21 @@ for k in range(3):
 }
 
 #[test]
+fn a_program_that_says_why_it_ends_does_so_whatever_the_agent_says_of_its_messages_file() {
+    let agent = Agent::start();
+    let program = compiled(&agent, "last_words");
+    agent.refuse_opens();
+    for call in ["err", "errx", "verr", "verrx", "error", "error_at_line"] {
+        let log = agent.slow.join(call);
+        let run = command(&agent, &program).arg(call).stderr(fs::File::create(&log).unwrap()).status().unwrap();
+        assert_eq!(run.code(), Some(3), "{call}");
+        let text = fs::read_to_string(&log).unwrap();
+        assert!(text.contains(&format!("last words of {call}")), "{text}");
+        assert_eq!(text.contains("No space left on device"), !call.ends_with('x'), "errno is the program's: {text}");
+    }
+}
+
+#[test]
 fn without_an_agent_a_managed_open_fails_and_other_files_work() {
     let mut agent = Agent::start();
     fs::write(agent.slow.join("f"), b"x").unwrap();
