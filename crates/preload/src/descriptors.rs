@@ -402,21 +402,43 @@ impl Drop for Duplicate {
     }
 }
 
-/// F_SETFL changed the flags of a managed descriptor's description.
+/// F_SETFL changed the flags of a managed descriptor. Descriptors that came apart have a description each, though the kernel may
+/// have one for all of them; so those of all that are open on the file are asked for again.
 pub fn flags_changed(fd: c_int) {
     let Some(cell) = TABLE.get(fd as usize) else { return };
-    let Some(description) = description_of(cell.load(Ordering::Acquire)) else { return };
-    if let Ok(flags) = kernel::fcntl(fd, libc::F_GETFL, 0) {
-        DESCRIPTIONS[description as usize].flags.store(flags, Ordering::Release);
+    let entry = cell.load(Ordering::Acquire) & !WANTED;
+    if entry < MANAGED {
+        return;
     }
+    let (index, record) = record_of(entry);
+    if record.is_shared() {
+        all_of(index).for_each(|(fd, entry)| learn_flags(fd, entry));
+    } else {
+        learn_flags(fd, entry);
+    }
+}
+
+/// Asks for a descriptor's flags, if it still is what its entry says; whoever closes it waits meanwhile.
+fn learn_flags(fd: c_int, entry: u32) {
+    let _using = Use::begin(fd);
+    fence(Ordering::SeqCst);
+    if TABLE[fd as usize].load(Ordering::Acquire) & !WANTED == entry
+        && let Ok(flags) = kernel::fcntl(fd, libc::F_GETFL, 0)
+    {
+        DESCRIPTIONS[(entry - MANAGED) as usize].flags.store(flags, Ordering::Release);
+    }
+}
+
+/// The descriptors of a record, with their entries.
+fn all_of(record: u32) -> impl Iterator<Item = (c_int, u32)> {
+    let entries =
+        (0..TABLE_USED.load(Ordering::Acquire)).map(|fd| (fd, TABLE[fd as usize].load(Ordering::Acquire) & !WANTED));
+    entries.filter(move |&(_, entry)| entry >= MANAGED && record_of(entry).0 == record)
 }
 
 /// A descriptor of a record.
 pub fn any_of(record: u32) -> Option<c_int> {
-    (0..TABLE_USED.load(Ordering::Acquire)).find(|&fd| {
-        let description = description_of(TABLE[fd as usize].load(Ordering::Acquire));
-        description.is_some_and(|index| DESCRIPTIONS[index as usize].record.load(Ordering::Acquire) == record)
-    })
+    all_of(record).next().map(|(fd, _)| fd)
 }
 
 /// What of the library's own a descriptor is.

@@ -100,6 +100,11 @@ impl Record {
         self.generation.load(Ordering::Acquire) == process::generation()
     }
 
+    /// Whether several open descriptions of this process refer to it.
+    pub fn is_shared(&self) -> bool {
+        self.references.load(Ordering::Acquire) > 1
+    }
+
     /// How `range` lies to the requests before, the last of which it becomes.
     #[inline]
     pub fn distance(&self, range: Range) -> Distance {

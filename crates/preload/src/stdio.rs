@@ -181,7 +181,13 @@ pub unsafe fn fdopen(fd: c_int, mode: *const c_char, pass: impl FnOnce() -> *mut
         return std::ptr::null_mut();
     }
     kernel::set_errno(saved);
-    pass()
+    let stream = pass();
+    // SAFETY: the caller's contract.
+    if unsafe { letters(mode) }.starts_with(b"a") {
+        // libc set O_APPEND by itself.
+        descriptors::flags_changed(fd);
+    }
+    stream
 }
 
 /// `tmpfile`, and `popen`: libc opens a file without a name, or a pipe.

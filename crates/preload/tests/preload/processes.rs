@@ -199,6 +199,13 @@ fn a_number_that_is_given_out_again_while_its_close_lingers_is_a_managed_file() 
 }
 
 #[test]
+fn flags_that_change_count_for_every_descriptor_that_shares_them() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "changed_flags")));
+    assert!(agent.counter(Counter::AbsorbedRequests) > 2);
+}
+
+#[test]
 fn a_thread_that_holds_a_stream_s_lock_uses_it_while_others_reopen_close_or_flush() {
     let agent = Agent::start();
     succeed(&mut command(&agent, compiled(&agent, "locked_streams")));
