@@ -16,6 +16,12 @@ use crate::{files, recording, settings};
 
 /// `FIEMAP`: asks where bytes lie on the slow disk.
 const FS_IOC_FIEMAP: c_ulong = 0xc020_660b;
+/// What fallocate was called before: space is allocated, removed, or made zeros.
+const FS_IOC_RESVSP: c_ulong = 0x4030_5828;
+const FS_IOC_UNRESVSP: c_ulong = 0x4030_5829;
+const FS_IOC_RESVSP64: c_ulong = 0x4030_582a;
+const FS_IOC_UNRESVSP64: c_ulong = 0x4030_582b;
+const FS_IOC_ZERO_RANGE: c_ulong = 0x4030_5839;
 
 /// Makes the slow file whole, if the descriptor is managed, and keeps others from replacing that until the program's call has ended.
 pub fn brought_back<R>(fd: c_int, pass: impl Fn() -> R) -> Result<R, Errno> {
@@ -88,7 +94,7 @@ pub fn copy(from: c_int, to: c_int, refusal: Errno, pass: impl FnOnce() -> isize
     }
 }
 
-/// `ioctl`: clones and maps of where bytes lie.
+/// `ioctl`: clones, maps of where bytes lie, and allocation.
 ///
 /// # Safety
 /// The arguments are those of ioctl(2).
@@ -103,7 +109,22 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void, pass: im
             let saved = kernel::errno();
             return brought_back(fd, pass).unwrap_or_else(|errno| kernel::answer(Err(errno), saved) as c_int);
         }
+        FS_IOC_RESVSP | FS_IOC_UNRESVSP | FS_IOC_RESVSP64 | FS_IOC_UNRESVSP64 | FS_IOC_ZERO_RANGE => {
+            return refused(fd, pass);
+        }
         _ => return pass(),
     };
     copy(source, fd, libc::EOPNOTSUPP, || pass() as isize) as c_int
+}
+
+/// What programs fall back from to fallocate or to writing; passed on where it is no managed file.
+fn refused(fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
+    let saved = kernel::errno();
+    let managed = if settings::served() { descriptors::managed(fd) } else { Ok(None) };
+    kernel::set_errno(saved);
+    match managed {
+        Ok(None) => pass(),
+        Ok(Some(_)) => kernel::answer(Err(libc::EOPNOTSUPP), saved) as c_int,
+        Err(errno) => kernel::answer(Err(errno), saved) as c_int,
+    }
 }

@@ -65,6 +65,29 @@ HOW";
 }
 
 #[test]
+fn space_is_neither_removed_nor_zeroed_unseen_by_an_ioctl() {
+    let agent = Agent::start();
+    python(
+        &agent,
+        "import os, fcntl, struct, errno
+fd = os.open('f', os.O_RDWR | os.O_CREAT); os.pwrite(fd, b'flash' * 2000, 0)
+other = os.open(os.environ['OUTSIDE'] + '/f', os.O_RDWR | os.O_CREAT); os.pwrite(other, b'plain' * 2000, 0)
+space = struct.pack('hhxxxxqqiI16x', 0, 0, 0, 10000, 0, 0)
+for call in 40, 41, 42, 43, 57:
+    request = 1 << 30 | len(space) << 16 | ord('X') << 8 | call
+    try: fcntl.ioctl(fd, request, space)
+    except OSError as e: assert e.errno == errno.EOPNOTSUPP, e
+    else: raise AssertionError(call)
+    assert os.pread(fd, 10000, 0) == b'flash' * 2000
+    # An unmanaged file's file system answers.
+    try: fcntl.ioctl(other, request, space)
+    except OSError as e: assert e.errno in (errno.EOPNOTSUPP, errno.ENOTTY), e",
+    );
+    agent.drain();
+    assert_eq!(fs::read(agent.slow.join("f")).unwrap(), b"flash".repeat(2000));
+}
+
+#[test]
 fn sync_and_syncfs_speak_for_the_files_of_the_process() {
     let agent = Agent::start();
     python(
