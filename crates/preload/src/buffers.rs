@@ -71,6 +71,12 @@ impl<'a> Buffers<'a> {
         self.length
     }
 
+    /// Whether each element begins and ends at a multiple of `bytes`.
+    pub fn are_aligned(&self, bytes: usize) -> bool {
+        let aligned = |element: &iovec| (element.iov_base.addr() | element.iov_len).is_multiple_of(bytes);
+        self.vector.iter().all(aligned)
+    }
+
     /// Reads the file's bytes from `offset` into bytes `from .. from + length`; stops where the file ends.
     pub fn read(&self, fd: c_int, from: usize, length: usize, offset: u64) -> Result<usize, Errno> {
         self.transfer(from, length, |part, moved| {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use headstart_core::counters::{Counter, Served};
-use headstart_core::policy::Decision;
+use headstart_core::policy::{Decision, Reason};
 use headstart_core::protocol::lease::Place;
 use headstart_core::protocol::message::Request;
 use headstart_core::protocol::shared::{KIND_EXTEND, Slot};
@@ -19,6 +19,8 @@ use crate::session::{self, Answer, Session};
 /// Writes that would make a file this much larger are not absorbed: whether the slow file system has files that long
 /// only its kernel knows.
 const EXTENSION_MAX: u64 = 1 << 40;
+/// The least alignment that disks ask of O_DIRECT requests and their memory: a logical block of 512 bytes.
+const SECTOR_BYTES: u64 = 512;
 
 /// `pwrite` of a managed file, not O_APPEND. `durable`: as with O_DSYNC, whatever the descriptor says.
 pub fn write_at(target: &Target, buffers: &Buffers, offset: u64, durable: bool) -> Result<usize, Errno> {
@@ -51,7 +53,7 @@ fn write_parts(
     let mut result = Ok(());
     while done < buffers.length() && result.is_ok() {
         let rest = Range::between(request.range.offset + done as u64, request.range.end());
-        let (part, decision) = decide(target, &request::Request { range: rest, ..request });
+        let (part, decision) = decide(target, buffers, &request::Request { range: rest, ..request });
         let by_part = write_part(session, target, buffers, done, part, decision);
         absorbed += by_part.absorbed;
         done += by_part.absorbed + by_part.direct;
@@ -66,13 +68,22 @@ fn write_parts(
     result
 }
 
-/// The first part of a write, and what is wanted of it. Past the page cache only whole blocks can be written: a part that ends
-/// within one takes the rest along.
+/// The first part of a write, and what is wanted of it.
 #[inline]
-fn decide(target: &Target, request: &request::Request) -> (Range, Decision) {
+fn decide(target: &Target, buffers: &Buffers, request: &request::Request) -> (Range, Decision) {
     let (part, decision) = session::decide(target, request);
-    let odd = target.uncached() && !part.range.end().is_multiple_of(DIRECT_ALIGNMENT);
-    (if odd { request.range } else { part.range }, decision)
+    if target.uncached() { uncached(buffers, request.range, part.range, decision) } else { (part.range, decision) }
+}
+
+/// The same past the page cache, where only whole blocks can be written: a part that ends within one takes the rest along. What no
+/// disk with smaller blocks would take either is left to the kernel to refuse.
+#[cold]
+fn uncached(buffers: &Buffers, whole: Range, part: Range, decision: Decision) -> (Range, Decision) {
+    let aligned = [whole.offset, whole.length].iter().all(|bytes| bytes.is_multiple_of(SECTOR_BYTES));
+    if !aligned || !buffers.are_aligned(SECTOR_BYTES as usize) {
+        return (whole, Decision::Disk(Reason::NoBenefit));
+    }
+    (if part.end().is_multiple_of(DIRECT_ALIGNMENT) { part } else { whole }, decision)
 }
 
 /// What became of a part.

@@ -132,6 +132,16 @@ static void uncached(const char *path, int fd)
     SHOW(pwrite(direct, aligned, 8192, 0)); SHOW(pwrite(direct, aligned, 4096, 8192)); SHOW(pread(direct, aligned, 16384, 0));
     SHOW(pread(direct, aligned, 4096, 4096)); SHOW(pread(direct, aligned, 4096, 1 << 20)); SHOW(lseek(direct, 4096, SEEK_SET));
     SHOW(read(direct, aligned, 4096)); SHOW(lseek(direct, 0, SEEK_CUR));
+    /* what is not aligned, over bytes on flash and beyond them */
+    struct iovec v[2] = { { aligned, 4096 }, { aligned + 4096, 100 } }, odd[2] = { { aligned, 100 }, { aligned + 100, 3996 } };
+    off_t places[] = { 0, 1 << 24 };
+    for (int k = 0; k < 2; k++) {
+        SHOW(pwrite(direct, aligned, 100, places[k])); SHOW(pwrite(direct, aligned, 4096, places[k] + 100));
+        SHOW(pwrite(direct, aligned + 1, 4096, places[k])); SHOW(pwrite(direct, aligned + 1, 100, places[k] + 7));
+        SHOW(pwritev(direct, v, 2, places[k])); SHOW(pwritev(direct, odd, 2, places[k]));
+        SHOW(lseek(direct, places[k] + 1, SEEK_SET)); SHOW(write(direct, aligned, 4096)); SHOW(lseek(direct, 0, SEEK_CUR));
+        SHOW(lseek(fd, 0, SEEK_END));
+    }
     SHOW(close(direct));
 }
 
