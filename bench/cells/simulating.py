@@ -1,6 +1,6 @@
 """Six runs on the emulated servers and the same in `headstart sim`. That holds the testbed's timing and the simulator's ways of asking
 against each other; both have the same models of devices, so it says nothing about how true those are. Software takes this machine's
-processors time: what an absorbed write takes them is measured first, on flash that takes none, and told to the simulator."""
+processors time: what an absorbed write and a copy back take them is measured first and told to the simulator."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import os
 import harness
 from cells import regions
 from cells.placement import MEASURED_SEED, REGIONS, TRACED_SEED, Drawn, Placed, plan
-from harness import RANKS, Workload, cached, direct, say
+from harness import RANKS, Workload, cached, direct, phase, say
 
 #: Of a rank's block: odd, so that ranks do not convoy.
 STRIPES = 255
@@ -17,8 +17,8 @@ STRIPES = 255
 class Ordered(Workload):
     """Every byte once, in an order of IOR's."""
 
-    def __init__(self, transfer, order):
-        super().__init__(transfer, STRIPES)
+    def __init__(self, transfer, order, stripes=STRIPES):
+        super().__init__(transfer, stripes)
         self.order, self.file_bytes, self.extra = order, self.bytes, {}
 
     def command(self, path, operation, generation, seed):
@@ -68,6 +68,7 @@ nodes = 1
 bytes_per_s = 0
 processors = {processors}
 request_cpu_ms = {request_cpu_ms}
+copy_cpu_ms = {copy_cpu_ms}
 
 [disk]
 servers = 8
@@ -90,19 +91,44 @@ seed = {seed}
 """
 
 
-def software_ms(workload):
-    """What a processor works for each write that S4D absorbs: library, agent, copies and the emulation itself."""
-    with regions.testbed("--ssd-profile", "null", "--network", "none") as site:
-        file = workload.prepare(site, site.slow)
-        # Without the first run, which takes flash for the first time.
-        capacity = str(2 * workload.bytes)
-        runs = [cached(site, workload, file, "write", capacity, turn + 1, MEASURED_SEED)["seconds"] for turn in range(3)][1:]
-    return min(runs) * os.cpu_count() / (workload.bytes / workload.transfer) * 1e3
+def busy_seconds():
+    """What all processors have worked since the machine started."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, _idle, _wait, interrupts, softirq = map(int, file.readline().split()[1:8])
+    return (user + nice + system + interrupts + softirq) / os.sysconf("SC_CLK_TCK")
 
 
-def simulated(site, name, workload, operation, policy, request_cpu_ms):
+def software():
+    """Milliseconds of a processor, by how long processors work in all: for each write that S4D absorbs (library, agent, copies in memory,
+    the emulation itself), beyond a job of few, and for each copy back to the disks, of which little flash makes more than plenty."""
+    few, many = (Ordered(32 << 10, "perm_own_block", stripes) for stripes in (1, STRIPES))
+    with regions.testbed() as site:
+        file = many.prepare(site, site.slow)
+        generation = 0
+
+        def run(workload, share):
+            """Seconds that processors worked, and copies back."""
+            nonlocal generation
+            generation += 1
+            busy = busy_seconds()
+            command = workload.command(file, "write", generation, MEASURED_SEED)
+            _, report = site.run(command, "--capacity", str(int(share * many.bytes)), "--keep-dirty")
+            busy, copies = busy_seconds() - busy, [report[when]["write_backs_total"] for when in ("agent_before", "agent_after")]
+            site.headstart("drain")
+            return busy, copies[1] - copies[0]
+
+        # Flash is taken for the first time.
+        run(many, 2)
+        begun, absorbed, written_back = (min(run(*one) for _ in range(3)) for one in ((few, 2), (many, 2), (many, CAPACITY)))
+    return {
+        "request_cpu_ms": (absorbed[0] - begun[0]) / ((many.bytes - few.bytes) / many.transfer) * 1e3,
+        "copy_cpu_ms": (written_back[0] - absorbed[0]) / (written_back[1] - absorbed[1]) * 1e3,
+    }
+
+
+def simulated(site, name, workload, operation, policy, costs):
     text = SCENARIO.format(
-        processors=os.cpu_count(), request_cpu_ms=request_cpu_ms,
+        processors=os.cpu_count(), **costs,
         name=name, seed=MEASURED_SEED, policy=policy, capacity=int(workload.file_bytes * CAPACITY),
         region=workload.file_bytes // REGIONS // 4096 * 4096, ranks=RANKS, transfer=workload.transfer, block=workload.block,
         order=workload.order, operation=operation,
@@ -134,14 +160,14 @@ def measured(site, workload, operation, policy):
 def measure():
     cells = {}
     say("sim_vs_testbed: software ...")
-    absorbed_ms = software_ms(SCENARIOS["random_write_s4d"][0]())
+    absorbed = software()
     with regions.testbed() as site:
         for name, (make, operation, policy) in SCENARIOS.items():
             say(f"sim_vs_testbed: {name} ...")
             workload = make()
             found = measured(site, workload, operation, policy)
-            request_cpu_ms = absorbed_ms if policy == "s4d" else 0
-            promised = simulated(site, name, workload, operation, policy, request_cpu_ms)
+            costs = absorbed if policy == "s4d" else dict.fromkeys(absorbed, 0)
+            promised = simulated(site, name, workload, operation, policy, costs)
             moved = workload.bytes / 1e6
             cells[name] = {
                 "testbed_mb_s": round(moved / found, 2), "sim_mb_s": round(moved / promised, 2),
@@ -150,4 +176,4 @@ def measure():
             site.forget()
         timing = harness.timing(site)
     worst = max(cells, key=lambda name: abs(cells[name]["error"]))
-    return {"sim_vs_testbed": {"value": abs(cells[worst]["error"]), "at": worst, "cells": cells, "software_ms": round(absorbed_ms, 4), "timing": timing}}
+    return {"sim_vs_testbed": {"value": abs(cells[worst]["error"]), "at": worst, "cells": cells, "software": absorbed, "timing": timing}}

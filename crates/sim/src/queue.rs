@@ -22,6 +22,8 @@ pub enum Event {
     Answer(u32),
     /// The agent looks around.
     Poll,
+    /// A copy of the agent's begins.
+    Copy(u32),
     /// A job begins.
     Job(u32),
     /// No rank begins anything from here on.

@@ -137,6 +137,8 @@ pub struct OverlayReport {
     pub extents: u64,
     /// Barriers.
     pub barriers: u64,
+    /// Copies back to the disks, each of neighbouring extents.
+    pub write_backs: u64,
     /// Bytes written back.
     pub written_back_bytes: u64,
     /// Bytes fetched.
@@ -256,6 +258,7 @@ fn overlay(simulation: &Simulation<'_>) -> Option<OverlayReport> {
         dirty_bytes: agent.overlay.dirty_bytes(),
         extents: agent.overlay.extents() as u64,
         barriers: counters.barriers_total,
+        write_backs: counters.write_backs_total,
         written_back_bytes: counters.written_back_bytes_total,
         fetched_bytes: counters.fetched_bytes_total,
         round_trips: sum(Counter::RoundTrips),

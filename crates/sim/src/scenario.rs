@@ -181,10 +181,12 @@ pub struct Clients {
     pub bytes_per_s: f64,
     /// What a request takes on its node before anything of it is sent (library, client of the file system, metadata).
     pub request_ms: f64,
-    /// Processors of a node, which share `request_cpu_ms`.
+    /// Processors of a node, which share `request_cpu_ms` and `copy_cpu_ms`.
     pub processors: u32,
-    /// What a request takes one of them, before `request_ms` and after those of other ranks on the node that came first.
+    /// What a request takes one of them, before `request_ms` and after the work of the node that came first.
     pub request_cpu_ms: f64,
+    /// What a copy of the agent's takes one of them, before its first byte moves and after the work of the node that came first.
+    pub copy_cpu_ms: f64,
     /// From a message to the agent to its answer, the agent's own time included.
     pub agent_round_trip_ms: f64,
     /// Calls for many ranges are PVFS2's list I/O without flash; else their ranges go one after another, as POSIX calls do. With flash they do so anyway.
@@ -201,6 +203,7 @@ impl Default for Clients {
             request_ms: 0.0,
             processors: 4,
             request_cpu_ms: 0.0,
+            copy_cpu_ms: 0.0,
             agent_round_trip_ms: 0.1,
             list_io: true,
             // 0.3 ms for 14 ranks, which are four rounds (LiU ran 14).
@@ -393,6 +396,7 @@ impl Scenario {
         for (name, value) in [
             ("request_ms", clients.request_ms),
             ("request_cpu_ms", clients.request_cpu_ms),
+            ("copy_cpu_ms", clients.copy_cpu_ms),
             ("agent_round_trip_ms", clients.agent_round_trip_ms),
             ("barrier_round_ms", clients.barrier_round_ms),
         ] {

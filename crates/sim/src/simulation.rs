@@ -73,6 +73,7 @@ pub struct Simulation<'a> {
     /// Of each node, and what a request takes them; none: nothing.
     pub(crate) processors: Vec<Processors>,
     pub(crate) request_cpu: Nanos,
+    pub(crate) copy_cpu: Nanos,
     pub(crate) round_trip: Nanos,
     barrier_round: Nanos,
     drain: bool,
@@ -139,6 +140,7 @@ impl<'a> Simulation<'a> {
             list_io: scenario.clients.list_io,
             processors: vec![Processors::new(scenario.clients.processors); scenario.clients.nodes as usize],
             request_cpu: Nanos::from_millis(scenario.clients.request_cpu_ms),
+            copy_cpu: Nanos::from_millis(scenario.clients.copy_cpu_ms),
             round_trip: Nanos::from_millis(scenario.clients.agent_round_trip_ms),
             barrier_round: scenario.barrier_round(),
             drain: scenario.drain,
@@ -198,6 +200,7 @@ impl<'a> Simulation<'a> {
             Event::Ask(rank) => self.on_ask(rank),
             Event::Answer(rank) => self.on_answer(rank),
             Event::Poll => self.on_poll(),
+            Event::Copy(copy) => self.begin_copy(copy),
         }
         true
     }

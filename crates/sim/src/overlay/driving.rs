@@ -339,7 +339,11 @@ impl Simulation<'_> {
                 let node = agent.next_node;
                 agent.next_node = (node + 1) % nodes;
                 let copy = agent.copies.insert(Copy { order, step: 0, node });
-                self.continue_copy(copy);
+                if self.copy_cpu == Nanos::ZERO {
+                    return self.begin_copy(copy);
+                }
+                let at = self.processors[node as usize].work(now, self.copy_cpu);
+                self.queue.push(at, Event::Copy(copy));
             }
             Output::Extend { file, size } => {
                 let slow = agent.file_of(file) as usize;
@@ -413,6 +417,11 @@ impl Simulation<'_> {
             Some(Syncing::Journal) => agent.overlay.on_journal_durable(agent.memory.view(), Ok(())),
             None => unreachable!("a barrier is under way"),
         }
+    }
+
+    /// [`Event::Copy`].
+    pub(crate) fn begin_copy(&mut self, number: u32) {
+        self.continue_copy(number);
     }
 
     /// Starts a copy's next transfer; false if it has none.

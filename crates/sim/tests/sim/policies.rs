@@ -64,6 +64,23 @@ fn s4d_absorbs_small_random_writes_and_leaves_large_ones() {
 }
 
 #[test]
+fn copies_of_the_agent_take_a_node_its_processors() {
+    let program = |_: usize, seed: u64| {
+        let blocks = Blocks::zipf(16 * KIB, Direction::Write, seed);
+        Box::new(Blocks { requests: 60, ..blocks }) as _
+    };
+    let mut scenario = small(S4D);
+    (scenario.clients.nodes, scenario.clients.processors, scenario.clients.copy_cpu_ms) = (1, 2, 20.0);
+    let report = run(&scenario, &program);
+    let write_backs = report.overlay.unwrap().write_backs;
+    let work_s = write_backs as f64 * 0.02 / 2.0;
+    assert!(write_backs > 100 && report.drained_s >= work_s, "{write_backs} in {} s", report.drained_s);
+    scenario.clients.copy_cpu_ms = 0.0;
+    let bare = run(&scenario, &program);
+    assert!(bare.drained_s < work_s / 2.0, "{} s", bare.drained_s);
+}
+
+#[test]
 fn s4d_serves_the_second_reading_from_flash() {
     let program = |_: usize, seed: u64| {
         let directions = vec![Direction::Read; 2];
