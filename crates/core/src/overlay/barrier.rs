@@ -64,6 +64,8 @@ pub(super) struct Barrier {
     held: bool,
     begun: u64,
     ended: u64,
+    /// When the last one ended.
+    pub(super) ended_ns: u64,
     failed: BTreeSet<u64>,
     running: Option<Running>,
 }
@@ -170,6 +172,7 @@ impl Overlay {
         }
         let Some(running) = self.barrier.running.take() else { return };
         self.barrier.ended += 1;
+        self.barrier.ended_ns = self.measured_ns;
         self.counters.barriers_total += 1;
         self.reserve.adapt(self.space.capacity_bytes());
         let nothing_since = self.journal.end() == running.end + barrier_record_bytes(running.end);
@@ -187,6 +190,7 @@ impl Overlay {
     fn fail_barrier(&mut self, shared: Shared<'_>) {
         let Some(running) = self.barrier.running.take() else { return };
         self.barrier.ended += 1;
+        self.barrier.ended_ns = self.measured_ns;
         self.barrier.failed.insert(self.barrier.ended);
         self.counters.barrier_errors_total += 1;
         let trusted = running.data_files.into_iter().filter(|data_file| !self.untrusted.contains_key(data_file));

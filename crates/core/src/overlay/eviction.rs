@@ -3,12 +3,17 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Overlay;
 use super::extent_map::{Benefit, Mapped};
 use super::flash_space::PAGE_BYTES;
 use super::journal::Record;
+use super::{CopyKind, Overlay};
 use crate::counters::Dropped;
 use crate::protocol::shared::Shared;
+
+/// A barrier for the sake of space frees one part in so many of flash, unless nothing more is about to be removed or the last one ended
+/// so long ago (assumed).
+const BARRIER_SHARE: u64 = 16;
+const BARRIER_PERIOD_NS: u64 = 25_000_000;
 
 impl Overlay {
     /// What a fetch leaves to writes: of regions, which give way to the least reserve alone, no more than that, and nothing while
@@ -83,6 +88,15 @@ impl Overlay {
             self.evict(file, &mapped);
             self.evicted.remember(file, mapped);
         }
-        self.barrier.wanted |= self.space.awaits_barrier();
+        self.barrier.wanted |= self.is_worth_a_barrier();
+    }
+
+    /// Whether places that wait for a barrier are worth one now. While the data files are synced nothing can be written to them on
+    /// many file systems, so that there are better few barriers that free much.
+    fn is_worth_a_barrier(&self) -> bool {
+        let awaiting = self.space.awaiting_bytes();
+        let more_is_coming = || self.copies.values().any(|copy| copy.kind == CopyKind::WriteBack);
+        let is_due = || self.measured_ns.saturating_sub(self.barrier.ended_ns) > BARRIER_PERIOD_NS;
+        awaiting > 0 && (awaiting >= self.space.capacity_bytes() / BARRIER_SHARE || is_due() || !more_is_coming())
     }
 }

@@ -138,6 +138,11 @@ impl FlashSpace {
         self.removed_pages * PAGE_BYTES
     }
 
+    /// Bytes removed that the next barrier lets be free.
+    pub fn awaiting_bytes(&self) -> u64 {
+        self.removed.iter().map(|run| run.pages * PAGE_BYTES).sum()
+    }
+
     /// Whether anything removed waits for the next barrier.
     pub fn awaits_barrier(&self) -> bool {
         !self.removed.is_empty()
