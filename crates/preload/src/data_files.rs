@@ -35,7 +35,9 @@ pub fn with<R>(file: u32, number: u32, work: impl FnOnce(c_int) -> Result<R, Err
     // The list is the parent's of a `vfork` child, the descriptor is not.
     let keeps = if process::is_own() { &KEPT[..kept_max()] } else { &[] };
     for (index, cell) in keeps.iter().enumerate() {
-        if cell.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if cell.load(Ordering::Relaxed) == 0
+            && cell.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
             SERVES[index].store(file, Ordering::Relaxed);
             cell.store(u64::from(number) << 32 | (fd as u64 + 1), Ordering::Release);
             KEPT_USED.fetch_max(index as u32 + 1, Ordering::AcqRel);

@@ -406,6 +406,11 @@ impl Drop for Duplicate {
 /// have one for all of them; so those of all that are open on the file are asked for again.
 pub fn flags_changed(fd: c_int) {
     let Some(cell) = TABLE.get(fd as usize) else { return };
+    // One that came from elsewhere and was not used yet may share what others have.
+    let saved = kernel::errno();
+    let found = managed(fd);
+    kernel::set_errno(saved);
+    let Ok(Some(_)) = found else { return };
     let entry = cell.load(Ordering::Acquire) & !WANTED;
     if entry < MANAGED {
         return;

@@ -149,6 +149,9 @@ pub unsafe fn freopen(
     pass: impl FnOnce() -> *mut FILE,
 ) -> *mut FILE {
     let saved = kernel::errno();
+    // Before the file is cut, which is undone by whoever writes to it before libc has the stream. Let go of before the stream may have
+    // to be closed.
+    let locked = Locked::wait(stream);
     // Without a path it is the stream's own file, which libc opens by this name.
     let link = (path.is_null() && !stream.is_null()).then(|| Link::of(number(stream)));
     let path = link.as_ref().map_or(path, |link| link.path().as_ptr());
@@ -157,8 +160,6 @@ pub unsafe fn freopen(
         kernel::set_errno(errno);
         return std::ptr::null_mut();
     }
-    // Let go of before the stream may have to be closed.
-    let locked = Locked::wait(stream);
     let old = if stream.is_null() { -1 } else { number(stream) };
     kernel::set_errno(saved);
     let closing = Closing::begin_reopening(old);

@@ -137,12 +137,14 @@ impl EventLoop<'_> {
         waits.then(|| PERIOD.saturating_sub(self.marks.last.elapsed()).max(Duration::from_millis(1)))
     }
 
-    pub(super) fn marked(&mut self, result: Result<(), i32>) {
+    pub(super) fn marked(&mut self, result: Result<(), i32>) -> crate::error::Result<()> {
         self.marks.busy = false;
         if self.marks.showing {
             self.marks.shown = result.is_ok();
         }
         for held in std::mem::take(&mut self.marks.answered) {
+            // What was forgotten before goes first: the file may be given its number.
+            self.carry_out_all()?;
             // Its thread may be gone.
             let slot = self.connections.get(&held.token).and_then(|connection| connection.slot);
             if slot == Some(held.envelope.slot) {
@@ -150,6 +152,7 @@ impl EventLoop<'_> {
             }
         }
         self.tell();
+        Ok(())
     }
 
     fn tell(&mut self) {

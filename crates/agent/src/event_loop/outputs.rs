@@ -49,11 +49,7 @@ impl EventLoop<'_> {
         for completion in self.workers.mailbox.collect() {
             match completion {
                 Completion::Copied { .. } | Completion::Refused { .. } if self.ending != Ending::No => {}
-                Completion::Marked(result) => {
-                    // It may give a file a number that one of those before has forgotten.
-                    self.carry_out_all()?;
-                    self.marked(result);
-                }
+                Completion::Marked(result) => self.marked(result)?,
                 Completion::Scrape(to) => {
                     // Whoever asked may have given up.
                     let _ = to.try_send(Box::new(self.figures()));

@@ -9,7 +9,7 @@
 //! meanwhile, and the error with it. It does not while anybody has the file open. So a data file is *unsynced*, and open here, from
 //! the moment a record names bytes of it ([`Output::Unsynced`], carried out before the commit is answered) or a fetch into it
 //! begins, until a sync that began later has succeeded. The writing program holds it open before: until its slow file is closed, or,
-//! beyond a thousand data files in a process, until the write has returned, so that an error could be lost only if the
+//! beyond an eighth of the descriptors that its process may have, until the write has returned, so that an error could be lost only if the
 //! kernel wrote, failed and evicted the inode between that and the commit. Whatever sync fails, the next barrier says so
 //! of the file, once: what it held since the barrier before is never vouched for.
 //!

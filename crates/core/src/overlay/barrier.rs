@@ -198,7 +198,8 @@ impl Overlay {
         self.barrier.unsynced_slow.extend(running.slow_files);
         // It may have been a full one; and nobody else asks for the next one where opens or quarantines wait for it.
         self.barrier.full = true;
-        self.barrier.wanted |= !self.forgetting.is_empty() || !self.quarantine.is_empty();
+        let is_awaited = !self.forgetting.is_empty() || self.quarantine.iter().any(|dead| dead.barrier.is_some());
+        self.barrier.wanted |= is_awaited;
         self.space.abandon_barrier();
         self.evicted.abandon_barrier();
         self.quarantine.iter_mut().for_each(|dead| dead.barrier = None);

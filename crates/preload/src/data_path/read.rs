@@ -72,9 +72,9 @@ fn read_as_told(
                 let length = length.min(rest.length) as usize;
                 let result = read_pieces(session, target, buffers, done, rest.offset, length);
                 session.slot.release_read();
-                if let Err(Unread::Flash(failed)) = result {
+                if let Err(Unread::Flash { range, dirty_too }) = result {
                     // What the disk has as well is read there next.
-                    match drop_failed(session, target, failed) {
+                    match drop_unread(session, target, range, dirty_too) {
                         Ok(()) => continue,
                         Err(_) if done > 0 => return (Ok(done), served),
                         Err(errno) => return (Err(errno), served),
@@ -119,27 +119,32 @@ fn read_as_told(
 enum Unread {
     /// The program's fault, or the process lacks something.
     Refused(Errno),
-    /// Flash does not give these bytes of the file.
-    Flash(Range),
+    /// Flash does not give these bytes of the file; if not for its own fault, dirty ones are not lost.
+    Flash { range: Range, dirty_too: bool },
 }
 
 impl Unread {
     fn errno(self) -> Errno {
         match self {
             Unread::Refused(errno) => errno,
-            Unread::Flash(_) => libc::EIO,
+            Unread::Flash { .. } => libc::EIO,
         }
     }
 }
 
-/// Tells the agent what flash does not give; an error if the disk has it not.
+/// Tells the agent what flash does not give, after it has written back what is dirty of that, if it can; an error if the disk has it
+/// not.
 #[cold]
-fn drop_failed(session: &mut Session, target: &Target, failed: Range) -> Result<(), Errno> {
-    let ask = message::Request::FlashFailed { file: target.file, offset: failed.offset, length: failed.length };
-    match session.call(&ask)? {
-        Answer::Done => Ok(()),
-        other => Err(session.unexpected(other)),
+fn drop_unread(session: &mut Session, target: &Target, range: Range, dirty_too: bool) -> Result<(), Errno> {
+    let (file, Range { offset, length }) = (target.file, range);
+    let write_back = dirty_too.then_some(message::Request::WriteBack { file, offset, length });
+    for ask in write_back.into_iter().chain([message::Request::FlashFailed { file, offset, length }]) {
+        match session.call(&ask)? {
+            Answer::Done => {}
+            other => return Err(session.unexpected(other)),
+        }
     }
+    Ok(())
 }
 
 /// Reads the lease's pieces, which begin at `offset` of the file, into bytes `from .. from + length`; fewer where the
@@ -166,10 +171,12 @@ fn read_pieces(
             match part {
                 Ok(count) if count > 0 => read += count,
                 Err(libc::EFAULT) if done + read > 0 => return Ok(done + read),
-                Err(errno @ (libc::EFAULT | libc::EINTR | libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {
-                    return Err(Unread::Refused(errno));
+                Err(errno @ (libc::EFAULT | libc::EINTR | libc::ENOMEM)) => return Err(Unread::Refused(errno)),
+                part => {
+                    // The program has the last descriptor: the kernel would have needed none.
+                    let dirty_too = matches!(part, Err(libc::EMFILE | libc::ENFILE));
+                    return Err(Unread::Flash { range: Range::new(offset + done as u64, wanted as u64), dirty_too });
                 }
-                Ok(_) | Err(_) => return Err(Unread::Flash(Range::new(offset + done as u64, wanted as u64))),
             }
         }
         done += wanted;
