@@ -610,8 +610,8 @@ fn a_barrier_that_failed_still_covers_what_it_took_next_time() {
     no_violation(&w);
 }
 
-#[test]
-fn a_quarantine_whose_barrier_failed_is_lifted_by_the_next_one_that_nobody_else_asks_for() {
+/// A process was killed while a write of it to the disk was under way, over bytes that are clean on flash.
+fn world_with_a_dead_writer() -> World {
     let mut w = world();
     write(&mut w, 2, A, true);
     drain(&mut w);
@@ -620,6 +620,12 @@ fn a_quarantine_whose_barrier_failed_is_lifted_by_the_next_one_that_nobody_else_
         ranks::step(&mut w, 0, false);
     }
     w.kill(0);
+    w
+}
+
+#[test]
+fn a_quarantine_whose_barrier_failed_is_lifted_by_the_next_one_that_nobody_else_asks_for() {
+    let mut w = world_with_a_dead_writer();
     w.poll();
     assert!(w.overlay.quarantine.len() == 1 && w.overlay.is_barrier_running());
     w.tasks.clear();
@@ -632,14 +638,7 @@ fn a_quarantine_whose_barrier_failed_is_lifted_by_the_next_one_that_nobody_else_
 
 #[test]
 fn a_dead_writers_range_is_fetched_again_once_its_slow_file_was_synced() {
-    let mut w = world();
-    write(&mut w, 2, A, true);
-    drain(&mut w);
-    ranks::begin_write(&mut w, 0, 0, Range::new(0, 10), false);
-    for _ in 0..4 {
-        ranks::step(&mut w, 0, false);
-    }
-    w.kill(0);
+    let mut w = world_with_a_dead_writer();
     assert_eq!(w.overlay.quarantine.len(), 1);
     w.quiesce();
     assert_eq!(w.overlay.quarantine.len(), 0);
