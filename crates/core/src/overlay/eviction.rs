@@ -91,8 +91,8 @@ impl Overlay {
         self.barrier.wanted |= self.is_worth_a_barrier();
     }
 
-    /// Whether places that wait for a barrier are worth one now. While the data files are synced nothing can be written to them on
-    /// many file systems, so that there are better few barriers that free much.
+    /// Whether places that wait for a barrier are worth one now. In FUSE nobody writes to a data file while it is synced; and each sync
+    /// costs the flash something: better few barriers that free much.
     fn is_worth_a_barrier(&self) -> bool {
         let awaiting = self.space.awaiting_bytes();
         let more_is_coming = || self.copies.values().any(|copy| copy.kind == CopyKind::WriteBack);
