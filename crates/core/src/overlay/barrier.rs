@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 
 use super::copies::CopyState;
-use super::flash_space::Run;
+use super::flash_space::{Run, Union, User};
 use super::granules::ranges_of;
 use super::journal::Record;
 use super::page_set::PageSet;
@@ -206,28 +206,38 @@ impl Overlay {
         self.poll(shared);
     }
 
-    /// Places removed before the barrier are free unless a reader or a copy holds them.
+    /// Places removed before the barrier are free unless a reader or a copy uses them.
     fn free_places(&mut self, shared: Shared<'_>) {
-        self.space.end_barrier();
         self.evicted.end_barrier();
-        self.free_unheld(shared);
+        let mut covered = self.space.end_barrier();
+        covered.append(&mut self.space.take_read());
+        self.free_unused(shared, covered);
     }
 
-    /// Frees the places that a barrier covers and nobody holds any more.
-    pub(super) fn free_unheld(&mut self, shared: Shared<'_>) {
-        if !self.space.has_covered() {
+    /// Frees what readers have let go. Of that no message tells: it is looked for when space is short.
+    pub(super) fn free_read(&mut self, shared: Shared<'_>) {
+        let read = self.space.take_read();
+        self.free_unused(shared, read);
+    }
+
+    /// Frees what the copy was the last to use.
+    pub(super) fn free_copied(&mut self, shared: Shared<'_>, copy: &CopyState) {
+        let places: Vec<Run> = copy.places().collect();
+        let copied = self.space.take_copied(&places);
+        self.free_unused(shared, copied);
+    }
+
+    /// Frees places that a barrier covers, as far as nobody uses them.
+    fn free_unused(&mut self, shared: Shared<'_>, covered: Vec<Run>) {
+        if covered.is_empty() {
             return;
         }
-        let mut held: Vec<Run> = shared.used_slots().iter().flat_map(runs_read).collect();
-        let copied = |copy: &CopyState| {
-            copy.pieces
-                .iter()
-                .map(|piece| Run::touching(piece.data_file, piece.place, piece.range.length))
-                .collect::<Vec<_>>()
-        };
-        held.extend(self.copies.values().flat_map(copied));
-        held.sort_unstable();
-        self.space.free_covered(|run| overlaps_any(&held, run));
+        let read: Union = shared.used_slots().iter().flat_map(runs_read).collect();
+        let copied: Union = self.copies.values().flat_map(CopyState::places).collect();
+        for run in covered {
+            let reader = read.overlaps(run).then_some(User::Reader);
+            self.space.free(run, reader.or_else(|| copied.overlaps(run).then_some(User::Copy)));
+        }
     }
 
     fn clear_bits(&mut self, shared: Shared<'_>) {
@@ -278,12 +288,6 @@ impl Overlay {
 /// The pages that a slot's flash-read lease names.
 pub(super) fn runs_read(slot: &Slot) -> impl Iterator<Item = Run> + '_ {
     slot.held_pieces().map(|piece| Run::touching(piece.data_file, piece.place, piece.length))
-}
-
-fn overlaps_any(sorted: &[Run], run: Run) -> bool {
-    // Held runs are few; those that begin before the end of `run` are looked at.
-    let until = sorted.partition_point(|held| (held.data_file, held.page) < (run.data_file, run.page + run.pages));
-    sorted[..until].iter().any(|held| held.data_file == run.data_file && held.page + held.pages > run.page)
 }
 
 fn barrier_record_bytes(end: u64) -> u64 {

@@ -6,6 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use super::extent_map::Mapped;
+use super::flash_space::Run;
 use super::journal::Record;
 use super::operations::Pending;
 use super::write_back::{Dirty, Foreground, InFlight};
@@ -28,6 +29,13 @@ pub(super) struct CopyState {
     pub(super) cancelled: bool,
     /// Index of its record in the shared file.
     pub(super) record: usize,
+}
+
+impl CopyState {
+    /// The pages of flash that it reads or writes.
+    pub(super) fn places(&self) -> impl Iterator<Item = Run> + '_ {
+        self.pieces.iter().map(|piece| Run::touching(piece.data_file, piece.place, piece.range.length))
+    }
 }
 
 impl Overlay {
@@ -220,7 +228,7 @@ impl Overlay {
             CopyKind::WriteBack => self.write_back_done(&copy, result),
             CopyKind::Fetch => self.fetch_copied(id, result, copy.cancelled),
         }
-        self.free_unheld(shared);
+        self.free_copied(shared, &copy);
         self.forget_if_done(shared, copy.file);
         self.poll(shared);
     }

@@ -76,7 +76,7 @@ impl Overlay {
         if self.space.excess_bytes() == 0 && (available >= reserve || (available >= beside && nothing_to_gain())) {
             return;
         }
-        self.free_unheld(shared);
+        self.free_read(shared);
         loop {
             let exceeds = self.space.excess_bytes() > self.space.removed_bytes();
             if self.room_bytes() >= reserve && !exceeds {

@@ -134,6 +134,8 @@ impl Overlay {
         let data_file = self.data_file_of(shared, file);
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
         let size_before = self.space.size_bytes(data_file);
+        // Room that readers have let go counts as room that is coming, and nobody else may look for it.
+        self.free_read(shared);
         // The reserve is for writes: a fetch that took of it would evict bytes of more benefit in the next moment.
         let room = self.space.available_bytes().saturating_sub(self.reserve_beside(spared)) / PAGE_BYTES;
         let Some(run) = (room >= pages).then(|| self.space.allocate(data_file, pages, pages)).flatten() else {

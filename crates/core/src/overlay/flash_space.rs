@@ -48,6 +48,55 @@ impl Run {
         let page = place / PAGE_BYTES;
         Run { data_file, page, pages: place.saturating_add(length).div_ceil(PAGE_BYTES) - page }
     }
+
+    fn end(self) -> u64 {
+        self.page + self.pages
+    }
+
+    /// Whether the two share a page.
+    pub fn overlaps(self, other: Run) -> bool {
+        self.data_file == other.data_file && self.page < other.end() && other.page < self.end()
+    }
+}
+
+/// Runs without an order, as a set of pages that finds an overlap by bisection.
+#[derive(Clone, Debug, Default)]
+pub struct Union(Vec<Run>);
+
+impl FromIterator<Run> for Union {
+    fn from_iter<I: IntoIterator<Item = Run>>(runs: I) -> Union {
+        let mut runs: Vec<Run> = runs.into_iter().collect();
+        runs.sort_unstable();
+        runs.dedup_by(|next, last| {
+            let touches = last.data_file == next.data_file && next.page <= last.end();
+            if touches {
+                last.pages = last.end().max(next.end()) - last.page;
+            }
+            touches
+        });
+        Union(runs)
+    }
+}
+
+impl Union {
+    /// Whether it has a page of `run`.
+    pub fn overlaps(&self, run: Run) -> bool {
+        let until = self.0.partition_point(|one| (one.data_file, one.page) < (run.data_file, run.end()));
+        self.0[..until].last().is_some_and(|last| last.overlaps(run))
+    }
+}
+
+/// Takes the pages of `run` out of the list; how many it had.
+fn take_out(list: &mut Vec<Run>, run: Run) -> u64 {
+    let mut taken = 0;
+    let touched: Vec<Run> = list.extract_if(.., |one| one.overlaps(run)).collect();
+    for one in touched {
+        let before = Run { pages: run.page.saturating_sub(one.page), ..one };
+        let after = Run { page: run.end(), pages: one.end().saturating_sub(run.end()), ..one };
+        taken += one.pages - before.pages - after.pages;
+        list.extend([before, after].into_iter().filter(|rest| rest.pages > 0));
+    }
+    taken
 }
 
 #[derive(Clone, Debug, Default)]
@@ -83,6 +132,15 @@ impl DataFile {
     }
 }
 
+/// Who uses removed pages still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum User {
+    /// A thread that reads them: no message tells when it has done so.
+    Reader,
+    /// A copy.
+    Copy,
+}
+
 /// All data files of one agent.
 #[derive(Clone, Debug)]
 pub struct FlashSpace {
@@ -96,9 +154,13 @@ pub struct FlashSpace {
     with_free: BTreeSet<u32>,
     removed: Vec<Run>,
     in_barrier: Vec<Run>,
-    /// Covered by a durable barrier, but held by somebody when last looked at.
-    covered: Vec<Run>,
+    /// Covered by a durable barrier, but read, or copied, when last looked at.
+    read: Vec<Run>,
+    copied: Vec<Run>,
+    /// Of all four.
     removed_pages: u64,
+    /// Of the first.
+    awaiting_pages: u64,
 }
 
 impl FlashSpace {
@@ -113,8 +175,10 @@ impl FlashSpace {
             with_free: BTreeSet::new(),
             removed: Vec::new(),
             in_barrier: Vec::new(),
-            covered: Vec::new(),
+            read: Vec::new(),
+            copied: Vec::new(),
             removed_pages: 0,
+            awaiting_pages: 0,
         }
     }
 
@@ -140,7 +204,7 @@ impl FlashSpace {
 
     /// Bytes removed that the next barrier lets be free.
     pub fn awaiting_bytes(&self) -> u64 {
-        self.removed.iter().map(|run| run.pages * PAGE_BYTES).sum()
+        self.awaiting_pages * PAGE_BYTES
     }
 
     /// Whether anything removed waits for the next barrier.
@@ -296,6 +360,7 @@ impl FlashSpace {
             }
             self.mapped_pages -= 1;
             self.removed_pages += 1;
+            self.awaiting_pages += 1;
             match self.removed.last_mut() {
                 Some(last) if last.data_file == run.data_file && last.page + last.pages == page => last.pages += 1,
                 _ => self.removed.push(Run { data_file: run.data_file, page, pages: 1 }),
@@ -305,55 +370,51 @@ impl FlashSpace {
 
     /// Pages that are not free yet are to hold an extent again: they no longer wait for a barrier.
     pub fn reclaim(&mut self, run: Run) {
-        for list in [&mut self.removed, &mut self.in_barrier, &mut self.covered] {
-            for removed in std::mem::take(list) {
-                let (end, run_end) = (removed.page + removed.pages, run.page + run.pages);
-                if removed.data_file != run.data_file || end <= run.page || run_end <= removed.page {
-                    list.push(removed);
-                    continue;
-                }
-                let before = Run { pages: run.page.saturating_sub(removed.page), ..removed };
-                let after = Run { page: run_end, pages: end.saturating_sub(run_end), ..removed };
-                self.removed_pages -= removed.pages - before.pages - after.pages;
-                list.extend([before, after].into_iter().filter(|rest| rest.pages > 0));
-            }
-        }
+        let removed = take_out(&mut self.removed, run);
+        self.awaiting_pages -= removed;
+        let others = [&mut self.in_barrier, &mut self.read, &mut self.copied];
+        self.removed_pages -= removed + others.map(|list| take_out(list, run)).iter().sum::<u64>();
     }
 
     /// A barrier begins: what was removed before it can be free after it.
     pub fn begin_barrier(&mut self) {
         self.in_barrier.append(&mut self.removed);
+        self.awaiting_pages = 0;
     }
 
-    /// The barrier is durable: its pages can be free.
-    pub fn end_barrier(&mut self) {
-        self.covered.append(&mut self.in_barrier);
+    /// The barrier is durable: what can be free now, each run to be told to [`FlashSpace::free`].
+    pub fn end_barrier(&mut self) -> Vec<Run> {
+        std::mem::take(&mut self.in_barrier)
     }
 
-    /// Whether any page could be free if nobody held it.
-    pub fn has_covered(&self) -> bool {
-        !self.covered.is_empty()
+    /// The same of what was read when last looked at.
+    pub fn take_read(&mut self) -> Vec<Run> {
+        std::mem::take(&mut self.read)
     }
 
-    /// Frees the pages that a durable barrier covers, unless `held` says that a reader or a copy still uses them.
-    pub fn free_covered(&mut self, held: impl Fn(Run) -> bool) {
-        for run in std::mem::take(&mut self.covered) {
-            if held(run) {
-                self.covered.push(run);
-                continue;
-            }
-            self.removed_pages -= run.pages;
-            if let Some(file) = self.files.get_mut(&run.data_file) {
-                file.free.insert(run.page, run.pages);
-                self.with_free.insert(run.data_file);
-                self.charged_pages -= run.pages;
-            }
+    /// The same of what was copied when last looked at and shares a page with one of `places`.
+    pub fn take_copied(&mut self, places: &[Run]) -> Vec<Run> {
+        self.copied.extract_if(.., |run| places.iter().any(|place| place.overlaps(*run))).collect()
+    }
+
+    /// A durable barrier covers these pages: they are free unless somebody uses them.
+    pub fn free(&mut self, run: Run, user: Option<User>) {
+        match user {
+            Some(User::Reader) => return self.read.push(run),
+            Some(User::Copy) => return self.copied.push(run),
+            None => self.removed_pages -= run.pages,
+        }
+        if let Some(file) = self.files.get_mut(&run.data_file) {
+            file.free.insert(run.page, run.pages);
+            self.with_free.insert(run.data_file);
+            self.charged_pages -= run.pages;
         }
     }
 
     /// The barrier failed: its pages wait for the next one.
     pub fn abandon_barrier(&mut self) {
         let mut runs = std::mem::take(&mut self.in_barrier);
+        self.awaiting_pages += runs.iter().map(|run| run.pages).sum::<u64>();
         runs.append(&mut self.removed);
         self.removed = runs;
     }
@@ -394,6 +455,7 @@ impl FlashSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chance::Random;
 
     #[test]
     fn a_page_is_free_only_after_a_barrier_begun_since_its_removal() {
@@ -404,15 +466,59 @@ mod tests {
         space.hold(run);
         space.begin_barrier();
         space.release(run);
-        space.end_barrier();
-        space.free_covered(|_| false);
-        assert_eq!(space.allocate(1, 1, 1), None, "the barrier began before the removal");
+        assert_eq!(
+            (space.end_barrier(), space.awaiting_bytes()),
+            (vec![], 4 * PAGE_BYTES),
+            "it began before the removal"
+        );
         space.begin_barrier();
-        space.end_barrier();
-        space.free_covered(|_| true);
-        assert_eq!(space.allocate(1, 1, 1), None, "somebody still holds it");
-        space.free_covered(|_| false);
-        assert_eq!(space.allocate(1, 4, 4), Some(run), "no further barrier is needed");
+        assert_eq!((space.end_barrier(), space.awaiting_bytes()), (vec![run], 0));
+        space.free(run, Some(User::Reader));
+        assert_eq!(space.allocate(1, 1, 1), None, "somebody reads it");
+        assert_eq!(space.take_read(), vec![run], "no further barrier is needed");
+        space.free(run, Some(User::Copy));
+        assert_eq!(space.take_copied(&[Run { page: 4, ..run }]), vec![], "another copy ends");
+        assert_eq!(space.take_copied(&[Run { page: 3, ..run }]), vec![run]);
+        space.free(run, None);
+        assert_eq!((space.allocate(1, 4, 4), space.removed_bytes()), (Some(run), 0));
+    }
+
+    #[test]
+    fn what_is_reclaimed_or_whose_barrier_failed_is_counted_once() {
+        let run = |page, pages| Run { data_file: 1, page, pages };
+        let mut space = FlashSpace::new(16 * PAGE_BYTES);
+        space.add_data_file(1, true);
+        let all = space.allocate(1, 12, 12).unwrap();
+        space.hold(all);
+        for (first, user) in [(0, Some(User::Reader)), (3, Some(User::Copy))] {
+            space.release(run(first, 3));
+            space.begin_barrier();
+            space.end_barrier().into_iter().for_each(|one| space.free(one, user));
+        }
+        space.release(run(6, 3));
+        space.begin_barrier();
+        space.release(run(9, 3));
+        assert_eq!((space.removed_bytes(), space.awaiting_bytes()), (12 * PAGE_BYTES, 3 * PAGE_BYTES));
+        [1, 4, 7, 10].into_iter().for_each(|page| space.reclaim(run(page, 1)));
+        assert_eq!((space.removed_bytes(), space.awaiting_bytes()), (8 * PAGE_BYTES, 2 * PAGE_BYTES));
+        space.abandon_barrier();
+        assert_eq!((space.removed_bytes(), space.awaiting_bytes()), (8 * PAGE_BYTES, 4 * PAGE_BYTES));
+    }
+
+    #[test]
+    fn a_union_overlaps_what_one_of_its_runs_does() {
+        for seed in 0..200 {
+            let mut random = Random(seed);
+            let mut run =
+                || Run { data_file: random.below(2) as u32, page: random.below(40), pages: 1 + random.below(6) };
+            let runs: Vec<Run> = (0..12).map(|_| run()).collect();
+            let union: Union = runs.iter().copied().collect();
+            for _ in 0..40 {
+                let asked = run();
+                let expected = runs.iter().any(|one| one.overlaps(asked));
+                assert_eq!(union.overlaps(asked), expected, "seed {seed}: {asked:?} of {runs:?}");
+            }
+        }
     }
 
     #[test]
