@@ -119,6 +119,8 @@ pub struct Overlay {
     quarantine: Vec<Quarantined>,
     last_commits: BTreeMap<u32, u64>,
     pending: Vec<Pending>,
+    /// Requests that were pending so far.
+    arrivals: u64,
     copies: BTreeMap<u64, CopyState>,
     /// The copies by file and offset; they never overlap.
     copied: BTreeMap<(u32, u64), u64>,
@@ -204,6 +206,7 @@ impl Overlay {
             quarantine: Vec::new(),
             last_commits: BTreeMap::new(),
             pending: Vec::new(),
+            arrivals: 0,
             copies: BTreeMap::new(),
             copied: BTreeMap::new(),
             next_copy: 1,

@@ -3,7 +3,7 @@
 //! | request | waits for | then |
 //! |---|---|---|
 //! | slab | space that is coming, not for long | leases it, or says that there is none |
-//! | commit | the granules settle; no slow read, no direct write overlaps | cancels fetches, appends `Map`, extends the size |
+//! | commit | the granules settle; no slow read, no direct write overlaps; no truncation that came before waits | cancels fetches, appends `Map`, extends the size |
 //! | read | nothing | leases flash pieces, or the slow file up to the next extent |
 //! | write | write-backs on the range; an extension, if it extends too | cancels fetches, leases the slow range |
 //! | anything else, under a lease of its own | nothing | the direct write is over that the thread did not say the end of |
@@ -57,7 +57,7 @@ impl Overlay {
             Err(answer) => self.outputs.push(Output::Reply(envelope, answer)),
             Ok(file) => {
                 let barrier = if again { 0 } else { self.file(file).open_barrier };
-                self.pending.push(Pending::new(envelope, Operation::Open { file, barrier, longer: !opened }));
+                self.enqueue(envelope, Operation::Open { file, barrier, longer: !opened });
             }
         }
         self.poll(shared);
@@ -158,7 +158,7 @@ impl Overlay {
                     }
                     let (step, kept) = (CommitStep::Stored, range.end());
                     let operation = Operation::Commit { file, range, data_file, place, step, kept, now_ns };
-                    return self.pending.push(Pending::new(envelope, operation));
+                    return self.enqueue(envelope, operation);
                 }
                 if place % PAGE_BYTES != offset % PAGE_BYTES || offset.saturating_add(length) > FILE_BYTES_MAX {
                     return self.reply(envelope, protocol_error("a commit names bytes where none can be"));
@@ -204,7 +204,12 @@ impl Overlay {
                 Operation::Bypass { file, writes }
             }
         };
-        self.pending.push(Pending::new(envelope, operation));
+        self.enqueue(envelope, operation);
+    }
+
+    fn enqueue(&mut self, envelope: Envelope, operation: Operation) {
+        self.arrivals += 1;
+        self.pending.push(Pending::new(self.arrivals, envelope, operation));
     }
 
     fn reply(&mut self, envelope: Envelope, answer: Answer) {
@@ -219,38 +224,49 @@ impl Overlay {
             let mut ended = Vec::new();
             let waits_for_space = self.waits_for_space();
             // Truncations last: whether one may go ahead depends on every commit that waits, and others come to their ends before.
-            let (truncations, others): (Vec<_>, Vec<_>) =
-                std::mem::take(&mut self.pending).into_iter().partition(Pending::truncates);
-            for mut pending in others.into_iter().chain(truncations) {
-                let attempt = self.attempt(shared, pending.envelope, &mut pending.operation);
-                if let (Some(_), Some(since_ns)) = (&attempt, pending.waits_since_ns) {
-                    self.counters.waited(pending.wait(), self.measured_ns.saturating_sub(since_ns));
-                }
-                match attempt {
-                    Some(_) if pending.orphan => ended.extend(pending.file()),
-                    Some(answer) => {
-                        if let Operation::Commit { file, range, .. } = pending.operation
-                            && answer == Answer::Done
-                            && !waits_for_space
-                        {
-                            self.top_up(shared, pending.envelope.slot, file, range);
-                        }
-                        self.reply(pending.envelope, answer);
-                        ended.extend(pending.file());
-                    }
-                    None => {
-                        pending.waits_since_ns.get_or_insert(self.measured_ns);
-                        self.pending.push(pending);
-                    }
-                }
+            for truncates in [false, true] {
+                let (tried, others) =
+                    std::mem::take(&mut self.pending).into_iter().partition(|one| one.truncates() == truncates);
+                self.pending = others;
+                ended.extend(self.try_each(shared, tried, waits_for_space));
             }
             progress |= !ended.is_empty();
             ended.into_iter().for_each(|file| self.forget_if_done(shared, file));
         }
     }
 
-    fn attempt(&mut self, shared: Shared<'_>, envelope: Envelope, operation: &mut Operation) -> Option<Answer> {
-        match *operation {
+    /// Answers those of `tried` that get to their end, and keeps the others; the files of the ones that ended.
+    fn try_each(&mut self, shared: Shared<'_>, tried: Vec<Pending>, waits_for_space: bool) -> Vec<u32> {
+        let mut ended = Vec::new();
+        for mut pending in tried {
+            let attempt = self.attempt(shared, &mut pending);
+            if let (Some(_), Some(since_ns)) = (&attempt, pending.waits_since_ns) {
+                self.counters.waited(pending.wait(), self.measured_ns.saturating_sub(since_ns));
+            }
+            match attempt {
+                Some(_) if pending.orphan => ended.extend(pending.file()),
+                Some(answer) => {
+                    if let Operation::Commit { file, range, .. } = pending.operation
+                        && answer == Answer::Done
+                        && !waits_for_space
+                    {
+                        self.top_up(shared, pending.envelope.slot, file, range);
+                    }
+                    self.reply(pending.envelope, answer);
+                    ended.extend(pending.file());
+                }
+                None => {
+                    pending.waits_since_ns.get_or_insert(self.measured_ns);
+                    self.pending.push(pending);
+                }
+            }
+        }
+        ended
+    }
+
+    fn attempt(&mut self, shared: Shared<'_>, pending: &mut Pending) -> Option<Answer> {
+        let (envelope, arrival) = (pending.envelope, pending.arrival);
+        match pending.operation {
             Operation::Commit { file, range, data_file, place, ref mut step, ref mut kept, now_ns } => {
                 if *step == CommitStep::Waiting {
                     if self.untrusted.contains_key(&data_file) {
@@ -263,6 +279,7 @@ impl Overlay {
                     if !self.granules.settled(shared, file, range)
                         || self.slow_read_overlaps(shared, file, range)
                         || self.direct_overlaps(file, range)
+                        || self.would_hold_up_a_truncation(arrival, file, range)
                     {
                         return None;
                     }
@@ -340,6 +357,16 @@ impl Overlay {
                 Some(answer)
             }
         }
+    }
+
+    /// Whether a truncation that came before waits, which would have to wait for this commit too: one that reaches beyond its size, or
+    /// for which the file has to be made longer. Were later ones applied, they could put it off for ever.
+    fn would_hold_up_a_truncation(&self, arrival: u64, file: u32, range: Range) -> bool {
+        let known = self.files[&file].size;
+        self.pending.iter().any(|before| {
+            matches!(before.operation, Operation::Truncate { file: of, size }
+                if of == file && before.arrival < arrival && range.end() > size.min(known))
+        })
     }
 
     /// Whether a write waits for space.

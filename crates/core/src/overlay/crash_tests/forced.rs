@@ -4,6 +4,7 @@ mod adoption;
 mod deaths;
 mod online;
 mod regions;
+mod truncations;
 
 use std::sync::atomic::Ordering;
 
@@ -279,79 +280,6 @@ fn the_new_name_of_a_file_whose_dirty_bytes_were_synced_becomes_durable_by_itsel
         w.quiesce();
         no_violation(&w);
     }
-}
-
-#[test]
-fn truncations_follow_one_another() {
-    let mut w = world();
-    for (rank, size) in [(0, 4096), (2, 8192)] {
-        ranks::begin_other(&mut w, rank, Kind::Truncate, 0, Range::new(size, u64::MAX));
-        ranks::step(&mut w, rank, false);
-    }
-    assert!(w.ranks[0].answer.is_some() && w.ranks[2].answer.is_none(), "the second waits for the first");
-    run(&mut w, 0);
-    run(&mut w, 2);
-    assert_eq!(w.inodes[0].store.size(), 8192);
-    no_violation(&w);
-}
-
-#[test]
-fn a_truncation_waits_for_bytes_that_are_committed_and_for_which_the_file_is_not_long_enough_yet() {
-    let mut w = world();
-    ranks::begin_other(&mut w, 2, Kind::Truncate, 0, Range::new(4096, u64::MAX));
-    ranks::step(&mut w, 2, false);
-    let bytes = Range::new(8192, 4096);
-    ranks::begin_write(&mut w, 0, 0, bytes, true);
-    for _ in 0..10 {
-        ranks::step(&mut w, 0, false);
-    }
-    ranks::begin_other(&mut w, 3, Kind::Truncate, 0, Range::new(0, u64::MAX));
-    for _ in 0..10 {
-        ranks::step(&mut w, 3, false);
-    }
-    assert!(w.ranks[0].is_busy() && w.ranks[3].answer.is_none(), "both wait for the truncation");
-    run(&mut w, 2);
-    // The one that came last ends first.
-    while w.ranks[3].is_busy() && w.ranks[3].answer.is_some() {
-        ranks::step(&mut w, 3, false);
-    }
-    run(&mut w, 0);
-    let kept = w.overlay.files[&0].map.touches(bytes);
-    assert!(kept || w.inodes[0].store.size() == 0, "the file is long enough for bytes that are gone");
-    run(&mut w, 3);
-    w.quiesce();
-    assert_eq!(w.inodes[0].store.size(), 0);
-    no_violation(&w);
-}
-
-#[test]
-fn a_truncation_does_not_overtake_a_commit_that_came_after_it_and_is_in_the_map() {
-    let mut w = world();
-    // A write past the end that nobody asked the agent about: until it ends, nobody else makes the file longer.
-    ranks::begin_write(&mut w, 0, 0, A, false);
-    for _ in 0..2 {
-        ranks::step(&mut w, 0, false);
-    }
-    let (first, last) = (Range::new(2 * GRANULE_BYTES, 4096), Range::new(4 * GRANULE_BYTES, 4096));
-    ranks::begin_write(&mut w, 1, 0, first, true);
-    for _ in 0..10 {
-        ranks::step(&mut w, 1, false);
-    }
-    ranks::begin_other(&mut w, 2, Kind::Truncate, 0, Range::new(4096, u64::MAX));
-    ranks::step(&mut w, 2, false);
-    ranks::begin_write(&mut w, 3, 0, last, true);
-    for _ in 0..10 {
-        ranks::step(&mut w, 3, false);
-    }
-    assert!(w.ranks.iter().all(Rank::is_busy), "all wait for the first");
-    assert!(w.overlay.files[&0].map.touches(last));
-    for rank in [0, 2, 3, 1] {
-        run(&mut w, rank);
-    }
-    let kept = w.overlay.files[&0].map.touches(last);
-    assert!(kept || w.inodes[0].store.size() <= 4096, "the file is long enough for bytes that are gone");
-    w.quiesce();
-    no_violation(&w);
 }
 
 #[test]

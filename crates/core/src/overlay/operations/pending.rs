@@ -7,6 +7,8 @@ use crate::request::Range;
 /// A request not answered yet.
 #[derive(Clone, Debug)]
 pub(in crate::overlay) struct Pending {
+    /// It came after those of lower numbers.
+    pub(super) arrival: u64,
     pub(super) envelope: Envelope,
     pub(super) operation: Operation,
     /// Its thread is gone: nobody is answered.
@@ -74,8 +76,8 @@ pub(super) enum CommitStep {
 }
 
 impl Pending {
-    pub(super) fn new(envelope: Envelope, operation: Operation) -> Pending {
-        Pending { envelope, operation, orphan: false, waits_since_ns: None }
+    pub(super) fn new(arrival: u64, envelope: Envelope, operation: Operation) -> Pending {
+        Pending { arrival, envelope, operation, orphan: false, waits_since_ns: None }
     }
 
     pub(super) fn wait(&self) -> Wait {
