@@ -9,8 +9,8 @@
 //!
 //! Covered: several files, threads that are killed and others in their place, and copies; absorbed and direct writes, reads, fsync, truncation, open, close, unlink,
 //! rename; fetches and eviction; rotation; sizes; a second crash; operations after it; every call failing once or from then
-//! on with `EIO` or `ENOSPC` (of which `EIO` for good spares memory); the kernel failing to write what is unsynced; data files
-//! closed and opened all the time; both journals cut at every byte and with every bit flipped.
+//! on with `EIO` or `ENOSPC` (of which `EIO` for good spares memory); starts without room, crashed at every operation; the kernel
+//! failing to write what is unsynced; data files closed and opened all the time; both journals cut at every byte and with every bit flipped.
 //!
 //! Not covered: threads that outlive an agent (its shared file is new here), a copy interrupted by threads between its reading
 //! and its writing (core's crash tests do that), several threads in one process, writes that are no multiple of 256 bytes, names
@@ -290,4 +290,39 @@ fn only_what_a_sync_failed_for_is_lost_and_fsync_says_so_when_any_call_fails() {
 #[test]
 fn what_the_kernel_could_not_write_is_never_vouched_for_whoever_closed_its_file_before_the_sync() {
     for_each_seed(8, 5, |seed| fail_everywhere(seed, Fault { at: 0, errno: libc::EIO, lasting: false, silent: true }));
+}
+
+/// An agent is killed, and of the next one's start the call counted `at` finds no room; then that one is killed at any operation, or the
+/// power fails. True once there is no such call.
+fn start_without_room(seed: u64, at: u64, world: &World) -> Result<bool, String> {
+    let moment = (world.storage.tick(), Loss::Processes);
+    let disk = crashed(world.storage.disk(), moment.1, &mut Random(seed));
+    let fault = Fault { at, errno: libc::ENOSPC, lasting: false, silent: false };
+    let storage = FaultyStorage::new(disk, true, Some(fault));
+    let started = World::start(seed, storage.clone(), 1, world.files.clone(), world.versions());
+    let snapshots = storage.take_snapshots();
+    let failed = storage.heal();
+    if let (Some(call), Err(error)) = (failed.iter().find(|call| call.contains(world::RUNTIME)), &started) {
+        return Err(format!("{call} ended the start: {error}"));
+    }
+    crash_recovery(seed, snapshots, world, moment)?;
+    if let Ok(mut next) = started {
+        next.check_contents(moment.0, moment.1);
+        violations(&next)?;
+        go_on(next, 1)?;
+    }
+    Ok(failed.is_empty())
+}
+
+#[test]
+fn an_agent_starts_where_memory_has_no_room_for_another_journal_and_nothing_is_lost_whenever_it_dies() {
+    for_each_seed(8, 6, |seed| {
+        let (world, _) = recorded(seed, 150)?;
+        for at in 1.. {
+            if start_without_room(seed, at, &world).map_err(|text| format!("call {at}: {text}"))? {
+                return Ok(at);
+            }
+        }
+        unreachable!("the calls of a start have an end")
+    });
 }

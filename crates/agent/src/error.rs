@@ -218,6 +218,11 @@ impl Error {
         )
     }
 
+    /// Whether a file could not be written because its file system is full.
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, Error::File { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+    }
+
     /// A failed call on `path`.
     pub fn file(action: &'static str, path: &Path, source: impl Into<io::Error>) -> Error {
         Error::File { action, path: path.to_path_buf(), source: source.into(), hint: "" }

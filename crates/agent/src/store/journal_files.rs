@@ -9,7 +9,7 @@ use headstart_core::overlay::Overlay;
 use headstart_core::overlay::journal::{HEADER_BYTES, Header};
 
 use crate::error::{Error, Result};
-use crate::storage::{Access, FileRef, Scope, Storage, StorageRef};
+use crate::storage::{Access, File, FileRef, Scope, Storage, StorageRef};
 
 /// Space kept allocated behind the journal's end, in the best case and in the worst.
 const IN_HAND_BYTES: u64 = 1 << 20;
@@ -68,7 +68,8 @@ impl JournalJob {
 }
 
 impl JournalFiles {
-    /// Writes a checkpoint: first beside, durable, then in place. The copy in memory goes first: it may say more, never less.
+    /// Writes a checkpoint: first beside, durable, then in place. The copy in memory goes first: it may say more, never less. Where
+    /// memory has no room for another copy, the one before is written over, once the journal says all that it said.
     pub fn begin(
         storage: StorageRef,
         directory: PathBuf,
@@ -78,8 +79,14 @@ impl JournalFiles {
     ) -> Result<JournalFiles> {
         let mut bytes = header.encode().to_vec();
         bytes.extend(overlay.checkpoint(HEADER_BYTES as u64));
-        let live = replace(&*storage, &live_path, &bytes, false)?;
+        let (live, reused) = match replace(&*storage, &live_path, &bytes, false) {
+            Err(error) if error.is_no_space() => (reuse(&*storage, &live_path, bytes.len() as u64).ok_or(error)?, true),
+            fresh => (fresh?, false),
+        };
         let journal = replace(&*storage, &directory.join("journal"), &bytes, true)?;
+        if reused {
+            overwrite(&*live, &bytes).map_err(|error| Error::file("write the journal", &live_path, error))?;
+        }
         let live_end = bytes.len() as u64;
         let mut files = JournalFiles {
             storage,
@@ -258,6 +265,20 @@ fn replace(storage: &dyn Storage, path: &Path, bytes: &[u8], durable: bool) -> R
         Ok(file)
     };
     attempt().map_err(|error| Error::file("write the journal", path, error))
+}
+
+/// The copy in memory of before, with room for so many bytes, if it is there and has it.
+fn reuse(storage: &dyn Storage, path: &Path, bytes: u64) -> Option<FileRef> {
+    let _ = storage.remove(&path.with_extension("new"));
+    let file = storage.open(path, Access::Existing).ok()?;
+    file.allocate(0, bytes).is_ok().then_some(file)
+}
+
+/// Its header last: until then it is of an earlier agent than the journal, and does not count.
+fn overwrite(live: &dyn File, bytes: &[u8]) -> io::Result<()> {
+    live.write_at(&bytes[HEADER_BYTES..], HEADER_BYTES as u64)?;
+    live.set_size(bytes.len() as u64)?;
+    live.write_at(&bytes[..HEADER_BYTES], 0)
 }
 
 fn put_in_place(storage: &dyn Storage, fresh: &Path, path: &Path, durable: bool) -> io::Result<()> {
