@@ -1,11 +1,12 @@
 """What `headstart advise` promises of a traced run against what the emulated servers show: six workloads, three capacities, the policy
-advised at each. Speed: requests of a trace over the time of the whole command."""
+advised at each. What software takes of this machine's processors is measured first and
+told to it. Speed: requests of a trace over the time of the whole command."""
 
 import json
 import os
 
 import harness
-from cells import planning, regions
+from cells import planning, regions, simulating
 from cells.placement import MEASURED_SEED, REGIONS, TRACED_SEED, Drawn, Placed, plan
 from harness import phase, say
 
@@ -24,8 +25,12 @@ WORKLOADS = {
 FIRST_RUN = {"s4d, first run": "s4d"}
 
 
-def curves(site, trace, file_bytes):
+def curves(site, trace, file_bytes, software):
+    told = {f"HEADSTART_SOFTWARE_{key.upper()}": str(value) for key, value in software.items()}
+    site.environment.update(told)
     printed = site.headstart("advise", trace, "--region", str(file_bytes // REGIONS), "--json")
+    for key in told:
+        del site.environment[key]
     return {curve["policy"]: curve["points"] for curve in json.loads(printed)["policies"]}
 
 
@@ -54,7 +59,7 @@ def of_a_first_run(site, workload, file, operation, policy, share, generation):
     return seconds
 
 
-def cells_of(site, name):
+def cells_of(site, name, software):
     requests, transfer, order, operation = WORKLOADS[name]
     workload = Drawn(transfer, requests, order)
     file, trace = workload.prepare(site, site.slow), os.path.join(site.work, "trace")
@@ -62,7 +67,7 @@ def cells_of(site, name):
     step = 1 if operation == "write" else 0
     generation = step
     phase(site.trace(workload.command(file, operation, generation, TRACED_SEED), trace))
-    promised = curves(site, trace, workload.file_bytes)
+    promised = curves(site, trace, workload.file_bytes, software)
     # Of the policies that a first run can show, the one advised at each capacity.
     shown = ("carl", "carl,s4d", *FIRST_RUN) if operation == "write" else ("carl",)
     cells = {}
@@ -83,11 +88,13 @@ def cells_of(site, name):
 
 
 def measure():
-    results = {"cells": {}}
+    say("advise: software ...")
+    software = {"processors": os.cpu_count(), **simulating.software()}
+    results = {"cells": {}, "software": software}
     with regions.testbed() as site:
         for name in WORKLOADS:
             say(f"advise: {name}")
-            results["cells"][name] = cells_of(site, name)
+            results["cells"][name] = cells_of(site, name, software)
         results["timing"] = harness.timing(site)
     errors = {
         f"{name}.{share}": cell["error"] for name, cells in results["cells"].items() for share, cell in cells.items()

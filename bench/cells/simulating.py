@@ -2,6 +2,7 @@
 against each other; both have the same models of devices, so it says nothing about how true those are. Software takes this machine's
 processors time: what an absorbed write and a copy back take them is measured first and told to the simulator."""
 
+import functools
 import json
 import os
 
@@ -98,6 +99,7 @@ def busy_seconds():
     return (user + nice + system + interrupts + softirq) / os.sysconf("SC_CLK_TCK")
 
 
+@functools.cache
 def software():
     """Milliseconds of a processor, by how long processors work in all: for each write that S4D absorbs (library, agent, copies in memory,
     the emulation itself), beyond a job of few, and for each copy back to the disks, of which little flash makes more than plenty."""

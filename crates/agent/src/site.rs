@@ -29,6 +29,11 @@
 //! ssd_s_per_byte = 1.3e-8
 //! ssd_startup_s = 0.0007    # optional, for predicted run times alone, as ssd_busy_s_per_byte
 //!
+//! [software]                # optional, for predicted run times alone: what requests and copies take of processors
+//! processors = 128          # of a job's nodes together
+//! request_cpu_ms = 0.02     # of one, for a request that flash serves
+//! copy_cpu_ms = 0.05        # of one, for a piece that is written back
+//!
 //! include = ["results"]     # optional, and exclude: see `selection`
 //!
 //! [agent]                   # optional: dirty_high, dirty_low, dirty_full, write_back_share_min, copies_max,
@@ -39,6 +44,7 @@ mod environment;
 
 use std::path::{Path, PathBuf};
 
+use headstart_core::advice::Software;
 use headstart_core::cost::benefit::Parameters;
 use headstart_core::cost::region;
 use headstart_core::overlay::{Capacity, Settings};
@@ -75,6 +81,9 @@ pub struct Site {
     /// CARL's cost models, of idle devices; made from S4D's if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carl: Option<region::Costs>,
+    /// What Headstart takes of processors, for predicted run times alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software: Option<Software>,
     /// The agent's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentSettings>,
@@ -183,6 +192,9 @@ impl Site {
                 return Err(bad(format!("[s4d.{name}] {problem}")));
             }
         }
+        if let Some(software) = &site.software {
+            software.check().map_err(|error| bad(format!("[software] {error}")))?;
+        }
         site.settings().map_err(bad)?;
         site.selection().map_err(bad)?;
         Ok(site)
@@ -278,6 +290,7 @@ mod tests {
             exclude: Vec::new(),
             s4d: CostModels { read: parameters.clone(), write: parameters },
             carl: None,
+            software: None,
             agent: None,
         }
     }

@@ -76,11 +76,11 @@ impl Advise {
             passes.files.get(number).map(|file| self.with_regions(file, passes.ends.get(number as usize).copied()))
         };
         let critical = CriticalCosts { read: site.s4d.read.clone(), write: site.s4d.write.clone() };
-        let costs = site.region_costs();
-        let mut advice = advise(pass(&passes), file, &costs, &critical);
+        let (costs, software) = (site.region_costs(), site.software.unwrap_or_default());
+        let mut advice = advise(pass(&passes), file, &costs, &critical, software);
         if self.region.is_none() && has_unknown_sizes(&passes.borrow()) {
             // Only the end of the pass has told how long they are, and so what regions fit them.
-            advice = advise(pass(&passes), file, &costs, &critical);
+            advice = advise(pass(&passes), file, &costs, &critical, software);
         }
         let mut passes = passes.into_inner();
         passes.check()?;

@@ -34,6 +34,7 @@ impl SiteCommand {
                     exclude: Vec::new(),
                     s4d: CostModels { read: parameters.clone(), write: parameters },
                     carl: None,
+                    software: None,
                     agent: None,
                 };
                 println!(

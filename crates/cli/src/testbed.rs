@@ -292,6 +292,7 @@ fn write_site(path: &Path, slow: &Path, fast: &Path, parameters: &SiteParameters
         exclude: Vec::new(),
         s4d: CostModels { read: model(&parameters.read), write: model(&parameters.write) },
         carl: Some(parameters.carl.clone()),
+        software: None,
         agent: None,
     };
     if let Some(directory) = path.parent() {

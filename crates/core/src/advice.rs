@@ -16,6 +16,7 @@ mod curves;
 mod knee;
 pub mod pictures;
 mod reuse;
+mod software;
 
 use crate::cost::benefit;
 use crate::cost::region::Costs;
@@ -23,6 +24,7 @@ use crate::plan::{PlanningError, TracedFile};
 use crate::request::{Access, Range};
 use collector::Collector;
 use pictures::Pictures;
+pub use software::Software;
 
 /// Regions at most: an eighth of those of a plan, as more is kept of each.
 pub const REGIONS_MAX: u64 = 1 << 17;
@@ -183,13 +185,14 @@ pub fn advise(
     mut file: impl FnMut(u32) -> Option<TracedFile>,
     costs: &Costs,
     critical: &CriticalCosts,
+    software: Software,
 ) -> Result<Advice, PlanningError> {
     costs.check().map_err(|(direction, error)| PlanningError::Costs { direction, error })?;
     let mut collector = Collector::new(costs, critical);
     for access in requests {
         collector.add(&access, &mut file)?;
     }
-    collector.finish().advice()
+    collector.finish().advice(software)
 }
 
 #[cfg(test)]

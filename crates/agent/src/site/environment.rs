@@ -66,6 +66,7 @@ const SETTINGS: &[(&[&str], &[&str], Form)] = &[
     (&["s4d", "write"], COSTS, Form::Value),
     (&["carl", "read"], REGION_COSTS, Form::Value),
     (&["carl", "write"], REGION_COSTS, Form::Value),
+    (&["software"], &["processors", "request_cpu_ms", "copy_cpu_ms"], Form::Value),
 ];
 
 /// The variable of a setting.
@@ -112,6 +113,7 @@ fn value(name: &str, text: &str, form: Form) -> Result<Value, String> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use headstart_core::advice::Software;
     use headstart_core::cost::benefit::{Parameters, SeekPoint};
     use headstart_core::cost::region;
 
@@ -131,6 +133,7 @@ mod tests {
             exclude: vec!["b".into()],
             s4d: CostModels { read: parameters.clone(), write: parameters },
             carl: Some(region::Costs { read: region.clone(), write: region }),
+            software: Some(Software::default()),
             agent: Some(AgentSettings {
                 dirty_high: Some(0.5),
                 dirty_low: Some(0.5),

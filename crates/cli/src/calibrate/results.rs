@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use headstart_agent::site::{AgentSettings, CostModels, Site};
+use headstart_core::advice::Software;
 use headstart_core::calibration::findings::{self, Costs, Segment, Striping};
 use headstart_core::calibration::schedule::NEAR_SPAN_BYTES;
 use headstart_core::calibration::{BLOCK_BYTES, Disk, Flash, Measured, Pattern};
@@ -271,6 +272,7 @@ impl Calibration {
             exclude: kept.exclude,
             s4d: CostModels { read, write },
             carl: Some(self.carl.clone()),
+            software: kept.software,
             agent: kept.agent,
         };
         let mut text = format!("{MARK}: measured with up to {} ranks at work.\n#\n", self.ranks);
@@ -302,6 +304,7 @@ pub struct Kept {
     capacity: Option<String>,
     include: Vec<String>,
     exclude: Vec<String>,
+    software: Option<Software>,
     agent: Option<AgentSettings>,
 }
 
@@ -320,5 +323,6 @@ pub fn kept_settings(path: &Path) -> Result<Kept> {
     }
     let site: Site = toml::from_str(&text)
         .with_context(|| format!("{} is no longer a site file; repair it or move it away", path.display()))?;
-    Ok(Kept { capacity: site.capacity, include: site.include, exclude: site.exclude, agent: site.agent })
+    let Site { capacity, include, exclude, software, agent, .. } = site;
+    Ok(Kept { capacity, include, exclude, software, agent })
 }

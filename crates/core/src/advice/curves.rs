@@ -7,7 +7,7 @@ use super::collector::Collected;
 use super::knee::knee;
 use super::reuse::Flash;
 use super::{
-    Advice, Curve, FileSummary, GAIN_STEPS, POINTS, Point, Policy, Recommendation, RegionSummary, TOP_REGIONS,
+    Advice, Curve, FileSummary, GAIN_STEPS, POINTS, Point, Policy, Recommendation, RegionSummary, Software, TOP_REGIONS,
 };
 use crate::cost::region::gain_table::{RegionId, flash_bytes, parts};
 use crate::plan::planning::Chosen;
@@ -69,7 +69,7 @@ impl Moved {
 
 impl Collected {
     /// The advice.
-    pub fn advice(self) -> Result<Advice, PlanningError> {
+    pub fn advice(self, software: Software) -> Result<Advice, PlanningError> {
         let unplaced = self.split(None);
         let load = self.load(&unplaced, Moved::default());
         let fitted = load.fit();
@@ -79,7 +79,7 @@ impl Collected {
             let share = number as f64 / (POINTS - 1) as f64;
             let capacity_bytes = (self.surveyed.total_bytes as f64 * share) as u64;
             let off = Point { capacity_bytes, run_s: before_s, flash_share: 0.0, used_bytes: 0 };
-            let at = At { all: &self, fitted: &fitted, off };
+            let at = At { all: &self, fitted: &fitted, software, off };
             let chosen = self.surveyed.choose(capacity_bytes, Choice::Gain)?;
             let carl = self.split(Some(&chosen));
             for curve in &mut curves {
@@ -261,19 +261,27 @@ struct Room {
     bytes: f64,
     /// What all critical writes bring, and bring again after it was written back.
     written_bytes: f64,
+    /// How fast the disks take it, in pieces of that length, on average.
     s_per_byte: f64,
+    piece_bytes: f64,
 }
 
 impl Room {
-    /// Time until the last of that share of the writes has found room: they wait for write-back.
-    /// `flash_s`: the time of a run that never waits.
-    fn wait_s(&self, absorbed: f64, flash_s: f64) -> f64 {
+    /// Time of a run that absorbs that share of the writes: of flash, or of the processors if they need longer, which write-back takes
+    /// time of once it is at work; or until the last write has found room, if they wait for write-back.
+    /// `flash_s`: the time that flash alone needs, for so many `requests`.
+    fn run_s(&self, absorbed: f64, flash_s: f64, requests: f64, software: &Software) -> f64 {
         let written = absorbed * self.written_bytes;
-        let beyond = written - self.bytes;
-        if beyond <= 0.0 {
-            return 0.0;
+        let alone_s = flash_s.max(software.requests_s(requests));
+        if written <= BEGINS * self.bytes {
+            return alone_s;
         }
-        BEGINS * flash_s * self.bytes / written + beyond * self.s_per_byte
+        let before = BEGINS * self.bytes / written;
+        let left = software.left(1.0 / (self.piece_bytes * self.s_per_byte).max(1e-9));
+        let beside_s = flash_s.max(software.requests_s(requests) / left) * (1.0 - before);
+        let beyond = (written - self.bytes).max(0.0);
+        let waits_s = beyond * self.s_per_byte.max(software.copies_s(1.0 / self.piece_bytes.max(1.0)));
+        alone_s * before + both(beside_s, waits_s)
     }
 
     /// Time in which places are free as often as that share of the writes needs.
@@ -283,10 +291,16 @@ impl Room {
     }
 }
 
+/// Time of what needs both, at rates that waver: near the longer of the two, more where they are alike (assumed: an exponent of 4).
+fn both(a: f64, b: f64) -> f64 {
+    (a.powi(4) + b.powi(4)).sqrt().sqrt()
+}
+
 /// One capacity.
 struct At<'a> {
     all: &'a Collected,
     fitted: &'a Fitted,
+    software: Software,
     off: Point,
 }
 
@@ -317,7 +331,8 @@ impl At<'_> {
             let hits = residence.hits(Flash { bytes, absorbed, is_filled }, is_left);
             let used = placed_bytes as f64 + (written_bytes * absorbed).min(bytes) + hits.fetched_bytes;
             let point = self.point(split, Moved { reads: hits.reads, writes: absorbed }, used);
-            Point { run_s: point.run_s.max(room.wait_s(absorbed, point.run_s)), ..point }
+            let requests = point.flash_share * self.all.requests as f64;
+            Point { run_s: room.run_s(absorbed, point.run_s, requests, &self.software), ..point }
         };
         let all = point(1.0);
         if room.turns_s(1.0) <= all.run_s {
@@ -343,7 +358,8 @@ impl At<'_> {
         let share_left = written_bytes / residence.written_bytes(|_, _| true);
         let written_bytes = written_bytes + share_left * residence.written_again_bytes(dirty);
         let disks = f64::from(self.all.costs.write.hdd_servers);
-        Room { bytes, written_bytes, s_per_byte: self.write_back_s_per_byte(run_bytes, density) / disks }
+        let s_per_byte = self.write_back_s_per_byte(run_bytes, density) / disks;
+        Room { bytes, written_bytes, s_per_byte, piece_bytes: run_bytes }
     }
 
     /// What a byte of write-back keeps a disk busy: each piece has the shortest startup, that of a deep sorted queue, or, every other time

@@ -53,7 +53,7 @@ fn skewed(ranks: u32, steps: u64) -> Vec<Access> {
 }
 
 fn advised(requests: &[Access], size_mib: u64) -> Advice {
-    advise(requests.iter().copied(), |_| Some(file(size_mib)), &costs(), &critical()).unwrap()
+    advise(requests.iter().copied(), |_| Some(file(size_mib)), &costs(), &critical(), Software::default()).unwrap()
 }
 
 fn planned(requests: &[Access], capacity_bytes: u64, choice: Choice) -> Prediction {
@@ -154,6 +154,22 @@ fn writes_are_absorbed_as_they_fit_and_beyond_that_as_they_are_written_back() {
 }
 
 #[test]
+fn few_processors_bound_a_run_that_flash_absorbs() {
+    let requests =
+        run(32, 500, |rank, step| (Direction::Write, Range::new((rank * 500 + step) * 7919 % 16_000 * 12_288, 4096)));
+    let run_s = |software: Software| -> Vec<f64> {
+        let advice = advise(requests.iter().copied(), |_| Some(file(200)), &costs(), &critical(), software).unwrap();
+        curve(&advice, Policy::S4dFirst).points.iter().map(|point| point.run_s).collect()
+    };
+    let free = run_s(Software::default());
+    let bound = run_s(Software { processors: 2, request_cpu_ms: 10.0, copy_cpu_ms: 0.0 });
+    let shared = run_s(Software { processors: 2, request_cpu_ms: 10.0, copy_cpu_ms: 10.0 });
+    assert_eq!((bound[0], bound[POINTS - 1]), (free[0], 16_000.0 * 0.010 / 2.0), "none to flash, all to flash");
+    assert!((1..POINTS).all(|point| bound[point] >= free[point] && shared[point] >= bound[point]));
+    assert!(shared[5] > 1.5 * bound[5], "write-back takes half: {shared:?}");
+}
+
+#[test]
 fn large_requests_that_disks_serve_as_soon_get_no_advice() {
     let requests = run(4, 30, |rank, step| (Direction::Read, Range::new((rank * 30 + step) * 8 * MIB, 8 * MIB)));
     let advice = advised(&requests, 1024);
@@ -174,7 +190,7 @@ fn runs_without_times_of_one_rank_and_of_no_request_have_advice_too() {
     assert_eq!((empty.requests, empty.recommendation, empty.regions.len()), (0, None, 0));
     let far = run(2, 3, |_, step| (Direction::Read, Range::new((i64::MAX as u64) - 8192 * (step + 1), 8192)));
     let of_far = |_: u32| Some(TracedFile { size_bytes: None, region_bytes: 64 * MIB, ..file(1) });
-    let found = advise(far.iter().copied(), of_far, &costs(), &critical()).unwrap();
+    let found = advise(far.iter().copied(), of_far, &costs(), &critical(), Software::default()).unwrap();
     assert_eq!((found.requests, found.touched_regions), (6, 1));
 }
 

@@ -1,0 +1,77 @@
+//! What Headstart and what lies beneath it take of processors.
+
+use serde::{Deserialize, Serialize};
+
+/// Copies leave requests this share of the processors: whoever comes first is served first, and few are under way (assumed).
+const LEFT_MIN: f64 = 0.5;
+
+/// Processors' time that absorbed requests and copies back take, of all processors of a job's nodes together. None, by default: then
+/// devices alone say how long a run takes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Software {
+    /// How many.
+    pub processors: u32,
+    /// Of one, for a request that flash serves, milliseconds.
+    pub request_cpu_ms: f64,
+    /// The same for a piece that is written back.
+    pub copy_cpu_ms: f64,
+}
+
+impl Default for Software {
+    fn default() -> Software {
+        Software { processors: 1, request_cpu_ms: 0.0, copy_cpu_ms: 0.0 }
+    }
+}
+
+impl Software {
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        if self.processors == 0 {
+            return Err("processors is 0; it is at least 1".into());
+        }
+        for (name, value) in [("request_cpu_ms", self.request_cpu_ms), ("copy_cpu_ms", self.copy_cpu_ms)] {
+            if !(0.0..=1e6).contains(&value) {
+                return Err(format!("{name} is {value}; it is a number of milliseconds"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Seconds that all processors need for so many requests.
+    pub fn requests_s(&self, requests: f64) -> f64 {
+        requests * self.request_cpu_ms * 1e-3 / f64::from(self.processors)
+    }
+
+    /// The same of copies.
+    pub fn copies_s(&self, copies: f64) -> f64 {
+        copies * self.copy_cpu_ms * 1e-3 / f64::from(self.processors)
+    }
+
+    /// Share of the processors that is left to requests while so many copies a second could be made.
+    pub fn left(&self, copies_per_s: f64) -> f64 {
+        (1.0 - self.copies_s(copies_per_s)).max(LEFT_MIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_shared_by_requests_and_copies() {
+        let software = Software { processors: 2, request_cpu_ms: 0.1, copy_cpu_ms: 0.2 };
+        assert_eq!((software.requests_s(20_000.0), software.left(5000.0), software.left(2500.0)), (1.0, 0.5, 0.75));
+        assert_eq!(software.left(1e9), LEFT_MIN);
+        assert_eq!(Software::default().left(1e9), 1.0);
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        assert!(Software { processors: 0, ..Software::default() }.check().unwrap_err().contains("processors"));
+        assert!(Software { copy_cpu_ms: f64::NAN, ..Software::default() }.check().unwrap_err().contains("copy_cpu_ms"));
+        assert!(
+            Software { request_cpu_ms: -1.0, ..Software::default() }.check().unwrap_err().contains("request_cpu_ms")
+        );
+    }
+}
