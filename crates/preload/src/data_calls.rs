@@ -221,6 +221,7 @@ pub fn write_buffers(target: &Target, buffers: Buffers, offset: Option<u64>, fla
     let buffers = if target.appends() { buffers.with_flags(flags & RWF_NOAPPEND) } else { buffers };
     if target.appends() && flags & RWF_NOAPPEND == 0 || flags & libc::RWF_APPEND != 0 {
         let place = offset.map_or(-1, |offset| offset as i64);
+        let _offset = if offset.is_none() { target.hold_offset() } else { None };
         return data_path::append(target, durable, || buffers.append(target.fd, place, flags & libc::RWF_APPEND));
     }
     match offset {
@@ -233,6 +234,7 @@ pub fn write_buffers(target: &Target, buffers: Buffers, offset: Option<u64>, fla
 /// `lseek`: the kernel knows sizes and offsets, but not what of the file lies on flash.
 #[inline]
 pub fn lseek(fd: c_int, whence: c_int, pass: impl Fn() -> i64) -> i64 {
+    let _offset = descriptors::hold_offset(fd);
     if whence != libc::SEEK_DATA && whence != libc::SEEK_HOLE {
         return pass();
     }

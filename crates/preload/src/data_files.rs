@@ -1,7 +1,8 @@
-//! The data files on flash that this process has open, by number; kept until the slow file they serve is closed.
+//! The data files on flash that this process has open, by number; kept until the slow file they serve is closed, or the
+//! program has no descriptor left for a thread's connection.
 
 use std::ffi::CString;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
 use libc::c_int;
@@ -51,15 +52,35 @@ pub fn with<R>(file: u32, number: u32, work: impl FnOnce(c_int) -> Result<R, Err
 
 /// Closes the data files of a slow file that no request of this process uses any more.
 pub fn forget(file: u32) {
-    for (cell, serves) in KEPT[..KEPT_USED.load(Ordering::Acquire) as usize].iter().zip(&SERVES) {
-        let entry = cell.load(Ordering::Acquire);
-        if entry == 0 || entry == TAKEN || serves.load(Ordering::Relaxed) != file {
-            continue;
-        }
-        if cell.compare_exchange(entry, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            descriptors::close_own(entry as u32 as c_int - 1);
+    for index in 0..KEPT_USED.load(Ordering::Acquire) as usize {
+        if let Some((fd, _)) = take_out(index, |_, serves| serves == file) {
+            descriptors::close_own(fd);
         }
     }
+}
+
+/// Closes a data file for who needs its descriptor more; whether there was one, and its number may be given out. The caller has no
+/// request under way, not even one that it interrupted.
+pub fn close_one() -> bool {
+    let limit = kernel::descriptor_limit();
+    let mut kept = 0..KEPT_USED.load(Ordering::Acquire) as usize;
+    let Some((fd, file)) = kept.find_map(|index| take_out(index, |fd, _| (fd as u64) < limit)) else { return false };
+    // A request that found it is seen to be published; one that is published later does not find it.
+    fence(Ordering::SeqCst);
+    session::wait_for_requests(file);
+    descriptors::close_own(fd);
+    true
+}
+
+/// Takes a data file off the list if its descriptor and the slow file it serves are `wanted`; both of them.
+fn take_out(index: usize, wanted: impl FnOnce(c_int, u32) -> bool) -> Option<(c_int, u32)> {
+    let entry = KEPT[index].load(Ordering::Acquire);
+    let (fd, file) = (entry as u32 as c_int - 1, SERVES[index].load(Ordering::Relaxed));
+    let taken = entry != 0
+        && entry != TAKEN
+        && wanted(fd, file)
+        && KEPT[index].compare_exchange(entry, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    taken.then_some((fd, file))
 }
 
 /// Data files that are kept open now. The program counts on its descriptors: most of them stay its own.

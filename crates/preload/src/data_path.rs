@@ -24,11 +24,19 @@ use crate::buffers::Buffers;
 use crate::descriptors::Target;
 use crate::kernel::{self, Errno};
 use crate::recording::{self, Place};
-use crate::session::{self, Answer};
+use crate::session::{self, Answer, Session};
 use crate::settings;
 
 /// Alignment that O_DIRECT requests to any disk accept.
 const DIRECT_ALIGNMENT: u64 = 4096;
+/// The least alignment that disks ask of O_DIRECT requests and their memory: a logical block of 512 bytes.
+const SECTOR_BYTES: u64 = 512;
+
+/// Whether a disk may take a request past the page cache. One that is not in whole sectors is the kernel's to refuse.
+fn is_in_sectors(buffers: &Buffers, range: Range) -> bool {
+    let whole = [range.offset, range.length].iter().all(|bytes| bytes.is_multiple_of(SECTOR_BYTES));
+    whole && buffers.are_aligned(SECTOR_BYTES as usize)
+}
 
 /// The mapping that every session implies.
 #[inline]
@@ -89,8 +97,8 @@ pub fn write_here(target: &Target, buffers: &Buffers, durable: bool) -> Result<u
     here(target, buffers.length(), is_last, |offset| write_at(target, buffers, offset, durable))
 }
 
-/// A call at the descriptor's offset: the offset is reserved by one seek, and what was not moved is given back where `may_give` says so
-/// of the reserved part's end.
+/// A call at the descriptor's offset, which other threads of the process wait to use: the offset is reserved by one seek, and what was
+/// not moved is given back where `may_give` says so of the reserved part's end.
 fn here(
     target: &Target,
     length: usize,
@@ -98,6 +106,7 @@ fn here(
     work: impl FnOnce(u64) -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     target.hold()?;
+    let _offset = target.hold_offset();
     let fd = target.fd;
     let (offset, reserved) = match kernel::lseek(fd, length as i64, libc::SEEK_CUR) {
         Ok(end) => (end - length as u64, length),
@@ -124,11 +133,15 @@ pub fn write_back(target: &Target, range: Range) -> Result<(), Errno> {
         if target.entry(&shared()).set_bits.load(Ordering::Acquire) == 0 || shared().all_clear(target.file, range) {
             return Ok(());
         }
-        match session.call(&Request::WriteBack { file: target.file, offset: range.offset, length: range.length })? {
-            Answer::Done => Ok(()),
-            other => Err(session.unexpected(other)),
-        }
+        ask_write_back(session, target, range)
     })
+}
+
+fn ask_write_back(session: &mut Session, target: &Target, range: Range) -> Result<(), Errno> {
+    match session.call(&Request::WriteBack { file: target.file, offset: range.offset, length: range.length })? {
+        Answer::Done => Ok(()),
+        other => Err(session.unexpected(other)),
+    }
 }
 
 /// The whole of a file.

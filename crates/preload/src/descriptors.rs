@@ -17,6 +17,7 @@
 //! number ([`uses`]), so that no call ends on another file than it began on; meanwhile the entry is WANTED.
 
 mod closing;
+mod offset;
 
 pub use closing::{Closing, Undisturbed};
 
@@ -33,6 +34,7 @@ use crate::location::{self, PathBuffer};
 use crate::session::uses::{self, Use};
 use crate::settings::{retire, settings};
 use crate::{process, recording, rings, session};
+use offset::{HeldOffset, Offset};
 
 /// Descriptors at or above this number cannot be managed: opening a managed file there fails with EMFILE.
 pub const DESCRIPTORS_MAX: usize = 65536;
@@ -64,11 +66,17 @@ struct Description {
     record: AtomicU32,
     /// `O_*` flags that matter: access mode, O_APPEND, O_DSYNC, O_SYNC, O_DIRECT.
     flags: AtomicI32,
+    offset: Offset,
 }
 
-static DESCRIPTIONS: [Description; DESCRIPTORS_MAX] =
-    [const { Description { references: AtomicU32::new(0), record: AtomicU32::new(0), flags: AtomicI32::new(0) } };
-        DESCRIPTORS_MAX];
+static DESCRIPTIONS: [Description; DESCRIPTORS_MAX] = [const {
+    Description {
+        references: AtomicU32::new(0),
+        record: AtomicU32::new(0),
+        flags: AtomicI32::new(0),
+        offset: Offset::free(),
+    }
+}; DESCRIPTORS_MAX];
 
 /// A managed descriptor as one call sees it.
 pub struct Target {
@@ -109,6 +117,12 @@ impl Target {
     pub fn hold(&self) -> Result<(), Errno> {
         fence(Ordering::SeqCst);
         if self.still_open() { Ok(()) } else { Err(CHANGED) }
+    }
+
+    /// Keeps other threads from using the description's offset.
+    #[inline]
+    pub fn hold_offset(&self) -> Option<HeldOffset> {
+        DESCRIPTIONS[(self.entry - MANAGED) as usize].offset.hold()
     }
 
     /// What the shared table says of the file.
@@ -169,6 +183,13 @@ pub fn on_managed<R>(fd: c_int, mut work: impl FnMut(&Target) -> Result<R, Errno
             result => return result.map(Some),
         }
     }
+}
+
+/// Keeps other threads from using the offset of a descriptor that is known to be managed.
+#[inline]
+pub fn hold_offset(fd: c_int) -> Option<HeldOffset> {
+    let description = description_of(TABLE.get(fd as usize)?.load(Ordering::Acquire))?;
+    DESCRIPTIONS[description as usize].offset.hold()
 }
 
 fn can_write(flags: c_int) -> bool {
@@ -309,6 +330,8 @@ fn describe(fd: c_int, record: u32, flags: c_int) -> u32 {
     let index = index.expect("there are as many descriptions as descriptors");
     DESCRIPTIONS[index].record.store(record, Ordering::Release);
     DESCRIPTIONS[index].flags.store(flags, Ordering::Release);
+    // A handler that jumped out of a call left it taken.
+    DESCRIPTIONS[index].offset.abandon();
     DESCRIPTIONS[index].references.store(1, Ordering::Release);
     index as u32
 }
@@ -456,14 +479,15 @@ pub enum Own {
 }
 
 /// Moves a descriptor of the library out of the program's way, to a high number, and marks it, but not in a `vfork` child, whose
-/// numbers are not those of the table. It is closed on exec.
+/// numbers are not those of the table. It is closed on exec. Where no number is left a connection stays where it is.
 pub fn make_own(fd: c_int, own: Own) -> Result<c_int, Errno> {
     let limit = kernel::descriptor_limit().min(DESCRIPTORS_MAX as u64) as i64;
     let wanted = [limit - 1024, limit - 256, 900, limit / 2, 3];
-    let high = wanted.iter().filter(|&&low| low >= 3).find_map(|&low| {
+    let moved = wanted.iter().filter(|&&low| low >= 3).find_map(|&low| {
         kernel::fcntl(fd, libc::F_DUPFD_CLOEXEC, low).ok().filter(|&high| (high as usize) < DESCRIPTORS_MAX)
     });
-    let Some(high) = high else {
+    let stays = own == Own::Socket && (3..DESCRIPTORS_MAX as c_int).contains(&fd);
+    let Some(high) = moved.or(stays.then_some(fd)) else {
         let _ = kernel::close(fd);
         return Err(libc::EMFILE);
     };
@@ -472,7 +496,9 @@ pub fn make_own(fd: c_int, own: Own) -> Result<c_int, Errno> {
         raise_used(high);
         TABLE[high as usize].store(entry, Ordering::Release);
     }
-    let _ = kernel::close(fd);
+    if high != fd {
+        let _ = kernel::close(fd);
+    }
     Ok(high)
 }
 
@@ -497,6 +523,9 @@ pub fn settle_inherited() {
             CLOSING | CLOSING_MANAGED => TABLE[fd as usize].store(UNKNOWN, Ordering::Release),
             entry @ WANTED.. => TABLE[fd as usize].store(entry & !WANTED, Ordering::Release),
             _ => {}
+        }
+        if let Some(description) = description_of(TABLE[fd as usize].load(Ordering::Acquire)) {
+            DESCRIPTIONS[description as usize].offset.abandon();
         }
     }
 }

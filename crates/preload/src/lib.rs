@@ -15,8 +15,8 @@
 //!   lease.
 //! - The library calls the kernel itself (`kernel`), so that no hook is entered twice and no slot is left behind by a
 //!   cancelled thread. Hooks of unmanaged descriptors call the next library in the chain.
-//! - No lock and no allocation in a data call, but for the first one that finds other regions of its file (`regions`); opening and
-//!   closing a managed file take one lock (`gate`).
+//! - No lock and no allocation in a data call, but for the first one that finds other regions of its file (`regions`), and for the
+//!   lock of a description's offset (`descriptors`) in one that uses it; opening and closing a managed file take one lock (`gate`).
 //! - A forked child never uses its parent's sockets or slots (`process`).
 //!
 //! **What it does not see**: bytes that stdio, `mmap`, io_uring, Linux aio, static binaries or raw system calls move
@@ -27,7 +27,7 @@
 //!
 //! A raw `clone` skips the handler that separates a child from its parent; a `fork` in a signal handler that
 //! interrupted a call on a managed file, and a `siglongjmp` out of one, leave a request published that is none, as does
-//! asynchronous cancellation; who closes its descriptor in another thread then waits for ever. An `O_APPEND` that
+//! asynchronous cancellation; who closes its descriptor or uses its offset in another thread then waits for ever. An `O_APPEND` that
 //! another process sets on a shared open description is not noticed. Managed descriptors must be below
 //! [`descriptors::DESCRIPTORS_MAX`]. A vector of buffers must itself be readable memory.
 //!
@@ -66,6 +66,7 @@ mod resizing;
 mod rings;
 mod session;
 mod settings;
+mod spawning;
 mod stdio;
 mod symbols;
 mod trampolines;

@@ -1,6 +1,6 @@
 //! Where a file really lies: only that decides whether it is managed, not the name it was opened by.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io::Write;
 
 use headstart_core::protocol::{DIRTY_LIST_FILE, OWNER_FILE};
@@ -55,7 +55,7 @@ pub fn is_managed(path: &[u8]) -> bool {
 pub fn is_nobodys() -> bool {
     [OWNER_FILE, DIRTY_LIST_FILE].iter().all(|name| {
         let path = [settings().slow.as_slice(), b"/", name.as_bytes()].concat();
-        let Ok(path) = std::ffi::CString::new(path) else { return false };
+        let Ok(path) = CString::new(path) else { return false };
         match kernel::openat(libc::AT_FDCWD, &path, libc::O_PATH | libc::O_CLOEXEC | libc::O_NOFOLLOW, 0) {
             Ok(fd) => {
                 let _ = kernel::close(fd);
@@ -123,10 +123,37 @@ pub unsafe fn lies_managed(dir: c_int, path: *const c_char, follow: c_int, flags
         return path_of(dir, &mut buffer).is_ok_and(is_managed);
     }
     // SAFETY: the caller's contract.
-    let Ok(fd) = (unsafe { address(dir, path, no_follow) }) else { return false };
-    let managed = path_of(fd, &mut buffer).is_ok_and(is_managed);
-    let _ = kernel::close(fd);
-    managed
+    unsafe { place_of(dir, path, no_follow, &mut buffer) }.is_some_and(is_managed)
+}
+
+/// The absolute path of what `path` names, opened with `flags`; nothing if it cannot be found out.
+///
+/// # Safety
+/// `path` is a string, or the kernel answers EFAULT.
+unsafe fn place_of(dir: c_int, path: *const c_char, flags: c_int, buffer: &mut PathBuffer) -> Option<&[u8]> {
+    // SAFETY: the caller's contract.
+    match unsafe { address(dir, path, flags) } {
+        Ok(fd) => {
+            let found = path_of(fd, buffer).ok();
+            let _ = kernel::close(fd);
+            found
+        }
+        // SAFETY: the caller's contract, and the kernel could read it: it looks for a descriptor later.
+        Err(libc::EMFILE | libc::ENFILE) => resolved(dir, unsafe { CStr::from_ptr(path) }, buffer),
+        Err(_) => None,
+    }
+}
+
+/// The same by libc, name by name, for a process that has no descriptor left; a last symbolic link is followed.
+pub fn resolved<'b>(dir: c_int, path: &CStr, buffer: &'b mut PathBuffer) -> Option<&'b [u8]> {
+    let from_here = dir == libc::AT_FDCWD || path.to_bytes().starts_with(b"/");
+    let link = Link::of(dir);
+    let parts = if from_here { [&b""[..], b""] } else { [link.path().to_bytes(), b"/"] };
+    let whole = CString::new([parts.as_slice(), &[path.to_bytes()]].concat().concat()).ok()?;
+    const { assert!(PATH_MAX > libc::PATH_MAX as usize) };
+    // SAFETY: a string, and room for the longest path that libc finds.
+    let found = unsafe { libc::realpath(whole.as_ptr(), buffer.0.as_mut_ptr().cast()) };
+    if found.is_null() { None } else { CStr::from_bytes_until_nul(&buffer.0).ok().map(CStr::to_bytes) }
 }
 
 /// The absolute path of the *name* `path`: its directory resolved, its last part as it is. Returns nothing where the
@@ -151,13 +178,9 @@ pub unsafe fn name_of(dir: c_int, path: *const c_char) -> Option<Vec<u8>> {
     let mut terminated = [0u8; PATH_MAX];
     let parent = if parent.is_empty() { b"." } else { parent };
     terminated[..parent.len()].copy_from_slice(parent);
-    // SAFETY: the buffer is longer than the text in it, so that it ends with NUL.
-    let fd = unsafe { address(dir, terminated.as_ptr().cast(), libc::O_DIRECTORY) }.ok()?;
     let mut buffer = PathBuffer::empty();
-    let found = path_of(fd, &mut buffer).map(|directory| {
-        let separator: &[u8] = if directory == b"/" { b"" } else { b"/" };
-        [directory, separator, last].concat()
-    });
-    let _ = kernel::close(fd);
-    found.ok()
+    // SAFETY: the buffer is longer than the text in it, so that it ends with NUL.
+    let directory = unsafe { place_of(dir, terminated.as_ptr().cast(), libc::O_DIRECTORY, &mut buffer) }?;
+    let separator: &[u8] = if directory == b"/" { b"" } else { b"/" };
+    Some([directory, separator, last].concat())
 }

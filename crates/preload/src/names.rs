@@ -4,7 +4,7 @@
 use libc::{c_char, c_int, c_uint};
 
 use crate::descriptors;
-use crate::kernel::{self, Facts};
+use crate::kernel::{self, Errno, Facts};
 use crate::location;
 use crate::session;
 use headstart_core::protocol::message::Request;
@@ -19,6 +19,12 @@ unsafe fn last_name(dir: c_int, path: *const c_char) -> Option<Facts> {
     let last = facts.regular && facts.links == 1;
     // SAFETY: the caller's contract.
     (last && location::is_managed(&unsafe { location::name_of(dir, path) }?)).then_some(facts)
+}
+
+/// Before names change of which the agent must hear: an error if this thread lacks a descriptor to tell it.
+fn may_tell() -> Result<(), Errno> {
+    let begun = session::with(|_| Ok(()));
+    begun.or_else(|errno| if matches!(errno, libc::EMFILE | libc::ENFILE) { Err(errno) } else { Ok(()) })
 }
 
 fn tell(request: &Request) {
@@ -36,6 +42,11 @@ pub unsafe fn unlink(dir: c_int, path: *const c_char, pass: impl FnOnce() -> c_i
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
     let removed = unsafe { last_name(dir, path) };
+    if removed.is_some()
+        && let Err(errno) = may_tell()
+    {
+        return kernel::answer(Err(errno), saved) as c_int;
+    }
     kernel::set_errno(saved);
     let result = pass();
     if let (0, Some(facts)) = (result, removed) {
@@ -126,6 +137,11 @@ pub unsafe fn rename(
     }
     // SAFETY: the caller's contract.
     let replaced = unsafe { last_name(new_dir, new) };
+    if (from || replaced.is_some())
+        && let Err(errno) = may_tell()
+    {
+        return kernel::answer(Err(errno), saved) as c_int;
+    }
     kernel::set_errno(saved);
     let result = pass();
     if result != 0 {

@@ -1,5 +1,7 @@
 //! Calls that change a file's size or remove bytes: truncate, ftruncate, fallocate.
 
+use std::ffi::CStr;
+
 use headstart_core::protocol::message::Request;
 use headstart_core::request::Range;
 use libc::{c_char, c_int};
@@ -8,7 +10,7 @@ use crate::data_path;
 use crate::descriptors::{self, Target};
 use crate::files;
 use crate::gate::gate;
-use crate::kernel::{self, Errno};
+use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
 use crate::session::{self, Answer, Session};
 
@@ -77,27 +79,50 @@ pub fn ftruncate(fd: c_int, size: i64, pass: impl Fn() -> c_int) -> c_int {
 /// `path` is a string, or the kernel answers EFAULT.
 pub unsafe fn truncate(path: *const c_char, size: i64, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
-    // SAFETY: the caller's contract.
-    let Ok(fd) = (unsafe { location::address(libc::AT_FDCWD, path, 0) }) else {
-        kernel::set_errno(saved);
-        return pass();
-    };
     let mut pass = Some(pass);
-    let once = || pass.take().map_or(Err(libc::EIO), |pass| outcome(pass()));
-    let result = truncate_address(fd, size, once);
-    let _ = kernel::close(fd);
+    let mut once = || pass.take().map_or(Err(libc::EIO), |pass| outcome(pass()));
+    // SAFETY: the caller's contract.
+    let result = match unsafe { location::address(libc::AT_FDCWD, path, 0) } {
+        Ok(fd) => {
+            let result = truncate_address(fd, size, once);
+            let _ = kernel::close(fd);
+            result
+        }
+        // SAFETY: the caller's contract, and the kernel could read it: it looks for a descriptor later.
+        Err(libc::EMFILE | libc::ENFILE) => truncate_name(unsafe { CStr::from_ptr(path) }, size, once),
+        Err(_) => {
+            kernel::set_errno(saved);
+            once()
+        }
+    };
     kernel::answer(result, saved) as c_int
 }
 
-/// Truncates what `fd`, an address only, names: the file counts as open meanwhile.
-fn truncate_address(fd: c_int, size: i64, mut kernel: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
-    let facts = kernel::facts(fd)?;
+/// Truncates what `fd`, an address only, names.
+fn truncate_address(fd: c_int, size: i64, kernel: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
     let mut buffer = PathBuffer::empty();
-    let path = location::path_of(fd, &mut buffer).unwrap_or(b"");
+    truncate_found(&kernel::facts(fd)?, location::path_of(fd, &mut buffer).unwrap_or(b""), size, kernel)
+}
+
+/// The same by name, without a descriptor.
+fn truncate_name(name: &CStr, size: i64, kernel: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    let mut buffer = PathBuffer::empty();
+    // SAFETY: a string.
+    let facts = unsafe { kernel::facts_at(libc::AT_FDCWD, name.as_ptr(), 0) }?;
+    truncate_found(&facts, location::resolved(libc::AT_FDCWD, name, &mut buffer).unwrap_or(b""), size, kernel)
+}
+
+/// Truncates the file at `path`, which counts as open meanwhile.
+fn truncate_found(
+    facts: &Facts,
+    path: &[u8],
+    size: i64,
+    mut kernel: impl FnMut() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
     if size < 0 || !facts.regular || !location::is_managed(path) {
         return kernel();
     }
-    let index = files::acquire(&gate(), &facts, true, path)?;
+    let index = files::acquire(&gate(), facts, true, path)?;
     let result = resize(files::record(index).file(), size as u64, &mut kernel);
     files::release(&gate(), index);
     result

@@ -97,6 +97,12 @@ pub fn with<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R,
     })
 }
 
+/// Whether the calling thread's session is in use: the caller is in a handler that interrupted a request.
+#[inline]
+pub fn is_interrupted() -> bool {
+    THREAD.with(|thread| thread.busy.load(Ordering::Relaxed))
+}
+
 /// A thread's session in use, until it is dropped.
 struct Busy<'t>(&'t AtomicBool);
 

@@ -17,7 +17,7 @@ use crate::trampolines::trampolines;
 use crate::{
     arrivals, closing, data_calls, executing, input, metadata, names, opening, output, process, raw_calls, resizing,
 };
-use crate::{rings, settings, stdio, transfers};
+use crate::{rings, settings, spawning, stdio, transfers};
 
 /// The next definition of a symbol after ours.
 pub struct Symbol(AtomicPtr<c_void>);
@@ -305,12 +305,22 @@ hooks! {
         process: *mut c_int, path: *const c_char, actions: *const c_void, attributes: *const c_void,
         arguments: *const *const c_char, environment: *const *const c_char
     ) -> c_int
-        = |pass| executing::by_path(AT_FDCWD, path, 0, pass);
+        = |pass| executing::by_path(AT_FDCWD, path, 0, || spawning::spawn(actions, pass));
     posix_spawnp (
         process: *mut c_int, name: *const c_char, actions: *const c_void, attributes: *const c_void,
         arguments: *const *const c_char, environment: *const *const c_char
     ) -> c_int
-        = |pass| executing::by_name(name, pass);
+        = |pass| executing::by_name(name, || spawning::spawn(actions, pass));
+    posix_spawn_file_actions_init | posix_spawn_file_actions_destroy (actions: *mut c_void) -> c_int
+        = |pass| { spawning::forget(actions); pass() };
+    posix_spawn_file_actions_addopen (
+        actions: *mut c_void, fd: c_int, path: *const c_char, flags: c_int, mode: mode_t
+    ) -> c_int
+        = |pass| spawning::opens(actions, path, flags, pass);
+    posix_spawn_file_actions_addchdir_np (actions: *mut c_void, path: *const c_char) -> c_int
+        = |pass| spawning::enters(actions, path, pass);
+    posix_spawn_file_actions_addfchdir_np (actions: *mut c_void, fd: c_int) -> c_int
+        = |pass| spawning::enters_open(actions, fd, pass);
 
     syscall (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long
         = |pass| raw_calls::syscall(number, [a, b, c, d, e, f], pass);

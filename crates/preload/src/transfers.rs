@@ -69,7 +69,7 @@ pub fn mmap(flags: c_int, fd: c_int, pass: impl Fn() -> *mut c_void) -> *mut c_v
 }
 
 /// `sendfile`, `copy_file_range`, `splice`: `refusal` is what makes callers fall back. Without an agent nothing is refused.
-pub fn copy(from: c_int, to: c_int, refusal: Errno, pass: impl FnOnce() -> isize) -> isize {
+pub fn copy(from: c_int, to: c_int, refusal: Errno, pass: impl Fn() -> isize) -> isize {
     let saved = kernel::errno();
     if !settings::served() {
         [from, to]
@@ -79,19 +79,21 @@ pub fn copy(from: c_int, to: c_int, refusal: Errno, pass: impl FnOnce() -> isize
         kernel::set_errno(saved);
         return pass();
     }
-    let checked = match descriptors::managed(to) {
+    let copied = match descriptors::managed(to) {
         Ok(Some(_)) => Err(refusal),
-        // Not held: it may wait for a pipe.
-        Ok(None) => descriptors::managed(from).and_then(|source| source.map_or(Ok(()), |it| write_back(&it, WHOLE))),
-        Err(errno) => Err(errno),
-    };
-    match checked {
-        Ok(()) => {
+        Ok(None) if !descriptors::known_unmanaged(from) && is_regular(to) => brought_back(from, pass),
+        // The call may wait for whoever reads a pipe or a socket: nobody who replaces the source waits for that.
+        Ok(None) => brought_back(from, || ()).map(|()| {
             kernel::set_errno(saved);
             pass()
-        }
-        Err(errno) => kernel::answer(Err(errno), saved),
-    }
+        }),
+        Err(errno) => Err(errno),
+    };
+    copied.unwrap_or_else(|errno| kernel::answer(Err(errno), saved))
+}
+
+fn is_regular(fd: c_int) -> bool {
+    kernel::facts(fd).is_ok_and(|facts| facts.regular)
 }
 
 /// `ioctl`: clones, maps of where bytes lie, and allocation.

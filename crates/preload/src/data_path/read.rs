@@ -7,7 +7,7 @@ use headstart_core::protocol::message;
 use headstart_core::protocol::shared::KIND_READ;
 use headstart_core::request::{Direction, Distance, Range, Request};
 
-use super::{DIRECT_ALIGNMENT, shared};
+use super::{DIRECT_ALIGNMENT, ask_write_back, is_in_sectors, shared};
 use crate::buffers::Buffers;
 use crate::data_files;
 use crate::descriptors::{CHANGED, Target};
@@ -47,12 +47,28 @@ pub fn read_at(target: &Target, buffers: &Buffers, offset: u64) -> Result<usize,
             return result;
         }
         slot.ask();
-        let (result, served) = read_as_told(session, target, buffers, offset, distance);
+        let (result, served) = if target.uncached() && is_refused(session, target, buffers, range) {
+            (Err(libc::EINVAL), Served::ReadFailed)
+        } else {
+            read_as_told(session, target, buffers, offset, distance)
+        };
         slot.free();
         let served = if result.is_ok() { served } else { Served::ReadFailed };
         slot.count(served.counters().0, 1);
         result
     })
+}
+
+/// Whether the slow file system refuses a read past the page cache for its alignment, which only it knows, and in holes does not look
+/// at: so dirty bytes go back first. What it gives may be old again by the time that it is there, and is read once more.
+#[cold]
+fn is_refused(session: &mut Session, target: &Target, buffers: &Buffers, range: Range) -> bool {
+    if is_in_sectors(buffers, range) {
+        return false;
+    }
+    // Where that fails the read may be refused all the same.
+    let _ = ask_write_back(session, target, range);
+    buffers.read(target.fd, 0, buffers.length(), range.offset) == Err(libc::EINVAL)
 }
 
 /// Reads piece by piece where the agent says; and what served the request. Bytes are counted here.

@@ -9,7 +9,7 @@ use headstart_core::protocol::message::Request;
 use headstart_core::protocol::shared::{KIND_EXTEND, Slot};
 use headstart_core::request::{self, Direction, Range};
 
-use super::{DIRECT_ALIGNMENT, shared};
+use super::{DIRECT_ALIGNMENT, is_in_sectors, shared};
 use crate::buffers::Buffers;
 use crate::data_files;
 use crate::descriptors::{CHANGED, Target};
@@ -19,8 +19,6 @@ use crate::session::{self, Answer, Session};
 /// Writes that would make a file this much larger are not absorbed: whether the slow file system has files that long
 /// only its kernel knows.
 const EXTENSION_MAX: u64 = 1 << 40;
-/// The least alignment that disks ask of O_DIRECT requests and their memory: a logical block of 512 bytes.
-const SECTOR_BYTES: u64 = 512;
 
 /// `pwrite` of a managed file, not O_APPEND. `durable`: as with O_DSYNC, whatever the descriptor says.
 pub fn write_at(target: &Target, buffers: &Buffers, offset: u64, durable: bool) -> Result<usize, Errno> {
@@ -79,8 +77,7 @@ fn decide(target: &Target, buffers: &Buffers, request: &request::Request) -> (Ra
 /// disk with smaller blocks would take either is left to the kernel to refuse.
 #[cold]
 fn uncached(buffers: &Buffers, whole: Range, part: Range, decision: Decision) -> (Range, Decision) {
-    let aligned = [whole.offset, whole.length].iter().all(|bytes| bytes.is_multiple_of(SECTOR_BYTES));
-    if !aligned || !buffers.are_aligned(SECTOR_BYTES as usize) {
+    if !is_in_sectors(buffers, whole) {
         return (whole, Decision::Disk(Reason::NoBenefit));
     }
     (if part.end().is_multiple_of(DIRECT_ALIGNMENT) { part } else { whole }, decision)

@@ -20,7 +20,7 @@ use super::{SITE, Session, Site, mapping, own_socket};
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
 use crate::settings::settings;
-use crate::{descriptors, files, location, process};
+use crate::{data_files, descriptors, files, location, process};
 
 /// How long a process that has lost the agent waits for another one.
 const PATIENCE_MS: u64 = 30_000;
@@ -190,7 +190,12 @@ fn answer_of(packet: &[u8]) -> Result<Answer, Lost> {
 impl Session {
     /// Connects and gets a slot, for thread `thread` of this process.
     pub(super) fn join(thread: u32, nested: bool) -> Result<Session, Errno> {
-        Session::join_as(process::number(), process::start_time(), thread, nested)
+        loop {
+            match Session::join_as(process::number(), process::start_time(), thread, nested) {
+                Err(libc::EMFILE) if !nested && data_files::close_one() => {}
+                joined => return joined,
+            }
+        }
     }
 
     /// The same for thread `thread` of process `pid`.

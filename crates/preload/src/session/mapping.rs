@@ -30,7 +30,13 @@ pub fn runtime_path(name: &str) -> Result<CString, Errno> {
 
 /// Maps the shared file, or finds that the mapped one is still the agent's.
 pub fn map() -> Result<Shared<'static>, Errno> {
-    let fd = kernel::openat(libc::AT_FDCWD, &runtime_path(SHARED_FILE)?, libc::O_RDWR | libc::O_CLOEXEC, 0)?;
+    let path = runtime_path(SHARED_FILE)?;
+    if let Some(shared) = shared() {
+        // SAFETY: a string.
+        let facts = unsafe { kernel::facts_at(libc::AT_FDCWD, path.as_ptr(), 0) }?;
+        return if INODE.load(Ordering::Acquire) == facts.inode { Ok(shared) } else { Err(libc::ESTALE) };
+    }
+    let fd = kernel::openat(libc::AT_FDCWD, &path, libc::O_RDWR | libc::O_CLOEXEC, 0)?;
     let result = map_descriptor(fd);
     let _ = kernel::close(fd);
     result
@@ -38,9 +44,6 @@ pub fn map() -> Result<Shared<'static>, Errno> {
 
 fn map_descriptor(fd: i32) -> Result<Shared<'static>, Errno> {
     let facts = kernel::facts(fd)?;
-    if let Some(shared) = shared() {
-        return if INODE.load(Ordering::Acquire) == facts.inode { Ok(shared) } else { Err(libc::ESTALE) };
-    }
     if facts.size < Region::BYTES as u64 {
         return Err(libc::EPROTO);
     }

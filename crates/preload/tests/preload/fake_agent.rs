@@ -93,7 +93,7 @@ struct Inner {
     /// Commits that are applied but not answered before the agent dies.
     swallow_commits: bool,
     refuse_opens: bool,
-    /// Reads, direct writes and truncations wait for their answer.
+    /// Reads, direct writes, truncations and write-backs wait for their answer.
     hold_asks: bool,
     /// Those that do.
     held_asks: u64,
@@ -180,7 +180,7 @@ impl Agent {
         self.inner.lock().unwrap().swallow_commits = swallow;
     }
 
-    /// From now on reads, direct writes and truncations wait for their answer, or no longer do.
+    /// From now on reads, direct writes, truncations and write-backs wait for their answer, or no longer do.
     pub fn hold_asks(&self, hold: bool) {
         self.inner.lock().unwrap().hold_asks = hold;
     }
@@ -458,7 +458,9 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
         })
     };
     let reply = match request {
-        Request::Read { .. } | Request::Write { .. } | Request::Truncate { .. } if inner.hold_asks => {
+        Request::Read { .. } | Request::Write { .. } | Request::Truncate { .. } | Request::WriteBack { .. }
+            if inner.hold_asks =>
+        {
             inner.held_asks += 1;
             return Served::Later;
         }

@@ -5,7 +5,7 @@ use std::fs;
 use headstart_core::protocol::shared::Counter;
 
 use crate::fake_agent::Agent;
-use crate::programs::python;
+use crate::programs::{EXHAUSTED, command, compiled, python, succeed};
 
 #[test]
 fn relative_paths_symbolic_links_and_directory_descriptors_lead_to_the_same_file() {
@@ -65,6 +65,15 @@ assert os.pread(cut, 9, 0) == bytes(2)",
 }
 
 #[test]
+fn what_posix_spawn_cuts_in_the_child_is_cut_on_flash_as_well() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "spawned")));
+    let told = agent.log();
+    let changed = |changed: bool| told.iter().filter(|line| line.ends_with(&format!("changed: {changed} }}"))).count();
+    assert_eq!((changed(true), changed(false)), (4, 1), "one of them was not reached");
+}
+
+#[test]
 fn truncate_by_name_works_on_a_file_nobody_has_open() {
     let agent = Agent::start();
     python(&agent, "import os\nfd = os.open('f', os.O_RDWR | os.O_CREAT); os.pwrite(fd, b'x' * 9000, 0)");
@@ -73,6 +82,55 @@ fn truncate_by_name_works_on_a_file_nobody_has_open() {
         "import os\nos.truncate('f', 10)\nos.truncate('f', 20)\nassert open('f','rb').read() == b'x' * 10 + bytes(10)",
     );
     assert_eq!(agent.logged("TruncateDone"), 2);
+}
+
+#[test]
+fn a_process_without_a_free_descriptor_tells_of_what_it_cuts_renames_and_removes() {
+    let agent = Agent::start();
+    let script = "
+os.mkdir('d'); os.symlink('d', 'l'); d = os.open('d', os.O_RDONLY)
+fd = os.open('f', os.O_RDWR | os.O_CREAT); os.pwrite(fd, b'x' * 9000, 0)
+for name in 'abc': os.close(os.open('d/' + name, os.O_RDWR | os.O_CREAT))
+exhaust()
+os.truncate('l/../f', 10); os.truncate('f', 20)
+os.rename('l/a', 'b', src_dir_fd=None, dst_dir_fd=d)
+os.unlink('l/b')
+try: os.rename('d/c', os.environ['OUTSIDE'] + '/c')
+except OSError as e: assert e.errno == errno.EXDEV, e
+else: raise AssertionError
+try: os.link('d/c', os.environ['OUTSIDE'] + '/c')
+except OSError as e: assert e.errno == errno.EXDEV, e
+else: raise AssertionError
+give_back()
+assert os.pread(fd, 99, 0) == b'x' * 10 + bytes(10)";
+    python(&agent, &format!("{EXHAUSTED}{script}"));
+    assert_eq!(agent.logged("TruncateDone"), 2);
+    assert_eq!(agent.logged("Unlinked"), 2);
+    let slow = agent.slow.display().to_string();
+    let paths = format!("{slow}/d/a{slow}/d/b");
+    let renamed = format!("Renamed {{ old_length: {}, paths: {:?} }}", slow.len() + 4, paths.as_bytes());
+    assert!(agent.log().contains(&renamed), "{renamed}");
+}
+
+#[test]
+fn a_process_without_a_descriptor_to_tell_the_agent_cuts_renames_and_removes_nothing() {
+    let agent = Agent::start();
+    python(&agent, "import os\nfor name in 'fg': os.pwrite(os.open(name, os.O_RDWR | os.O_CREAT), b'x' * 9000, 0)");
+    let told = agent.log().len();
+    let script = "
+outside = os.environ['OUTSIDE']
+for name in 'xy': open(outside + '/' + name, 'w').close()
+exhaust()
+for call in (lambda: os.truncate('f', 10), lambda: os.rename('f', 'h'), lambda: os.rename(outside + '/x', 'g'),
+             lambda: os.unlink('f')):
+    try: call()
+    except OSError as e: assert e.errno == errno.EMFILE, e
+    else: raise AssertionError
+os.truncate(outside + '/x', 10); os.rename(outside + '/x', outside + '/z'); os.unlink(outside + '/y')
+os.rename(outside + '/z', 'new')
+assert os.stat('f').st_size == os.stat('g').st_size == 9000 and os.stat('new').st_size == 10";
+    python(&agent, &format!("{EXHAUSTED}{script}"));
+    assert_eq!(agent.log().len(), told);
 }
 
 #[test]

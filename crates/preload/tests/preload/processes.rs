@@ -10,7 +10,7 @@ use headstart_core::protocol::shared::Counter;
 
 use crate::data_path::{seed, selective};
 use crate::fake_agent::Agent;
-use crate::programs::{command, compiled, python, shell, succeed};
+use crate::programs::{EXHAUSTED, command, compiled, python, shell, succeed};
 
 #[test]
 fn a_program_that_never_opens_a_managed_file_never_connects() {
@@ -56,6 +56,25 @@ fn threads_come_and_go_and_signal_handlers_write() {
 }
 
 #[test]
+fn a_new_thread_is_served_where_the_program_has_used_up_its_descriptors() {
+    let agent = Agent::start();
+    fs::write(agent.slow.join("old"), b"old").unwrap();
+    let script = "
+import threading
+old = os.open('old', os.O_RDONLY)
+fd = os.open('f', os.O_RDWR | os.O_CREAT); os.pwrite(fd, b'x' * 9000, 0)
+seen = []
+exhaust()
+thread = threading.Thread(target=lambda: seen.append(os.pread(old, 9, 0)))
+thread.start(); thread.join()
+assert seen == [b'old'], seen
+give_back()
+assert os.pread(fd, 9999, 0) == b'x' * 9000";
+    python(&agent, &format!("{EXHAUSTED}{script}"));
+    assert_eq!(agent.disk_bytes("write"), 0);
+}
+
+#[test]
 fn cancelled_threads_end_and_leave_nothing_behind() {
     for parameters in [Default::default(), selective()] {
         let agent = Agent::start_with(parameters);
@@ -86,7 +105,7 @@ fn a_descriptor_that_another_thread_replaces_is_never_taken_for_unmanaged() {
 
 #[test]
 fn a_call_ends_on_the_file_it_began_on_whatever_comes_under_its_number_meanwhile() {
-    for call in ["write", "read", "cut"] {
+    for call in ["write", "read", "cut", "send", "duplicate"] {
         let agent = Agent::start_with(selective());
         let mut run = command(&agent, compiled(&agent, "reused"));
         let mut child = run.arg(call).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -106,6 +125,46 @@ fn a_call_ends_on_the_file_it_began_on_whatever_comes_under_its_number_meanwhile
         std::thread::sleep(Duration::from_millis(200));
         agent.hold_asks(false);
         assert!(child.wait().unwrap().success(), "{call}");
+    }
+}
+
+#[test]
+fn calls_of_threads_at_one_offset_come_one_after_the_other() {
+    let agent = Agent::start();
+    let mut run = command(&agent, compiled(&agent, "shared_offset"));
+    let mut child = run.arg("held").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut input = child.stdin.take().unwrap();
+    for _ in 0..2 {
+        let asked = agent.held_asks();
+        for said in ["ready", "reading", "moving"] {
+            assert_eq!(lines.next().unwrap().unwrap(), said);
+            match said {
+                "ready" => agent.hold_asks(true),
+                "reading" => {
+                    while agent.held_asks() == asked {
+                        assert!(child.try_wait().unwrap().is_none(), "the read asks");
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                }
+                _ => {
+                    // Time to move the offset for who does not wait for the read.
+                    std::thread::sleep(Duration::from_millis(200));
+                    agent.hold_asks(false);
+                }
+            }
+            input.write_all(b"go\n").unwrap();
+        }
+    }
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn threads_that_share_an_offset_get_each_record_of_a_growing_file_once() {
+    for parameters in [Default::default(), selective()] {
+        let agent = Agent::start_with(parameters);
+        agent.churn();
+        succeed(command(&agent, compiled(&agent, "shared_offset")).arg("records"));
     }
 }
 

@@ -5,6 +5,18 @@ use std::process::{Command, Output};
 
 use crate::fake_agent::Agent;
 
+/// The beginning of a Python program that can take every descriptor that is left, and give them back.
+pub const EXHAUSTED: &str = "import os, resource, errno
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+taken = []
+def exhaust():
+    while True:
+        try: taken.append(os.dup(2))
+        except OSError as e: assert e.errno == errno.EMFILE; return
+def give_back():
+    while taken: os.close(taken.pop())
+";
+
 /// The library this test run built.
 pub fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();

@@ -140,6 +140,10 @@ static void uncached(const char *path, int fd)
         SHOW(pwrite(direct, aligned + 1, 4096, places[k])); SHOW(pwrite(direct, aligned + 1, 100, places[k] + 7));
         SHOW(pwritev(direct, v, 2, places[k])); SHOW(pwritev(direct, odd, 2, places[k]));
         SHOW(lseek(direct, places[k] + 1, SEEK_SET)); SHOW(write(direct, aligned, 4096)); SHOW(lseek(direct, 0, SEEK_CUR));
+        SHOW(pread(direct, aligned, 100, places[k])); SHOW(pread(direct, aligned, 4096, places[k] + 100));
+        SHOW(pread(direct, aligned + 1, 4096, places[k])); SHOW(pread(direct, aligned + 512, 512, places[k] + 1536));
+        SHOW(preadv(direct, v, 2, places[k])); SHOW(preadv(direct, odd, 2, places[k])); SHOW(pread(direct, aligned + 1, 0, 1));
+        SHOW(read(direct, aligned, 4096)); SHOW(lseek(direct, 0, SEEK_CUR));
         SHOW(lseek(fd, 0, SEEK_END));
     }
     SHOW(close(direct));

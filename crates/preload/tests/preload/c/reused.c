@@ -4,13 +4,15 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { SMALL = 100, LARGE = 1 << 20 };
 static char large[LARGE], seen[LARGE];
-static int one, other, number;
+static int one, other, number, outside;
 
 static void *write_it(void *nothing)
 {
@@ -31,6 +33,20 @@ static void *cut_it(void *nothing)
     return 0;
 }
 
+static void *send_it(void *nothing)
+{
+    off_t from = 0;
+    assert(sendfile(outside, number, &from, SMALL) == SMALL);
+    return 0;
+}
+
+static void *copy_it(void *nothing)
+{
+    off_t from = 0, to = 0;
+    assert(copy_file_range(number, &from, outside, &to, SMALL, 0) == SMALL);
+    return 0;
+}
+
 static void until_told(const char *said)
 {
     char line[64];
@@ -39,7 +55,9 @@ static void until_told(const char *said)
 
 int main(int count, char **arguments)
 {
-    char kind = arguments[1][0];
+    char kind = arguments[1][0], path[4096];
+    int copies = kind == 's' || kind == 'd';
+    void *(*call)(void *) = kind == 'w' ? write_it : kind == 'r' ? read_it : kind == 's' ? send_it : kind == 'd' ? copy_it : cut_it;
     pthread_t thread;
     struct stat of_one, of_other;
     one = open("one", O_RDWR | O_CREAT, 0644);
@@ -48,21 +66,24 @@ int main(int count, char **arguments)
     assert(pwrite(one, large, SMALL, 0) == SMALL);
     memset(large, 'b', SMALL);
     assert(pwrite(other, large, SMALL, 0) == SMALL && lseek(other, 5000, SEEK_SET) == 5000);
+    snprintf(path, sizeof path, "%s/copy", getenv("OUTSIDE"));
+    assert((outside = open(path, O_RDWR | O_CREAT, 0644)) >= 0);
     number = dup(one);
     until_told("ready");
-    assert(!pthread_create(&thread, 0, kind == 'w' ? write_it : kind == 'r' ? read_it : cut_it, 0));
+    assert(!pthread_create(&thread, 0, call, 0));
     until_told("called");
     puts("replacing");
     fflush(stdout);
     assert(dup2(other, number) == number);
     assert(!pthread_join(thread, 0));
 
-    assert(!fstat(one, &of_one) && of_one.st_size == (kind == 'w' ? LARGE : kind == 'r' ? SMALL : 10));
+    assert(!fstat(one, &of_one) && of_one.st_size == (kind == 'w' ? LARGE : kind == 'c' ? 10 : SMALL));
     assert(!fstat(other, &of_other) && of_other.st_size == SMALL);
     assert(lseek(other, 0, SEEK_CUR) == 5000 && lseek(one, 0, SEEK_CUR) == (kind == 'r' ? SMALL : 0));
     assert(pread(other, seen, LARGE, 0) == SMALL && seen[0] == 'b' && seen[SMALL - 1] == 'b');
     assert(pread(number, seen, 1, 0) == 1 && seen[0] == 'b');
     assert(pread(one, seen, LARGE, 0) == of_one.st_size);
     for (long at = 0; at < of_one.st_size; at++) assert(seen[at] == (kind == 'w' ? 'n' : 'a'));
+    if (copies) assert(pread(outside, seen, LARGE, 0) == SMALL && seen[0] == 'a' && seen[SMALL - 1] == 'a');
     return 0;
 }
