@@ -9,13 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use site::{HEADSTART, TestSite, content, managed, role};
+use site::{HEADSTART, TestSite, content, managed, role, text};
 
 const TRUE: [&str; 3] = ["run", "--", "true"];
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
 
 #[test]
 fn a_missing_site_file_is_named_with_the_ways_to_get_one() {

@@ -6,39 +6,21 @@ mod site;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use nix::mount::{MntFlags, umount2};
-use site::{TestSite, content, managed, role, wait_for};
-
-const LENGTH: usize = 60_000;
+use site::{TestSite, managed, role, said, text, verb_and_generation, wait_for, whole, write_whole};
 
 /// Role `write N`: the whole of `a` at generation N, in pieces. `read N` expects it.
 fn play() {
-    let role = role().unwrap();
-    let (verb, generation) = role.split_once(' ').unwrap();
-    let generation = generation.parse().unwrap();
+    let (verb, generation) = verb_and_generation();
     let path = managed().join("a");
     if verb == "read" {
         assert!(fs::read(path).unwrap() == whole(generation), "wrong bytes");
         return;
     }
     let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).unwrap();
-    for offset in (0..LENGTH).step_by(3000) {
-        file.write_all_at(&content(generation, offset as u64, 3000), offset as u64).unwrap();
-    }
-}
-
-fn whole(generation: u64) -> Vec<u8> {
-    (0..LENGTH).step_by(3000).flat_map(|offset| content(generation, offset as u64, 3000)).collect()
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    write_whole(&file, generation);
 }
 
 #[test]

@@ -6,19 +6,11 @@ mod site;
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
-use site::{HEADSTART, TestSite, content, data_files, kill, managed, role, wait_for};
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
+use site::{HEADSTART, TestSite, content, data_files, kill, managed, role, said, text, wait_for};
 
 /// A run goes on without flash: it says so in one line with `word` in it.
 fn goes_on(site: &TestSite, word: &str) {

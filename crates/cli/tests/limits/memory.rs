@@ -6,9 +6,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::signal::Signal;
 
 use super::opened;
-use super::site::{TestSite, content, managed, role};
+use super::site::{self, TestSite, content, managed, role};
 
 /// What the shared file takes whoever takes part, the journal, and a little more.
 const ROOM: &str = "size=2500k";
@@ -137,6 +138,37 @@ fn a_full_runtime_directory_refuses_files_by_name_and_ends_nobody() {
         assert!(fs::read(site.slow.join(number.to_string())).unwrap() == content(number, 0, 3000), "file {number}");
     }
     assert_eq!(site.figure("/dirty_bytes"), 0);
+    site.succeed(&["stop"]);
+}
+
+/// Writes, takes all room, kills the agent `pid`, and goes on.
+fn outlive(pid: i32) {
+    let file = opened(&path(0));
+    let write = |generation| (0..20).for_each(|k| file.write_all_at(&content(generation, k, 3000), k * 3000).unwrap());
+    write(1);
+    fill(&base());
+    site::kill(pid, Signal::SIGKILL);
+    site::wait_for("the agent is gone", || site::has_ended(pid));
+    let mut found = vec![0; 3000];
+    file.read_exact_at(&mut found, 19 * 3000).unwrap();
+    assert!(found == content(1, 19, 3000), "the next agent knows what was absorbed");
+    write(2);
+}
+
+#[test]
+fn an_agent_that_is_killed_where_the_runtime_directory_is_full_is_followed_by_another_one() {
+    let test = "memory::an_agent_that_is_killed_where_the_runtime_directory_is_full_is_followed_by_another_one";
+    if let Some(pid) = role() {
+        return outlive(pid.parse().unwrap());
+    }
+    let site = TestSite::with_capacity("64MiB");
+    let Some(_mounted) = small(&site, ROOM) else { return };
+    site.succeed(&["run", "--", "true"]);
+    let pid = site.agent().unwrap();
+    site.played(&[], test, &pid.to_string());
+    assert!(site.agent().is_some_and(|next| next != pid));
+    let expected: Vec<u8> = (0..20).flat_map(|k| content(2, k, 3000)).collect();
+    assert!(fs::read(site.slow.join("0")).unwrap() == expected);
     site.succeed(&["stop"]);
 }
 

@@ -154,7 +154,9 @@ fn requests_of_nothing_and_empty_files_are_as_without_headstart() {
     site.played(&[], test, "again");
 }
 
+/// Handlers that began, and that ended.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
+static ENDED: AtomicU64 = AtomicU64::new(0);
 static HANDLERS_FILE: AtomicI32 = AtomicI32::new(-1);
 
 extern "C" fn handler(_: libc::c_int) {
@@ -165,6 +167,7 @@ extern "C" fn handler(_: libc::c_int) {
     unsafe { libc::pwrite(HANDLERS_FILE.load(Ordering::Relaxed), c"h".as_ptr().cast(), 1, (count % 5000) as i64) };
     // SAFETY: the location is the thread's own.
     unsafe { *libc::__errno_location() = errno };
+    ENDED.fetch_add(1, Ordering::Release);
 }
 
 fn interrupted() {
@@ -196,6 +199,10 @@ fn interrupted() {
     let stop = libc::itimerval { it_value: libc::timeval { tv_sec: 0, tv_usec: 0 }, ..timer };
     // SAFETY: the structure lives across the call.
     unsafe { libc::setitimer(libc::ITIMER_REAL, &stop, std::ptr::null_mut()) };
+    // The signal is the process's: another thread may be in the handler still.
+    while ENDED.load(Ordering::Acquire) < HANDLED.load(Ordering::Relaxed) {
+        std::thread::yield_now();
+    }
     let mut found = vec![0; 200];
     other.read_exact_at(&mut found, 0).unwrap();
     assert!(found.iter().all(|byte| *byte == b'h'));

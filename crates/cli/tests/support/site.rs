@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -74,6 +75,7 @@ impl TestSite {
             exclude: Vec::new(),
             s4d: CostModels { read: parameters.clone(), write: parameters },
             carl: None,
+            software: None,
             // So short that journals are replaced all the time.
             agent: Some(AgentSettings { journal_bytes_max: Some(8192), ..AgentSettings::default() }),
         };
@@ -246,4 +248,37 @@ pub fn content(generation: u64, offset: u64, length: usize) -> Vec<u8> {
         (state >> 56) as u8 | 1
     };
     std::iter::repeat_with(byte).take(length).collect()
+}
+
+/// Of the file that [`write_whole`] writes.
+const WHOLE_BYTES: usize = 60_000;
+const PIECE_BYTES: usize = 3000;
+
+/// A whole file of one generation.
+pub fn whole(generation: u64) -> Vec<u8> {
+    (0..WHOLE_BYTES).step_by(PIECE_BYTES).flat_map(|at| content(generation, at as u64, PIECE_BYTES)).collect()
+}
+
+/// Makes the file [`whole`], piece by piece.
+pub fn write_whole(file: &fs::File, generation: u64) {
+    for offset in (0..WHOLE_BYTES as u64).step_by(PIECE_BYTES) {
+        file.write_all_at(&content(generation, offset, PIECE_BYTES), offset).unwrap();
+    }
+}
+
+/// In a role `VERB N`: the verb, and N as a generation.
+pub fn verb_and_generation() -> (String, u64) {
+    let role = role().unwrap();
+    let (verb, generation) = role.split_once(' ').unwrap();
+    (verb.into(), generation.parse().unwrap())
+}
+
+/// A path as an argument.
+pub fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// What a command printed.
+pub fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
