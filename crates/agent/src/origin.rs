@@ -115,6 +115,7 @@ mod tests {
             map: ExtentMap::default(),
             intent: false,
             unlinked: false,
+            followed: false,
             regions: Default::default(),
             fingerprint: None,
         }

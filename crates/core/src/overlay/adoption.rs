@@ -85,17 +85,19 @@ impl Overlay {
             let size = sizes.get(&number).copied().unwrap_or(0);
             let (intent, fingerprint, unseen) = (found.intent, found.fingerprint, !sizes.contains_key(&number));
             let fingerprint_stands = fingerprint.is_some();
-            // One that was found again has a name, or a process has it open; its removal may have been lost with the power.
-            let unlinked = found.unlinked && unseen;
+            // One that was found again has a name, or a process has it open; its removal may have been lost with the power. Where
+            // another one came by its identity, it is that one that was found.
+            let unlinked = found.unlinked && (unseen || found.followed);
             let known = File::new(found.identity, found.path, 0);
             let file = File { intent, fingerprint, fingerprint_stands, unseen, unlinked, ..known };
             let regions = found.regions;
             if found.map.is_empty() && regions.is_empty() {
                 self.forgetting.insert(number);
-                self.by_identity.entry(file.identity).or_insert(number);
             } else {
                 // Whether somebody asked before is not in the journal.
                 self.barrier.asked.insert(number);
+            }
+            if !found.followed {
                 self.by_identity.insert(file.identity, number);
             }
             self.files.insert(number, file);

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use super::Overlay;
 use super::extent_map::{Benefit, ExtentMap, Mapped};
-use super::files::Fingerprint;
+use super::files::{File, Fingerprint};
 use super::flash_space::Run;
 use super::journal::{Batches, Extent, Identity, Record, records};
 use super::page_set::PageSet;
@@ -67,6 +67,8 @@ pub struct RecoveredFile {
     pub fingerprint: Option<Fingerprint>,
     /// Its last name was removed.
     pub unlinked: bool,
+    /// It was gone when the file system gave its identity to a file that came later.
+    pub followed: bool,
     /// What of it belongs on flash.
     pub regions: Regions,
 }
@@ -96,6 +98,8 @@ pub struct Recovered {
     pub(super) uncovered: PageSet,
     /// Records that counted.
     pub records: usize,
+    /// The file that came last with each identity.
+    latest: BTreeMap<Identity, u32>,
 }
 
 impl Recovered {
@@ -163,18 +167,10 @@ impl Recovered {
 
     fn apply(&mut self, record: Record) {
         match record {
-            Record::File { file, identity, path } => {
-                let known = self.files.entry(file).or_insert_with(|| RecoveredFile {
-                    identity,
-                    path: Vec::new(),
-                    map: ExtentMap::default(),
-                    intent: false,
-                    fingerprint: None,
-                    unlinked: false,
-                    regions: Regions::default(),
-                });
-                known.path = path;
-            }
+            Record::File { file, identity, path } => match self.files.get_mut(&file) {
+                Some(known) => known.path = path,
+                None => self.add_file(file, identity, path),
+            },
             Record::DataFile { file, data_file } => {
                 self.data_files.insert(data_file, file);
             }
@@ -208,7 +204,11 @@ impl Recovered {
             }
             Record::Closed { file } => self.set_intent(file, false),
             Record::Remove { file } => {
-                self.files.remove(&file);
+                if let Some(removed) = self.files.remove(&file)
+                    && self.latest.get(&removed.identity) == Some(&file)
+                {
+                    self.latest.remove(&removed.identity);
+                }
             }
             Record::LastCommit { slot, seq } => {
                 self.last_commits.insert(slot, seq);
@@ -236,6 +236,24 @@ impl Recovered {
             }
             Record::Barrier { .. } => {}
         }
+    }
+
+    fn add_file(&mut self, file: u32, identity: Identity, path: Vec<u8>) {
+        let earlier = self.latest.insert(identity, file).and_then(|earlier| self.files.get_mut(&earlier));
+        if let Some(earlier) = earlier {
+            earlier.followed = true;
+        }
+        let known = RecoveredFile {
+            identity,
+            path,
+            map: ExtentMap::default(),
+            intent: false,
+            fingerprint: None,
+            unlinked: false,
+            followed: false,
+            regions: Regions::default(),
+        };
+        self.files.insert(file, known);
     }
 
     fn set_fingerprint(&mut self, file: u32, fingerprint: Option<Fingerprint>) {
@@ -323,7 +341,10 @@ impl Overlay {
     fn begin_anew(&mut self, start: u64) -> super::journal::Journal {
         assert!(!self.barrier.is_running(), "a barrier under way names positions of the old journal");
         let mut journal = super::journal::Journal::at(start);
-        for (&number, file) in &self.files {
+        // Of files with one identity the one that has it comes last.
+        let is_followed = |(number, file): &(&u32, &File)| self.by_identity.get(&file.identity) != Some(number);
+        let (followed, others): (Vec<_>, Vec<_>) = self.files.iter().partition(is_followed);
+        for (&number, file) in followed.into_iter().chain(others) {
             journal.append(&Record::File { file: number, identity: file.identity, path: file.path.clone() });
             if file.intent {
                 journal.append(&Record::Intent { file: number });
@@ -369,7 +390,11 @@ impl Overlay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+
+    use crate::overlay::Settings;
     use crate::overlay::journal::Journal;
+    use crate::protocol::memory::Memory;
 
     fn body(records: &[Record]) -> Vec<u8> {
         let mut journal = Journal::default();
@@ -418,6 +443,25 @@ mod tests {
         let records = [file(), map(0, 4096), Record::Unlinked { file: 1 }];
         assert!(Recovered::replay(&body(&records), Replay::Everything).files[&1].unlinked);
         assert!(!Recovered::replay(&body(&records[..2]), Replay::Everything).files[&1].unlinked);
+    }
+
+    #[test]
+    fn of_two_files_with_one_identity_the_later_has_it_over_any_number_of_starts() {
+        for (gone, later) in [(2, 5), (5, 2)] {
+            let named = |file| Record::File { file, identity: Identity::default(), path: b"/slow/a".to_vec() };
+            let unlinked = |file| Record::Unlinked { file };
+            let mut journal = body(&[named(gone), unlinked(gone), named(later), unlinked(later)]);
+            for _ in 0..3 {
+                let memory = Memory::new(8, 1, 4);
+                let recovered = Recovered::replay(&journal, Replay::Everything);
+                // A process has the later file open: under the identity both seem to be there.
+                let sizes = BTreeMap::from([(gone, 0), (later, 0)]);
+                let mut overlay =
+                    Overlay::adopt(Settings::default(), recovered, memory.view(), &sizes, &BTreeSet::new());
+                assert_eq!(overlay.find(Identity::default()), Some(later));
+                journal = overlay.begin_journal(0);
+            }
+        }
     }
 
     #[test]
