@@ -6,6 +6,9 @@
 //!
 //! It is replaced whole, synced before it is renamed. Attributes change no time that a fingerprint looks at; file systems without
 //! them have the list alone.
+//!
+//! File systems change an attribute as they write a file's end, alone: the call would wait for all write-backs of the file that are
+//! under way, and those to come for the call. So attributes follow the list at once only while the file is left alone.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,6 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use headstart_core::protocol::DIRTY_LIST_FILE;
 use headstart_core::request::Range;
@@ -30,6 +34,8 @@ use crate::slow_file::Handle;
 pub const ATTRIBUTE: &str = "user.headstart.dirty";
 /// Attributes set or removed in one refresh at most: each is a call on the slow file system.
 const ATTRIBUTES_MAX: usize = 256;
+/// How long attributes of files that are written back without a pause may lie behind the list.
+const ATTRIBUTES_BEHIND: Duration = Duration::from_secs(10);
 /// Ranges that an attribute names.
 const ATTRIBUTE_RANGES_MAX: usize = 32;
 
@@ -135,6 +141,8 @@ pub struct Shown {
     pub exact: bool,
     /// A program has it open for writing.
     pub open_for_writing: bool,
+    /// Write-backs of it are under way: its attribute had better wait.
+    pub written_back: bool,
     /// The file, for its attribute.
     pub file: Option<Arc<Handle>>,
 }
@@ -152,6 +160,8 @@ pub struct DirtyList {
     text: Option<String>,
     marks: BTreeMap<(u64, u64), Mark>,
     attributes: bool,
+    /// When no attribute was spared last.
+    all_set: Instant,
 }
 
 impl DirtyList {
@@ -159,8 +169,8 @@ impl DirtyList {
     pub fn new(slow: &Path, owner: Owner, epoch: u64) -> DirtyList {
         let earlier = read(slow).ok().flatten().unwrap_or_default();
         let text = is_there(slow).then(String::new);
-        let mut list =
-            DirtyList { slow: slow.to_path_buf(), owner, epoch, text, marks: BTreeMap::new(), attributes: true };
+        let (slow_path, marks, all_set) = (slow.to_path_buf(), BTreeMap::new(), Instant::now());
+        let mut list = DirtyList { slow: slow_path, owner, epoch, text, marks, attributes: true, all_set };
         for entry in earlier.entries {
             let path = slow.join(OsStr::from_bytes(&entry.path_bytes()));
             let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path);
@@ -273,17 +283,23 @@ impl DirtyList {
         attempt().inspect_err(|_| drop(std::fs::remove_file(&fresh)))
     }
 
-    /// Sets what differs, a bounded number at a time, and removes what is dirty no more.
+    /// Sets what differs, a bounded number at a time, but where write-backs are under way and it was done lately; and removes what is
+    /// dirty no more.
     fn set_attributes(&mut self, files: &[Shown], entries: &[Entry]) -> io::Result<()> {
         let mut left = ATTRIBUTES_MAX;
         let mut dirty = Vec::new();
+        let spares = self.all_set.elapsed() < ATTRIBUTES_BEHIND;
+        if !spares {
+            self.all_set = Instant::now();
+        }
         for (shown, entry) in files.iter().zip(entries).filter(|(shown, _)| shown.dirty_bytes > 0) {
             let Some(file) = &shown.file else { continue };
             let found = file.file().attributes()?;
             let key = (found.device, found.inode);
             dirty.push(key);
             let text = self.attribute(entry);
-            if left == 0 || self.marks.get(&key).is_some_and(|mark| mark.text == text) {
+            let is_spared = spares && shown.written_back;
+            if left == 0 || is_spared || self.marks.get(&key).is_some_and(|mark| mark.text == text) {
                 continue;
             }
             left -= 1;
@@ -353,6 +369,7 @@ mod tests {
             ranges: ranges.iter().map(|&(offset, length)| Range::new(offset, length)).collect(),
             exact: true,
             open_for_writing: false,
+            written_back: false,
             file: file.map(|file| Arc::new(Handle::new(Arc::new(file)))),
         }
     }
@@ -406,6 +423,33 @@ mod tests {
         assert!(!entry.exact && entry.ranges.len() == 33 && entry.ranges[32] == (320, 675));
         next.remove().unwrap();
         assert_eq!(attribute_of(&a), None);
+    }
+
+    #[test]
+    fn attributes_wait_for_write_backs_but_not_for_ever() {
+        let directory = tempfile::tempdir().unwrap();
+        let slow = directory.path();
+        let a = slow.join("a");
+        std::fs::write(&a, b"x").unwrap();
+        if xattr::set(&a, "user.headstart.probe", b"1").is_err() {
+            return println!("SKIPPED: the file system of the test keeps no attributes");
+        }
+        let dirty = |bytes: u64, written_back: bool| Shown { written_back, ..shown(&a, bytes, &[(0, bytes)]) };
+        let said = || attribute_of(&a).map(|entry| entry.dirty_bytes);
+        let mut list = DirtyList::new(slow, owner(slow), 1);
+        list.show(&[dirty(5, true)]).unwrap();
+        assert_eq!((said(), read(slow).unwrap().unwrap().heading.dirty_bytes), (None, 5));
+        list.show(&[dirty(5, false)]).unwrap();
+        assert_eq!(said(), Some(5));
+        list.show(&[dirty(6, true)]).unwrap();
+        assert_eq!((said(), read(slow).unwrap().unwrap().heading.dirty_bytes), (Some(5), 6));
+        list.all_set -= ATTRIBUTES_BEHIND;
+        list.show(&[dirty(6, true)]).unwrap();
+        assert_eq!(said(), Some(6));
+        list.show(&[dirty(7, true)]).unwrap();
+        assert_eq!(said(), Some(6), "and then it waits again");
+        list.show(&[]).unwrap();
+        assert_eq!(said(), None, "nothing is written back of a clean file");
     }
 
     #[test]

@@ -195,6 +195,7 @@ fn recovered_files(found: &Found) -> Vec<Shown> {
             ranges,
             exact: true,
             open_for_writing: false,
+            written_back: false,
             file: None,
         }
     });

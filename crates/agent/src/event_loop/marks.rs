@@ -15,6 +15,7 @@ use headstart_core::protocol::message::Envelope;
 
 use crate::dirty_list::Shown;
 use crate::marker::MarkJob;
+use crate::slow_file::SlowFile;
 
 use super::EventLoop;
 
@@ -41,8 +42,8 @@ pub(super) struct Marks {
     busy: bool,
     /// It is to show, not to remove.
     showing: bool,
-    /// The journal's end that the list speaks of.
-    journal_end: u64,
+    /// The journal's end that the list and all attributes speak of; none if attributes were spared.
+    journal_end: Option<u64>,
     last: Instant,
     /// The last look found nothing to show.
     idle: bool,
@@ -60,7 +61,7 @@ impl Marks {
             shown,
             busy: false,
             showing: false,
-            journal_end: 0,
+            journal_end: None,
             last: Instant::now(),
             idle: false,
             held: Vec::new(),
@@ -107,7 +108,7 @@ impl EventLoop<'_> {
             self.overlay.request_barrier();
             self.overlay.poll(self.shared.view());
         }
-        let journal_end = self.overlay.journal_end();
+        let journal_end = Some(self.overlay.journal_end());
         let marks = &self.marks;
         let job = match (wanted, marks.shown) {
             (true, true) if marks.journal_end == journal_end && marks.held.is_empty() => None,
@@ -123,16 +124,18 @@ impl EventLoop<'_> {
         marks.busy = true;
         marks.answered.append(&mut marks.held);
         marks.showing = matches!(job, MarkJob::Show(_));
-        match marks.showing {
-            true => marks.journal_end = journal_end,
-            false => marks.shown = false,
+        match &job {
+            MarkJob::Show(files) => {
+                marks.journal_end = journal_end.filter(|_| files.iter().all(|file| !file.written_back));
+            }
+            MarkJob::Remove => marks.shown = false,
         }
         self.workers.marker.jobs.push(job);
     }
 
     /// How long until something is due; none if nothing will be by time alone.
     pub(super) fn mark_after(&self) -> Option<Duration> {
-        let stale = self.marks.journal_end != self.overlay.journal_end() || self.overlay.dirty_bytes() == 0;
+        let stale = self.marks.journal_end != Some(self.overlay.journal_end()) || self.overlay.dirty_bytes() == 0;
         let waits = !self.marks.busy && stale && (self.marks.shown || self.overlay.dirty_bytes() > 0);
         waits.then(|| PERIOD.saturating_sub(self.marks.last.elapsed()).max(Duration::from_millis(1)))
     }
@@ -165,7 +168,10 @@ impl EventLoop<'_> {
     /// What the list is to say now.
     pub(super) fn shown_files(&self) -> Vec<Shown> {
         let steps = (STEPS_MAX / self.overlay.dirty_files().count().max(1)).max(FILE_STEPS_MIN);
+        // Whoever asked how things stand may look at attributes next.
+        let spares = self.marks.waiting.is_empty();
         let dirty = self.overlay.dirty_files().map(|known| {
+            let slow = self.store.slow(known.file);
             let (ranges, exact) = match known.dirty_bytes {
                 0 => (Vec::new(), true),
                 _ => self.overlay.dirty_ranges(known.file, steps),
@@ -177,7 +183,8 @@ impl EventLoop<'_> {
                 ranges,
                 exact,
                 open_for_writing: known.open_for_writing,
-                file: self.store.slow(known.file).map(|slow| slow.handle()),
+                written_back: spares && slow.is_some_and(SlowFile::is_written_back),
+                file: slow.map(SlowFile::handle),
             }
         });
         let opening = self.marks.held.iter().map(|held| Shown {
@@ -187,6 +194,7 @@ impl EventLoop<'_> {
             ranges: Vec::new(),
             exact: true,
             open_for_writing: true,
+            written_back: false,
             file: None,
         });
         dirty.chain(opening).collect()
@@ -194,7 +202,11 @@ impl EventLoop<'_> {
 
     /// What the directory shows when this agent has ended: nothing, if it `ended_well` and nothing is owed.
     pub(crate) fn last_marks(&self, ended_well: bool) -> MarkJob {
-        if ended_well && self.owes_nothing() { MarkJob::Remove } else { MarkJob::Show(self.shown_files()) }
+        if ended_well && self.owes_nothing() {
+            return MarkJob::Remove;
+        }
+        let files = self.shown_files().into_iter();
+        MarkJob::Show(files.map(|file| Shown { written_back: false, ..file }).collect())
     }
 
     /// Whether the directory can be given back: everything is on disk, and no program takes part.
