@@ -328,8 +328,7 @@ impl<P: Policy> EventLoop<P> {
             return;
         }
         let dirty_bytes = self.engine.map().dirty_bytes();
-        let is_stuck = self.orders.is_empty() && self.requests.0.is_empty() && self.engine.next_timer().is_none();
-        if dirty_bytes > 0 && !is_stuck {
+        if dirty_bytes > 0 && self.engine.may_drain() {
             return;
         }
         if !self.stopping {

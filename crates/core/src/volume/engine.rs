@@ -225,8 +225,12 @@ pub struct Engine<P> {
     write_backs_begun: u64,
     /// Bytes written back since the last disk FLUSH was given.
     unreclaimed_bytes: u64,
-    /// What could not be read from flash or written to the disk: not tried again unless it is written.
+    /// What could not be read from flash or written to the disk: tried again when it is written, when a drain begins, or after a while.
     stuck: Ranges<()>,
+    /// When it is tried again.
+    stuck_until: Nanos,
+    /// What could not be written back in one order with its neighbours: each is tried alone.
+    apart: Ranges<()>,
     checkpoint: Checkpoint,
     checkpoint_wanted: bool,
     draining: bool,
@@ -306,6 +310,8 @@ impl<P: Policy> Engine<P> {
             write_backs_begun: 0,
             unreclaimed_bytes: 0,
             stuck: Ranges::default(),
+            stuck_until: Nanos::ZERO,
+            apart: Ranges::default(),
             checkpoint: Checkpoint::Idle,
             checkpoint_wanted: false,
             draining: false,
@@ -393,10 +399,14 @@ impl<P: Policy> Engine<P> {
         self.pump();
     }
 
-    /// Writes back all that is dirty, and what becomes dirty meanwhile, until told otherwise; `is_drained` says when nothing is left.
+    /// Writes back all that is dirty, and what becomes dirty meanwhile, until told otherwise; what failed before is tried again.
+    /// `is_drained` says when nothing is left, `may_drain` whether anything more can come of it.
     pub fn drain(&mut self, now: Nanos, drains: bool) {
         self.now = now;
         self.draining = drains;
+        if drains {
+            self.stuck = Ranges::default();
+        }
         self.pump();
     }
 
@@ -406,11 +416,19 @@ impl<P: Policy> Engine<P> {
         !owed && self.write_backs.is_empty() && self.log_queue.is_empty() && self.map.is_written_back()
     }
 
+    /// Whether something is being written back, or may be in time.
+    pub fn may_drain(&self) -> bool {
+        !self.write_backs.is_empty() || self.may_write_back()
+    }
+
     /// No request follows. Writes everything back unless told to keep it, and ends with a checkpoint; then `has_stopped`.
     pub fn stop(&mut self, now: Nanos, keep_dirty: bool) {
         self.now = now;
         self.stopping = true;
         self.draining = !keep_dirty;
+        if self.draining {
+            self.stuck = Ranges::default();
+        }
         self.pump();
     }
 

@@ -38,6 +38,11 @@ pub enum Place {
 }
 
 impl Checkpoint {
+    /// Whether none is being made.
+    pub fn is_idle(&self) -> bool {
+        matches!(self, Checkpoint::Idle)
+    }
+
     /// Whether nothing may be appended.
     pub fn holds_log(&self) -> bool {
         matches!(self, Checkpoint::Draining)

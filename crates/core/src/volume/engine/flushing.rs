@@ -137,6 +137,10 @@ impl<P: Policy> Engine<P> {
         if !self.owed.is_empty() && (many || full || self.draining || self.stopping || self.cleans_awaited) {
             self.disk_flush.ask();
         }
+        // Who keeps what is dirty stops without another flush of the disk.
+        if self.stopping && self.bypassed && self.writes.is_empty() {
+            self.disk_flush.ask();
+        }
         // The tail waits for what ended its extents, or write-back for durable records (rule 5).
         let tail = self.map.ring.oldest().is_some_and(|oldest| !oldest.live && oldest.ended_by > self.durable_to);
         if tail || self.is_short_of_room() || self.draining || self.heads_awaited {

@@ -124,6 +124,9 @@ impl<P: Policy> Engine<P> {
             self.moves += u64::from(self.cleans_awaited);
             return Err(true);
         }
+        if !self.has_room_for_heads(self.lifts.len() as u64 + 1) {
+            return Err(true);
+        }
         let slot = self.take_slot()?;
         let id = self.add_lift(segment, slot, 0, Stage::Reading);
         let order = self.order(Device::Disk, Action::Read, range, Purpose::LiftRead(id));
@@ -153,7 +156,7 @@ impl<P: Policy> Engine<P> {
     pub(super) fn lift_from_load(&mut self, segment: u64, order: OrderId, data: &[u8]) {
         let range = self.head_range(segment);
         let may = self.is_liftable(range) && self.is_quiet(range) && self.map.pieces(range).is_empty();
-        if !may || self.flash_failed {
+        if !may || self.flash_failed || !self.has_room_for_heads(self.lifts.len() as u64 + 1) {
             return;
         }
         let Ok(slot) = self.take_slot() else { return };

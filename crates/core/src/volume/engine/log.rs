@@ -47,6 +47,9 @@ pub struct InFlight {
 /// Bytes of a checkpoint that nothing but write-backs take, which free room and so wait for none: each cuts what it begins with once.
 const SPARE_BYTES: u64 = 4096;
 
+/// One of so many parts of a checkpoint is not for heads (assumed).
+const WRITERS_PARTS: u64 = 4;
+
 /// Most bytes an entry adds to a checkpoint: itself, and another end of what it cuts.
 fn growth(range: Range, is_payload: bool) -> u64 {
     2 * Piece::encoded_bytes(Range::default()) + if is_payload { 8 + 4 * blocks_of(range) } else { 8 }
@@ -65,6 +68,13 @@ impl<P: Policy> Engine<P> {
     /// Whether one more bypass may cut the log's extents.
     pub(super) fn has_room_for_bypass(&self) -> bool {
         self.room_in_checkpoint() >= growth(Range::default(), false)
+    }
+
+    /// Whether so many more heads leave writes a part of the checkpoint: heads go when others come, what the log names only when it is written back.
+    pub(super) fn has_room_for_heads(&self, count: u64) -> bool {
+        let area = self.superblock.layout().checkpoint_bytes();
+        let heads = count * Head::encoded_bytes(u64::from(self.segments.head_blocks));
+        self.room_in_checkpoint() >= heads + area / WRITERS_PARTS
     }
 
     /// Every record up to this one has completed.
@@ -239,9 +249,8 @@ impl<P: Policy> Engine<P> {
 
     /// A record that names a head; false if there is no room for one now.
     pub(super) fn append_head(&mut self, range: Range, slot: u32, crcs: &[u32]) -> bool {
-        let growth = Head::encoded_bytes(crcs.len() as u64);
-        let has_room = self.has_room(1) && growth <= self.room_in_checkpoint();
-        if self.holds_log() || self.records.len() >= self.settings.records_max || !has_room {
+        let may = !self.holds_log() && self.records.len() < self.settings.records_max && self.has_room(1);
+        if !may || !self.has_room_for_heads(1) {
             return false;
         }
         let entries = vec![Entry { kind: Kind::Head { slot: slot.into() }, range }];
@@ -321,6 +330,7 @@ impl<P: Policy> Engine<P> {
                 None => self.map.put_placeless(item.range, Content::Zeros, seq),
             }
             self.stuck.carve(item.range);
+            self.apart.carve(item.range);
         }
         for (range, upto) in record.cleans {
             self.map.carve_up_to(range, upto, seq);
@@ -350,9 +360,10 @@ impl<P: Policy> Engine<P> {
             self.map.heads.record_failed(offset);
             self.lose_head(offset, true);
         }
+        // Those in flight together fail together.
+        self.holes_in_a_row += u32::from(!self.has_hole);
         self.has_hole = true;
         self.checkpoint_wanted = true;
-        self.holes_in_a_row += 1;
         self.flash_failed |= self.holes_in_a_row > HOLES_MAX;
     }
 

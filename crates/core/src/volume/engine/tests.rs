@@ -57,7 +57,7 @@ fn replies<P: Policy>(engine: &mut Engine<P>) -> Vec<Output> {
     engine.take_outputs().into_iter().filter(|output| matches!(output, Output::Reply { .. })).collect()
 }
 
-fn write(engine: &mut Engine<AddressOrder>, tag: Tag, offset: u64) {
+fn write<P: Policy>(engine: &mut Engine<P>, tag: Tag, offset: u64) {
     engine.on_request(Nanos::ZERO, tag, Request::Write { offset, data: &[tag as u8; 4096], fua: false });
 }
 
@@ -626,4 +626,156 @@ fn nothing_is_staged_of_a_range_that_is_being_written() {
     let reads = orders(&mut engine);
     assert!(reads.iter().all(|order| order.device == Device::Disk), "{reads:?}");
     assert!(!reads.is_empty());
+}
+
+/// A block of payload that all writes of some tests have.
+static SEVENS: [u8; 4096] = [7; 4096];
+
+#[test]
+fn of_neighbours_that_cannot_be_written_back_together_only_the_bad_one_is_kept_and_tried_again() {
+    let mut engine = engine(16 << 20);
+    (20..24).for_each(|block| {
+        let request = Request::Write { offset: block * BLOCK_BYTES, data: &SEVENS, fua: false };
+        engine.on_request(Nanos::ZERO, block, request);
+    });
+    complete_all(&mut engine);
+    let mut written = Vec::new();
+    let mut written_back = |engine: &mut Engine<AddressOrder>, bad: Range| {
+        answers(engine, |order| match (order.device, &order.action) {
+            (Device::Flash, Action::Read) => Ok(&SEVENS),
+            (Device::Disk, Action::Write(_)) => {
+                written.push((order.offset / BLOCK_BYTES, order.length / BLOCK_BYTES));
+                if Range::new(order.offset, order.length).overlaps(bad) { Err(()) } else { Ok(&[]) }
+            }
+            _ => Ok(&[]),
+        });
+        (engine.map.dirty_bytes(), std::mem::take(&mut written))
+    };
+    let bad = Range::new(21 * BLOCK_BYTES, 512);
+    let apart = vec![(20, 4), (20, 1), (21, 1), (22, 1), (23, 1)];
+    engine.drain(Nanos::ZERO, true);
+    assert_eq!(written_back(&mut engine, bad), (BLOCK_BYTES, apart));
+    engine.on_timer(Nanos(20_000_000_000));
+    assert_eq!(written_back(&mut engine, bad), (BLOCK_BYTES, vec![]), "not too often");
+    engine.on_timer(Nanos(40_000_000_000));
+    assert_eq!(written_back(&mut engine, bad), (BLOCK_BYTES, vec![(21, 1)]));
+    assert!(!engine.may_drain());
+    engine.drain(Nanos(50_000_000_000), true);
+    assert_eq!(written_back(&mut engine, Range::default()), (0, vec![(21, 1)]));
+    assert!(engine.is_drained());
+}
+
+#[test]
+fn one_event_that_fails_all_records_in_flight_does_not_end_the_flash() {
+    let mut engine = engine(16 << 20);
+    (0..6).for_each(|tag| write(&mut engine, tag, (tag * 2 + 10) * BLOCK_BYTES));
+    let records = orders(&mut engine);
+    assert_eq!(records.len(), 6);
+    records.iter().for_each(|order| engine.on_completion(Nanos::ZERO, order.id, Err(())));
+    let mut answered = answers(&mut engine, |_| Ok(&[]));
+    answered.sort_by_key(|(tag, _)| *tag);
+    assert_eq!(answered, (0..6).map(|tag| (tag, Ok(Vec::new()))).collect::<Vec<_>>());
+    assert_eq!(engine.has_failed(), (false, false));
+}
+
+/// Always has something to look at soon.
+struct Restless(AddressOrder);
+
+impl Policy for Restless {
+    fn absorbs(&mut self, range: Range, load: &Load) -> bool {
+        self.0.absorbs(range, load)
+    }
+    fn waits_for_room(&self, load: &Load) -> Nanos {
+        self.0.waits_for_room(load)
+    }
+    fn next_write_back(&mut self, load: &Load) -> Option<u64> {
+        self.0.next_write_back(load)
+    }
+    fn on_write_back(&mut self, now: Nanos, range: Range) {
+        self.0.on_write_back(now, range);
+    }
+    fn next_timer(&self, load: &Load) -> Option<Nanos> {
+        Some(load.now + Nanos(5_000_000))
+    }
+}
+
+#[test]
+fn a_write_for_which_no_room_can_come_fails_though_a_timer_is_set_and_the_disk_reads() {
+    let mut engine = engine_with(1 << 20, Segments::default(), Restless(AddressOrder::default()));
+    engine.on_request(Nanos::ZERO, 1000, Request::Read(Range::new(1 << 39, 4096)));
+    assert_eq!(orders(&mut engine).len(), 1, "a read that the disk is not done with");
+    let mut replies = Vec::new();
+    for tag in 0..300 {
+        // The ends of the disk and zeros never bypass flash.
+        match tag % 3 {
+            0 => write(&mut engine, tag, (tag + 10) * 2 * BLOCK_BYTES),
+            1 => write(&mut engine, tag, 0),
+            _ => {
+                let range = Range::new((tag + 1000) * BLOCK_BYTES, BLOCK_BYTES);
+                engine.on_request(Nanos::ZERO, tag, Request::Zero { range, fua: false });
+            }
+        }
+        let fails = |order: &Order| order.device == Device::Disk || order.action == Action::Read;
+        replies.extend(answers(&mut engine, |order| if fails(order) { Err(()) } else { Ok(&[]) }));
+    }
+    assert_eq!(replies.len(), 300, "everybody is answered");
+    assert!(replies[0].1.is_ok() && replies[299].1.is_err(), "as long as there is room, and no longer");
+}
+
+#[test]
+fn a_stop_that_keeps_what_is_dirty_flushes_the_disk_after_writes_that_bypassed_flash() {
+    let mut engine = engine_with(16 << 20, Segments::default(), WriteThrough);
+    engine.on_request(Nanos::ZERO, 1, Request::Write { offset: 1 << 20, data: &[1; 4096], fua: false });
+    assert_eq!(answers(&mut engine, |_| Ok(&[])), [(1, Ok(Vec::new()))]);
+    engine.stop(Nanos::ZERO, true);
+    let mut flushed = 0;
+    answers(&mut engine, |order| {
+        flushed += u32::from((order.device, &order.action) == (Device::Disk, &Action::Flush));
+        Ok(&[])
+    });
+    assert!(flushed == 1 && engine.has_stopped());
+}
+
+/// Lifts one segment after the other, up to so many.
+struct LiftAll(u64);
+
+impl Policy for LiftAll {
+    fn absorbs(&mut self, _range: Range, _load: &Load) -> bool {
+        false
+    }
+    fn waits_for_room(&self, _load: &Load) -> Nanos {
+        Nanos::ZERO
+    }
+    fn next_write_back(&mut self, _load: &Load) -> Option<u64> {
+        None
+    }
+    fn on_write_back(&mut self, _now: Nanos, _range: Range) {}
+    fn next_lift(&mut self, load: &Load) -> Option<u64> {
+        let lifts = self.0 > 0 && load.lifts == 0;
+        self.0 -= u64::from(lifts);
+        lifts.then_some(self.0)
+    }
+}
+
+#[test]
+fn heads_leave_room_in_a_checkpoint_for_writes_that_bypass_flash() {
+    // Slots take most of the slice, and a head of a block more of a checkpoint than a block of the log.
+    let segments = Segments { segment_blocks: 2, head_blocks: 1, slots: 3000 };
+    let mut engine = engine_with(16 << 20, segments, LiftAll(3200));
+    let read = [1; 4096];
+    let mut reads = 0;
+    while engine.policy.0 > 0 {
+        engine.on_timer(Nanos::ZERO);
+        for order in orders(&mut engine) {
+            reads += u64::from(order.action == Action::Read);
+            let data: &[u8] = if order.action == Action::Read { &read } else { &[] };
+            engine.on_completion(Nanos::ZERO, order.id, Ok(data));
+        }
+    }
+    answers(&mut engine, |_| Ok(&[]));
+    let area = engine.superblock.layout().checkpoint_bytes();
+    assert!(engine.map.heads.iter_live().count() > 2000 && engine.room_in_checkpoint() >= area / 4);
+    assert!(reads < 2700, "what has no room is not read either");
+    engine.on_request(Nanos::ZERO, 1, Request::Write { offset: 1 << 30, data: &[1; 4096], fua: false });
+    assert_eq!(answers(&mut engine, |_| Ok(&[])), [(1, Ok(Vec::new()))]);
 }

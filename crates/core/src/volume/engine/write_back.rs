@@ -5,11 +5,13 @@
 use super::reads::Payload;
 use super::{Engine, Purpose};
 use crate::request::Range;
+use crate::units::Nanos;
 use crate::volume::devices::Device;
 use crate::volume::layout::{BLOCK_BYTES, SECTOR_BYTES};
 use crate::volume::log_map::{Content, Piece};
 use crate::volume::order::{Action, OrderId, Output, Part};
 use crate::volume::policy::Policy;
+use crate::volume::ranges::Ranges;
 
 /// A write-back under way: pieces that follow each other on the disk.
 #[derive(Clone, Debug)]
@@ -21,6 +23,10 @@ pub struct WriteBack {
     missing: usize,
     failed: bool,
 }
+
+/// What could not be written back is tried again after so long (assumed: a path to a disk has come back by then, and a disk that reports each
+/// bad sector late is not kept busy with them).
+const RETRIED_AFTER: Nanos = Nanos(30_000_000_000);
 
 impl WriteBack {
     /// What is written.
@@ -41,6 +47,29 @@ impl<P: Policy> Engine<P> {
             && !self.writes.values().any(|write| write.holds_disk() && write.range.overlaps(piece.range))
     }
 
+    /// Whether some dirty piece may be written back, now or when what is under way has ended.
+    pub(super) fn may_write_back(&self) -> bool {
+        if self.disk_failed || self.flash_failed {
+            return false;
+        }
+        let mut at = 0;
+        while let Some(piece) = self.map.next_dirty(at) {
+            let is_held =
+                || self.writes.values().any(|write| write.waits_for_disk() && write.range.overlaps(piece.range));
+            if piece.content != Content::Damaged && !self.stuck.touches(piece.range) && !is_held() {
+                return true;
+            }
+            at = piece.range.end();
+        }
+        false
+    }
+
+    /// Puts off what could not be written back.
+    fn put_off(&mut self, range: Range) {
+        self.stuck.insert(range, ());
+        self.stuck_until = self.now + RETRIED_AFTER;
+    }
+
     pub(super) fn pump_write_backs(&mut self) {
         // Who ends a volume and keeps what is dirty waits for nothing but what was asked for; a write may wait for room.
         if self.stopping && !self.draining && !self.is_short_of_room() {
@@ -48,6 +77,9 @@ impl<P: Policy> Engine<P> {
         }
         if self.disk_failed || self.flash_failed || self.owed.len() >= 2 * self.settings.owed_max {
             return;
+        }
+        if !self.stuck.is_empty() && self.now >= self.stuck_until {
+            self.stuck = Ranges::default();
         }
         while let Some(from) = self.policy.next_write_back(&self.load()) {
             let found = self.find(from, u64::MAX).or_else(|| self.find(0, from));
@@ -75,8 +107,12 @@ impl<P: Policy> Engine<P> {
         let bytes_max = self.policy.write_back_bytes_max();
         let mut pieces = vec![cut_long(first, bytes_max)];
         let mut end = pieces[0].range.end();
-        while let Some(next) = self.map.next_dirty(end).filter(|next| next.range.offset == end) {
-            if next.range.end() - first.range.offset > bytes_max || !self.may_be_written_back(&next) {
+        let is_alone = self.apart.touches(first.range);
+        while let Some(next) = self.map.next_dirty(end).filter(|next| next.range.offset == end && !is_alone) {
+            if self.apart.touches(next.range)
+                || next.range.end() - first.range.offset > bytes_max
+                || !self.may_be_written_back(&next)
+            {
                 break;
             }
             end = next.range.end();
@@ -119,8 +155,9 @@ impl<P: Policy> Engine<P> {
             write_back.failed = true;
             let pieces = write_back.pieces.iter().filter(|piece| matches!(piece.content, Content::Payload { .. }));
             let bad = pieces.map(|piece| piece.range).nth(index).expect("each payload is a piece's");
-            self.stuck.insert(bad, ());
+            self.put_off(bad);
         }
+        let write_back = &self.write_backs[&id];
         if write_back.missing == 0 {
             if write_back.failed { self.end_write_back(id) } else { self.write_disk(id) }
         }
@@ -158,15 +195,18 @@ impl<P: Policy> Engine<P> {
             return;
         }
         let pieces = write_back.pieces.clone();
-        let failed = write_back.failed;
+        let (failed, is_one) = (write_back.failed, pieces.len() == 1);
         if !failed {
             self.counters.write_backs_total += 1;
             self.counters.written_back_bytes_total += write_back.range().length;
         }
         for piece in pieces {
-            if failed {
-                self.stuck.insert(piece.range, ());
+            if failed && is_one {
+                self.put_off(piece.range);
+            } else if failed {
+                self.apart.insert(piece.range, ());
             } else {
+                self.apart.carve(piece.range);
                 self.map.set_clean(piece.range, piece.seq);
                 self.owed.raise(piece.range, piece.seq);
                 self.unreclaimed_bytes += piece.range.length;

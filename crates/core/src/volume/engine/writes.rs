@@ -7,6 +7,7 @@
 
 use super::{Engine, Purpose};
 use crate::request::Range;
+use crate::units::Nanos;
 use crate::volume::engine::log_queue::Item;
 use crate::volume::layout::BLOCK_BYTES;
 use crate::volume::order::{Action, Error, Part, Tag};
@@ -56,6 +57,11 @@ pub struct Write {
 }
 
 impl Write {
+    /// Whether it waits until it may be written to the disk.
+    pub fn waits_for_disk(&self) -> bool {
+        self.stage == Stage::Waiting
+    }
+
     /// The parts that make bytes of the disk.
     pub fn part(&self, range: Range) -> Part {
         match self.crcs {
@@ -195,15 +201,9 @@ impl<P: Policy> Engine<P> {
     /// instead, if nothing of it is in flight and it may.
     pub(super) fn divert(&mut self) -> bool {
         let wait = self.policy.waits_for_room(&self.load());
-        let aged = self.log_queue.iter_by_age().take(DIVERTED_MAX).filter(|item| self.now.since(item.since) >= wait);
-        let may = |item: &&Item| {
-            let write = &self.writes[&item.write];
-            write.missing == self.log_queue.count_of(item.write)
-                && !write.failed
-                && write.crcs.is_some()
-                && !self.is_guarded(write.range)
-        };
-        let Some(id) = aged.filter(may).map(|item| item.write).next() else { return false };
+        let may = |item: &&Item| self.now.since(item.since) >= wait && self.is_divertible(item);
+        let found = self.log_queue.iter_by_age().take(DIVERTED_MAX).find(may).map(|item| item.write);
+        let Some(id) = found else { return false };
         self.log_queue.remove_write(id);
         let write = self.writes.get_mut(&id).expect("it is unfinished");
         write.missing = 0;
@@ -211,6 +211,13 @@ impl<P: Policy> Engine<P> {
         self.counters.diverted(write.range.length);
         self.moves += 1;
         true
+    }
+
+    /// Whether a write may go to the disk instead of the log.
+    fn is_divertible(&self, item: &Item) -> bool {
+        let write = &self.writes[&item.write];
+        let is_waiting = write.missing == self.log_queue.count_of(item.write) && !write.failed;
+        is_waiting && write.crcs.is_some() && !self.is_guarded(write.range)
     }
 
     pub(super) fn pump_writes(&mut self) {
@@ -263,17 +270,46 @@ impl<P: Policy> Engine<P> {
         self.bypasses += 1;
     }
 
-    /// Fails the first write that waits for room while nothing is under way that could make some; whether there was one.
+    /// Whether something is under way, or may be, that could make room: in the log, or in a checkpoint.
+    fn may_make_room(&self) -> bool {
+        let owed = !self.owed.is_empty() || !self.owed_in_flush.is_empty();
+        let is_said = self.flushed.is_empty() && self.checkpoint.is_idle() && !self.checkpoint_wanted;
+        let is_durable = self.flash_flush.is_idle() && !self.map.heads.is_ending();
+        // A bypass of what could not be written back cleans it.
+        let is_bypassed = |range: Range| {
+            let overwrites = |write: &Write| write.stage == Stage::Bypassing && write.range.overlaps(range);
+            self.writes.values().any(overwrites)
+        };
+        // Once a reader of it has ended, what nobody needs is overwritten.
+        let is_free = self.map.ring.oldest().is_some_and(|oldest| !oldest.live);
+        let comes = self.is_log_in_flight()
+            || self.has_hole
+            || is_free
+            || !is_said
+            || !is_durable
+            || (owed && !self.disk_failed)
+            || self.may_drain()
+            || self.stuck.iter().any(|(range, ())| is_bypassed(range));
+        comes && !self.flash_failed
+    }
+
+    /// Fails the first write that waits for room while nothing could make some; whether there was one. Reads, timers and writes of other places go
+    /// on meanwhile.
     pub(super) fn fail_stalled(&mut self) -> bool {
-        if !self.orders.is_empty() || self.next_timer().is_some() {
+        let is_idle = self.orders.is_empty() && self.next_timer().is_none();
+        if !is_idle && (!self.is_short_of_room() || self.may_make_room()) {
             return false;
         }
-        let first = self.log_queue.iter_by_age().next().map(|item| item.write);
+        // Who may be diverted waits for that.
+        let diverts = !is_idle && self.policy.waits_for_room(&self.load()) < Nanos::MAX;
+        let first = self.log_queue.iter_by_age().find(|item| !diverts || !self.is_divertible(item));
+        let first = first.map(|item| item.write);
         if let Some(id) = first {
             (0..self.log_queue.remove_write(id)).for_each(|_| self.on_logged(id, false));
             return true;
         }
-        let waits = |(id, write): (&u64, &Write)| (write.stage == Stage::Waiting).then_some(*id);
+        let waits =
+            |(id, write): (&u64, &Write)| (write.waits_for_disk() && (is_idle || self.is_crowded)).then_some(*id);
         let stalled = self.writes.iter().find_map(waits);
         stalled.inspect(|id| self.end_write(*id, false)).is_some()
     }
@@ -307,6 +343,7 @@ impl<P: Policy> Engine<P> {
                 self.owed.raise(range, upto);
             }
             self.stuck.carve(range);
+            self.apart.carve(range);
         }
         // A bypass that failed may have written some of it, and reads may have seen that.
         self.bypassed = true;
