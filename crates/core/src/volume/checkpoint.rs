@@ -254,7 +254,7 @@ impl Encoder {
     }
 
     /// The parts of a piece that belong into the checkpoint.
-    fn kept(&self, piece: Piece) -> Vec<Piece> {
+    pub fn kept(&self, piece: Piece) -> Vec<Piece> {
         let mut parts = Vec::new();
         let mut at = piece.range.offset;
         for (skipped, upto) in self.skip.overlapping(piece.range) {

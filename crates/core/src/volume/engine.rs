@@ -141,6 +141,7 @@ pub struct Engine<P> {
     now: Nanos,
     superblock: Superblock,
     regions: Regions,
+    guard_written: guard::Written,
     settings: Settings,
     policy: P,
     map: LogMap,
@@ -251,6 +252,7 @@ impl<P: Policy> Engine<P> {
         Engine {
             now: Nanos::ZERO,
             regions: guard::regions(&superblock),
+            guard_written: guard::Written::new(&superblock.guard),
             seq_next: superblock.start_seq,
             durable_to: superblock.start_seq - 1,
             superblock,

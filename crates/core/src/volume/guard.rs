@@ -11,8 +11,9 @@
 //! is guarded throughout; a server that dies while nothing is dirty leaves a guard that the next one knows.
 //!
 //! The plain text of guarded blocks changes on the disk while the guard is on. Writes there are always absorbed, so a durable record
-//! names the block before the disk is written; those that the log has ever named in this session are marked *changed* in the
-//! superblock, and their checksums are not compared.
+//! names the block before the disk is written; those that the log has named are marked *changed* in the superblock, and their checksums
+//! are not compared. A block that was written back whole is known again: a checkpoint that does not name it has its checksum. So what the
+//! guard is asked, whether these are the disk and the flash that parted, has an answer after a mkfs through the volume too.
 
 mod regions;
 
@@ -65,13 +66,49 @@ pub fn regions(superblock: &Superblock) -> Regions {
     Regions::new(superblock.disk_bytes, superblock.guard.crcs.len() as u64 / 2)
 }
 
+/// Numbers and ranges of the guarded blocks that a range touches.
+fn blocks(regions: &Regions, range: Range) -> impl Iterator<Item = (usize, Range)> {
+    regions.overlapping(range).flat_map(move |Region { range: region, first }| {
+        let part = region.intersection(range);
+        let from = (part.offset - region.offset) / BLOCK_BYTES;
+        let to = (part.end() - region.offset).div_ceil(BLOCK_BYTES);
+        let block = |index| Range::new(region.offset + index * BLOCK_BYTES, BLOCK_BYTES).intersection(*region);
+        (from..to).map(move |index| ((first + index) as usize, block(index)))
+    })
+}
+
 /// Marks the guarded blocks that a range touches as changed.
 pub fn mark_changed(guard: &mut Guard, regions: &Regions, range: Range) {
-    for Region { range: region, first } in regions.overlapping(range) {
-        let part = region.intersection(range);
-        let from = first + (part.offset - region.offset) / BLOCK_BYTES;
-        let to = first + (part.end() - region.offset).div_ceil(BLOCK_BYTES);
-        (from..to).for_each(|bit| guard.changed[(bit / 64) as usize] |= 1 << (bit % 64));
+    blocks(regions, range).for_each(|(bit, _)| guard.changed[bit / 64] |= 1 << (bit % 64));
+}
+
+/// Checksums of what guarded blocks hold on the disk, by number; none: not known.
+#[derive(Clone, Debug)]
+pub struct Written(Vec<Option<u32>>);
+
+impl Written {
+    /// As far as a superblock says.
+    pub fn new(guard: &Guard) -> Written {
+        Written(guard.crcs.iter().enumerate().map(|(bit, crc)| (!guard.is_changed(bit)).then_some(*crc)).collect())
+    }
+
+    /// A range was written, or may have been: whole blocks have these checksums, if any, and others are not known.
+    pub fn write(&mut self, regions: &Regions, range: Range, crc: impl Fn(Range) -> Option<u32>) {
+        for (bit, block) in blocks(regions, range) {
+            let is_whole = block.length == BLOCK_BYTES && range.contains(block);
+            self.0[bit] = if is_whole { crc(block) } else { None };
+        }
+    }
+
+    /// Changed blocks that are known and have no name in a checkpoint are taken to be what they are, from its superblock on.
+    pub fn settle(&self, guard: &mut Guard, regions: &Regions, is_named: impl Fn(Range) -> bool) {
+        for (bit, block) in blocks(regions, Range::between(0, u64::MAX)) {
+            let known = self.0[bit].filter(|_| guard.is_changed(bit) && !is_named(block));
+            if let Some(crc) = known {
+                guard.crcs[bit] = crc;
+                guard.changed[bit / 64] &= !(1 << (bit % 64));
+            }
+        }
     }
 }
 
@@ -191,13 +228,14 @@ pub fn redo(devices: &mut impl Devices, superblock: &mut Superblock, plain: &Con
     write_state(devices, superblock, GuardState::Off)
 }
 
-/// Whether the disk's ends, with the guard on, hold what the superblock remembers, but for blocks that the log has named.
-pub fn is_ours(devices: &mut impl Devices, superblock: &Superblock) -> Result<bool, Failed> {
+/// What the disk's ends hold, with the guard on; none if that is not what the superblock remembers, but for changed blocks.
+pub fn known(devices: &mut impl Devices, superblock: &Superblock) -> Result<Option<Written>, Failed> {
     let hidden = read_regions(devices, superblock, Device::Disk)?;
     let found = checksums(superblock, &transformed(superblock, hidden));
-    let changed = |bit: usize| superblock.guard.changed[bit / 64] >> (bit % 64) & 1 == 1;
-    let mut known = superblock.guard.crcs.iter().zip(&found).enumerate();
-    Ok(known.all(|(bit, (known, found))| known == found || changed(bit)))
+    let guard = &superblock.guard;
+    let is_known =
+        guard.crcs.iter().zip(&found).enumerate().all(|(bit, (known, found))| known == found || guard.is_changed(bit));
+    Ok(is_known.then(|| Written(found.into_iter().map(Some).collect())))
 }
 
 #[cfg(test)]

@@ -255,7 +255,7 @@ pub fn attach(devices: &mut impl Devices, given: &Given) -> Result<Recovered, Re
     let (chosen, other) = choose(devices, given)?;
     let (Recovered { mut superblock, mut map }, seq) = replay(devices, chosen.clone())?;
     check_heads(&superblock, &mut map);
-    let interrupted = check_guard(devices, &superblock, &map)?;
+    let interrupted = check_guard(devices, &mut superblock, &map)?;
     if let Some(other) = other {
         // From here on the only one, or what an older one rests on, is written over.
         devices.write(Device::Flash, other, &chosen.encode())?;
@@ -365,8 +365,13 @@ fn check_heads(superblock: &Superblock, map: &mut LogMap) {
     }
 }
 
-/// The rows of the table that speak of the guard. What its copy holds if a change of it was interrupted.
-fn check_guard(devices: &mut impl Devices, superblock: &Superblock, map: &LogMap) -> Result<Option<Contents>, Refusal> {
+/// The rows of the table that speak of the guard. What its copy holds if a change of it was interrupted. Changed blocks that the log does not
+/// name are known from here on.
+fn check_guard(
+    devices: &mut impl Devices,
+    superblock: &mut Superblock,
+    map: &LogMap,
+) -> Result<Option<Contents>, Refusal> {
     let dirty = !map.is_empty();
     match superblock.guard.state {
         state @ (GuardState::Off | GuardState::Applying | GuardState::Removing) if dirty => {
@@ -376,8 +381,12 @@ fn check_guard(devices: &mut impl Devices, superblock: &Superblock, map: &LogMap
         GuardState::Applying | GuardState::Removing => {
             guard::copy(devices, superblock)?.map(Some).ok_or(Refusal::GuardCopyDamaged)
         }
-        GuardState::On if guard::is_ours(devices, superblock)? => Ok(None),
-        GuardState::On => Err(Refusal::GuardDiffers),
+        GuardState::On => {
+            let known = guard::known(devices, superblock)?.ok_or(Refusal::GuardDiffers)?;
+            let regions = guard::regions(superblock);
+            known.settle(&mut superblock.guard, &regions, |block| !map.pieces(block).is_empty());
+            Ok(None)
+        }
     }
 }
 

@@ -41,10 +41,17 @@ pub struct Guard {
     pub state: GuardState,
     /// Which keystream.
     pub session: u32,
-    /// Blocks whose plain text may have changed on the disk since it was applied: their checksums say nothing.
+    /// Blocks whose plain text may have changed on the disk since: their checksums say nothing.
     pub changed: [u64; 8],
     /// CRC32C of the plain text of each block, those of the start of the disk first.
     pub crcs: Vec<u32>,
+}
+
+impl Guard {
+    /// Whether the checksum of a block, by number, says nothing.
+    pub fn is_changed(&self, bit: usize) -> bool {
+        self.changed[bit / 64] >> (bit % 64) & 1 == 1
+    }
 }
 
 /// How a volume is served unless its server is told otherwise, and what it has heads of. Recovery depends on the latter alone.

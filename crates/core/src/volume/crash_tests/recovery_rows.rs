@@ -244,6 +244,17 @@ fn guarded_blocks_that_the_log_has_named_may_differ() {
 }
 
 #[test]
+fn guarded_blocks_that_the_log_names_no_more_are_known_after_a_start() {
+    let mut bench = Bench::new();
+    bench.attach().unwrap();
+    bench.change(|superblock| superblock.guard.changed = [u64::MAX; 8]);
+    bench.disk.flip(100, 3);
+    bench.attach().expect("everything was written since, as by a mkfs");
+    bench.disk.flip(100, 4);
+    assert_eq!(bench.refusal(), Refusal::GuardDiffers);
+}
+
+#[test]
 fn an_interrupted_guard_is_undone_from_the_copy() {
     for (state, operations) in [(GuardState::Applying, 0), (GuardState::Removing, 0)] {
         let mut bench = Bench::new();

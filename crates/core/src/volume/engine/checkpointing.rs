@@ -119,6 +119,9 @@ impl<P: Policy> Engine<P> {
         self.map.heads.begin_checkpoint();
         self.map.begin_snapshot(self.seq_next);
         let encoder = Box::new(Encoder::new(std::mem::take(&mut self.flushed), &self.map.heads));
+        // What is written from here on marks blocks again, here and in a replay.
+        let is_named = |block| self.map.pieces(block).into_iter().any(|piece| !encoder.kept(piece).is_empty());
+        self.guard_written.settle(&mut self.superblock.guard, &self.regions, is_named);
         let mut next = Box::new(self.superblock.clone());
         next.area = 1 - next.area;
         next.start_seq = self.seq_next;

@@ -666,6 +666,36 @@ fn of_neighbours_that_cannot_be_written_back_together_only_the_bad_one_is_kept_a
 }
 
 #[test]
+fn guarded_blocks_that_were_written_back_whole_are_known_from_the_next_checkpoint_on() {
+    let mut engine = engine(16 << 20);
+    let write_back = |engine: &mut Engine<AddressOrder>, payload: &'static [u8]| {
+        complete_all(engine);
+        engine.drain(Nanos::ZERO, true);
+        answers(engine, |order| if order.action == Action::Read { Ok(payload) } else { Ok(&[]) });
+        assert!(engine.is_drained());
+        engine.drain(Nanos::ZERO, false);
+        engine.on_idle(Nanos::ZERO);
+        answers(engine, |_| Ok(&[]));
+    };
+    let is_changed = |engine: &Engine<AddressOrder>| [0, 1].map(|bit| engine.superblock.guard.is_changed(bit));
+    let end = Range::new((1 << 40) - BLOCK_BYTES, BLOCK_BYTES);
+    engine.on_request(Nanos::ZERO, 1, Request::Write { offset: 0, data: &SEVENS, fua: false });
+    engine.on_request(Nanos::ZERO, 2, Request::Zero { range: end, fua: false });
+    assert_eq!(is_changed(&engine), [true; 2]);
+    write_back(&mut engine, &SEVENS);
+    assert_eq!(is_changed(&engine), [false; 2]);
+    assert_eq!(engine.superblock.guard.crcs, [&SEVENS, &[0; 4096]].map(|block| crc32c::crc32c(block)));
+    engine.on_request(Nanos::ZERO, 3, Request::Write { offset: 0, data: &SEVENS[..512], fua: false });
+    static PART: [u8; 4096] = {
+        let mut part = [0; 4096];
+        part.split_at_mut(512).0.copy_from_slice(SEVENS.split_at(512).0);
+        part
+    };
+    write_back(&mut engine, &PART);
+    assert_eq!(is_changed(&engine), [true, false], "of a block of which a part was written the rest is not known");
+}
+
+#[test]
 fn one_event_that_fails_all_records_in_flight_does_not_end_the_flash() {
     let mut engine = engine(16 << 20);
     (0..6).for_each(|tag| write(&mut engine, tag, (tag * 2 + 10) * BLOCK_BYTES));

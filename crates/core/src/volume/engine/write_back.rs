@@ -7,6 +7,7 @@ use super::{Engine, Purpose};
 use crate::request::Range;
 use crate::units::Nanos;
 use crate::volume::devices::Device;
+use crate::volume::guard::{self, Regions};
 use crate::volume::layout::{BLOCK_BYTES, SECTOR_BYTES};
 use crate::volume::log_map::{Content, Piece};
 use crate::volume::order::{Action, OrderId, Output, Part};
@@ -194,6 +195,7 @@ impl<P: Policy> Engine<P> {
         if write_back.missing > 0 {
             return;
         }
+        note_guarded(write_back, &mut self.guard_written, &self.regions);
         let pieces = write_back.pieces.clone();
         let (failed, is_one) = (write_back.failed, pieces.len() == 1);
         if !failed {
@@ -220,6 +222,23 @@ impl<P: Policy> Engine<P> {
         self.counters.failed_write_backs_total += u64::from(write_back.failed);
         self.policy.on_background_end(self.now, write_back.range());
         self.outputs.extend(write_back.payloads.into_iter().map(|(order, _)| Output::Release(order)));
+    }
+}
+
+/// Guarded blocks that were written back are known from then on, unless it failed.
+fn note_guarded(write_back: &WriteBack, written: &mut guard::Written, regions: &Regions) {
+    let mut payloads = write_back.payloads.iter();
+    for piece in &write_back.pieces {
+        let crcs = match piece.content {
+            Content::Payload { .. } => payloads.next().map(|(_, payload)| payload.crcs.as_slice()),
+            Content::Zeros | Content::Damaged => None,
+        };
+        let first = piece.range.offset / BLOCK_BYTES;
+        written.write(regions, piece.range, |block| {
+            let crc = |crcs: &[u32]| crcs[(block.offset / BLOCK_BYTES - first) as usize];
+            let zeros = || crc32c::crc32c(&[0; BLOCK_BYTES as usize]);
+            (!write_back.failed).then(|| crcs.map_or_else(zeros, crc))
+        });
     }
 }
 
