@@ -29,6 +29,17 @@ pub struct Client {
     runtime: PathBuf,
 }
 
+/// What an agent is told that is started, instead of what the site file says.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// Flash to use.
+    pub capacity: Option<String>,
+    /// Files to put on flash; all if none is named.
+    pub include: Vec<String>,
+    /// Files to leave on the disks.
+    pub exclude: Vec<String>,
+}
+
 impl Client {
     /// Connects to the site's agent.
     pub fn connect(site: &Site) -> Result<Client> {
@@ -40,7 +51,7 @@ impl Client {
 
     /// Connects to the site's agent; starts one with `program agent --site FILE` if none runs. Two that try at once end up with
     /// the same agent: the second one started finds the lock taken and ends, and the first one is waited for.
-    pub fn connect_or_start(site: &Site, site_path: &Path, program: &Path, capacity: Option<&str>) -> Result<Client> {
+    pub fn connect_or_start(site: &Site, site_path: &Path, program: &Path, overrides: &Overrides) -> Result<Client> {
         let runtime = runtime_directory::path(&site.slow);
         let log_path = runtime_directory::log(&runtime);
         let deadline = Instant::now() + START_TIMEOUT;
@@ -69,7 +80,7 @@ impl Client {
             }
             if started.is_none() {
                 runtime_directory::create(&runtime)?;
-                started = Some(start(site_path, program, capacity, &log_path)?);
+                started = Some(start(site_path, program, overrides, &log_path)?);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -118,7 +129,7 @@ impl Client {
 }
 
 /// Starts an agent; where its part of the log begins.
-fn start(site_path: &Path, program: &Path, capacity: Option<&str>, log_path: &Path) -> Result<(Child, u64)> {
+fn start(site_path: &Path, program: &Path, overrides: &Overrides, log_path: &Path) -> Result<(Child, u64)> {
     let log = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(log_path);
     let log = log.map_err(|error| Error::file("open", log_path, error))?;
     let log_start = log.metadata().map(|found| found.len()).unwrap_or(0);
@@ -126,8 +137,9 @@ fn start(site_path: &Path, program: &Path, capacity: Option<&str>, log_path: &Pa
     let site_path = std::path::absolute(site_path).map_err(|error| Error::file("find", site_path, error))?;
     let mut process = Process::new(program);
     process.arg("agent").arg("--site").arg(site_path);
-    if let Some(capacity) = capacity {
-        process.arg("--capacity").arg(capacity);
+    let Overrides { capacity, include, exclude } = overrides;
+    for (option, values) in [("--capacity", capacity.as_slice()), ("--include", include), ("--exclude", exclude)] {
+        process.args(values.iter().map(|value| format!("{option}={value}")));
     }
     process.stdin(Stdio::null()).stdout(log).stderr(errors).env_remove("LD_PRELOAD");
     // It must not keep a file system busy that somebody wants to unmount.

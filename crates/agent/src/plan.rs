@@ -116,17 +116,24 @@ pub fn load(path: &Path) -> Result<Plan> {
     from_toml(&text).map_err(|problem| Error::Plan { path: path.to_path_buf(), problem })
 }
 
-/// Writes a plan file, in place of one that is there.
+/// Writes a plan file, in place of one that is there; what is no file, as a pipe, is written to.
 ///
 /// # Errors
 /// The file cannot be written; one that was there is left as it was.
 pub fn save(path: &Path, plan: &Plan) -> Result<()> {
     let failed = |error: io::Error| Error::file("write the plan", path, error);
+    let text = to_toml(plan);
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        let opened = std::fs::OpenOptions::new().write(true).open(path);
+        return opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed);
+    }
+    // Of a link the file that it leads to.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".{}.new", std::process::id()));
     let new = path.with_file_name(name);
     let written = std::fs::File::create(&new)
-        .and_then(|mut file| file.write_all(to_toml(plan).as_bytes()).and_then(|()| file.sync_all()))
+        .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
         .and_then(|()| std::fs::rename(&new, path));
     written.map_err(|error| {
         // Whatever there is of it is of no use; that it cannot be removed changes nothing.

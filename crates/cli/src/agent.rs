@@ -14,6 +14,14 @@ pub struct AgentArguments {
     /// Flash to use instead of what the site file says: 20% of the files in use, or a size
     #[arg(long, value_name = "20%|SIZE")]
     capacity: Option<String>,
+
+    /// Files to put on flash instead of those that the site file names
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+
+    /// Files to leave on the disks instead of those that the site file names
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
 }
 
 impl AgentArguments {
@@ -21,7 +29,13 @@ impl AgentArguments {
         crate::log_to_stderr("info");
         let site_path = Site::locate(site);
         let capacity = parse_capacity(self.capacity.as_deref())?;
-        serve(Options { site: Site::load(&site_path)?, site_path, capacity })?;
+        let mut site = Site::load(&site_path)?;
+        for (own, of_site) in [(&self.include, &mut site.include), (&self.exclude, &mut site.exclude)] {
+            if !own.is_empty() {
+                of_site.clone_from(own);
+            }
+        }
+        serve(Options { site, site_path, capacity })?;
         Ok(ExitCode::SUCCESS)
     }
 }

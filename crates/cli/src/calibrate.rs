@@ -8,6 +8,7 @@ mod results;
 mod scratch;
 mod target;
 
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -117,6 +118,19 @@ impl TimeLeft {
     }
 }
 
+/// Refuses a file that could not be written; what is there stays, and what is not is not left behind.
+fn refuse_unwritable(path: &Path) -> Result<()> {
+    let unwritable = || format!("cannot write {}", path.display());
+    if path.exists() {
+        return OpenOptions::new().append(true).open(path).map(drop).with_context(unwritable);
+    }
+    if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    }
+    OpenOptions::new().write(true).create_new(true).open(path).with_context(unwritable)?;
+    std::fs::remove_file(path).with_context(unwritable)
+}
+
 impl Calibrate {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
         let minutes = self.minutes.unwrap_or(if self.quick { MINUTES_QUICK } else { MINUTES });
@@ -137,6 +151,11 @@ impl Calibrate {
         if directories.0.starts_with(&directories.1) || directories.1.starts_with(&directories.0) {
             bail!("the slow and the fast directory must not lie inside each other");
         }
+        // Not only after minutes of measuring.
+        [Some(&output), self.report.as_ref()].into_iter().flatten().try_for_each(|path| refuse_unwritable(path))?;
+        if let Some(directory) = &self.plots {
+            std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+        }
         let interrupts = Interrupts::listen()?;
         let seconds = minutes * 60.0;
         match self.measure_both(&mut slow, &mut fast, seconds, &interrupts)? {
@@ -148,13 +167,13 @@ impl Calibrate {
                 drop((slow, fast));
                 let calibration = Calibration::of(measured.0, measured.1, self.ranks)?;
                 calibration.print();
+                calibration.write_site(&output, directories, kept)?;
                 if let Some(path) = &self.report {
                     calibration.write_report(path)?;
                 }
                 if let Some(directory) = &self.plots {
                     plots::draw(&calibration, directory)?;
                 }
-                calibration.write_site(&output, directories, kept)?;
                 Ok(ExitCode::SUCCESS)
             }
         }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use headstart_agent::client::Client;
+use headstart_agent::client::{Client, Overrides};
 use headstart_agent::inspection::{FileReport, Inspection, JournalState, Verdict, give_up, inspect};
 use headstart_agent::site::Site;
 use headstart_agent::status::Command;
@@ -92,7 +92,7 @@ pub fn discard(site: Option<&Path>, paths: &[PathBuf], yes: bool) -> Result<Exit
 fn by_agent(site: Option<&Path>, files: &[&FileReport]) -> Result<()> {
     let site_path = Site::locate(site);
     let site = Site::load(&site_path)?;
-    let client: Client = connect_or_start(&site, &site_path, None)?;
+    let client: Client = connect_or_start(&site, &site_path, &Overrides::default())?;
     if files.iter().any(|file| file.path.contains(char::REPLACEMENT_CHARACTER)) {
         // A name that is no UTF-8 cannot be told to the agent; it is only among these if all are meant.
         client.ask(&Command::Discard { path: None })?;

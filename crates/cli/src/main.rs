@@ -1,5 +1,8 @@
 //! The `headstart` command.
 
+#[macro_use]
+mod printing;
+
 mod advise;
 mod agent;
 mod calibrate;
@@ -24,7 +27,6 @@ mod unseen;
 mod volume;
 mod write_back;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -154,15 +156,21 @@ fn main() -> ExitCode {
         Command::Volume(command) => command.execute(),
         Command::Agent(arguments) => arguments.execute(site),
     };
-    result.unwrap_or_else(|error| {
-        // The agent's log may lie on a file system that is full, which must not change how it ends.
-        let _ = writeln!(std::io::stderr(), "headstart: {}", in_words(&error));
+    let code = result.unwrap_or_else(|error| {
+        eprintln!("headstart: {}", in_words(&error));
         match error.downcast_ref() {
             Some(headstart_agent::Error::AlreadyServed { .. }) => ExitCode::from(EXIT_ALREADY_SERVED as u8),
             Some(error) if in_foreground && error.means_in_use() => ExitCode::from(EXIT_IN_USE as u8),
             _ => ExitCode::from(EXIT_FAILED),
         }
-    })
+    });
+    match printing::failed() {
+        Some(error) if code == ExitCode::SUCCESS => {
+            eprintln!("headstart: cannot print: {error}");
+            ExitCode::from(EXIT_FAILED)
+        }
+        _ => code,
+    }
 }
 
 /// An error and its causes; what already names its cause does not name it twice.

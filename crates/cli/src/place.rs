@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use headstart_agent::client::Client;
+use headstart_agent::client::{Client, Overrides};
 use headstart_agent::plan;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, Status};
@@ -52,7 +52,7 @@ impl Place {
         let plan = plan::load(&self.plan)?;
         let site_path = Site::locate(site);
         let site = Site::load(&site_path)?;
-        let client = connect_or_start(&site, &site_path, None)?;
+        let client = connect_or_start(&site, &site_path, &Overrides::default())?;
         let interrupts = Interrupts::listen()?;
         let followed = follow(&client, &site, &plan, Purpose::Placing)?;
         followed.problems.iter().for_each(|problem| eprintln!("headstart: {problem}"));
@@ -80,7 +80,7 @@ impl Unplace {
         let plan = self.plan.as_deref().map(plan::load).transpose()?;
         let site_path = Site::locate(site);
         let site = Site::load(&site_path)?;
-        let client = connect_or_start(&site, &site_path, None)?;
+        let client = connect_or_start(&site, &site_path, &Overrides::default())?;
         let interrupts = Interrupts::listen()?;
         let before = client.ask(&Command::Status)?.placement;
         // What is clean leaves flash at once; what were dirty would stay as long as there is room.

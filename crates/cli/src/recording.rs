@@ -56,7 +56,8 @@ impl Recording {
     fn managed(&self, site: Option<&Path>) -> Result<PathBuf> {
         if let Some(slow) = &self.slow {
             let slow = slow.canonicalize().with_context(|| format!("cannot use --slow {}", slow.display()))?;
-            claim::refuse_debt(&slow).context(ON_FLASH)?;
+            // It may lie in a managed directory.
+            slow.ancestors().try_for_each(claim::refuse_debt).context(ON_FLASH)?;
             return Ok(slow);
         }
         let (slow, fast) = match Site::load(&Site::locate(site)) {

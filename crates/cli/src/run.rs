@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use headstart_agent::claim;
-use headstart_agent::client::Client;
+use headstart_agent::client::{Client, Overrides};
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command as Ask, Counters, RequestCounters, Status};
 use headstart_core::policy::chain::Chain;
@@ -23,7 +23,7 @@ use crate::program::{Program, exit_code, exit_number, library};
 use crate::recording::{alone, record_in};
 use crate::supervision::{Start, Supervision};
 use crate::unseen;
-use crate::write_back::{connect_or_start, drain_all, make_durable};
+use crate::write_back::{drain_all, make_durable};
 
 /// The names of policies, each with what it does.
 fn policies() -> impl TypedValueParser<Value = Chain> {
@@ -113,29 +113,30 @@ impl Run {
             }
             site => site?,
         };
-        let client = match connect_or_start(&site, &site_path, self.capacity.as_deref()) {
+        let choose = |own: &[String], site: &[String]| if own.is_empty() { site.to_vec() } else { own.to_vec() };
+        let (include, exclude) = (choose(&self.include, &site.include), choose(&self.exclude, &site.exclude));
+        let overrides = Overrides { capacity: self.capacity.clone(), include, exclude };
+        let follow = self.policy == Chain::Auto && self.plan.is_none();
+        let agent = Start { site: site.clone(), site_path, overrides, follow };
+        let client = match agent.connect() {
             Ok(client) => client,
             Err(error) => return self.without_flash(&site.slow, &site.fast, error),
         };
         if let Some(capacity) = &self.capacity {
             self.configure(&client, &site, capacity)?;
         }
-        let choose = |own: &[String], site: &[String]| if own.is_empty() { site.to_vec() } else { own.to_vec() };
-        let (include, exclude) = (choose(&self.include, &site.include), choose(&self.exclude, &site.exclude));
-        client.ask(&Ask::Select { include, exclude })?;
+        client.ask(&agent.selection())?;
         self.know_regions(&client, &site)?;
         let before = client.ask(&Ask::Status)?;
         let interrupts = Interrupts::listen()?;
         unseen::forget_marks(client.runtime());
         unseen::warn(&self.program[0]);
         let start = Instant::now();
-        let follow = self.policy == Chain::Auto && self.plan.is_none();
-        let agent = Start { site: site.clone(), site_path: site_path.clone(), capacity: self.capacity.clone(), follow };
-        let supervision = Supervision::begin(agent, before.pid)?;
+        let supervision = Supervision::begin(agent.clone(), before.pid)?;
         let status = self.program().wait(self.preloaded(&site, &client, &library)?, &interrupts)?;
         let program_time = start.elapsed();
         drop(supervision);
-        let drained = self.finish(&site, &site_path, &interrupts)?;
+        let drained = self.finish(&agent, &interrupts)?;
         let drain_time = start.elapsed() - program_time;
         if let Some(path) = &self.report {
             let report = report(status, program_time, drain_time, &before, &drained);
@@ -225,8 +226,8 @@ impl Run {
     }
 
     /// After the program: writes everything back, unless dirty bytes are to be kept.
-    fn finish(&self, site: &Site, site_path: &Path, interrupts: &Interrupts) -> Result<Status> {
-        let client = connect_or_start(site, site_path, self.capacity.as_deref())?;
+    fn finish(&self, agent: &Start, interrupts: &Interrupts) -> Result<Status> {
+        let client = agent.connect()?;
         if self.keep_dirty {
             client.ask(&Ask::KeepDirty)?;
             // Kept dirty bytes must survive power loss once `run` has ended.

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use headstart_agent::client::Client;
+use headstart_agent::client::{Client, Overrides};
 use headstart_agent::process::ProcessHandle;
 use headstart_agent::runtime_directory;
 use headstart_agent::site::Site;
@@ -39,20 +39,27 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 pub struct Start {
     pub site: Site,
     pub site_path: PathBuf,
-    pub capacity: Option<String>,
+    pub overrides: Overrides,
     /// Regions follow what programs read.
     pub follow: bool,
 }
 
 impl Start {
     /// Connects to the site's agent, or starts one.
-    fn connect(&self) -> headstart_agent::Result<Client> {
-        connect_or_start(&self.site, &self.site_path, self.capacity.as_deref())
+    pub fn connect(&self) -> headstart_agent::Result<Client> {
+        connect_or_start(&self.site, &self.site_path, &self.overrides)
+    }
+
+    /// Which files belong on flash.
+    pub fn selection(&self) -> Ask {
+        Ask::Select { include: self.overrides.include.clone(), exclude: self.overrides.exclude.clone() }
     }
 
     /// The same; it is told what the agent before was told.
     fn follow_on(&self) -> headstart_agent::Result<Watched> {
         let client = self.connect()?;
+        // Somebody else may have started it.
+        client.ask(&self.selection())?;
         let status = client.ask(if self.follow { &Ask::Follow } else { &Ask::Status })?;
         Ok(Watched { pid: status.pid, _told: Some(client) })
     }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::claim;
-use headstart_agent::client::Client;
-use headstart_agent::runtime_directory::{is_zombie, start_time};
+use headstart_agent::client::{Client, Overrides};
+use headstart_agent::runtime_directory::{self, is_zombie, start_time};
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, Status};
+use headstart_core::protocol::SOCKET_FILE;
 use headstart_core::units::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -42,7 +43,7 @@ impl Drain {
         }
         let site_path = Site::locate(site);
         let site = Site::load(&site_path)?;
-        let client = connect_or_start(&site, &site_path, None)?;
+        let client = connect_or_start(&site, &site_path, &Overrides::default())?;
         for path in &self.paths {
             let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
             if !path.starts_with(&site.slow) {
@@ -69,14 +70,14 @@ impl Drain {
 pub fn connect_or_start(
     site: &Site,
     site_path: &Path,
-    capacity: Option<&str>,
+    overrides: &Overrides,
 ) -> std::result::Result<Client, headstart_agent::Error> {
     if Client::connect(site).is_err() {
         claim::examine(&site.slow, &site.fast)?;
     }
     let program = std::env::current_exe()
         .map_err(|error| headstart_agent::Error::system("find this program's own file", error))?;
-    Client::connect_or_start(site, site_path, &program, capacity)
+    Client::connect_or_start(site, site_path, &program, overrides)
 }
 
 /// Writes everything back, over files that another program changed only if told to, makes that durable, and shows progress. An
@@ -177,7 +178,7 @@ impl Stop {
     }
 }
 
-/// Stops the agent; refuses to leave dirty bytes behind unless told to.
+/// Stops the agent; refuses to leave dirty bytes behind unless told to, and says so if what was acknowledged is not durable.
 pub fn stop(client: &Client, keep_dirty: bool) -> Result<()> {
     let status = client.ask(&Command::Status)?;
     if status.dirty_bytes > 0 && !keep_dirty {
@@ -190,6 +191,11 @@ pub fn stop(client: &Client, keep_dirty: bool) -> Result<()> {
     let status = client.ask(&Command::Stop)?;
     while start_time(status.pid).is_some() && !is_zombie(status.pid) {
         std::thread::sleep(Duration::from_millis(2));
+    }
+    // One that failed at that, or was killed meanwhile, leaves its socket.
+    if client.runtime().join(SOCKET_FILE).exists() && client.again().is_err() {
+        let log = runtime_directory::log(client.runtime());
+        return Err(headstart_agent::Error::NotDurable { fast: status.fast.into(), log }.into());
     }
     Ok(())
 }

@@ -139,6 +139,12 @@ fn what_cannot_be_measured_is_refused_before_anything_is_written() {
     of(small.to_str().unwrap(), fast, &[], &["--slow", "small", "4KiB", "64MiB"]);
     of(large.to_str().unwrap(), fast, &[], &["large", "--slow-directory"]);
     of(large.to_str().unwrap(), fast, &["--slow-directory", small.to_str().unwrap()], &["not a directory"]);
+    let report = ["--minutes", "0.05", "--accept-cached", "--report", slow];
+    let said = site.headstart(&arguments(&site, Path::new(output), &report));
+    assert_eq!(said.status.code(), Some(125));
+    assert!(said.stdout.is_empty(), "not only when everything was measured: {}", site.say(&said));
+    assert!(String::from_utf8_lossy(&said.stderr).contains(&format!("cannot write {slow}")), "{}", site.say(&said));
+    assert!(!Path::new(output).exists());
     // The site file of the test was written by hand.
     let slow_and_fast = ["calibrate", "--slow", slow, "--fast", fast];
     site.fail(125, &slow_and_fast, &["site.toml", "was not written by 'headstart calibrate'"]);

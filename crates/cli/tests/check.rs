@@ -225,6 +225,21 @@ fn one_files_dirty_bytes_are_given_up_and_the_disk_keeps_what_it_has() {
 }
 
 #[test]
+fn dirty_bytes_of_a_file_that_was_renamed_under_a_living_agent_are_given_up_by_its_new_name() {
+    let test = "dirty_bytes_of_a_file_that_was_renamed_under_a_living_agent_are_given_up_by_its_new_name";
+    if role().is_some() {
+        return play();
+    }
+    let site = TestSite::with_capacity("64MiB");
+    site.played(&["--keep-dirty"], test, "a 100 1000,b 0 30");
+    let new = site.slow.join("new");
+    fs::rename(site.slow.join("a"), &new).unwrap();
+    let output = site.succeed(&["drain", "--discard", "--yes", text(&new)]);
+    assert!(output.contains("100-1100"), "{output}");
+    assert_eq!(site.figure("/dirty_bytes"), 30);
+}
+
+#[test]
 fn a_damaged_journal_is_moved_away_when_its_bytes_are_given_up() {
     let test = "a_damaged_journal_is_moved_away_when_its_bytes_are_given_up";
     if role().is_some() {

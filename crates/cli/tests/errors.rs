@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use site::{HEADSTART, TestSite, content, managed, role, text};
+use site::{HEADSTART, TestSite, content, managed, role, said, text};
 
 const TRUE: [&str; 3] = ["run", "--", "true"];
 
@@ -41,6 +41,27 @@ fn what_prints_ends_with_its_reader() {
     let output = site.command(HEADSTART).args(["site", "example"]).stdout(writer).output().unwrap();
     assert_eq!(output.status.signal(), Some(nix::sys::signal::Signal::SIGPIPE as i32));
     assert!(output.stderr.is_empty(), "{}", site.say(&output));
+}
+
+/// A command with a stream that has no room, or no reader.
+fn with_lost(site: &TestSite, redirected: &str) -> std::process::Output {
+    site.command("sh").args(["-c", redirected]).env("HEADSTART_PROGRAM", HEADSTART).output().unwrap()
+}
+
+#[test]
+fn what_cannot_be_printed_ends_no_command_before_its_time() {
+    let site = TestSite::with_capacity("1MiB");
+    let mark = site.slow.join("mark");
+    let run =
+        format!("$HEADSTART_PROGRAM run --capacity 2MiB -- sh -c 'echo done > {}; exit 3' 2> /dev/full", text(&mark));
+    assert_eq!(with_lost(&site, &run).status.code(), Some(3));
+    assert_eq!(fs::read(&mark).unwrap(), b"done\n");
+    let pipe = "($HEADSTART_PROGRAM capacity 3MiB; echo $? >&2) | true";
+    assert_eq!(said(&with_lost(&site, pipe)).trim(), "0");
+    let full = with_lost(&site, "$HEADSTART_PROGRAM capacity 4MiB > /dev/full");
+    assert_eq!(full.status.code(), Some(125));
+    assert!(said(&full).contains("cannot print: No space left"), "{}", said(&full));
+    assert_eq!(site.figure("/capacity_bytes"), 4 << 20, "done all the same");
 }
 
 #[test]

@@ -446,6 +446,42 @@ fn answer(socket: &OwnedFd) -> Option<String> {
 }
 
 #[test]
+fn an_agent_that_fails_as_it_stops_is_no_success_of_stop() {
+    let site = prepared();
+    site.succeed(&["run", "--", "true"]);
+    let asking = connect(&site);
+    ask(&asking, b"{\"command\":\"status\"}");
+    let status = answer(&asking).unwrap();
+    let agent = site.figure("/pid").to_string();
+    site.succeed(&["stop"]);
+    drop(asking);
+    // In its place one that answers, and then is gone without having taken its socket away.
+    let path = site.runtime().join("socket");
+    let listener = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    nix::sys::socket::bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+    nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(1).unwrap()).unwrap();
+    let mut process = Command::new("sleep").arg("1000").spawn().unwrap();
+    let status = status.replace(&format!("\"pid\":{agent}"), &format!("\"pid\":{}", process.id()));
+    let dying = std::thread::spawn(move || {
+        let accepted = nix::sys::socket::accept(listener.as_raw_fd()).unwrap();
+        let mut packet = vec![0; 4096];
+        for is_last in [false, true] {
+            recv(accepted, &mut packet, MsgFlags::empty()).unwrap();
+            let mut reply = Vec::new();
+            Reply::Control { text: status.as_bytes() }.encode(Envelope { slot: 0, seq: 0 }, &mut reply);
+            if is_last {
+                process.kill().unwrap();
+                process.wait().unwrap();
+            }
+            send(accepted, &reply, MsgFlags::empty()).unwrap();
+        }
+        nix::unistd::close(accepted).unwrap();
+    });
+    site.fail(125, &["stop", "--keep-dirty"], &["could not be made durable", site.fast.to_str().unwrap()]);
+    dying.join().unwrap();
+}
+
+#[test]
 fn no_answer_is_lost_on_a_client_that_reads_late() {
     let site = prepared();
     site.succeed(&["run", "--", "true"]);

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::process::Output;
 
 use headstart_agent::site::Site;
-use site::{HEADSTART, TestSite, content, managed, role};
+use site::{HEADSTART, TestSite, content, managed, role, wait_for};
 
 const NAMES: [&str; 4] = ["plain", "logs/a.log", "logs/keep.dat", "deep/er/b.log"];
 const LENGTH: usize = 20_000;
@@ -78,6 +78,27 @@ fn patterns_keep_files_off_flash_and_the_command_line_comes_before_environment_a
     let output = command.env("HEADSTART_AGENT_DIRTY_HIGH", "2").args(["site", "check"]).output().unwrap();
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("dirty_high is 2"), "{}", site.say(&output));
+}
+
+#[test]
+fn an_agent_that_follows_one_that_was_killed_knows_the_patterns_of_the_command_line() {
+    let test = "an_agent_that_follows_one_that_was_killed_knows_the_patterns_of_the_command_line";
+    if role().is_some() {
+        fs::write(managed().with_file_name("started"), b"").unwrap();
+        wait_for("go", || managed().with_file_name("go").exists());
+        return play();
+    }
+    let site = TestSite::with_capacity("1MiB");
+    let program = site.play(&["--keep-dirty", "--exclude", "logs"], test, "write 1").spawn().unwrap();
+    wait_for("the program runs", || site.path("started").exists());
+    let first = site.agent();
+    site.kill_agent();
+    wait_for("another agent follows", || site.agent().is_some_and(|next| Some(next) != first));
+    fs::write(site.path("go"), b"").unwrap();
+    let output = program.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", site.say(&output));
+    assert_eq!(site.figure("/dirty_bytes"), 2 * LENGTH as u64);
+    assert_eq!(site.figure("/requests/disk_write_excluded_requests_total"), 2);
 }
 
 #[test]

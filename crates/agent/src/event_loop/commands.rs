@@ -105,8 +105,17 @@ impl EventLoop<'_> {
 
     /// Gives up what flash holds of one file or of all.
     fn discard(&mut self, path: Option<&str>) -> status::Answer {
-        let named = |known: &[u8]| path.is_none_or(|path| known == path.as_bytes());
-        let dirty = self.overlay.dirty_files().filter(|known| named(known.path) && known.dirty_bytes > 0);
+        // A file that was renamed meanwhile has another name here until somebody opens it.
+        let by_identity = path.and_then(identity_of).and_then(|identity| self.overlay.find(identity));
+        let is_named =
+            |file: u32, known: &[u8]| path.is_none_or(|path| known == path.as_bytes()) || by_identity == Some(file);
+        if let Some(path) = path
+            && !self.overlay.file_list().any(|(file, known, ..)| is_named(file, known))
+        {
+            return status::Answer::Error { error: format!("{path}: flash holds nothing of it") };
+        }
+        let dirty =
+            self.overlay.dirty_files().filter(|known| known.dirty_bytes > 0 && is_named(known.file, known.path));
         let files: Vec<(u32, String)> =
             dirty.map(|known| (known.file, as_path(known.path).display().to_string())).collect();
         if let Some((_, open)) = files.iter().find(|(file, _)| self.overlay.is_open(*file)) {

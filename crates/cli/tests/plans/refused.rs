@@ -1,6 +1,10 @@
 //! What gives no plan, or less of one: each says why and what to do.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use headstart_agent::plan::load;
 
 use crate::site::TestSite;
 use crate::{MIB, iolog, make, plan, reads};
@@ -32,6 +36,28 @@ fn a_trace_that_was_cut_short_is_planned_from_as_far_as_it_goes() {
     let cut = plan(&site, &log, &["--region", "1MiB"]);
     assert_eq!(cut.figures["requests"], 9);
     cut.says("1 lines are cut or malformed");
+}
+
+#[test]
+fn a_plan_goes_to_what_is_no_file_and_through_links() {
+    let site = TestSite::with_capacity("1GiB");
+    let path = make(&site, "a", MIB);
+    let log = iolog(&site, &reads(&path, 0, 3));
+    let (kept, link) = (site.path("kept.toml"), site.path("link.toml"));
+    fs::write(&kept, "old").unwrap();
+    std::os::unix::fs::symlink(&kept, &link).unwrap();
+    let planned = |output: &Path| site.succeed(&["plan", log.to_str().unwrap(), "-o", output.to_str().unwrap()]);
+    planned(&link);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(load(&kept).unwrap().files.len(), 1);
+    let null = site.path("null");
+    let device = fs::metadata("/dev/null").unwrap().rdev();
+    let mode = nix::sys::stat::Mode::from_bits_truncate(0o666);
+    if let Err(error) = nix::sys::stat::mknod(&null, nix::sys::stat::SFlag::S_IFCHR, mode, device) {
+        return println!("SKIPPED in part: making a device needs root ({error})");
+    }
+    planned(&null);
+    assert_eq!(fs::metadata(&null).unwrap().rdev(), device, "a device is no file to be replaced");
 }
 
 #[test]

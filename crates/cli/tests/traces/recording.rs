@@ -290,6 +290,18 @@ fn tracing_alone_is_refused_where_flash_holds_newer_bytes() {
 }
 
 #[test]
+fn tracing_a_directory_within_a_managed_one_is_refused_where_flash_holds_newer_bytes() {
+    let site = TestSite::with_capacity("1MiB");
+    let inside = site.slow.join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    let trace = trace_of(&site);
+    let trace = ["trace", "--slow", inside.to_str().unwrap(), "-o", trace.to_str().unwrap(), "--", "true"];
+    site.succeed(&trace);
+    site.succeed(&["run", "--keep-dirty", "--", "sh", "-c", &format!("echo new > {}/a", inside.display())]);
+    site.fail(125, &trace, &["tracing alone", site.slow.to_str().unwrap()]);
+}
+
+#[test]
 fn the_switch_disables_recording() {
     let site = TestSite::with_capacity("64MiB");
     let mut command = site.command(HEADSTART);

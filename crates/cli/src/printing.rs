@@ -1,0 +1,46 @@
+//! `println!`, `print!` and `eprintln!` of this crate. Those of the standard library panic where nobody reads any more or no room is left, and a
+//! panic ends the process whatever it has to finish.
+
+use std::fmt::Arguments;
+use std::io::{Error, ErrorKind, Write, stderr, stdout};
+use std::sync::OnceLock;
+
+static FAILED: OnceLock<Error> = OnceLock::new();
+
+/// Prints to stdout.
+pub fn out(arguments: Arguments<'_>) {
+    note(stdout().lock().write_fmt(arguments));
+}
+
+/// Prints to stderr; what cannot be said there is said nowhere.
+pub fn error(arguments: Arguments<'_>) {
+    let _ = stderr().lock().write_fmt(arguments);
+}
+
+/// Why something could not be printed on stdout, if so. Who closes it has read enough.
+pub fn failed() -> Option<&'static Error> {
+    note(stdout().lock().flush());
+    FAILED.get()
+}
+
+fn note(result: std::io::Result<()>) {
+    if let Err(error) = result
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        // The first says why.
+        let _ = FAILED.set(error);
+    }
+}
+
+macro_rules! print {
+    ($($arguments:tt)*) => { crate::printing::out(format_args!($($arguments)*)) };
+}
+
+macro_rules! println {
+    () => { crate::printing::out(format_args!("\n")) };
+    ($($arguments:tt)*) => { crate::printing::out(format_args!("{}\n", format_args!($($arguments)*))) };
+}
+
+macro_rules! eprintln {
+    ($($arguments:tt)*) => { crate::printing::error(format_args!("{}\n", format_args!($($arguments)*))) };
+}
