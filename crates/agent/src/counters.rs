@@ -12,6 +12,7 @@ figures! {
         opens_excluded_total: OPENS_EXCLUDED [];
         journal_appended_bytes_total: JOURNAL_APPENDED [];
         journal_rotations_total: JOURNAL_ROTATIONS [];
+        drains_total: DRAINS [];
         log_rotations_total: LOG_ROTATIONS [];
         hello_messages_total: MESSAGES [kind = "hello"];
         open_messages_total: MESSAGES [kind = "open"];

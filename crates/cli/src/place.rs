@@ -106,7 +106,7 @@ impl Unplace {
             before.files.saturating_sub(status.placement.files)
         );
         println!("on flash   {} of {}", size(status.mapped_bytes), size(status.capacity_bytes));
-        Ok(if drained.dirty_bytes == 0 { ExitCode::SUCCESS } else { ExitCode::from(crate::EXIT_DIRTY) })
+        Ok(if drained.is_whole { ExitCode::SUCCESS } else { ExitCode::from(crate::EXIT_DIRTY) })
     }
 }
 

@@ -23,7 +23,7 @@ use crate::program::{Program, exit_code, exit_number, library};
 use crate::recording::{alone, record_in};
 use crate::supervision::{Start, Supervision};
 use crate::unseen;
-use crate::write_back::{drain_all, make_durable};
+use crate::write_back::{Drained, drain_all, make_durable};
 
 /// The names of policies, each with what it does.
 fn policies() -> impl TypedValueParser<Value = Chain> {
@@ -139,11 +139,11 @@ impl Run {
         let drained = self.finish(&agent, &interrupts)?;
         let drain_time = start.elapsed() - program_time;
         if let Some(path) = &self.report {
-            let report = report(status, program_time, drain_time, &before, &drained);
+            let report = report(status, program_time, drain_time, &before, &drained.status);
             let text = serde_json::to_string_pretty(&report)?;
             std::fs::write(path, text).with_context(|| format!("cannot write the report {}", path.display()))?;
         }
-        if drained.dirty_bytes > 0 && !self.keep_dirty && status.success() {
+        if !drained.is_whole && !self.keep_dirty && status.success() {
             return Ok(ExitCode::from(crate::EXIT_DIRTY));
         }
         Ok(exit_code(status))
@@ -226,12 +226,13 @@ impl Run {
     }
 
     /// After the program: writes everything back, unless dirty bytes are to be kept.
-    fn finish(&self, agent: &Start, interrupts: &Interrupts) -> Result<Status> {
+    fn finish(&self, agent: &Start, interrupts: &Interrupts) -> Result<Drained> {
         let client = agent.connect()?;
         if self.keep_dirty {
             client.ask(&Ask::KeepDirty)?;
             // Kept dirty bytes must survive power loss once `run` has ended.
-            return make_durable(&client, interrupts);
+            let status = make_durable(&client, interrupts)?;
+            return Ok(Drained { is_whole: status.dirty_bytes == 0, status });
         }
         drain_all(&client, interrupts, false)
     }

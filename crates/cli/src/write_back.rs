@@ -61,8 +61,14 @@ impl Drain {
             make_durable(&client, &Interrupts::listen()?)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let status = drain_all(&client, &Interrupts::listen()?, self.over_changes)?;
-        Ok(if status.dirty_bytes == 0 { ExitCode::SUCCESS } else { ExitCode::from(crate::EXIT_DIRTY) })
+        let drained = drain_all(&client, &Interrupts::listen()?, self.over_changes)?;
+        if drained.is_whole && drained.status.dirty_bytes > 0 {
+            eprintln!(
+                "headstart: {} were written by programs meanwhile, and stay on flash",
+                ByteSize(drained.status.dirty_bytes)
+            );
+        }
+        Ok(if drained.is_whole { ExitCode::SUCCESS } else { ExitCode::from(crate::EXIT_DIRTY) })
     }
 }
 
@@ -80,15 +86,24 @@ pub fn connect_or_start(
     Client::connect_or_start(site, site_path, &program, overrides)
 }
 
-/// Writes everything back, over files that another program changed only if told to, makes that durable, and shows progress. An
+/// The end of a drain.
+pub struct Drained {
+    /// What there is then.
+    pub status: Status,
+    /// All that was dirty when it was asked for is on disk. What other programs write meanwhile is for their own run to drain.
+    pub is_whole: bool,
+}
+
+/// Writes back all that is dirty, over files that another program changed only if told to, makes that durable, and shows progress. An
 /// interrupt ends the wait: the bytes stay on flash and the user is told.
-pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -> Result<Status> {
+pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -> Result<Drained> {
     let drain = Command::Drain { path: None, over_changes };
     let interrupted_before = interrupts.so_far();
     let mut status = client.ask(&drain)?;
+    let drains_before = status.service.drains_total;
     let total = status.dirty_bytes;
     let bar = progress_bar(total);
-    while status.dirty_bytes > 0 || status.draining {
+    while (status.dirty_bytes > 0 || status.draining) && status.service.drains_total == drains_before {
         bar.set_position(total.saturating_sub(status.dirty_bytes));
         if interrupts.so_far() > interrupted_before {
             bar.finish_and_clear();
@@ -98,13 +113,15 @@ pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -
                 "headstart: stopped; {} stay on flash and are not lost: write them back with 'headstart drain'",
                 ByteSize(status.dirty_bytes)
             );
-            return Ok(status);
+            return Ok(Drained { status, is_whole: false });
         }
-        if let Some(stuck) = stuck(&status) {
+        if status.files_failed >= status.files_dirty
+            && let Some(stuck) = stuck(&status)
+        {
             bar.finish_and_clear();
             client.ask(&Command::KeepDirty)?;
             eprintln!("headstart: {stuck}");
-            return Ok(status);
+            return Ok(Drained { status, is_whole: false });
         }
         std::thread::sleep(Duration::from_millis(if status.dirty_bytes > 0 { 5 } else { 2 }));
         // Somebody else's command may have ended the drain meanwhile.
@@ -112,8 +129,11 @@ pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -
     }
     bar.finish_and_clear();
     make_durable(client, interrupts)?;
-    // What another run made dirty meanwhile is for that one to drain.
-    Ok(status)
+    let stuck = stuck(&status);
+    if let Some(stuck) = &stuck {
+        eprintln!("headstart: {stuck}");
+    }
+    Ok(Drained { status, is_whole: stuck.is_none() })
 }
 
 /// Waits until everything acknowledged survives power loss; an interrupt ends the wait.
@@ -137,11 +157,8 @@ pub fn make_durable(client: &Client, interrupts: &Interrupts) -> Result<Status> 
     }
 }
 
-/// Whether all that is left cannot be written.
+/// What cannot be written back, if anything.
 fn stuck(status: &Status) -> Option<String> {
-    if status.files_failed < status.files_dirty {
-        return None;
-    }
     let failed = status.files.iter().find(|file| file.error.is_some() && file.dirty_bytes > 0)?;
     Some(format!(
         "{}: {} cannot be written back: {}; the bytes stay on flash: make room or mend the file, then 'headstart drain'",

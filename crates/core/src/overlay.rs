@@ -19,6 +19,7 @@ mod barrier;
 mod copies;
 mod deaths;
 mod dirty;
+mod drain_round;
 mod evicted;
 mod eviction;
 pub mod extent_map;
@@ -59,6 +60,7 @@ use barrier::Barrier;
 pub use barrier::NotSynced;
 use copies::CopyState;
 pub use dirty::DirtyFile;
+use drain_round::DrainRound;
 use evicted::Evicted;
 use fetches::Fetch;
 use file_table::FileTable;
@@ -143,6 +145,7 @@ pub struct Overlay {
     untrusted: Untrusted,
     evicted: Evicted,
     pace: Pace,
+    drain_round: Option<DrainRound>,
     placing: Placing,
     online: Option<Online>,
     reserve: Reserve,
@@ -221,6 +224,7 @@ impl Overlay {
             untrusted: Untrusted::new(),
             evicted: Evicted::default(),
             pace: Pace::default(),
+            drain_round: None,
             placing: Placing::default(),
             online: None,
             reserve: Reserve::default(),
@@ -312,12 +316,15 @@ impl Overlay {
         self.update_capacity();
     }
 
-    /// Asks that all dirty bytes go to disk, whatever the marks say, until none is left; clears errors of earlier tries.
-    /// `false` ends that.
+    /// Asks that all dirty bytes go to disk, whatever the marks say, until none is left; clears errors of earlier tries. `has_drained` tells
+    /// when those have that were dirty now. `false` ends that.
     pub fn drain(&mut self, on: bool) {
         self.pace.draining = on;
         if on {
             self.files.values_mut().for_each(|file| file.write_back_error = None);
+            self.begin_drain_round();
+        } else {
+            self.drain_round = None;
         }
     }
 

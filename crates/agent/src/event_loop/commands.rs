@@ -151,9 +151,11 @@ impl EventLoop<'_> {
         self.overlay.mapped_bytes() > self.overlay.capacity_bytes() && !self.overlay.file_list().any(stuck)
     }
 
-    /// While everything is being written back: at its end a barrier, so that nothing depends on the journal any more.
+    /// While everything is being written back: once that is on disk which was dirty when it was asked for, a barrier, so that nothing of it
+    /// depends on the journal any more.
     pub(super) fn keep_draining(&mut self) {
-        if self.draining && self.overlay.dirty_bytes() == 0 {
+        if self.draining && self.overlay.has_drained() {
+            self.service.drains_total += 1;
             self.stop_draining();
         }
     }

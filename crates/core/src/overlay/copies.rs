@@ -102,6 +102,11 @@ impl Overlay {
 
     /// Starts the next write-back in address order, from where the last one ended, if there is one.
     pub(super) fn write_back_next(&mut self, shared: Shared<'_>, spares_regions: bool) -> Option<u64> {
+        if let Some((file, mapped)) = self.next_of_drain_round() {
+            let copy = self.start_write_back(shared, file, mapped, false);
+            self.advance_drain_round(self.pace.cursor);
+            return Some(copy);
+        }
         let cursor = self.pace.cursor;
         let next = |from, until| self.next_writable(from, until, spares_regions);
         let next = next(cursor, (u32::MAX, u64::MAX)).or_else(|| next((0, 0), cursor));
@@ -125,7 +130,7 @@ impl Overlay {
     }
 
     /// Where in the file what keeps the extent from being written back ends; none if nothing does.
-    fn obstacle(&self, file: u32, mapped: &Mapped) -> Option<u64> {
+    pub(super) fn obstacle(&self, file: u32, mapped: &Mapped) -> Option<u64> {
         let known = &self.files[&file];
         if self.is_untrusted(mapped) {
             return Some(mapped.range.end());
@@ -242,7 +247,7 @@ impl Overlay {
             return;
         }
         if copy.cancelled {
-            return;
+            return self.rewind_drain_round((copy.file, copy.range.offset));
         }
         self.counters.write_backs_total += 1;
         self.counters.written_back_bytes_total += copy.range.length;

@@ -84,6 +84,7 @@ impl Overlay {
     fn write_back_again(&mut self, file: u32) {
         let Some(known) = self.files.get(&file).filter(|known| known.written_back) else { return };
         let clean: Vec<Mapped> = known.map.iter().filter(|mapped| !mapped.dirty).collect();
+        self.rewind_drain_round((file, 0));
         for mapped in clean {
             let Range { offset, length } = mapped.range;
             let extents = vec![Extent { offset, length, place: mapped.place, dirty: true }];

@@ -311,3 +311,39 @@ fn a_write_waits_for_space_that_is_coming_and_not_for_long() {
         no_violation(&w);
     }
 }
+
+fn is_dirty(w: &World, range: Range) -> bool {
+    w.overlay.files[&0].map.at(range.offset).is_some_and(|mapped| mapped.dirty)
+}
+
+/// Goes on with a drain until `happened`, while a range is written as fast as it is written back.
+fn drain_beside(w: &mut World, hot: Range, happened: impl Fn(&World) -> bool) {
+    let mut steps = 0;
+    while !happened(w) {
+        assert!(w.overlay.dirty_bytes() > 0 && steps < 1000, "{:?}", w.overlay.drain_round);
+        if !is_dirty(w, hot) {
+            write(w, 2, hot, true);
+        }
+        if !w.tasks.is_empty() {
+            w.step_task(steps % w.tasks.len());
+        }
+        steps += 1;
+    }
+}
+
+#[test]
+fn a_drain_is_over_when_what_was_dirty_is_on_disk_whatever_others_write_meanwhile() {
+    let mut w = world();
+    let hot = Range::new(16384, 4096);
+    write(&mut w, 0, A, true);
+    write(&mut w, 2, hot, true);
+    w.overlay.drain(true);
+    w.poll();
+    drain_beside(&mut w, hot, |w| w.overlay.has_drained());
+    assert!(!is_dirty(&w, A));
+    write(&mut w, 2, hot, true);
+    w.overlay.drain(false);
+    assert!(is_dirty(&w, hot) && !w.overlay.has_drained());
+    w.finish();
+    no_violation(&w);
+}
