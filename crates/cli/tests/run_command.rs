@@ -464,17 +464,14 @@ fn an_agent_that_fails_as_it_stops_is_no_success_of_stop() {
     let status = status.replace(&format!("\"pid\":{agent}"), &format!("\"pid\":{}", process.id()));
     let dying = std::thread::spawn(move || {
         let accepted = nix::sys::socket::accept(listener.as_raw_fd()).unwrap();
-        let mut packet = vec![0; 4096];
-        for is_last in [false, true] {
-            recv(accepted, &mut packet, MsgFlags::empty()).unwrap();
-            let mut reply = Vec::new();
-            Reply::Control { text: status.as_bytes() }.encode(Envelope { slot: 0, seq: 0 }, &mut reply);
-            if is_last {
-                process.kill().unwrap();
-                process.wait().unwrap();
-            }
-            send(accepted, &reply, MsgFlags::empty()).unwrap();
-        }
+        let (mut packet, mut reply) = (vec![0; 4096], Vec::new());
+        Reply::Control { text: status.as_bytes() }.encode(Envelope { slot: 0, seq: 0 }, &mut reply);
+        recv(accepted, &mut packet, MsgFlags::empty()).unwrap();
+        send(accepted, &reply, MsgFlags::empty()).unwrap();
+        recv(accepted, &mut packet, MsgFlags::empty()).unwrap();
+        process.kill().unwrap();
+        process.wait().unwrap();
+        send(accepted, &reply, MsgFlags::empty()).unwrap();
         nix::unistd::close(accepted).unwrap();
     });
     site.fail(125, &["stop", "--keep-dirty"], &["could not be made durable", site.fast.to_str().unwrap()]);
