@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use super::extent_map::Mapped;
 use super::{CopyKind, Overlay};
-use crate::request::Range;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -22,11 +21,7 @@ pub(super) struct DrainRound {
 
 impl Overlay {
     pub(super) fn begin_drain_round(&mut self) {
-        let end = |file: u32| {
-            let known = &self.files[&file];
-            let beyond = known.map.overlapping(Range::between(known.size, u64::MAX)).last();
-            beyond.map_or(known.size, |mapped| mapped.range.end())
-        };
+        let end = |file: u32| self.files[&file].map.end().max(self.files[&file].size);
         let ends = self.mapping.dirty_files.iter().map(|file| (*file, end(*file))).collect();
         self.drain_round = Some(DrainRound { at: (0, 0), ends, copies_below: None });
     }
