@@ -333,17 +333,32 @@ fn drain_beside(w: &mut World, hot: Range, happened: impl Fn(&World) -> bool) {
 
 #[test]
 fn a_drain_is_over_when_what_was_dirty_is_on_disk_whatever_others_write_meanwhile() {
-    let mut w = world();
-    let hot = Range::new(16384, 4096);
-    write(&mut w, 0, A, true);
-    write(&mut w, 2, hot, true);
-    w.overlay.drain(true);
-    w.poll();
-    drain_beside(&mut w, hot, |w| w.overlay.has_drained());
-    assert!(!is_dirty(&w, A));
-    write(&mut w, 2, hot, true);
-    w.overlay.drain(false);
-    assert!(is_dirty(&w, hot) && !w.overlay.has_drained());
-    w.finish();
-    no_violation(&w);
+    for fails in [false, true] {
+        let mut w = world();
+        let hot = Range::new(16384, 4096);
+        write(&mut w, 0, A, true);
+        write(&mut w, 2, hot, true);
+        w.overlay.hold_barriers(true);
+        w.overlay.drain(true);
+        w.poll();
+        if fails {
+            drain_beside(&mut w, hot, |w| !is_dirty(w, A));
+            w.overlay.hold_barriers(false);
+            w.overlay.request_barrier();
+            w.poll();
+            w.tasks.retain(|task| !matches!(task, Task::Barrier { .. }));
+            let failed = NotSynced { slow_files: vec![0], ..NotSynced::default() };
+            w.overlay.on_barrier_synced(w.memory.view(), Err(failed));
+            w.carry_out();
+            assert!(is_dirty(&w, A));
+        }
+        drain_beside(&mut w, hot, |w| w.overlay.has_drained());
+        assert!(!is_dirty(&w, A));
+        write(&mut w, 2, hot, true);
+        w.overlay.drain(false);
+        assert!(is_dirty(&w, hot) && !w.overlay.has_drained());
+        w.overlay.hold_barriers(false);
+        w.finish();
+        no_violation(&w);
+    }
 }
