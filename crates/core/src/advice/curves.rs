@@ -272,13 +272,13 @@ impl Room {
     /// `flash_s`: the time that flash alone needs, for so many `requests`.
     fn run_s(&self, absorbed: f64, flash_s: f64, requests: f64, software: &Software) -> f64 {
         let written = absorbed * self.written_bytes;
-        let alone_s = flash_s.max(software.requests_s(requests));
+        let alone_s = both(flash_s, software.requests_s(requests));
         if written <= BEGINS * self.bytes {
             return alone_s;
         }
         let before = BEGINS * self.bytes / written;
         let left = software.left(1.0 / (self.piece_bytes * self.s_per_byte).max(1e-9));
-        let beside_s = flash_s.max(software.requests_s(requests) / left) * (1.0 - before);
+        let beside_s = both(flash_s, software.requests_s(requests) / left) * (1.0 - before);
         let beyond = (written - self.bytes).max(0.0);
         let waits_s = beyond * self.s_per_byte.max(software.copies_s(1.0 / self.piece_bytes.max(1.0)));
         alone_s * before + both(beside_s, waits_s)

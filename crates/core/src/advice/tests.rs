@@ -164,7 +164,8 @@ fn few_processors_bound_a_run_that_flash_absorbs() {
     let free = run_s(Software::default());
     let bound = run_s(Software { processors: 2, request_cpu_ms: 10.0, copy_cpu_ms: 0.0 });
     let shared = run_s(Software { processors: 2, request_cpu_ms: 10.0, copy_cpu_ms: 10.0 });
-    assert_eq!((bound[0], bound[POINTS - 1]), (free[0], 16_000.0 * 0.010 / 2.0), "none to flash, all to flash");
+    assert_eq!(bound[0], free[0], "none to flash");
+    assert!((bound[POINTS - 1] / (16_000.0 * 0.010 / 2.0) - 1.0).abs() < 1e-6, "all to flash: {bound:?}");
     assert!((1..POINTS).all(|point| bound[point] >= free[point] && shared[point] >= bound[point]));
     assert!(shared[5] > 1.5 * bound[5], "write-back takes half: {shared:?}");
 }
