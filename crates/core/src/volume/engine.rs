@@ -405,10 +405,7 @@ impl<P: Policy> Engine<P> {
     /// `is_drained` says when nothing is left, `may_drain` whether anything more can come of it.
     pub fn drain(&mut self, now: Nanos, drains: bool) {
         self.now = now;
-        self.draining = drains;
-        if drains {
-            self.stuck = Ranges::default();
-        }
+        self.set_draining(drains);
         self.pump();
     }
 
@@ -427,11 +424,15 @@ impl<P: Policy> Engine<P> {
     pub fn stop(&mut self, now: Nanos, keep_dirty: bool) {
         self.now = now;
         self.stopping = true;
-        self.draining = !keep_dirty;
-        if self.draining {
+        self.set_draining(!keep_dirty);
+        self.pump();
+    }
+
+    fn set_draining(&mut self, drains: bool) {
+        self.draining = drains;
+        if drains {
             self.stuck = Ranges::default();
         }
-        self.pump();
     }
 
     /// After `stop`: whether nothing is under way. Whatever can move has moved then.
