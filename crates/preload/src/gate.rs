@@ -1,9 +1,10 @@
 //! The locks of the library. Signals are blocked while one is held: a handler that needs it too would wait for itself.
-//! `fork` takes all, so that a child finds what they guard whole.
+//! `fork` takes all but the last, so that a child finds what they guard whole.
 //!
 //! The *gate* guards opening and closing of managed files, and the tables' slow paths. It is held across the round trip
 //! of `Open` and `Close`, so that a close and an open of the same file reach the agent in the order of the tables. It is
-//! never taken while a slot is published. The *queue's lock* guards the list of asynchronous operations, for moments.
+//! never taken while a slot is published. The *queue's lock* guards the list of asynchronous operations, for moments. *Loan* is held
+//! for a request of a thread without a session of its own; a child forgets what it guards.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -27,6 +28,8 @@ pub static GATE: Lock = Lock::free();
 pub static QUEUE: Lock = Lock::free();
 /// The lock of the recording's file, held while a block is given out; nothing else is taken under it.
 pub static RECORDING: Lock = Lock::free();
+/// The lock of the session that threads without one take turns at; no other lock is taken under it.
+pub static LOAN: Lock = Lock::free();
 
 /// A lock, held until it is dropped.
 pub struct Held(&'static Lock);
@@ -76,6 +79,11 @@ impl Lock {
         }
         // SAFETY: the lock is held.
         unsafe { *self.mask.get() = before };
+    }
+
+    /// In a forked child: the holder stayed with the parent.
+    pub fn abandon(&self) {
+        self.locked.store(false, Ordering::Relaxed);
     }
 
     /// Releases it, in the thread that took it (or in its image in a forked child).

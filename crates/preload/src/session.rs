@@ -2,9 +2,11 @@
 //!
 //! A session begins at the thread's first managed call and ends with the thread. The last session to end in a process
 //! is parked for the next thread, so that the agent sees the process as long as it lives. A call that is entered while
-//! its thread is already in one (a signal handler) gets a session of its own for that call.
+//! its thread is already in one (a signal handler) gets a session of its own for that call. Threads for which the program has left
+//! no descriptor take turns at one session ([`loan`]).
 
 mod connection;
+mod loan;
 mod mapping;
 pub mod uses;
 
@@ -29,6 +31,8 @@ use crate::settings::settings;
 
 pub use connection::{Answer, complain, say_once};
 pub use mapping::shared;
+
+use loan::Loan;
 
 /// One thread's slot and connection.
 pub struct Session {
@@ -84,16 +88,26 @@ pub fn with<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R,
         if thread.busy.load(Ordering::Relaxed) {
             return work(&mut *join(true)?);
         }
+        // Before `busy` here, so that it ends after it.
+        let mut _loan = None;
         if thread.session.get().is_null() {
             if !process::is_own() {
                 return apart(work);
             }
-            begin(thread)?;
+            _loan = begin(thread)?;
         }
         let _busy = Busy::begin(&thread.busy);
-        // SAFETY: the pointer came from `Box::into_raw`, only this thread has it, and `busy` keeps a handler from
-        // using it too.
+        // SAFETY: the pointer came from `Box::into_raw`, only this thread has it, now if not for good, and `busy` keeps a
+        // handler from using it too.
         work(unsafe { &mut *thread.session.get() })
+    })
+}
+
+/// Sees to it that the calling thread has a session for good, for what cannot be done with one on loan.
+pub fn begin_own() -> Result<(), Errno> {
+    THREAD.with(|thread| {
+        let has = thread.busy.load(Ordering::Relaxed) || !thread.session.get().is_null();
+        if has || begin(thread)?.is_none() { Ok(()) } else { Err(libc::EMFILE) }
     })
 }
 
@@ -123,16 +137,25 @@ impl Drop for Busy<'_> {
     }
 }
 
+/// Gives the thread a session: for good, or until the loan is dropped.
 #[cold]
-fn begin(thread: &Thread) -> Result<(), Errno> {
+fn begin(thread: &Thread) -> Result<Option<Loan<'_>>, Errno> {
     let parked = PARKED.swap(ptr::null_mut(), Ordering::AcqRel);
-    let session = if parked.is_null() { Box::into_raw(join(false)?) } else { parked };
+    let session = match parked.is_null().then(|| join(false)) {
+        None => parked,
+        Some(Ok(joined)) => {
+            loan::provide();
+            Box::into_raw(joined)
+        }
+        Some(Err(errno @ (libc::EMFILE | libc::ENFILE))) => return Loan::take(thread, errno).map(Some),
+        Some(Err(errno)) => return Err(errno),
+    };
     // SAFETY: the pointer came from `Box::into_raw`, and no other thread has it.
     unsafe { (*session).belongs_to(kernel::thread()) };
     thread.session.set(session);
     // SAFETY: the key exists since `start`.
     unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), session.cast()) };
-    Ok(())
+    Ok(None)
 }
 
 #[cold]
@@ -167,6 +190,7 @@ pub fn abandon() {
     // SAFETY: the key exists since `start`; setting it to nothing frees nothing.
     unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), ptr::null()) };
     PARKED.store(ptr::null_mut(), Ordering::Relaxed);
+    loan::abandon();
     uses::abandon();
     SLOTS.iter().for_each(|word| word.store(0, Ordering::Relaxed));
 }

@@ -222,7 +222,12 @@ pub fn spawn(actions: *const c_void, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
     let mut pass = Some(pass);
     let mut once = || pass.take().map_or(libc::EIO, |pass| kernel::uncancelled(pass));
-    let status = to_cut(&steps).map_or_else(|errno| errno, |cuts| cutting(&cuts, &mut once));
+    let status = match to_cut(&steps) {
+        // The child gets the mask of signals, which are blocked while a session is on loan.
+        Ok(cuts) if !cuts.is_empty() => session::begin_own().map_or_else(|errno| errno, |()| cutting(&cuts, &mut once)),
+        Ok(_) => once(),
+        Err(errno) => errno,
+    };
     kernel::set_errno(saved);
     status
 }

@@ -102,10 +102,19 @@ pub fn say_once(facts: &kernel::Facts) -> bool {
     }
 }
 
-fn connect() -> Result<c_int, Errno> {
+fn unconnected() -> Result<c_int, Errno> {
     // SAFETY: no memory is involved.
-    let socket = unsafe { syscall!(libc::SYS_socket, libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) }?;
-    let socket = socket as c_int;
+    unsafe { syscall!(libc::SYS_socket, libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) }
+        .map(|socket| socket as c_int)
+}
+
+/// A socket of the library's own, for a connection later.
+pub(super) fn spare_socket() -> Result<c_int, Errno> {
+    own_socket(unconnected()?)
+}
+
+fn connect() -> Result<c_int, Errno> {
+    let socket = unconnected()?;
     let result = connect_socket(socket);
     if let Err(errno) = result {
         let _ = kernel::close(socket);
@@ -201,11 +210,27 @@ impl Session {
     /// The same for thread `thread` of process `pid`.
     pub(super) fn join_as(pid: u32, start_time: u64, thread: u32, nested: bool) -> Result<Session, Errno> {
         let without_socket = if mapping::shared().is_some() { PATIENCE_MS } else { 0 };
-        let (socket, index, slot) = patiently(PATIENCE_MS, without_socket, || hello(pid, start_time, thread, NO_SLOT))?;
+        let joined = patiently(PATIENCE_MS, without_socket, || hello(pid, start_time, thread, NO_SLOT))?;
+        Ok(Session::begin(joined, thread, nested))
+    }
+
+    /// The same by the socket in `spare`, which stays there until it is connected. Where it is lost for nothing its number is free.
+    pub(super) fn join_by(spare: &mut Option<c_int>, thread: u32) -> Result<Session, Errno> {
+        let joined = patiently(PATIENCE_MS, PATIENCE_MS, || {
+            let (pid, start_time) = (process::number(), process::start_time());
+            let Some(socket) = *spare else { return hello(pid, start_time, thread, NO_SLOT) };
+            connect_socket(socket).map_err(not_connected)?;
+            *spare = None;
+            greet(socket, pid, start_time, thread, NO_SLOT)
+        })?;
+        Ok(Session::begin(joined, thread, false))
+    }
+
+    fn begin((socket, index, slot): (c_int, u32, &'static Slot), thread: u32, nested: bool) -> Session {
         let (packet, answer) = (Vec::with_capacity(256), vec![0; MESSAGE_MAX]);
         let session = Session { slot, index, thread, nested, socket: Some(socket), packet, answer };
         session.own_slot(true);
-        Ok(session)
+        session
     }
 
     /// Delivers `packet` and decodes what comes back.
@@ -308,11 +333,19 @@ fn patiently<R>(
 
 /// Connects, introduces the thread, which may have a slot, and maps the shared file: socket, slot index, slot.
 fn hello(pid: u32, start_time: u64, thread: u32, had: u32) -> Result<(c_int, u32, &'static Slot), Lost> {
-    let socket = connect().map_err(|errno| match errno {
+    greet(connect().map_err(not_connected)?, pid, start_time, thread, had)
+}
+
+fn not_connected(errno: Errno) -> Lost {
+    match errno {
         libc::EMFILE | libc::ENFILE | libc::EACCES | libc::EPERM => Lost::Refused(errno),
         libc::ENOENT => Lost::Socket,
         _ => Lost::Agent,
-    })?;
+    }
+}
+
+/// The same over a socket that is connected; it is closed if nothing comes of it.
+fn greet(socket: c_int, pid: u32, start_time: u64, thread: u32, had: u32) -> Result<(c_int, u32, &'static Slot), Lost> {
     let welcomed = introduce(socket, pid, start_time, thread, had);
     if welcomed.is_err() {
         descriptors::close_own(socket);

@@ -75,6 +75,59 @@ assert os.pread(fd, 9999, 0) == b'x' * 9000";
 }
 
 #[test]
+fn new_threads_take_turns_at_one_connection_where_no_descriptor_is_left_for_another() {
+    let mut agent = Agent::start_with(selective());
+    fs::write(agent.slow.join("old"), b"old").unwrap();
+    let script = "
+import threading
+old = os.open('old', os.O_RDONLY)
+fd = os.open('f', os.O_RDWR | os.O_CREAT)
+for name in 'abc': os.close(os.open(name, os.O_RDWR | os.O_CREAT))
+failed = []
+def in_threads(work):
+    def guarded(number):
+        try: work(number)
+        except BaseException as e: failed.append(repr(e))
+    threads = [threading.Thread(target=guarded, args=(number,)) for number in range(8)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    assert not failed, failed
+def write(number):
+    for k in range(100):
+        at = (k * 8 + number) * 4096
+        assert os.pwrite(fd, bytes([number + 1]) * 4096, at) == 4096
+        assert os.pread(fd, 4096, at) == bytes([number + 1]) * 4096
+        assert os.pread(old, 9, 0) == b'old'
+exhaust()
+in_threads(write)
+def names(number):
+    if number == 0: os.truncate('a', 10)
+    if number == 1: os.rename('b', 'B')
+    if number == 2: os.unlink('c')
+in_threads(names)
+if os.fork() == 0:
+    in_threads(write); os._exit(0)
+assert os.wait()[1] == 0
+print('cut me off', flush=True); input()
+in_threads(write)
+give_back()
+in_threads(write)
+for number in range(8):
+    for k in range(100): assert os.pread(fd, 4096, (k * 8 + number) * 4096) == bytes([number + 1]) * 4096
+assert os.stat('a').st_size == 10 and os.stat('B') and not os.path.exists('c')";
+    let mut run = command(&agent, "/usr/bin/python3");
+    let run = run.args(["-c", &format!("{EXHAUSTED}{script}")]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = run.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().expect("no thread fails").unwrap(), "cut me off");
+    agent.stop();
+    agent.serve();
+    child.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!([agent.logged("TruncateDone"), agent.logged("Renamed"), agent.logged("Unlinked")], [1; 3]);
+}
+
+#[test]
 fn cancelled_threads_end_and_leave_nothing_behind() {
     for parameters in [Default::default(), selective()] {
         let agent = Agent::start_with(parameters);
