@@ -24,6 +24,9 @@ use crate::policy::carl::Regions;
 use crate::protocol::shared::Shared;
 use crate::request::Range;
 
+/// A number that no file has.
+const NO_FILE: u32 = u32::MAX;
+
 /// What was found at a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
@@ -355,6 +358,12 @@ impl Overlay {
             if let Some(Fingerprint { size, modified_ns }) = file.fingerprint {
                 journal.append(&Record::Fingerprint { file: number, size, modified_ns });
             }
+            if !self.by_identity.contains_key(&file.identity) {
+                // The one that followed it is forgotten. That it came is said once more.
+                let (file, identity) = (NO_FILE, file.identity);
+                journal.append(&Record::File { file, identity, path: Vec::new() });
+                journal.append(&Record::Remove { file });
+            }
         }
         for (&number, file) in self.files.iter().filter(|_| self.online.is_none()) {
             let wanted = |region| Record::Wanted { file: number, region };
@@ -461,6 +470,26 @@ mod tests {
                 assert_eq!(overlay.find(Identity::default()), Some(later));
                 journal = overlay.begin_journal(0);
             }
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_followed_is_not_taken_for_the_later_one_that_the_agent_has_forgotten() {
+        let (gone, later) = (2, 5);
+        let named = |file| Record::File { file, identity: Identity::default(), path: b"/slow/a".to_vec() };
+        let mut journal =
+            body(&[named(gone), Record::Unlinked { file: gone }, named(later), Record::Remove { file: later }]);
+        for _ in 0..3 {
+            let memory = Memory::new(8, 1, 4);
+            // Until a barrier has cleared it the file stays.
+            memory.view().announce(gone, Range::new(0, 1));
+            let recovered = Recovered::replay(&journal, Replay::Everything);
+            // The later file is there: under the identity the one that is gone seems to be.
+            let sizes = BTreeMap::from([(gone, 0)]);
+            let mut overlay = Overlay::adopt(Settings::default(), recovered, memory.view(), &sizes, &BTreeSet::new());
+            assert!(overlay.files[&gone].unlinked);
+            assert_eq!(overlay.find(Identity::default()), None);
+            journal = overlay.begin_journal(0);
         }
     }
 
