@@ -297,7 +297,8 @@ fn what_the_kernel_could_not_write_is_never_vouched_for_whoever_closed_its_file_
 fn start_without_room(seed: u64, at: u64, world: &World) -> Result<bool, String> {
     let moment = (world.storage.tick(), Loss::Processes);
     let disk = crashed(world.storage.disk(), moment.1, &mut Random(seed));
-    let fault = Fault { at, errno: libc::ENOSPC, lasting: false, silent: false };
+    let errno = if seed.is_multiple_of(2) { libc::ENOSPC } else { libc::EDQUOT };
+    let fault = Fault { at, errno, lasting: false, silent: false };
     let storage = FaultyStorage::new(disk, true, Some(fault));
     let started = World::start(seed, storage.clone(), 1, world.files.clone(), world.versions());
     let snapshots = storage.take_snapshots();

@@ -218,9 +218,10 @@ impl Error {
         )
     }
 
-    /// Whether a file could not be written because its file system is full.
+    /// Whether a file could not be written because its file system is full, or its owner has had what is allowed of it.
     pub fn is_no_space(&self) -> bool {
-        matches!(self, Error::File { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Error::File { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
     }
 
     /// A failed call on `path`.

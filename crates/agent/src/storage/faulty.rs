@@ -24,7 +24,7 @@ pub use disk::{Disk, MEMORY};
 pub struct Fault {
     /// The first call counted from the start that may.
     pub at: u64,
-    /// `EIO`: any call; `ENOSPC`: calls that need space.
+    /// `EIO`: any call; `ENOSPC` and `EDQUOT`: calls that need space.
     pub errno: i32,
     /// All of them from then on; of `EIO` those on disk and flash.
     pub lasting: bool,
@@ -56,6 +56,8 @@ struct State {
     /// Inodes that the kernel may drop from memory: nobody has them open any more.
     unused: BTreeSet<u64>,
     snapshots: Option<Vec<Snapshot>>,
+    /// Files in memory get no more than they have, and what one gives back is gone.
+    memory_is_full: bool,
 }
 
 /// See the module.
@@ -157,6 +159,11 @@ impl FaultyStorage {
         state.fault = Some(Fault { at: state.calls + 1, errno, lasting: false, silent: false });
     }
 
+    /// From now on others take whatever memory is free.
+    pub fn fill_memory(&self) {
+        self.state().memory_is_full = true;
+    }
+
     /// Calls so far.
     pub fn calls(&self) -> u64 {
         self.state().calls
@@ -190,7 +197,8 @@ impl FaultyStorage {
         // Memory has no device that goes on failing beside another.
         let spared = |fault: &Fault| fault.lasting && fault.errno == libc::EIO && path.starts_with(MEMORY);
         let fails = |fault: &Fault| {
-            calls >= fault.at && !spared(fault) && (fault.errno != libc::ENOSPC || call == Call::TakesSpace)
+            let of_space = matches!(fault.errno, libc::ENOSPC | libc::EDQUOT);
+            calls >= fault.at && !spared(fault) && (!of_space || call == Call::TakesSpace)
         };
         let Some(fault) = state.fault.filter(fails) else { return (state, Ok(())) };
         if !fault.lasting {
@@ -268,11 +276,31 @@ impl Drop for Handle {
 }
 
 impl Handle {
+    /// Has space up to `end` in memory; elsewhere it is not counted.
+    fn take_room(&self, state: &mut State, end: u64) -> io::Result<()> {
+        if !self.path.starts_with(MEMORY) || end <= state.disk.inode(self.inode).room {
+            return Ok(());
+        }
+        if state.memory_is_full {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        state.disk.inode_mut(self.inode).room = end;
+        Ok(())
+    }
+
     fn change(&self, call: Call, verb: &str, change: Change) -> io::Result<()> {
         let (mut state, result) = self.storage.enter(call, verb, &self.path);
         result?;
         if !self.writable {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
+        }
+        match &change {
+            Change::Write { offset, bytes } => self.take_room(&mut state, offset + bytes.len() as u64)?,
+            Change::Size(size) => {
+                let inode = state.disk.inode_mut(self.inode);
+                inode.room = inode.room.min(*size);
+            }
+            Change::Grow(_) | Change::Punch { .. } => {}
         }
         let now_ns = state.disk.clock_ns;
         state.disk.inode_mut(self.inode).change(change, now_ns);
@@ -316,8 +344,9 @@ impl File for Handle {
         if told < inode.errors { Err(io::Error::from_raw_os_error(libc::EIO)) } else { result }
     }
 
-    fn allocate(&self, _offset: u64, _length: u64) -> io::Result<()> {
-        self.storage.enter(Call::TakesSpace, "allocate", &self.path).1
+    fn allocate(&self, offset: u64, length: u64) -> io::Result<()> {
+        let (mut state, result) = self.storage.enter(Call::TakesSpace, "allocate", &self.path);
+        result.and_then(|()| self.take_room(&mut state, offset + length))
     }
 
     fn punch(&self, offset: u64, length: u64) -> io::Result<()> {

@@ -69,7 +69,8 @@ impl JournalJob {
 
 impl JournalFiles {
     /// Writes a checkpoint: first beside, durable, then in place. The copy in memory goes first: it may say more, never less. Where
-    /// memory has no room for another copy, the one before is written over, once the journal says all that it said.
+    /// memory has no room for another copy, the one before is written over, once the journal says all that it said, and what it
+    /// has beyond that stays in hand.
     pub fn begin(
         storage: StorageRef,
         directory: PathBuf,
@@ -79,15 +80,18 @@ impl JournalFiles {
     ) -> Result<JournalFiles> {
         let mut bytes = header.encode().to_vec();
         bytes.extend(overlay.checkpoint(HEADER_BYTES as u64));
+        let live_end = bytes.len() as u64;
         let (live, reused) = match replace(&*storage, &live_path, &bytes, false) {
-            Err(error) if error.is_no_space() => (reuse(&*storage, &live_path, bytes.len() as u64).ok_or(error)?, true),
-            fresh => (fresh?, false),
+            Err(error) if error.is_no_space() => {
+                let (live, room) = reuse(&*storage, &live_path, live_end).ok_or(error)?;
+                (live, Some(room))
+            }
+            fresh => (fresh?, None),
         };
         let journal = replace(&*storage, &directory.join("journal"), &bytes, true)?;
-        if reused {
-            overwrite(&*live, &bytes).map_err(|error| Error::file("write the journal", &live_path, error))?;
+        if let Some(room) = reused {
+            overwrite(&*live, &bytes, room).map_err(|error| Error::file("write the journal", &live_path, error))?;
         }
-        let live_end = bytes.len() as u64;
         let mut files = JournalFiles {
             storage,
             directory,
@@ -100,7 +104,7 @@ impl JournalFiles {
             writing: Arc::default(),
             live,
             live_end,
-            live_reserved: live_end,
+            live_reserved: reused.unwrap_or(live_end),
             live_is_short: false,
             appended: 0,
         };
@@ -267,17 +271,24 @@ fn replace(storage: &dyn Storage, path: &Path, bytes: &[u8], durable: bool) -> R
     attempt().map_err(|error| Error::file("write the journal", path, error))
 }
 
-/// The copy in memory of before, with room for so many bytes, if it is there and has it.
-fn reuse(storage: &dyn Storage, path: &Path, bytes: u64) -> Option<FileRef> {
+/// The copy in memory of before, if it is there and has room for so many bytes, and how much it has for them and more.
+fn reuse(storage: &dyn Storage, path: &Path, bytes: u64) -> Option<(FileRef, u64)> {
     let _ = storage.remove(&path.with_extension("new"));
     let file = storage.open(path, Access::Existing).ok()?;
-    file.allocate(0, bytes).is_ok().then_some(file)
+    let in_hand = std::iter::successors(Some(LIVE_IN_HAND_BYTES), |bytes| (*bytes > 0).then_some(bytes / 2));
+    let room = in_hand.map(|in_hand| bytes + in_hand).find(|room| file.allocate(0, *room).is_ok())?;
+    Some((file, room))
 }
 
-/// Its header last: until then it is of an earlier agent than the journal, and does not count.
-fn overwrite(live: &dyn File, bytes: &[u8]) -> io::Result<()> {
+/// Its header last: until then it is of an earlier agent than the journal, and does not count. Whoever fills the file system would
+/// have what is given back: of what lies behind the end, `room` is kept, as zeros, which are no record.
+fn overwrite(live: &dyn File, bytes: &[u8], room: u64) -> io::Result<()> {
     live.write_at(&bytes[HEADER_BYTES..], HEADER_BYTES as u64)?;
-    live.set_size(bytes.len() as u64)?;
+    let (end, size) = (bytes.len() as u64, live.attributes()?.size);
+    if size > room {
+        live.set_size(room)?;
+    }
+    live.write_at(&vec![0; (size.min(room) - end) as usize], end)?;
     live.write_at(&bytes[..HEADER_BYTES], 0)
 }
 
@@ -296,3 +307,6 @@ fn put_in_place(storage: &dyn Storage, fresh: &Path, path: &Path, durable: bool)
 fn is_there(storage: &dyn Storage, path: &Path) -> bool {
     storage.open(path, Access::Existing).is_ok()
 }
+
+#[cfg(test)]
+mod tests;

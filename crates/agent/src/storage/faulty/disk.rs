@@ -97,6 +97,8 @@ pub struct Inode {
     pub errors: u64,
     /// Nobody was told of the last of them.
     untold: bool,
+    /// Up to where it has space, where that is counted.
+    pub room: u64,
 }
 
 impl Inode {
