@@ -135,11 +135,16 @@ impl Cut {
         }
     }
 
-    /// Whether the child cut it, given what became of the spawn. What it wrote since is nothing that was there before.
-    fn happened(&self, status: c_int) -> bool {
+    fn size(&self) -> Option<u64> {
+        kernel::facts(self.fd).ok().map(|facts| facts.size)
+    }
+
+    /// Whether the child cut it, given what became of the spawn and how long it was when the agent let it be cut: from then on nobody
+    /// else changes its size. What the child wrote since is nothing that was there before; it or another may have renamed the file.
+    fn happened(&self, status: c_int, before: Option<u64>) -> bool {
         let mut buffer = PathBuffer::empty();
-        let is_empty = kernel::facts(self.fd).is_ok_and(|facts| facts.size == 0);
-        is_empty || status == 0 && location::path_of(self.fd, &mut buffer).is_ok_and(|path| path == self.path)
+        let shrank = self.size().is_some_and(|size| size == 0 || before.is_some_and(|before| size < before));
+        shrank || status == 0 && location::path_of(self.fd, &mut buffer).is_ok_and(|path| path == self.path)
     }
 }
 
@@ -203,8 +208,9 @@ fn cutting(cuts: &[Cut], spawn: &mut dyn FnMut() -> c_int) -> c_int {
     let Some((cut, others)) = cuts.split_first() else { return spawn() };
     let mut status = None;
     let cut_it = || {
+        let before = cut.size();
         let spawned = *status.insert(cutting(others, spawn));
-        if cut.happened(spawned) { Ok(0) } else { Err(libc::ECANCELED) }
+        if cut.happened(spawned, before) { Ok(0) } else { Err(libc::ECANCELED) }
     };
     let told = resizing::resize(files::record(cut.record).file(), 0, cut_it);
     status.unwrap_or_else(|| told.err().unwrap_or(libc::EIO))

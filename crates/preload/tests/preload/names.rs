@@ -1,11 +1,12 @@
 //! Which names lead to a managed file, and what the agent hears of names that go or change.
 
 use std::fs;
+use std::path::PathBuf;
 
 use headstart_core::protocol::shared::Counter;
 
 use crate::fake_agent::Agent;
-use crate::programs::{EXHAUSTED, command, compiled, python, succeed};
+use crate::programs::{EXHAUSTED, command, compiled, compiled_library, library, python, succeed};
 
 #[test]
 fn relative_paths_symbolic_links_and_directory_descriptors_lead_to_the_same_file() {
@@ -71,6 +72,15 @@ fn what_posix_spawn_cuts_in_the_child_is_cut_on_flash_as_well() {
     let told = agent.log();
     let changed = |changed: bool| told.iter().filter(|line| line.ends_with(&format!("changed: {changed} }}"))).count();
     assert_eq!((changed(true), changed(false)), (4, 1), "one of them was not reached");
+}
+
+#[test]
+fn what_a_spawned_child_cut_and_renamed_at_once_is_cut_on_flash_as_well() {
+    let agent = Agent::start();
+    let late = compiled_library(&agent, "late_spawn");
+    let both = [library(), late].map(PathBuf::into_os_string).join(":".as_ref());
+    succeed(command(&agent, compiled(&agent, "spawned")).arg("renamed").env("LD_PRELOAD", both));
+    assert_eq!(agent.logged("TruncateDone"), 1);
 }
 
 #[test]

@@ -1,0 +1,15 @@
+/* Another preloaded library: posix_spawn returns when the child has ended. */
+#include <dlfcn.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+int posix_spawn(pid_t *child, const char *path, const posix_spawn_file_actions_t *actions,
+                const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
+{
+    int (*next)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *,
+                char *const *) = dlsym(RTLD_NEXT, "posix_spawn");
+    siginfo_t ended;
+    int result = next(child, path, actions, attributes, arguments, environment);
+    if (!result) waitid(P_PID, *child, &ended, WEXITED | WNOWAIT);
+    return result;
+}
