@@ -22,7 +22,8 @@ pub struct Recording {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// The directory whose files are traced [default: the site's slow directory]
+    /// The directory whose files are traced [default: the site's slow directory]. Where other sites manage directories below it, drain
+    /// them first: files there are read and written as they are on disk
     #[arg(long, value_name = "DIR")]
     slow: Option<PathBuf>,
 
@@ -56,8 +57,9 @@ impl Recording {
     fn managed(&self, site: Option<&Path>) -> Result<PathBuf> {
         if let Some(slow) = &self.slow {
             let slow = slow.canonicalize().with_context(|| format!("cannot use --slow {}", slow.display()))?;
-            // It may lie in a managed directory.
-            slow.ancestors().try_for_each(claim::refuse_debt).context(ON_FLASH)?;
+            // It may lie in a managed directory, or around that of the site.
+            let below = Site::read(&Site::locate(site)).ok().map(|site| site.slow).filter(|dir| dir.starts_with(&slow));
+            slow.ancestors().chain(below.as_deref()).try_for_each(claim::refuse_debt).context(ON_FLASH)?;
             return Ok(slow);
         }
         let (slow, fast) = match Site::load(&Site::locate(site)) {

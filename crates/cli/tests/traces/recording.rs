@@ -302,6 +302,18 @@ fn tracing_a_directory_within_a_managed_one_is_refused_where_flash_holds_newer_b
 }
 
 #[test]
+fn tracing_a_directory_around_the_managed_one_is_refused_where_flash_holds_newer_bytes() {
+    let site = TestSite::with_capacity("1MiB");
+    let (around, trace) = (site.slow.parent().unwrap(), trace_of(&site));
+    let trace = ["trace", "--slow", around.to_str().unwrap(), "-o", trace.to_str().unwrap(), "--", "true"];
+    site.succeed(&trace);
+    site.succeed(&["run", "--keep-dirty", "--", "sh", "-c", &format!("echo new > {}/a", site.slow.display())]);
+    site.fail(125, &trace, &["tracing alone", site.slow.to_str().unwrap()]);
+    site.succeed(&["drain"]);
+    site.succeed(&trace);
+}
+
+#[test]
 fn the_switch_disables_recording() {
     let site = TestSite::with_capacity("64MiB");
     let mut command = site.command(HEADSTART);
