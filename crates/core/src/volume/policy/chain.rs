@@ -177,7 +177,7 @@ impl Chain {
         let Some((liu, segments)) = &self.liu else { return false };
         let segment = range.offset / segments.segment_bytes();
         let within = range.end() <= segment * segments.segment_bytes() + segments.head_bytes();
-        within && liu.is_lifted(segment)
+        within && liu.takes_writes(segment)
     }
 
     /// What lies ahead in its segment of a stream among others, if the buffer has room for a segment of each.

@@ -62,7 +62,15 @@ impl Default for Settings {
 struct Known {
     is_strong: bool,
     is_lifted: bool,
+    /// Its head was on flash until a write made it the log's, and will be again.
+    is_written: bool,
     used: u64,
+}
+
+impl Known {
+    fn strong(used: u64) -> Known {
+        Known { is_strong: true, is_lifted: false, is_written: false, used }
+    }
 }
 
 /// See the module.
@@ -167,7 +175,7 @@ impl Liu {
 
     fn on_strong(&mut self, segment: u64) {
         let used = self.uses;
-        let known = self.known.entry(segment).or_insert(Known { is_strong: true, is_lifted: false, used });
+        let known = self.known.entry(segment).or_insert(Known::strong(used));
         known.is_strong = true;
         if !known.is_lifted {
             self.waiting.insert(segment);
@@ -207,9 +215,11 @@ impl Liu {
     /// A lift could not begin, or came to nothing.
     pub fn on_lift_refused(&mut self, now: Nanos, segment: u64, again: bool) {
         self.not_before = now + RETRY;
-        if again && self.known.get(&segment).is_some_and(|known| known.is_strong && !known.is_lifted) {
+        let Some(known) = self.known.get_mut(&segment) else { return };
+        if again && known.is_strong && !known.is_lifted {
             self.waiting.insert(segment);
         }
+        known.is_written &= again;
     }
 
     /// When to ask for the next lift though nothing has happened.
@@ -225,8 +235,8 @@ impl Liu {
         let used = self.known.get(&segment).map_or(self.uses, |known| known.used);
         self.uses += 1;
         let used = if self.lifted_by_use.contains_key(&used) { self.uses } else { used };
-        let known = self.known.entry(segment).or_insert(Known { is_strong: true, is_lifted: false, used });
-        known.is_lifted = true;
+        let known = self.known.entry(segment).or_insert(Known::strong(used));
+        (known.is_lifted, known.is_written) = (true, false);
         known.used = used;
         self.lifted_by_use.insert(used, segment);
         self.waiting.remove(&segment);
@@ -237,7 +247,7 @@ impl Liu {
         let Some(known) = self.known.get_mut(&segment) else { return };
         if known.is_lifted {
             self.lifted_by_use.remove(&known.used);
-            known.is_lifted = false;
+            (known.is_lifted, known.is_written) = (false, true);
         }
         if again && known.is_strong {
             self.waiting.insert(segment);
@@ -254,9 +264,9 @@ impl Liu {
         (*used < wants).then_some(*segment)
     }
 
-    /// Whether a segment's head is on flash.
-    pub fn is_lifted(&self, segment: u64) -> bool {
-        self.known.get(&segment).is_some_and(|known| known.is_lifted)
+    /// Whether flash takes what is written to a segment's head: it is there, or was until a write before.
+    pub fn takes_writes(&self, segment: u64) -> bool {
+        self.known.get(&segment).is_some_and(|known| known.is_lifted || known.is_written)
     }
 
     /// Segments that the buffer has room for.
@@ -288,5 +298,29 @@ mod tests {
         let loaded = (0..4000).find_map(|turn| read(Range::new(turn * 1000, 1000)));
         assert_eq!(loaded, None, "in order, four to a block");
         assert_eq!(read(Range::new(5000, 8192)), Some(Range::new(0, segments.segment_bytes())));
+    }
+
+    #[test]
+    fn flash_takes_all_that_is_written_to_a_head_until_it_is_lifted_again_or_never_will_be() {
+        let liu = || {
+            let mut liu = Liu::new(Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 }, Settings::default());
+            assert!(!liu.takes_writes(3), "it was never lifted");
+            liu.on_lifted(3);
+            assert!(liu.takes_writes(3));
+            liu
+        };
+        let mut written = liu();
+        written.on_head_lost(3, true);
+        assert!(written.takes_writes(3), "the first write ended the head");
+        written.on_lift_refused(Nanos::ZERO, 3, true);
+        assert!(written.takes_writes(3), "it is tried again");
+        written.on_lifted(3);
+        assert!(written.takes_writes(3));
+        written.on_head_lost(3, true);
+        written.on_lift_refused(Nanos::ZERO, 3, false);
+        assert!(!written.takes_writes(3), "others have the slots");
+        let mut displaced = liu();
+        displaced.on_head_lost(3, false);
+        assert!(!displaced.takes_writes(3));
     }
 }
