@@ -9,6 +9,8 @@
 //! of its readers. No record names it, and it is empty after a start. It is an area of its own, not free room of the ring, because what
 //! users wrote would then lie where a start looks for headers.
 
+use crate::request::Range;
+
 /// Unit of everything on flash, and of its checksums.
 pub const BLOCK_BYTES: u64 = 4096;
 /// Requests, extents and torn writes end at multiples of it.
@@ -79,6 +81,15 @@ impl Segments {
     /// Bytes of a head.
     pub fn head_bytes(&self) -> u64 {
         u64::from(self.head_blocks) * BLOCK_BYTES
+    }
+
+    /// Each segment that a range of the disk touches, and which bytes of it, from its begin on.
+    pub fn parts(&self, range: Range) -> impl Iterator<Item = (u64, Range)> + use<> {
+        let bytes = self.segment_bytes();
+        (range.offset / bytes..range.end().div_ceil(bytes)).map(move |segment| {
+            let part = range.intersection(Range::new(segment * bytes, bytes));
+            (segment, Range::new(part.offset - segment * bytes, part.length))
+        })
     }
 }
 

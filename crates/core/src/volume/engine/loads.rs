@@ -80,16 +80,12 @@ impl<P: Policy> Engine<P> {
         if self.segments.is_none() || self.stopping {
             return None;
         }
-        let bytes = self.segments.segment_bytes();
         let mut begun = None;
-        for segment in range.offset / bytes..range.end().div_ceil(bytes) {
-            let whole = Range::new(segment * bytes, bytes);
-            let part = range.intersection(whole);
-            let part_within = Range::new(part.offset - whole.offset, part.length);
-            let wanted = self.policy.on_segment_read(SegmentRead { segment, part: part_within });
+        for (segment, part) in self.segments.parts(range) {
+            let wanted = self.policy.on_segment_read(SegmentRead { segment, part });
             if wanted.is_some_and(|wanted| self.begin_load(segment, wanted)) {
                 let is_lifted = self.map.heads.live(self.head_range(segment)).is_some();
-                let in_head = part == range && part_within.end() <= self.segments.head_bytes();
+                let in_head = part.length == range.length && part.end() <= self.segments.head_bytes();
                 begun = (is_lifted && in_head).then_some(segment);
             }
         }

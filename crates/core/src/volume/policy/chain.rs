@@ -203,6 +203,11 @@ impl Policy for Chain {
             Some(itransformer) => itransformer.absorbs(range, load),
             None => self.rest.absorbs(range, load),
         };
+        if let Some((liu, segments)) = &mut self.liu {
+            for (segment, part) in segments.parts(range) {
+                liu.on_segment_write(segment, part);
+            }
+        }
         wanted || self.is_head(range)
     }
 

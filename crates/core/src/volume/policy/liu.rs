@@ -3,7 +3,7 @@
 //! Segments are of disk addresses. This file decides; the engine moves (`engine/loads.rs`, `engine/lifting.rs`).
 //!
 //! ```text
-//!                 read of a segment
+//!             read of a segment (a write stops at the stack)
 //!                        |
 //!      [`Stack`]: on top, its blocks flagged ----------------- what leaves: locality
 //!                        |                                             |
@@ -13,6 +13,9 @@
 //!   from the disk, head from     where it is (head: flash)        |               |
 //!   flash at once                                        not lifted: lift     lifted: stays, is not loaded
 //! ```
+//!
+//! **What is asked for** is what is read and what is written: data that a program has written it may read next, and a head that is written
+//! again goes to flash.
 //!
 //! **When it is loaded.** A strong segment that is new in the stack, or a ghost of which a block is read for the second time.
 //!
@@ -145,6 +148,17 @@ impl Liu {
             self.on_left(left);
         }
         wanted
+    }
+
+    /// A part of a segment is written: that counts for its locality as reads do, and it may be read next.
+    pub fn on_segment_write(&mut self, segment: u64, part: Range) {
+        self.touch(segment);
+        if self.stack.ask(segment, part) >= self.threshold_blocks {
+            self.on_strong(segment);
+        }
+        while let Some(left) = self.stack.pop() {
+            self.on_left(left);
+        }
     }
 
     fn touch(&mut self, segment: u64) {
@@ -298,6 +312,19 @@ mod tests {
         let loaded = (0..4000).find_map(|turn| read(Range::new(turn * 1000, 1000)));
         assert_eq!(loaded, None, "in order, four to a block");
         assert_eq!(read(Range::new(5000, 8192)), Some(Range::new(0, segments.segment_bytes())));
+    }
+
+    #[test]
+    fn a_segment_that_was_written_is_strong_when_it_is_read() {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        for (written_blocks, wanted) in [(383, None), (384, Some(Range::new(0, segments.segment_bytes())))] {
+            let mut liu = Liu::new(segments, Settings::default());
+            for block in 0..written_blocks {
+                liu.on_segment_write(3, Range::new(block * BLOCK_BYTES, BLOCK_BYTES));
+            }
+            assert_eq!(liu.counts().lifts_waiting, u64::from(wanted.is_some()), "from 30 % on");
+            assert_eq!(liu.on_segment_read(SegmentRead { segment: 3, part: Range::new(0, 65536) }, None), wanted);
+        }
     }
 
     #[test]
