@@ -88,19 +88,25 @@ pub fn with<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R,
         if thread.busy.load(Ordering::Relaxed) {
             return work(&mut *join(true)?);
         }
-        // Before `busy` here, so that it ends after it.
-        let mut _loan = None;
         if thread.session.get().is_null() {
-            if !process::is_own() {
-                return apart(work);
-            }
-            _loan = begin(thread)?;
+            return if process::is_own() { work_first(thread, work) } else { apart(work) };
         }
         let _busy = Busy::begin(&thread.busy);
-        // SAFETY: the pointer came from `Box::into_raw`, only this thread has it, now if not for good, and `busy` keeps a
-        // handler from using it too.
+        // SAFETY: the pointer came from `Box::into_raw`, only this thread has it, and `busy` keeps a handler from
+        // using it too.
         work(unsafe { &mut *thread.session.get() })
     })
+}
+
+/// A thread's first call. Apart, so that the calls after it have no loan to give back.
+#[cold]
+#[inline(never)]
+fn work_first<R>(thread: &Thread, work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R, Errno> {
+    // Before `busy`, so that it ends after it.
+    let _loan = begin(thread)?;
+    let _busy = Busy::begin(&thread.busy);
+    // SAFETY: as in `with`; the session is this thread's for as long as the loan, if not for good.
+    work(unsafe { &mut *thread.session.get() })
 }
 
 /// Sees to it that the calling thread has a session for good, for what cannot be done with one on loan.
