@@ -471,6 +471,8 @@ fn an_agent_that_fails_as_it_stops_is_no_success_of_stop() {
         recv(accepted, &mut packet, MsgFlags::empty()).unwrap();
         process.kill().unwrap();
         process.wait().unwrap();
+        // What a dead process listened on is closed before it is seen dead.
+        drop(listener);
         send(accepted, &reply, MsgFlags::empty()).unwrap();
         nix::unistd::close(accepted).unwrap();
     });
