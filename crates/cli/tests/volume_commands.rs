@@ -200,13 +200,14 @@ fn a_service_manager_hears_when_clients_may_come_and_when_the_end_begins() {
 
 #[test]
 fn a_second_interrupt_ends_writing_back_and_the_rest_stays_on_flash() {
-    let mut volume = TestVolume::create(512 * MIB, 64 * MIB);
+    let mut volume = TestVolume::create(1024 * MIB, 96 * MIB);
     volume.emulate_disk("wd1602");
     let Some(served) = volume.serve_file(&["--policy", "none"]) else { return };
     let file = File::options().write(true).open(volume.path("disk")).unwrap();
-    // A seek each on this disk: some 30 seconds of writing back.
-    for block in 0..4096u64 {
-        file.write_all_at(&[block as u8; 4096], block * 797 % 4096 * 131_072).unwrap();
+    // A seek each on this disk: so many that a busy machine has time for a second interrupt.
+    const BLOCKS: u64 = 6144;
+    for block in 0..BLOCKS {
+        file.write_all_at(&[block as u8; 4096], block * 797 % BLOCKS * 131_072).unwrap();
     }
     file.sync_all().unwrap();
     drop(file);
@@ -223,8 +224,8 @@ fn a_second_interrupt_ends_writing_back_and_the_rest_stays_on_flash() {
     let Some(served) = volume.serve_file(&[]) else { return };
     let mut read = [0; 4096];
     let mut is_there = |file: File| {
-        (0..4096u64).all(|block| {
-            file.read_exact_at(&mut read, block * 797 % 4096 * 131_072).unwrap();
+        (0..BLOCKS).all(|block| {
+            file.read_exact_at(&mut read, block * 797 % BLOCKS * 131_072).unwrap();
             read == [block as u8; 4096]
         })
     };
