@@ -30,7 +30,7 @@ use crate::control::{Answer as CommandAnswer, Command, directory};
 use crate::settings::Settings;
 use crate::status::{DeviceStatus, SegmentStatus, State, Status};
 use crate::storage::bell::Bell;
-use crate::storage::buffers::Pool;
+use crate::storage::buffers::{Pool, empty};
 use crate::storage::{Action, Completion, Operation, Storage};
 use crate::trace::Trace;
 use figures::{Figures, Kind, kind};
@@ -41,9 +41,11 @@ use parts::{Buffers, Data};
 struct Waiting {
     kind: Kind,
     bytes: u64,
+    /// Its own, so that who asked may do with his as he likes once he is answered.
     data: Option<Arc<Buffer>>,
     begun: Instant,
-    answer: Answer,
+    /// None: it was answered before its reply.
+    answer: Option<Answer>,
 }
 
 struct Requests(Slab<Waiting>);
@@ -92,6 +94,9 @@ pub struct EventLoop<P: Policy> {
     figures: Figures,
     trace: Trace,
     failed: (bool, bool),
+    lost_bytes: u64,
+    /// Requests that were answered and have no reply yet.
+    answered: usize,
     /// Those who wait until everything is written back.
     drains: Vec<CommandDone>,
     stopping: bool,
@@ -125,6 +130,8 @@ impl<P: Policy> EventLoop<P> {
             figures: Figures::new(devices),
             trace: Trace::default(),
             failed: (false, false),
+            lost_bytes: 0,
+            answered: 0,
             drains: Vec::new(),
             stopping: false,
             busy_since: None,
@@ -176,7 +183,7 @@ impl<P: Policy> EventLoop<P> {
         let (kind, bytes) = kind(&request);
         let slot = self.requests.0.vacant_entry();
         let tag = slot.key() as Tag;
-        let waiting = |data| Waiting { kind, bytes, data, begun, answer };
+        let waiting = |data| Waiting { kind, bytes, data, begun, answer: Some(answer) };
         match request {
             Request::Read(range) => {
                 slot.insert(waiting(None));
@@ -240,6 +247,7 @@ impl<P: Policy> EventLoop<P> {
         while let Some(output) = outputs.next() {
             match output {
                 Output::Order(order) => self.give(order),
+                Output::Acknowledge(tag) => self.acknowledge(tag),
                 Output::Reply { tag, result } => {
                     let released = outputs.peek().and_then(|next| match next {
                         Output::Release(order) => Some(*order),
@@ -266,6 +274,15 @@ impl<P: Policy> EventLoop<P> {
         self.storage.submit(Operation { id, device, offset, action });
     }
 
+    /// Answers a write whose data are still needed.
+    fn acknowledge(&mut self, tag: Tag) {
+        let waiting = &mut self.requests.0[tag as usize];
+        let answer = waiting.answer.take().expect("a request is answered once");
+        self.figures.answered(waiting.kind, waiting.bytes, self.turn.saturating_duration_since(waiting.begun), true);
+        self.answered += 1;
+        answer.send(Ok(empty()));
+    }
+
     /// Answers a request; `released` is the buffer that nobody needs afterwards.
     fn reply(&mut self, tag: Tag, result: Result<Vec<Part>, Error>, released: Option<OrderId>) {
         let result = match result {
@@ -274,6 +291,10 @@ impl<P: Policy> EventLoop<P> {
             Err(Error::Io) => Err(io::Error::from_raw_os_error(libc::EIO)),
         };
         let Waiting { kind, bytes, begun, answer, .. } = self.requests.0.remove(tag as usize);
+        let Some(answer) = answer else {
+            self.answered -= 1;
+            return;
+        };
         self.figures.answered(kind, bytes, self.turn.saturating_duration_since(begun), result.is_ok());
         answer.send(result);
     }
@@ -290,6 +311,14 @@ impl<P: Policy> EventLoop<P> {
             tracing::error!(flash, "the flash has failed: writes and FLUSH fail, what only flash held cannot be read");
         }
         self.failed = failed;
+        let lost_bytes = self.engine.lost_bytes();
+        if lost_bytes > self.lost_bytes {
+            tracing::error!(
+                lost_bytes,
+                "neither disk nor flash takes writes that were answered: reads of them fail until they are written again, and FLUSH does"
+            );
+        }
+        self.lost_bytes = lost_bytes;
     }
 
     fn wait(&mut self) {
@@ -328,7 +357,7 @@ impl<P: Policy> EventLoop<P> {
             return;
         }
         let dirty_bytes = self.engine.map().dirty_bytes();
-        if dirty_bytes > 0 && self.engine.may_drain() {
+        if dirty_bytes + self.engine.held_bytes() > 0 && self.engine.may_drain() {
             return;
         }
         if !self.stopping {
@@ -373,9 +402,11 @@ impl<P: Policy> EventLoop<P> {
             uptime_seconds: self.started.elapsed().as_secs_f64(),
             guard: superblock.guard.state == GuardState::On,
             dirty_bytes: self.engine.map().dirty_bytes(),
+            held_bytes: self.engine.held_bytes(),
+            lost_bytes: self.lost_bytes,
             log_bytes: u64::from(ring.blocks()) * block,
             log_free_bytes: u64::from(ring.free_blocks()) * block,
-            requests_waiting: self.requests.0.len() as u64,
+            requests_waiting: (self.requests.0.len() - self.answered) as u64,
             requests: self.figures.requests(),
             counters: *self.engine.counters(),
             segments: self.segments(),

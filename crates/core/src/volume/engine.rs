@@ -12,6 +12,7 @@
 //! | file | subject | rules of the protocol |
 //! |---|---|---|
 //! | `writes` | one write per range at a time, bypass | 1 |
+//! | `held` | writes that are answered before the disk has them | 1, 2 |
 //! | `reads` | pieces, pins, checksums | 1, 3 |
 //! | `fetches` | reading ahead, to staging | 1 |
 //! | `loads` | segments in memory | 1 |
@@ -31,6 +32,7 @@ mod disk_queue;
 mod fetches;
 mod flash_time;
 mod flushing;
+mod held;
 mod lifting;
 mod loads;
 mod log;
@@ -58,10 +60,11 @@ use super::superblock::{GuardState, Superblock};
 use crate::request::Range;
 use crate::units::Nanos;
 use checkpointing::Checkpoint;
-use disk_queue::{DiskQueue, Queued};
+use disk_queue::{DiskQueue, Kind, Queued};
 use fetches::Fetch;
 use flash_time::FlashTime;
 use flushing::{DeviceFlush, Flush};
+use held::Held;
 use lifting::Lift;
 use loads::LoadedSegment;
 use log::InFlight;
@@ -157,6 +160,8 @@ pub struct Engine<P> {
     writes_begun: u64,
     /// Bytes of those that are not finished.
     written_bytes: u64,
+    /// Those that were answered.
+    held: Held,
     reads: BTreeMap<Tag, Read>,
 
     disk_queue: DiskQueue,
@@ -267,6 +272,7 @@ impl<P: Policy> Engine<P> {
             refused: Vec::new(),
             writes_begun: 0,
             written_bytes: 0,
+            held: Held::default(),
             reads: BTreeMap::new(),
             disk_queue: DiskQueue::default(),
             background_since: None,
@@ -412,12 +418,13 @@ impl<P: Policy> Engine<P> {
     /// Whether the disk holds everything, durably: a drain has nothing left to do.
     pub fn is_drained(&self) -> bool {
         let owed = !self.owed.is_empty() || !self.owed_in_flush.is_empty();
-        !owed && self.write_backs.is_empty() && self.log_queue.is_empty() && self.map.is_written_back()
+        let is_empty = self.write_backs.is_empty() && self.log_queue.is_empty() && self.held.is_empty();
+        !owed && is_empty && self.map.is_written_back()
     }
 
     /// Whether something is being written back, or may be in time.
     pub fn may_drain(&self) -> bool {
-        !self.write_backs.is_empty() || self.may_write_back()
+        !self.write_backs.is_empty() || !self.held.is_empty() || self.may_write_back()
     }
 
     /// No request follows. Writes everything back unless told to keep it, and ends with a checkpoint; then `has_stopped`.
@@ -485,6 +492,21 @@ impl<P: Policy> Engine<P> {
         self.evict_all();
         self.policy.on_buffer_emptied();
         self.pump();
+    }
+
+    /// Bytes of writes that were answered and are still on their way.
+    pub fn held_bytes(&self) -> u64 {
+        self.held.bytes()
+    }
+
+    /// Bytes that were answered and neither disk nor flash took; reads of them fail until they are written again, and so does FLUSH.
+    pub fn lost_bytes(&self) -> u64 {
+        self.held.lost_bytes()
+    }
+
+    /// Whether some of a range are.
+    pub fn is_lost(&self, range: Range) -> bool {
+        self.held.is_lost(range)
     }
 
     /// Bytes of staging that hold something.
@@ -577,16 +599,16 @@ impl<P: Policy> Engine<P> {
 
     /// An order of the foreground for the disk, which waits for its turn.
     fn queue_disk(&mut self, action: Action, range: Range, purpose: Purpose) -> OrderId {
-        self.queue_disk_as(action, range, purpose, false)
+        self.queue_disk_as(action, range, purpose, Kind::Prompt)
     }
 
-    fn queue_disk_as(&mut self, action: Action, range: Range, purpose: Purpose, is_single: bool) -> OrderId {
+    fn queue_disk_as(&mut self, action: Action, range: Range, purpose: Purpose, kind: Kind) -> OrderId {
         let id = self.new_order_id();
         let order = self.make_order(id, Device::Disk, action, range);
         self.moves += 1;
         self.foreground_at = self.now;
         let background = self.background_time();
-        self.disk_queue.push(Queued { order, purpose, since: self.now, background, is_single });
+        self.disk_queue.push(Queued { order, purpose, since: self.now, background, kind });
         id
     }
 
@@ -628,13 +650,14 @@ impl<P: Policy> Engine<P> {
             Turn::Closing => self.disk_queue.close(),
             _ => self.disk_queue.open(false),
         }
+        let presses = self.presses();
         while self.disk_queue.in_flight() < self.settings.disk_orders_max
             && (self.disk_queue.in_flight() < self.settings.disk_orders_min
                 || self.disk_queue.in_flight_bytes() < self.settings.disk_bytes_max)
-            && let Some(mut queued) = self.disk_queue.pop(self.now)
+            && let Some(mut queued) = self.disk_queue.pop(self.now, presses)
         {
             self.counters.held.add(self.background_time().since(queued.background));
-            if !queued.is_single {
+            if queued.kind != Kind::Single {
                 self.gather_writes(&mut queued);
             }
             self.moves += 1;
@@ -645,7 +668,7 @@ impl<P: Policy> Engine<P> {
 
     /// Makes writes that follow one on the disk one order with it, as a drive takes longer for many short ones.
     fn gather_writes(&mut self, first: &mut Queued) {
-        while let Some(next) = self.disk_queue.pop_following(&first.order, GATHERED_BYTES_MAX) {
+        while let Some(next) = self.disk_queue.pop_following(first, GATHERED_BYTES_MAX) {
             self.counters.held.add(self.background_time().since(next.background));
             first.order.length += next.order.length;
             let (Action::Write(parts), Action::Write(more)) = (&mut first.order.action, next.order.action) else {

@@ -4,7 +4,7 @@ use super::devices::Device;
 use super::guard;
 use crate::request::Range;
 
-/// The caller's name of a request; not used again before its reply.
+/// The caller's name of a request; not used again before its [`Output::Reply`].
 pub type Tag = u64;
 /// The engine's name of an order. The buffer a read fills has the same name.
 pub type OrderId = u64;
@@ -14,7 +14,7 @@ pub type OrderId = u64;
 pub enum Request<'a> {
     /// Bytes, please.
     Read(Range),
-    /// Writes; the data stay with the caller until the reply.
+    /// Writes; the data stay with the caller until [`Output::Reply`], whoever has been told before.
     Write {
         /// First byte.
         offset: u64,
@@ -112,6 +112,9 @@ impl Order {
 pub enum Output {
     /// Something for a device; answered by `on_completion`.
     Order(Order),
+    /// A write has succeeded for whoever asked. Its reply follows when the data, which stay with the caller until then, are needed no more; it is for nobody,
+    /// and says whether they were written.
+    Acknowledge(Tag),
     /// The end of a request; of a read, with the parts that make its data.
     Reply {
         /// Which.

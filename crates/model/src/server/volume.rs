@@ -68,6 +68,12 @@ pub struct VolumeStats {
     pub bypassed_writes_total: u64,
     /// Writes that waited for room in the log and went to the disk.
     pub diverted_writes_total: u64,
+    /// Bytes of writes that were answered before the disk had them.
+    #[serde(default)]
+    pub early_bytes_total: u64,
+    /// Of those, bytes that the disk does not have now.
+    #[serde(default)]
+    pub held_bytes: u64,
     /// Bytes written back.
     pub written_back_bytes_total: u64,
     /// Write orders that wrote them.
@@ -132,6 +138,8 @@ impl VolumeStats {
             absorbed_bytes_total: self.absorbed_bytes_total.saturating_sub(before.absorbed_bytes_total),
             bypassed_writes_total: self.bypassed_writes_total - before.bypassed_writes_total,
             diverted_writes_total: self.diverted_writes_total - before.diverted_writes_total,
+            early_bytes_total: self.early_bytes_total - before.early_bytes_total,
+            held_bytes: self.held_bytes,
             written_back_bytes_total: self.written_back_bytes_total - before.written_back_bytes_total,
             write_backs_total: self.write_backs_total - before.write_backs_total,
             fetched_bytes_total: self.fetched_bytes_total - before.fetched_bytes_total,
@@ -172,8 +180,10 @@ struct Ordered {
 /// See the module.
 pub(super) struct Volume {
     pub engine: Engine<Chain>,
-    /// Whose the engine's requests are, by tag.
-    asked: Slab<Owner>,
+    /// Whose the engine's requests are, by tag; nobody's, once they were answered.
+    asked: Slab<Option<Owner>>,
+    /// How many were answered and have no reply yet.
+    answered: usize,
     orders: BTreeMap<OrderId, Ordered>,
     flash: Box<dyn Device>,
     pub flash_due: Nanos,
@@ -208,6 +218,7 @@ impl Volume {
         Volume {
             engine: Engine::new(recovered, policy, Settings::default()),
             asked: Slab::default(),
+            answered: 0,
             orders: BTreeMap::new(),
             flash_depth: flash.queue_depth(),
             flash,
@@ -222,13 +233,13 @@ impl Volume {
         }
     }
 
-    /// Requests of the engine under way.
+    /// Requests of the engine that have no answer.
     pub fn asked(&self) -> usize {
-        self.asked.len()
+        self.asked.len() - self.answered
     }
 
     fn tag(&mut self, owner: Owner) -> u64 {
-        self.asked.insert(owner).into()
+        self.asked.insert(Some(owner)).into()
     }
 
     fn send_flash(&mut self, now: Nanos, accesses: &mut Option<Vec<Access>>) {
@@ -252,6 +263,7 @@ impl Volume {
             absorbed_bytes_total,
             bypassed_unwanted_writes_total,
             bypassed_full_writes_total,
+            early_bytes_total,
             written_back_bytes_total,
             write_backs_total,
             fetched_bytes_total,
@@ -282,6 +294,8 @@ impl Volume {
             absorbed_bytes_total,
             bypassed_writes_total: bypassed_unwanted_writes_total,
             diverted_writes_total: bypassed_full_writes_total,
+            early_bytes_total,
+            held_bytes: self.engine.held_bytes(),
             written_back_bytes_total,
             write_backs_total,
             fetched_bytes_total,
@@ -364,7 +378,8 @@ impl Server {
 
     /// Bytes that its volume or its cache holds and its disk does not.
     pub fn dirty_bytes(&self) -> u64 {
-        let volume = self.volume.as_ref().map_or(0, |volume| volume.engine.map().dirty_bytes());
+        let of = |engine: &Engine<Chain>| engine.map().dirty_bytes() + engine.held_bytes();
+        let volume = self.volume.as_ref().map_or(0, |volume| of(&volume.engine));
         volume + self.cache.as_ref().map_or(0, |cache| cache.held_bytes())
     }
 
@@ -406,12 +421,21 @@ impl Server {
                         let range = Range::new(order.offset, order.length);
                         self.begin_order(now, order.id, order.device, operation(&order.action), range);
                     }
+                    Output::Acknowledge(tag) => {
+                        let volume = self.volume.as_mut().expect("there is one");
+                        volume.answered += 1;
+                        let owner = volume.asked[tag as u32].take().expect("it is answered once");
+                        self.finish_part(now, owner);
+                    }
                     Output::Reply { tag, result } => {
                         assert!(result.is_ok(), "nothing fails here");
                         let volume = self.volume.as_mut().expect("there is one");
-                        let owner = volume.asked[tag as u32];
+                        let owner = volume.asked[tag as u32].take();
                         volume.asked.remove(tag as u32);
-                        self.finish_part(now, owner);
+                        match owner {
+                            Some(owner) => self.finish_part(now, owner),
+                            None => volume.answered -= 1,
+                        }
                     }
                     Output::Release(_) => {}
                 }

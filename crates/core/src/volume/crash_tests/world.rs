@@ -1,5 +1,6 @@
 //! A volume, its devices, its users, and the chance that drives them.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::chaos::{Chaos, Tested};
@@ -19,6 +20,21 @@ pub const UUID: [u8; 16] = *b"volume under tst";
 /// One of them for copies.
 pub const GUARD_BLOCKS: u64 = 2;
 
+thread_local! {
+    static HELD: Cell<u64> = const { Cell::new(0) };
+    static LOST: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Writes that were answered before a device had them, in this test.
+pub fn held() -> u64 {
+    HELD.get()
+}
+
+/// Those of them that none took.
+pub fn lost() -> u64 {
+    LOST.get()
+}
+
 /// A request that has no reply yet.
 #[derive(Clone)]
 struct Asked {
@@ -26,6 +42,8 @@ struct Asked {
     data: Vec<u8>,
     what: What,
     begun: u64,
+    /// It was answered and is not done with.
+    is_held: bool,
 }
 
 impl std::fmt::Debug for Asked {
@@ -171,7 +189,7 @@ impl World {
     }
 
     pub fn read(&mut self, range: Range) {
-        self.request(Asked { range, data: Vec::new(), what: What::Read, begun: self.now }, false);
+        self.request(Asked { range, data: Vec::new(), what: What::Read, begun: self.now, is_held: false }, false);
     }
 
     /// One of two readers goes on, forwards or backwards.
@@ -207,7 +225,10 @@ impl World {
 
     pub fn flush(&mut self) {
         let everything = Range::new(0, self.given.disk_bytes);
-        self.request(Asked { range: everything, data: Vec::new(), what: What::Flush, begun: self.now }, false);
+        self.request(
+            Asked { range: everything, data: Vec::new(), what: What::Flush, begun: self.now, is_held: false },
+            false,
+        );
     }
 
     pub fn write(&mut self, range: Range, zero: bool, fua: bool) {
@@ -217,7 +238,7 @@ impl World {
         let data = (first..range.end() / SECTOR_BYTES).flat_map(|sector| sector_bytes(version, sector));
         let data = if zero { Vec::new() } else { data.collect() };
         self.register.begin_write(range, version, zero, self.now);
-        self.request(Asked { range, data, what: What::Write { version, fua }, begun: self.now }, zero);
+        self.request(Asked { range, data, what: What::Write { version, fua }, begun: self.now, is_held: false }, zero);
     }
 
     fn request(&mut self, asked: Asked, zero: bool) {
@@ -253,6 +274,7 @@ impl World {
                     let mark = self.storage(order.device).mark();
                     self.orders.push(InFlight { order, bytes, mark });
                 }
+                Output::Acknowledge(tag) => self.on_acknowledged(tag),
                 Output::Reply { tag, result } => self.on_reply(tag, result.ok()),
                 Output::Release(order) => {
                     self.buffers.remove(&order);
@@ -278,12 +300,36 @@ impl World {
         bytes
     }
 
+    /// A write is answered, and its data are needed still.
+    fn on_acknowledged(&mut self, tag: Tag) {
+        self.now += 1;
+        HELD.set(HELD.get() + 1);
+        let asked = self.asked.get_mut(&tag).expect("who is answered has no reply yet");
+        let What::Write { version, fua: false } = asked.what else { panic!("{asked:?} is no write, or with FUA") };
+        assert!(!std::mem::replace(&mut asked.is_held, true), "it is answered once");
+        self.register.end_write(asked.range, version, self.now);
+    }
+
     fn on_reply(&mut self, tag: Tag, parts: Option<Vec<Part>>) {
         self.now += 1;
         let asked = self.asked.remove(&tag).expect("a request has one reply");
+        if asked.is_held {
+            let is_lost = parts.is_none();
+            LOST.set(LOST.get() + u64::from(is_lost));
+            if is_lost && self.failures == 0 {
+                self.violations.push(format!("{asked:?} is lost"));
+            }
+            return;
+        }
         let Some(parts) = parts else {
             self.errors += 1;
-            let may_fail = self.failures > 0 || self.rotten;
+            // What was lost fails until it is written again.
+            let is_lost = match asked.what {
+                What::Read => self.engine.is_lost(asked.range),
+                What::Flush => self.engine.lost_bytes() > 0,
+                What::Write { .. } => false,
+            };
+            let may_fail = self.failures > 0 || self.rotten || is_lost;
             if !may_fail {
                 self.violations.push(format!("{asked:?} failed"));
             }
@@ -320,8 +366,9 @@ impl World {
         !self.orders.is_empty()
     }
 
+    /// Requests whose users wait.
     pub fn waiting(&self) -> usize {
-        self.asked.len()
+        self.asked.values().filter(|asked| !asked.is_held).count()
     }
 
     /// Some order completes.
@@ -481,7 +528,7 @@ impl World {
                     Output::Reply { tag: replied, result } if replied == tag => {
                         answer = Some(result.ok().map(|parts| self.gather(&parts)));
                     }
-                    Output::Reply { .. } => {}
+                    Output::Acknowledge(_) | Output::Reply { .. } => {}
                     Output::Release(order) => {
                         self.buffers.remove(&order);
                     }
@@ -532,6 +579,9 @@ impl World {
         let mut pair = Pair::new(&mut self.disk, &mut self.flash);
         assert_eq!(recovery::release(&mut pair, &mut superblock, is_empty, detached), Ok(true));
         for sector in 0..self.given.disk_bytes / SECTOR_BYTES {
+            if self.engine.is_lost(Range::new(sector * SECTOR_BYTES, SECTOR_BYTES)) {
+                continue;
+            }
             let bytes = self.disk.read(sector * SECTOR_BYTES, SECTOR_BYTES).to_vec();
             let result = self.register.read(sector, &bytes, self.now, self.now);
             self.violations.extend(result.err().map(|error| format!("raw disk: {error}")));

@@ -1,4 +1,5 @@
-//! Flushes of the devices, and FLUSH, which is made of them (rule 2): disk, then CLEANs, then every earlier record, then flash.
+//! Flushes of the devices, and FLUSH, which is made of them (rule 2): disk, then CLEANs, then every earlier record, then flash. What was answered before the
+//! disk had it is written first.
 //!
 //! A device flush covers what had completed when it was given; one is under way at a time, and whoever comes meanwhile takes part in
 //! the next. The disk is flushed for a FLUSH only if a bypass has completed since the last time: what write-back wrote is on flash still.
@@ -45,6 +46,8 @@ impl DeviceFlush {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    /// Waits for held writes, as far as they came before: up to this one.
+    Held(u64),
     /// Waits for a flush of the disk.
     Disk(u64),
     /// Waits until no CLEAN is due.
@@ -56,14 +59,39 @@ enum Stage {
 /// A FLUSH, or a FUA write whose data are written.
 #[derive(Clone, Debug)]
 pub struct Flush {
-    tag: Tag,
+    pub tag: Tag,
     stage: Stage,
+}
+
+impl Flush {
+    /// Whether held writes have to end first.
+    pub fn waits_for_held(&self) -> bool {
+        matches!(self.stage, Stage::Held(_))
+    }
+
+    /// Whether this held write has to.
+    pub fn rests_on(&self, id: u64) -> bool {
+        matches!(self.stage, Stage::Held(last) if id <= last)
+    }
 }
 
 impl<P: Policy> Engine<P> {
     pub(super) fn add_flush(&mut self, tag: Tag) {
-        let ticket = if self.bypassed { self.disk_flush.ask() } else { self.disk_flush.given };
-        self.flushes.push(Flush { tag, stage: Stage::Disk(ticket) });
+        if self.held.has_lost() {
+            self.reply(tag, Err(Error::Io));
+            return;
+        }
+        self.flushes.push(Flush { tag, stage: Stage::Held(self.writes_begun) });
+    }
+
+    /// A FUA write is written: now it is made durable.
+    pub(super) fn add_fua(&mut self, tag: Tag) {
+        let stage = self.disk_stage();
+        self.flushes.push(Flush { tag, stage });
+    }
+
+    fn disk_stage(&mut self) -> Stage {
+        Stage::Disk(if self.bypassed { self.disk_flush.ask() } else { self.disk_flush.given })
     }
 
     pub(super) fn pump_flushes(&mut self) {
@@ -91,6 +119,12 @@ impl<P: Policy> Engine<P> {
     fn advance(&mut self, mut stage: Stage) -> Result<Option<Stage>, ()> {
         if self.flash_failed {
             return Err(());
+        }
+        if let Stage::Held(last) = stage {
+            if self.held.has_up_to(last) {
+                return Ok(Some(stage));
+            }
+            stage = self.disk_stage();
         }
         if let Stage::Disk(ticket) = stage {
             if !self.disk_flush.is_done(ticket) {

@@ -2,7 +2,8 @@
 //!
 //! A read is made of segments. What is planned for one is final, but for what staging or a fetch was to bring: if that fails or a write has
 //! come between, the segment is planned anew, without them. A read that waits for the disk reads what is there when its turn comes: something
-//! that was newest at some time since it began.
+//! that was newest at some time since it began. So a write whose answer came before that is waited for, if the disk does not have it yet, and then the read
+//! is planned; writes that are answered later it need not see.
 
 use super::loads::Begun;
 use super::{Engine, Purpose};
@@ -70,6 +71,8 @@ pub struct Read {
     from_flash: bool,
     from_disk: bool,
     failed: bool,
+    /// Held writes that have to end before it is planned.
+    behind: usize,
 }
 
 /// A segment of a read that waits for a fetch.
@@ -83,7 +86,27 @@ pub struct Waiter {
 
 impl<P: Policy> Engine<P> {
     pub(super) fn add_read(&mut self, tag: Tag, range: Range) {
-        self.reads.insert(tag, Read::default());
+        let behind = self.wait_for_held(tag, range);
+        self.reads.insert(tag, Read { behind, ..Read::default() });
+        if behind == 0 {
+            self.plan_read(tag, range);
+        }
+    }
+
+    /// A held write that a read waited for has ended.
+    pub(super) fn on_held_end(&mut self, tag: Tag, range: Range) {
+        let read = self.reads.get_mut(&tag).expect("it waits");
+        read.behind -= 1;
+        if read.behind == 0 {
+            self.plan_read(tag, range);
+        }
+    }
+
+    fn plan_read(&mut self, tag: Tag, range: Range) {
+        if self.held.is_lost(range) {
+            self.reads.get_mut(&tag).expect("it is unfinished").failed = true;
+            return self.end_read(tag);
+        }
         let begun = self.touch_segments(range);
         let (mut at, mut asked) = (range.offset, false);
         for piece in self.map.pieces(range).into_iter().filter(|piece| piece.dirty) {

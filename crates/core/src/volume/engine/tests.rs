@@ -1,5 +1,7 @@
 //! Single claims about the engine, on devices that do nothing until they are told to.
 
+mod held;
+
 use super::*;
 use crate::volume::checkpoint::Extent;
 use crate::volume::layout::{BLOCK_BYTES, Layout, Segments};
@@ -48,7 +50,7 @@ impl Engine<AddressOrder> {
 fn orders<P: Policy>(engine: &mut Engine<P>) -> Vec<Order> {
     let order = |output| match output {
         Output::Order(order) => Some(order),
-        Output::Reply { .. } | Output::Release(_) => None,
+        Output::Acknowledge(_) | Output::Reply { .. } | Output::Release(_) => None,
     };
     engine.take_outputs().into_iter().filter_map(order).collect()
 }
@@ -93,7 +95,7 @@ fn answers<P: Policy>(
                     engine.on_completion(Nanos::ZERO, order.id, result);
                 }
                 Output::Reply { tag, result } => answered.push((tag, result)),
-                Output::Release(_) => {}
+                Output::Acknowledge(_) | Output::Release(_) => {}
             }
         }
     }

@@ -3,11 +3,12 @@
 //! A write that overlaps unfinished ones waits for all of them. Then it is decided once whether the log takes it. What the guard hides always
 //! goes there; of a longer write that bypasses flash it is a part of its own: one of many processes that was answered at once for all of it
 //! would be out of step with the others from then on. A bypass waits until no write-back is under way on its range, and none begins there while it
-//! waits.
+//! waits. It may be answered meanwhile (`held`).
 
 use super::{Engine, Purpose};
 use crate::request::Range;
 use crate::units::Nanos;
+use crate::volume::engine::disk_queue::Kind;
 use crate::volume::engine::log_queue::Item;
 use crate::volume::layout::BLOCK_BYTES;
 use crate::volume::order::{Action, Error, Part, Tag};
@@ -51,6 +52,11 @@ pub struct Write {
     blockers: usize,
     /// Newer ones that wait for this.
     blocked: Vec<u64>,
+    /// Reads that wait for it.
+    pub readers: Vec<(Tag, Range)>,
+    is_held: bool,
+    /// The disk has failed to take it: it does not go there again.
+    is_barred: bool,
     /// Records, orders or parts that are missing.
     missing: usize,
     failed: bool,
@@ -68,6 +74,27 @@ impl Write {
             Some(_) => Part::Request { tag: self.tag, offset: range.offset - self.data_offset, length: range.length },
             None => Part::Zeros(range.length),
         }
+    }
+
+    /// Whether it may be answered before it is written.
+    pub fn may_be_held(&self) -> bool {
+        !self.fua && self.whole.is_none()
+    }
+
+    /// It is answered now; who asked.
+    pub fn hold(&mut self) -> Tag {
+        self.is_held = true;
+        self.tag
+    }
+
+    /// Whether it was answered before it is written.
+    pub fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    /// Whether somebody waits for its end beside who asked.
+    fn is_awaited(&self) -> bool {
+        !self.blocked.is_empty() || !self.readers.is_empty()
     }
 
     /// Whether the disk is being written, or will be as soon as nothing else is.
@@ -99,11 +126,28 @@ impl<P: Policy> Engine<P> {
         for older in self.writes.values_mut().filter(|older| older.range.overlaps(range)) {
             older.blocked.push(id);
             blockers += 1;
+            self.disk_queue.hasten(older.range);
         }
         let crcs = data.map(|data| checksums(range.offset, data));
         let stage = Stage::Blocked;
         let (data_offset, whole, blocked, missing, failed) = (range.offset, None, Vec::new(), 0, false);
-        let write = Write { tag, data_offset, range, whole, fua, crcs, stage, blockers, blocked, missing, failed };
+        let (readers, is_held, is_barred) = (Vec::new(), false, false);
+        let write = Write {
+            tag,
+            data_offset,
+            range,
+            whole,
+            fua,
+            crcs,
+            stage,
+            blockers,
+            blocked,
+            readers,
+            is_held,
+            is_barred,
+            missing,
+            failed,
+        };
         self.written_bytes += write.range.length;
         self.writes.insert(id, write);
         if blockers == 0 {
@@ -145,6 +189,7 @@ impl<P: Policy> Engine<P> {
             true => self.counters.bypassed_unwanted(write.range.length),
             false => self.counters.bypassed_off(write.range.length),
         }
+        self.ask_to_hold(id);
     }
 
     /// Of a write that would bypass flash the log takes the cuts that the guard hides.
@@ -216,7 +261,7 @@ impl<P: Policy> Engine<P> {
     /// Whether a write may go to the disk instead of the log.
     fn is_divertible(&self, item: &Item) -> bool {
         let write = &self.writes[&item.write];
-        let is_waiting = write.missing == self.log_queue.count_of(item.write) && !write.failed;
+        let is_waiting = write.missing == self.log_queue.count_of(item.write) && !write.failed && !write.is_barred;
         is_waiting && write.crcs.is_some() && !self.is_guarded(write.range)
     }
 
@@ -254,7 +299,8 @@ impl<P: Policy> Engine<P> {
     }
 
     fn bypass(&mut self, id: u64, range: Range) {
-        let is_zero = self.writes[&id].crcs.is_none();
+        let write = &self.writes[&id];
+        let (is_zero, is_patient) = (write.crcs.is_none(), self.held.is_patient(id) && !write.is_awaited());
         for cut in self.cuts(range) {
             let mut rest = cut;
             while !rest.is_empty() {
@@ -262,7 +308,8 @@ impl<P: Policy> Engine<P> {
                 let part = Range::new(rest.offset, length);
                 rest = Range::between(part.end(), rest.end());
                 let parts = vec![self.writes[&id].part(part)];
-                self.queue_disk(Action::Write(parts), part, Purpose::Bypass(vec![(id, part)]));
+                let kind = if is_patient { Kind::Patient } else { Kind::Prompt };
+                self.queue_disk_as(Action::Write(parts), part, Purpose::Bypass(vec![(id, part)]), kind);
                 self.writes.get_mut(&id).expect("it waits").missing += 1;
             }
         }
@@ -322,7 +369,7 @@ impl<P: Policy> Engine<P> {
         }
         for (id, range) in parts {
             let action = Action::Write(vec![self.writes[&id].part(range)]);
-            self.queue_disk_as(action, range, Purpose::Bypass(vec![(id, range)]), true);
+            self.queue_disk_as(action, range, Purpose::Bypass(vec![(id, range)]), Kind::Single);
         }
     }
 
@@ -344,22 +391,42 @@ impl<P: Policy> Engine<P> {
             }
             self.stuck.carve(range);
             self.apart.carve(range);
+            self.held.on_written(range);
         }
         // A bypass that failed may have written some of it, and reads may have seen that.
         self.bypassed = true;
         self.end_write(id, ok);
     }
 
+    /// A held write that the disk has failed to take goes to the log; false if it does not, or has been there.
+    fn log_instead(&mut self, id: u64) -> bool {
+        let may = self.absorbs();
+        let write = self.writes.get_mut(&id).expect("it is unfinished");
+        if !may || !write.is_held || write.is_barred {
+            return false;
+        }
+        (write.is_barred, write.missing, write.failed) = (true, 0, false);
+        self.moves += 1;
+        self.queue_write(id);
+        true
+    }
+
     /// Acknowledges a write and lets those behind it go on.
     fn end_write(&mut self, id: u64, ok: bool) {
+        if !ok && self.log_instead(id) {
+            return;
+        }
         let write = self.writes.remove(&id).expect("it is unfinished");
         self.cancel_copies(write.range);
+        self.end_hold(id, &write, ok);
+        // Before a newer write of the range begins, which may be answered at once.
+        write.readers.into_iter().for_each(|(tag, range)| self.on_held_end(tag, range));
         if let Some(whole) = write.whole {
             self.on_logged(whole, ok);
         } else {
             self.written_bytes -= write.range.length;
             match (ok, write.fua) {
-                (true, true) => self.add_flush(write.tag),
+                (true, true) => self.add_fua(write.tag),
                 (true, false) => self.reply(write.tag, Ok(Vec::new())),
                 (false, _) => self.reply(write.tag, Err(Error::Io)),
             }
