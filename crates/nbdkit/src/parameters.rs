@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use headstart_core::units::ByteSize;
 use headstart_volume::device::DeviceName;
 use headstart_volume::export::opening::Wishes;
 
@@ -14,6 +15,7 @@ ssd=DEV               (required) Its flash, likewise.
 mode=MODE             write-back or write-through [as the volume was created].
 policy=POLICY         What goes to flash: auto, liu, itransformer, liu,itransformer or none [as the volume was created].
 delay-max-ms=MS       The most that iTransformer adds to a foreground request [50].
+liu-hold=SIZE         Memory for writes that LiU, alone, answers before the disk has them [0].
 keep-dirty=BOOL       At the end leave on flash what is not on disk yet.";
 
 /// The parameters so far.
@@ -37,6 +39,7 @@ impl Parameters {
                 let ms: u32 = parsed(key, value)?;
                 self.wishes.delay_max = Some(Duration::from_millis(ms.into()));
             }
+            "liu-hold" => self.wishes.hold_bytes = Some(parsed::<ByteSize>(key, value)?.0),
             "keep-dirty" => self.keep_dirty = parsed(key, value)?,
             _ => return Err(format!("'{key}' is no parameter of this plugin; nbdkit --help PLUGIN lists them")),
         }

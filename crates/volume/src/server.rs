@@ -20,7 +20,7 @@ use headstart_core::units::Nanos;
 use headstart_core::volume::devices::{Devices, Failed};
 use headstart_core::volume::engine::Engine;
 use headstart_core::volume::policy::chain::{self, Chain};
-use headstart_core::volume::policy::{Policy, WriteThrough, itransformer};
+use headstart_core::volume::policy::{Policy, WriteThrough, itransformer, liu};
 use headstart_core::volume::recovery::{self, Given, Recovered, Refusal, Superblocks};
 use headstart_core::volume::superblock::Superblock;
 
@@ -143,7 +143,8 @@ impl Server {
             (Mode::WriteBack, names) => {
                 let delay_max = Nanos(settings.delay_max.as_nanos() as u64);
                 let itransformer = itransformer::Settings { delay_max, ..itransformer::Settings::default() };
-                let policies = chain::Settings { itransformer, ..chain::Settings::default() };
+                let liu = liu::Settings { hold_bytes: settings.hold_bytes, ..liu::Settings::default() };
+                let policies = chain::Settings { liu, itransformer };
                 let make = move |superblock: &Superblock| Chain::new(names, superblock.serving.segments, policies);
                 Server::start_from(backing, make, settings)
             }

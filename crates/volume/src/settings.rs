@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use headstart_core::volume::engine;
 pub use headstart_core::volume::policy::chain::Names as PolicyName;
-use headstart_core::volume::policy::itransformer;
+use headstart_core::volume::policy::{itransformer, liu};
 use headstart_core::volume::superblock::Uuid;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +62,8 @@ pub struct Settings {
     pub policy: PolicyName,
     /// The most that iTransformer adds to a foreground request.
     pub delay_max: Duration,
+    /// Bytes of writes to the disk that LiU, alone, answers before the disk has them.
+    pub hold_bytes: u64,
     /// The volume that is meant; another one is refused.
     pub uuid: Option<Uuid>,
     /// The engine's own.
@@ -78,6 +80,7 @@ impl Default for Settings {
             mode: Mode::default(),
             policy: PolicyName::default(),
             delay_max: Duration::from_nanos(itransformer::Settings::default().delay_max.0),
+            hold_bytes: liu::Settings::default().hold_bytes,
             uuid: None,
             engine: engine::Settings::default(),
             idle: Duration::from_secs(1),

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
+use headstart_core::units::ByteSize;
 use headstart_volume::export::ending;
 use headstart_volume::export::file::{FileExport, Unmounted, is_stale, loop_devices};
 use headstart_volume::export::opening::{Wishes, open};
@@ -54,6 +55,10 @@ pub struct Serve {
     #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     delay_max_ms: u32,
 
+    /// Memory for writes that LiU, alone, answers before the disk has them; what is not flushed is lost with the server
+    #[arg(long, value_name = "SIZE", default_value_t)]
+    liu_hold: ByteSize,
+
     /// At the end leave on flash what is not on disk yet, instead of writing it back
     #[arg(long)]
     keep_dirty: bool,
@@ -83,6 +88,7 @@ impl Serve {
             command.arg(format!("policy={policy}"));
         }
         command.arg(format!("delay-max-ms={}", self.delay_max_ms));
+        command.arg(format!("liu-hold={}", self.liu_hold.0));
         if self.keep_dirty {
             command.arg("keep-dirty=true");
         }
@@ -96,7 +102,8 @@ impl Serve {
         // Before the volume starts, which guards its disk.
         FileExport::prepare(path)?;
         let delay_max = Some(Duration::from_millis(self.delay_max_ms.into()));
-        let wishes = Wishes { mode: self.mode, policy: self.policy, delay_max };
+        let hold_bytes = Some(self.liu_hold.0);
+        let wishes = Wishes { mode: self.mode, policy: self.policy, delay_max, hold_bytes };
         let server = open(&self.devices.hdd, &self.devices.ssd, wishes)?;
         let export = match FileExport::mount(Arc::new(server.handle()), path) {
             Ok(export) => export,

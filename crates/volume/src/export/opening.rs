@@ -18,6 +18,8 @@ pub struct Wishes {
     pub policy: Option<PolicyName>,
     /// The most that the policy adds to a foreground request.
     pub delay_max: Option<Duration>,
+    /// Bytes of writes that LiU answers before the disk has them.
+    pub hold_bytes: Option<u64>,
 }
 
 /// Why a volume is not served.
@@ -34,6 +36,16 @@ pub enum OpeningError {
         "{0}: the volume was created without room for heads; detach it and create it with --policy liu, liu,itransformer or auto"
     )]
     NoHeads(String),
+    /// Writes are to be answered early by a policy that does not.
+    #[error(
+        "--liu-hold: {mode} with --policy {policy} answers no write early; take LiU alone (--policy liu), or leave it out"
+    )]
+    HoldsNothing {
+        /// When a write is acknowledged.
+        mode: Mode,
+        /// What goes to flash.
+        policy: PolicyName,
+    },
     /// What is on them.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -49,6 +61,7 @@ impl Wishes {
             mode: self.mode.unwrap_or(mode),
             policy: self.policy.unwrap_or(PolicyName::of_number(created.policy)),
             delay_max: self.delay_max.unwrap_or(settings.delay_max),
+            hold_bytes: self.hold_bytes.unwrap_or(settings.hold_bytes),
             ..settings
         }
     }
@@ -59,6 +72,11 @@ pub fn open(disk: &DeviceName, flash: &DeviceName, wishes: Wishes) -> Result<Ser
     let mut pair = Pair::open(disk, flash)?;
     let created = pair.serving().map_err(|failed| OpeningError::Unreadable(pair.describe(failed)))?;
     let settings = wishes.settings(created);
+    let holds = settings.mode == Mode::WriteBack && settings.policy == PolicyName::Liu;
+    if settings.hold_bytes > 0 && !holds {
+        let Settings { mode, policy, .. } = settings;
+        return Err(OpeningError::HoldsNothing { mode, policy });
+    }
     let has_heads = created.is_none_or(|serving| !serving.segments.is_none());
     if settings.mode == Mode::WriteBack && settings.policy.needs_heads() && !has_heads {
         return Err(OpeningError::NoHeads(pair.flash.name.to_string()));
