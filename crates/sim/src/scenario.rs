@@ -406,7 +406,7 @@ impl Scenario {
         }
         self.disk.check("disk")?;
         self.flash.check("flash")?;
-        self.volume.check()?;
+        self.volume.check(self.server_policy)?;
         self.check_agent()?;
         if let Some(costs) = &self.costs {
             costs.check()?;
