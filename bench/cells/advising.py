@@ -25,12 +25,8 @@ WORKLOADS = {
 FIRST_RUN = {"s4d, first run": "s4d"}
 
 
-def curves(site, trace, file_bytes, software):
-    told = {f"HEADSTART_SOFTWARE_{key.upper()}": str(value) for key, value in software.items()}
-    site.environment.update(told)
+def curves(site, trace, file_bytes):
     printed = site.headstart("advise", trace, "--region", str(file_bytes // REGIONS), "--json")
-    for key in told:
-        del site.environment[key]
     return {curve["policy"]: curve["points"] for curve in json.loads(printed)["policies"]}
 
 
@@ -59,7 +55,7 @@ def of_a_first_run(site, workload, file, operation, policy, share, generation):
     return seconds
 
 
-def cells_of(site, name, software):
+def cells_of(site, name):
     requests, transfer, order, operation = WORKLOADS[name]
     workload = Drawn(transfer, requests, order)
     file, trace = workload.prepare(site, site.slow), os.path.join(site.work, "trace")
@@ -67,7 +63,7 @@ def cells_of(site, name, software):
     step = 1 if operation == "write" else 0
     generation = step
     phase(site.trace(workload.command(file, operation, generation, TRACED_SEED), trace))
-    promised = curves(site, trace, workload.file_bytes, software)
+    promised = curves(site, trace, workload.file_bytes)
     # Of the policies that a first run can show, the one advised at each capacity.
     shown = ("carl", "carl,s4d", *FIRST_RUN) if operation == "write" else ("carl",)
     cells = {}
@@ -89,12 +85,11 @@ def cells_of(site, name, software):
 
 def measure():
     say("advise: software ...")
-    software = {"processors": os.cpu_count(), **simulating.software()}
-    results = {"cells": {}, "software": software}
+    results = {"cells": {}, "software": simulating.software()}
     with regions.testbed() as site:
         for name in WORKLOADS:
             say(f"advise: {name}")
-            results["cells"][name] = cells_of(site, name, software)
+            results["cells"][name] = cells_of(site, name)
         results["timing"] = harness.timing(site)
     errors = {
         f"{name}.{share}": cell["error"] for name, cells in results["cells"].items() for share, cell in cells.items()

@@ -1,12 +1,17 @@
 """CARL's evaluation (2013, IV-B): random requests by Zipf's law and evenly drawn, of four sizes, with 20 % and 33 % of the file on
 flash, and with more ranks. Reads with and without the drives' read cache, which serves hot blocks in stock too."""
 
+import contextlib
+
 import harness
+from cells import simulating
 from cells.placement import Drawn, Experiment
 from harness import say
 
 #: Requests a rank by size: in stock each size takes a quarter of a minute.
 SIZES = {8 << 10: 1500, 16 << 10: 1500, 32 << 10: 1500, 256 << 10: 400}
+#: Of requests that are evenly drawn fewer say as much.
+UNIFORM_SIZES = {8 << 10: 1500, 16 << 10: 750, 32 << 10: 750, 256 << 10: 200}
 #: HDD:SSD 2:1.
 HALF = 1 / 3
 #: Stripes of a rank's block, odd, in a file of the same size; as many requests of 16 KiB in all.
@@ -18,8 +23,13 @@ def name(transfer):
     return f"{transfer >> 10}KiB"
 
 
+@contextlib.contextmanager
 def testbed(*options):
-    return harness.testbed("--server-cache", "0", *options)
+    """Emulated servers, and what software takes of this machine, which plans and advice are told."""
+    software = simulating.told()
+    with harness.testbed("--server-cache", "0", *options) as site:
+        site.environment.update(software)
+        yield site
 
 
 def zipf_reads():
@@ -44,10 +54,10 @@ def zipf_reads():
     return results
 
 
-def of_every_size(key, order, operation, with_oracle):
+def of_every_size(key, order, operation, with_oracle, sizes=SIZES):
     results = {key: {}, "random": {key: {}}}
     with testbed() as site:
-        for transfer, requests in SIZES.items():
+        for transfer, requests in sizes.items():
             say(f"{key}: {operation}s of {name(transfer)}")
             experiment = Experiment(site, Drawn(transfer, requests, order), operation)
             results[key][name(transfer)] = {operation: experiment.carl(with_oracle=with_oracle)}
@@ -61,7 +71,7 @@ def zipf_writes():
 
 
 def uniform_reads():
-    return of_every_size("uniform", "uniform_own_block", "read", with_oracle=False)
+    return of_every_size("uniform", "uniform_own_block", "read", with_oracle=False, sizes=UNIFORM_SIZES)
 
 
 def more_ranks():

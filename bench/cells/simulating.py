@@ -5,9 +5,9 @@ processors time: what an absorbed write and a copy back take them is measured fi
 import functools
 import json
 import os
+import statistics
 
 import harness
-from cells import regions
 from cells.placement import MEASURED_SEED, REGIONS, TRACED_SEED, Drawn, Placed, plan
 from harness import RANKS, Workload, cached, direct, phase, say
 
@@ -55,6 +55,8 @@ SCENARIOS = {
     "random_write_s4d": (lambda: Ordered(32 << 10, "perm_own_block"), "write", "s4d"),
 }
 CAPACITY = 0.2
+#: Runs of each kind, in turns, of which what software takes is measured.
+ROUNDS = 5
 
 SCENARIO = """
 name = "{name}"
@@ -92,6 +94,10 @@ seed = {seed}
 """
 
 
+def testbed():
+    return harness.testbed("--server-cache", "0")
+
+
 def busy_seconds():
     """What all processors have worked since the machine started."""
     with open("/proc/stat", encoding="ascii") as file:
@@ -104,7 +110,7 @@ def software():
     """Milliseconds of a processor, by how long processors work in all: for each write that S4D absorbs (library, agent, copies in memory,
     the emulation itself), beyond a job of few, and for each copy back to the disks, of which little flash makes more than plenty."""
     few, many = (Ordered(32 << 10, "perm_own_block", stripes) for stripes in (1, STRIPES))
-    with regions.testbed() as site:
+    with testbed() as site:
         file = many.prepare(site, site.slow)
         generation = 0
 
@@ -119,22 +125,25 @@ def software():
             site.headstart("drain")
             return busy, copies[1] - copies[0]
 
-        def runs():
-            """The shortest of each kind. The first takes flash anew."""
-            run(many, 2)
-            return [min(run(*one) for _ in range(3)) for one in ((few, 2), (many, 2), (many, CAPACITY))]
-
-        # What else the machine has to do for a while only adds.
-        begun, absorbed, written_back = map(min, runs(), runs())
+        # The first takes flash anew.
+        run(many, 2)
+        rounds = [[run(*one) for one in ((few, 2), (many, 2), (many, CAPACITY))] for _ in range(ROUNDS)]
+        begun, absorbed, written_back = map(statistics.median_low, zip(*rounds))
     return {
+        "processors": os.cpu_count(),
         "request_cpu_ms": (absorbed[0] - begun[0]) / ((many.bytes - few.bytes) / many.transfer) * 1e3,
         "copy_cpu_ms": (written_back[0] - absorbed[0]) / (written_back[1] - absorbed[1]) * 1e3,
     }
 
 
+def told():
+    """The environment in which plans and advice know of it."""
+    return {f"HEADSTART_SOFTWARE_{key.upper()}": str(value) for key, value in software().items()}
+
+
 def simulated(site, name, workload, operation, policy, costs):
     text = SCENARIO.format(
-        processors=os.cpu_count(), **costs,
+        **costs,
         name=name, seed=MEASURED_SEED, policy=policy, capacity=int(workload.file_bytes * CAPACITY),
         region=workload.file_bytes // REGIONS // 4096 * 4096, ranks=RANKS, transfer=workload.transfer, block=workload.block,
         order=workload.order, operation=operation,
@@ -169,12 +178,12 @@ def measure():
     cells = {}
     say("sim_vs_testbed: software ...")
     absorbed = software()
-    with regions.testbed() as site:
+    with testbed() as site:
         for name, (make, operation, policy) in SCENARIOS.items():
             say(f"sim_vs_testbed: {name} ...")
             workload = make()
             found = measured(site, workload, operation, policy)
-            costs = absorbed if policy == "s4d" else dict.fromkeys(absorbed, 0)
+            costs = absorbed if policy == "s4d" else {**absorbed, "request_cpu_ms": 0, "copy_cpu_ms": 0}
             promised = simulated(site, name, workload, operation, policy, costs)
             moved = workload.bytes / 1e6
             cells[name] = {

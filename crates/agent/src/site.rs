@@ -44,9 +44,9 @@ mod environment;
 
 use std::path::{Path, PathBuf};
 
-use headstart_core::advice::Software;
 use headstart_core::cost::benefit::Parameters;
 use headstart_core::cost::region;
+use headstart_core::cost::software::Software;
 use headstart_core::overlay::{Capacity, Settings};
 use headstart_core::request::Direction;
 use headstart_core::stripe::rotating_bytes;

@@ -72,7 +72,11 @@ pub struct PlanArguments {
 impl PlanArguments {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
         let site = Site::read(&Site::locate(site))?;
-        let options = Options { capacity: self.capacity(&site)?, choice: self.choice()? };
+        let options = Options {
+            capacity: self.capacity(&site)?,
+            choice: self.choice()?,
+            software: site.software.unwrap_or_default(),
+        };
         if self.region.0 < PAGE_BYTES {
             bail!("--region {}: it is at least {}, the page of flash", self.region, ByteSize(PAGE_BYTES));
         }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use headstart_core::cost::benefit;
 use headstart_core::cost::region::{Costs, Parameters};
+use headstart_core::cost::software::Software;
 use headstart_core::overlay::Capacity;
 use headstart_core::plan::{Choice, Options, TracedFile, plan};
 use headstart_core::request::{Access, Direction, Range};
@@ -31,7 +32,7 @@ fn main() {
             end: Nanos(step + 8_000_000),
         }
     };
-    let options = Options { capacity: Capacity::Share(0.2), choice: Choice::Gain };
+    let options = Options { capacity: Capacity::Share(0.2), choice: Choice::Gain, software: Software::default() };
     let began = Instant::now();
     let plan =
         plan(|| (0..requests).map(access), |_| Some(file.clone()), &costs, options).expect("a plan of sound requests");

@@ -16,15 +16,14 @@ mod curves;
 mod knee;
 pub mod pictures;
 mod reuse;
-mod software;
 
 use crate::cost::benefit;
 use crate::cost::region::Costs;
+use crate::cost::software::Software;
 use crate::plan::{PlanningError, TracedFile};
 use crate::request::{Access, Range};
 use collector::Collector;
 use pictures::Pictures;
-pub use software::Software;
 
 /// Regions at most: an eighth of those of a plan, as more is kept of each.
 pub const REGIONS_MAX: u64 = 1 << 17;

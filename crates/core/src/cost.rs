@@ -2,3 +2,4 @@
 
 pub mod benefit;
 pub mod region;
+pub mod software;

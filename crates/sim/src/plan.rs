@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use headstart_core::cost::software::Software;
 use headstart_core::overlay::Capacity;
 use headstart_core::plan::{Choice, Options as PlanOptions, TracedFile, plan};
 use headstart_core::policy::carl::Regions;
@@ -45,7 +46,7 @@ pub(crate) fn regions(
         Policy::Random => Choice::Random(seed_of(scenario.seed, Purpose::Regions)),
         _ => Choice::Gain,
     };
-    let plan_options = PlanOptions { capacity: Capacity::Bytes(capacity_bytes), choice };
+    let plan_options = PlanOptions { capacity: Capacity::Bytes(capacity_bytes), choice, software: Software::default() };
     if let Some(progress) = &mut options.progress {
         progress("planning from a traced run", 0, headstart_core::units::Nanos::ZERO);
     }

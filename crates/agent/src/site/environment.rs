@@ -113,9 +113,9 @@ fn value(name: &str, text: &str, form: Form) -> Result<Value, String> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use headstart_core::advice::Software;
     use headstart_core::cost::benefit::{Parameters, SeekPoint};
     use headstart_core::cost::region;
+    use headstart_core::cost::software::Software;
 
     use super::*;
     use crate::site::{AgentSettings, CostModels, Site};

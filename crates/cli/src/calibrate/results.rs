@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use headstart_agent::site::{AgentSettings, CostModels, Site};
-use headstart_core::advice::Software;
 use headstart_core::calibration::findings::{self, Costs, Segment, Striping};
 use headstart_core::calibration::schedule::NEAR_SPAN_BYTES;
 use headstart_core::calibration::{BLOCK_BYTES, Disk, Flash, Measured, Pattern};
+use headstart_core::cost::software::Software;
 use headstart_core::cost::{benefit, region};
 use headstart_core::request::Direction;
 use headstart_core::units::ByteSize;

@@ -7,9 +7,10 @@ use super::collector::Collected;
 use super::knee::knee;
 use super::reuse::Flash;
 use super::{
-    Advice, Curve, FileSummary, GAIN_STEPS, POINTS, Point, Policy, Recommendation, RegionSummary, Software, TOP_REGIONS,
+    Advice, Curve, FileSummary, GAIN_STEPS, POINTS, Point, Policy, Recommendation, RegionSummary, TOP_REGIONS,
 };
 use crate::cost::region::gain_table::{RegionId, flash_bytes, parts};
+use crate::cost::software::{Software, both};
 use crate::plan::planning::Chosen;
 use crate::plan::prediction::{Fitted, Load, Portion, Prediction, Rank};
 use crate::plan::{Choice, PlanningError};
@@ -295,12 +296,6 @@ impl Room {
     }
 }
 
-/// Time of what needs both, at rates that waver: near the longer of the two, more where they are alike (assumed: of exponents from 2.5 to 4,
-/// 3 is nearest to runs on emulated servers).
-fn both(a: f64, b: f64) -> f64 {
-    (a.powi(3) + b.powi(3)).cbrt()
-}
-
 /// One capacity.
 struct At<'a> {
     all: &'a Collected,
@@ -320,7 +315,7 @@ impl At<'_> {
             let fitted = &self.all.load(split, Moved::default()).fit();
             At { fitted, ..*self }.point(split, Moved::default(), used)
         };
-        let run_s = both(point.run_s, self.software.requests_s(self.flash_requests(&point)));
+        let run_s = self.software.bound(point.run_s, self.flash_requests(&point));
         Point { run_s, ..point }
     }
 

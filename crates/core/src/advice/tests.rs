@@ -53,11 +53,19 @@ fn skewed(ranks: u32, steps: u64) -> Vec<Access> {
 }
 
 fn advised(requests: &[Access], size_mib: u64) -> Advice {
-    advise(requests.iter().copied(), |_| Some(file(size_mib)), &costs(), &critical(), Software::default()).unwrap()
+    advised_with(requests, size_mib, Software::default())
+}
+
+fn advised_with(requests: &[Access], size_mib: u64, software: Software) -> Advice {
+    advise(requests.iter().copied(), |_| Some(file(size_mib)), &costs(), &critical(), software).unwrap()
 }
 
 fn planned(requests: &[Access], capacity_bytes: u64, choice: Choice) -> Prediction {
-    let options = Options { capacity: Capacity::Bytes(capacity_bytes), choice };
+    planned_with(requests, capacity_bytes, choice, Software::default())
+}
+
+fn planned_with(requests: &[Access], capacity_bytes: u64, choice: Choice, software: Software) -> Prediction {
+    let options = Options { capacity: Capacity::Bytes(capacity_bytes), choice, software };
     plan(|| requests.iter().copied(), |_| Some(file(64)), &costs(), options).unwrap().prediction
 }
 
@@ -68,16 +76,23 @@ fn curve(advice: &Advice, policy: Policy) -> &Curve {
 #[test]
 fn each_point_of_carl_and_random_is_exactly_what_a_plan_of_that_capacity_promises() {
     let requests = skewed(16, 400);
-    let advice = advised(&requests, 64);
-    for (policy, choice) in [(Policy::Carl, Choice::Gain), (Policy::Random, Choice::Random(0))] {
-        for point in &curve(&advice, policy).points[1..] {
-            let Prediction { before_s, after_s, measured_s, flash_requests, requests, ranks } =
-                planned(&requests, point.capacity_bytes, choice);
-            assert_eq!((advice.disk_s, advice.measured_s), (before_s, measured_s));
-            assert_eq!((advice.requests, advice.ranks), (requests, ranks));
-            assert_eq!(point.run_s, after_s, "{policy:?} at {}", point.capacity_bytes);
-            assert_eq!(point.flash_share, flash_requests as f64 / requests as f64);
+    let plain = curve(&advised(&requests, 64), Policy::Carl).points.clone();
+    for software in [Software::default(), Software { processors: 2, request_cpu_ms: 2.0, copy_cpu_ms: 1.0 }] {
+        let advice = advised_with(&requests, 64, software);
+        for (policy, choice) in [(Policy::Carl, Choice::Gain), (Policy::Random, Choice::Random(0))] {
+            for point in &curve(&advice, policy).points[1..] {
+                let Prediction { before_s, after_s, measured_s, flash_requests, requests, ranks } =
+                    planned_with(&requests, point.capacity_bytes, choice, software);
+                assert_eq!((advice.disk_s, advice.measured_s), (before_s, measured_s));
+                assert_eq!((advice.requests, advice.ranks), (requests, ranks));
+                // A share times a count is rounded where the count is not.
+                let error = (point.run_s / after_s - 1.0).abs();
+                assert!(error < 1e-14, "{policy:?} at {} with {software:?}: {error:e}", point.capacity_bytes);
+                assert_eq!(point.flash_share, flash_requests as f64 / requests as f64);
+            }
         }
+        let (found, plain) = (&curve(&advice, Policy::Carl).points[POINTS - 1], &plain[POINTS - 1]);
+        assert_eq!(found.run_s > 1.05 * plain.run_s, software != Software::default(), "all on flash");
     }
 }
 

@@ -12,6 +12,7 @@ use super::{Choice, Plan, PlanFile, PlanRegion};
 use crate::cost::benefit::ParameterError;
 use crate::cost::region::Costs;
 use crate::cost::region::gain_table::{self, FileRegions, GainTable, RegionGain, RegionId, flash_bytes};
+use crate::cost::software::Software;
 use crate::overlay::Capacity;
 use crate::overlay::flash_space::PAGE_BYTES;
 use crate::policy::carl::selection::{Candidate, select};
@@ -51,6 +52,8 @@ pub struct Options {
     pub capacity: Capacity,
     /// How regions are chosen.
     pub choice: Choice,
+    /// What software takes of processors, for the predicted time.
+    pub software: Software,
 }
 
 /// Why there is no plan.
@@ -133,7 +136,10 @@ pub fn plan<I: Iterator<Item = Access>>(
     let files = (0u32..)
         .zip(&surveyed.files)
         .map(|(number, file)| plan_file(number, file, surveyed.sizes[number as usize], &surveyed.table, &regions));
-    Ok(Plan { capacity_bytes, choice: options.choice, prediction: load.predict(), files: files.collect() })
+    let mut prediction = load.predict();
+    let served = prediction.flash_requests.min(prediction.requests);
+    prediction.after_s = options.software.bound(prediction.after_s, served as f64);
+    Ok(Plan { capacity_bytes, choice: options.choice, prediction, files: files.collect() })
 }
 
 /// The file a request is for.

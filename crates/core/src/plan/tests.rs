@@ -3,6 +3,7 @@
 use super::*;
 use crate::cost::region::Costs;
 use crate::cost::region::Parameters;
+use crate::cost::software::Software;
 use crate::overlay::Capacity;
 use crate::policy::{Decision, FetchTurn, Policy};
 use crate::request::{Access, Direction};
@@ -39,7 +40,7 @@ fn planned(requests: &[Access], files: &[TracedFile], capacity: Capacity) -> Res
         || requests.iter().copied(),
         |number| files.get(number as usize).cloned(),
         &costs(),
-        Options { capacity, choice: Choice::Gain },
+        Options { capacity, choice: Choice::Gain, software: Software::default() },
     )
 }
 
@@ -88,7 +89,8 @@ fn requests_beyond_the_end_of_a_file_are_of_no_region() {
 #[test]
 fn a_random_plan_draws_from_untouched_regions_as_well() {
     let requests = reads(0, 1, 10, |_, _| 0);
-    let options = Options { capacity: Capacity::Bytes(4 * MIB), choice: Choice::Random(1) };
+    let options =
+        Options { capacity: Capacity::Bytes(4 * MIB), choice: Choice::Random(1), software: Software::default() };
     let plan = plan(|| requests.iter().copied(), |_| Some(file("a", Some(32 * MIB))), &costs(), options).unwrap();
     plan.check().unwrap();
     assert_eq!(plan.placed_bytes(), 4 * MIB);
@@ -152,7 +154,7 @@ fn what_makes_no_plan_is_told() {
     assert_eq!(planned(&sparse, std::slice::from_ref(&fine), Capacity::Share(0.2)).unwrap().files[0].regions.len(), 4);
     let long = [Access { range: Range::new(0, 1 << 50), ..one[0] }];
     assert!(failure(&long, fine.clone()).contains("more than 1048576 regions"));
-    let options = Options { capacity: Capacity::Share(0.2), choice: Choice::Random(1) };
+    let options = Options { capacity: Capacity::Share(0.2), choice: Choice::Random(1), software: Software::default() };
     let all = plan(|| sparse.iter().copied(), |_| Some(fine.clone()), &costs(), options).unwrap_err();
     assert!(all.to_string().contains("choose larger"));
     let mut senseless = costs();

@@ -1,6 +1,7 @@
 //! Predicted run times of plans against closed loops on the modelled servers of CARL's cluster.
 
 use headstart_core::cost::region::{Costs, Parameters};
+use headstart_core::cost::software::Software;
 use headstart_core::overlay::Capacity;
 use headstart_core::plan::{Choice, Options, Plan, TracedFile, plan};
 use headstart_core::policy::{Decision, Policy, carl::Regions, parts};
@@ -145,7 +146,7 @@ impl Program {
             size_bytes: Some(self.file_bytes()),
             region_bytes: self.file_bytes() / 640,
         };
-        let options = Options { capacity: Capacity::Share(capacity), choice };
+        let options = Options { capacity: Capacity::Share(capacity), choice, software: Software::default() };
         plan(|| trace.iter().copied(), |_| Some(file.clone()), &costs(self), options).unwrap()
     }
 }

@@ -48,10 +48,21 @@ impl Software {
         copies * self.copy_cpu_ms * 1e-3 / f64::from(self.processors)
     }
 
+    /// How long a run takes that would take `devices_s` on processors without bound, and of whose requests flash serves so many.
+    pub fn bound(&self, devices_s: f64, requests: f64) -> f64 {
+        both(devices_s, self.requests_s(requests))
+    }
+
     /// Share of the processors that is left to requests while so many copies a second could be made.
     pub fn left(&self, copies_per_s: f64) -> f64 {
         (1.0 - self.copies_s(copies_per_s)).max(LEFT_MIN)
     }
+}
+
+/// Time of what needs both, at rates that waver: near the longer of the two, more where they are alike (assumed: of exponents from 2.5 to 4,
+/// 3 is nearest to runs on emulated servers).
+pub fn both(a: f64, b: f64) -> f64 {
+    (a.powi(3) + b.powi(3)).cbrt()
 }
 
 #[cfg(test)]
