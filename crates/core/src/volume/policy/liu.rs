@@ -148,9 +148,7 @@ impl Liu {
             None if asked >= self.threshold_blocks => self.on_strong(segment),
             _ => {}
         }
-        while let Some(left) = self.stack.pop() {
-            self.on_left(left);
-        }
+        self.measure_left();
         wanted
     }
 
@@ -160,9 +158,7 @@ impl Liu {
         if self.stack.ask(segment, part) >= self.threshold_blocks {
             self.on_strong(segment);
         }
-        while let Some(left) = self.stack.pop() {
-            self.on_left(left);
-        }
+        self.measure_left();
     }
 
     fn touch(&mut self, segment: u64) {
@@ -173,6 +169,13 @@ impl Liu {
                 self.lifted_by_use.insert(self.uses, segment);
             }
             known.used = self.uses;
+        }
+    }
+
+    /// Looks at what the stack has no room for any more.
+    fn measure_left(&mut self) {
+        while let Some(left) = self.stack.pop() {
+            self.on_left(left);
         }
     }
 
