@@ -109,7 +109,7 @@ def busy_seconds():
 def software():
     """Milliseconds of a processor, by how long processors work in all: for each write that S4D absorbs (library, agent, copies in memory,
     the emulation itself), beyond a job of few, and for each copy back to the disks, of which little flash makes more than plenty."""
-    few, many = (Ordered(32 << 10, "perm_own_block", stripes) for stripes in (1, STRIPES))
+    few, many = (Ordered(16 << 10, "perm_own_block", stripes) for stripes in (1, STRIPES))
     with testbed() as site:
         file = many.prepare(site, site.slow)
         generation = 0

@@ -272,8 +272,8 @@ struct Room {
 }
 
 impl Room {
-    /// Time of a run that absorbs that share of the writes: of flash, or of the processors if they need longer, which write-back takes
-    /// time of once it is at work; or until the last write has found room, if they wait for write-back.
+    /// Time of a run that absorbs that share of the writes: of flash and processors; or until the last write has found room, if they wait for
+    /// write-back.
     /// `flash_s`: the time that flash alone needs, for so many `requests`.
     fn run_s(&self, absorbed: f64, flash_s: f64, requests: f64, software: &Software) -> f64 {
         let written = absorbed * self.written_bytes;
@@ -282,11 +282,9 @@ impl Room {
             return alone_s;
         }
         let before = BEGINS * self.bytes / written;
-        let left = software.left(1.0 / (self.piece_bytes * self.s_per_byte).max(1e-9));
-        let beside_s = both(flash_s, software.requests_s(requests) / left) * (1.0 - before);
         let beyond = (written - self.bytes).max(0.0);
         let waits_s = beyond * self.s_per_byte.max(software.copies_s(1.0 / self.piece_bytes.max(1.0)));
-        alone_s * before + both(beside_s, waits_s)
+        alone_s * before + both(alone_s * (1.0 - before), waits_s)
     }
 
     /// Time in which places are free as often as that share of the writes needs.

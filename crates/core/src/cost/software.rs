@@ -2,9 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Copies leave requests this share of the processors: whoever comes first is served first, and few are under way (assumed).
-const LEFT_MIN: f64 = 0.5;
-
 /// Processors' time that absorbed requests and copies back take, of all processors of a job's nodes together. None, by default: then
 /// devices alone say how long a run takes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,11 +49,6 @@ impl Software {
     pub fn bound(&self, devices_s: f64, requests: f64) -> f64 {
         both(devices_s, self.requests_s(requests))
     }
-
-    /// Share of the processors that is left to requests while so many copies a second could be made.
-    pub fn left(&self, copies_per_s: f64) -> f64 {
-        (1.0 - self.copies_s(copies_per_s)).max(LEFT_MIN)
-    }
 }
 
 /// Time of what needs both, at rates that waver: near the longer of the two, more where they are alike (assumed: of exponents from 2.5 to 4,
@@ -70,11 +62,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_are_shared_by_requests_and_copies() {
+    fn processors_bound_what_devices_do_sooner() {
         let software = Software { processors: 2, request_cpu_ms: 0.1, copy_cpu_ms: 0.2 };
-        assert_eq!((software.requests_s(20_000.0), software.left(5000.0), software.left(2500.0)), (1.0, 0.5, 0.75));
-        assert_eq!(software.left(1e9), LEFT_MIN);
-        assert_eq!(Software::default().left(1e9), 1.0);
+        assert_eq!((software.requests_s(20_000.0), software.copies_s(20_000.0)), (1.0, 2.0));
+        assert_eq!(software.bound(0.0, 20_000.0), 1.0);
+        assert!((software.bound(1.0, 20_000.0) - 2f64.cbrt()).abs() < 1e-12);
+        assert_eq!(Software::default().bound(3.0, 1e9), 3.0);
     }
 
     #[test]
