@@ -27,7 +27,7 @@ def name(transfer):
 def testbed(*options):
     """Emulated servers, and what software takes of this machine, which plans and advice are told."""
     software = simulating.told()
-    with harness.testbed("--server-cache", "0", *options) as site:
+    with simulating.testbed(*options) as site:
         site.environment.update(software)
         yield site
 

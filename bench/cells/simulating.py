@@ -94,8 +94,8 @@ seed = {seed}
 """
 
 
-def testbed():
-    return harness.testbed("--server-cache", "0")
+def testbed(*options):
+    return harness.testbed("--server-cache", "0", *options)
 
 
 def busy_seconds():

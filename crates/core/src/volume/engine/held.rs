@@ -17,7 +17,6 @@
 
 use std::collections::BTreeSet;
 
-use super::writes::Write;
 use super::{Engine, flushing};
 use crate::request::Range;
 use crate::volume::order::{Error, Output, Tag};
@@ -51,6 +50,11 @@ impl Held {
         self.bytes
     }
 
+    /// Whether a write is held.
+    pub fn has(&self, id: u64) -> bool {
+        self.ids.contains(&id)
+    }
+
     /// Whether some came no later than this one.
     pub fn has_up_to(&self, id: u64) -> bool {
         self.ids.first().is_some_and(|first| *first <= id)
@@ -58,7 +62,7 @@ impl Held {
 
     /// Whether a write is held, or would be.
     pub fn is_patient(&self, id: u64) -> bool {
-        self.ids.contains(&id) || self.waiting.contains(&id)
+        self.has(id) || self.waiting.contains(&id)
     }
 
     /// Those that overlap a range.
@@ -127,8 +131,7 @@ impl<P: Policy> Engine<P> {
             && self.has_room_to_hold(self.writes[&id].range.length)
         {
             self.held.waiting.pop_first();
-            let write = self.writes.get_mut(&id).expect("it is unfinished");
-            let (range, tag) = (write.range, write.hold());
+            let (range, tag) = (self.writes[&id].range, self.writes[&id].tag);
             self.held.add(id, range);
             self.counters.early_writes_total += 1;
             self.counters.early_bytes_total += range.length;
@@ -138,16 +141,16 @@ impl<P: Policy> Engine<P> {
     }
 
     /// A write has ended. One that was held and failed is lost.
-    pub(super) fn end_hold(&mut self, id: u64, write: &Write, ok: bool) {
+    pub(super) fn end_hold(&mut self, id: u64, range: Range, ok: bool) {
         self.held.waiting.remove(&id);
-        if !write.is_held() {
+        if !self.held.has(id) {
             return;
         }
-        self.held.remove(id, write.range);
+        self.held.remove(id, range);
         if !ok {
-            self.held.lost.insert(write.range, ());
+            self.held.lost.insert(range, ());
             self.counters.lost_writes_total += 1;
-            self.counters.lost_bytes_total += write.range.length;
+            self.counters.lost_bytes_total += range.length;
             self.fail_flushes(id);
         }
         self.hold_waiting();

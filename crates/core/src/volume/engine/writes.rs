@@ -38,7 +38,7 @@ enum Stage {
 /// A write that is not finished.
 #[derive(Clone, Debug)]
 pub struct Write {
-    tag: Tag,
+    pub tag: Tag,
     /// Where the data begin that the request brought.
     data_offset: u64,
     pub range: Range,
@@ -54,7 +54,6 @@ pub struct Write {
     blocked: Vec<u64>,
     /// Reads that wait for it.
     pub readers: Vec<(Tag, Range)>,
-    is_held: bool,
     /// The disk has failed to take it: it does not go there again.
     is_barred: bool,
     /// Records, orders or parts that are missing.
@@ -79,17 +78,6 @@ impl Write {
     /// Whether it may be answered before it is written.
     pub fn may_be_held(&self) -> bool {
         !self.fua && self.whole.is_none()
-    }
-
-    /// It is answered now; who asked.
-    pub fn hold(&mut self) -> Tag {
-        self.is_held = true;
-        self.tag
-    }
-
-    /// Whether it was answered before it is written.
-    pub fn is_held(&self) -> bool {
-        self.is_held
     }
 
     /// Whether somebody waits for its end beside who asked.
@@ -131,7 +119,7 @@ impl<P: Policy> Engine<P> {
         let crcs = data.map(|data| checksums(range.offset, data));
         let stage = Stage::Blocked;
         let (data_offset, whole, blocked, missing, failed) = (range.offset, None, Vec::new(), 0, false);
-        let (readers, is_held, is_barred) = (Vec::new(), false, false);
+        let (readers, is_barred) = (Vec::new(), false);
         let write = Write {
             tag,
             data_offset,
@@ -143,7 +131,6 @@ impl<P: Policy> Engine<P> {
             blockers,
             blocked,
             readers,
-            is_held,
             is_barred,
             missing,
             failed,
@@ -400,9 +387,9 @@ impl<P: Policy> Engine<P> {
 
     /// A held write that the disk has failed to take goes to the log; false if it does not, or has been there.
     fn log_instead(&mut self, id: u64) -> bool {
-        let may = self.absorbs();
+        let may = self.absorbs() && self.held.has(id);
         let write = self.writes.get_mut(&id).expect("it is unfinished");
-        if !may || !write.is_held || write.is_barred {
+        if !may || write.is_barred {
             return false;
         }
         (write.is_barred, write.missing, write.failed) = (true, 0, false);
@@ -418,7 +405,7 @@ impl<P: Policy> Engine<P> {
         }
         let write = self.writes.remove(&id).expect("it is unfinished");
         self.cancel_copies(write.range);
-        self.end_hold(id, &write, ok);
+        self.end_hold(id, write.range, ok);
         // Before a newer write of the range begins, which may be answered at once.
         write.readers.into_iter().for_each(|(tag, range)| self.on_held_end(tag, range));
         if let Some(whole) = write.whole {

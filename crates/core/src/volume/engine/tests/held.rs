@@ -60,6 +60,18 @@ fn writes_disk(order: &Order) -> bool {
     order.device == Device::Disk && matches!(order.action, Action::Write(_))
 }
 
+/// Carries out all that is ordered, one after the other; the orders.
+fn carried_out<P: Policy>(engine: &mut Engine<P>) -> Vec<Order> {
+    let (_, mut waiting) = told(engine);
+    let mut done = Vec::new();
+    while let Some(order) = waiting.pop() {
+        complete(engine, &order, true);
+        waiting.extend(told(engine).1);
+        done.push(order);
+    }
+    done
+}
+
 #[test]
 fn a_write_is_answered_before_the_disk_has_it_and_its_data_are_free_when_it_has() {
     let mut engine = holding(GIB);
@@ -120,14 +132,7 @@ fn a_held_write_that_a_read_or_a_write_waits_for_is_written_in_its_turn_and_othe
             Some(request) => engine.on_request(Nanos::ZERO, 3, request),
             None => {}
         }
-        let mut is_write = Vec::new();
-        let (_, mut orders) = told(&mut engine);
-        while let Some(order) = orders.pop() {
-            is_write.push(writes_disk(&order));
-            complete(&mut engine, &order, true);
-            orders.extend(told(&mut engine).1);
-        }
-        let written_after = is_write.iter().position(|is_write| *is_write);
+        let written_after = carried_out(&mut engine).iter().position(writes_disk);
         assert_eq!(written_after, Some(if awaited_by.is_some() { 4 } else { 21 }));
     }
 }
@@ -144,13 +149,7 @@ fn held_writes_wait_behind_reads_and_take_turns_with_them_when_a_flush_waits() {
         if flushes {
             engine.on_request(Nanos::ZERO, 2, Request::Flush);
         }
-        let mut written = Vec::new();
-        let (_, mut orders) = told(&mut engine);
-        while let Some(order) = orders.pop() {
-            written.push(writes_disk(&order));
-            complete(&mut engine, &order, true);
-            orders.extend(told(&mut engine).1);
-        }
+        let written: Vec<bool> = carried_out(&mut engine).iter().map(writes_disk).collect();
         let first = written.iter().position(|is_write| *is_write).unwrap();
         assert_eq!(first, if flushes { 9 } else { 41 });
         let turn = written[first..].iter().take_while(|is_write| **is_write).count();
@@ -165,15 +164,9 @@ fn held_writes_leave_sorted_and_neighbours_in_one_order() {
     for (tag, block) in [(2, 903), (3, 701), (4, 901), (5, 902), (6, 700)] {
         write(&mut engine, tag, GIB + block * BLOCK_BYTES);
     }
-    let (_, mut orders) = told(&mut engine);
-    let mut written = Vec::new();
-    while let Some(order) = orders.pop() {
-        if writes_disk(&order) {
-            written.push(((order.offset - GIB) / BLOCK_BYTES, order.length / BLOCK_BYTES));
-        }
-        complete(&mut engine, &order, true);
-        orders.extend(told(&mut engine).1);
-    }
+    let written = carried_out(&mut engine).into_iter().filter(writes_disk);
+    let written: Vec<_> =
+        written.map(|order| ((order.offset - GIB) / BLOCK_BYTES, order.length / BLOCK_BYTES)).collect();
     assert_eq!(written, [(700, 2), (901, 3)]);
 }
 
