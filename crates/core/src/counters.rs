@@ -191,6 +191,7 @@ pub enum Served {
 
 impl Served {
     /// What counts such requests, and their bytes.
+    #[inline]
     pub const fn counters(self) -> (Counter, Option<Counter>) {
         match self {
             Served::Absorbed => (Counter::AbsorbedRequests, Some(Counter::AbsorbedBytes)),

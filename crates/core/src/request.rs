@@ -25,21 +25,25 @@ pub struct Range {
 
 impl Range {
     /// The range of `length` bytes from `offset`; cut at the end of the address space.
+    #[inline]
     pub fn new(offset: u64, length: u64) -> Range {
         Range { offset, length: length.min(u64::MAX - offset) }
     }
 
     /// The range from `start` up to, not including, `end`.
+    #[inline]
     pub fn between(start: u64, end: u64) -> Range {
         Range { offset: start, length: end.saturating_sub(start) }
     }
 
     /// One past the last byte.
+    #[inline]
     pub fn end(self) -> u64 {
         self.offset + self.length
     }
 
     /// Whether it holds no byte.
+    #[inline]
     pub fn is_empty(self) -> bool {
         self.length == 0
     }
@@ -85,6 +89,7 @@ pub struct Distance {
 
 impl Distance {
     /// Whether the process goes through the file, so that the next request is likely to be ahead as well.
+    #[inline]
     pub fn goes_on(self) -> bool {
         self.ahead == AHEAD_MAX && !self.is_first
     }
@@ -108,6 +113,7 @@ pub struct Course(pub u64);
 
 impl Course {
     /// Goes on to a request, which is so far away.
+    #[inline]
     pub fn advance(&mut self, range: Range) -> Distance {
         let (course, distance) = self.to(range);
         *self = course;

@@ -25,6 +25,7 @@ use crate::request::Range;
 
 /// The library's side.
 impl Slot {
+    #[inline]
     fn publish(&self, state: u32, kind: u32, file: u32, range: Range) {
         self.kind.store(kind, Ordering::Release);
         self.file.store(file, Ordering::Release);
@@ -36,6 +37,7 @@ impl Slot {
 
     /// Publishes a request that may go to the slow file without the agent, and fences: bits loaded afterwards are newer than the
     /// publication.
+    #[inline]
     pub fn publish_cheap(&self, kind: u32, file: u32, range: Range) {
         self.publish(STATE_CHEAP, kind, file, range);
     }
@@ -46,6 +48,7 @@ impl Slot {
     }
 
     /// Publishes a write of `range`; whether it may make the file longer.
+    #[inline]
     pub fn publish_write(&self, entry: &FileEntry, file: u32, range: Range) -> bool {
         let may_extend = || range.end() > entry.size.load(Ordering::Acquire);
         let extends = may_extend();
@@ -59,11 +62,13 @@ impl Slot {
     }
 
     /// Says that the request waits for the agent; whoever waited for the slot goes on.
+    #[inline]
     pub fn ask(&self) {
         self.state.store(STATE_ASKING, Ordering::Release);
     }
 
     /// No request is under way any more.
+    #[inline]
     pub fn free(&self) {
         self.state.store(STATE_FREE, Ordering::Release);
     }
@@ -125,11 +130,13 @@ pub fn speaks_for(bit: u64, range: Range) -> bool {
 /// What the library asks after it has published.
 impl Shared<'_> {
     /// Whether every bit of `range` is clear: the slow file may be read.
+    #[inline]
     pub fn all_clear(&self, file: u32, range: Range) -> bool {
         bits_of(range).all(|bit| !self.is_set(file, bit))
     }
 
     /// Whether the slow file may be written in `range`; `extends` as [`Slot::publish_write`] said.
+    #[inline]
     pub fn write_is_cheap(&self, file: u32, range: Range, extends: bool) -> bool {
         let entry = &self.files[file as usize];
         self.all_clear(file, range) && !(extends && entry.size_bit.load(Ordering::Acquire) != 0)
@@ -142,6 +149,7 @@ impl Shared<'_> {
     }
 
     /// Whether one bit is set.
+    #[inline]
     pub fn is_set(&self, file: u32, bit: u64) -> bool {
         self.word(file, bit).load(Ordering::Acquire) & (1 << (bit % 64)) != 0
     }

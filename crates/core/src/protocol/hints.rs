@@ -111,12 +111,14 @@ impl Slot {
     }
 
     /// Adds to a counter; only the owner calls this.
+    #[inline]
     pub fn count(&self, counter: Counter, amount: u64) {
         let cell = &self.counters[counter as usize];
         cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
     }
 
     /// Counts a request that moved `bytes`; only the owner calls this.
+    #[inline]
     pub fn served(&self, served: Served, bytes: u64) {
         let (requests, moved) = served.counters();
         self.count(requests, 1);

@@ -324,6 +324,7 @@ pub fn bit_of(offset: u64) -> u64 {
 }
 
 /// The bits that speak for `range`: the first one and their number, both modulo [`BITS_PER_FILE`]. Empty ranges have none.
+#[inline]
 pub fn bits_of(range: Range) -> impl Iterator<Item = u64> {
     let first = range.offset / GRANULE_BYTES;
     let count = if range.is_empty() { 0 } else { ((range.end() - 1) / GRANULE_BYTES - first + 1).min(BITS_PER_FILE) };
@@ -331,6 +332,7 @@ pub fn bits_of(range: Range) -> impl Iterator<Item = u64> {
 }
 
 impl<'a> Shared<'a> {
+    #[inline]
     pub(super) fn word(&self, file: u32, bit: u64) -> &'a AtomicU64 {
         &self.bits[file as usize * WORDS_PER_FILE + (bit / 64) as usize]
     }
