@@ -155,6 +155,8 @@ pub struct Engine<P> {
     moves: u64,
 
     writes: BTreeMap<u64, Write>,
+    /// Those that wait until they may be written to the disk.
+    waiting_writes: BTreeSet<u64>,
     /// Those that began when flash had failed.
     refused: Vec<u64>,
     writes_begun: u64,
@@ -269,6 +271,7 @@ impl<P: Policy> Engine<P> {
             outputs: Vec::new(),
             moves: 0,
             writes: BTreeMap::new(),
+            waiting_writes: BTreeSet::new(),
             refused: Vec::new(),
             writes_begun: 0,
             written_bytes: 0,

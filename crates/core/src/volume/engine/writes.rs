@@ -169,14 +169,20 @@ impl<P: Policy> Engine<P> {
 
     /// A write bypasses flash.
     fn leave(&mut self, id: u64) {
-        let absorbs = self.absorbs();
-        let write = self.writes.get_mut(&id).expect("it has just begun");
-        write.stage = Stage::Waiting;
-        match absorbs {
-            true => self.counters.bypassed_unwanted(write.range.length),
-            false => self.counters.bypassed_off(write.range.length),
+        let length = self.wait_for_disk(id);
+        match self.absorbs() {
+            true => self.counters.bypassed_unwanted(length),
+            false => self.counters.bypassed_off(length),
         }
         self.ask_to_hold(id);
+    }
+
+    /// A write goes to the disk as soon as it may; its length.
+    fn wait_for_disk(&mut self, id: u64) -> u64 {
+        self.waiting_writes.insert(id);
+        let write = self.writes.get_mut(&id).expect("it has begun");
+        write.stage = Stage::Waiting;
+        write.range.length
     }
 
     /// Of a write that would bypass flash the log takes the cuts that the guard hides.
@@ -239,8 +245,8 @@ impl<P: Policy> Engine<P> {
         self.log_queue.remove_write(id);
         let write = self.writes.get_mut(&id).expect("it is unfinished");
         write.missing = 0;
-        write.stage = Stage::Waiting;
-        self.counters.diverted(write.range.length);
+        let length = self.wait_for_disk(id);
+        self.counters.diverted(length);
         self.moves += 1;
         true
     }
@@ -258,8 +264,7 @@ impl<P: Policy> Engine<P> {
             self.end_write(id, false);
         }
         let was_crowded = std::mem::take(&mut self.is_crowded);
-        let waiting = self.writes.iter().filter(|(_, write)| write.stage == Stage::Waiting);
-        let waiting: Vec<u64> = waiting.map(|(id, _)| *id).collect();
+        let waiting: Vec<u64> = self.waiting_writes.iter().copied().collect();
         for id in waiting {
             let range = self.writes[&id].range;
             if self.disk_failed {
@@ -301,6 +306,7 @@ impl<P: Policy> Engine<P> {
             }
         }
         self.writes.get_mut(&id).expect("it waits").stage = Stage::Bypassing;
+        self.waiting_writes.remove(&id);
         self.bypasses += 1;
     }
 
@@ -400,6 +406,7 @@ impl<P: Policy> Engine<P> {
 
     /// Acknowledges a write and lets those behind it go on.
     fn end_write(&mut self, id: u64, ok: bool) {
+        self.waiting_writes.remove(&id);
         if !ok && self.log_instead(id) {
             return;
         }
