@@ -74,6 +74,8 @@ pub struct End {
     pub is_empty: bool,
     /// Bytes that are.
     pub dirty_bytes: u64,
+    /// Bytes that were answered and are nowhere.
+    pub lost_bytes: u64,
     /// Which devices have failed: disk, flash.
     pub failed: (bool, bool),
 }
@@ -162,9 +164,9 @@ impl<P: Policy> EventLoop<P> {
             self.end_drains();
             if self.engine.has_stopped() {
                 self.mailbox.close(false);
-                let (dirty_bytes, failed) = (self.engine.map().dirty_bytes(), self.failed);
+                let (dirty_bytes, failed, lost_bytes) = (self.engine.map().dirty_bytes(), self.failed, self.lost_bytes);
                 let (superblock, is_empty) = self.engine.into_superblock();
-                return Some(End { superblock, is_empty, dirty_bytes, failed });
+                return Some(End { superblock, is_empty, dirty_bytes, lost_bytes, failed });
             }
             self.wait();
         }

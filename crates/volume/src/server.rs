@@ -84,6 +84,8 @@ pub enum StopError {
 pub struct Stopped {
     /// What only flash holds.
     pub dirty_bytes: u64,
+    /// What was answered and is nowhere: older bytes may be on the disk.
+    pub lost_bytes: u64,
     /// The disk is whole without the flash: nothing is left there, and its ends are as its users wrote them.
     pub is_released: bool,
     /// The disk had failed.
@@ -228,12 +230,12 @@ impl Server {
 
     fn finish(&mut self, detached: bool) -> Result<Stopped, StopError> {
         let thread = self.thread.take().expect("a server ends once");
-        let End { mut superblock, is_empty, dirty_bytes, failed } =
+        let End { mut superblock, is_empty, dirty_bytes, lost_bytes, failed } =
             thread.join().ok().flatten().ok_or(StopError::Died)?;
         let release = self.release.take().expect("a server ends once");
         let is_released = release(&mut superblock, is_empty, detached)?;
         self.control = None;
-        Ok(Stopped { dirty_bytes, is_released, disk_failed: failed.0, flash_failed: failed.1 })
+        Ok(Stopped { dirty_bytes, lost_bytes, is_released, disk_failed: failed.0, flash_failed: failed.1 })
     }
 
     /// Ends at once, as if killed: requests under way are answered with EIO, nothing is written back, and the guard stays on.

@@ -129,8 +129,11 @@ impl Serve {
         if let Some(report) = ending::report(&stopped) {
             eprintln!("headstart: {report}");
         }
-        let asked = stopped.dirty_bytes == 0 || self.keep_dirty;
-        Ok(if asked { ExitCode::SUCCESS } else { ExitCode::from(crate::EXIT_DIRTY) })
+        Ok(match (stopped.lost_bytes, stopped.dirty_bytes) {
+            (1.., _) => ExitCode::from(super::EXIT_LOST),
+            (0, 1..) if !self.keep_dirty => ExitCode::from(crate::EXIT_DIRTY),
+            _ => ExitCode::SUCCESS,
+        })
     }
 }
 

@@ -39,11 +39,18 @@ pub fn report(stopped: &Stopped) -> Option<String> {
         (false, true) => "the flash has failed; ",
         (true, true) => "disk and flash have failed; ",
     };
-    match stopped.dirty_bytes {
-        0 if failed.is_empty() => None,
-        0 => Some(format!("{failed}nothing is left on flash alone")),
+    let on_flash = match stopped.dirty_bytes {
+        0 => "nothing is left on flash alone".to_owned(),
+        bytes => format!(
+            "{} stay on flash and are not lost: serve the volume again to go on from there; do not use the disk without it",
+            ByteSize(bytes)
+        ),
+    };
+    match stopped.lost_bytes {
+        0 if stopped.dirty_bytes == 0 && failed.is_empty() => None,
+        0 => Some(format!("{failed}{on_flash}")),
         bytes => Some(format!(
-            "{failed}{} stay on flash and are not lost: serve the volume again to go on from there; do not use the disk without it",
+            "{failed}{} that were answered and not flushed are LOST, and older bytes may be on the disk: check what was written last; {on_flash}",
             ByteSize(bytes)
         )),
     }

@@ -9,11 +9,13 @@ use headstart_core::request::Range;
 use headstart_core::volume::devices::Device;
 use headstart_volume::block::{Block, Buffer, Request};
 use headstart_volume::device::DeviceName;
+use headstart_volume::export::ending;
 use headstart_volume::export::opening::{Wishes, open};
 use headstart_volume::server::{Backing, Handle, Server};
 use headstart_volume::settings::{Mode, PolicyName, Settings};
+use headstart_volume::storage::faulty::{Faults, Faulty, Plan};
 use headstart_volume::storage::memory::{Media, Memory};
-use headstart_volume::storage::{Action, Completion, Operation, Storage};
+use headstart_volume::storage::{Action, Completion, Opener, Operation, Storage};
 
 use crate::bench::{Files, backing, filled, flash_bytes, memory_with_heads, settings};
 
@@ -64,8 +66,11 @@ fn gated() -> (Server, Media, Arc<AtomicBool>) {
         }),
         ..backing(&media, given)
     };
-    let settings = Settings { mode: Mode::WriteBack, policy: PolicyName::Liu, hold_bytes: HOLD_BYTES, ..settings() };
-    (Server::start_on(backing, settings).expect("it is served"), media, is_open)
+    (Server::start_on(backing, holding()).expect("it is served"), media, is_open)
+}
+
+fn holding() -> Settings {
+    Settings { mode: Mode::WriteBack, policy: PolicyName::Liu, hold_bytes: HOLD_BYTES, ..settings() }
 }
 
 /// Submits a request whose answer comes here.
@@ -105,6 +110,26 @@ fn the_data_of_a_write_that_was_answered_are_nobody_else_s_until_the_disk_has_th
         assert!(bytes[place(index) as usize..].iter().take(8192).all(|byte| *byte == 20 + index as u8), "{index}");
     }
     server.stop(false).unwrap();
+}
+
+#[test]
+fn a_server_that_ends_says_what_it_answered_and_neither_device_took() {
+    let (media, given) = memory_with_heads(vec![7; DISK_BYTES as usize], flash_bytes(60));
+    let faults = Faults::new(Plan::default(), 1, Box::new(media.clone()));
+    let (storage, of_storage) = (media.clone(), faults.clone());
+    let open: Opener =
+        Box::new(move |bell| Ok(Box::new(Faulty::new(Box::new(Memory::new(storage, bell)), of_storage))));
+    let server = Server::start_on(Backing { open, ..backing(&media, given) }, holding()).expect("it is served");
+    let handle = server.handle();
+    faults.set(Plan { fails_one_in: 1, ..Plan::default() });
+    handle.call(Request::Write { offset: 65536, data: filled(8192, 5), fua: false }).expect("it is answered");
+    handle.call(Request::Flush).expect_err("it is nowhere");
+    assert_eq!(handle.status().unwrap().lost_bytes, 8192);
+    faults.set(Plan::default());
+    let stopped = server.stop(false).expect("it ends");
+    assert_eq!((stopped.lost_bytes, stopped.dirty_bytes), (8192, 0));
+    let report = ending::report(&stopped).expect("somebody needs to know");
+    assert!(report.contains("8KiB that were answered") && report.contains("LOST"), "{report}");
 }
 
 #[test]
