@@ -73,6 +73,49 @@ fn the_programs_exit_status_is_that_of_run() {
 }
 
 #[test]
+fn a_report_that_cannot_be_written_is_named_before_the_program_starts() {
+    let site = prepared();
+    let ran = site.path("ran");
+    let report = site.slow.join("a/report");
+    site.fail(125, &["run", "--report", report.to_str().unwrap(), "--", "touch", ran.to_str().unwrap()], &["slow/a"]);
+    assert!(!ran.exists());
+}
+
+#[test]
+fn a_program_has_no_descriptor_of_headstart_s() {
+    let site = prepared();
+    let list = ["-c", "ls /proc/$$/fd"];
+    let plain = String::from_utf8(site.command("sh").args(list).output().unwrap().stdout).unwrap();
+    assert_eq!(site.succeed(&[&["run", "--", "sh"], &list[..]].concat()), plain);
+}
+
+#[test]
+fn of_a_file_that_a_program_makes_a_share_goes_to_flash_as_it_grows() {
+    let test = "of_a_file_that_a_program_makes_a_share_goes_to_flash_as_it_grows";
+    const BLOCK: u64 = 16384;
+    let content = |block: u64| content(1, block * BLOCK, BLOCK as usize);
+    if role().is_some() {
+        let file = fs::File::create(managed().join("new")).unwrap();
+        let enough = managed().with_file_name("enough");
+        for block in (0..).take_while(|_| !enough.exists()) {
+            file.write_all_at(&content(block), block * BLOCK).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        return;
+    }
+    let site = TestSite::with_capacity("20%");
+    let mut program = site.play(&[], test, "program").spawn().unwrap();
+    wait_for("some of it is on flash", || {
+        site.agent().is_some() && site.figure("/agent/absorbed_bytes_total") > 4 * BLOCK
+    });
+    fs::write(site.path("enough"), b"").unwrap();
+    assert!(program.wait().unwrap().success());
+    let found = fs::read(site.slow.join("new")).unwrap();
+    let expected: Vec<u8> = (0..found.len() as u64 / BLOCK).flat_map(content).collect();
+    assert!(found.len() > 8 * BLOCK as usize && found == expected);
+}
+
+#[test]
 fn headstart_off_runs_the_program_without_agent_and_library() {
     let test = "headstart_off_runs_the_program_without_agent_and_library";
     if role().is_some() {

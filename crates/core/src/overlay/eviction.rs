@@ -67,6 +67,7 @@ impl Overlay {
         let before = std::mem::replace(&mut self.refused_bytes, refused);
         if refused != before {
             self.reserve.on_no_space(refused.saturating_sub(before), self.measured_ns);
+            self.expect_refused(shared);
         }
         let reserve = self.reserve_bytes();
         let available = self.space.available_bytes();

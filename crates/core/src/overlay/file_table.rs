@@ -55,6 +55,7 @@ impl Overlay {
         entry.modified_ns.store(0, Ordering::Relaxed);
         entry.size_bit.store(0, Ordering::Relaxed);
         entry.inherited.store(0, Ordering::Relaxed);
+        entry.refused_end.store(0, Ordering::Relaxed);
         entry.used.store(1, Ordering::Release);
         self.files.insert(number, File::new(identity, path.to_vec(), 0));
         self.set_size(number, size);

@@ -48,6 +48,8 @@ pub(super) struct File {
     pub(super) path: Vec<u8>,
     pub(super) map: ExtentMap,
     pub(super) size: u64,
+    /// How long it is for a capacity that is a share of all files: direct writes make it longer without the agent.
+    pub(super) expected_size: u64,
     pub(super) openers: BTreeSet<Process>,
     pub(super) writers: BTreeSet<Process>,
     /// Processes that use the file by means the library does not see; nothing comes to flash while one lives.
@@ -85,6 +87,7 @@ impl File {
             path,
             map: ExtentMap::default(),
             size,
+            expected_size: size,
             openers: BTreeSet::new(),
             writers: BTreeSet::new(),
             bypassers: BTreeSet::new(),
@@ -256,7 +259,7 @@ impl Overlay {
         if self.file(number).openers.is_empty() {
             // An extension under way for a thread that died may yet cut off what a dead thread appended.
             if self.file(number).extension.is_none() {
-                self.set_size(number, observed.size);
+                self.settle_size(shared, number, observed.size);
                 // Where it could not be found at the start, power loss may have cut it: bytes on flash lie beyond its end.
                 self.complete_size(shared, number, self.files[&number].map.end());
             }
@@ -317,8 +320,36 @@ impl Overlay {
     pub(super) fn set_size(&mut self, number: u32, size: u64) {
         let file = self.file(number);
         let before = std::mem::replace(&mut file.size, size);
+        let expected = if size < before { size } else { size.max(file.expected_size) };
+        self.expect_size(number, expected);
+    }
+
+    /// The size it has, as long as nobody writes it.
+    pub(super) fn settle_size(&mut self, shared: Shared<'_>, number: u32, size: u64) {
+        shared.files[number as usize].refused_end.store(0, Ordering::Relaxed);
+        self.set_size(number, size);
+        self.expect_size(number, size);
+    }
+
+    fn expect_size(&mut self, number: u32, size: u64) {
+        let before = std::mem::replace(&mut self.file(number).expected_size, size);
         self.known_bytes = self.known_bytes - u128::from(before) + u128::from(size);
         self.update_capacity();
+    }
+
+    /// A write up to `end` is about to happen, on flash or on disk: a share of what is being written has to grow with it.
+    pub(super) fn expect_write(&mut self, number: u32, end: u64) {
+        if self.files[&number].expected_size < end {
+            self.expect_size(number, end);
+        }
+    }
+
+    /// The same of the writes that found no space, and were not asked for.
+    pub(super) fn expect_refused(&mut self, shared: Shared<'_>) {
+        let end = |number: &u32| shared.files[*number as usize].refused_end_bytes();
+        let longer = self.files.iter().filter(|(number, file)| file.expected_size < end(number));
+        let longer: Vec<(u32, u64)> = longer.map(|(number, _)| (*number, end(number))).collect();
+        longer.into_iter().for_each(|(number, end)| self.expect_size(number, end));
     }
 
     /// The process behind `slot` closed its last descriptor of the file.

@@ -107,6 +107,7 @@ impl Overlay {
             }
             Request::Slab { file, offset, length } => {
                 let range = Range::new(offset, length);
+                self.expect_write(file, range.end());
                 // Who came first is served first.
                 let answer =
                     if self.waits_for_space() { Answer::NoSpace } else { self.slab(shared, slot, file, range) };

@@ -135,6 +135,12 @@ impl Shared<'_> {
         bits_of(range).all(|bit| !self.is_set(file, bit))
     }
 
+    /// A write finds no space on flash, and the agent is not asked: it sees how much was refused, and how long the file becomes.
+    pub fn refuse_write(&self, file: u32, range: Range) {
+        self.files[file as usize].refuse(range.end());
+        self.header.refused_bytes.fetch_add(range.length, Ordering::Relaxed);
+    }
+
     /// Whether the slow file may be written in `range`; `extends` as [`Slot::publish_write`] said.
     #[inline]
     pub fn write_is_cheap(&self, file: u32, range: Range, extends: bool) -> bool {

@@ -125,10 +125,27 @@ pub struct FileEntry {
     pub regions: AtomicU64,
     /// One once processes may have the file open that never said so: forked children, and programs executed with its descriptor.
     pub inherited: AtomicU32,
-    reserved: AtomicU32,
+    /// Where the furthest write ended that found no space and was not asked for, in [`REFUSED_UNIT_BYTES`], rounded down.
+    pub refused_end: AtomicU32,
 }
 
+/// What [`FileEntry::refused_end`] counts in.
+const REFUSED_UNIT_BYTES: u64 = 64 << 10;
+
 impl FileEntry {
+    /// A write that ends there found no space.
+    pub fn refuse(&self, end: u64) {
+        let units = u32::try_from(end / REFUSED_UNIT_BYTES).unwrap_or(u32::MAX);
+        if self.refused_end.load(Ordering::Relaxed) < units {
+            self.refused_end.fetch_max(units, Ordering::Relaxed);
+        }
+    }
+
+    /// How long the file is at least by writes that found no space.
+    pub fn refused_end_bytes(&self) -> u64 {
+        u64::from(self.refused_end.load(Ordering::Relaxed)) * REFUSED_UNIT_BYTES
+    }
+
     /// A process that has said that it has the file open is about to fork or to execute a program: before it does, so that
     /// whoever hears that it has closed the file, or ended, sees this.
     pub fn bequeath(&self) {

@@ -148,7 +148,7 @@ fn count(slot: &Slot, absorbed: usize, result: Result<usize, Errno>, served: Ser
 fn absorb(session: &mut Session, target: &Target, buffers: &Buffers, from: usize, part: Range) -> (usize, Rest) {
     let header = &shared().header;
     if header.free_bytes.load(Ordering::Relaxed) == 0 && session.slot.whole_slab(target.file, part).is_none() {
-        header.refused_bytes.fetch_add(part.length, Ordering::Relaxed);
+        shared().refuse_write(target.file, part);
         return (0, Rest::Direct(Served::WriteNoSpace));
     }
     let (limit, size) = (kernel::file_size_limit(), target.entry(&shared()).size.load(Ordering::Relaxed));

@@ -271,7 +271,7 @@ impl Call {
     fn absorb(&mut self, thread: &Thread<'_>) -> Action {
         let (header, part) = (thread.shared.header, self.rest_of_part());
         if header.free_bytes.load(Ordering::Relaxed) == 0 && thread.slot.whole_slab(self.file, part).is_none() {
-            header.refused_bytes.fetch_add(part.length, Ordering::Relaxed);
+            thread.shared.refuse_write(self.file, part);
             return self.direct(thread);
         }
         thread.slot.publish_asking(KIND_EXTEND, self.file, part);

@@ -117,7 +117,7 @@ impl Overlay {
         self.append(&Record::Truncate { file, size: end });
         self.evicted.forget(file, beyond);
         self.carve(file, beyond, Dropped::Truncate);
-        self.set_size(file, size);
+        self.settle_size(shared, file, size);
         shared.files[file as usize].size.store(size, Ordering::Release);
     }
 
