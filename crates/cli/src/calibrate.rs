@@ -8,7 +8,6 @@ mod results;
 mod scratch;
 mod target;
 
-use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -24,6 +23,7 @@ use headstart_core::units::{ByteSize, GIB};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupts::Interrupts;
+use crate::printing::refuse_unwritable;
 use results::{Calibration, TierResult, span};
 use target::{Target, is_same};
 
@@ -116,19 +116,6 @@ impl TimeLeft {
         self.nominal_s -= nominal_s;
         left_s * share
     }
-}
-
-/// Refuses a file that could not be written; what is there stays, and what is not is not left behind.
-fn refuse_unwritable(path: &Path) -> Result<()> {
-    let unwritable = || format!("cannot write {}", path.display());
-    if path.exists() {
-        return OpenOptions::new().append(true).open(path).map(drop).with_context(unwritable);
-    }
-    if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
-    }
-    OpenOptions::new().write(true).create_new(true).open(path).with_context(unwritable)?;
-    std::fs::remove_file(path).with_context(unwritable)
 }
 
 impl Calibrate {

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use headstart_core::trace::dxt::Layer;
 use headstart_core::trace::{Losses, Record};
@@ -85,6 +85,7 @@ impl Convert {
         let (output, name): (Box<dyn Write>, String) = match &self.output {
             None => (Box::new(io::stdout()), "standard output".into()),
             Some(path) => {
+                self.refuse_trace(path)?;
                 let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
                 (Box::new(file), path.display().to_string())
             }
@@ -114,6 +115,15 @@ impl Convert {
             if origin_s > 0.0 { format!("; times count from {origin_s:.9} s since 1970") } else { String::new() };
         eprintln!("headstart: {count} requests on {files} files{origin}");
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What is written must not take the place of what is read.
+    fn refuse_trace(&self, output: &Path) -> Result<()> {
+        let trace = self.trace.canonicalize().with_context(|| format!("cannot find {}", self.trace.display()))?;
+        if output.canonicalize().is_ok_and(|output| output.starts_with(&trace)) {
+            bail!("-o {}: it is a part of the trace, which would be overwritten; name another file", output.display());
+        }
+        Ok(())
     }
 
     fn form(&self) -> Form {

@@ -2,8 +2,12 @@
 //! panic ends the process whatever it has to finish.
 
 use std::fmt::Arguments;
+use std::fs::OpenOptions;
 use std::io::{Error, ErrorKind, Write, stderr, stdout};
+use std::path::Path;
 use std::sync::OnceLock;
+
+use anyhow::{Context, Result};
 
 static FAILED: OnceLock<Error> = OnceLock::new();
 
@@ -15,6 +19,19 @@ pub fn out(arguments: Arguments<'_>) {
 /// Prints to stderr; what cannot be said there is said nowhere.
 pub fn error(arguments: Arguments<'_>) {
     let _ = stderr().lock().write_fmt(arguments);
+}
+
+/// Refuses, before there is anything to lose, a file that could not be written; what is there stays, and what is not is not left behind.
+pub fn refuse_unwritable(path: &Path) -> Result<()> {
+    let unwritable = || format!("cannot write {}", path.display());
+    if path.exists() {
+        return OpenOptions::new().append(true).open(path).map(drop).with_context(unwritable);
+    }
+    if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    }
+    OpenOptions::new().write(true).create_new(true).open(path).with_context(unwritable)?;
+    std::fs::remove_file(path).with_context(unwritable)
 }
 
 /// Why something could not be printed on stdout, if so. Who closes it has read enough.

@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::agent::parse_capacity;
 use crate::interrupts::Interrupts;
 use crate::place::follow_for_run;
+use crate::printing::refuse_unwritable;
 use crate::program::{Program, exit_code, exit_number, library};
 use crate::recording::{alone, record_in};
 use crate::supervision::{Start, Supervision};
@@ -103,6 +104,7 @@ impl Run {
         }
         parse_capacity(self.capacity.as_deref())?;
         self.check_plan()?;
+        self.report.as_deref().map_or(Ok(()), refuse_unwritable)?;
         let site_path = Site::locate(site);
         let library = library()?;
         let site = match Site::load(&site_path) {
@@ -141,7 +143,10 @@ impl Run {
         if let Some(path) = &self.report {
             let report = report(status, program_time, drain_time, &before, &drained.status);
             let text = serde_json::to_string_pretty(&report)?;
-            std::fs::write(path, text).with_context(|| format!("cannot write the report {}", path.display()))?;
+            if let Err(error) = std::fs::write(path, text) {
+                // The program has ended, and its status is what counts.
+                eprintln!("headstart: cannot write the report {}: {error}", path.display());
+            }
         }
         if !drained.is_whole && !self.keep_dirty && status.success() {
             return Ok(ExitCode::from(crate::EXIT_DIRTY));

@@ -19,7 +19,7 @@ use headstart_agent::status::Command as Ask;
 use headstart_core::protocol::SOCKET_FILE;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::eventfd::EventFd;
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
@@ -89,7 +89,9 @@ pub struct Supervision {
 impl Supervision {
     /// Watches the agent that is process `pid`.
     pub fn begin(start: Start, pid: u32) -> Result<Supervision> {
-        let stop = Arc::new(EventFd::new().context("cannot create an event descriptor")?);
+        // The program has no use for it.
+        let stop = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC);
+        let stop = Arc::new(stop.context("cannot create an event descriptor")?);
         let seen = stop.clone();
         let thread = std::thread::spawn(move || watch(&start, Watched { pid, _told: None }, &seen));
         Ok(Supervision { stop, thread: Some(thread) })

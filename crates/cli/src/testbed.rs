@@ -196,7 +196,11 @@ impl TestbedCommand {
             TestbedCommand::Down(down) => down.execute(site)?,
             TestbedCommand::Stats(stats) => stats.execute()?,
             TestbedCommand::Cool { which } => headstart_testbed::lifecycle::cool(which.as_deref())?,
-            TestbedCommand::Profile(shape) => println!("{}", site_parameters(&shape.config()?)?),
+            TestbedCommand::Profile(shape) => {
+                let config = shape.config()?;
+                config.validate_servers()?;
+                println!("{}", site_parameters(&config)?);
+            }
             TestbedCommand::Figures { profile, size } => {
                 println!("{}", serde_json::to_string_pretty(&figures(profile, size.0)?)?);
             }
@@ -228,7 +232,8 @@ impl Up {
             name: self.name.clone(),
             slow: self.slow.clone(),
             fast: self.fast.clone(),
-            backing: self.backing.clone(),
+            // The servers work in another directory.
+            backing: self.backing.as_deref().map(std::path::absolute).transpose()?,
             ..self.shape.config()?
         };
         config.validate()?;

@@ -284,6 +284,11 @@ fn testbed_options_that_make_no_sense_are_named() {
     up(&["--network", "pigeon"], &["pigeon", "gbe"]);
     up(&["--drive-write-cache", "maybe"], &["--drive-write-cache", "maybe", "on", "off"]);
     up(&["--hdd-servers", "0"], &["servers"]);
+    up(&["--server-cache", "3"], &["--server-cache", "4 KiB"]);
+    for (option, value) in [("--hdd-servers", "0"), ("--ssd-servers", "0"), ("--stripe", "0"), ("--server-cache", "3")]
+    {
+        site.fail(125, &["testbed", "profile", option, value], &[option, value]);
+    }
     fs::create_dir_all(&slow).unwrap();
     fs::write(slow.join("file"), b"x").unwrap();
     if Path::new("/dev/fuse").exists() {

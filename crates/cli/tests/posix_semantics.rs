@@ -515,6 +515,25 @@ fn the_inode_of_a_managed_file_is_that_of_the_slow_file() {
 }
 
 #[test]
+fn a_time_set_by_a_link_from_elsewhere_is_no_foreign_change_and_one_of_the_last_read_sets_none_of_the_last_change() {
+    let site = TestSite::with_capacity("8MiB");
+    let (path, link) = (site.slow.join("a"), site.path("link"));
+    fs::write(&path, vec![0; 8192]).unwrap();
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let (name, link) = (path.to_str().unwrap(), link.to_str().unwrap());
+    let write = format!("head -c 8192 /dev/zero | tr '\\0' x | dd of={name} bs=4096 conv=notrunc status=none");
+    site.succeed(&["run", "--keep-dirty", "--", "sh", "-c", &format!("touch -d @1000000000 {name}; {write}")]);
+    site.succeed(&["run", "--keep-dirty", "--", "touch", "-a", name]);
+    let since = |path: &Path| modified(path).duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    site.succeed(&["drain"]);
+    assert!(since(&path) > 1_700_000_000, "the bytes were written after it: {}", since(&path));
+    site.succeed(&["run", "--keep-dirty", "--", "sh", "-c", &write]);
+    site.succeed(&["run", "--", "touch", "-d", "@1000000001", link]);
+    assert_eq!(since(&path), 1_000_000_001);
+    assert_eq!(fs::read(&path).unwrap(), vec![b'x'; 8192]);
+}
+
+#[test]
 fn a_time_that_a_program_sets_is_no_foreign_change_and_outlasts_the_write_back() {
     let site = TestSite::with_capacity("8MiB");
     let path = site.slow.join("a");

@@ -12,6 +12,7 @@ mod site;
 #[path = "traces/size.rs"]
 mod size;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -78,4 +79,19 @@ fn request(line: &Value) -> Request {
 
 fn expected(name: &str, operation: &str, offset: u64, length: u64) -> Request {
     (name.into(), operation.into(), offset, length)
+}
+
+#[test]
+fn a_trace_is_not_written_over_by_what_is_made_of_it() {
+    let site = TestSite::with_capacity("64MiB");
+    let trace = site.path("trace");
+    let (program, file) = (["dd", "if=/dev/zero", "bs=4k", "count=9", "status=none"], site.slow.join("a"));
+    let of = format!("of={}", file.display());
+    site.succeed(&[&["trace", "-o", trace.to_str().unwrap(), "--"], &program[..], &[&of]].concat());
+    let part = fs::read_dir(&trace).unwrap().next().unwrap().unwrap().path();
+    for (read, written) in [(&trace, &part), (&part, &part)] {
+        let (read, written) = (read.to_str().unwrap(), written.to_str().unwrap());
+        site.fail(125, &["convert", read, "-o", written], &[written, "part of the trace"]);
+    }
+    assert_eq!(site.succeed(&["convert", trace.to_str().unwrap()]).lines().count(), 9);
 }

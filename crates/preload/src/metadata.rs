@@ -52,14 +52,30 @@ fn blocks(entry: &FileEntry, size: u64) -> u64 {
     if entry.set_bits.load(Ordering::Acquire) == 0 { 0 } else { size.div_ceil(512) }
 }
 
+/// Whether these times leave that of the last change as it is.
+///
+/// # Safety
+/// Two times, or none.
+unsafe fn keeps_modified(times: *const libc::timespec) -> bool {
+    // SAFETY: the caller's contract.
+    !times.is_null() && unsafe { (*times.add(1)).tv_nsec } == libc::UTIME_OMIT
+}
+
 /// `utimensat` and its kin: tells the agent, so that the time is taken neither for a stranger's change nor for that of a
 /// write-back.
 ///
 /// # Safety
-/// `path` is a string, or none for the descriptor `dir` itself.
-pub unsafe fn times_set(dir: c_int, path: *const c_char, flags: c_int, pass: impl FnOnce() -> c_int) -> c_int {
+/// `path` is a string, or none for the descriptor `dir` itself; `times` are those of the call, or none where it sets both.
+pub unsafe fn times_set(
+    dir: c_int,
+    path: *const c_char,
+    times: *const libc::timespec,
+    flags: c_int,
+    pass: impl FnOnce() -> c_int,
+) -> c_int {
     let result = pass();
-    if result != 0 {
+    // SAFETY: the caller's contract; the kernel has just read them.
+    if result != 0 || unsafe { keeps_modified(times) } {
         return result;
     }
     let saved = kernel::errno();
@@ -72,7 +88,7 @@ pub unsafe fn times_set(dir: c_int, path: *const c_char, flags: c_int, pass: imp
     if let Ok(facts) = facts
         && facts.regular
         // SAFETY: the caller's contract.
-        && (files::entry_of(facts.device, facts.inode).is_some() || unsafe { is_managed(dir, path) })
+        && (files::entry_of(facts.device, facts.inode).is_some() || unsafe { is_managed(dir, path, flags) })
     {
         let (device, inode, birth_ns) = (facts.device, facts.inode, facts.birth_ns);
         let _ = session::with(|session| session.call(&Request::TimesSet { device, inode, birth_ns }));
@@ -83,9 +99,9 @@ pub unsafe fn times_set(dir: c_int, path: *const c_char, flags: c_int, pass: imp
 
 /// # Safety
 /// As [`times_set`].
-unsafe fn is_managed(dir: c_int, path: *const c_char) -> bool {
+unsafe fn is_managed(dir: c_int, path: *const c_char, flags: c_int) -> bool {
     // SAFETY: the caller's contract.
-    !path.is_null() && unsafe { location::name_of(dir, path) }.is_some_and(|name| location::is_managed(&name))
+    !path.is_null() && unsafe { location::lies_managed(dir, path, flags, flags) }
 }
 
 /// When bytes were last absorbed, in seconds and nanoseconds; zero if none were.

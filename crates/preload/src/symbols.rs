@@ -361,19 +361,19 @@ hooks! {
         = |pass| metadata::dated_x(found, pass);
 
     utime (path: *const c_char, times: *const libc::utimbuf) -> c_int
-        = |pass| metadata::times_set(AT_FDCWD, path, 0, pass);
+        = |pass| metadata::times_set(AT_FDCWD, path, std::ptr::null(), 0, pass);
     utimes (path: *const c_char, times: *const libc::timeval) -> c_int
-        = |pass| metadata::times_set(AT_FDCWD, path, 0, pass);
+        = |pass| metadata::times_set(AT_FDCWD, path, std::ptr::null(), 0, pass);
     lutimes (path: *const c_char, times: *const libc::timeval) -> c_int
-        = |pass| metadata::times_set(AT_FDCWD, path, libc::AT_SYMLINK_NOFOLLOW, pass);
+        = |pass| metadata::times_set(AT_FDCWD, path, std::ptr::null(), libc::AT_SYMLINK_NOFOLLOW, pass);
     futimesat (dir: c_int, path: *const c_char, times: *const libc::timeval) -> c_int
-        = |pass| metadata::times_set(dir, path, 0, pass);
+        = |pass| metadata::times_set(dir, path, std::ptr::null(), 0, pass);
     utimensat (dir: c_int, path: *const c_char, times: *const libc::timespec, flags: c_int) -> c_int
-        = |pass| metadata::times_set(dir, path, flags, pass);
+        = |pass| metadata::times_set(dir, path, times, flags, pass);
     futimes (fd: c_int, times: *const libc::timeval) -> c_int
-        = |pass| metadata::times_set(fd, std::ptr::null(), 0, pass);
+        = |pass| metadata::times_set(fd, std::ptr::null(), std::ptr::null(), 0, pass);
     futimens (fd: c_int, times: *const libc::timespec) -> c_int
-        = |pass| metadata::times_set(fd, std::ptr::null(), 0, pass);
+        = |pass| metadata::times_set(fd, std::ptr::null(), times, 0, pass);
 
     unlink | remove (path: *const c_char) -> c_int = |pass| names::unlink(AT_FDCWD, path, pass);
     unlinkat (dir: c_int, path: *const c_char, flags: c_int) -> c_int = |pass| names::unlink(dir, path, pass);
