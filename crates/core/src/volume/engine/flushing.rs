@@ -77,10 +77,6 @@ impl Flush {
 
 impl<P: Policy> Engine<P> {
     pub(super) fn add_flush(&mut self, tag: Tag) {
-        if self.held.has_lost() {
-            self.reply(tag, Err(Error::Io));
-            return;
-        }
         self.flushes.push(Flush { tag, stage: Stage::Held(self.writes_begun) });
     }
 
@@ -123,6 +119,10 @@ impl<P: Policy> Engine<P> {
         if let Stage::Held(last) = stage {
             if self.held.has_up_to(last) {
                 return Ok(Some(stage));
+            }
+            // What was lost may have been written again by now.
+            if self.held.has_lost() {
+                return Err(());
             }
             stage = self.disk_stage();
         }

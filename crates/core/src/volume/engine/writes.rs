@@ -328,7 +328,8 @@ impl<P: Policy> Engine<P> {
             || !is_said
             || !is_durable
             || (owed && !self.disk_failed)
-            || self.may_drain()
+            || !self.write_backs.is_empty()
+            || self.may_write_back()
             || self.stuck.iter().any(|(range, ())| is_bypassed(range));
         comes && !self.flash_failed
     }

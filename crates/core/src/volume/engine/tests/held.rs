@@ -419,3 +419,75 @@ fn an_idle_volume_has_no_checkpoint_made_while_writes_are_held() {
     engine.on_idle(Nanos::ZERO);
     assert_eq!(told(&mut engine), (vec![], vec![]));
 }
+
+/// [`Holds`] that always has something to look at soon, as LiU has while a strong segment cannot be lifted.
+struct RestlessHolds(Holds);
+
+impl Policy for RestlessHolds {
+    fn absorbs(&mut self, range: Range, load: &Load) -> bool {
+        self.0.absorbs(range, load)
+    }
+    fn waits_for_room(&self, load: &Load) -> Nanos {
+        self.0.waits_for_room(load)
+    }
+    fn holds_bytes_max(&self) -> u64 {
+        self.0.holds_bytes_max()
+    }
+    fn next_write_back(&mut self, load: &Load) -> Option<u64> {
+        self.0.next_write_back(load)
+    }
+    fn on_write_back(&mut self, now: Nanos, range: Range) {
+        self.0.on_write_back(now, range);
+    }
+    fn next_timer(&self, load: &Load) -> Option<Nanos> {
+        Some(load.now + Nanos(5_000_000))
+    }
+}
+
+#[test]
+fn a_held_write_for_which_no_room_can_come_is_lost_and_keeps_nobody_waiting_though_a_timer_is_set() {
+    let mut engine = engine_with(1 << 20, Segments::default(), RestlessHolds(Holds(GIB)));
+    let mut fails = |order: &Order| {
+        if writes_disk(order) || order.action == Action::Read { Err(()) } else { Ok(&[][..]) }
+    };
+    // The disk takes nothing, and the log what has room: those that are not held fail, as they should.
+    let mut tag = 0;
+    for length in [65536, 4096] {
+        loop {
+            tag += 1;
+            let (offset, data) = (512 * GIB + tag * 131_072, vec![1; length]);
+            engine.on_request(Nanos::ZERO, tag, Request::Write { offset, data: &data, fua: false });
+            if answers(&mut engine, &mut fails) == [(tag, Err(Error::Io))] {
+                break;
+            }
+        }
+    }
+    write(&mut engine, 100_000, GIB);
+    assert_eq!(engine.held_bytes(), 4096);
+    let mut answered: Vec<Tag> = answers(&mut engine, &mut fails).into_iter().map(|(tag, _)| tag).collect();
+    engine.on_request(Nanos::ZERO, 100_001, Request::Flush);
+    engine.on_request(Nanos::ZERO, 100_002, Request::Read(Range::new(GIB, 4096)));
+    engine.on_request(Nanos::ZERO, 100_003, Request::Write { offset: 900 * GIB, data: &[1; 4096], fua: false });
+    for step in 1..1000 {
+        engine.on_timer(Nanos(step * 5_000_000));
+        answered.extend(answers(&mut engine, &mut fails).into_iter().map(|(tag, _)| tag));
+    }
+    answered.retain(|tag| *tag > 100_000);
+    answered.sort_unstable();
+    assert_eq!((answered, engine.held_bytes(), engine.lost_bytes()), (vec![100_001, 100_002, 100_003], 0, 4096));
+}
+
+#[test]
+fn a_flush_after_what_was_lost_has_been_written_again_waits_for_that() {
+    let mut engine = with_a_loss();
+    told(&mut engine);
+    write(&mut engine, 5, GIB);
+    let (answers, orders) = told(&mut engine);
+    assert_eq!(answers, [(5, "early")]);
+    engine.on_request(Nanos::ZERO, 6, Request::Flush);
+    assert_eq!(told(&mut engine).0, []);
+    complete(&mut engine, &orders[0], true);
+    assert_eq!(engine.lost_bytes(), 0);
+    let (answers, orders) = told(&mut engine);
+    assert_eq!((answers, orders.len(), orders[0].action == Action::Flush), (vec![(5, "ok")], 1, true));
+}
