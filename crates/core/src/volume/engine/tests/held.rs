@@ -229,6 +229,21 @@ fn what_neither_takes_is_never_read_as_it_was_and_no_flush_succeeds_until_it_is_
     assert_eq!((engine.lost_bytes(), engine.counters().lost_bytes_total), (4096, 4096));
 }
 
+/// Writes to the log alone until it has room for none: the disk takes nothing of it.
+fn fill_log<P: Policy>(engine: &mut Engine<P>, fails: &mut impl FnMut(&Order) -> Result<&'static [u8], ()>) {
+    let mut tag = 0;
+    for length in [65536, 4096] {
+        loop {
+            tag += 1;
+            let (offset, data) = (512 * GIB + tag * 131_072, vec![1; length]);
+            engine.on_request(Nanos::ZERO, tag, Request::Write { offset, data: &data, fua: false });
+            if answers(engine, &mut *fails) == [(tag, Err(Error::Io))] {
+                break;
+            }
+        }
+    }
+}
+
 #[test]
 fn what_the_disk_has_refused_does_not_go_there_again_when_the_log_is_full() {
     let mut engine = engine_with(1 << 20, Segments::default(), Holds(GIB));
@@ -238,18 +253,7 @@ fn what_the_disk_has_refused_does_not_go_there_again_when_the_log_is_full() {
         written += u32::from(is_held);
         if writes_disk(order) || order.action == Action::Read { Err(()) } else { Ok(&[][..]) }
     };
-    // The disk takes nothing, and the log what has room.
-    let mut tag = 0;
-    for length in [65536, 4096] {
-        loop {
-            tag += 1;
-            let (offset, data) = (512 * GIB + tag * 131_072, vec![1; length]);
-            engine.on_request(Nanos::ZERO, tag, Request::Write { offset, data: &data, fua: false });
-            if answers(&mut engine, &mut fails) == [(tag, Err(Error::Io))] {
-                break;
-            }
-        }
-    }
+    fill_log(&mut engine, &mut fails);
     write(&mut engine, 0, GIB);
     assert_eq!(engine.held_bytes(), 4096);
     assert_eq!(answers(&mut engine, &mut fails), [(0, Err(Error::Io))]);
@@ -450,18 +454,7 @@ fn a_held_write_for_which_no_room_can_come_is_lost_and_keeps_nobody_waiting_thou
     let mut fails = |order: &Order| {
         if writes_disk(order) || order.action == Action::Read { Err(()) } else { Ok(&[][..]) }
     };
-    // The disk takes nothing, and the log what has room: those that are not held fail, as they should.
-    let mut tag = 0;
-    for length in [65536, 4096] {
-        loop {
-            tag += 1;
-            let (offset, data) = (512 * GIB + tag * 131_072, vec![1; length]);
-            engine.on_request(Nanos::ZERO, tag, Request::Write { offset, data: &data, fua: false });
-            if answers(&mut engine, &mut fails) == [(tag, Err(Error::Io))] {
-                break;
-            }
-        }
-    }
+    fill_log(&mut engine, &mut fails);
     write(&mut engine, 100_000, GIB);
     assert_eq!(engine.held_bytes(), 4096);
     let mut answered: Vec<Tag> = answers(&mut engine, &mut fails).into_iter().map(|(tag, _)| tag).collect();
