@@ -424,33 +424,10 @@ fn an_idle_volume_has_no_checkpoint_made_while_writes_are_held() {
     assert_eq!(told(&mut engine), (vec![], vec![]));
 }
 
-/// [`Holds`] that always has something to look at soon, as LiU has while a strong segment cannot be lifted.
-struct RestlessHolds(Holds);
-
-impl Policy for RestlessHolds {
-    fn absorbs(&mut self, range: Range, load: &Load) -> bool {
-        self.0.absorbs(range, load)
-    }
-    fn waits_for_room(&self, load: &Load) -> Nanos {
-        self.0.waits_for_room(load)
-    }
-    fn holds_bytes_max(&self) -> u64 {
-        self.0.holds_bytes_max()
-    }
-    fn next_write_back(&mut self, load: &Load) -> Option<u64> {
-        self.0.next_write_back(load)
-    }
-    fn on_write_back(&mut self, now: Nanos, range: Range) {
-        self.0.on_write_back(now, range);
-    }
-    fn next_timer(&self, load: &Load) -> Option<Nanos> {
-        Some(load.now + Nanos(5_000_000))
-    }
-}
-
+// LiU has a timer while a strong segment cannot be lifted.
 #[test]
 fn a_held_write_for_which_no_room_can_come_is_lost_and_keeps_nobody_waiting_though_a_timer_is_set() {
-    let mut engine = engine_with(1 << 20, Segments::default(), RestlessHolds(Holds(GIB)));
+    let mut engine = engine_with(1 << 20, Segments::default(), Restless(Holds(GIB)));
     let mut fails = |order: &Order| {
         if writes_disk(order) || order.action == Action::Read { Err(()) } else { Ok(&[][..]) }
     };
