@@ -2,8 +2,8 @@
 //! runs. LiU alone asks for it.
 //!
 //! ```text
-//! left to the disk --room--> held: answered --the disk has it--> ended
-//!        '-- no room: waits for some, the oldest first        |--the disk fails: the log takes it--> ended
+//! on its way to the disk --room--> held: answered --the disk has it--> ended
+//!              '-- no room: waits for some, the oldest first  |--the disk fails: the log takes it--> ended
 //!                                                             '--the log fails as well--> lost until it is written again
 //! ```
 //!
@@ -110,12 +110,10 @@ impl<P: Policy> Engine<P> {
     }
 
     fn has_room_to_hold(&self, bytes: u64) -> bool {
-        let is_within = self.held.bytes + bytes <= self.policy.holds_bytes_max();
-        // Without room in a checkpoint it would fail.
-        is_within && self.held.ids.len() < WRITES_MAX && self.has_room_for_bypass()
+        self.held.bytes + bytes <= self.policy.holds_bytes_max() && self.held.ids.len() < WRITES_MAX
     }
 
-    /// A write that is left to the disk is held, or waits for room to be.
+    /// A write whose bypass begins is held, or waits for room to be. No sooner: only the disk can fail it now, not flash that other things wait for.
     pub(super) fn ask_to_hold(&mut self, id: u64) {
         let write = &self.writes[&id];
         if write.may_be_held() && self.holds() && write.range.length <= self.policy.holds_bytes_max() {

@@ -54,6 +54,8 @@ pub struct Write {
     blocked: Vec<u64>,
     /// Reads that wait for it.
     pub readers: Vec<(Tag, Range)>,
+    /// The policy has left it to the disk, not want of room in the log.
+    is_left: bool,
     /// The disk has failed to take it: it does not go there again.
     is_barred: bool,
     /// Records, orders or parts that are missing.
@@ -75,9 +77,9 @@ impl Write {
         }
     }
 
-    /// Whether it may be answered before it is written.
+    /// Whether it may be answered before it is written. A full log would not take it if the disk does not.
     pub fn may_be_held(&self) -> bool {
-        !self.fua && self.whole.is_none()
+        self.is_left && !self.fua && self.whole.is_none()
     }
 
     /// Whether somebody waits for its end beside who asked.
@@ -119,7 +121,7 @@ impl<P: Policy> Engine<P> {
         let crcs = data.map(|data| checksums(range.offset, data));
         let stage = Stage::Blocked;
         let (data_offset, whole, blocked, missing, failed) = (range.offset, None, Vec::new(), 0, false);
-        let (readers, is_barred) = (Vec::new(), false);
+        let (readers, is_left, is_barred) = (Vec::new(), false, false);
         let write = Write {
             tag,
             data_offset,
@@ -131,6 +133,7 @@ impl<P: Policy> Engine<P> {
             blockers,
             blocked,
             readers,
+            is_left,
             is_barred,
             missing,
             failed,
@@ -169,12 +172,12 @@ impl<P: Policy> Engine<P> {
 
     /// A write bypasses flash.
     fn leave(&mut self, id: u64) {
+        self.writes.get_mut(&id).expect("it has begun").is_left = true;
         let length = self.wait_for_disk(id);
         match self.absorbs() {
             true => self.counters.bypassed_unwanted(length),
             false => self.counters.bypassed_off(length),
         }
-        self.ask_to_hold(id);
     }
 
     /// A write goes to the disk as soon as it may; its length.
@@ -291,6 +294,10 @@ impl<P: Policy> Engine<P> {
     }
 
     fn bypass(&mut self, id: u64, range: Range) {
+        self.writes.get_mut(&id).expect("it waits").stage = Stage::Bypassing;
+        self.waiting_writes.remove(&id);
+        self.bypasses += 1;
+        self.ask_to_hold(id);
         let write = &self.writes[&id];
         let (is_zero, is_patient) = (write.crcs.is_none(), self.held.is_patient(id) && !write.is_awaited());
         for cut in self.cuts(range) {
@@ -302,12 +309,9 @@ impl<P: Policy> Engine<P> {
                 let parts = vec![self.writes[&id].part(part)];
                 let kind = if is_patient { Kind::Patient } else { Kind::Prompt };
                 self.queue_disk_as(Action::Write(parts), part, Purpose::Bypass(vec![(id, part)]), kind);
-                self.writes.get_mut(&id).expect("it waits").missing += 1;
+                self.writes.get_mut(&id).expect("it is unfinished").missing += 1;
             }
         }
-        self.writes.get_mut(&id).expect("it waits").stage = Stage::Bypassing;
-        self.waiting_writes.remove(&id);
-        self.bypasses += 1;
     }
 
     /// Whether something is under way, or may be, that could make room: in the log, or in a checkpoint.
@@ -330,6 +334,8 @@ impl<P: Policy> Engine<P> {
             || (owed && !self.disk_failed)
             || !self.write_backs.is_empty()
             || self.may_write_back()
+            // Until it has ended, room is kept for what it may cut.
+            || (self.is_crowded && self.bypasses > 0)
             || self.stuck.iter().any(|(range, ())| is_bypassed(range));
         comes && !self.flash_failed
     }

@@ -461,3 +461,32 @@ fn a_flush_after_what_was_lost_has_been_written_again_waits_for_that() {
     let (answers, orders) = told(&mut engine);
     assert_eq!((answers, orders.len(), orders[0].action == Action::Flush), (vec![(5, "ok")], 1, true));
 }
+
+#[test]
+fn nothing_is_answered_early_that_waits_for_flash() {
+    let mut engine = holding(GIB);
+    write(&mut engine, 1, 512 * GIB);
+    carried_out(&mut engine);
+    engine.drain(Nanos::ZERO, true);
+    engine.on_request(Nanos::ZERO, 2, Request::Flush);
+    let mut orders = told(&mut engine).1;
+    while orders.iter().all(|order| order.action != Action::Read) {
+        let order = orders.pop().expect("a write-back begins");
+        complete(&mut engine, &order, true);
+        orders.extend(told(&mut engine).1);
+    }
+    engine.drain(Nanos::ZERO, false);
+    // Over what is being written back.
+    engine.on_request(Nanos::ZERO, 3, Request::Write { offset: 512 * GIB - 4096, data: &[1; 8192], fua: false });
+    assert!(told(&mut engine).0.is_empty() && engine.held_bytes() == 0);
+    let (mut early, mut failed) = (Vec::new(), 0);
+    while let Some(order) = orders.pop() {
+        failed += u32::from(order.device == Device::Flash);
+        complete(&mut engine, &order, order.device == Device::Disk);
+        let (answers, more) = told(&mut engine);
+        early.extend(answers);
+        orders.extend(more);
+    }
+    assert!(failed > 0 && early.starts_with(&[(3, "early")]), "{early:?}");
+    assert_eq!(engine.lost_bytes(), 0);
+}
