@@ -161,6 +161,12 @@ impl<'a> Buffers<'a> {
             }
             return;
         }
+        self.each_cut(from, length, &mut work);
+    }
+
+    /// The same of a part of a vector. Apart, as it takes more of the stack than all else.
+    #[inline(never)]
+    fn each_cut(&self, from: usize, length: usize, work: &mut dyn FnMut(&[iovec]) -> bool) {
         let nothing = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let mut part = [nothing; ELEMENTS_PER_CALL];
         let (mut skip, mut rest, mut used) = (from, length, 0);

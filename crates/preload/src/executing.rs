@@ -9,7 +9,7 @@ use headstart_core::image::{HEAD_BYTES, Image};
 use libc::{c_char, c_int};
 
 use crate::kernel::{self, Errno, Facts};
-use crate::location::{self, PATH_MAX, PathBuffer};
+use crate::location::{self, PathBuffer};
 use crate::{files, process, session, settings};
 
 /// Interpreters of interpreters that the kernel follows.
@@ -72,8 +72,9 @@ pub unsafe fn seen_name(name: *const c_char) -> bool {
     // SAFETY: getenv returns a string.
     let path = if variable.is_null() { b"/bin:/usr/bin" } else { unsafe { CStr::from_ptr(variable) }.to_bytes() };
     for directory in path.split(|&byte| byte == b':') {
-        let mut buffer = [0u8; PATH_MAX];
-        let Some(found) = joined(directory, text, &mut buffer) else { continue };
+        let mut buffer = PathBuffer::empty();
+        let directory = if directory.is_empty() { b"." } else { directory };
+        let Some(found) = buffer.fill(&[directory, b"/", text]) else { continue };
         // SAFETY: a string.
         if unsafe { look(libc::AT_FDCWD, found.as_ptr(), 0) } {
             break;
@@ -81,18 +82,6 @@ pub unsafe fn seen_name(name: *const c_char) -> bool {
     }
     kernel::set_errno(saved);
     true
-}
-
-fn joined<'b>(directory: &[u8], name: &[u8], buffer: &'b mut [u8; PATH_MAX]) -> Option<&'b CStr> {
-    let directory = if directory.is_empty() { b"." } else { directory };
-    let length = directory.len() + 1 + name.len();
-    if length >= PATH_MAX {
-        return None;
-    }
-    buffer[..directory.len()].copy_from_slice(directory);
-    buffer[directory.len()] = b'/';
-    buffer[directory.len() + 1..length].copy_from_slice(name);
-    CStr::from_bytes_until_nul(buffer).ok()
 }
 
 /// `dlopen`: a library named by a path.

@@ -1,7 +1,10 @@
 //! Where a file really lies: only that decides whether it is managed, not the name it was opened by.
 
+use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString};
 use std::io::Write;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use headstart_core::protocol::{DIRTY_LIST_FILE, OWNER_FILE};
 use libc::{c_char, c_int};
@@ -12,13 +15,78 @@ use crate::settings::settings;
 /// Longest path the library handles; longer ones are not managed.
 pub const PATH_MAX: usize = 4224;
 
-/// Room for a path.
-pub struct PathBuffer([u8; PATH_MAX]);
+/// Paths that are looked at at the same time without memory from the kernel.
+const ROOMS: usize = 32;
+
+/// Memory of one path.
+struct Room(UnsafeCell<[u8; PATH_MAX]>);
+
+// SAFETY: whoever took a room has it alone until its bit is cleared.
+unsafe impl Sync for Room {}
+
+static POOL: [Room; ROOMS] = [const { Room(UnsafeCell::new([0; PATH_MAX])) }; ROOMS];
+/// A bit for each room that is in use. A handler that jumps away and a thread that is in one while another forks leave theirs set.
+static IN_USE: AtomicU32 = AtomicU32::new(0);
+
+/// Room for a path, which does not lie on the stack: a thread or a handler may have one that a path alone would fill.
+pub struct PathBuffer {
+    bytes: NonNull<[u8; PATH_MAX]>,
+    /// Its number in the pool; none: it is the kernel's.
+    room: Option<u32>,
+}
 
 impl PathBuffer {
-    /// An empty one.
+    /// One that nothing is in yet.
     pub fn empty() -> PathBuffer {
-        PathBuffer([0; PATH_MAX])
+        let mut in_use = IN_USE.load(Ordering::Relaxed);
+        while in_use != u32::MAX {
+            let room = in_use.trailing_ones();
+            match IN_USE.compare_exchange_weak(in_use, in_use | 1 << room, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => {
+                    let bytes = NonNull::new(POOL[room as usize].0.get()).expect("a static has an address");
+                    return PathBuffer { bytes, room: Some(room) };
+                }
+                Err(now) => in_use = now,
+            }
+        }
+        // SAFETY: an array of zeroes is valid.
+        let bytes = unsafe { Box::<[u8; PATH_MAX]>::new_zeroed().assume_init() };
+        PathBuffer { bytes: NonNull::from(Box::leak(bytes)), room: None }
+    }
+
+    /// All of it.
+    pub fn room(&mut self) -> &mut [u8; PATH_MAX] {
+        // SAFETY: it lives as long as this, which alone has it.
+        unsafe { self.bytes.as_mut() }
+    }
+
+    /// What it holds up to the first NUL.
+    fn text(&self) -> Option<&CStr> {
+        // SAFETY: as in `room`.
+        CStr::from_bytes_until_nul(unsafe { self.bytes.as_ref() }).ok()
+    }
+
+    /// Puts the parts there, one behind the other, and a NUL; nothing if they are too long or hold one.
+    pub fn fill(&mut self, parts: &[&[u8]]) -> Option<&CStr> {
+        let mut rest = &mut self.room()[..];
+        for part in parts.iter().chain([&&b"\0"[..]]) {
+            let (to, behind) = rest.split_at_mut_checked(part.len())?;
+            to.copy_from_slice(part);
+            rest = behind;
+        }
+        self.text()
+    }
+}
+
+impl Drop for PathBuffer {
+    fn drop(&mut self) {
+        match self.room {
+            Some(room) => {
+                IN_USE.fetch_and(!(1 << room), Ordering::Release);
+            }
+            // SAFETY: it came from a box, and nobody else has it.
+            None => drop(unsafe { Box::from_raw(self.bytes.as_ptr()) }),
+        }
     }
 }
 
@@ -41,7 +109,7 @@ impl Link {
 
 /// The absolute path of an open file as the kernel knows it now, with ` (deleted)` behind it if it has none any more.
 pub fn path_of(fd: c_int, buffer: &mut PathBuffer) -> Result<&[u8], Errno> {
-    kernel::readlink(Link::of(fd).path(), &mut buffer.0)
+    kernel::readlink(Link::of(fd).path(), buffer.room())
 }
 
 /// Whether an absolute, canonical path lies under the managed directory.
@@ -152,8 +220,8 @@ pub fn resolved<'b>(dir: c_int, path: &CStr, buffer: &'b mut PathBuffer) -> Opti
     let whole = CString::new([parts.as_slice(), &[path.to_bytes()]].concat().concat()).ok()?;
     const { assert!(PATH_MAX > libc::PATH_MAX as usize) };
     // SAFETY: a string, and room for the longest path that libc finds.
-    let found = unsafe { libc::realpath(whole.as_ptr(), buffer.0.as_mut_ptr().cast()) };
-    if found.is_null() { None } else { CStr::from_bytes_until_nul(&buffer.0).ok().map(CStr::to_bytes) }
+    let found = unsafe { libc::realpath(whole.as_ptr(), buffer.room().as_mut_ptr().cast()) };
+    if found.is_null() { None } else { buffer.text().map(CStr::to_bytes) }
 }
 
 /// The absolute path of the *name* `path`: its directory resolved, its last part as it is. Returns nothing where the
@@ -172,15 +240,13 @@ pub unsafe fn name_of(dir: c_int, path: *const c_char) -> Option<Vec<u8>> {
     }
     let split = path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
     let (parent, last) = path.split_at(split);
-    if last.is_empty() || last == b"." || last == b".." || parent.len() >= PATH_MAX {
+    if last.is_empty() || last == b"." || last == b".." {
         return None;
     }
-    let mut terminated = [0u8; PATH_MAX];
-    let parent = if parent.is_empty() { b"." } else { parent };
-    terminated[..parent.len()].copy_from_slice(parent);
-    let mut buffer = PathBuffer::empty();
-    // SAFETY: the buffer is longer than the text in it, so that it ends with NUL.
-    let directory = unsafe { place_of(dir, terminated.as_ptr().cast(), libc::O_DIRECTORY, &mut buffer) }?;
+    let (mut terminated, mut buffer) = (PathBuffer::empty(), PathBuffer::empty());
+    let parent = terminated.fill(&[if parent.is_empty() { b"." } else { parent }])?;
+    // SAFETY: a string.
+    let directory = unsafe { place_of(dir, parent.as_ptr(), libc::O_DIRECTORY, &mut buffer) }?;
     let separator: &[u8] = if directory == b"/" { b"" } else { b"/" };
     Some([directory, separator, last].concat())
 }

@@ -79,6 +79,8 @@ impl Write for Line {
 }
 
 /// One line on stderr, unless that is a managed file.
+#[cold]
+#[inline(never)]
 pub fn complain(what: Arguments) {
     if COMPLAINTS.fetch_add(1, Ordering::Relaxed) >= COMPLAINTS_MAX || descriptors::known_managed(libc::STDERR_FILENO) {
         return;
@@ -275,6 +277,8 @@ impl Session {
         })
     }
 
+    #[cold]
+    #[inline(never)]
     fn join_again(&mut self) -> Result<(), Errno> {
         self.hang_up();
         let (mut patience, start) = (PATIENCE_MS, kernel::monotonic_ms());
