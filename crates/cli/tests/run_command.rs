@@ -350,13 +350,15 @@ fn a_run_told_to_end_ends_its_program_and_drains() {
     if role().is_some() {
         return play();
     }
-    let site = prepared();
-    let run = start(&site, &[], test, "write-wait 1");
-    wait_for("the program has written", || site.path("written").exists());
-    site::kill(run.id() as i32, Signal::SIGTERM);
-    let output = run.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(128 + 15), "{}", site.say(&output));
-    assert!(on_disk(&site) == whole(1), "what the program wrote is on the disk");
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let site = prepared();
+        let run = start(&site, &[], test, "write-wait 1");
+        wait_for("the program has written", || site.path("written").exists());
+        site::kill(run.id() as i32, signal);
+        let output = run.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(128 + signal as i32), "{}", site.say(&output));
+        assert!(on_disk(&site) == whole(1), "what the program wrote is on the disk");
+    }
 }
 
 #[test]
