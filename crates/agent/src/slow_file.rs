@@ -26,15 +26,33 @@ pub struct SlowFile {
     /// One of ours may have written it since the fingerprint was taken.
     written: bool,
     write_backs: u32,
-    /// The time of last write before the write-backs under way; none if a program may write too.
-    kept_ns: Option<u64>,
+    /// The time of last write that outlasts write-backs; none if a program may write too.
+    kept: Option<Kept>,
+    /// The time of last write when the last write-backs had ended.
+    ours_ns: Option<u64>,
+}
+
+/// A time of last write that outlasts write-backs.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    ns: u64,
+    /// A program has set it: what was absorbed since is later, whatever the time.
+    is_set: bool,
 }
 
 impl SlowFile {
     /// A file just opened; `fingerprint` if it is known how it looked when nobody had it open.
     pub fn new(file: FileRef, fingerprint: Option<Fingerprint>) -> SlowFile {
         let (unsynced, handle) = (file.is_writable(), Arc::new(Handle::new(file)));
-        SlowFile { handle, unsynced, fingerprint, written: fingerprint.is_none(), write_backs: 0, kept_ns: None }
+        SlowFile {
+            handle,
+            unsynced,
+            fingerprint,
+            written: fingerprint.is_none(),
+            write_backs: 0,
+            kept: None,
+            ours_ns: None,
+        }
     }
 
     /// The file as it is open now; not to be kept.
@@ -91,7 +109,7 @@ impl SlowFile {
     pub fn may_be_written(&mut self) {
         self.written = true;
         self.unsynced = true;
-        self.kept_ns = None;
+        self.kept = None;
     }
 
     /// Whether a stranger changed the file since nobody had it open; not known while write-backs are under way.
@@ -112,14 +130,25 @@ impl SlowFile {
 
     /// A program set the time of last write.
     pub fn times_set(&mut self) {
-        self.kept_ns = fingerprint(&*self.file()).ok().map(|found| found.modified_ns);
+        self.kept = self.modified_ns().map(|ns| Kept { ns, is_set: true });
         self.written = true;
+    }
+
+    fn modified_ns(&self) -> Option<u64> {
+        fingerprint(&*self.file()).ok().map(|found| found.modified_ns)
+    }
+
+    /// The time that is kept, unless a program has written the file since, which now has this one.
+    fn kept_from(&self, found_ns: u64) -> Option<Kept> {
+        self.kept.filter(|kept| kept.ns == found_ns || self.ours_ns == Some(found_ns))
     }
 
     /// A write-back is about to begin.
     pub fn begin_write_back(&mut self, open_for_writing: bool) {
-        if self.write_backs == 0 && !open_for_writing {
-            self.kept_ns = fingerprint(&*self.file()).ok().map(|found| found.modified_ns);
+        if self.write_backs == 0 {
+            let found = self.modified_ns();
+            let new = found.filter(|_| !open_for_writing).map(|ns| Kept { ns, is_set: false });
+            self.kept = found.and_then(|found| self.kept_from(found)).or(new);
         }
         self.write_backs += 1;
         self.written = true;
@@ -129,6 +158,9 @@ impl SlowFile {
     /// A write-back has ended.
     pub fn end_write_back(&mut self) {
         self.write_backs = self.write_backs.saturating_sub(1);
+        if self.write_backs == 0 {
+            self.ours_ns = self.modified_ns();
+        }
     }
 
     /// Nobody has it open: sets the time of last write, and returns the fingerprint. Nothing while write-backs are under way.
@@ -148,7 +180,12 @@ impl SlowFile {
 
     fn set_modified(&mut self, absorbed_ns: u64) -> io::Result<Fingerprint> {
         let found = fingerprint(&*self.file())?;
-        let wanted = self.kept_ns.take().unwrap_or(found.modified_ns).max(absorbed_ns);
+        let kept = self.kept_from(found.modified_ns);
+        self.kept = None;
+        let wanted = match kept {
+            Some(Kept { is_set: true, .. }) if absorbed_ns > 0 => absorbed_ns,
+            kept => kept.map_or(found.modified_ns, |kept| kept.ns).max(absorbed_ns),
+        };
         if wanted == found.modified_ns {
             return Ok(found);
         }
@@ -223,6 +260,43 @@ mod tests {
         named.write_all(b"by a program").unwrap();
         slow.end_write_back();
         assert!(slow.settle(0).unwrap().unwrap().modified_ns > 1000 * SECOND);
+    }
+
+    #[test]
+    fn a_time_that_was_set_stands_until_a_program_writes() {
+        // Through write-backs, for whoever has the file open.
+        let (mut named, mut slow) = file();
+        slow.may_be_written();
+        slow.times_set();
+        for _ in 0..2 {
+            slow.begin_write_back(true);
+            named.write_all(b"written back").unwrap();
+            slow.end_write_back();
+        }
+        assert_eq!(slow.settle(0).unwrap().unwrap().modified_ns, 1000 * SECOND);
+        // Not through a write that is not absorbed: of a mapping, for one.
+        for write_backs in 0..3 {
+            let (mut named, mut slow) = file();
+            slow.may_be_written();
+            slow.times_set();
+            if write_backs > 0 {
+                slow.begin_write_back(true);
+                named.write_all(b"written back").unwrap();
+                slow.end_write_back();
+            }
+            let by_program = 2000 * SECOND;
+            File::set_modified(named.as_file(), by_program).unwrap();
+            if write_backs > 1 {
+                slow.begin_write_back(true);
+                slow.end_write_back();
+            }
+            assert_eq!(slow.settle(0).unwrap().unwrap().modified_ns, by_program, "{write_backs}");
+        }
+        // Nor through absorbed ones, be it as late as it may.
+        let (_named, mut slow) = file();
+        slow.may_be_written();
+        slow.times_set();
+        assert_eq!(slow.settle(900 * SECOND).unwrap().unwrap().modified_ns, 900 * SECOND);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use headstart_core::protocol::message::Request;
 use headstart_core::protocol::shared::FileEntry;
 use libc::{c_char, c_int};
 
-use crate::{files, kernel, location, session};
+use crate::{descriptors, files, kernel, location, session};
 
 /// Corrects what a `stat` that succeeded says of a file that this process has open.
 ///
@@ -20,7 +20,7 @@ pub unsafe fn dated(found: *mut libc::stat, pass: impl FnOnce() -> c_int) -> c_i
         // SAFETY: the caller's contract.
         let found = unsafe { &mut *found };
         if let Some(entry) = files::entry_of(found.st_dev, found.st_ino) {
-            (found.st_mtime, found.st_mtime_nsec) = (found.st_mtime, found.st_mtime_nsec).max(modified(entry));
+            (found.st_mtime, found.st_mtime_nsec) = latest((found.st_mtime, found.st_mtime_nsec), modified(entry));
             found.st_blocks = found.st_blocks.max(blocks(entry, found.st_size as u64) as i64);
         }
     }
@@ -38,7 +38,7 @@ pub unsafe fn dated_x(found: *mut libc::statx, pass: impl FnOnce() -> c_int) -> 
         let found = unsafe { &mut *found };
         let device = libc::makedev(found.stx_dev_major, found.stx_dev_minor);
         if let Some(entry) = files::entry_of(device, found.stx_ino) {
-            let time = (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec.into()).max(modified(entry));
+            let time = latest((found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec.into()), modified(entry));
             (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec) = (time.0, time.1 as u32);
             found.stx_blocks = found.stx_blocks.max(blocks(entry, found.stx_size));
         }
@@ -80,6 +80,8 @@ pub unsafe fn times_set(
     }
     let saved = kernel::errno();
     let facts = if path.is_null() {
+        // A descriptor that was inherited, and not used yet, is made known.
+        let _ = descriptors::managed(dir);
         kernel::facts(dir)
     } else {
         // SAFETY: the caller's contract; the kernel has just read it.
@@ -102,6 +104,17 @@ pub unsafe fn times_set(
 unsafe fn is_managed(dir: c_int, path: *const c_char, flags: c_int) -> bool {
     // SAFETY: the caller's contract.
     !path.is_null() && unsafe { location::lies_managed(dir, path, flags, flags) }
+}
+
+/// The later of the slow file's time and that of the last absorbed write, which a time in the future does not outlast.
+fn latest(slow: (i64, i64), absorbed: (i64, i64)) -> (i64, i64) {
+    if absorbed == (0, 0) || slow <= absorbed {
+        return slow.max(absorbed);
+    }
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is writable.
+    let told = unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now) } == 0;
+    if told && slow > (now.tv_sec, now.tv_nsec) { absorbed } else { slow }
 }
 
 /// When bytes were last absorbed, in seconds and nanoseconds; zero if none were.
