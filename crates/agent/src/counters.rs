@@ -29,6 +29,7 @@ figures! {
         bypass_messages_total: MESSAGES [kind = "bypass"];
         unlinked_messages_total: MESSAGES [kind = "unlinked"];
         times_set_messages_total: MESSAGES [kind = "times_set"];
+        name_messages_total: MESSAGES [kind = "name"];
         renamed_messages_total: MESSAGES [kind = "renamed"];
         flash_failed_messages_total: MESSAGES [kind = "flash_failed"];
         regions_messages_total: MESSAGES [kind = "regions"];
@@ -55,6 +56,7 @@ impl ServiceCounters {
             Request::Bypass { .. } => &mut self.bypass_messages_total,
             Request::Unlinked { .. } => &mut self.unlinked_messages_total,
             Request::TimesSet { .. } => &mut self.times_set_messages_total,
+            Request::Name { .. } => &mut self.name_messages_total,
             Request::Renamed { .. } => &mut self.renamed_messages_total,
             Request::FlashFailed { .. } => &mut self.flash_failed_messages_total,
             Request::Regions { .. } => &mut self.regions_messages_total,

@@ -94,6 +94,40 @@ fn a_rename_that_power_loss_takes_from_the_journal_takes_no_byte_that_was_synced
     assert!(fs::read(site.slow.join("name")).unwrap() == whole(1));
 }
 
+#[test]
+fn bytes_are_found_by_the_name_that_stays_when_a_file_with_several_loses_one_and_its_agent() {
+    let test = "bytes_are_found_by_the_name_that_stays_when_a_file_with_several_loses_one_and_its_agent";
+    if role().is_some() {
+        // As mail is delivered; the first name goes, or another takes its place; the new one goes; and one of which the agent heard
+        // nothing stays.
+        let (here, below) = (|name: &str| managed().join(name), |name: &str| managed().join("below").join(name));
+        let write = |name: &str| fs::write(here(name), whole(name.len() as u64)).unwrap();
+        ["1", "22", "333", "4444", "55555"].into_iter().for_each(write);
+        for name in ["1", "22", "333"] {
+            fs::hard_link(here(name), below(name)).unwrap();
+        }
+        fs::remove_file(here("1")).unwrap();
+        fs::rename(here("55555"), here("22")).unwrap();
+        fs::remove_file(below("333")).unwrap();
+        let foreign = Command::new("ln").env_remove("LD_PRELOAD").arg(here("4444")).arg(below("4444")).status();
+        assert!(foreign.unwrap().success());
+        let open = fs::OpenOptions::new().write(true).open(here("4444")).unwrap();
+        fs::remove_file(here("4444")).unwrap();
+        return open.write_all_at(b"later", 0).unwrap();
+    }
+    let site = TestSite::with_capacity("64MiB");
+    fs::create_dir(site.slow.join("below")).unwrap();
+    site.played(&["--keep-dirty"], test, "program");
+    assert_eq!(site.figure("/dirty_bytes"), 4 * whole(0).len() as u64, "all but the one of which one name was known");
+    site.kill_agent();
+    site.succeed(&["drain"]);
+    for (name, generation) in [("below/1", 1), ("below/22", 2), ("22", 5), ("333", 3)] {
+        assert!(fs::read(site.slow.join(name)).unwrap() == whole(generation), "{name}");
+    }
+    let seen = fs::read(site.slow.join("below/4444")).unwrap();
+    assert!(seen[..5] == *b"later" && seen[5..] == whole(4)[5..]);
+}
+
 /// An ext4 file system of its own in a file, mounted through a loop device.
 struct Loop<'a> {
     image: std::path::PathBuf,

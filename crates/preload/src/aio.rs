@@ -160,13 +160,9 @@ impl Operation {
 pub unsafe fn submit(block: *mut ControlBlock, operation: Operation, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
-    let taken = unsafe { take(block, operation, ptr::null_mut()) };
+    let is_ours = unsafe { take(block, operation, ptr::null_mut()) };
     kernel::set_errno(saved);
-    match taken {
-        Taken::Ours => 0,
-        Taken::Refused(errno) => kernel::answer(Err(errno), saved) as c_int,
-        Taken::Not => pass(),
-    }
+    if is_ours { 0 } else { pass() }
 }
 
 /// `aio_fsync`.
@@ -214,13 +210,11 @@ pub unsafe fn list(
     };
     for &(block, operation) in &ours {
         // SAFETY: the caller's contract.
-        match unsafe { take(block, operation, group) } {
-            Taken::Ours => {}
-            // SAFETY: the same.
-            Taken::Refused(errno) => unsafe { ended(block, Err(errno), group) }.give(),
-            // Its descriptor was closed meanwhile.
-            // SAFETY: the same.
-            Taken::Not => unsafe { ended(block, Err(libc::EBADF), group) }.give(),
+        unsafe {
+            if !take(block, operation, group) {
+                // Its descriptor was closed meanwhile.
+                ended(block, Err(libc::EBADF), group).give();
+            }
         }
     }
     if mode == libc::LIO_WAIT || notified && !alone {
@@ -267,30 +261,19 @@ fn notifies(event: &sigevent) -> bool {
     matches!(event.sigev_notify, libc::SIGEV_SIGNAL | libc::SIGEV_THREAD)
 }
 
-/// What became of a submission.
-enum Taken {
-    /// It will have an outcome, or has one.
-    Ours,
-    /// The call fails.
-    Refused(Errno),
-    /// It is libc's to do.
-    Not,
-}
-
-/// Queues an operation on a managed file.
+/// Queues an operation on a managed file; false if it is libc's to do.
 ///
 /// # Safety
 /// `block` is a control block as aio(7) wants it.
-unsafe fn take(block: *mut ControlBlock, operation: Operation, group: *mut Group) -> Taken {
+unsafe fn take(block: *mut ControlBlock, operation: Operation, group: *mut Group) -> bool {
     // SAFETY: the caller's contract; the block is nobody else's until it is queued.
     let (fd, priority) = unsafe { ((*block).fd, (*block).priority) };
     if !(0..=PRIORITY_MAX).contains(&priority) && !matches!(operation, Operation::Sync { .. }) {
         // libc refuses it; of a sync it does not look.
-        return Taken::Not;
+        return false;
     }
     let kind = match (descriptors::managed(fd), operation) {
-        (Ok(None), _) => return Taken::Not,
-        (Ok(Some(target)), Operation::Sync { .. }) if !target.writable() => return Taken::Refused(libc::EBADF),
+        (Ok(None), _) => return false,
         (Ok(Some(target)), Operation::Write) if target.appends() => Kind::Append,
         (_, Operation::Read) => Kind::Read,
         (_, Operation::Write) => Kind::Write,
@@ -311,7 +294,7 @@ unsafe fn take(block: *mut ControlBlock, operation: Operation, group: *mut Group
             finish(block, result).give();
         }
     }
-    Taken::Ours
+    true
 }
 
 /// Whom to tell that an operation has its outcome.

@@ -217,6 +217,7 @@ pub fn write_buffers(target: &Target, buffers: Buffers, offset: Option<u64>, fla
     if !target.writable() {
         return Err(libc::EBADF);
     }
+    target.know_flags()?;
     let durable = flags & (libc::RWF_DSYNC | libc::RWF_SYNC) != 0;
     let buffers = if target.appends() { buffers.with_flags(flags & RWF_NOAPPEND) } else { buffers };
     if target.appends() && flags & RWF_NOAPPEND == 0 || flags & libc::RWF_APPEND != 0 {

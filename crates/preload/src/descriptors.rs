@@ -119,6 +119,19 @@ impl Target {
         if self.still_open() { Ok(()) } else { Err(CHANGED) }
     }
 
+    /// Before a write: sees to it that the flags are those of now. Another process that has the same open description may have changed
+    /// them, if this one forked or is the child of one that has it.
+    #[inline]
+    pub fn know_flags(&self) -> Result<(), Errno> {
+        if !self.record.is_inherited() {
+            return Ok(());
+        }
+        self.hold()?;
+        learn_flags(self.fd, self.entry);
+        let flags = DESCRIPTIONS[(self.entry - MANAGED) as usize].flags.load(Ordering::Relaxed);
+        if flags == self.flags { Ok(()) } else { Err(CHANGED) }
+    }
+
     /// Keeps other threads from using the description's offset.
     #[inline]
     pub fn hold_offset(&self) -> Option<HeldOffset> {

@@ -135,6 +135,12 @@ impl Record {
         self.tell_inherited();
     }
 
+    /// Whether others may have the same open descriptions.
+    #[inline]
+    pub fn is_inherited(&self) -> bool {
+        self.inherited.load(Ordering::Relaxed)
+    }
+
     /// In the shared table, where the agent knows the record.
     fn tell_inherited(&self) {
         if self.inherited.load(Ordering::Relaxed)

@@ -1,24 +1,66 @@
-//! Removing and renaming: the kernel does it, then the agent is told, so that it forgets what nobody can read any more
-//! and knows files by the names people see.
+//! Links, removing and renaming: the agent hears of names that come, change and go, so that it finds files by names that are there,
+//! and forgets what nobody can read any more. Of a name that goes while others stay it hears before, of all else afterwards.
+//!
+//! The managed directory is to programs as a file system of its own: links and renames across its border fail with EXDEV, so that
+//! the bytes are copied. Other processes may have what comes in open, and take it for unmanaged.
 
 use libc::{c_char, c_int, c_uint};
 
 use crate::descriptors;
 use crate::kernel::{self, Errno, Facts};
 use crate::location;
-use crate::session;
+use crate::session::{self, Answer};
 use headstart_core::protocol::message::Request;
 
-/// The regular file under the managed directory whose last name `path` is.
-///
-/// # Safety
-/// `path` is a string.
-unsafe fn last_name(dir: c_int, path: *const c_char) -> Option<Facts> {
-    // SAFETY: the caller's contract.
-    let facts = unsafe { kernel::facts_at(dir, path, libc::AT_SYMLINK_NOFOLLOW) }.ok()?;
-    let last = facts.regular && facts.links == 1;
-    // SAFETY: the caller's contract.
-    (last && location::is_managed(&unsafe { location::name_of(dir, path) }?)).then_some(facts)
+/// A name of a regular file under the managed directory that is about to go.
+struct Going {
+    facts: Facts,
+    name: Vec<u8>,
+}
+
+impl Going {
+    /// What `path` names.
+    ///
+    /// # Safety
+    /// `path` is a string, or the kernel answers EFAULT.
+    unsafe fn find(dir: c_int, path: *const c_char) -> Option<Going> {
+        // SAFETY: the caller's contract.
+        let facts = unsafe { kernel::facts_at(dir, path, libc::AT_SYMLINK_NOFOLLOW) }.ok()?;
+        // SAFETY: the caller's contract, and the kernel could read it.
+        let name = facts.regular.then(|| unsafe { location::name_of(dir, path) })??;
+        location::is_managed(&name).then_some(Going { facts, name })
+    }
+
+    fn is_last(&self) -> bool {
+        self.facts.links == 1
+    }
+
+    /// Before it goes: an error if its bytes could not be found afterwards, or the agent not be told.
+    fn begin(&self) -> Result<(), Errno> {
+        may_tell()?;
+        if self.is_last() { Ok(()) } else { tell_name(&self.facts, false, &self.name) }
+    }
+
+    /// After the call; whether it is gone.
+    fn end(&self, gone: bool) {
+        match (gone, self.is_last()) {
+            (true, true) => tell(&Request::Unlinked { device: self.facts.device, inode: self.facts.inode }),
+            (false, false) => {
+                let _ = tell_name(&self.facts, true, &self.name);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Tells the agent, if there is one, of one of several names.
+fn tell_name(facts: &Facts, stays: bool, path: &[u8]) -> Result<(), Errno> {
+    let Facts { device, inode, .. } = *facts;
+    let told = session::with(|session| match session.call(&Request::Name { device, inode, stays, path })? {
+        Answer::Done => Ok(()),
+        other => Err(session.unexpected(other)),
+    });
+    told.or_else(|errno| if session::shared().is_none() { Ok(()) } else { Err(errno) })
 }
 
 /// Before names change of which the agent must hear: an error if this thread lacks a descriptor to tell it.
@@ -41,17 +83,16 @@ fn tell(request: &Request) {
 pub unsafe fn unlink(dir: c_int, path: *const c_char, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
-    let removed = unsafe { last_name(dir, path) };
-    if removed.is_some()
-        && let Err(errno) = may_tell()
-    {
+    let going = unsafe { Going::find(dir, path) };
+    if let Some(Err(errno)) = going.as_ref().map(Going::begin) {
         return kernel::answer(Err(errno), saved) as c_int;
     }
     kernel::set_errno(saved);
     let result = pass();
-    if let (0, Some(facts)) = (result, removed) {
-        tell(&Request::Unlinked { device: facts.device, inode: facts.inode });
-        kernel::set_errno(saved);
+    if let Some(going) = going {
+        let now = kernel::errno();
+        going.end(result == 0);
+        kernel::set_errno(now);
     }
     result
 }
@@ -81,23 +122,28 @@ pub unsafe fn link(
         return pass();
     };
     // SAFETY: the caller's contract, and the kernel could read it.
-    let to = unsafe { location::name_of(new_dir, new) }.is_some_and(|name| location::is_managed(&name));
+    let to = unsafe { location::name_of(new_dir, new) }.filter(|name| location::is_managed(name));
     // SAFETY: the caller's contract.
     let from = unsafe { location::lies_managed(old_dir, old, follow, flags) };
-    if facts.links > 0 && from != to {
+    if facts.links > 0 && from != to.is_some() {
         return kernel::answer(Err(libc::EXDEV), saved) as c_int;
     }
     kernel::set_errno(saved);
     let result = pass();
-    if result == 0 && to && facts.links == 0 {
-        descriptors::look_again(&facts);
+    if let Some(name) = to.filter(|_| result == 0) {
+        if facts.links == 0 {
+            descriptors::look_again(&facts);
+        } else {
+            // The kernel has made it; the agent has an older one.
+            let _ = tell_name(&facts, true, &name);
+        }
         kernel::set_errno(saved);
     }
     result
 }
 
-/// `rename`, `renameat`, `renameat2`. Out of the managed directory it fails with EXDEV, as between file systems, so
-/// that the bytes are copied; an exchange is refused.
+/// `rename`, `renameat`, `renameat2`. Across the border of the managed directory it fails with EXDEV, as between file systems; an
+/// exchange is refused.
 ///
 /// # Safety
 /// The arguments are those of renameat2(2).
@@ -124,40 +170,34 @@ pub unsafe fn rename(
         kernel::set_errno(saved);
         return pass();
     };
-    let (from, to) = (location::is_managed(&old_name), location::is_managed(&new_name));
-    if !from && !to {
-        kernel::set_errno(saved);
-        return pass();
+    let refused = match (location::is_managed(&old_name), location::is_managed(&new_name)) {
+        (false, false) => {
+            kernel::set_errno(saved);
+            return pass();
+        }
+        _ if flags & libc::RENAME_EXCHANGE != 0 => Some(libc::EINVAL),
+        (from, to) => (from != to).then_some(libc::EXDEV),
+    };
+    if let Some(errno) = refused {
+        return kernel::answer(Err(errno), saved) as c_int;
     }
-    if flags & libc::RENAME_EXCHANGE != 0 {
-        return kernel::answer(Err(libc::EINVAL), saved) as c_int;
-    }
-    if from && !to {
-        return kernel::answer(Err(libc::EXDEV), saved) as c_int;
-    }
-    // SAFETY: the caller's contract.
-    let replaced = unsafe { last_name(new_dir, new) };
-    if (from || replaced.is_some())
-        && let Err(errno) = may_tell()
-    {
+    let identity = |facts: &Facts| (facts.device, facts.inode);
+    let is_moved = |facts: &Facts| moved.as_ref().map(identity) == Ok(identity(facts));
+    let replaced = there.ok().filter(|facts| facts.regular && !is_moved(facts));
+    let replaced = replaced.map(|facts| Going { facts, name: new_name.clone() });
+    if let Err(errno) = replaced.as_ref().map_or_else(may_tell, Going::begin) {
         return kernel::answer(Err(errno), saved) as c_int;
     }
     kernel::set_errno(saved);
     let result = pass();
-    if result != 0 {
-        return result;
+    let now = kernel::errno();
+    if let Some(going) = replaced {
+        going.end(result == 0);
     }
-    let same = matches!((&replaced, &moved), (Some(a), Ok(b)) if (a.device, a.inode) == (b.device, b.inode));
-    if let Some(facts) = replaced.filter(|_| !same) {
-        tell(&Request::Unlinked { device: facts.device, inode: facts.inode });
-    }
-    if from {
+    if result == 0 {
         let paths = [old_name.as_slice(), &new_name].concat();
         tell(&Request::Renamed { old_length: old_name.len() as u32, paths: &paths });
-    } else if let Some(facts) = moved.ok().filter(|facts| facts.regular) {
-        // It came from outside: descriptors on it are managed from now on.
-        descriptors::look_again(&facts);
     }
-    kernel::set_errno(saved);
+    kernel::set_errno(now);
     result
 }

@@ -3,7 +3,7 @@
 use libc::{c_int, c_long, c_void};
 
 use crate::kernel;
-use crate::{arrivals, opening, process, rings, symbols, transfers};
+use crate::{arrivals, metadata, opening, process, rings, symbols, transfers};
 
 /// # Safety
 /// As syscall(2).
@@ -45,6 +45,17 @@ pub unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: imp
             libc::SYS_fsync => result(symbols::fsync(fd)),
             libc::SYS_fdatasync => result(symbols::fdatasync(fd)),
             libc::SYS_syncfs => result(symbols::syncfs(fd)),
+            libc::SYS_sync => {
+                symbols::sync();
+                0
+            }
+            libc::SYS_fstat => result(symbols::fstat(fd, b as *mut _)),
+            libc::SYS_newfstatat => result(symbols::fstatat(fd, b as *const _, c as *mut _, d as c_int)),
+            libc::SYS_statx => result(symbols::statx(fd, b as *const _, c as c_int, d as u32, e as *mut _)),
+            // Without a path, of the descriptor, as futimens has it.
+            libc::SYS_utimensat => {
+                result(metadata::times_set(fd, b as *const _, c as *const _, d as c_int, || pass() as c_int))
+            }
             libc::SYS_truncate => result(symbols::truncate(a as *const _, b)),
             libc::SYS_ftruncate => result(symbols::ftruncate(fd, b)),
             libc::SYS_fallocate => result(symbols::fallocate(fd, b as c_int, c, d)),

@@ -271,6 +271,11 @@ impl EventLoop<'_> {
             return self.opens.push(WaitingOpen { envelope, identity, writable, path: path.to_vec() });
         }
         let known = self.overlay.find(identity).filter(|file| self.store.slow(*file).is_some());
+        let gone = name_of_gone(path);
+        let known_path = gone.and(known).and_then(|file| self.overlay.path(file)).map(<[u8]>::to_vec);
+        // One of its names is gone and none is known: nobody would find what is on flash alone.
+        let nameless = gone.is_some() && known_path.is_none();
+        let path = known_path.as_deref().or(gone).unwrap_or(path);
         if let Some(text) = known.is_none().then(|| self.managed_elsewhere(as_path(path))).flatten() {
             return self.send_answer(envelope, &Answer::Error { errno: libc::EIO, text });
         }
@@ -287,7 +292,7 @@ impl EventLoop<'_> {
                 // Created with a mode that forbids writing, to the agent too: nothing could be written back.
                 let written = self.overlay.is_open_for_writing(number);
                 let unwritable = written && self.store.slow(number).is_some_and(|slow| !slow.file().is_writable());
-                if by_site || unwritable {
+                if by_site || unwritable || nameless {
                     self.excluded.insert(number);
                 } else {
                     self.excluded.remove(&number);
@@ -390,4 +395,9 @@ impl EventLoop<'_> {
         let mut events = connection.events(token);
         let _ = self.epoll.modify(&connection.socket, &mut events);
     }
+}
+
+/// The name that a path had which the kernel shows as removed, if it is not just named so.
+fn name_of_gone(path: &[u8]) -> Option<&[u8]> {
+    path.strip_suffix(b" (deleted)").filter(|_| as_path(path).symlink_metadata().is_err())
 }

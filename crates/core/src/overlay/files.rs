@@ -15,6 +15,8 @@ use crate::request::Range;
 
 /// Longest path that the kernel takes.
 const PATH_BYTES_MAX: usize = 4096;
+/// Further names that are kept of a file (assumed: who removes one does so soon after he made another).
+const OTHER_NAMES_MAX: usize = 16;
 
 /// A process: number and start time, so that a number used again is another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -46,6 +48,10 @@ pub(super) struct Extension {
 pub(super) struct File {
     pub(super) identity: Identity,
     pub(super) path: Vec<u8>,
+    /// Further names that were told, the newest last.
+    pub(super) other_names: Vec<Vec<u8>>,
+    /// `path` is gone, and no other name is known, though there is one.
+    pub(super) is_nameless: bool,
     pub(super) map: ExtentMap,
     pub(super) size: u64,
     /// How long it is for a capacity that is a share of all files: direct writes make it longer without the agent.
@@ -85,6 +91,8 @@ impl File {
         File {
             identity,
             path,
+            other_names: Vec::new(),
+            is_nameless: false,
             map: ExtentMap::default(),
             size,
             expected_size: size,
@@ -112,6 +120,11 @@ impl File {
     /// Up to where it can be placed. While somebody has it open it may be longer than is known here.
     pub(super) fn placeable_end(&self) -> u64 {
         if self.openers.is_empty() { self.size } else { self.place_end.max(self.size) }
+    }
+
+    /// Whether what is written of it goes to the slow file alone: others use it unseen, or nobody would find its bytes.
+    pub(super) fn is_left_alone(&self) -> bool {
+        !self.bypassers.is_empty() || self.is_nameless
     }
 
     /// Whether it has neither a name nor anybody who is known to have it open.
@@ -198,7 +211,11 @@ impl Overlay {
             file.fingerprint = None;
         }
         if file.path != path && !path.is_empty() {
-            file.path = path.to_vec();
+            let before = std::mem::replace(&mut file.path, path.to_vec());
+            if let Some(known) = file.other_names.iter_mut().find(|name| *name == path) {
+                *known = before;
+            }
+            file.is_nameless = false;
             self.append(&Record::File { file: number, identity, path: path.to_vec() });
         }
         self.table.closed.remove(&number);
@@ -443,22 +460,60 @@ impl Overlay {
 
     /// A path changed: of a file, or of a directory above files.
     pub(super) fn renamed(&mut self, old: &[u8], new: &[u8]) {
-        let moved: Vec<(u32, Vec<u8>)> = self
-            .files
-            .iter()
-            .filter_map(|(&number, file)| {
-                let rest = file.path.strip_prefix(old)?;
-                (rest.is_empty() || rest[0] == b'/').then(|| (number, [new, rest].concat()))
-            })
-            // What no call can name keeps the name it had.
-            .filter(|(_, path)| path.len() <= PATH_BYTES_MAX)
-            .collect();
-        for (number, path) in moved {
-            let identity = self.file(number).identity;
-            self.file(number).path.clone_from(&path);
-            self.append(&Record::File { file: number, identity, path });
-            // Bytes that outlast the power are written back where the journal says the file is.
-            self.barrier.wanted |= self.barrier.asked.contains(&number) && self.files[&number].dirty_bytes > 0;
+        // What no call can name keeps the name it had.
+        let moved = |path: &[u8]| {
+            let rest = path.strip_prefix(old).filter(|rest| rest.is_empty() || rest[0] == b'/')?;
+            Some([new, rest].concat()).filter(|path| path.len() <= PATH_BYTES_MAX)
+        };
+        let files = self.files.iter().filter_map(|(&number, file)| Some((number, moved(&file.path)?)));
+        let files: Vec<(u32, Vec<u8>)> = files.collect();
+        for name in self.files.values_mut().flat_map(|file| &mut file.other_names) {
+            if let Some(path) = moved(name) {
+                *name = path;
+            }
+        }
+        files.into_iter().for_each(|(number, path)| self.is_now_at(number, path));
+    }
+
+    fn is_now_at(&mut self, number: u32, path: Vec<u8>) {
+        let identity = self.file(number).identity;
+        self.file(number).path.clone_from(&path);
+        self.append(&Record::File { file: number, identity, path });
+        // Bytes that outlast the power are written back where the journal says the file is.
+        self.barrier.wanted |= self.barrier.asked.contains(&number) && self.files[&number].dirty_bytes > 0;
+    }
+
+    /// A file has got another name, or is about to lose one of several. The file, if no other name of it is known then.
+    pub(super) fn name_changed(&mut self, (device, inode): (u64, u64), stays: bool, path: &[u8]) -> Option<u32> {
+        let born = |birth_ns| Identity { device, inode, birth_ns };
+        let found = self.by_identity.range(born(0)..=born(u64::MAX)).map(|(_, &number)| number);
+        let number = found.filter(|number| !self.files[number].unlinked).last()?;
+        let file = self.file(number);
+        file.other_names.retain(|name| name != path);
+        match (stays, file.path == path) {
+            (true, is_known) => {
+                if is_known || file.is_nameless {
+                    file.is_nameless = false;
+                    self.is_now_at(number, path.to_vec());
+                } else if path.len() <= PATH_BYTES_MAX {
+                    // The newest of many are as good as all of them.
+                    let too_many = (file.other_names.len() + 1).saturating_sub(OTHER_NAMES_MAX);
+                    file.other_names.drain(..too_many);
+                    file.other_names.push(path.to_vec());
+                }
+                None
+            }
+            (false, false) => None,
+            (false, true) => match file.other_names.pop() {
+                Some(other) => {
+                    self.is_now_at(number, other);
+                    None
+                }
+                None => {
+                    file.is_nameless = true;
+                    Some(number)
+                }
+            },
         }
     }
 

@@ -84,6 +84,13 @@ impl Overlay {
                 }
                 return self.reply(envelope, Answer::Done);
             }
+            Request::Name { device, inode, stays, path } => match self.name_changed((device, inode), stays, path) {
+                Some(file) => {
+                    self.file(file).write_back_error = None;
+                    Operation::WriteBack { file, range: Range::new(0, u64::MAX) }
+                }
+                None => return self.reply(envelope, Answer::Done),
+            },
             // Sent again to the next agent: the one before had forgotten the file and died before it could answer.
             Request::Close { file } if !known(file) => return self.reply(envelope, Answer::Done),
             Request::Slab { file, .. }
@@ -284,7 +291,7 @@ impl Overlay {
                     {
                         return None;
                     }
-                    if !self.files[&file].bypassers.is_empty() {
+                    if self.files[&file].is_left_alone() {
                         self.granules.let_go(file, range);
                         self.space.give_back(Run::touching(data_file, place, range.length));
                         self.show_slabs(shared, envelope.slot);

@@ -166,6 +166,18 @@ pub enum Request<'a> {
         /// `st_ino`.
         inode: u64,
     },
+    /// A file has got another name, or is about to lose one of several. Answered once its bytes can be found by one that stays: if the
+    /// agent knows of no other, they go back to disk, and none come to flash until it is opened by a name again.
+    Name {
+        /// `st_dev`.
+        device: u64,
+        /// `st_ino`.
+        inode: u64,
+        /// Whether the name is there from now on.
+        stays: bool,
+        /// Absolute path.
+        path: &'a [u8],
+    },
     /// A program set the file's time of last write: it is no foreign change, and it holds until bytes are written.
     TimesSet {
         /// `st_dev`.
@@ -342,6 +354,12 @@ impl<'a> Request<'a> {
                 w.u64(device);
                 w.u64(inode);
             }
+            Request::Name { device, inode, stays, path } => {
+                w.u64(device);
+                w.u64(inode);
+                w.u8(stays.into());
+                w.bytes(path);
+            }
             Request::Regions { file, from } => {
                 w.u32(file);
                 w.u64(from);
@@ -380,6 +398,7 @@ impl<'a> Request<'a> {
             Request::TimesSet { .. } => 17,
             Request::FlashFailed { .. } => 20,
             Request::Regions { .. } => 21,
+            Request::Name { .. } => 22,
         }
     }
 
@@ -423,6 +442,7 @@ impl<'a> Request<'a> {
             17 => Request::TimesSet { device: r.u64()?, inode: r.u64()?, birth_ns: r.u64()? },
             20 => Request::FlashFailed { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
             21 => Request::Regions { file: r.u32()?, from: r.u64()? },
+            22 => Request::Name { device: r.u64()?, inode: r.u64()?, stays: r.flag()?, path: r.all() },
             _ => return Err(DecodeError),
         };
         r.end()?;

@@ -593,6 +593,7 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
         | Request::Sync { .. }
         | Request::Unlinked { .. }
         | Request::TimesSet { .. }
+        | Request::Name { .. }
         | Request::Renamed { .. } => Reply::Done,
         Request::Hello { .. } | Request::Control { .. } => unreachable!(),
     };

@@ -131,14 +131,12 @@ fn a_process_without_a_descriptor_to_tell_the_agent_cuts_renames_and_removes_not
 outside = os.environ['OUTSIDE']
 for name in 'xy': open(outside + '/' + name, 'w').close()
 exhaust()
-for call in (lambda: os.truncate('f', 10), lambda: os.rename('f', 'h'), lambda: os.rename(outside + '/x', 'g'),
-             lambda: os.unlink('f')):
+for call in (lambda: os.truncate('f', 10), lambda: os.rename('f', 'h'), lambda: os.unlink('f')):
     try: call()
     except OSError as e: assert e.errno == errno.EMFILE, e
     else: raise AssertionError
 os.truncate(outside + '/x', 10); os.rename(outside + '/x', outside + '/z'); os.unlink(outside + '/y')
-os.rename(outside + '/z', 'new')
-assert os.stat('f').st_size == os.stat('g').st_size == 9000 and os.stat('new').st_size == 10";
+assert os.stat('f').st_size == os.stat('g').st_size == 9000 and os.stat(outside + '/z').st_size == 10";
     python(&agent, &format!("{EXHAUSTED}{script}"));
     assert_eq!(agent.log().len(), told);
 }
@@ -158,13 +156,17 @@ os.mkdir('d'); os.rename('d', 'e')
 os.rename(os.environ['OUTSIDE'] + '/../slow/e', 'd')
 open(os.environ['OUTSIDE'] + '/x', 'w').close(); os.rename(os.environ['OUTSIDE'] + '/x', os.environ['OUTSIDE'] + '/y')
 os.unlink(os.environ['OUTSIDE'] + '/y')
-try: os.rename('c', os.environ['OUTSIDE'] + '/c')
-except OSError as e: assert e.errno == 18, e  # EXDEV
-else: raise AssertionError
+open(os.environ['OUTSIDE'] + '/x', 'w').close(); os.mkdir(os.environ['OUTSIDE'] + '/dir')
+for old, new in ('c', os.environ['OUTSIDE'] + '/c'), (os.environ['OUTSIDE'] + '/x', 'x'), (os.environ['OUTSIDE'] + '/dir', 'dir'):
+    try: os.rename(old, new)
+    except OSError as e: assert e.errno == 18, e  # EXDEV
+    else: raise AssertionError
 assert open('c').read() == 'b'",
     );
     assert_eq!(agent.logged("Unlinked"), 2);
     assert_eq!(agent.logged("Renamed"), 4);
+    // Of `a2` that it is there, of `a` that it goes.
+    assert_eq!(agent.logged("Name {"), 2);
     let slow = agent.slow.display().to_string();
     let renamed =
         format!("Renamed {{ old_length: {}, paths: {:?} }}", slow.len() + 2, format!("{slow}/b{slow}/b2").as_bytes());

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use headstart_core::protocol::OWNER_FILE;
@@ -337,7 +337,7 @@ os.close(d)
 os.close(os.open('f', os.O_RDWR))",
     );
     let told: Vec<_> = agent.log().iter().map(|line| line.split(' ').next().unwrap().to_string()).collect();
-    assert_eq!(told, ["Open", "Slab", "Close", "Open", "Close"]);
+    assert_eq!(told, ["Open", "Name", "Slab", "Close", "Open", "Close"]);
 }
 
 #[test]
@@ -450,4 +450,51 @@ sys.stdin.readline()";
     agent.serve();
     drop(input);
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn no_call_takes_so_much_of_a_stack_that_a_small_one_would_not_hold_it() {
+    let agent = Agent::start();
+    let program = compiled(&agent, "small_stacks");
+    let used = |command: &mut Command| -> Vec<(String, Vec<u64>)> {
+        let printed = String::from_utf8(succeed(command).stdout).unwrap();
+        let line = |line: &str| {
+            let mut words = line.split(' ');
+            let name = words.next().unwrap().to_string();
+            (name, words.map(|word| word.parse().unwrap()).collect())
+        };
+        printed.lines().map(line).collect()
+    };
+    let plain = used(Command::new(&program).current_dir(agent.root.join("outside")));
+    let under = used(&mut command(&agent, &program));
+    assert_eq!(plain.len(), 14);
+    for ((call, before), (_, now)) in plain.into_iter().zip(under) {
+        // A handler's stack has 8 KiB (SIGSTKSZ) and a thread's 16 KiB (PTHREAD_STACK_MIN), of which the kernel and libc take most.
+        for (before, now) in before.into_iter().zip(now) {
+            assert!(now < before + 4096, "{call}: {now} bytes of the stack, {before} without the library");
+        }
+    }
+}
+
+#[test]
+fn what_another_process_makes_of_a_shared_description_s_flags_counts_at_the_next_write() {
+    let agent = Agent::start();
+    python(
+        &agent,
+        "import os, fcntl
+fd = os.open('f', os.O_RDWR | os.O_CREAT)
+os.pwrite(fd, b'0' * 8192, 0)
+there, back = os.pipe(), os.pipe()
+if os.fork() == 0:
+    for flags in os.O_APPEND, 0:
+        os.read(there[0], 1); fcntl.fcntl(fd, fcntl.F_SETFL, flags); os.write(back[1], b'x')
+    os._exit(0)
+def told(): os.write(there[1], b'x'); os.read(back[0], 1)
+told()
+os.lseek(fd, 0, 0); assert os.write(fd, b'end') == 3 and os.fstat(fd).st_size == 8195
+told()
+os.lseek(fd, 0, 0); assert os.write(fd, b'begin') == 5 and os.fstat(fd).st_size == 8195
+os.wait()
+assert os.pread(fd, 9000, 0) == b'begin' + b'0' * 8187 + b'end'",
+    );
 }

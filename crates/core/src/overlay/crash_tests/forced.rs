@@ -738,3 +738,35 @@ fn a_file_only_read_by_means_nobody_sees_keeps_its_clean_bytes_on_flash() {
     assert_eq!(w.overlay.extents(), 0, "a newer write went to disk, where the reader looks");
     no_violation(&w);
 }
+
+#[test]
+fn a_file_is_known_by_a_name_that_stays_when_another_goes_and_if_there_is_none_its_bytes_go_back_before() {
+    for told in [true, false] {
+        let mut w = world();
+        write(&mut w, 0, A, true);
+        w.quiesce();
+        let (file, identity) = (w.open[0][&0].unwrap(), w.inodes[0].identity);
+        let path: &'static [u8] = w.overlay.files[&file].path.clone().leak();
+        let name = |stays, path| Request::Name { device: identity.device, inode: identity.inode, stays, path };
+        if told {
+            w.request(0, &name(true, b"/slow/d/second"));
+            // Of a directory above it, too.
+            w.request(0, &Request::Renamed { old_length: 7, paths: b"/slow/d/slow/e" });
+        }
+        w.request(0, &name(false, path));
+        w.quiesce();
+        assert_eq!(w.overlay.dirty_bytes() > 0, told);
+        let known = if told { b"/slow/e/second" } else { path };
+        assert_eq!(w.overlay.files[&file].path, known);
+        let replay = Recovered::replay(&w.journal.bytes[HEADER_BYTES..], Replay::Everything);
+        assert_eq!(replay.files[&file].path, known);
+        // Nothing that nobody would find comes to flash, until somebody opens it by a name.
+        write(&mut w, 0, A, true);
+        assert_eq!(w.overlay.dirty_bytes() > 0, told);
+        w.request(0, &name(true, b"/slow/third"));
+        write(&mut w, 0, A, true);
+        assert!(w.overlay.dirty_bytes() > 0);
+        assert_eq!(w.overlay.files[&file].path == b"/slow/third", !told);
+        no_violation(&w);
+    }
+}

@@ -24,6 +24,7 @@ fn requests() -> Vec<Request<'static>> {
         Request::FlashFailed { file: 1, offset: 2, length: 3 },
         Request::Regions { file: 1, from: 2 },
         Request::Unlinked { device: 1, inode: 2 },
+        Request::Name { device: 1, inode: 2, stays: true, path: b"/b" },
         Request::Renamed { old_length: 2, paths: b"/a/b" },
         Request::Control { text: b"{}" },
     ]

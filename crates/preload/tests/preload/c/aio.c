@@ -97,7 +97,7 @@ static void single(int fd, int other)
     b = block(r, 0, seen, 5, 0);
     assert(!aio_write(&b) && result(&b) == -EBADF);
     b = block(r, 0, 0, 0, 0);
-    assert(aio_fsync(O_SYNC, &b) == -1 && errno == EBADF);
+    assert(!aio_fsync(O_SYNC, &b) && result(&b) == 0);
     b = block(append, 0, "at the end", 10, 0);
     assert(!aio_write(&b) && result(&b) == 10);
     expect(fd, 107, "at the end");
