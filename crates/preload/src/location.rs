@@ -49,8 +49,8 @@ impl PathBuffer {
                 Err(now) => in_use = now,
             }
         }
-        // SAFETY: an array of zeroes is valid.
-        let bytes = unsafe { Box::<[u8; PATH_MAX]>::new_zeroed().assume_init() };
+        // Not `Box::new`, which may have it on the stack first.
+        let bytes: Box<[u8; PATH_MAX]> = vec![0; PATH_MAX].try_into().expect("it is this long");
         PathBuffer { bytes: NonNull::from(Box::leak(bytes)), room: None }
     }
 

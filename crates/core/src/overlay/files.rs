@@ -487,7 +487,7 @@ impl Overlay {
     pub(super) fn name_changed(&mut self, (device, inode): (u64, u64), stays: bool, path: &[u8]) -> Option<u32> {
         let born = |birth_ns| Identity { device, inode, birth_ns };
         let found = self.by_identity.range(born(0)..=born(u64::MAX)).map(|(_, &number)| number);
-        let number = found.filter(|number| !self.files[number].unlinked).last()?;
+        let number = found.filter(|number| !self.files[number].unlinked).next_back()?;
         let file = self.file(number);
         file.other_names.retain(|name| name != path);
         match (stays, file.path == path) {
