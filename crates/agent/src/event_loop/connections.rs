@@ -273,8 +273,9 @@ impl EventLoop<'_> {
         let known = self.overlay.find(identity).filter(|file| self.store.slow(*file).is_some());
         let gone = name_of_gone(path);
         let known_path = gone.and(known).and_then(|file| self.overlay.path(file)).map(<[u8]>::to_vec);
-        // One of its names is gone and none is known: nobody would find what is on flash alone.
-        let nameless = gone.is_some() && known_path.is_none();
+        // One of its names is gone and no other known: nobody would find what is on flash alone.
+        let is_there = |path: &Vec<u8>| as_path(path).symlink_metadata().is_ok();
+        let nameless = gone.is_some() && !known_path.as_ref().is_some_and(is_there);
         let path = known_path.as_deref().or(gone).unwrap_or(path);
         if let Some(text) = known.is_none().then(|| self.managed_elsewhere(as_path(path))).flatten() {
             return self.send_answer(envelope, &Answer::Error { errno: libc::EIO, text });

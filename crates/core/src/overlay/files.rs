@@ -413,9 +413,7 @@ impl Overlay {
         (device, inode): (u64, u64),
         is_named: impl Fn(u32) -> bool,
     ) {
-        let born = |birth_ns| Identity { device, inode, birth_ns };
-        let found = self.by_identity.range(born(0)..=born(u64::MAX)).map(|(_, &number)| number);
-        let found: Vec<u32> = found.filter(|number| !is_named(*number)).collect();
+        let found: Vec<u32> = self.numbers_of((device, inode)).filter(|number| !is_named(*number)).collect();
         for number in found {
             self.unlink(number);
             self.forget_if_done(shared, number);
@@ -483,11 +481,18 @@ impl Overlay {
         self.barrier.wanted |= self.barrier.asked.contains(&number) && self.files[&number].dirty_bytes > 0;
     }
 
-    /// A file has got another name, or is about to lose one of several. The file, if no other name of it is known then.
-    pub(super) fn name_changed(&mut self, (device, inode): (u64, u64), stays: bool, path: &[u8]) -> Option<u32> {
+    /// The files that have or had the inode's number, the youngest last.
+    fn numbers_of(&self, (device, inode): (u64, u64)) -> impl DoubleEndedIterator<Item = u32> + '_ {
         let born = |birth_ns| Identity { device, inode, birth_ns };
-        let found = self.by_identity.range(born(0)..=born(u64::MAX)).map(|(_, &number)| number);
-        let number = found.filter(|number| !self.files[number].unlinked).next_back()?;
+        self.by_identity.range(born(0)..=born(u64::MAX)).map(|(_, &number)| number)
+    }
+
+    /// A file has got another name, or is about to lose one of several. The file, if no other name of it is known then.
+    pub(super) fn name_changed(&mut self, named: (u64, u64), stays: bool, path: &[u8]) -> Option<u32> {
+        if stays && path.len() > PATH_BYTES_MAX {
+            return None;
+        }
+        let number = self.numbers_of(named).rfind(|number| !self.files[number].unlinked)?;
         let file = self.file(number);
         file.other_names.retain(|name| name != path);
         match (stays, file.path == path) {
@@ -495,7 +500,7 @@ impl Overlay {
                 if is_known || file.is_nameless {
                     file.is_nameless = false;
                     self.is_now_at(number, path.to_vec());
-                } else if path.len() <= PATH_BYTES_MAX {
+                } else {
                     // The newest of many are as good as all of them.
                     let too_many = (file.other_names.len() + 1).saturating_sub(OTHER_NAMES_MAX);
                     file.other_names.drain(..too_many);
