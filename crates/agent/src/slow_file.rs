@@ -145,7 +145,7 @@ impl SlowFile {
 
     /// A write-back is about to begin.
     pub fn begin_write_back(&mut self, open_for_writing: bool) {
-        if self.write_backs == 0 {
+        if self.write_backs == 0 && (self.kept.is_some() || !open_for_writing) {
             let found = self.modified_ns();
             let new = found.filter(|_| !open_for_writing).map(|ns| Kept { ns, is_set: false });
             self.kept = found.and_then(|found| self.kept_from(found)).or(new);
@@ -158,7 +158,8 @@ impl SlowFile {
     /// A write-back has ended.
     pub fn end_write_back(&mut self) {
         self.write_backs = self.write_backs.saturating_sub(1);
-        if self.write_backs == 0 {
+        // Nothing else asks for it.
+        if self.write_backs == 0 && self.kept.is_some() {
             self.ours_ns = self.modified_ns();
         }
     }

@@ -27,8 +27,8 @@
 //!
 //! A raw `clone` skips the handler that separates a child from its parent; a `fork` in a signal handler that
 //! interrupted a call on a managed file, and a `siglongjmp` out of one, leave a request published that is none, as does
-//! asynchronous cancellation; who closes its descriptor or uses its offset in another thread then waits for ever. Managed descriptors must be below
-//! [`descriptors::DESCRIPTORS_MAX`]. A vector of buffers must itself be readable memory.
+//! asynchronous cancellation; who closes its descriptor or uses its offset in another thread then waits for ever.
+//! Managed descriptors must be below [`descriptors::DESCRIPTORS_MAX`]. A vector of buffers must itself be readable memory.
 //!
 //! **Beside other preloaded libraries**: one before this one sees every call; one behind it sees none on managed files,
 //! whose calls go to the kernel. Profilers belong before it.

@@ -113,7 +113,8 @@ impl<P: Policy> Engine<P> {
         self.held.bytes + bytes <= self.policy.holds_bytes_max() && self.held.ids.len() < WRITES_MAX
     }
 
-    /// A write whose bypass begins is held, or waits for room to be. No sooner: only the disk can fail it now, not flash that other things wait for.
+    /// A write whose bypass begins is held, or waits for room to be. No sooner: only the disk can fail it now, not flash that other
+    /// things wait for.
     pub(super) fn ask_to_hold(&mut self, id: u64) {
         let write = &self.writes[&id];
         if write.may_be_held() && self.holds() && write.range.length <= self.policy.holds_bytes_max() {
