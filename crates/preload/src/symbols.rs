@@ -7,6 +7,7 @@
 #![allow(non_snake_case)]
 
 use std::ffi::{CStr, c_void};
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -53,6 +54,25 @@ impl Symbol {
         self.0.store(found, Ordering::Relaxed);
         found
     }
+}
+
+/// Whether what comes after our `open` and its kin is libc's: no other library in the chain sees a file opened in their stead.
+pub fn opens_by_libc() -> bool {
+    let libc = library_of(libc::gnu_get_libc_version as *const c_void);
+    [c"open", c"open64", c"openat", c"openat64"].iter().all(|name| {
+        // SAFETY: the name ends with NUL.
+        let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        libc.is_some() && library_of(next) == libc
+    })
+}
+
+/// Where the library begins that an address lies in.
+fn library_of(address: *const c_void) -> Option<usize> {
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: any address may be asked for; what is found is written where there is room for it.
+    let known = unsafe { libc::dladdr(address, found.as_mut_ptr()) } != 0;
+    // SAFETY: all zeroes, or what was found.
+    known.then(|| unsafe { found.assume_init() }.dli_fbase.addr())
 }
 
 macro_rules! hook {
@@ -322,6 +342,8 @@ hooks! {
     posix_spawn_file_actions_addfchdir_np (actions: *mut c_void, fd: c_int) -> c_int
         = |pass| spawning::enters_open(actions, fd, pass);
 
+    prctl (option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int
+        = |pass| { opening::told_of_filter(option == libc::PR_SET_SECCOMP); pass() };
     syscall (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long
         = |pass| raw_calls::syscall(number, [a, b, c, d, e, f], pass);
 }

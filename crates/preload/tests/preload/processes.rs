@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use headstart_core::protocol::shared::Counter;
 
 use crate::data_path::{seed, selective};
 use crate::fake_agent::Agent;
-use crate::programs::{EXHAUSTED, command, compiled, python, shell, succeed};
+use crate::programs::{EXHAUSTED, command, compiled, library, null_interposer, python, shell, succeed};
 
 #[test]
 fn a_program_that_never_opens_a_managed_file_never_connects() {
@@ -133,6 +134,20 @@ fn cancelled_threads_end_and_leave_nothing_behind() {
         let agent = Agent::start_with(parameters);
         succeed(&mut command(&agent, compiled(&agent, "cancelled")));
         assert!(agent.everybody_left());
+    }
+}
+
+#[test]
+fn a_file_is_what_it_is_whatever_name_it_is_opened_by() {
+    // Where another library comes after this one, every file is opened by it.
+    for is_alone in [true, false] {
+        let agent = Agent::start();
+        let mut run = command(&agent, compiled(&agent, "direct_opens"));
+        if !is_alone {
+            run.env("LD_PRELOAD", [library(), null_interposer(&agent)].map(PathBuf::into_os_string).join(":".as_ref()));
+        }
+        succeed(&mut run);
+        assert!(agent.counter(Counter::AbsorbedRequests) > 0);
     }
 }
 
