@@ -272,9 +272,15 @@ unsafe fn take(block: *mut ControlBlock, operation: Operation, group: *mut Group
         // libc refuses it; of a sync it does not look.
         return false;
     }
-    let kind = match (descriptors::managed(fd), operation) {
+    let appends = descriptors::on_managed(fd, |target| {
+        if matches!(operation, Operation::Write) {
+            target.know_flags()?;
+        }
+        Ok(target.appends())
+    });
+    let kind = match (appends, operation) {
         (Ok(None), _) => return false,
-        (Ok(Some(target)), Operation::Write) if target.appends() => Kind::Append,
+        (Ok(Some(true)), Operation::Write) => Kind::Append,
         (_, Operation::Read) => Kind::Read,
         (_, Operation::Write) => Kind::Write,
         (_, Operation::Sync { .. }) => Kind::Sync,
