@@ -43,10 +43,12 @@ pub struct Overrides {
 impl Client {
     /// Connects to the site's agent.
     pub fn connect(site: &Site) -> Result<Client> {
-        let runtime = runtime_directory::path(&site.slow);
-        let socket = socket::connect_to(&runtime.join(SOCKET_FILE))
-            .map_err(|source| Error::NoAgent { path: runtime.clone(), source })?;
-        Ok(Client { socket, runtime })
+        Client::of_directory(&site.slow)
+    }
+
+    /// Connects to the agent of a managed directory, given without symbolic links.
+    pub fn of_directory(slow: &Path) -> Result<Client> {
+        Client::at(runtime_directory::path(slow))
     }
 
     /// Connects to the site's agent; starts one with `program agent --site FILE` if none runs. Two that try at once end up with
@@ -88,7 +90,10 @@ impl Client {
 
     /// Another connection to the same agent.
     pub fn again(&self) -> Result<Client> {
-        let runtime = self.runtime.clone();
+        Client::at(self.runtime.clone())
+    }
+
+    fn at(runtime: PathBuf) -> Result<Client> {
         let socket = socket::connect_to(&runtime.join(SOCKET_FILE))
             .map_err(|source| Error::NoAgent { path: runtime.clone(), source })?;
         Ok(Client { socket, runtime })

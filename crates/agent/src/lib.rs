@@ -42,6 +42,7 @@ mod storage;
 mod store;
 mod survivors;
 mod syncer;
+pub mod text_file;
 mod tiers;
 pub mod verification;
 

@@ -38,6 +38,10 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::error::{Error, Result};
+use crate::text_file;
+
+/// Of a plan, of some 100 bytes a region.
+const BYTES_MAX: u64 = 256 << 20;
 
 /// The version written and read.
 const VERSION: i64 = 1;
@@ -112,7 +116,7 @@ struct RegionText {
 /// # Errors
 /// It cannot be read, is none, is of another version, was cut short, or makes no sense; the error names the line.
 pub fn load(path: &Path) -> Result<Plan> {
-    let text = std::fs::read_to_string(path).map_err(|error| Error::file("read the plan", path, error))?;
+    let text = text_file::read(path, BYTES_MAX).map_err(|error| Error::file("read the plan", path, error))?;
     from_toml(&text).map_err(|problem| Error::Plan { path: path.to_path_buf(), problem })
 }
 

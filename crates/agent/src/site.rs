@@ -55,6 +55,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::metrics::server::METRICS_FILE;
 use crate::selection::Selection;
+use crate::text_file;
+
+/// Of a site file; the longest sensible one is a few KiB.
+const BYTES_MAX: u64 = 1 << 20;
 
 /// Points of a seek curve: both curves go to every thread in one message of limited length.
 const SEEK_POINTS_MAX: usize = 128;
@@ -158,7 +162,7 @@ impl Site {
 
     /// The same where the directories may not be there, as for what is only predicted: they are without symbolic links as far as they are.
     pub fn read(path: &Path) -> Result<Site> {
-        let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        let text = text_file::read(path, BYTES_MAX).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::NoSiteFile { path: path.to_path_buf() },
             _ => Error::file("read the site file", path, error),
         })?;
@@ -167,6 +171,8 @@ impl Site {
         let mut table: toml::Table = toml::from_str(&text).map_err(malformed)?;
         let mut site: Site = if environment::apply(&mut table, |name| std::env::var_os(name)).map_err(bad)? {
             table.try_into().map_err(malformed)?
+        } else if text.trim().is_empty() {
+            return Err(bad("it is empty; 'headstart site example' prints one".into()));
         } else {
             // From the text, so that errors name the line.
             toml::from_str(&text).map_err(malformed)?
@@ -175,10 +181,15 @@ impl Site {
             if directory.as_os_str().is_empty() {
                 return Err(bad(format!("{name} names no directory")));
             }
+            // The agent and each command would find another one.
+            if directory.is_relative() {
+                return Err(bad(format!("{name} is {}; it must be an absolute path", directory.display())));
+            }
             *directory = resolved(directory);
         }
         if site.fast.starts_with(&site.slow) || site.slow.starts_with(&site.fast) {
-            return Err(bad("slow and fast must not lie inside each other".into()));
+            let (slow, fast) = (site.slow.display(), site.fast.display());
+            return Err(bad(format!("slow and fast must not lie inside each other, as {slow} and {fast} do")));
         }
         site.s4d.read.check().map_err(|error| bad(format!("[s4d.read] {error}")))?;
         site.s4d.write.check().map_err(|error| bad(format!("[s4d.write] {error}")))?;
@@ -220,7 +231,13 @@ impl Site {
             value => Ok(value.unwrap_or(default)),
         };
         settings.dirty_high = share("dirty_high", own.dirty_high, settings.dirty_high)?;
-        settings.dirty_low = share("dirty_low", own.dirty_low, settings.dirty_low)?;
+        settings.dirty_low = share("dirty_low", own.dirty_low, settings.dirty_low.min(settings.dirty_high))?;
+        if settings.dirty_low > settings.dirty_high {
+            let (low, high) = (settings.dirty_low, settings.dirty_high);
+            return Err(format!(
+                "[agent] dirty_low is {low} and dirty_high {high}: write-back begins at dirty_high and ends at dirty_low, which cannot lie above it"
+            ));
+        }
         settings.dirty_full = share("dirty_full", own.dirty_full, settings.dirty_full)?;
         settings.write_back_share_min =
             share("write_back_share_min", own.write_back_share_min, settings.write_back_share_min)?.min(0.99);

@@ -124,6 +124,9 @@ impl Calibrate {
         if !(0.01..=24.0 * 60.0).contains(&minutes) {
             bail!("--minutes {minutes}: it is a time from 0.01 minutes to a day");
         }
+        if self.stripe.is_some_and(|stripe| stripe.0 == 0) {
+            bail!("--stripe 0: a stripe has at least one byte; leave it out for 64KiB");
+        }
         let output = self.output.clone().unwrap_or_else(|| Site::locate(site));
         let kept = results::kept_settings(&output)?;
         let mut slow = Target::open(Tier::Slow, &self.slow, self.size.0, self.overwrite_device)?;
@@ -136,7 +139,8 @@ impl Calibrate {
             site_directory(&fast, "--fast-directory", self.fast_directory.as_deref())?,
         );
         if directories.0.starts_with(&directories.1) || directories.1.starts_with(&directories.0) {
-            bail!("the slow and the fast directory must not lie inside each other");
+            let (slow, fast) = (directories.0.display(), directories.1.display());
+            bail!("the slow and the fast directory must not lie inside each other, as {slow} and {fast} do");
         }
         // Not only after minutes of measuring.
         [Some(&output), self.report.as_ref()].into_iter().flatten().try_for_each(|path| refuse_unwritable(path))?;
@@ -221,7 +225,7 @@ impl Calibrate {
         let servers = if target.tier == Tier::Slow { self.hdd_servers } else { self.ssd_servers };
         Striping {
             servers: servers.unwrap_or(found.servers),
-            stripe_bytes: self.stripe.map_or(found.stripe_bytes, |stripe| stripe.0.max(1)),
+            stripe_bytes: self.stripe.map_or(found.stripe_bytes, |stripe| stripe.0),
         }
     }
 }

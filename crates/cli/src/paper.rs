@@ -71,6 +71,9 @@ impl PaperArguments {
             None => Catalogue::built_in()?,
         };
         let figures = catalogue.select(&self.id)?;
+        if let Some(directory) = &self.output {
+            index::prepare(directory)?;
+        }
         let (simulations, places) = self.plan(&catalogue, &figures)?;
         let progress = ProgressBar::new(simulations.len() as u64).with_style(style());
         let threads = self.threads.unwrap_or_else(|| available_parallelism().map_or(1, usize::from));

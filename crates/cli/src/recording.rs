@@ -42,6 +42,7 @@ impl Recording {
         let library = library()?;
         let slow = self.managed(site)?;
         let output = self.output.clone().unwrap_or_else(default_output);
+        let was_there = output.exists();
         let command = alone(&program, &library, &slow, &output)?;
         unseen::warn_untraced(&self.program[0]);
         let status = program.wait(command, &Interrupts::listen()?)?;
@@ -49,6 +50,10 @@ impl Recording {
             eprintln!("headstart: the trace is in {}; 'headstart convert' reads it", output.display());
         } else {
             eprintln!("headstart: no request on a file below {} was seen", slow.display());
+            if !was_there {
+                // Somebody may have put something into it.
+                let _ = fs::remove_dir(&output);
+            }
         }
         Ok(exit_code(status))
     }
@@ -56,7 +61,11 @@ impl Recording {
     /// The directory whose files are traced. Nothing of it may be only on flash, as no agent is asked.
     fn managed(&self, site: Option<&Path>) -> Result<PathBuf> {
         if let Some(slow) = &self.slow {
-            let slow = slow.canonicalize().with_context(|| format!("cannot use --slow {}", slow.display()))?;
+            let given = || format!("cannot use --slow {}", slow.display());
+            let slow = slow.canonicalize().with_context(given)?;
+            if !slow.is_dir() {
+                bail!("{}: it is not a directory; name the one that holds the files", given());
+            }
             // It may lie in a managed directory, or around that of the site.
             let below = Site::read(&Site::locate(site)).ok().map(|site| site.slow).filter(|dir| dir.starts_with(&slow));
             slow.ancestors().chain(below.as_deref()).try_for_each(claim::refuse_debt).context(ON_FLASH)?;

@@ -11,6 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::site::Site;
+use headstart_agent::text_file;
 use headstart_core::units::Nanos;
 use headstart_sim::scenario::{Costs, Directions, Job, Policy, Scenario, ServerPolicy, Size};
 use headstart_sim::{Options, Report, ServerAccess, run, run_programs};
@@ -21,6 +22,8 @@ use addresses::Addresses;
 
 use crate::convert::LayerName;
 use crate::trace::is_recorded;
+
+const SCENARIO_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
 pub struct Simulate {
@@ -138,7 +141,8 @@ impl Simulate {
 
 fn load(path: &Path) -> Result<Scenario> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the scenario {shown}"))?;
+    let text =
+        text_file::read(path, SCENARIO_BYTES_MAX).with_context(|| format!("cannot read the scenario {shown}"))?;
     let scenario = Scenario::from_toml(&text).with_context(|| format!("{shown}"))?;
     if scenario.jobs.is_empty() {
         bail!("{shown}: there is no [[job]], so nothing happens; name at least one");

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
+use headstart_agent::claim;
 use headstart_agent::client::Client;
-use headstart_agent::site::{CostModels, Site};
+use headstart_agent::site::{CostModels, Site, resolved};
 use headstart_core::cost::benefit::{Parameters, SeekPoint};
 use headstart_core::units::ByteSize;
 use headstart_testbed::TestbedConfig;
@@ -178,7 +179,7 @@ pub struct Disk {
     /// The drive: wd1602, seagate-250, nearline-24t, revodrive-x2, onyx, pm9a3
     #[arg(long)]
     profile: String,
-    /// The file to serve it as; its bytes are kept beside it
+    /// The file to serve it as; its bytes are kept in the file itself, beneath the mount
     #[arg(long)]
     file: PathBuf,
     /// Its size if the file does not exist [default: the drive's]
@@ -193,7 +194,7 @@ impl TestbedCommand {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
         match self {
             TestbedCommand::Up(up) => up.execute(site)?,
-            TestbedCommand::Down(down) => down.execute(site)?,
+            TestbedCommand::Down(down) => down.execute()?,
             TestbedCommand::Stats(stats) => stats.execute()?,
             TestbedCommand::Cool { which } => headstart_testbed::lifecycle::cool(which.as_deref())?,
             TestbedCommand::Profile(shape) => {
@@ -228,6 +229,7 @@ impl Up {
     fn execute(&self, site: Option<&Path>) -> Result<()> {
         let site_path = Site::locate(site);
         refuse_foreign(&site_path)?;
+        refuse_taken(&site_path, &self.slow)?;
         let config = TestbedConfig {
             name: self.name.clone(),
             slow: self.slow.clone(),
@@ -273,6 +275,22 @@ fn refuse_foreign(path: &Path) -> Result<()> {
     }
 }
 
+/// Nor one of another testbed that is up: its users go by it.
+fn refuse_taken(path: &Path, slow: &Path) -> Result<()> {
+    if let Ok(site) = Site::read(path)
+        && site.slow != resolved(slow)
+        && let Some(mounted) = site.slow.to_str()
+        && let Ok(other) = headstart_testbed::stats(Some(mounted))
+    {
+        let name = &other.config.name;
+        bail!(
+            "{} is of the testbed '{name}', which is up; name another file with --site, or take that one down",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
 fn write_site(path: &Path, slow: &Path, fast: &Path, parameters: &SiteParameters) -> Result<()> {
     let model = |rates: &Rates| Parameters {
         hdd_servers: parameters.hdd_servers,
@@ -312,16 +330,11 @@ fn write_site(path: &Path, slow: &Path, fast: &Path, parameters: &SiteParameters
 }
 
 impl Down {
-    fn execute(&self, site: Option<&Path>) -> Result<()> {
-        // The agent has files of the testbed open: it goes first, if this testbed is its site.
-        if let Ok(site) = Site::load(&Site::locate(site))
-            && let Ok(stats) = headstart_testbed::stats(self.which.as_deref())
-            && stats.config.slow == site.slow
-            && let Ok(client) = Client::connect(&site)
-        {
-            let stopped = stop(&client, self.force);
+    fn execute(&self) -> Result<()> {
+        if let Ok(stats) = headstart_testbed::stats(self.which.as_deref()) {
+            let settled = self.settle(&stats.config.slow);
             if !self.force {
-                stopped.context("the testbed stays up (--force takes it down all the same)")?;
+                settled.context("the testbed stays up (--force takes it down all the same)")?;
             }
         }
         let down = headstart_testbed::down(self.which.as_deref(), self.keep_files)?;
@@ -330,6 +343,15 @@ impl Down {
         }
         println!("testbed {} is down{}", down.name, if down.was_running { "" } else { " (its server was gone)" });
         Ok(())
+    }
+
+    /// The agent has files of the testbed open, so it goes first. Whichever site file it was started with: another testbed may have it now.
+    fn settle(&self, slow: &Path) -> Result<()> {
+        match Client::of_directory(slow) {
+            Ok(client) => stop(&client, self.force),
+            // One that was killed left what it owes.
+            Err(_) => Ok(claim::refuse_debt(slow)?),
+        }
     }
 }
 

@@ -34,6 +34,32 @@ fn a_malformed_site_file_is_named_with_its_line() {
 }
 
 #[test]
+fn what_never_ends_is_no_site_file_plan_or_scenario() {
+    let site = TestSite::with_capacity("1MiB");
+    site.fail(125, &["--site", "/dev/zero", "site", "check"], &["/dev/zero", "longer than"]);
+    site.fail(125, &["place", "/dev/zero"], &["/dev/zero", "longer than"]);
+    let scenario = site.path("scenario.toml");
+    std::os::unix::fs::symlink("/dev/zero", &scenario).unwrap();
+    site.fail(125, &["sim", text(&scenario)], &[text(&scenario), "longer than"]);
+}
+
+#[test]
+fn senseless_settings_of_a_site_are_named() {
+    let site = TestSite::with_capacity("1MiB");
+    let whole = fs::read_to_string(&site.file).unwrap();
+    let fails = |changed: String, words: &[&str]| {
+        fs::write(&site.file, changed).unwrap();
+        site.fail(125, &["site", "check"], &[&[text(&site.file)], words].concat());
+    };
+    fails(format!("{whole}dirty_high = 0.2\ndirty_low = 0.5\n"), &["dirty_low", "0.5", "dirty_high", "0.2"]);
+    fails(whole.replace(text(&site.slow), "slow"), &["slow is slow", "absolute"]);
+    fails(String::new(), &["empty", "site example"]);
+    // Nothing said of the lower: it follows.
+    fs::write(&site.file, format!("{whole}dirty_high = 0.05\n")).unwrap();
+    site.succeed(&["site", "check"]);
+}
+
+#[test]
 fn what_prints_ends_with_its_reader() {
     let site = TestSite::with_capacity("1MiB");
     let (reader, writer) = std::io::pipe().unwrap();
@@ -109,6 +135,7 @@ fn a_senseless_capacity_is_refused() {
     for capacity in ["nonsense", "120%", "-1", "", "%"] {
         site.fail(125, &["run", "--capacity", capacity, "--", "true"], &["--capacity"]);
     }
+    site.fail(125, &["run", "--capacity", "20", "--", "true"], &["--capacity", "20 bytes", "20%"]);
     site.write_site("lots");
     site.fail(125, &TRUE, &[text(&site.file), "capacity", "lots"]);
 }

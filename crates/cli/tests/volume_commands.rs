@@ -156,11 +156,14 @@ fn what_is_served_already_or_cannot_be_is_refused_with_its_reason() {
     let directory = volume.directory.path().to_str().unwrap();
     refused(&["is no regular file"], &["--mount-file", directory]);
     refused(&["is not empty"], &["--mount-file", volume.hdd.to_str().unwrap()]);
+    refused(&["no/socket", "create it"], &["--nbd", volume.path("no/socket").to_str().unwrap()]);
+    refused(&["at most 107 bytes"], &["--nbd", volume.path(&"s".repeat(200)).to_str().unwrap()]);
     let bytes = std::fs::read(&volume.hdd).unwrap();
     assert!(bytes.iter().all(|byte| *byte == 0), "a volume that could not be served leaves its disk as it was");
     let Some(served) = volume.serve_file(&[]) else { return };
     let disk = volume.path("disk");
     refused(&["two servers on one volume"], &["--mount-file", volume.path("other").to_str().unwrap()]);
+    assert!(!volume.path("other").exists(), "an empty file is left");
     let other = TestVolume::create(64 * MIB, 32 * MIB);
     let output = other.run("serve", &["--mount-file", disk.to_str().unwrap()]);
     let said = String::from_utf8_lossy(&output.stderr);

@@ -69,7 +69,17 @@ impl Disk {
         if mounts::is_stale(&config.file) {
             mounts::unmount(&config.file).map_err(Error::io("unmount the stale mount", &config.file))?;
         }
+        if mounts::is_mounted(&config.file.canonicalize().unwrap_or_default()) {
+            let reason =
+                format!("{} is served already; interrupt that one first, or take another file", config.file.display());
+            return Err(Error::Invalid { option: "--file", reason });
+        }
         let size = config.size_bytes.unwrap_or(servers.capacity_bytes());
+        if size == 0 || !size.is_multiple_of(SECTOR_BYTES) {
+            let reason =
+                format!("a disk of {size} bytes has no whole sectors; give a multiple of {SECTOR_BYTES} bytes");
+            return Err(Error::Invalid { option: "--size", reason });
+        }
         let backing = open_backing(&config.file, size).map_err(Error::io("open the disk's file", &config.file))?;
         let file = config.file.canonicalize().map_err(Error::io("find", &config.file))?;
         raise_fuse_request_limit(u64::from(REQUEST_BYTES_MAX));
@@ -127,6 +137,9 @@ struct DiskFilesystem {
     engine: Arc<Engine>,
     backing: Arc<File>,
 }
+
+/// What a block device's size is a multiple of.
+const SECTOR_BYTES: u64 = 512;
 
 /// The disk's addresses are the file's offsets.
 const WHOLE_DEVICE: Region = Region { first_server: 0, base: 0, bytes: u64::MAX };

@@ -33,6 +33,8 @@ fn what_is_written_to_a_disk_is_there_when_it_is_served_again() {
     file.sync_all().unwrap();
     assert!(file.write_all_at(&[5; 4096], 64 << 20).is_err(), "a disk has an end");
     assert!(file.set_len(1).is_err(), "a disk has one size");
+    let refused = start(&root, "seagate-250").err().expect("it is served already").to_string();
+    assert!(refused.contains(path.to_str().unwrap()) && refused.contains("served already"), "{refused}");
     let stats = disk.stats();
     assert_eq!((stats.write_count, stats.flush_count), (1, 1));
     drop((file, disk));
@@ -41,6 +43,19 @@ fn what_is_written_to_a_disk_is_there_when_it_is_served_again() {
     OpenOptions::new().read(true).open(&path).unwrap().read_exact_at(&mut buffer, 10 << 20).unwrap();
     assert_eq!(buffer, [5; 4096]);
     drop(disk);
+}
+
+#[test]
+fn a_disk_has_whole_sectors() {
+    if !can_mount() {
+        return;
+    }
+    let root = tempfile::tempdir_in("/dev/shm").unwrap();
+    let file = root.path().join("disk");
+    let refused = Disk::start(&DiskConfig { size_bytes: Some(3), ..DiskConfig::of("wd1602", &file) });
+    let refused = refused.err().expect("it is refused").to_string();
+    assert!(refused.contains("--size") && refused.contains("512"), "{refused}");
+    assert!(!file.exists(), "nothing was made");
 }
 
 #[test]

@@ -9,10 +9,19 @@ use super::calibration::Calibration;
 use super::drawing::draw;
 use super::output::{HEADINGS, lines, passed};
 use super::row::Row;
+use crate::printing::refuse_unwritable;
 
-/// Draws each row and writes `index.md` beside the drawings.
-pub fn write(rows: &[Row<'_>], calibration: &Calibration, full: bool, directory: &Path) -> Result<()> {
+/// Of the page, in the directory of the drawings.
+const PAGE: &str = "index.md";
+
+/// Finds out whether the page can be written, before the minutes of work that it shows.
+pub fn prepare(directory: &Path) -> Result<()> {
     std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    refuse_unwritable(&directory.join(PAGE))
+}
+
+/// Draws each row and writes the page beside the drawings, in a directory that is there.
+pub fn write(rows: &[Row<'_>], calibration: &Calibration, full: bool, directory: &Path) -> Result<()> {
     let mut text = String::from("# What the papers print and what the simulator finds\n\n");
     let scale = if full { "Paper scale." } else { "The reduced set; `--full` simulates at paper scale." };
     text += &format!("{scale} Crosses and grey bars are the papers', lines and bars ours.\n\n");
@@ -29,7 +38,7 @@ pub fn write(rows: &[Row<'_>], calibration: &Calibration, full: bool, directory:
         draw(row, &path).map_err(|error| anyhow!("cannot draw {}: {error}", path.display()))?;
         section(&mut text, row, &file, full);
     }
-    let path = directory.join("index.md");
+    let path = directory.join(PAGE);
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 

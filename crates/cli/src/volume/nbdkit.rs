@@ -11,6 +11,9 @@ use anyhow::{Context, Result, bail};
 /// Environment: where the plugin is.
 const ENVIRONMENT_PLUGIN: &str = "HEADSTART_PLUGIN";
 
+/// What a socket's address has room for, on Linux.
+const SOCKET_PATH_MAX: usize = 107;
+
 /// As cargo names the plugin, and as nbdkit's own are named.
 const PLUGIN_NAMES: [&str; 2] = ["libnbdkit_headstart_plugin.so", "nbdkit-headstart-plugin.so"];
 
@@ -47,6 +50,17 @@ pub fn program() -> Result<PathBuf> {
 /// Makes room for a socket: removes one that nobody listens on.
 pub fn free(socket: &Path) -> Result<()> {
     let named = || socket.display().to_string();
+    let length = socket.as_os_str().len();
+    if length > SOCKET_PATH_MAX {
+        bail!(
+            "{}: a socket's path has at most {SOCKET_PATH_MAX} bytes and this one {length}; name a shorter one",
+            named()
+        );
+    }
+    let directory = socket.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if directory.is_some_and(|directory| !directory.is_dir()) {
+        bail!("{}: its directory is not there; create it", named());
+    }
     match fs::symlink_metadata(socket) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error).with_context(named),

@@ -2,6 +2,7 @@
 //!
 //! With `--nbd` this process becomes nbdkit, whose plugin serves the volume. With `--mount-file` it serves itself.
 
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -99,12 +100,18 @@ impl Serve {
         crate::log_to_stderr("warn");
         let interrupts = Interrupts::listen()?;
         let stale = is_stale(path).then(|| loop_devices(&std::path::absolute(path).unwrap_or_default()));
+        let was_there = path.exists();
         // Before the volume starts, which guards its disk.
         FileExport::prepare(path)?;
         let delay_max = Some(Duration::from_millis(self.delay_max_ms.into()));
         let hold_bytes = Some(self.liu_hold.0);
         let wishes = Wishes { mode: self.mode, policy: self.policy, delay_max, hold_bytes };
-        let server = open(&self.devices.hdd, &self.devices.ssd, wishes)?;
+        let server = open(&self.devices.hdd, &self.devices.ssd, wishes).inspect_err(|_| {
+            if !was_there {
+                // It is empty; that it cannot be removed changes nothing.
+                let _ = fs::remove_file(path);
+            }
+        })?;
         let export = match FileExport::mount(Arc::new(server.handle()), path) {
             Ok(export) => export,
             Err(refused) => {

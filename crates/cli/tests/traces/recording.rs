@@ -58,6 +58,8 @@ fn the_exit_status_is_the_programs_and_a_program_without_requests_leaves_no_trac
     let output = trace(&site, &["sh", "-c", "exit 7"]).output().unwrap();
     assert_eq!(output.status.code(), Some(7));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no request"), "{}", site.say(&output));
+    assert!(!trace_of(&site).exists(), "an empty directory is left");
+    fs::create_dir(trace_of(&site)).unwrap();
     site.fail(125, &["convert", trace_of(&site).to_str().unwrap()], &["holds no trace"]);
     let output = trace(&site, &["sh", "-c", "kill -9 $$"]).output().unwrap();
     assert_eq!(output.status.code(), Some(128 + 9));

@@ -66,7 +66,13 @@ impl std::str::FromStr for Capacity {
                 Err(format!("'{text}' is not between 0% and 100%"))
             };
         }
-        text.parse::<ByteSize>().map(|size| Capacity::Bytes(size.0)).map_err(|error| error.to_string())
+        let bytes = text.parse::<ByteSize>().map_err(|error| format!("{error}, or a share such as 20%"))?.0;
+        if (1..=100).contains(&bytes) && text.trim().ends_with(|end: char| end.is_ascii_digit()) {
+            return Err(format!(
+                "'{text}' would be {bytes} bytes; write {bytes}% for a share, or a size with its unit"
+            ));
+        }
+        Ok(Capacity::Bytes(bytes))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use headstart_core::units::ByteSize;
 use headstart_core::volume::superblock::Serving;
+use nix::unistd::{SysconfVar, sysconf};
 
 use crate::device::DeviceName;
 use crate::pair::{OpenError, Pair};
@@ -46,6 +48,14 @@ pub enum OpeningError {
         /// What goes to flash.
         policy: PolicyName,
     },
+    /// Writes answered early would take the memory that everything else needs.
+    #[error("--liu-hold: {hold} is more than half of this machine's memory ({memory}); give less", hold = ByteSize(*hold_bytes), memory = ByteSize(*memory_bytes))]
+    HoldsTooMuch {
+        /// What was asked for.
+        hold_bytes: u64,
+        /// What the machine has.
+        memory_bytes: u64,
+    },
     /// What is on them.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -67,6 +77,12 @@ impl Wishes {
     }
 }
 
+/// The machine's memory; without an end if the system does not say.
+fn memory_bytes() -> u64 {
+    let of = |name| sysconf(name).ok().flatten().and_then(|value| u64::try_from(value).ok());
+    of(SysconfVar::_PHYS_PAGES).zip(of(SysconfVar::PAGE_SIZE)).map_or(u64::MAX, |(pages, bytes)| pages * bytes)
+}
+
 /// Opens both devices for this process alone, recovers the volume and serves it.
 pub fn open(disk: &DeviceName, flash: &DeviceName, wishes: Wishes) -> Result<Server, OpeningError> {
     let mut pair = Pair::open(disk, flash)?;
@@ -76,6 +92,10 @@ pub fn open(disk: &DeviceName, flash: &DeviceName, wishes: Wishes) -> Result<Ser
     if settings.hold_bytes > 0 && !holds {
         let Settings { mode, policy, .. } = settings;
         return Err(OpeningError::HoldsNothing { mode, policy });
+    }
+    let memory_bytes = memory_bytes();
+    if settings.hold_bytes > memory_bytes / 2 {
+        return Err(OpeningError::HoldsTooMuch { hold_bytes: settings.hold_bytes, memory_bytes });
     }
     let has_heads = created.is_none_or(|serving| !serving.segments.is_none());
     if settings.mode == Mode::WriteBack && settings.policy.needs_heads() && !has_heads {

@@ -148,6 +148,9 @@ fn only_liu_alone_may_be_told_to_answer_early() {
         let names = ["--liu-hold".to_owned(), format!("--policy {policy} ")];
         assert!(names.iter().all(|name| refused.contains(name)), "{refused}");
     }
+    let too_much = Wishes { policy: Some(PolicyName::Liu), hold_bytes: Some(99 << 40), ..Wishes::default() };
+    let refused = open(&disk, &flash, too_much).err().expect("it is refused").to_string();
+    assert!(refused.contains("--liu-hold: 99TiB is more than half"), "{refused}");
 }
 
 #[test]
