@@ -151,8 +151,8 @@ pub trait Policy {
     fn on_lifted(&mut self, _segment: u64) {}
     /// A head is not on flash any more: de-lifted, or written; then `again` says that it should come back once it is clean.
     fn on_head_lost(&mut self, _segment: u64, _again: bool) {}
-    /// Which head makes room for another; none: no other does.
-    fn next_de_lift(&mut self) -> Option<u64> {
+    /// Which head makes room for that of segment `newcomer`; none: no other does.
+    fn next_de_lift(&mut self, _newcomer: u64) -> Option<u64> {
         None
     }
     /// For status.

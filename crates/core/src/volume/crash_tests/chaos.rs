@@ -76,7 +76,7 @@ impl Policy for Chaos {
         self.lifted.retain(|lifted| *lifted != segment);
     }
 
-    fn next_de_lift(&mut self) -> Option<u64> {
+    fn next_de_lift(&mut self, _newcomer: u64) -> Option<u64> {
         let any = !self.lifted.is_empty() && self.random.chance(50);
         any.then(|| self.lifted[self.random.below(self.lifted.len() as u64) as usize])
     }
@@ -233,8 +233,8 @@ impl Policy for Tested {
     fn on_head_lost(&mut self, segment: u64, again: bool) {
         delegate!(self, on_head_lost(segment, again))
     }
-    fn next_de_lift(&mut self) -> Option<u64> {
-        delegate!(self, next_de_lift())
+    fn next_de_lift(&mut self, newcomer: u64) -> Option<u64> {
+        delegate!(self, next_de_lift(newcomer))
     }
     fn on_read(&mut self, range: Range, load: &Load) -> Option<Range> {
         delegate!(self, on_read(range, load))

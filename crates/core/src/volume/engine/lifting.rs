@@ -67,8 +67,8 @@ impl<P: Policy> Engine<P> {
             && !self.writes.values().any(|write| write.range.overlaps(range))
     }
 
-    /// A slot, if one is free. If not, some head gives way, unless one does already.
-    fn take_slot(&mut self) -> Result<u32, bool> {
+    /// A slot for a segment's head, if one is free. If not, some head gives way, unless one does already.
+    fn take_slot(&mut self, newcomer: u64) -> Result<u32, bool> {
         if let Some(slot) = self.slots.take() {
             return Ok(slot);
         }
@@ -76,7 +76,7 @@ impl<P: Policy> Engine<P> {
         if self.map.heads.is_ending() || !self.lifts.is_empty() {
             return Err(true);
         }
-        let Some(segment) = self.policy.next_de_lift() else { return Err(false) };
+        let Some(segment) = self.policy.next_de_lift(newcomer) else { return Err(false) };
         let doomed = self.map.heads.doom(self.head_range(segment));
         self.counters.de_lifts_total += doomed.len() as u64;
         self.moves += 1;
@@ -127,7 +127,7 @@ impl<P: Policy> Engine<P> {
         if !self.has_room_for_heads(self.lifts.len() as u64 + 1) {
             return Err(true);
         }
-        let slot = self.take_slot()?;
+        let slot = self.take_slot(segment)?;
         let id = self.add_lift(segment, slot, 0, Stage::Reading);
         let order = self.order(Device::Disk, Action::Read, range, Purpose::LiftRead(id));
         self.lifts.get_mut(&id).expect("it has just begun").order = order;
@@ -159,7 +159,7 @@ impl<P: Policy> Engine<P> {
         if !may || self.flash_failed || !self.has_room_for_heads(self.lifts.len() as u64 + 1) {
             return;
         }
-        let Ok(slot) = self.take_slot() else { return };
+        let Ok(slot) = self.take_slot(segment) else { return };
         *self.shared.get_mut(&order).expect("the buffer holds it") += 1;
         let id = self.add_lift(segment, slot, order, Stage::Writing);
         self.write_lift(id, data);

@@ -1,6 +1,7 @@
 //! Single claims about the engine, on devices that do nothing until they are told to.
 
 mod held;
+mod segments;
 
 use super::*;
 use crate::volume::checkpoint::Extent;

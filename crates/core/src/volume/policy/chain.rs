@@ -282,8 +282,8 @@ impl Policy for Chain {
         }
     }
 
-    fn next_de_lift(&mut self) -> Option<u64> {
-        self.liu.as_mut()?.0.next_de_lift()
+    fn next_de_lift(&mut self, newcomer: u64) -> Option<u64> {
+        self.liu.as_mut()?.0.next_de_lift(newcomer)
     }
 
     fn segment_counts(&self) -> SegmentCounts {

@@ -95,8 +95,6 @@ pub struct Liu {
     /// Strong ones to be lifted, by address, and where the last one was.
     waiting: BTreeSet<u64>,
     cursor: u64,
-    /// The last one that is to be lifted asks for room.
-    newcomer: u64,
     evicted: Vec<u64>,
     /// None is tried before, since the last could not begin.
     not_before: Nanos,
@@ -125,7 +123,6 @@ impl Liu {
             uses: 0,
             waiting: BTreeSet::new(),
             cursor: 0,
-            newcomer: 0,
             evicted: Vec::new(),
             not_before: Nanos::ZERO,
         }
@@ -229,7 +226,6 @@ impl Liu {
         let segment = *upwards?;
         self.waiting.remove(&segment);
         self.cursor = segment + 1;
-        self.newcomer = segment;
         Some(segment)
     }
 
@@ -279,9 +275,9 @@ impl Liu {
     }
 
     /// The least recently used head, if the segment that wants its room was used later.
-    pub fn next_de_lift(&mut self) -> Option<u64> {
+    pub fn next_de_lift(&self, newcomer: u64) -> Option<u64> {
         let (used, segment) = self.lifted_by_use.first_key_value()?;
-        let wants = self.known.get(&self.newcomer).map_or(0, |known| known.used);
+        let wants = self.known.get(&newcomer).map_or(0, |known| known.used);
         (*used < wants).then_some(*segment)
     }
 
