@@ -4,8 +4,8 @@
 //! is worth it of them is absorbed whatever its region. Such regions are not in the journal. When nobody follows any more, their
 //! bytes stay as all others do.
 
-use super::Overlay;
 use super::recency::Access;
+use super::{FILE_BYTES_MAX, Overlay};
 use crate::cost::region::Costs;
 use crate::policy::carl::{Regions, Wanted};
 use crate::policy::d_carl::{DCarl, Move, Settings, Verb};
@@ -82,6 +82,10 @@ impl Overlay {
     pub(super) fn note_read(&mut self, file: u32, range: Range) {
         let now = Nanos(self.measured_ns);
         if let Some(online) = &mut self.online {
+            let known = &self.files[&file];
+            // The last region of a file, or the only one, takes and costs no more than there is of it. Who writes may have made it longer.
+            let size = if known.writers.is_empty() { known.size.max(range.end()) } else { FILE_BYTES_MAX };
+            online.d_carl.on_size(file, size);
             online.d_carl.on_request(now, file, Direction::Read, range);
         }
     }

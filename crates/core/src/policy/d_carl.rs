@@ -120,6 +120,14 @@ pub struct DCarl {
     leaving_bytes: u64,
 }
 
+/// No file is longer.
+const FILE_BYTES: u64 = i64::MAX as u64;
+
+/// A region of a file that goes on beyond it.
+fn whole((_, number): RegionId, region_bytes: u64) -> Range {
+    FileRegions { size_bytes: FILE_BYTES, region_bytes }.range(number)
+}
+
 impl DCarl {
     /// Nothing known yet; the first decision is due an interval after `now`.
     pub fn new(now: Nanos, settings: Settings) -> DCarl {
@@ -209,7 +217,12 @@ impl DCarl {
         for (id, verb) in &moves {
             self.become_place(*id, if *verb == Verb::Place { Place::Placing } else { Place::Leaving });
         }
-        moves.into_iter().map(|(id, verb)| Move { verb, id, range: self.range(id) }).collect()
+        let range = |(id, verb)| match verb {
+            Verb::Place => self.range(id),
+            // All that there may be of it: the file may be shorter now.
+            Verb::Unplace => whole(id, self.settings.region_bytes),
+        };
+        moves.into_iter().map(|(id, verb)| Move { verb, id, range: range((id, verb)) }).collect()
     }
 
     /// A move was carried out, or could not be.
@@ -292,7 +305,7 @@ impl DCarl {
     }
 
     fn range(&self, (file, number): RegionId) -> Range {
-        let size_bytes = self.sizes.get(&file).copied().unwrap_or(i64::MAX as u64);
+        let size_bytes = self.sizes.get(&file).copied().unwrap_or(FILE_BYTES);
         FileRegions { size_bytes, region_bytes: self.settings.region_bytes }.range(number)
     }
 

@@ -55,6 +55,26 @@ fn regions_that_are_read_are_placed_whole_and_give_way_to_those_read_later() {
 }
 
 #[test]
+fn a_file_shorter_than_a_region_takes_its_own_bytes() {
+    let mut w = world();
+    w.overlay.set_capacity(Capacity::Bytes(MIB / 16));
+    write(&mut w, 0, Range::new(0, 20480), false);
+    for rank in [0, 2] {
+        other(&mut w, rank, Kind::Close, Range::default());
+    }
+    other(&mut w, 2, Kind::Open(false), Range::default());
+    let number = *w.overlay.files.keys().next().unwrap();
+    w.overlay.follow(w.memory.view(), Some(Costs::of_a_test()));
+    for _ in 0..200 {
+        w.memory.view().slots[2].hint(number, Range::new(4096, 8192), 1 << 20, FetchTurn::Soon);
+        w.poll();
+    }
+    settle(&mut w);
+    assert_eq!(w.overlay.placements().map(|placement| placement.placed_bytes).sum::<u64>(), 20480);
+    no_violation(&w);
+}
+
+#[test]
 fn the_next_agent_does_not_take_regions_that_follow_for_a_plan() {
     let mut w = world_with_a_long_file();
     for _ in 0..20 {
