@@ -164,6 +164,9 @@ pub fn unknowns(advice: &Advice) -> Vec<String> {
         "auto is not predicted: it moves regions while the program runs. With a plan placed it is carl,s4d; without one expect something \
          between 's4d, first run' and carl,s4d."
             .to_string(),
+        "Volumes beneath the disk servers (liu, itransformer) are not predicted: a trace of the client does not tell what reaches a server's \
+         disk. 'headstart sim TRACE --server-policy liu,itransformer' simulates them."
+            .to_string(),
     ];
     if advice.measured_s.is_none() {
         said.insert(

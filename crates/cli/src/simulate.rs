@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::site::Site;
 use headstart_agent::text_file;
+use headstart_core::policy::chain::Chain;
 use headstart_core::units::Nanos;
 use headstart_sim::scenario::{Costs, Directions, Job, Policy, Scenario, ServerPolicy, Size};
 use headstart_sim::{Options, Report, ServerAccess, run, run_programs};
@@ -100,6 +101,11 @@ impl Simulate {
         if let Some(capacity) = &self.capacity {
             scenario.capacity.clone_from(capacity);
         }
+        if !is_scenario && matches!(scenario.policy, Policy::Carl | Policy::Random | Policy::Overlay(Chain::CarlS4d)) {
+            eprintln!(
+                "headstart: regions are planned from the very requests that are simulated: a run for other bytes of them gains less"
+            );
+        }
         let bar = ProgressBar::new_spinner();
         let mut tell = |what: &'static str, requests: u64, now: Nanos| {
             bar.set_message(format!("{what}: {requests} requests, {:.1} s simulated", now.seconds()));
@@ -163,6 +169,13 @@ fn apply(scenario: &mut Scenario, site: &Site) {
     (scenario.flash.servers, scenario.flash.stripe) = (fast.ssd_servers, Size(fast.stripe_bytes));
     if let Some(capacity) = &site.capacity {
         scenario.capacity.clone_from(capacity);
+    }
+    if let Some(software) = site.software {
+        let clients = &mut scenario.clients;
+        // A site has those of all nodes together, and each node has one.
+        clients.nodes = clients.nodes.min(software.processors.max(1));
+        clients.processors = (software.processors / clients.nodes).max(1);
+        (clients.request_cpu_ms, clients.copy_cpu_ms) = (software.request_cpu_ms, software.copy_cpu_ms);
     }
     let s4d = Directions { read: site.s4d.read.clone(), write: site.s4d.write.clone() };
     scenario.costs = Some(Costs { s4d, carl: site.carl.clone() });

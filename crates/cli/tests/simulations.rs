@@ -50,6 +50,32 @@ fn a_trace_is_replayed_on_the_machines_that_scenarios_have() {
     let report = json(&[path.to_str().unwrap(), "--json", "--check"]);
     assert_eq!(report["jobs"][0]["phases"][0]["reads"], 200);
     assert_eq!(report["jobs"][0]["phases"][0]["read_bytes"], 200 * 65536);
+    assert_eq!(sim(&[path.to_str().unwrap(), "--json"]).stdout, sim(&[path.to_str().unwrap(), "--json"]).stdout);
+}
+
+#[test]
+fn a_replay_has_a_sites_machines_and_says_that_its_plan_knows_the_requests() {
+    let directory = tempfile::tempdir().unwrap();
+    let (log, site) = (directory.path().join("log"), directory.path().join("site.toml"));
+    let mut text = String::from("fio version 2 iolog\n/data/a add\n/data/a open\n");
+    (0..300).for_each(|k| text.push_str(&format!("/data/a write {} 8192\n", k * 7 % 300 * 65536)));
+    std::fs::write(&log, text + "/data/a close\n").unwrap();
+    let example = Command::new(env!("CARGO_BIN_EXE_headstart")).args(["site", "example"]).output().unwrap().stdout;
+    let example = String::from_utf8(example).unwrap();
+    let seconds = |request_cpu_ms: u32, policy: &str| {
+        let software = format!("\n[software]\nprocessors = 1\nrequest_cpu_ms = {request_cpu_ms}\ncopy_cpu_ms = 0\n");
+        std::fs::write(&site, format!("{example}{software}")).unwrap();
+        let (log, site) = (log.to_str().unwrap(), site.to_str().unwrap());
+        let output = sim(&[log, "--site", site, "--policy", policy, "--capacity", "64MiB", "--json"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        assert_eq!(said.contains("planned from the very requests"), policy != "s4d", "{said}");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["seconds"].as_f64().unwrap()
+    };
+    let (quick, slow) = (seconds(0, "s4d"), seconds(5, "s4d"));
+    assert!(slow > quick + 1.0, "300 requests of 5 ms on one processor: {quick} and {slow} s");
+    seconds(0, "carl,s4d");
 }
 
 #[test]

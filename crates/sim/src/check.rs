@@ -7,11 +7,13 @@
 //! - every byte read was, when the read began and when it ended, a byte that the file may have: that of the newest write that had ended
 //!   before the read began, or of one beside it;
 //! - at the end every byte written lies where reads are sent, in its newest version;
-//! - requests begun and ended, messages sent and answered, bytes sent to servers and bytes that servers say they moved are equal in
-//!   number, and nothing is under way.
+//! - requests begun and ended are equal in number, and, of runs that drain, messages sent and answered, bytes sent to servers and bytes that
+//!   servers say they moved, and nothing is under way.
 //!
 //! Not checked: when things happen (times are the models'), what a power loss would leave (core's crash tests are for that), whether two
-//! reads of one byte beside a write agree with each other on the order, and, of runs that do not drain, where the newest bytes are.
+//! reads of one byte beside a write agree with each other on the order; of runs that do not drain (`drain = false`) where the newest bytes
+//! are, and messages and bytes that are still under way when the last rank ends; and what lies beneath a disk server: a server's disk is one
+//! place here, whatever its volume has on flash, in memory or on the disk (core's crash and model tests of volumes are for that).
 
 mod contents;
 mod ranges;

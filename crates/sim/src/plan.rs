@@ -25,7 +25,7 @@ pub(crate) fn regions(
     capacity_bytes: u64,
     options: &mut Options<'_>,
 ) -> Result<Vec<Regions>, SimulationError> {
-    // Interfering jobs are no part of what is planned for, and nothing is dirty.
+    // Interfering jobs run beside it and are no part of what is planned for, and nothing is dirty.
     let stock = Scenario { policy: Policy::Stock, drain: false, ..scenario.clone() };
     let begun = || {
         let mut simulation = Simulation::new(&stock, programs, seed, Client::Stock);

@@ -298,8 +298,11 @@ impl Simulation<'_> {
             ended: now,
         };
         let (phase, number) = (state.phase, state.number);
-        self.jobs[state.job as usize].phases.add(phase, number, request);
-        if let Some(accesses) = &mut self.accesses {
+        let job = &mut self.jobs[state.job as usize];
+        job.phases.add(phase, number, request);
+        if let Some(accesses) = &mut self.accesses
+            && !job.interfering
+        {
             let ranges = list.map_or_else(|| vec![current.range], |list| list.ranges);
             accesses.extend(ranges.into_iter().map(|range| ended_access(rank, current, range, now)));
         }
