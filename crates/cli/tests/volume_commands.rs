@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::time::Duration;
 
 use serde_json::Value;
-use volume::{LAZY, TestVolume};
+use volume::{LAZY, POLICIES, TestVolume, wait_for};
 
 const MIB: u64 = 1 << 20;
 
@@ -235,4 +235,40 @@ fn a_second_interrupt_ends_writing_back_and_the_rest_stays_on_flash() {
     assert!(is_there(File::open(volume.path("disk")).unwrap()));
     served.stop();
     assert!(is_there(File::open(&volume.hdd).unwrap()));
+}
+
+#[test]
+fn a_disk_whose_heads_are_on_flash_is_given_back_whole_with_the_flash_and_without() {
+    for is_forced in [false, true] {
+        let volume = TestVolume::create_with(64 * MIB, 24 * MIB, POLICIES[1]);
+        let Some(served) = volume.serve_file(&[]) else { return };
+        let file = File::options().read(true).write(true).open(volume.path("disk")).unwrap();
+        let mut expected: Vec<u8> = (0..64 * MIB).map(|at| (at / 4096 * 37 + at % 251) as u8).collect();
+        file.write_all_at(&expected, 0).unwrap();
+        file.sync_all().unwrap();
+        // None of the ends of the disk, which the guard hides.
+        wait_for("heads on flash", || volume.status()["segments"]["lifted"].as_u64() > Some(4));
+        // Some of them are newer in the log.
+        for segment in 0..16 {
+            let at = (segment * 4 * MIB + 8192) as usize;
+            expected[at..at + 4096].fill(segment as u8);
+            file.write_all_at(&expected[at..at + 4096], at as u64).unwrap();
+        }
+        file.sync_all().unwrap();
+        drop(file);
+        if is_forced {
+            // So that nothing is on flash alone.
+            assert!(volume.ask(&["flush", volume.hdd.to_str().unwrap()]).status.success());
+        }
+        served.kill();
+        let mut command = volume.command(volume::HEADSTART);
+        command.args(["volume", "detach", "--hdd", &volume.names[0]]);
+        if is_forced {
+            command.args(["--force", "--guard", "on", "--yes"]);
+        } else {
+            command.args(["--ssd", &volume.names[1]]);
+        }
+        volume::succeed(&mut command);
+        assert!(std::fs::read(&volume.hdd).unwrap() == expected, "forced: {is_forced}");
+    }
 }

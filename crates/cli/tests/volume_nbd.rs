@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use volume::{LAZY, TestVolume, has, succeed, wait_for};
+use volume::{LAZY, POLICIES, TestVolume, has, succeed, wait_for};
 
 const MIB: u64 = 1 << 20;
 
@@ -64,18 +64,20 @@ fn an_image_copied_in_over_several_connections_comes_out_and_ends_on_the_disk() 
     if !has(&[("nbdcopy", "libnbd-bin"), ("qemu-img", "qemu-utils")]) {
         return;
     }
-    let volume = TestVolume::create(64 * MIB, 32 * MIB);
-    let Some(served) = volume.serve_nbd(&[]) else { return };
-    let (image, copy) = (volume.path("image"), volume.path("copy"));
-    for seed in [1, 2] {
-        write_image(&image, 64 * MIB, seed);
-        succeed(Command::new("nbdcopy").args(["--connections=4", "--flush"]).arg(&image).arg(volume.uri()));
-        succeed(Command::new("nbdcopy").arg(volume.uri()).arg(&copy));
-        succeed(Command::new("cmp").arg(&image).arg(&copy));
-        succeed(Command::new("qemu-img").args(["compare", "-f", "raw", "-F", "raw"]).arg(&image).arg(volume.uri()));
+    for options in POLICIES {
+        let volume = TestVolume::create_with(64 * MIB, 32 * MIB, options);
+        let Some(served) = volume.serve_nbd(&[]) else { return };
+        let (image, copy) = (volume.path("image"), volume.path("copy"));
+        for seed in [1, 2] {
+            write_image(&image, 64 * MIB, seed);
+            succeed(Command::new("nbdcopy").args(["--connections=4", "--flush"]).arg(&image).arg(volume.uri()));
+            succeed(Command::new("nbdcopy").arg(volume.uri()).arg(&copy));
+            succeed(Command::new("cmp").arg(&image).arg(&copy));
+            succeed(Command::new("qemu-img").args(["compare", "-f", "raw", "-F", "raw"]).arg(&image).arg(volume.uri()));
+        }
+        served.stop();
+        succeed(Command::new("cmp").arg(&image).arg(&volume.hdd));
     }
-    served.stop();
-    succeed(Command::new("cmp").arg(&image).arg(&volume.hdd));
 }
 
 #[test]
@@ -117,14 +119,7 @@ fn fio_verifies_random_writes_and_trims() {
     if !has(&[("fio", "fio")]) {
         return;
     }
-    let volume = TestVolume::create(64 * MIB, 16 * MIB);
-    let Some(served) = volume.serve_nbd(&[]) else { return };
-    for job in [
-        "--rw=randtrimwrite --bs=16k --io_size=48M",
-        "--rw=randwrite --bsrange=512-64k --blockalign=512 --io_size=32M",
-        "--rw=randrw --bs=4k --io_size=24M --fsync=16",
-        "--rw=write --bs=1M",
-    ] {
+    let fio = |volume: &TestVolume, job: &str| {
         let mut fio = Command::new("fio");
         fio.current_dir(volume.directory.path());
         fio.args(["--name=volume", "--ioengine=nbd", "--thread", "--size=64M", "--iodepth=16", "--randseed=7"]);
@@ -136,9 +131,24 @@ fn fio_verifies_random_writes_and_trims() {
             "--serialize_overlap=1",
         ]);
         succeed(fio.arg(format!("--uri={}", volume.uri())).args(job.split(' ')));
+    };
+    let (in_order, at_random) = ("--rw=write --bs=1M", "--rw=randrw --bs=4k --io_size=24M --fsync=16");
+    for options in POLICIES {
+        let volume = TestVolume::create_with(64 * MIB, 24 * MIB, options);
+        let Some(served) = volume.serve_nbd(&[]) else { return };
+        fio(&volume, "--rw=randtrimwrite --bs=16k --io_size=48M");
+        fio(&volume, "--rw=randwrite --bsrange=512-64k --blockalign=512 --io_size=32M");
+        fio(&volume, at_random);
+        fio(&volume, in_order);
+        if options.len() > 2 {
+            // What was read again comes to flash, and is written and read there.
+            wait_for("heads on flash", || volume.status()["segments"]["lifted"].as_u64() > Some(4));
+            fio(&volume, at_random);
+            fio(&volume, in_order);
+        }
+        assert!(volume.status()["requests"]["write"]["requests_total"].as_u64().unwrap() > 1000, "{}", volume.status());
+        served.stop();
     }
-    assert!(volume.status()["requests"]["write"]["requests_total"].as_u64().unwrap() > 1000, "{}", volume.status());
-    served.stop();
 }
 
 #[test]

@@ -70,6 +70,13 @@ pub struct TestVolume {
 /// Options of a volume that writes nothing back before half of its log is full; under iTransformer an idle disk is used for it.
 pub const LAZY: &[&str] = &["--policy", "none"];
 
+/// Options of volumes as people serve them: writes in front of the disk, LiU's heads, and both. Segments are so short that there are many.
+pub const POLICIES: [&[&str]; 3] = [
+    &["--policy", "itransformer"],
+    &["--policy", "liu", "--segment", "1MiB", "--head", "256KiB"],
+    &["--policy", "liu,itransformer", "--segment", "1MiB", "--head", "256KiB"],
+];
+
 impl TestVolume {
     /// A new volume in sparse files.
     pub fn create(disk_bytes: u64, flash_bytes: u64) -> TestVolume {

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::volume::{LoopDevice, TestVolume, has};
+use crate::volume::{LoopDevice, POLICIES, TestVolume, has};
 
 const MIB: u64 = 1 << 20;
 
@@ -54,7 +54,7 @@ fn chunk_servers_on_a_volume_keep_files_over_a_kill_of_the_server() {
     if !has(&[("mkfs.xfs", "xfsprogs"), ("mfsmaster", "moosefs-master"), ("mfschunkserver", "moosefs-chunkserver")]) {
         return;
     }
-    let volume = TestVolume::create(640 * MIB, 64 * MIB);
+    let volume = TestVolume::create_with(640 * MIB, 64 * MIB, POLICIES[2]);
     let Some(served) = volume.serve_file(&[]) else { return };
     let Some(device) = LoopDevice::of(&volume.path("disk")) else { return };
     device.run("mkfs.xfs -q");

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 
-use crate::volume::{LAZY, LoopDevice, Mounted, TestVolume, has, succeed, wait_for};
+use crate::volume::{LAZY, LoopDevice, Mounted, POLICIES, TestVolume, has, succeed, wait_for};
 
 const MIB: u64 = 1 << 20;
 
@@ -48,13 +48,18 @@ fn disk(volume: &TestVolume) -> Option<LoopDevice> {
     LoopDevice::of(&volume.path("disk"))
 }
 
-/// Writes a tree, kills the server in the middle of it, serves the volume again, and looks.
+/// Under each policy.
 fn survives(mkfs: &str, check: &str) {
+    POLICIES.iter().for_each(|options| survives_under(options, mkfs, check));
+}
+
+/// Writes a tree, kills the server in the middle of it, serves the volume again, and looks.
+fn survives_under(options: &[&str], mkfs: &str, check: &str) {
     let (maker, checker) = (mkfs.split(' ').next().unwrap(), check.split(' ').next().unwrap());
     if !has(&[(maker, maker), (checker, checker)]) {
         return;
     }
-    let volume = TestVolume::create(320 * MIB, 64 * MIB);
+    let volume = TestVolume::create_with(320 * MIB, 64 * MIB, options);
     let Some(served) = volume.serve_file(&[]) else { return };
     let Some(device) = disk(&volume) else { return };
     device.run(mkfs);

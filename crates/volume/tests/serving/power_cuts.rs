@@ -7,18 +7,42 @@
 use std::time::Duration;
 
 use headstart_core::chance::Random;
+use headstart_core::units::Nanos;
 use headstart_core::volume::devices::Device;
 use headstart_core::volume::engine;
+use headstart_core::volume::policy::chain::{self, Names};
+use headstart_core::volume::policy::{Chain, liu};
 use headstart_core::volume::recovery::Given;
 use headstart_volume::server::{Backing, Server};
 use headstart_volume::settings::Settings;
 use headstart_volume::storage::faulty::{Faults, Faulty, Plan};
 use headstart_volume::storage::memory::{Media, Memory};
 
-use crate::bench::{flash_bytes, memory, names, settings};
+use crate::bench::{SEGMENTS, flash_bytes, memory, memory_with_heads, names, settings};
 use crate::chances::run_many;
 use crate::chaos::Chaos;
 use crate::clients::{Model, any, first_bytes};
+
+/// What goes to flash.
+enum Tested {
+    Chaos(Chaos),
+    /// LiU, alone or in front of iTransformer, on a volume with room for heads.
+    Heads(Chain),
+}
+
+impl Tested {
+    fn heads(random: &mut Random) -> Tested {
+        let liu = liu::Settings {
+            buffer_bytes: random.pick(&[1, 4]) * SEGMENTS.segment_bytes(),
+            threshold_percent: random.pick(&[1, 30]),
+            idle: Nanos(random.pick(&[0, 10_000])),
+            hold_bytes: random.pick(&[0, 0, 16384]),
+            ..liu::Settings::default()
+        };
+        let names = random.pick(&[Names::Liu, Names::LiuITransformer]);
+        Tested::Heads(Chain::new(names, SEGMENTS, chain::Settings { liu, ..chain::Settings::default() }))
+    }
+}
 
 /// A volume in memory, its faults and its users.
 struct World {
@@ -26,7 +50,7 @@ struct World {
     media: Media,
     given: Given,
     model: Model,
-    policy: Chaos,
+    policy: Tested,
     settings: Settings,
     depth: usize,
 }
@@ -35,7 +59,9 @@ impl World {
     fn new(seed: u64) -> World {
         let mut random = Random(seed);
         let disk_bytes = 8192 * (4 + random.below(12));
-        let (media, given) = memory(first_bytes(disk_bytes), flash_bytes(18 + random.below(60)));
+        let has_heads = random.chance(40);
+        let make = if has_heads { memory_with_heads } else { memory };
+        let (media, given) = make(first_bytes(disk_bytes), flash_bytes(18 + random.below(60)));
         let engine = engine::Settings {
             records_max: random.pick(&[1, 2, 16]),
             checkpoint_every_blocks: random.pick(&[4, 16, 1000]),
@@ -48,7 +74,7 @@ impl World {
             media,
             given,
             model: Model::new(disk_bytes),
-            policy: Chaos::new(&mut random),
+            policy: if has_heads { Tested::heads(&mut random) } else { Tested::Chaos(Chaos::new(&mut random)) },
             settings: Settings { engine, idle, ..settings() },
             depth: random.pick(&[1, 4, 12]),
             random,
@@ -70,9 +96,16 @@ impl World {
             open: Box::new(move |bell| Ok(Box::new(Faulty::new(Box::new(Memory::new(media, bell)), storage_faults)))),
             names: names(),
         };
-        let mut policy = self.policy.clone();
-        policy.random = Random(self.random.next());
-        let server = Server::start_with(backing, policy, self.settings.clone()).expect("the volume is served again");
+        let settings = self.settings.clone();
+        let server = match &self.policy {
+            Tested::Chaos(policy) => {
+                let mut policy = policy.clone();
+                policy.random = Random(self.random.next());
+                Server::start_with(backing, policy, settings)
+            }
+            Tested::Heads(policy) => Server::start_with(backing, policy.clone(), settings),
+        };
+        let server = server.expect("the volume is served again");
         (server, faults)
     }
 
