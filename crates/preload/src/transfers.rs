@@ -105,8 +105,8 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void, pass: im
     let source = match request {
         libc::FICLONE => argument as usize as c_int,
         // SAFETY: the caller's contract: a `file_clone_range`, whose first field is the source, a signed 64-bit
-        // integer.
-        libc::FICLONERANGE if !argument.is_null() => unsafe { *argument.cast::<i64>() as c_int },
+        // integer. The kernel does not care how it is aligned.
+        libc::FICLONERANGE if !argument.is_null() => unsafe { argument.cast::<i64>().read_unaligned() as c_int },
         FS_IOC_FIEMAP => {
             let saved = kernel::errno();
             return brought_back(fd, pass).unwrap_or_else(|errno| kernel::answer(Err(errno), saved) as c_int);
