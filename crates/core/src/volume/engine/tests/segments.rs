@@ -65,7 +65,7 @@ impl Bench {
 
     /// Nobody asks for anything for so long that lifts may begin.
     fn rest(&mut self) -> Vec<Order> {
-        self.now = self.now + IDLE;
+        self.now += IDLE;
         self.engine.on_timer(self.now);
         self.settle()
     }
