@@ -27,7 +27,7 @@ use crate::clients::{Model, any, first_bytes};
 enum Tested {
     Chaos(Chaos),
     /// LiU, alone or in front of iTransformer, on a volume with room for heads.
-    Heads(Chain),
+    Heads(Box<Chain>),
 }
 
 impl Tested {
@@ -40,7 +40,8 @@ impl Tested {
             ..liu::Settings::default()
         };
         let names = random.pick(&[Names::Liu, Names::LiuITransformer]);
-        Tested::Heads(Chain::new(names, SEGMENTS, chain::Settings { liu, ..chain::Settings::default() }))
+        let chain = Chain::new(names, SEGMENTS, chain::Settings { liu, ..chain::Settings::default() });
+        Tested::Heads(Box::new(chain))
     }
 }
 
@@ -103,7 +104,7 @@ impl World {
                 policy.random = Random(self.random.next());
                 Server::start_with(backing, policy, settings)
             }
-            Tested::Heads(policy) => Server::start_with(backing, policy.clone(), settings),
+            Tested::Heads(policy) => Server::start_with(backing, Chain::clone(policy), settings),
         };
         let server = server.expect("the volume is served again");
         (server, faults)
