@@ -217,12 +217,12 @@ impl DCarl {
         for (id, verb) in &moves {
             self.become_place(*id, if *verb == Verb::Place { Place::Placing } else { Place::Leaving });
         }
-        let range = |(id, verb)| match verb {
+        let range = |id, verb| match verb {
             Verb::Place => self.range(id),
             // All that there may be of it: the file may be shorter now.
             Verb::Unplace => whole(id, self.settings.region_bytes),
         };
-        moves.into_iter().map(|(id, verb)| Move { verb, id, range: range((id, verb)) }).collect()
+        moves.into_iter().map(|(id, verb)| Move { verb, id, range: range(id, verb) }).collect()
     }
 
     /// A move was carried out, or could not be.
