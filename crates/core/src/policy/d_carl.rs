@@ -123,11 +123,6 @@ pub struct DCarl {
 /// No file is longer.
 const FILE_BYTES: u64 = i64::MAX as u64;
 
-/// A region of a file that goes on beyond it.
-fn whole((_, number): RegionId, region_bytes: u64) -> Range {
-    FileRegions { size_bytes: FILE_BYTES, region_bytes }.range(number)
-}
-
 impl DCarl {
     /// Nothing known yet; the first decision is due an interval after `now`.
     pub fn new(now: Nanos, settings: Settings) -> DCarl {
@@ -220,7 +215,7 @@ impl DCarl {
         let range = |id, verb| match verb {
             Verb::Place => self.range(id),
             // All that there may be of it: the file may be shorter now.
-            Verb::Unplace => whole(id, self.settings.region_bytes),
+            Verb::Unplace => self.range_within(id, FILE_BYTES),
         };
         moves.into_iter().map(|(id, verb)| Move { verb, id, range: range(id, verb) }).collect()
     }
@@ -304,8 +299,12 @@ impl DCarl {
         (region.gain_s * left * windows, region.variance_s2.sqrt() * left * windows)
     }
 
-    fn range(&self, (file, number): RegionId) -> Range {
-        let size_bytes = self.sizes.get(&file).copied().unwrap_or(FILE_BYTES);
+    /// As far as the file is known to go.
+    fn range(&self, id: RegionId) -> Range {
+        self.range_within(id, self.sizes.get(&id.0).copied().unwrap_or(FILE_BYTES))
+    }
+
+    fn range_within(&self, (_, number): RegionId, size_bytes: u64) -> Range {
         FileRegions { size_bytes, region_bytes: self.settings.region_bytes }.range(number)
     }
 
