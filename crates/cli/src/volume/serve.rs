@@ -100,23 +100,25 @@ impl Serve {
         crate::log_to_stderr("warn");
         let interrupts = Interrupts::listen()?;
         let stale = is_stale(path).then(|| loop_devices(&std::path::absolute(path).unwrap_or_default()));
-        let was_there = path.exists();
+        let was_there = stale.is_some() || path.exists();
         // Before the volume starts, which guards its disk.
         FileExport::prepare(path)?;
         let delay_max = Some(Duration::from_millis(self.delay_max_ms.into()));
         let hold_bytes = Some(self.liu_hold.0);
         let wishes = Wishes { mode: self.mode, policy: self.policy, delay_max, hold_bytes };
-        let server = open(&self.devices.hdd, &self.devices.ssd, wishes).inspect_err(|_| {
+        let give_back = || {
             if !was_there {
                 // It is empty; that it cannot be removed changes nothing.
                 let _ = fs::remove_file(path);
             }
-        })?;
+        };
+        let server = open(&self.devices.hdd, &self.devices.ssd, wishes).inspect_err(|_| give_back())?;
         let export = match FileExport::mount(Arc::new(server.handle()), path) {
             Ok(export) => export,
             Err(refused) => {
                 // Nobody has used it: its disk is given back as it was.
                 let _ = server.stop(self.keep_dirty);
+                give_back();
                 return Err(refused.into());
             }
         };
