@@ -322,6 +322,7 @@ fn in_words(load: &Load) -> String {
         Pattern::Random => format!("random {what} of {size}, {} at a time, over {}", load.depth, span(load.span_bytes)),
         Pattern::Sequential => format!("a stream of {what}, {} at a time", load.depth),
         Pattern::Parts => format!("{} streams of {what} of {size}", load.depth),
+        Pattern::Gapped => format!("{} streams of {what} of {size} with gaps", load.depth),
         Pattern::Seek { distance_bytes } => format!("seeks over {}", ByteSize(distance_bytes)),
         Pattern::Again => "reads of what the drive holds".into(),
     }

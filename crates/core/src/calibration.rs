@@ -43,6 +43,8 @@ pub enum Pattern {
     Sequential,
     /// A stream for each lane, in its own part of the span, as ranks of a program have it.
     Parts,
+    /// As parts, each request leaving out a block behind the one before: what joins neighbours has nothing to join.
+    Gapped,
     /// A read anywhere, then one `distance_bytes` further, which alone counts.
     Seek {
         /// From the start of one to the start of the other.

@@ -83,6 +83,12 @@ impl Extents {
         Some((start, self.covered_until(start).min(start.saturating_add(bytes_max))))
     }
 
+    /// Ranges of epochs up to `epoch`, as (start, end): from the first at or after `cursor` on, and around.
+    pub fn around_up_to(&self, cursor: u64, epoch: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let around = self.by_start.range(cursor..).chain(self.by_start.range(..cursor));
+        around.filter(move |(_, extent)| extent.epoch <= epoch).map(|(&start, extent)| (start, extent.end))
+    }
+
     /// Removes every byte of `start..end`; `removed` is told the epoch and size of each piece.
     pub fn remove(&mut self, start: u64, end: u64, mut removed: impl FnMut(u64, u64)) {
         while let Some((first, extent)) =

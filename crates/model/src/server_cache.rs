@@ -11,6 +11,9 @@
 //! | less than half the limit, nobody waits | 4 | no: it yields to every read at the server |
 //! | half or more, or a writer or a flush waits | 64 | yes |
 //!
+//! While a flush waits, what was dirty when it came goes first, as the page cache of Linux tags it, and nothing else until the drive has that: else
+//! a writer that goes ahead of the arm would keep the flush waiting for as long as it writes, here or in an elevator without expiry.
+//!
 //! It starts as soon as anything is dirty: an idle disk has nothing better to do, and while it works neighbours gather.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -52,6 +55,8 @@ pub struct ServerCache {
     epoch_bytes: BTreeMap<u64, u64>,
     /// Flushes in order of arrival, with the last epoch each waits for.
     flushes: VecDeque<(u32, u64)>,
+    /// What the first flush waits for and was not yet on its way: start and end, in the order of write-back.
+    tagged: VecDeque<(u64, u64)>,
 }
 
 impl ServerCache {
@@ -69,6 +74,7 @@ impl ServerCache {
             epoch: 0,
             epoch_bytes: BTreeMap::new(),
             flushes: VecDeque::new(),
+            tagged: VecDeque::new(),
         }
     }
 
@@ -113,7 +119,18 @@ impl ServerCache {
         }
         self.flushes.push_back((owner, self.epoch));
         self.epoch += 1;
+        if self.flushes.len() == 1 {
+            self.tag();
+        }
         false
+    }
+
+    /// Tags what the first flush waits for.
+    fn tag(&mut self) {
+        self.tagged.clear();
+        if let Some(&(_, epoch)) = self.flushes.front() {
+            self.tagged.extend(self.dirty.around_up_to(self.cursor, epoch));
+        }
     }
 
     /// True if all of `address..end` is in the cache.
@@ -145,13 +162,30 @@ impl ServerCache {
         if self.dirty.is_empty() || self.in_flight.len() >= in_flight_max || (reads_wait && !pressed) {
             return None;
         }
-        let (start, end) = self.free_run(self.cursor).or_else(|| self.free_run(0))?;
+        let (start, end) = match self.flushes.is_empty() {
+            true => self.free_run(self.cursor).or_else(|| self.free_run(0))?,
+            false => self.next_tagged()?,
+        };
         self.cursor = end;
         let mut pieces = Vec::with_capacity(1);
         self.dirty.remove(start, end, |epoch, bytes| pieces.push((epoch, bytes)));
         self.in_flight_bytes += end - start;
         self.in_flight.insert(start, InFlight { end, pieces });
         Some((start, end))
+    }
+
+    /// The next tagged run. Bytes that were written again while on their way are tagged anew when nothing else is.
+    fn next_tagged(&mut self) -> Option<(u64, u64)> {
+        if self.tagged.is_empty() && self.in_flight.is_empty() {
+            self.tag();
+        }
+        while let Some(&(start, end)) = self.tagged.front() {
+            match self.free_run(start).filter(|run| run.0 < end) {
+                Some(run) => return Some(run),
+                None => self.tagged.pop_front(),
+            };
+        }
+        None
     }
 
     /// The first dirty run from `cursor` of which no byte is on its way already.
@@ -187,6 +221,9 @@ impl ServerCache {
         {
             self.flushes.pop_front();
             flushed.push(owner);
+        }
+        if !flushed.is_empty() {
+            self.tag();
         }
         self.admit(acknowledged);
     }

@@ -89,7 +89,7 @@ impl Calibration {
             let cells = findings::cells(&slow.measured, &fast.measured, direction, ranks);
             let (parameters, agree) =
                 findings::s4d(direction, &disk, slow.striping, fast.striping, slow.span_bytes, &cells)?;
-            Ok(Fitted { parameters, agree, cells: cells.len() })
+            Ok(Fitted { parameters, agree, cells: cells.priced.len() })
         };
         let carl = |disk: &Costs, flash: &Costs| findings::carl(disk, slow.striping, flash, fast.striping);
         let read_costs = carl(&disk.read, &flash.read);

@@ -51,6 +51,45 @@ fn the_logs_that_darshans_package_ships_are_read() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("without an extended trace"));
 }
 
+/// The simulator makes the requests of a binary log, of its text, of an iolog of either version and of our own trace; none is lost.
+#[test]
+fn every_kind_of_trace_is_replayed_in_the_simulator() {
+    let site = TestSite::with_capacity("64MiB");
+    let sim = |path: &Path, bin: Option<&Path>| {
+        let mut command = site.command(HEADSTART);
+        if let Some(bin) = bin {
+            command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
+        }
+        let output = succeed(&site, command.arg("sim").arg(path).args(["--json", "--check"]));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let phases = report["jobs"][0]["phases"].as_array().unwrap().clone();
+        let sum = |key: &str| phases.iter().map(|phase| phase[key].as_u64().unwrap()).sum::<u64>();
+        (sum("reads"), sum("writes"))
+    };
+    let log = site.path("iolog");
+    fs::write(
+        &log,
+        "fio version 2 iolog\n/a add\n/a open\n/a write 0 4096\n/a read 0 4096\n/a read 8192 512\n/a close\n",
+    )
+    .unwrap();
+    assert_eq!(sim(&log, None), (2, 1));
+    fs::write(&log, "fio version 3 iolog\n1 /a add\n1 /a open\n2 /a write 0 4096\n3 /a read 0 512\n4 /a close\n")
+        .unwrap();
+    assert_eq!(sim(&log, None), (1, 1));
+    fs::write(site.slow.join("own"), [1; 9000]).unwrap();
+    let own = site.slow.join("own");
+    succeed(&site, &mut crate::trace(&site, &["dd", &format!("if={}", own.display()), "of=/dev/null", "bs=3000"]));
+    let (reads, writes) = sim(&crate::trace_of(&site), None);
+    assert!(reads >= 3 && writes == 0, "{reads} reads, the one at the end may move nothing");
+    let Some((python, package)) = darshan() else { return };
+    let (log, text) = (package.join("examples/example_logs/dxt.darshan"), site.path("text"));
+    let (reads, writes) = sim(&log, Some(&python));
+    assert_eq!(reads + writes, 7613, "ten of its 7623 move nothing");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/trace/dxt_text.py");
+    fs::write(&text, Command::new(python.join("python3")).arg(script).arg(&log).output().unwrap().stdout).unwrap();
+    assert_eq!(sim(&text, None), (reads, writes));
+}
+
 #[test]
 fn the_text_of_a_log_says_what_the_log_does() {
     let Some((python, package)) = darshan() else { return };

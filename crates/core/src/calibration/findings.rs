@@ -197,10 +197,22 @@ pub fn segment(disk: &Disk, slow: Striping, flash: &Flash) -> Segment {
 }
 
 /// Requests measured in both tiers with all ranks at work.
-pub fn cells(slow: &[Measured], fast: &[Measured], direction: Direction, ranks: u32) -> Vec<Cell> {
-    let at_work = |load: &Load| {
-        load.direction == direction && load.depth == ranks && matches!(load.pattern, Pattern::Random | Pattern::Parts)
-    };
+#[derive(Clone, Debug, Default)]
+pub struct Cells {
+    /// Random and in order: what S4D's rates are fitted to.
+    pub priced: Vec<Cell>,
+    /// In order with gaps, which the equations do not tell from those without.
+    pub gapped: Vec<Cell>,
+}
+
+/// The cells of one direction.
+pub fn cells(slow: &[Measured], fast: &[Measured], direction: Direction, ranks: u32) -> Cells {
+    let of = |patterns: &[Pattern]| cells_of(patterns, slow, fast, direction, ranks);
+    Cells { priced: of(&[Pattern::Random, Pattern::Parts]), gapped: of(&[Pattern::Gapped]) }
+}
+
+fn cells_of(patterns: &[Pattern], slow: &[Measured], fast: &[Measured], direction: Direction, ranks: u32) -> Vec<Cell> {
+    let at_work = |load: &Load| load.direction == direction && load.depth == ranks && patterns.contains(&load.pattern);
     let pairs = slow.iter().filter(|found| at_work(&found.load)).filter_map(|disk| {
         let Load { pattern, size_bytes, .. } = disk.load;
         let same = |load: &Load| at_work(load) && load.pattern == pattern && load.size_bytes == size_bytes;
@@ -214,14 +226,14 @@ pub fn cells(slow: &[Measured], fast: &[Measured], direction: Direction, ranks: 
     pairs.collect()
 }
 
-/// S4D's parameters of one direction (Table I); in how many of the cells they name the faster tier.
+/// S4D's parameters of one direction (Table I); in how many of the priced cells they name the faster tier.
 pub fn s4d(
     direction: Direction,
     disk: &Disk,
     slow: Striping,
     fast: Striping,
     span_bytes: u64,
-    cells: &[Cell],
+    cells: &Cells,
 ) -> Result<(benefit::Parameters, usize), Missing> {
     let mut parameters = benefit::Parameters {
         hdd_servers: slow.servers,
@@ -232,11 +244,12 @@ pub fn s4d(
         seek_curve: disk.seek.curve.clone(),
         ..benefit::Parameters::default()
     };
-    let rates = rates::effective(&parameters, span_bytes, cells).ok_or(Missing("requests of all ranks at once"))?;
+    let rates =
+        rates::effective(&parameters, span_bytes, &cells.priced).ok_or(Missing("requests of all ranks at once"))?;
     let Rates { hdd_s_per_byte, ssd_s_per_byte } = rates;
     (parameters.hdd_s_per_byte, parameters.ssd_s_per_byte) = (hdd_s_per_byte, ssd_s_per_byte);
-    parameters.near_stays = direction == Direction::Write && rates::nears_stay(cells);
-    let agree = cells.iter().filter(|cell| cell.agrees(cell.benefit_s(&parameters, span_bytes))).count();
+    parameters.near_stays = direction == Direction::Write && rates::nears_stay(&cells.priced, &cells.gapped);
+    let agree = cells.priced.iter().filter(|cell| cell.agrees(cell.benefit_s(&parameters, span_bytes))).count();
     Ok((parameters, agree))
 }
 

@@ -58,7 +58,7 @@ impl Offsets {
 
     /// The next request of a lane.
     pub fn next(&mut self, lane: usize) -> Step {
-        let Load { pattern, size_bytes, span_bytes, depth, .. } = self.load;
+        let Load { pattern, size_bytes, span_bytes, .. } = self.load;
         let step = |offset| Step { offset, pause_ns: 0, counts: true };
         match pattern {
             Pattern::Random => step(self.below(span_bytes / size_bytes) * size_bytes),
@@ -69,19 +69,21 @@ impl Offsets {
                 self.position += size_bytes;
                 step(self.position - size_bytes)
             }
-            Pattern::Parts => {
-                // An odd number of requests each: over a power of two of servers, ranks that keep step do not convoy.
-                let requests = ((span_bytes / u64::from(depth) / size_bytes).max(2) - 1) | 1;
-                let index = self.lanes[lane];
-                self.lanes[lane] = (index + 1) % requests;
-                step(
-                    (lane as u64 * requests + index) * size_bytes % (span_bytes - size_bytes + 1) / size_bytes
-                        * size_bytes,
-                )
-            }
+            Pattern::Parts => step(self.part(lane, size_bytes)),
+            Pattern::Gapped => step(self.part(lane, size_bytes + BLOCK_BYTES)),
             Pattern::Seek { distance_bytes } => self.pair(distance_bytes, PAUSE_STEP_NS),
             Pattern::Again => self.pair(0, 0),
         }
+    }
+
+    /// The next place of a lane's own stream.
+    fn part(&mut self, lane: usize, stride: u64) -> u64 {
+        let Load { size_bytes, span_bytes, depth, .. } = self.load;
+        // An odd number of requests each: over a power of two of servers, ranks that keep step do not convoy.
+        let requests = ((span_bytes / u64::from(depth) / stride).max(2) - 1) | 1;
+        let index = self.lanes[lane];
+        self.lanes[lane] = (index + 1) % requests;
+        (lane as u64 * requests + index) * stride % (span_bytes - size_bytes + 1) / stride * stride
     }
 
     fn pair(&mut self, distance: u64, pause_step_ns: u64) -> Step {
@@ -114,7 +116,7 @@ mod tests {
     #[test]
     fn every_request_lies_within_the_span_and_at_a_block() {
         let seek = Pattern::Seek { distance_bytes: 63 * MIB };
-        for pattern in [Pattern::Random, Pattern::Sequential, Pattern::Parts, seek, Pattern::Again] {
+        for pattern in [Pattern::Random, Pattern::Sequential, Pattern::Parts, Pattern::Gapped, seek, Pattern::Again] {
             for size_bytes in [BLOCK_BYTES, MIB] {
                 for depth in [1, 7, 33] {
                     let load = load(pattern, size_bytes, depth);
@@ -148,5 +150,8 @@ mod tests {
         let starts: Vec<u64> = (0..4).map(|lane| offsets.next(lane).offset).collect();
         assert_eq!(starts, [0, 15 * MIB, 30 * MIB, 45 * MIB]);
         assert_eq!(offsets.next(1).offset, 16 * MIB);
+        let mut offsets = Offsets::of(load(Pattern::Gapped, BLOCK_BYTES, 4), 1);
+        let blocks: Vec<u64> = (0..4).map(|index| offsets.next(index % 2).offset / BLOCK_BYTES).collect();
+        assert_eq!(blocks, [0, 4094, 2, 4096], "every other block of 16 MiB, less one");
     }
 }

@@ -86,12 +86,16 @@ impl Cell {
 /// Whether writes that follow one another are, in half of the sizes, on the disks no later than on flash and then on the disks, as a part of the
 /// largest. (A log beneath the disks may still be at work for what was measured before: a size or two come out far too slow. Without one, small writes are
 /// ten times as slow.)
-pub fn nears_stay(cells: &[Cell]) -> bool {
-    let near = || cells.iter().filter(|cell| !cell.is_random);
-    let Some(largest) = near().max_by_key(|cell| cell.size_bytes) else { return false };
+///
+/// So must those that leave `gapped` room between them: a process cannot tell whether others write what it leaves out, and a cache that joins
+/// neighbours takes no seek away where there are none.
+pub fn nears_stay(cells: &[Cell], gapped: &[Cell]) -> bool {
+    let near: Vec<_> = cells.iter().filter(|cell| !cell.is_random).collect();
+    let Some(largest) = near.iter().max_by_key(|cell| cell.size_bytes) else { return false };
     let back_s = |cell: &Cell| largest.hdd_latency_s * cell.size_bytes as f64 / largest.size_bytes as f64;
-    let stay = near().filter(|cell| cell.hdd_latency_s <= cell.ssd_latency_s + back_s(cell)).count();
-    stay * 2 >= near().count()
+    let stays = |cell: &&&Cell| cell.hdd_latency_s <= cell.ssd_latency_s + back_s(cell);
+    let half_stays = |cells: &[&Cell]| !cells.is_empty() && cells.iter().filter(stays).count() * 2 >= cells.len();
+    half_stays(&near) && half_stays(&gapped.iter().collect::<Vec<_>>())
 }
 
 /// The rates of one direction: what `site` says of rates does not count, all else does. None if no random requests were measured.
@@ -141,11 +145,12 @@ mod tests {
         };
         let random = cell(true, 4096, 0.014, 0.001);
         let (small, large) = (cell(false, 65536, 0.003, 0.002), cell(false, 4 << 20, 0.16, 0.17));
-        assert!(nears_stay(&[random, small, large]), "2 ms and a 64th of 160 are more than 3");
+        assert!(nears_stay(&[random, small, large], &[small]), "2 ms and a 64th of 160 are more than 3");
         let slow = |size_bytes| cell(false, size_bytes, 0.039, 0.001);
-        assert!(nears_stay(&[random, small, large, slow(4096), slow(16384)]), "two of four");
-        assert!(!nears_stay(&[random, small, slow(4096), slow(16384)]), "two of three");
-        assert!(!nears_stay(&[random]), "nothing was measured");
+        assert!(nears_stay(&[random, small, large, slow(4096), slow(16384)], &[small]), "two of four");
+        assert!(!nears_stay(&[random, small, slow(4096), slow(16384)], &[small]), "two of three");
+        assert!(!nears_stay(&[random, small, large], &[small, slow(4096), slow(16384)]), "with gaps they seek");
+        assert!(!nears_stay(&[random], &[]) && !nears_stay(&[random, small], &[]), "nothing was measured");
     }
 
     #[test]

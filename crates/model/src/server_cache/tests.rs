@@ -147,3 +147,34 @@ fn writes_wait_for_room_in_order() {
     cache.on_written(start, &mut acknowledged, &mut flushed);
     assert_eq!(acknowledged, [0, 1, 2]);
 }
+
+#[test]
+fn a_flush_does_not_wait_for_a_writer_that_goes_ahead_of_the_sweep() {
+    let mut cache = ServerCache::new(LIMIT, COMMAND_BYTES_MAX);
+    let mut acknowledged = Vec::new();
+    for block in 0..8 {
+        cache.on_write(0, block * 8, block * 8 + 4, &mut acknowledged);
+    }
+    let write_back = |cache: &mut ServerCache| {
+        let (start, _) = cache.next_write_back(false).unwrap();
+        let (mut acknowledged, mut flushed) = (Vec::new(), Vec::new());
+        cache.on_written(start, &mut acknowledged, &mut flushed);
+        (start, flushed)
+    };
+    // The sweep is past the first half when the flush comes.
+    (0..4).for_each(|_| assert!(write_back(&mut cache).1.is_empty()));
+    cache.on_write(0, 0, 4, &mut acknowledged);
+    assert!(!cache.on_flush(7));
+    let mut starts = Vec::new();
+    loop {
+        let ahead = 100 + 8 * starts.len() as u64;
+        cache.on_write(0, ahead, ahead + 4, &mut acknowledged);
+        let (start, flushed) = write_back(&mut cache);
+        starts.push(start);
+        if !flushed.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(starts, [32, 40, 48, 56, 0], "what was dirty then, from where the sweep was, and around");
+    assert_eq!(write_back(&mut cache).0, 100, "and on it goes with the rest");
+}
