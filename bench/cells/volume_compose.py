@@ -1,5 +1,5 @@
-"""Policies above and below each other, simulated: eight benchmarks of 16 ranks on eight disk servers and four of flash, S4D in the clients or
-not, a volume beneath each disk server or not; and `auto` against each other setting of a volume, on the suite of one server."""
+"""Policies above and below each other, simulated: eight benchmarks of 16 ranks on eight disk servers and four of flash, CARL, S4D, both or
+nothing in the clients, a volume beneath each disk server or not; and `auto` against each other setting of a volume, on the suite of one server."""
 
 import os
 import statistics
@@ -11,6 +11,7 @@ from harness import say, simulate
 WORKLOADS = (
     "ior-write", "ior-read", "ior-random-write", "ior-random-read", "zipf-read", "test-write", "tile-write", "tile-read",
 )
+CLIENTS = ("carl", "s4d", "carl,s4d")
 SERVERS = ("itransformer", "liu", "liu,itransformer")
 #: Runs of a workload, each of another seed; more where they differ by a fifth and more.
 SEEDS_ELSE = 5
@@ -31,13 +32,20 @@ def mean_rate(name, client, server):
 
 def pairs(name):
     """Each pair over the better of its two alone."""
-    settings = [(client, server) for client in ("stock", "s4d") for server in ("stock", *SERVERS)]
+    settings = [(client, server) for client in ("stock", *CLIENTS) for server in ("stock", *SERVERS)]
     with ThreadPoolExecutor(2) as simulations:
         of = dict(zip(settings, simulations.map(lambda setting: mean_rate(name, *setting), settings)))
-    both, single = of["stock", "liu,itransformer"], max(of["stock", "liu"], of["stock", "itransformer"])
-    found = {"liu,itransformer": both / single}
-    for server in SERVERS:
-        found[f"s4d over {server}"] = of["s4d", server] / max(of["s4d", "stock"], of["stock", server])
+
+    def beside(both, one, other):
+        return of[both] / max(of[one], of[other])
+
+    found = {
+        "liu,itransformer": beside(("stock", "liu,itransformer"), ("stock", "liu"), ("stock", "itransformer")),
+        "carl,s4d": beside(("carl,s4d", "stock"), ("carl", "stock"), ("s4d", "stock")),
+    }
+    for client in CLIENTS:
+        for server in SERVERS:
+            found[f"{client} over {server}"] = beside((client, server), (client, "stock"), ("stock", server))
     return {pair: round(ratio, 4) for pair, ratio in found.items()}
 
 

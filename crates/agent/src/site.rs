@@ -27,7 +27,7 @@
 //! hdd_startup_s_max = 0.0110
 //! hdd_s_per_byte = 1.9e-8
 //! ssd_s_per_byte = 1.3e-8
-//! ssd_startup_s = 0.0007    # optional, for predicted run times alone, as ssd_busy_s_per_byte
+//! ssd_startup_s = 0.0007    # optional, for predicted run times alone, as ssd_busy_s_per_byte; near_stays as above
 //!
 //! [software]                # optional, for predicted run times alone: what requests and copies take of processors
 //! processors = 128          # of a job's nodes together

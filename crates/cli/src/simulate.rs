@@ -108,7 +108,10 @@ impl Simulate {
         }
         let bar = ProgressBar::new_spinner();
         let mut tell = |what: &'static str, requests: u64, now: Nanos| {
-            bar.set_message(format!("{what}: {requests} requests, {:.1} s simulated", now.seconds()));
+            bar.set_message(match requests {
+                0 => what.to_string(),
+                _ => format!("{what}: {requests} requests, {:.1} s simulated", now.seconds()),
+            });
             bar.tick();
         };
         let mut addresses = self.trace_addresses.as_deref().map(Addresses::create).transpose()?;

@@ -94,6 +94,12 @@ impl Distance {
         self.ahead == AHEAD_MAX && !self.is_first
     }
 
+    /// The same, or the first, which may begin such a sequence.
+    #[inline]
+    pub fn goes_on_or_begins(self) -> bool {
+        self.goes_on() || self.is_first
+    }
+
     /// Of a request of which no more is known.
     pub fn far(bytes: u64) -> Distance {
         Distance { bytes, ..Distance::default() }
@@ -133,6 +139,28 @@ impl Course {
         };
         let course = Course(range.end() << AHEAD_BITS | u64::from(ahead));
         (course, Distance { bytes: last.abs_diff(range.offset), ahead, is_first })
+    }
+}
+
+/// Files of which a rank's course is known, at most; a program has few in use at a time.
+const RECENT_FILES_MAX: usize = 16;
+
+/// Where one rank is in the files that it used last.
+#[derive(Clone, Debug, Default)]
+pub struct Courses(Vec<(u32, Course)>);
+
+impl Courses {
+    /// Goes on to a request for bytes of a file; how it lies to the rank's last ones there.
+    pub fn advance(&mut self, file: u32, range: Range) -> Distance {
+        let known = self.0.iter().rposition(|(known, _)| *known == file);
+        let place = known.unwrap_or_else(|| {
+            if self.0.len() == RECENT_FILES_MAX {
+                self.0.remove(0);
+            }
+            self.0.push((file, Course::default()));
+            self.0.len() - 1
+        });
+        self.0[place].1.advance(range)
     }
 }
 

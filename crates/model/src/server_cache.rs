@@ -11,12 +11,15 @@
 //! | less than half the limit, nobody waits | 4 | no: it yields to every read at the server |
 //! | half or more, or a writer or a flush waits | 64 | yes |
 //!
-//! While a flush waits, what was dirty when it came goes first, as the page cache of Linux tags it, and nothing else until the drive has that: else
-//! a writer that goes ahead of the arm would keep the flush waiting for as long as it writes, here or in an elevator without expiry.
+//! While a flush waits, what was dirty when it came goes first, as the page cache of Linux tags it. After a quarter of a second, as long as Linux's
+//! CFQ lets writes wait (ours has no expiry), nothing else goes: else a writer that is always ahead of the arm would keep the flush waiting for as long
+//! as it writes.
 //!
 //! It starts as soon as anything is dirty: an idle disk has nothing better to do, and while it works neighbours gather.
 
 use std::collections::{BTreeMap, VecDeque};
+
+use headstart_core::units::Nanos;
 
 use crate::extents::Extents;
 
@@ -24,6 +27,9 @@ use crate::extents::Extents;
 const BACKGROUND_IN_FLIGHT: usize = 4;
 /// Write-backs in flight under pressure: the drive's 31 tags and as many again in the elevator (assumed).
 const PRESSED_IN_FLIGHT: usize = 64;
+
+/// A flush that has waited so long is waited for by all else.
+const FLUSH_PATIENCE: Nanos = Nanos(250_000_000);
 
 /// A write-back on its way to the drive.
 #[derive(Debug)]
@@ -40,6 +46,14 @@ struct WaitingWrite {
     end: u64,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Flush {
+    owner: u32,
+    /// The last that it waits for.
+    epoch: u64,
+    arrived: Nanos,
+}
+
 /// The cache of one server.
 #[derive(Debug)]
 pub struct ServerCache {
@@ -53,8 +67,8 @@ pub struct ServerCache {
     epoch: u64,
     /// Bytes of each epoch not yet acknowledged by the drive.
     epoch_bytes: BTreeMap<u64, u64>,
-    /// Flushes in order of arrival, with the last epoch each waits for.
-    flushes: VecDeque<(u32, u64)>,
+    /// In order of arrival.
+    flushes: VecDeque<Flush>,
     /// What the first flush waits for and was not yet on its way: start and end, in the order of write-back.
     tagged: VecDeque<(u64, u64)>,
 }
@@ -112,12 +126,12 @@ impl ServerCache {
         }
     }
 
-    /// Takes a flush. True if nothing is dirty, so that there is nothing to wait for.
-    pub fn on_flush(&mut self, owner: u32) -> bool {
+    /// Takes a flush at `arrived`. True if nothing is dirty, so that there is nothing to wait for.
+    pub fn on_flush(&mut self, arrived: Nanos, owner: u32) -> bool {
         if self.epoch_bytes.is_empty() {
             return true;
         }
-        self.flushes.push_back((owner, self.epoch));
+        self.flushes.push_back(Flush { owner, epoch: self.epoch, arrived });
         self.epoch += 1;
         if self.flushes.len() == 1 {
             self.tag();
@@ -128,7 +142,7 @@ impl ServerCache {
     /// Tags what the first flush waits for.
     fn tag(&mut self) {
         self.tagged.clear();
-        if let Some(&(_, epoch)) = self.flushes.front() {
+        if let Some(&Flush { epoch, .. }) = self.flushes.front() {
             self.tagged.extend(self.dirty.around_up_to(self.cursor, epoch));
         }
     }
@@ -154,17 +168,21 @@ impl ServerCache {
         !self.waiting.is_empty() || !self.flushes.is_empty() || self.held_bytes() * 2 >= self.limit_bytes
     }
 
-    /// The next range to write back, if one should be now; `reads_wait` says whether the server has reads to serve.
+    /// The next range to write back, if one should be `now`; `reads_wait` says whether the server has reads to serve.
     /// Report its end with `on_written`.
-    pub fn next_write_back(&mut self, reads_wait: bool) -> Option<(u64, u64)> {
+    pub fn next_write_back(&mut self, now: Nanos, reads_wait: bool) -> Option<(u64, u64)> {
         let pressed = self.is_pressed();
         let in_flight_max = if pressed { PRESSED_IN_FLIGHT } else { BACKGROUND_IN_FLIGHT };
         if self.dirty.is_empty() || self.in_flight.len() >= in_flight_max || (reads_wait && !pressed) {
             return None;
         }
-        let (start, end) = match self.flushes.is_empty() {
-            true => self.free_run(self.cursor).or_else(|| self.free_run(0))?,
-            false => self.next_tagged()?,
+        let (start, end) = match self.flushes.front().copied() {
+            None => self.next_in_order()?,
+            Some(flush) => match self.next_tagged() {
+                Some(run) => run,
+                None if now.since(flush.arrived) < FLUSH_PATIENCE => self.next_in_order()?,
+                None => return None,
+            },
         };
         self.cursor = end;
         let mut pieces = Vec::with_capacity(1);
@@ -172,6 +190,10 @@ impl ServerCache {
         self.in_flight_bytes += end - start;
         self.in_flight.insert(start, InFlight { end, pieces });
         Some((start, end))
+    }
+
+    fn next_in_order(&self) -> Option<(u64, u64)> {
+        self.free_run(self.cursor).or_else(|| self.free_run(0))
     }
 
     /// The next tagged run. Bytes that were written again while on their way are tagged anew when nothing else is.
@@ -216,7 +238,7 @@ impl ServerCache {
                 self.epoch_bytes.remove(&epoch);
             }
         }
-        while let Some(&(owner, epoch)) = self.flushes.front()
+        while let Some(&Flush { owner, epoch, .. }) = self.flushes.front()
             && self.epoch_bytes.first_key_value().is_none_or(|(oldest, _)| *oldest > epoch)
         {
             self.flushes.pop_front();

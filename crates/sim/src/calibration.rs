@@ -48,12 +48,13 @@ pub fn measure(scenario: &Scenario, programs: &[Box<dyn Program>]) -> Result<Cos
     };
     let directions = Directions { read: s4d(Direction::Read)?, write: s4d(Direction::Write)? };
     let carl = region::Costs {
-        read: findings::carl(&disk.read, slow, &flash.read, fast),
+        read: findings::carl(&disk.read, slow, &flash.read, fast, false),
         write: findings::carl(
             disk.write.as_ref().unwrap_or(&disk.read),
             slow,
             flash.write.as_ref().unwrap_or(&flash.read),
             fast,
+            directions.write.near_stays,
         ),
     };
     Ok(Costs { s4d: directions, carl: Some(carl) })

@@ -102,7 +102,12 @@ pub fn run_programs(
     let costs = match (&scenario.costs, scenario.policy) {
         (Some(costs), _) => Some(costs.clone()),
         (None, Policy::Stock) => None,
-        (None, _) => Some(calibration::measure(scenario, &own)?),
+        (None, _) => {
+            if let Some(progress) = &mut options.progress {
+                progress("measuring what the tiers cost", 0, Nanos::ZERO);
+            }
+            Some(calibration::measure(scenario, &own)?)
+        }
     };
     let layout = layout(scenario, &own);
     let total_bytes: u64 = layout.files.iter().map(|(bytes, _)| *bytes).fold(0, u64::saturating_add);

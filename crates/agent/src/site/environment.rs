@@ -41,6 +41,7 @@ const REGION_COSTS: &[&str] = &[
     "ssd_s_per_byte",
     "ssd_startup_s",
     "ssd_busy_s_per_byte",
+    "near_stays",
 ];
 
 /// Every setting: its table, its keys, how they are read.

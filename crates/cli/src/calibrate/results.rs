@@ -91,10 +91,16 @@ impl Calibration {
                 findings::s4d(direction, &disk, slow.striping, fast.striping, slow.span_bytes, &cells)?;
             Ok(Fitted { parameters, agree, cells: cells.priced.len() })
         };
-        let carl = |disk: &Costs, flash: &Costs| findings::carl(disk, slow.striping, flash, fast.striping);
-        let read_costs = carl(&disk.read, &flash.read);
+        let carl = |disk: &Costs, flash: &Costs, near_stays: bool| {
+            findings::carl(disk, slow.striping, flash, fast.striping, near_stays)
+        };
+        let read_costs = carl(&disk.read, &flash.read, false);
         let (write, write_costs) = match (&disk.write, &flash.write) {
-            (Some(disk), Some(flash)) => (Some(fitted(Direction::Write)?), carl(disk, flash)),
+            (Some(disk), Some(flash)) => {
+                let write = fitted(Direction::Write)?;
+                let costs = carl(disk, flash, write.parameters.near_stays);
+                (Some(write), costs)
+            }
             _ => (None, read_costs.clone()),
         };
         Ok(Calibration {

@@ -12,35 +12,17 @@ use crate::plan::prediction::{Portion, Presence};
 use crate::plan::{PlanningError, TracedFile};
 use crate::policy::s4d::S4d;
 use crate::policy::{Decision, Policy};
-use crate::request::{Access, Course, Direction, Distance, Request};
+use crate::request::{Access, Courses, Direction, Request};
 
 /// Groups of ranks at the end: the network is solved for each in thousands of rounds.
 const GROUPS_MAX: usize = 32;
-
-/// Files of which a rank's last request is known, at most; a program has few in use at a time.
-const RECENT_FILES_MAX: usize = 16;
 
 /// A rank.
 #[derive(Debug, Default)]
 struct Rank {
     presence: Presence,
     /// Where it is in each of the files it used last; the most recent one is last.
-    courses: Vec<(u32, Course)>,
-}
-
-impl Rank {
-    /// How an access lies to this rank's last ones in that file.
-    fn distance(&mut self, access: &Access) -> Distance {
-        let known = self.courses.iter().rposition(|(file, _)| *file == access.file);
-        let place = known.unwrap_or_else(|| {
-            if self.courses.len() == RECENT_FILES_MAX {
-                self.courses.remove(0);
-            }
-            self.courses.push((access.file, Course::default()));
-            self.courses.len() - 1
-        });
-        self.courses[place].1.advance(access.range)
-    }
+    courses: Courses,
 }
 
 /// See the module.
@@ -106,7 +88,7 @@ impl Collector {
         self.requests += 1;
         self.timed += u64::from(access.end > access.start);
         let (direction, range) = (access.direction, access.range);
-        let request = Request { direction, range, distance: self.ranks[rank].distance(access) };
+        let request = Request { direction, range, distance: self.ranks[rank].courses.advance(access.file, range) };
         let benefit_ns = match self.critical.on_request(&request) {
             Decision::Flash { benefit_ns } | Decision::Fetch { benefit_ns, .. } => Some(benefit_ns),
             Decision::Disk(_) | Decision::Pass => None,

@@ -138,6 +138,7 @@ impl Costs {
             ssd_s_per_byte: 0.0,
             ssd_startup_s: 0.0,
             ssd_busy_s_per_byte: None,
+            near_stays: false,
         };
         // Least squares of the relative error, through each size's startup.
         let terms = points.iter().map(|&(size, seconds)| {
@@ -253,8 +254,8 @@ pub fn s4d(
     Ok((parameters, agree))
 }
 
-/// CARL's parameters of one direction (Table II).
-pub fn carl(disk: &Costs, slow: Striping, flash: &Costs, fast: Striping) -> region::Parameters {
+/// CARL's parameters of one direction (Table II), with what was found for S4D of requests that follow each other.
+pub fn carl(disk: &Costs, slow: Striping, flash: &Costs, fast: Striping, near_stays: bool) -> region::Parameters {
     region::Parameters {
         hdd_servers: slow.servers,
         ssd_servers: fast.servers,
@@ -265,5 +266,6 @@ pub fn carl(disk: &Costs, slow: Striping, flash: &Costs, fast: Striping) -> regi
         ssd_s_per_byte: flash.s_per_byte,
         ssd_startup_s: flash.transfer.startup_s,
         ssd_busy_s_per_byte: Some((f64::from(fast.servers) / flash.peak_bytes_per_s).min(flash.s_per_byte)),
+        near_stays,
     }
 }

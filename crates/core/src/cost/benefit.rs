@@ -136,7 +136,7 @@ impl Parameters {
 
     /// Whether a write that lies so to those before it stays on the disk servers whatever its benefit. The first may be that of a sequence.
     pub fn stays(&self, distance: Distance) -> bool {
-        self.near_stays && (distance.goes_on() || distance.is_first)
+        self.near_stays && distance.goes_on_or_begins()
     }
 
     /// T_D in seconds (eq. 1 to 6).

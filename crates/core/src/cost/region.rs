@@ -49,6 +49,9 @@ pub struct Parameters {
     /// other; β_S if absent. Beyond the paper like the one before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd_busy_s_per_byte: Option<f64>,
+    /// As of S4D's parameters ([`benefit::Parameters::near_stays`]): writes that go on from those before them gain nothing. Beyond the paper.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub near_stays: bool,
 }
 
 /// One set of parameters a direction.
@@ -75,6 +78,7 @@ impl Costs {
             ssd_s_per_byte: 1e-7,
             ssd_startup_s: 0.0,
             ssd_busy_s_per_byte: None,
+            near_stays: false,
         };
         Costs { write: read.clone(), read }
     }
@@ -113,6 +117,7 @@ impl From<&benefit::Parameters> for Parameters {
             ssd_s_per_byte: s4d.ssd_s_per_byte,
             ssd_startup_s: 0.0,
             ssd_busy_s_per_byte: None,
+            near_stays: s4d.near_stays,
         }
     }
 }
@@ -215,6 +220,7 @@ mod tests {
             ssd_s_per_byte: 5e-9,
             ssd_startup_s: 0.0005,
             ssd_busy_s_per_byte: None,
+            near_stays: false,
         }
     }
 

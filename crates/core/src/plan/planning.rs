@@ -17,7 +17,7 @@ use crate::overlay::Capacity;
 use crate::overlay::flash_space::PAGE_BYTES;
 use crate::policy::carl::selection::{Candidate, select};
 use crate::policy::random;
-use crate::request::{Access, Direction, Range};
+use crate::request::{Access, Courses, Direction, Range};
 
 /// Regions of a plan at most: as many of 64 MiB are 64 TiB.
 pub const REGIONS_MAX: u64 = 1 << 20;
@@ -103,8 +103,8 @@ pub enum PlanningError {
     },
 }
 
-/// Makes a plan. `requests` is called once for each of the two passes and gives the same requests each time, in any order. `file` is
-/// asked once for each number, in their order from 0, when the first request for it or for a higher one comes: so that whoever reads
+/// Makes a plan. `requests` is called once for each of the two passes and gives the same requests each time, each rank's in order. `file`
+/// is asked once for each number, in their order from 0, when the first request for it or for a higher one comes: so that whoever reads
 /// a trace need not know its files before.
 ///
 /// # Errors
@@ -166,6 +166,9 @@ impl Halving {
 /// The gain tables of both halves of the requests, and the files, while requests come.
 pub(crate) struct Survey {
     tables: [GainTable; 2],
+    /// Whether writes that follow each other gain nothing, and where each rank is.
+    near_stays: bool,
+    courses: BTreeMap<u32, Courses>,
     halving: Halving,
     files: Vec<TracedFile>,
     /// End of each file's last request.
@@ -176,7 +179,15 @@ pub(crate) struct Survey {
 impl Survey {
     pub(crate) fn new(costs: &Costs, regions_max: u64) -> Survey {
         let tables = [GainTable::new(costs.clone()), GainTable::new(costs.clone())];
-        Survey { tables, halving: Halving::default(), files: Vec::new(), ends: Vec::new(), regions_max }
+        Survey {
+            tables,
+            near_stays: costs.write.near_stays,
+            courses: BTreeMap::new(),
+            halving: Halving::default(),
+            files: Vec::new(),
+            ends: Vec::new(),
+            regions_max,
+        }
     }
 
     /// Adds a request and says to which half it belongs.
@@ -204,7 +215,14 @@ impl Survey {
             return Err(too_many(file, self.regions_max));
         }
         let half = self.halving.half(access.rank);
-        self.tables[half].add(access.file, file.whole_pages(), access.direction, access.range);
+        let table = &mut self.tables[half];
+        // As S4D decides it.
+        let stays = self.near_stays && {
+            let distance = self.courses.entry(access.rank).or_default().advance(access.file, access.range);
+            access.direction == Direction::Write && distance.goes_on_or_begins()
+        };
+        let add = if stays { GainTable::add_without_gain } else { GainTable::add };
+        add(table, access.file, file.whole_pages(), access.direction, access.range);
         self.ends[access.file as usize] = access.range.end().max(self.ends[access.file as usize]);
         Ok(half)
     }

@@ -67,6 +67,36 @@ fn the_regions_with_the_highest_gains_of_all_files_are_placed() {
     assert_eq!(wanted.on_request(&request), Decision::Fetch { benefit_ns: mean_ns, turn: FetchTurn::Soon });
 }
 
+/// Two ranks write side by side in order, then both here and there: only the latter is worth flash where what follows stays.
+#[test]
+fn writes_that_follow_each_other_gain_nothing_where_they_stay_on_the_disks() {
+    let in_order = reads(0, 2, 100, |rank, step| (2 * step + u64::from(rank)) * 8192);
+    let here_and_there = reads(1, 2, 100, |_, step| step * 7919 % 100 * 16 * MIB);
+    let writes: Vec<Access> = in_order
+        .into_iter()
+        .chain(here_and_there)
+        .map(|access| Access { direction: Direction::Write, ..access })
+        .collect();
+    let gains = |near_stays| {
+        let mut costs = costs();
+        costs.write.near_stays = near_stays;
+        let options = Options { capacity: Capacity::Share(1.0), choice: Choice::Gain, software: Software::default() };
+        let files = [file("a", None), file("b", None)];
+        let plan =
+            plan(|| writes.iter().copied(), |number| files.get(number as usize).cloned(), &costs, options).unwrap();
+        let sum = |file: &PlanFile| {
+            assert_eq!(file.regions.iter().map(|region| region.writes).sum::<u64>() / 2, 100, "all are counted");
+            file.regions.iter().map(|region| region.gain_ns).sum::<i64>()
+        };
+        let [a, b] = [sum(&plan.files[0]), sum(&plan.files[1])];
+        (a, b, plan.files[0].regions.iter().any(|region| region.place))
+    };
+    let (all, stays) = (gains(false), gains(true));
+    assert!(all.0 > 0 && all.2);
+    assert_eq!((stays.0, stays.2), (0, false));
+    assert!(stays.1 > all.1 * 9 / 10, "all but those that may begin a sequence");
+}
+
 #[test]
 fn a_share_is_one_of_the_sizes_of_all_files_and_an_unknown_size_is_the_last_requests_end() {
     let mut requests = reads(0, 2, 50, |_, step| step % 10 * MIB);

@@ -19,7 +19,7 @@ impl Server {
         match request.operation {
             Operation::Flush => {
                 self.pending[slot as usize].stage = Stage::Started;
-                if self.cache.as_mut().is_none_or(|cache| cache.on_flush(slot)) {
+                if self.cache.as_mut().is_none_or(|cache| cache.on_flush(now, slot)) {
                     self.flush_device(now, slot);
                 }
             }
@@ -197,7 +197,7 @@ impl Server {
                 .volume
                 .as_ref()
                 .map_or(self.elevator.has_room(), |volume| volume.asked() + written_back.len() < NR_REQUESTS)
-                && let Some((start, end)) = cache.next_write_back(self.reads_under_way > 0)
+                && let Some((start, end)) = cache.next_write_back(now, self.reads_under_way > 0)
             {
                 let owner = Owner::WriteBack { start };
                 let (operation, length, origin) = (Operation::Write, end - start, Origin::default());

@@ -104,10 +104,10 @@ fn flushes_complete_with_the_last_byte_that_was_dirty_when_they_came() {
                 1 if reference.open_flushes.len() < 32
                     && reference.open_flushes.first().is_none_or(|first| owner - first < 64) =>
                 {
-                    assert_eq!(cache.on_flush(owner), reference.flush(owner));
+                    assert_eq!(cache.on_flush(Nanos::ZERO, owner), reference.flush(owner));
                 }
                 2 => {
-                    if let Some((start, end)) = cache.next_write_back(false) {
+                    if let Some((start, end)) = cache.next_write_back(Nanos::ZERO, false) {
                         reference.start(start, end);
                     }
                 }
@@ -129,10 +129,10 @@ fn background_write_back_yields_and_pressure_does_not() {
     let mut cache = ServerCache::new(LIMIT, COMMAND_BYTES_MAX);
     let mut acknowledged = Vec::new();
     cache.on_write(0, 0, 8, &mut acknowledged);
-    assert_eq!(cache.next_write_back(true), None);
-    assert_eq!(cache.next_write_back(false), Some((0, 8)));
+    assert_eq!(cache.next_write_back(Nanos::ZERO, true), None);
+    assert_eq!(cache.next_write_back(Nanos::ZERO, false), Some((0, 8)));
     cache.on_write(1, 100, 130, &mut acknowledged);
-    assert_eq!(cache.next_write_back(true), Some((100, 130)), "half the room is taken");
+    assert_eq!(cache.next_write_back(Nanos::ZERO, true), Some((100, 130)), "half the room is taken");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn writes_wait_for_room_in_order() {
         cache.on_write(owner, start, end, &mut acknowledged);
     }
     assert_eq!(acknowledged, [0], "2 does not pass 1");
-    let (start, _) = cache.next_write_back(false).expect("it is dirty");
+    let (start, _) = cache.next_write_back(Nanos::ZERO, false).expect("it is dirty");
     cache.on_written(start, &mut acknowledged, &mut flushed);
     assert_eq!(acknowledged, [0, 1, 2]);
 }
@@ -156,7 +156,7 @@ fn a_flush_does_not_wait_for_a_writer_that_goes_ahead_of_the_sweep() {
         cache.on_write(0, block * 8, block * 8 + 4, &mut acknowledged);
     }
     let write_back = |cache: &mut ServerCache| {
-        let (start, _) = cache.next_write_back(false).unwrap();
+        let (start, _) = cache.next_write_back(Nanos::ZERO, false).unwrap();
         let (mut acknowledged, mut flushed) = (Vec::new(), Vec::new());
         cache.on_written(start, &mut acknowledged, &mut flushed);
         (start, flushed)
@@ -164,7 +164,7 @@ fn a_flush_does_not_wait_for_a_writer_that_goes_ahead_of_the_sweep() {
     // The sweep is past the first half when the flush comes.
     (0..4).for_each(|_| assert!(write_back(&mut cache).1.is_empty()));
     cache.on_write(0, 0, 4, &mut acknowledged);
-    assert!(!cache.on_flush(7));
+    assert!(!cache.on_flush(Nanos::ZERO, 7));
     let mut starts = Vec::new();
     loop {
         let ahead = 100 + 8 * starts.len() as u64;
@@ -177,4 +177,29 @@ fn a_flush_does_not_wait_for_a_writer_that_goes_ahead_of_the_sweep() {
     }
     assert_eq!(starts, [32, 40, 48, 56, 0], "what was dirty then, from where the sweep was, and around");
     assert_eq!(write_back(&mut cache).0, 100, "and on it goes with the rest");
+}
+
+#[test]
+fn nothing_else_is_sent_while_a_flush_has_waited_for_too_long() {
+    let mut cache = ServerCache::new(LIMIT, COMMAND_BYTES_MAX);
+    let (mut acknowledged, mut flushed) = (Vec::new(), Vec::new());
+    cache.on_write(0, 0, 4, &mut acknowledged);
+    assert!(!cache.on_flush(Nanos(1), 7));
+    cache.on_write(0, 8, 12, &mut acknowledged);
+    cache.on_write(0, 16, 20, &mut acknowledged);
+    assert_eq!(cache.next_write_back(Nanos(1), false), Some((0, 4)));
+    assert_eq!(cache.next_write_back(Nanos(2), false), Some((8, 12)), "it may not take long");
+    let late = Nanos(1) + FLUSH_PATIENCE;
+    assert_eq!(cache.next_write_back(late, false), None);
+    // Written again while on its way, before another flush comes: that waits for it.
+    cache.on_write(0, 0, 4, &mut acknowledged);
+    assert!(!cache.on_flush(Nanos(3), 8));
+    cache.on_written(0, &mut acknowledged, &mut flushed);
+    assert_eq!(flushed, [7]);
+    assert_eq!(cache.next_write_back(late, false), Some((16, 20)), "of what was dirty then, from the sweep on");
+    assert_eq!(cache.next_write_back(late, false), Some((0, 4)), "and around");
+    for start in [8, 16, 0] {
+        cache.on_written(start, &mut acknowledged, &mut flushed);
+    }
+    assert_eq!(flushed, [7, 8]);
 }

@@ -115,6 +115,15 @@ impl GainTable {
 
     /// Adds one request for a file with regions of `region_bytes`, which is at least 1 and the same for every request of a file.
     pub fn add(&mut self, file: u32, region_bytes: u64, direction: Direction, range: Range) {
+        self.add_all(file, region_bytes, direction, range, true);
+    }
+
+    /// The same of one that is served by the disks as soon as by flash: it gains nothing.
+    pub fn add_without_gain(&mut self, file: u32, region_bytes: u64, direction: Direction, range: Range) {
+        self.add_all(file, region_bytes, direction, range, false);
+    }
+
+    fn add_all(&mut self, file: u32, region_bytes: u64, direction: Direction, range: Range, gains: bool) {
         for (number, part) in parts(range, region_bytes) {
             if (self.priced.0, self.priced.1) != (direction, part.length) {
                 self.priced = (direction, part.length, self.costs.gain_ns(direction, part.length));
@@ -126,7 +135,7 @@ impl GainTable {
                 Direction::Write => region.writes += 1,
             }
             region.bytes = region.bytes.saturating_add(part.length);
-            region.gain_ns += i128::from(gain_ns);
+            region.gain_ns += if gains { gain_ns.into() } else { 0 };
         }
     }
 
@@ -172,6 +181,7 @@ mod tests {
             ssd_s_per_byte: 3e-6,
             ssd_startup_s: 0.0,
             ssd_busy_s_per_byte: None,
+            near_stays: false,
         };
         Costs { write: Parameters { ssd_s_per_byte: 9e-6, ..read.clone() }, read }
     }
