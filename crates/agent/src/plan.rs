@@ -72,9 +72,10 @@ struct PlanText {
 }
 
 #[derive(Clone, Copy, PartialEq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 enum ChoiceText {
     Gain,
+    BesideS4d,
     Random,
 }
 
@@ -153,6 +154,7 @@ pub fn to_toml(plan: &Plan) -> String {
     let mut text = String::from("# Regions with place = true belong on flash; place may be changed by hand.\n");
     let choice = match plan.choice {
         Choice::Gain => "choice = \"gain\"".to_string(),
+        Choice::BesideS4d => "choice = \"beside-s4d\"".to_string(),
         Choice::Random(seed) => format!("choice = \"random\"\nseed = \"{seed}\""),
     };
     let capacity_bytes = plan.capacity_bytes.min(NUMBER_MAX);
@@ -216,8 +218,11 @@ pub fn from_toml(text: &str) -> std::result::Result<Plan, String> {
     }
     let choice = match (parsed.choice, parsed.seed) {
         (ChoiceText::Gain, None) => Choice::Gain,
+        (ChoiceText::BesideS4d, None) => Choice::BesideS4d,
         (ChoiceText::Random, Some(seed)) => Choice::Random(number("seed", &seed)?),
-        (ChoiceText::Gain, Some(_)) => return Err("seed is for choice = \"random\" alone".into()),
+        (ChoiceText::Gain | ChoiceText::BesideS4d, Some(_)) => {
+            return Err("seed is for choice = \"random\" alone".into());
+        }
         (ChoiceText::Random, None) => return Err("choice = \"random\" needs a seed".into()),
     };
     let mut plan = Plan {

@@ -30,6 +30,9 @@ use requests::{Passes, pass};
 enum ChoiceName {
     /// Those that gain most (CARL)
     Gain,
+    /// The same beside S4D, which absorbs what is written for the first time: for runs with --policy carl,s4d or auto
+    #[value(name = "beside-s4d")]
+    BesideS4d,
     /// Any, for comparison (RANDOM)
     Random,
 }
@@ -141,7 +144,10 @@ impl PlanArguments {
     fn choice(&self) -> Result<Choice> {
         match (self.choice, self.seed) {
             (ChoiceName::Gain, None) => Ok(Choice::Gain),
-            (ChoiceName::Gain, Some(_)) => bail!("--seed is for --choice random: the regions that gain most need none"),
+            (ChoiceName::BesideS4d, None) => Ok(Choice::BesideS4d),
+            (ChoiceName::Gain | ChoiceName::BesideS4d, Some(_)) => {
+                bail!("--seed is for --choice random: the regions that gain most need none")
+            }
             (ChoiceName::Random, seed) => Ok(Choice::Random(seed.unwrap_or(0))),
         }
     }
@@ -205,6 +211,9 @@ fn why_nothing(plan: &Plan) -> String {
             ByteSize(smallest),
             ByteSize(plan.capacity_bytes)
         ),
+        None if plan.choice == Choice::BesideS4d => {
+            "nothing goes to flash: no region would gain beside S4D, which absorbs what is written once".to_string()
+        }
         None => "nothing goes to flash: no region would gain".to_string(),
     }
 }

@@ -21,6 +21,8 @@ pub enum Choice {
     /// CARL: by gain.
     #[default]
     Gain,
+    /// By what is gained beside S4D, which absorbs what is written for the first time: for the chain of both.
+    BesideS4d,
     /// RANDOM: drawn with this seed.
     Random(u64),
 }
@@ -30,7 +32,7 @@ pub enum Choice {
 pub struct PlanRegion {
     /// Its bytes in the file.
     pub range: Range,
-    /// Its gain (eq. 9), nanoseconds.
+    /// Its gain (eq. 9, or as the choice counts it), nanoseconds.
     pub gain_ns: i64,
     /// Requests to read, parts of longer ones included.
     pub reads: u64,

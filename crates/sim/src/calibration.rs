@@ -48,7 +48,7 @@ pub fn measure(scenario: &Scenario, programs: &[Box<dyn Program>]) -> Result<Cos
     };
     let directions = Directions { read: s4d(Direction::Read)?, write: s4d(Direction::Write)? };
     let carl = region::Costs {
-        read: findings::carl(&disk.read, slow, &flash.read, fast, false),
+        read: findings::carl(&disk.read, slow, &flash.read, fast, directions.read.near_stays),
         write: findings::carl(
             disk.write.as_ref().unwrap_or(&disk.read),
             slow,

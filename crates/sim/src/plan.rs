@@ -44,6 +44,7 @@ pub(crate) fn regions(
         .collect();
     let choice = match scenario.policy {
         Policy::Random => Choice::Random(seed_of(scenario.seed, Purpose::Regions)),
+        Policy::Overlay(_) => Choice::BesideS4d,
         _ => Choice::Gain,
     };
     let plan_options = PlanOptions { capacity: Capacity::Bytes(capacity_bytes), choice, software: Software::default() };

@@ -35,7 +35,8 @@ fn a_plan_comes_back_from_its_own_text() {
     let random = Plan { choice: Choice::Random(u64::MAX), ..example() };
     let timeless = Prediction { measured_s: None, before_s: 1e-7, ..example().prediction };
     let largest = Plan { capacity_bytes: NUMBER_MAX, prediction: timeless, files: vec![], ..example() };
-    for plan in [example(), random, largest] {
+    let beside = Plan { choice: Choice::BesideS4d, ..example() };
+    for plan in [example(), beside, random, largest] {
         let text = to_toml(&plan);
         assert_eq!(from_toml(&text).as_ref(), Ok(&plan), "{text}");
     }

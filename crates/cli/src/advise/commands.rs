@@ -27,7 +27,11 @@ impl Commands {
         let run = format!("headstart run{site} --policy {policy} --capacity {capacity} -- PROGRAM");
         match advised.policy {
             Policy::Carl | Policy::CarlS4d => vec![
-                format!("headstart plan{site} {trace} --region {} --capacity {capacity} -o plan.toml", rounded(region)),
+                format!(
+                    "headstart plan{site} {trace} --region {} --capacity {capacity}{} -o plan.toml",
+                    rounded(region),
+                    if advised.policy == Policy::CarlS4d { " --choice beside-s4d" } else { "" }
+                ),
                 format!("HEADSTART_CAPACITY={capacity} headstart place{site} plan.toml"),
                 run,
             ],

@@ -94,7 +94,8 @@ impl Calibration {
         let carl = |disk: &Costs, flash: &Costs, near_stays: bool| {
             findings::carl(disk, slow.striping, flash, fast.striping, near_stays)
         };
-        let read_costs = carl(&disk.read, &flash.read, false);
+        let read = fitted(Direction::Read)?;
+        let read_costs = carl(&disk.read, &flash.read, read.parameters.near_stays);
         let (write, write_costs) = match (&disk.write, &flash.write) {
             (Some(disk), Some(flash)) => {
                 let write = fitted(Direction::Write)?;
@@ -105,7 +106,7 @@ impl Calibration {
         };
         Ok(Calibration {
             segment: findings::segment(&disk, slow.striping, &flash),
-            read: fitted(Direction::Read)?,
+            read,
             write,
             carl: region::Costs { read: read_costs, write: write_costs },
             slow,

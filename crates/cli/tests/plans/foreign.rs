@@ -97,3 +97,19 @@ fn memory_does_not_grow_with_the_trace() {
     assert!(output.status.success(), "{}", site.say(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("\"requests\":3000000"), "{}", site.say(&output));
 }
+
+#[test]
+fn beside_s4d_what_is_written_once_is_left_to_it_and_what_is_written_again_is_not() {
+    let site = TestSite::with_capacity("2MiB");
+    let a = make(&site, "a", 4 * MIB);
+    let write = |offset: u64| format!("0 {} write {offset} 4096", a.display());
+    let once = (0..MIB / 4096).map(|block| write(block * 4096));
+    let again = (0..300).map(|round| write(3 * MIB + round % 3 * 65536));
+    let log = iolog(&site, &once.chain(again).collect::<Vec<_>>());
+    assert_eq!(plan(&site, &log, &["--region", "1MiB"]).placed("/a"), [0, 3 * MIB]);
+    assert_eq!(plan(&site, &log, &["--region", "1MiB", "--choice", "beside-s4d"]).placed("/a"), [3 * MIB]);
+    let log = iolog(&site, &(0..MIB / 4096).map(|block| write(block * 4096)).collect::<Vec<_>>());
+    let made = plan(&site, &log, &["--region", "1MiB", "--choice", "beside-s4d"]);
+    assert!(made.placed("/a").is_empty());
+    made.says("no region would gain beside S4D, which absorbs what is written once");
+}

@@ -249,7 +249,7 @@ pub fn s4d(
         rates::effective(&parameters, span_bytes, &cells.priced).ok_or(Missing("requests of all ranks at once"))?;
     let Rates { hdd_s_per_byte, ssd_s_per_byte } = rates;
     (parameters.hdd_s_per_byte, parameters.ssd_s_per_byte) = (hdd_s_per_byte, ssd_s_per_byte);
-    parameters.near_stays = direction == Direction::Write && rates::nears_stay(&cells.priced, &cells.gapped);
+    parameters.near_stays = rates::nears_stay(direction, &cells.priced, &cells.gapped);
     let agree = cells.priced.iter().filter(|cell| cell.agrees(cell.benefit_s(&parameters, span_bytes))).count();
     Ok((parameters, agree))
 }

@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use crate::cost::benefit::Parameters;
-use crate::request::Range;
+use crate::request::{Direction, Range};
 use crate::stripe::spread;
 
 /// Grid: factors of two to the power of (index / STEPS_PER_OCTAVE) for indices up to +-STEPS.
@@ -87,16 +87,19 @@ impl Cell {
     }
 }
 
-/// Whether writes that follow one another are, in half of the sizes, on the disks no later than on flash and then on the disks, as a part of the
-/// largest. (A log beneath the disks may still be at work for what was measured before: a size or two come out far too slow. Without one, small writes are
+/// Whether requests that follow one another are, in half of the sizes, served by the disks no later than by flash; or, writes, by flash and then by the
+/// disks, as a part of the largest. (A log beneath the disks may still be at work for what was measured before: a size or two come out far too slow. Without one, small writes are
 /// ten times as slow.)
 ///
 /// And those that leave `gapped` room between them must not be [`GAPS_COST_MAX`] times slower in most sizes: a process cannot tell whether others write
 /// what it leaves out, and a cache that joins neighbours takes no seek away where there are none.
-pub fn nears_stay(cells: &[Cell], gapped: &[Cell]) -> bool {
+pub fn nears_stay(direction: Direction, cells: &[Cell], gapped: &[Cell]) -> bool {
     let near: Vec<&Cell> = cells.iter().filter(|cell| !cell.is_random).collect();
     let Some(largest) = near.iter().max_by_key(|cell| cell.size_bytes) else { return false };
-    let back_s = |cell: &Cell| largest.hdd_latency_s * cell.size_bytes as f64 / largest.size_bytes as f64;
+    let back_s = |cell: &Cell| match direction {
+        Direction::Read => 0.0,
+        Direction::Write => largest.hdd_latency_s * cell.size_bytes as f64 / largest.size_bytes as f64,
+    };
     let stay = near.iter().filter(|cell| cell.hdd_latency_s <= cell.ssd_latency_s + back_s(cell)).count();
     let without_gaps = |gapped: &Cell| near.iter().find(|cell| cell.size_bytes == gapped.size_bytes);
     let is_taken = |gapped: &&Cell| {
@@ -155,12 +158,24 @@ mod tests {
         let (small, large) = (cell(false, 65536, 0.003, 0.002), cell(false, 4 << 20, 0.16, 0.17));
         let gapped = |hdd_latency_s| [cell(false, 65536, hdd_latency_s, 0.002)];
         let all = [random, small, large];
-        assert!(nears_stay(&all, &gapped(0.01)), "2 ms and a 64th of 160 are more than 3");
+        assert!(nears_stay(Direction::Write, &all, &gapped(0.01)), "2 ms and a 64th of 160 are more than 3");
         let slow = |size_bytes| cell(false, size_bytes, 0.039, 0.001);
-        assert!(nears_stay(&[random, small, large, slow(4096), slow(16384)], &gapped(0.01)), "two of four");
-        assert!(!nears_stay(&[random, small, slow(4096), slow(16384)], &gapped(0.01)), "two of three");
-        assert!(!nears_stay(&all, &gapped(0.06)), "with gaps they seek");
-        assert!(!nears_stay(&[random], &[]) && !nears_stay(&all, &[]), "nothing was measured");
+        assert!(
+            nears_stay(Direction::Write, &[random, small, large, slow(4096), slow(16384)], &gapped(0.01)),
+            "two of four"
+        );
+        assert!(
+            !nears_stay(Direction::Write, &[random, small, slow(4096), slow(16384)], &gapped(0.01)),
+            "two of three"
+        );
+        assert!(!nears_stay(Direction::Write, &all, &gapped(0.06)), "with gaps they seek");
+        let sizes = [random, small, large, cell(false, 262_144, 0.008, 0.006)];
+        assert!(!nears_stay(Direction::Read, &sizes, &gapped(0.01)), "reads do not go back: one of three");
+        assert!(nears_stay(Direction::Write, &sizes, &gapped(0.01)), "writes do");
+        assert!(
+            !nears_stay(Direction::Write, &[random], &[]) && !nears_stay(Direction::Write, &all, &[]),
+            "nothing was measured"
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub const SIZES: [u64; 7] = [BLOCK_BYTES, 16 << 10, 64 << 10, 256 << 10, MIB, 4 
 /// Sizes that all ranks use at once, for effective rates.
 const RANK_SIZES: [u64; 6] = [BLOCK_BYTES, 16 << 10, 64 << 10, 256 << 10, MIB, 4 * MIB];
 
-/// Sizes of writes with gaps between them, which tell what joins neighbours from what takes any writes nearby: those to which a seek is much.
+/// Sizes of requests with gaps between them, which tell what joins neighbours from what serves all that is nearby: those to which a seek is much.
 const GAPPED_SIZES: [u64; 3] = [BLOCK_BYTES, 16 << 10, 64 << 10];
 
 /// Requests under way.
@@ -97,10 +97,10 @@ pub fn loads(tier: Tier, span_bytes: u64, ranks: u32, writes: bool) -> Vec<Plann
         for size_bytes in RANK_SIZES {
             add(Pattern::Parts, direction, size_bytes, ranks, span_bytes, 1.2 * factor);
         }
-        if direction == Direction::Write {
-            for size_bytes in GAPPED_SIZES {
-                add(Pattern::Gapped, direction, size_bytes, ranks, span_bytes, 1.2 * factor);
-            }
+    }
+    for direction in [Direction::Read, Direction::Write].into_iter().take(1 + usize::from(writes)) {
+        for size_bytes in GAPPED_SIZES {
+            add(Pattern::Gapped, direction, size_bytes, ranks, span_bytes, 1.2 * factor);
         }
     }
     planned

@@ -13,7 +13,7 @@
 //! critical up to far above 4 MiB; the rates belong to be *profiled* at the site's concurrency, network included.
 //!
 //! Nor does T_D know of anything beneath the disk servers that takes their seeks away, for those requests alone that follow each other
-//! (a volume, a controller's cache): where that was measured, `near_stays` keeps such writes there.
+//! (a volume, a controller's cache): where that was measured, `near_stays` keeps them there.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,8 +49,8 @@ pub struct Parameters {
     pub ssd_s_per_byte: f64,
     /// F by rising distance; linear between points, constant outside, capped by S.
     pub seek_curve: Vec<SeekPoint>,
-    /// Writes that go on from those before them are sooner on the disk servers than on flash and back again, whatever the equations say. Beyond the
-    /// paper.
+    /// Requests that go on from those before them are served by the disk servers as soon as by flash, writes as soon as by flash and back again,
+    /// whatever the equations say. Beyond the paper.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub near_stays: bool,
 }
@@ -134,7 +134,7 @@ impl Parameters {
         seek.min(self.seek_s_max)
     }
 
-    /// Whether a write that lies so to those before it stays on the disk servers whatever its benefit. The first may be that of a sequence.
+    /// Whether a request that lies so to those before it stays on the disk servers whatever its benefit. The first may be that of a sequence.
     pub fn stays(&self, distance: Distance) -> bool {
         self.near_stays && distance.goes_on_or_begins()
     }

@@ -49,7 +49,7 @@ pub struct Parameters {
     /// other; β_S if absent. Beyond the paper like the one before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssd_busy_s_per_byte: Option<f64>,
-    /// As of S4D's parameters ([`benefit::Parameters::near_stays`]): writes that go on from those before them gain nothing. Beyond the paper.
+    /// As of S4D's parameters ([`benefit::Parameters::near_stays`]): requests that go on from those before them gain nothing. Beyond the paper.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub near_stays: bool,
 }

@@ -133,13 +133,23 @@ pub fn plan<I: Iterator<Item = Access>>(
         let parts = gain_table::parts(access.range, file.whole_pages());
         load.add(&access, parts.map(|(number, part)| (part, chosen.contains(&(access.file, number)))));
     }
-    let files = (0u32..)
-        .zip(&surveyed.files)
-        .map(|(number, file)| plan_file(number, file, surveyed.sizes[number as usize], &surveyed.table, &regions));
+    let files = (0u32..).zip(&surveyed.files).map(|(number, file)| {
+        plan_file(number, file, surveyed.sizes[number as usize], &surveyed.table, &regions, options.choice)
+    });
     let mut prediction = load.predict();
     let served = prediction.flash_requests.min(prediction.requests);
     prediction.after_s = options.software.bound(prediction.after_s, served as f64);
     Ok(Plan { capacity_bytes, choice: options.choice, prediction, files: files.collect() })
+}
+
+impl Choice {
+    /// What a region gains, nanoseconds, where regions have `region_bytes`.
+    pub(crate) fn gain_ns(self, region: &RegionGain, region_bytes: u64) -> i64 {
+        match self {
+            Choice::BesideS4d => region.gain_beside_s4d_ns(region_bytes),
+            Choice::Gain | Choice::Random(_) => region.gain_ns(),
+        }
+    }
 }
 
 /// The file a request is for.
@@ -166,8 +176,8 @@ impl Halving {
 /// The gain tables of both halves of the requests, and the files, while requests come.
 pub(crate) struct Survey {
     tables: [GainTable; 2],
-    /// Whether writes that follow each other gain nothing, and where each rank is.
-    near_stays: bool,
+    /// Whether reads, writes that follow each other gain nothing, and where each rank is.
+    near_stays: [bool; 2],
     courses: BTreeMap<u32, Courses>,
     halving: Halving,
     files: Vec<TracedFile>,
@@ -181,7 +191,7 @@ impl Survey {
         let tables = [GainTable::new(costs.clone()), GainTable::new(costs.clone())];
         Survey {
             tables,
-            near_stays: costs.write.near_stays,
+            near_stays: [costs.read.near_stays, costs.write.near_stays],
             courses: BTreeMap::new(),
             halving: Halving::default(),
             files: Vec::new(),
@@ -217,9 +227,9 @@ impl Survey {
         let half = self.halving.half(access.rank);
         let table = &mut self.tables[half];
         // As S4D decides it.
-        let stays = self.near_stays && {
+        let stays = self.near_stays != [false; 2] && {
             let distance = self.courses.entry(access.rank).or_default().advance(access.file, access.range);
-            access.direction == Direction::Write && distance.goes_on_or_begins()
+            self.near_stays[access.direction as usize] && distance.goes_on_or_begins()
         };
         let add = if stays { GainTable::add_without_gain } else { GainTable::add };
         add(table, access.file, file.whole_pages(), access.direction, access.range);
@@ -270,14 +280,14 @@ impl Surveyed {
         let best = |table: &Table| {
             let candidate = |(id, region): (&RegionId, &RegionGain)| Candidate {
                 id: *id,
-                gain_ns: region.gain_ns(),
+                gain_ns: choice.gain_ns(region, self.sizes[id.0 as usize].region_bytes),
                 flash_bytes: flash_bytes(self.sizes[id.0 as usize].range(id.1)),
             };
             select(table.iter().map(candidate).collect(), capacity_bytes).into_iter().collect()
         };
         // Of each half of the requests is predicted what the choice made from the other half does for it.
         match choice {
-            Choice::Gain => {
+            Choice::Gain | Choice::BesideS4d => {
                 let unseen = [best(&self.halves[1]), best(&self.halves[0])];
                 Ok(Chosen { regions: best(&self.table), unseen })
             }
@@ -312,6 +322,7 @@ fn plan_file(
     size: FileRegions,
     table: &Table,
     chosen: &BTreeSet<RegionId>,
+    choice: Choice,
 ) -> PlanFile {
     let own = (number, 0)..=(number, u64::MAX);
     let mut ids: BTreeSet<RegionId> = table.range(own.clone()).map(|(id, _)| *id).collect();
@@ -320,7 +331,7 @@ fn plan_file(
         let gain = table.get(id).copied().unwrap_or_default();
         PlanRegion {
             range: size.range(id.1),
-            gain_ns: gain.gain_ns(),
+            gain_ns: choice.gain_ns(&gain, size.region_bytes),
             reads: gain.reads,
             writes: gain.writes,
             bytes: gain.bytes,

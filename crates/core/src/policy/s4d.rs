@@ -31,7 +31,7 @@ impl Policy for S4d {
         let benefit_ns = (parameters.benefit_s(request) * 1e9) as i64;
         match (benefit_ns > 0, request.direction) {
             (false, _) => Decision::Disk(Reason::NoBenefit),
-            (true, Direction::Write) if parameters.stays(request.distance) => Decision::Disk(Reason::NoBenefit),
+            (true, _) if parameters.stays(request.distance) => Decision::Disk(Reason::NoBenefit),
             (true, Direction::Write) => Decision::Flash { benefit_ns: benefit_ns as u64 },
             (true, Direction::Read) => Decision::Fetch { benefit_ns: benefit_ns as u64, turn: turn(request.distance) },
         }
@@ -86,6 +86,18 @@ mod tests {
         assert_eq!([3, 2, 1 << 20].map(|block| stays(block << 14)), [false; 3], "backwards and far ahead");
         let again: Vec<bool> = (0..9).map(|block| stays(block << 15)).collect();
         assert_eq!(again, [false, false, false, false, false, false, false, true, true], "after seven in a row");
+    }
+
+    #[test]
+    fn reads_that_go_on_are_not_fetched_where_the_disks_serve_them_as_soon_and_others_are() {
+        let s4d = S4d { read: Parameters { near_stays: true, ..Parameters::default() }, write: Parameters::default() };
+        let mut course = Course::default();
+        let mut is_fetched = |block: u64| {
+            let range = Range::new(block << 14, 16 << 10);
+            let distance = course.advance(range);
+            matches!(s4d.on_request(&Request { direction: Direction::Read, range, distance }), Decision::Fetch { .. })
+        };
+        assert_eq!([0, 1, 2, 1 << 20, 5].map(&mut is_fetched), [false, false, false, true, true]);
     }
 
     #[test]

@@ -32,6 +32,19 @@ pub struct RegionGain {
     pub bytes: u64,
     /// g_i, nanoseconds.
     gain_ns: i128,
+    /// What of it is that of writes.
+    write_gain_ns: i128,
+    written_bytes: u64,
+    /// Which of its parts of equal length were written.
+    written: [u64; WRITTEN_WORDS],
+}
+
+/// Words of one bit for each part of a region.
+const WRITTEN_WORDS: usize = 8;
+
+/// Length of a part.
+fn part_bytes(region_bytes: u64) -> u64 {
+    region_bytes.div_ceil(64 * WRITTEN_WORDS as u64).max(1)
 }
 
 impl RegionGain {
@@ -40,12 +53,35 @@ impl RegionGain {
         self.gain_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 
+    /// g_i beside S4D, nanoseconds, of a region of a file with regions of `region_bytes`. What is written for the first time S4D absorbs wherever it
+    /// lies, and flash that is a region's absorbs nothing else: of the writes those count that write bytes again, at least as far as the parts
+    /// show that were written.
+    pub fn gain_beside_s4d_ns(&self, region_bytes: u64) -> i64 {
+        let parts: u64 = self.written.iter().map(|word| u64::from(word.count_ones())).sum();
+        let again = self.written_bytes.saturating_sub(parts * part_bytes(region_bytes));
+        let of_writes = self.write_gain_ns * i128::from(again) / i128::from(self.written_bytes.max(1));
+        let gain_ns = self.gain_ns - self.write_gain_ns + of_writes;
+        gain_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+
+    /// Notes that `range` of it was written, from the begin of the region.
+    fn write(&mut self, range: Range, region_bytes: u64) {
+        self.written_bytes = self.written_bytes.saturating_add(range.length);
+        let length = part_bytes(region_bytes);
+        for part in range.offset / length..range.end().div_ceil(length) {
+            self.written[part as usize / 64] |= 1 << (part % 64);
+        }
+    }
+
     /// Adds what other requests for the same region were.
     pub fn add(&mut self, other: &RegionGain) {
         self.reads += other.reads;
         self.writes += other.writes;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.gain_ns += other.gain_ns;
+        self.write_gain_ns += other.write_gain_ns;
+        self.written_bytes = self.written_bytes.saturating_add(other.written_bytes);
+        self.written.iter_mut().zip(other.written).for_each(|(word, other)| *word |= other);
     }
 }
 
@@ -128,14 +164,18 @@ impl GainTable {
             if (self.priced.0, self.priced.1) != (direction, part.length) {
                 self.priced = (direction, part.length, self.costs.gain_ns(direction, part.length));
             }
-            let gain_ns = self.priced.2;
+            let gain_ns = i128::from(if gains { self.priced.2 } else { 0 });
             let region = self.region((file, number));
             match direction {
                 Direction::Read => region.reads += 1,
-                Direction::Write => region.writes += 1,
+                Direction::Write => {
+                    region.writes += 1;
+                    region.write_gain_ns += gain_ns;
+                    region.write(Range::new(part.offset - number * region_bytes, part.length), region_bytes);
+                }
             }
             region.bytes = region.bytes.saturating_add(part.length);
-            region.gain_ns += if gains { gain_ns.into() } else { 0 };
+            region.gain_ns += gain_ns;
         }
     }
 
@@ -207,6 +247,29 @@ mod tests {
         let region = found[&(0, 0)];
         assert_eq!((region.gain_ns(), region.reads, region.writes, region.bytes), (expected, 2, 1, 137));
         assert_eq!(found[&(0, 1)].gain_ns(), gain(Direction::Read, 5));
+    }
+
+    #[test]
+    fn beside_s4d_bytes_written_once_gain_nothing_and_those_written_again_do() {
+        const REGION: u64 = 64 << 20;
+        let table = |requests: &[(Direction, Range)]| {
+            let mut table = GainTable::new(costs());
+            requests.iter().for_each(|(direction, range)| table.add(0, REGION, *direction, *range));
+            table.into_regions()[&(0, 0)]
+        };
+        let write = |index: u64| (Direction::Write, Range::new(index * 8192 % REGION, 8192));
+        let once: Vec<_> = (0..8192).map(write).collect();
+        assert_eq!(table(&once).gain_beside_s4d_ns(REGION), 0);
+        assert!(table(&once).gain_ns() != 0);
+        // All of it twice more: two writes of three.
+        let thrice: Vec<_> = (0..3 * 8192).map(write).collect();
+        let found = table(&thrice);
+        assert_eq!(found.gain_beside_s4d_ns(REGION), found.gain_ns() / 3 * 2);
+        // Half a part again and again, and reads count as ever.
+        let hot: Vec<_> =
+            (0..1600).map(|index| write(index % 8)).chain([(Direction::Read, Range::new(0, 100))]).collect();
+        let (found, read) = (table(&hot), costs().gain_ns(Direction::Read, 100));
+        assert_eq!(found.gain_beside_s4d_ns(REGION) - read, (found.gain_ns() - read) / 100 * 99);
     }
 
     #[test]
