@@ -65,10 +65,28 @@ fn played(test: &'static str) -> bool {
 }
 
 fn run(test: &'static str, site: TestSite, operations: u64, kills: u64, agents_die: bool) {
-    run_under("s4d", test, site, operations, kills, agents_die);
+    run_under("s4d", Regions::None, test, site, operations, kills, agents_die);
 }
 
-fn run_under(policy: &str, test: &'static str, site: TestSite, operations: u64, kills: u64, agents_die: bool) {
+/// Which regions there are.
+#[derive(Clone, Copy, PartialEq)]
+enum Regions {
+    None,
+    /// Those of plans that come and go.
+    Planned,
+    /// Those that the agent chooses while the program runs (D-CARL).
+    Followed,
+}
+
+fn run_under(
+    policy: &str,
+    regions: Regions,
+    test: &'static str,
+    site: TestSite,
+    operations: u64,
+    kills: u64,
+    agents_die: bool,
+) {
     let seed = seed();
     let operations = operations * number("CASES").unwrap_or(1);
     println!("SEED={seed} ({operations} operations, {kills} kills, {policy})");
@@ -76,7 +94,7 @@ fn run_under(policy: &str, test: &'static str, site: TestSite, operations: u64, 
     let role = format!("{seed} {operations} {kills} {}", u8::from(agents_die));
     let plans = Plans::draw(&site, seed);
     let mut options = vec!["--report", report.to_str().unwrap(), "--policy", policy];
-    if policy != "s4d" {
+    if regions == Regions::Planned {
         options.extend(["--plan", &plans.paths[0]]);
     }
     let ended = AtomicBool::new(false);
@@ -86,8 +104,13 @@ fn run_under(policy: &str, test: &'static str, site: TestSite, operations: u64, 
             ended.store(true, Ordering::SeqCst);
             output
         });
-        if policy != "s4d" {
-            plans.come_and_go(&site, &ended);
+        match regions {
+            Regions::None => {}
+            Regions::Planned => plans.come_and_go(&site, &ended),
+            // An agent that is killed has to see the program anew.
+            Regions::Followed => {
+                assert!(have_come(&site, &ended) || agents_die, "SEED={seed}: no region has come to flash")
+            }
         }
         run.join().unwrap()
     });
@@ -102,11 +125,24 @@ fn run_under(policy: &str, test: &'static str, site: TestSite, operations: u64, 
     }
     let said: serde_json::Value = serde_json::from_slice(&fs::read(&report).unwrap()).unwrap();
     // After a kill the last agent may have come when almost all was done.
-    let share = if policy == "s4d" { 100 } else { 1000 };
+    let share = if regions == Regions::None { 100 } else { 1000 };
     let least = if kills == 0 { operations / share } else { 1 };
-    let of = if policy == "s4d" { &said["agent_after"] } else { &said["requests"] };
+    let of = if regions == Regions::None { &said["agent_after"] } else { &said["requests"] };
     let absorbed = of["absorbed_requests_total"].as_u64();
     assert!(absorbed >= Some(least), "flash took no part: {said}");
+}
+
+/// Whether any bytes of regions were on flash before the run had ended.
+fn have_come(site: &TestSite, ended: &AtomicBool) -> bool {
+    let mut have_come = false;
+    while !ended.load(Ordering::SeqCst) {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        // There may be no agent just now.
+        let said = site.headstart(&["status", "--json"]).stdout;
+        let status = serde_json::from_slice::<serde_json::Value>(&said).unwrap_or_default();
+        have_come |= status["placement"]["placed_bytes"].as_u64() > Some(0);
+    }
+    have_come
 }
 
 #[test]
@@ -128,8 +164,9 @@ fn nothing_acknowledged_is_lost_when_ranks_and_agents_are_killed() {
 fn eight_processes_see_an_array_of_bytes_whatever_regions_of_it_are_on_flash() {
     if !played(REGIONS) {
         for (policy, capacity) in [("carl", "256KiB"), ("carl,s4d", "512KiB"), ("auto", "2MiB")] {
-            run_under(policy, REGIONS, TestSite::with_capacity(capacity), 30_000, 0, false);
+            run_under(policy, Regions::Planned, REGIONS, TestSite::with_capacity(capacity), 30_000, 0, false);
         }
+        run_under("auto", Regions::Followed, REGIONS, TestSite::with_capacity("2MiB"), 30_000, 0, false);
     }
 }
 
@@ -137,8 +174,9 @@ fn eight_processes_see_an_array_of_bytes_whatever_regions_of_it_are_on_flash() {
 fn nothing_acknowledged_is_lost_whatever_regions_are_on_flash_when_ranks_and_agents_are_killed() {
     if !played(REGIONS_KILLED) {
         for (policy, capacity) in [("carl", "512KiB"), ("carl,s4d", "256KiB"), ("auto", "2MiB")] {
-            run_under(policy, REGIONS_KILLED, TestSite::with_capacity(capacity), 12_000, 30, true);
+            run_under(policy, Regions::Planned, REGIONS_KILLED, TestSite::with_capacity(capacity), 12_000, 30, true);
         }
+        run_under("auto", Regions::Followed, REGIONS_KILLED, TestSite::with_capacity("2MiB"), 12_000, 30, true);
     }
 }
 
