@@ -33,22 +33,26 @@ def testbed(*options):
 
 
 def zipf_reads():
-    results = {"zipf": {}, "random": {"zipf": {}}, "zipf_half": {"8KiB": {}}}
+    results = {"zipf": {}, "random": {"zipf": {}, "zipf_half": {"8KiB": {}}}, "zipf_half": {"8KiB": {}}}
     for options in ((), NO_CACHE):
         with testbed(*options) as site:
             for transfer, requests in SIZES.items():
                 say(f"zipf: reads of {name(transfer)}{', no read cache in the drives' if options else ''}")
                 experiment = Experiment(site, Drawn(transfer, requests), "read")
                 half = experiment.carl(HALF) if transfer == 8 << 10 else None
+                half_random = experiment.random(HALF) if half else None
                 if options:
                     results["zipf"][name(transfer)]["read"]["no_drive_cache"] = experiment.carl()
+                    results["random"]["zipf"][name(transfer)]["read"]["no_drive_cache"] = experiment.random()
                     if half:
                         results["zipf_half"]["8KiB"]["read"]["no_drive_cache"] = half
+                        results["random"]["zipf_half"]["8KiB"]["read"]["no_drive_cache"] = half_random
                     continue
                 results["zipf"][name(transfer)] = {"read": experiment.carl()}
                 results["random"]["zipf"][name(transfer)] = {"read": experiment.random()}
                 if half:
                     results["zipf_half"]["8KiB"]["read"] = half
+                    results["random"]["zipf_half"]["8KiB"]["read"] = half_random
             timing = harness.timing(site)
         results["zipf"]["timing_no_drive_cache" if options else "timing"] = timing
     return results

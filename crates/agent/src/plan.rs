@@ -4,7 +4,7 @@
 //! version = 1
 //! region_count = 2                # in all files: a plan that was cut short has fewer
 //! capacity_bytes = 214748364      # the flash it was made for
-//! choice = "gain"                 # or "random", with seed = "1"
+//! choice = "gain"                 # or "beside-s4d"; or "random", with seed = "1"
 //!
 //! [prediction]
 //! ranks = 16

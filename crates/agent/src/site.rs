@@ -16,7 +16,7 @@
 //! seek_curve = [{ distance_bytes = 0, seek_s = 0.0 }, { distance_bytes = 1073741824, seek_s = 0.008 }]
 //!
 //! [s4d.write]               # the same for writes
-//! near_stays = false        # optional: those that follow each other stay, as something beneath the disk servers absorbs them
+//! near_stays = false        # optional, of reads too: those that follow each other stay, as something beneath the disk servers serves them as soon
 //! # ...
 //!
 //! [carl.read]               # optional: cost model of reads for plans (CARL, Table II), of idle devices; and carl.write

@@ -124,3 +124,33 @@ fn addresses_of_disks_and_flash_and_answers_are_traced_in_order_of_time() {
     assert_eq!(count("flash"), report["disk"][0]["volume"]["flash_commands"].as_u64().unwrap());
     assert!(count("server") > 0 && lines.iter().all(|line| line[6].is_empty() != (&line[2] == "server")));
 }
+
+/// Every byte that is read is the byte last written, through regions, a cache, a log and heads at once.
+#[test]
+fn all_four_policies_together_lose_no_byte_of_the_scenarios_they_are_compared_by() {
+    for name in ["zipf-read", "tile-write", "ior-random-write", "test-write"] {
+        let path = scenario("compose").join(name).with_extension("toml");
+        let options = ["--check", "--json", "--policy", "carl,s4d", "--server-policy", "liu,itransformer"];
+        let report = json(&[&[path.to_str().unwrap()][..], &options].concat());
+        assert_eq!((&report["policy"], &report["server_policy"]), (&"carl,s4d".into(), &"liu,itransformer".into()));
+        assert!(report["drained_mb_per_s"].as_f64().unwrap() > 0.0, "{name}");
+    }
+}
+
+#[test]
+fn every_scenario_that_comes_with_the_project_makes_sense() {
+    let mut count = 0;
+    for directory in ["", "compose", "liu", "itransformer"] {
+        for entry in std::fs::read_dir(scenario(directory)).unwrap().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let parsed = headstart_sim::scenario::Scenario::from_toml(&text);
+                let scenario = parsed.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                scenario.check().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 25, "only {count} scenarios were found");
+}
