@@ -102,7 +102,8 @@ impl Calibration {
                 let costs = carl(disk, flash, write.parameters.near_stays);
                 (Some(write), costs)
             }
-            _ => (None, read_costs.clone()),
+            // What reads find beneath the disks says nothing of writes.
+            _ => (None, region::Parameters { near_stays: false, ..read_costs.clone() }),
         };
         Ok(Calibration {
             segment: findings::segment(&disk, slow.striping, &flash),
@@ -270,7 +271,8 @@ impl Calibration {
     /// Writes the site file and reads it back as every command will.
     pub fn write_site(&self, path: &Path, directories: (PathBuf, PathBuf), kept: Kept) -> Result<()> {
         let read = self.read.parameters.clone();
-        let write = self.write.as_ref().map_or_else(|| read.clone(), |fitted| fitted.parameters.clone());
+        let of_reads = || benefit::Parameters { near_stays: false, ..read.clone() };
+        let write = self.write.as_ref().map_or_else(of_reads, |fitted| fitted.parameters.clone());
         let site = Site {
             slow: directories.0,
             fast: directories.1,
