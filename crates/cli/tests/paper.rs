@@ -269,13 +269,8 @@ fn accesses_are_scattered_on_the_stock_disk_and_serialised_by_itransformer() {
 #[test]
 fn carl_and_s4d_gain_what_is_printed_whatever_the_number_of_threads() {
     let rows = "C1,C8,S2";
-    let text = |threads| {
-        let output = paper(&["--id", rows, "--json", "--threads", threads]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        output.stdout
-    };
-    let (one, three) = (text("1"), text("3"));
+    let [one, three] = ["1", "3"].map(|threads| printed(&["--id", rows, "--json", "--threads", threads]));
     assert!(one == three);
-    let found: serde_json::Value = serde_json::from_slice(&one).unwrap();
+    let found: serde_json::Value = serde_json::from_str(&one).unwrap();
     assert_eq!((&found["rows"], &found["passed"]), (&3.into(), &3.into()), "{found}");
 }

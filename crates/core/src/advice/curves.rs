@@ -88,7 +88,8 @@ impl Collected {
             let chosen = self.surveyed.choose(capacity_bytes, Choice::Gain)?;
             let carl = self.split(Some(&chosen));
             let beside = self.surveyed.choose(capacity_bytes, Choice::BesideS4d)?;
-            let split_beside = self.split(Some(&beside));
+            // Where bytes are only read, or written again and again, it is the same choice.
+            let other_split = (beside != chosen).then(|| self.split(Some(&beside)));
             for curve in &mut curves {
                 curve.points.push(match curve.policy {
                     _ if capacity_bytes == 0 => off,
@@ -96,7 +97,7 @@ impl Collected {
                     Policy::Carl => at.placed(&carl, &chosen),
                     Policy::S4d => at.s4d(&unplaced, None, true),
                     Policy::S4dFirst => at.s4d(&unplaced, None, false),
-                    Policy::CarlS4d => at.s4d(&split_beside, Some(&beside), false),
+                    Policy::CarlS4d => at.s4d(other_split.as_ref().unwrap_or(&carl), Some(&beside), false),
                     Policy::Random => match self.surveyed.choose(capacity_bytes, Choice::Random(0)) {
                         Ok(drawn) => at.placed(&self.split(Some(&drawn)), &drawn),
                         // Too many untouched regions to draw from.

@@ -270,6 +270,7 @@ pub(crate) struct Surveyed {
 }
 
 /// The regions for flash, and those that are chosen for requests of either half, which the choice had not seen.
+#[derive(PartialEq)]
 pub(crate) struct Chosen {
     pub(crate) regions: BTreeSet<RegionId>,
     pub(crate) unseen: [BTreeSet<RegionId>; 2],

@@ -39,6 +39,10 @@ pub struct RegionGain {
     written: [u64; WRITTEN_WORDS],
 }
 
+fn clamped(gain_ns: i128) -> i64 {
+    gain_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}
+
 /// Words of one bit for each part of a region.
 const WRITTEN_WORDS: usize = 8;
 
@@ -50,7 +54,7 @@ fn part_bytes(region_bytes: u64) -> u64 {
 impl RegionGain {
     /// g_i (eq. 9), nanoseconds.
     pub fn gain_ns(&self) -> i64 {
-        self.gain_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+        clamped(self.gain_ns)
     }
 
     /// g_i beside S4D, nanoseconds, of a region of a file with regions of `region_bytes`. What is written for the first time S4D absorbs wherever it
@@ -60,8 +64,7 @@ impl RegionGain {
         let parts: u64 = self.written.iter().map(|word| u64::from(word.count_ones())).sum();
         let again = self.written_bytes.saturating_sub(parts * part_bytes(region_bytes));
         let of_writes = self.write_gain_ns * i128::from(again) / i128::from(self.written_bytes.max(1));
-        let gain_ns = self.gain_ns - self.write_gain_ns + of_writes;
-        gain_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+        clamped(self.gain_ns - self.write_gain_ns + of_writes)
     }
 
     /// Notes that `range` of it was written, from the begin of the region.
