@@ -6,13 +6,38 @@ use std::path::Path;
 use headstart_core::protocol::shared::Counter;
 
 use crate::fake_agent::Agent;
-use crate::programs::{command, compiled, compiled_static, library, python, shell, succeed};
+use crate::programs::{command, compiled, compiled_fortified, compiled_static, library, python, shell, succeed};
 
 #[test]
 fn a_managed_descriptor_is_found_however_it_came() {
     let agent = Agent::start();
     succeed(&mut command(&agent, compiled(&agent, "arrivals")));
     assert!(agent.counter(Counter::AbsorbedRequests) > 8);
+}
+
+#[test]
+fn files_that_libc_gives_a_name_are_managed_from_the_start() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "made")));
+    // What two of them are opened to append is never absorbed.
+    assert_eq!((agent.logged("Open"), agent.disk_bytes("write")), (16, 2 * 9000));
+    agent.drain();
+    for number in 0..8usize {
+        let bytes: Vec<u8> = (0..9000).map(|k| (k * 31 + number * 7 + (k >> 8)) as u8).collect();
+        assert!(fs::read(agent.slow.join(format!("kept.{number}"))).unwrap() == bytes, "file {number}");
+    }
+}
+
+#[test]
+fn reads_whose_length_libc_checks_see_what_is_dirty_on_flash() {
+    let agent = Agent::start();
+    let program = compiled_fortified(&agent, "fortified");
+    let names = fs::read(&program).unwrap();
+    for name in [&b"__read_chk"[..], b"__pread_chk", b"__pread64_chk"] {
+        assert!(names.windows(name.len()).any(|window| window == name), "the program calls {}", name.escape_ascii());
+    }
+    succeed(command(&agent, program).arg("4000"));
+    assert_eq!((agent.disk_bytes("write"), agent.disk_bytes("read")), (0, 0));
 }
 
 #[test]

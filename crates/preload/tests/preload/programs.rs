@@ -31,7 +31,13 @@ pub fn compiled(agent: &Agent, name: &str) -> PathBuf {
     compile(agent, "cc", &["-O1", "-Wall", "-D_GNU_SOURCE", "-pthread"], name).expect("there is a C compiler")
 }
 
-/// The same without shared libraries; nothing where libc is only a shared one.
+/// The same with libc's checks of lengths.
+pub fn compiled_fortified(agent: &Agent, name: &str) -> PathBuf {
+    let options = ["-O2", "-Wall", "-D_GNU_SOURCE", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2"];
+    compile(agent, "cc", &options, name).expect("there is a C compiler")
+}
+
+/// [`compiled`] without shared libraries; nothing where libc is only a shared one.
 pub fn compiled_static(agent: &Agent, name: &str) -> Option<PathBuf> {
     if !Path::new("/usr/lib/x86_64-linux-gnu/libc.a").exists() {
         println!("SKIPPED: no static libc");
