@@ -49,6 +49,22 @@ fn descriptors_survive_fork_vfork_and_exec() {
 }
 
 #[test]
+fn a_child_by_fork_without_handlers_shares_files_with_its_parent_also_one_of_a_signal_handler() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "forked")));
+    assert!(agent.everybody_left());
+    assert_eq!(agent.disk_bytes("write"), 0);
+}
+
+#[test]
+fn a_program_executed_by_its_descriptor_is_whole_and_finds_the_managed_files_it_inherited() {
+    let agent = Agent::start();
+    succeed(&mut command(&agent, compiled(&agent, "executed")));
+    assert!(agent.counter(Counter::AbsorbedRequests) > 100, "the programs themselves lay on flash");
+    assert_eq!(agent.disk_bytes("write"), 0);
+}
+
+#[test]
 fn threads_come_and_go_and_signal_handlers_write() {
     let agent = Agent::start();
     succeed(&mut command(&agent, compiled(&agent, "threads")));
@@ -156,6 +172,15 @@ fn posix_locks_outlast_whatever_the_library_does_with_the_file() {
     let agent = Agent::start();
     succeed(&mut command(&agent, compiled(&agent, "locks")));
     assert!(agent.counter(Counter::AbsorbedRequests) > 0);
+}
+
+#[test]
+fn locks_of_open_descriptions_outlast_whatever_the_library_does_with_the_file() {
+    for parameters in [Default::default(), selective()] {
+        let agent = Agent::start_with(parameters);
+        succeed(&mut command(&agent, compiled(&agent, "other_locks")));
+        assert!(agent.counter(Counter::AbsorbedRequests) > 0);
+    }
 }
 
 #[test]
