@@ -3,7 +3,8 @@
 //! Our own write-backs change neither of the two that people see. While nobody has the file open, its *fingerprint* tells a change
 //! behind our back; while write-backs are under way the time in it means nothing, and it is taken anew when they have ended.
 //! Then the time of last write is put back to what it was, or to that of the last absorbed write if that is later. If a
-//! program could write the file at the same time it stays as it is, because it may be the program's.
+//! program could write the file at the same time it stays as it is, because it may be the program's; only one that a program has
+//! set is put back for whoever has the file open, too.
 
 mod handle;
 
@@ -155,13 +156,16 @@ impl SlowFile {
         self.unsynced = true;
     }
 
-    /// A write-back has ended.
+    /// A write-back has ended. A time that was set is put back at once, for programs that have the file open.
     pub fn end_write_back(&mut self) {
         self.write_backs = self.write_backs.saturating_sub(1);
         // Nothing else asks for it.
-        if self.write_backs == 0 && self.kept.is_some() {
-            self.ours_ns = self.modified_ns();
+        let Some(kept) = self.kept.filter(|_| self.write_backs == 0) else { return };
+        if kept.is_set {
+            // A file of somebody else's: its time stays that of the write-back.
+            let _ = self.file().set_modified(kept.ns);
         }
+        self.ours_ns = self.modified_ns();
     }
 
     /// Nobody has it open: sets the time of last write, and returns the fingerprint. Nothing while write-backs are under way.
@@ -273,6 +277,7 @@ mod tests {
             slow.begin_write_back(true);
             named.write_all(b"written back").unwrap();
             slow.end_write_back();
+            assert_eq!(slow.look().unwrap().modified_ns, 1000 * SECOND, "while it is open");
         }
         assert_eq!(slow.settle(0).unwrap().unwrap().modified_ns, 1000 * SECOND);
         // Not through a write that is not absorbed: of a mapping, for one.

@@ -7,12 +7,13 @@ mod site;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use site::{TestSite, content, data_files, managed, role};
+use site::{TestSite, content, data_files, managed, role, wait_for};
 
 fn open(path: &Path) -> File {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()
@@ -557,4 +558,103 @@ fn a_time_that_a_program_sets_is_no_foreign_change_and_outlasts_the_write_back()
     ]);
     assert_eq!(modified(&path), long_ago);
     assert_eq!(fs::read(&path).unwrap(), [vec![0; 4096], vec![b'x'; 4096]].concat());
+}
+
+/// Calls that set times.
+const SETTERS: [&str; 7] =
+    ["futimens", "futimes", "utimensat", "utimensat of a descriptor", "utimes", "lutimes", "utime"];
+
+/// Sets times of `file`, which lies at `path`, by one of [`SETTERS`]: those of [`times_set_by`].
+fn set_times(how: &str, path: &Path, file: &File, seconds: i64) {
+    let path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    let (path, fd) = (path.as_ptr(), file.as_raw_fd());
+    let precise = [(READ_S, 1000), (seconds, 5000)].map(|(tv_sec, tv_nsec)| libc::timespec { tv_sec, tv_nsec });
+    let coarse = [(READ_S, 1), (seconds, 5)].map(|(tv_sec, tv_usec)| libc::timeval { tv_sec, tv_usec });
+    let whole = libc::utimbuf { actime: READ_S, modtime: seconds };
+    // SAFETY: the path and the times live across the call.
+    let result = unsafe {
+        match how {
+            "futimens" => libc::futimens(fd, precise.as_ptr()),
+            "futimes" => futimes(fd, coarse.as_ptr()),
+            "utimensat" => libc::utimensat(libc::AT_FDCWD, path, precise.as_ptr(), 0),
+            "utimensat of a descriptor" => libc::utimensat(fd, c"".as_ptr(), precise.as_ptr(), libc::AT_EMPTY_PATH),
+            "utimes" => libc::utimes(path, coarse.as_ptr()),
+            "lutimes" => libc::lutimes(path, coarse.as_ptr()),
+            _ => libc::utime(path, &whole),
+        }
+    };
+    assert_eq!(result, 0, "{how}: {}", std::io::Error::last_os_error());
+}
+
+unsafe extern "C" {
+    fn futimes(fd: libc::c_int, times: *const libc::timeval) -> libc::c_int;
+}
+
+/// The time of the last read that is set, and that of the last write by the first of [`SETTERS`].
+const READ_S: i64 = 900_000_000;
+const WRITTEN_S: i64 = 1_000_000_000;
+
+fn times(found: &fs::Metadata) -> (i64, i64, i64, i64) {
+    (found.atime(), found.atime_nsec(), found.mtime(), found.mtime_nsec())
+}
+
+/// What [`times`] are of the file that the number has, once they are set.
+fn times_set_by(number: usize) -> (i64, i64, i64, i64) {
+    let (read_ns, written_ns) = if SETTERS[number] == "utime" { (0, 0) } else { (1000, 5000) };
+    (READ_S, read_ns, WRITTEN_S + number as i64, written_ns)
+}
+
+#[test]
+fn times_that_are_set_on_files_with_dirty_bytes_stand_while_they_are_open_and_after_the_write_back() {
+    let test = "times_that_are_set_on_files_with_dirty_bytes_stand_while_they_are_open_and_after_the_write_back";
+    let name = |number: usize| format!("f{number}");
+    if role().is_some() {
+        // The second directory is none of Headstart's.
+        for directory in [managed(), managed().with_file_name("plain")] {
+            let files: Vec<File> = (0..SETTERS.len()).map(|number| open(&directory.join(name(number)))).collect();
+            let is_as_set = |number: usize, when: &str| {
+                let (by_name, file) = (fs::metadata(directory.join(name(number))).unwrap(), &files[number]);
+                assert_eq!(times(&by_name), times_set_by(number), "{} {when}", SETTERS[number]);
+                assert_eq!(times(&file.metadata().unwrap()), times_set_by(number), "{} {when}", SETTERS[number]);
+            };
+            for (number, file) in files.iter().enumerate() {
+                let path = directory.join(name(number));
+                file.write_all_at(&content(number as u64, 0, 9000), 0).unwrap();
+                // A time of the last read alone leaves that of the last write as it is.
+                let before = times(&file.metadata().unwrap());
+                let read = [READ_S, 0].map(|tv_sec| libc::timespec { tv_sec, tv_nsec: 0 });
+                let read = [read[0], libc::timespec { tv_nsec: libc::UTIME_OMIT, ..read[1] }];
+                // SAFETY: the times live across the call.
+                assert_eq!(unsafe { libc::futimens(file.as_raw_fd(), read.as_ptr()) }, 0);
+                assert_eq!(times(&file.metadata().unwrap()), (READ_S, 0, before.2, before.3));
+                set_times(SETTERS[number], &path, file, WRITTEN_S + number as i64);
+                is_as_set(number, "before the write-back");
+            }
+            fs::write(managed().with_file_name("set"), b"").unwrap();
+            wait_for("everything is written back", || managed().with_file_name("drained").exists());
+            (0..SETTERS.len()).for_each(|number| is_as_set(number, "after the write-back"));
+            // A later write ends it.
+            let started = SystemTime::now() - Duration::from_millis(20);
+            files[0].write_all_at(&content(100, 0, 100), 9000).unwrap();
+            assert!(files[0].metadata().unwrap().modified().unwrap() >= started);
+            set_times(SETTERS[0], &directory.join(name(0)), &files[0], WRITTEN_S);
+            is_as_set(0, "set once more");
+        }
+        return;
+    }
+    let site = TestSite::with_capacity("8MiB");
+    let program = site.play(&[], test, "program").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the times are set", || site.path("set").exists());
+    assert!(site.figure("/dirty_bytes") >= 9000 * SETTERS.len() as u64, "{:#}", site.status());
+    site.succeed(&["drain"]);
+    assert_eq!(site.figure("/dirty_bytes"), 0);
+    fs::write(site.path("drained"), b"").unwrap();
+    let output = program.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", site.say(&output));
+    for (number, how) in SETTERS.iter().enumerate() {
+        let path = site.slow.join(name(number));
+        assert_eq!(times(&fs::metadata(&path).unwrap()), times_set_by(number), "{how} at the end");
+        let more = if number == 0 { content(100, 0, 100) } else { Vec::new() };
+        assert!(fs::read(&path).unwrap() == [content(number as u64, 0, 9000), more].concat(), "{how}");
+    }
 }
