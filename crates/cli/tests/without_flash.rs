@@ -249,6 +249,81 @@ fn a_capacity_made_smaller_is_kept_to_and_stays_until_it_is_changed() {
     }
 }
 
+/// Of the file that [`write_until_stopped`] makes.
+const CHANGING: usize = 2 << 20;
+
+/// Writes, reads and cuts a file, compares it with an array of bytes, and says how far it is, until it is told to stop.
+fn write_until_stopped(mut random: u64) {
+    let plain = |name: &str| managed().with_file_name("plain").join(name);
+    let file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(managed().join("a")).unwrap();
+    let mut model = vec![0; CHANGING];
+    file.set_len(CHANGING as u64).unwrap();
+    let mut below = |limit: usize| {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (random >> 33) as usize % limit
+    };
+    for done in 1u64.. {
+        let (offset, length) = (below(CHANGING - 20_000), 1 + below(20_000));
+        let range = offset..offset + length;
+        match below(10) {
+            0..6 => {
+                model[range].copy_from_slice(&content(done, offset as u64, length));
+                file.write_all_at(&model[offset..][..length], offset as u64).unwrap();
+            }
+            6..9 => {
+                let mut found = vec![0; length];
+                file.read_exact_at(&mut found, offset as u64).unwrap();
+                assert!(found == model[range], "{length} bytes at {offset} differ after {done} operations");
+            }
+            _ if below(10) == 0 => {
+                file.set_len(offset as u64).unwrap();
+                file.set_len(CHANGING as u64).unwrap();
+                model[offset..].fill(0);
+            }
+            _ => file.sync_data().unwrap(),
+        }
+        if done % 20 == 0 {
+            fs::write(plain("done.new"), done.to_string()).unwrap();
+            fs::rename(plain("done.new"), plain("done")).unwrap();
+            if plain("stop").exists() {
+                break;
+            }
+        }
+    }
+    assert!(fs::read(managed().join("a")).unwrap() == model);
+    fs::write(plain("model"), model).unwrap();
+}
+
+#[test]
+fn a_program_that_writes_has_the_right_bytes_whatever_its_capacity_becomes_meanwhile() {
+    let test = "a_program_that_writes_has_the_right_bytes_whatever_its_capacity_becomes_meanwhile";
+    if let Some(seed) = role() {
+        return write_until_stopped(seed.parse().unwrap());
+    }
+    let seed = std::env::var("SEED").unwrap_or_else(|_| std::process::id().to_string());
+    println!("SEED={seed}");
+    let site = TestSite::with_capacity("64MiB");
+    let run = site.play(&[], test, &seed).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let plain = |name: &str| site.path("plain").join(name);
+    let done = || fs::read_to_string(plain("done")).map_or(0, |text| text.parse::<u64>().unwrap());
+    // So much of it is on flash that the first change takes most of that away.
+    wait_for("a good part of the file is on flash", || done() > 0 && site.figure("/mapped_bytes") > 1 << 20);
+    for capacity in ["256KiB", "64MiB", "64KiB", "1MiB", "10%", "128KiB", "4MiB", "96KiB", "50%", "32MiB", "512KiB"] {
+        site.succeed(&["capacity", capacity]);
+        assert_eq!(site.status()["capacity"], capacity);
+        let before = done();
+        wait_for("the program goes on", || done() >= before + 200);
+    }
+    fs::write(plain("stop"), b"").unwrap();
+    let output = run.wait_with_output().unwrap();
+    assert!(output.status.success(), "SEED={seed}: {}", site.say(&output));
+    assert!(fs::read(site.slow.join("a")).unwrap() == fs::read(plain("model")).unwrap(), "SEED={seed}");
+    wait_for("flash holds no more than it may", || site.figure("/mapped_bytes") <= 512 << 10);
+    let evicted = site.figure("/agent/evicted_extents_total");
+    assert!(evicted > 100, "SEED={seed}: {evicted} extents were evicted");
+    println!("{evicted} extents were evicted");
+}
+
 #[test]
 fn a_slow_directory_that_cannot_be_written_is_used_without_flash() {
     let site = TestSite::with_capacity("1MiB");
