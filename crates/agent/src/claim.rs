@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::runtime_directory::{self, is_zombie, start_time};
-use crate::{dirty_list, node};
+use crate::{dirty_list, node, text_file};
 
 /// What a claim says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +64,21 @@ pub enum Relation {
     OtherNode,
 }
 
+/// Longest claim: two paths of the kernel's length with every byte escaped, and room.
+const BYTES_MAX: u64 = 256 << 10;
+
 impl Owner {
+    /// What the text of a claim says, or why it is none.
+    pub fn parse(text: &str) -> std::result::Result<Owner, String> {
+        let owner: Owner = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if owner.node.is_empty() { Err("it names no node".into()) } else { Ok(owner) }
+    }
+
+    /// The text of a claim.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string_pretty(self).expect("an owner has a JSON form") + "\n"
+    }
+
     /// This process as the owner.
     pub fn this(slow: &Path, fast: &Path) -> Result<Owner> {
         let (user, uid, node) = (node::user(), nix::unistd::getuid().as_raw(), node::this());
@@ -124,17 +138,13 @@ fn hexadecimal(bytes: &[u8]) -> String {
 /// The claim on a directory; none if nobody owns it.
 pub fn read(slow: &Path) -> Result<Option<Owner>> {
     let path = slow.join(OWNER_FILE);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::file("read the claim", &path, error)),
-    };
-    let owner: Owner =
-        serde_json::from_str(&text).map_err(|error| Error::Claim { path: path.clone(), problem: error.to_string() })?;
-    if owner.node.is_empty() {
-        return Err(Error::Claim { path, problem: "it names no node".into() });
+    match text_file::read_own(&path, BYTES_MAX) {
+        Ok(text) => Owner::parse(&text).map(Some).map_err(|problem| Error::Claim { path, problem }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // Whoever cannot look must not think that nobody owns it; one that is no claim is damaged.
+        Err(error) if error.raw_os_error().is_some() => Err(Error::file("read the claim", &path, error)),
+        Err(error) => Err(Error::Claim { path, problem: error.to_string() }),
     }
-    Ok(Some(owner))
 }
 
 /// Refuses a directory that somebody else owns, or that lies inside a managed one.
@@ -264,9 +274,7 @@ pub fn remove(slow: &Path) -> Result<()> {
 
 fn write(path: &Path, owner: &Owner) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path)?;
-    let text = serde_json::to_string_pretty(owner).expect("an owner has a JSON form");
-    file.write_all(text.as_bytes())?;
-    file.write_all(b"\n")?;
+    file.write_all(owner.to_text().as_bytes())?;
     file.sync_all()
 }
 

@@ -17,7 +17,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,8 +27,10 @@ use serde::{Deserialize, Serialize};
 use xattr::FileExt;
 
 use crate::claim::{self, Owner};
+use crate::discarded::EPOCH_MAX;
 use crate::error::{Error, Result};
 use crate::slow_file::Handle;
+use crate::text_file;
 
 /// The attribute's name.
 pub const ATTRIBUTE: &str = "user.headstart.dirty";
@@ -38,6 +40,8 @@ const ATTRIBUTES_MAX: usize = 256;
 const ATTRIBUTES_BEHIND: Duration = Duration::from_secs(10);
 /// Ranges that an attribute names.
 const ATTRIBUTE_RANGES_MAX: usize = 32;
+/// Longest list that is read: far more than the extents of a full journal come to.
+const BYTES_MAX: u64 = 1 << 30;
 
 /// The list's first object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,13 +85,46 @@ pub struct Entry {
 impl Entry {
     /// The path's own bytes.
     pub fn path_bytes(&self) -> Vec<u8> {
-        let digits = self.path_hex.as_deref().unwrap_or("");
-        if digits.is_empty() {
-            return self.path.as_bytes().to_vec();
-        }
-        let pair = |at: usize| digits.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
-        (0..digits.len()).step_by(2).filter_map(pair).collect()
+        let pairs = self.path_hex.as_deref().filter(|digits| !digits.is_empty()).map(pairs);
+        pairs.flatten().unwrap_or_else(|| self.path.as_bytes().to_vec())
     }
+
+    /// What the text of an attribute says, or why it is none.
+    pub fn parse(text: &[u8]) -> std::result::Result<Entry, String> {
+        let entry: Entry = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        entry.check()?;
+        Ok(entry)
+    }
+
+    /// Whether an agent can have written this: bytes that a file can have, and a name that leads nowhere else.
+    fn check(&self) -> std::result::Result<(), String> {
+        let last = |&(offset, length): &(u64, u64)| offset.checked_add(length).filter(|end| *end <= FILE_BYTES_MAX);
+        if let Some((offset, length)) = self.ranges.iter().find(|range| last(range).is_none()) {
+            return Err(format!("no file has {length} bytes at {offset}"));
+        }
+        if self.dirty_bytes > FILE_BYTES_MAX {
+            return Err(format!("no file has {} bytes", self.dirty_bytes));
+        }
+        if self.path_hex.as_deref().is_some_and(|digits| pairs(digits).is_none()) {
+            return Err("its path is no pairs of hexadecimal digits".into());
+        }
+        let bytes = self.path_bytes();
+        let leads_up = Path::new(OsStr::from_bytes(&bytes)).components().any(|part| part == Component::ParentDir);
+        if leads_up || bytes.contains(&0) {
+            return Err(format!("'{}' is no path in a directory", self.path.escape_debug()));
+        }
+        Ok(())
+    }
+}
+
+/// One past the last byte that a file can have.
+const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+
+fn pairs(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let (whole, rest) = digits.as_bytes().as_chunks::<2>();
+    let bytes = whole.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
+    if rest.is_empty() { bytes } else { None }
 }
 
 /// A list as found.
@@ -100,6 +137,38 @@ pub struct Listed {
 }
 
 impl Listed {
+    /// What the text of a list says, or why it is none.
+    pub fn parse(text: &str) -> std::result::Result<Listed, String> {
+        let mut lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+        let heading: Heading =
+            serde_json::from_str(lines.next().unwrap_or("")).map_err(|error| format!("its heading: {error}"))?;
+        let entries: Vec<Entry> =
+            lines.map(|line| Entry::parse(line.as_bytes())).collect::<std::result::Result<_, _>>()?;
+        if heading.files != entries.len() as u64 {
+            return Err(format!("its heading counts {} files, and {} follow", heading.files, entries.len()));
+        }
+        let sum = entries.iter().try_fold(0u64, |sum, entry| sum.checked_add(entry.dirty_bytes));
+        if sum != Some(heading.dirty_bytes) {
+            return Err(format!("its heading counts {} dirty bytes, and others follow", heading.dirty_bytes));
+        }
+        if heading.epoch > EPOCH_MAX {
+            return Err(format!("no agent has the epoch {}", heading.epoch));
+        }
+        Ok(Listed { heading, entries })
+    }
+
+    /// The lines that say it.
+    pub fn to_lines(&self) -> String {
+        let mut text = String::new();
+        let mut line = |json: std::result::Result<String, serde_json::Error>| {
+            text.push_str(&json.expect("it has a JSON form"));
+            text.push('\n');
+        };
+        line(serde_json::to_string(&self.heading));
+        self.entries.iter().for_each(|entry| line(serde_json::to_string(entry)));
+        text
+    }
+
     /// Whether flash may hold bytes that the disk does not have.
     pub fn owes(&self) -> bool {
         self.heading.dirty_bytes > 0 || self.entries.iter().any(|entry| entry.dirty_bytes > 0 || entry.open_for_writing)
@@ -114,16 +183,13 @@ pub fn is_there(slow: &Path) -> bool {
 /// The list of a managed directory; none if there is none.
 pub fn read(slow: &Path) -> Result<Option<Listed>> {
     let path = slow.join(DIRTY_LIST_FILE);
-    let text = match std::fs::read_to_string(&path) {
+    let text = match text_file::read_own(&path, BYTES_MAX) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::file("read", &path, error)),
     };
-    let bad = |error: serde_json::Error| Error::file("understand", &path, io::Error::other(error));
-    let mut lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-    let heading = serde_json::from_str(lines.next().unwrap_or("")).map_err(bad)?;
-    let entries = lines.map(serde_json::from_str).collect::<std::result::Result<_, _>>().map_err(bad)?;
-    Ok(Some(Listed { heading, entries }))
+    let bad = |problem| Error::file("understand", &path, io::Error::other::<String>(problem));
+    Listed::parse(&text).map(Some).map_err(bad)
 }
 
 /// A file to be shown.
@@ -202,7 +268,7 @@ impl DirtyList {
     /// Shows these files and no others.
     pub fn show(&mut self, files: &[Shown]) -> io::Result<()> {
         let entries: Vec<Entry> = files.iter().map(|file| self.entry(file)).collect();
-        let text = self.text_of(&entries);
+        let (text, entries) = self.text_of(entries);
         if self.text.as_ref() != Some(&text) || !is_there(&self.slow) {
             self.replace(&text)?;
             self.text = Some(text);
@@ -244,7 +310,7 @@ impl DirtyList {
         }
     }
 
-    fn text_of(&self, entries: &[Entry]) -> String {
+    fn text_of(&self, entries: Vec<Entry>) -> (String, Vec<Entry>) {
         let Owner { user, node, fast, .. } = &self.owner;
         let heading = Heading {
             user: user.clone(),
@@ -261,13 +327,9 @@ impl DirtyList {
              # 'open_for_writing': more may have become dirty in the second before the agent died.\n",
             self.slow.display()
         );
-        let mut line = |json: std::result::Result<String, serde_json::Error>| {
-            text.push_str(&json.expect("it has a JSON form"));
-            text.push('\n');
-        };
-        line(serde_json::to_string(&heading));
-        entries.iter().for_each(|entry| line(serde_json::to_string(entry)));
-        text
+        let listed = Listed { heading, entries };
+        text.push_str(&listed.to_lines());
+        (text, listed.entries)
     }
 
     fn replace(&self, text: &str) -> io::Result<()> {
@@ -349,11 +411,17 @@ pub fn remove(slow: &Path) -> io::Result<()> {
 }
 
 /// What the attribute of a file says; nothing if it has none, or one that was copied with another file.
-pub fn attribute_of(path: &Path) -> Option<Entry> {
-    let text = xattr::get(path, ATTRIBUTE).ok().flatten()?;
-    let entry: Entry = serde_json::from_slice(&text).ok()?;
-    let found = std::fs::symlink_metadata(path).ok()?;
-    (entry.inode == found.ino()).then_some(entry)
+///
+/// # Errors
+/// It has one that cannot be understood.
+pub fn attribute_of(path: &Path) -> Result<Option<Entry>> {
+    let Some(text) = xattr::get(path, ATTRIBUTE).ok().flatten() else { return Ok(None) };
+    let bad = |problem| {
+        Error::file("understand the attribute user.headstart.dirty of", path, io::Error::other::<String>(problem))
+    };
+    let entry = Entry::parse(&text).map_err(bad)?;
+    let found = std::fs::symlink_metadata(path);
+    Ok(found.is_ok_and(|found| entry.inode == found.ino()).then_some(entry))
 }
 
 #[cfg(test)]
@@ -409,20 +477,20 @@ mod tests {
         }
         let mut list = DirtyList::new(slow, owner(slow), 1);
         list.show(&[shown(&a, 5, &[(0, 5)])]).unwrap();
-        assert_eq!(attribute_of(&a).unwrap().ranges, [(0, 5)]);
+        assert_eq!(attribute_of(&a).unwrap().unwrap().ranges, [(0, 5)]);
         xattr::set(&b, ATTRIBUTE, &xattr::get(&a, ATTRIBUTE).unwrap().unwrap()).unwrap();
-        assert_eq!(attribute_of(&b), None);
+        assert_eq!(attribute_of(&b).unwrap(), None);
         // The next agent finds what this one left.
         let mut next = DirtyList::new(slow, owner(slow), 2);
         assert!(next.is_shown());
         next.show(&[]).unwrap();
-        assert_eq!(attribute_of(&a), None);
+        assert_eq!(attribute_of(&a).unwrap(), None);
         let many: Vec<(u64, u64)> = (0..100).map(|k| (k * 10, 5)).collect();
         next.show(&[shown(&a, 500, &many)]).unwrap();
-        let entry = attribute_of(&a).unwrap();
+        let entry = attribute_of(&a).unwrap().unwrap();
         assert!(!entry.exact && entry.ranges.len() == 33 && entry.ranges[32] == (320, 675));
         next.remove().unwrap();
-        assert_eq!(attribute_of(&a), None);
+        assert_eq!(attribute_of(&a).unwrap(), None);
     }
 
     #[test]
@@ -435,7 +503,7 @@ mod tests {
             return println!("SKIPPED: the file system of the test keeps no attributes");
         }
         let dirty = |bytes: u64, written_back: bool| Shown { written_back, ..shown(&a, bytes, &[(0, bytes)]) };
-        let said = || attribute_of(&a).map(|entry| entry.dirty_bytes);
+        let said = || attribute_of(&a).unwrap().map(|entry| entry.dirty_bytes);
         let mut list = DirtyList::new(slow, owner(slow), 1);
         list.show(&[dirty(5, true)]).unwrap();
         assert_eq!((said(), read(slow).unwrap().unwrap().heading.dirty_bytes), (None, 5));

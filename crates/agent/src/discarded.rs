@@ -13,8 +13,15 @@ use serde::{Deserialize, Serialize};
 use crate::claim;
 use crate::error::{Error, Result};
 use crate::store;
+use crate::text_file;
 
 const FILE: &str = ".headstart-discarded";
+
+/// Last epoch that an agent can have: one more with each start, no journal comes near it. Whatever claims to be later would leave
+/// none to the next agent.
+pub const EPOCH_MAX: u64 = 1 << 62;
+/// Longest text that is read.
+const BYTES_MAX: u64 = 64 << 10;
 
 #[derive(Serialize, Deserialize)]
 struct Discarded {
@@ -22,30 +29,38 @@ struct Discarded {
     epoch: u64,
 }
 
+/// The epoch that the text of `.headstart-discarded` names, or why it names none.
+pub fn parse(text: &str) -> std::result::Result<u64, String> {
+    let Discarded { epoch, .. } = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if epoch > EPOCH_MAX { Err(format!("no agent has the epoch {epoch}")) } else { Ok(epoch) }
+}
+
+/// The text that names an epoch.
+pub fn to_text(epoch: u64) -> String {
+    let note = "Dirty bytes of this directory were given up with 'headstart'. Flash of an agent up to this epoch is not trusted \
+                any more, should it come back."
+        .to_string();
+    serde_json::to_string(&Discarded { note, epoch }).expect("it has a JSON form")
+}
+
 /// Journals up to this epoch count no more; zero if nothing was given up.
 pub fn epoch(slow: &Path) -> Result<u64> {
     let path = slow.join(FILE);
-    match std::fs::read(&path) {
+    match text_file::read_own(&path, BYTES_MAX) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
         Err(error) => Err(Error::file("read", &path, error)),
-        Ok(text) => {
-            let bad = |error| Error::file("understand", &path, io::Error::other(error));
-            Ok(serde_json::from_slice::<Discarded>(&text).map_err(bad)?.epoch)
-        }
+        Ok(text) => parse(&text).map_err(|problem| Error::file("understand", &path, io::Error::other(problem))),
     }
 }
 
 /// Remembers durably that journals up to `given_up` count no more.
 pub fn remember(slow: &Path, given_up: u64) -> Result<()> {
     let epoch = given_up.max(epoch(slow)?);
-    let note = "Dirty bytes of this directory were given up with 'headstart'. Flash of an agent up to this epoch is not trusted \
-                any more, should it come back."
-        .to_string();
     let path = slow.join(FILE);
     let fresh = slow.join(format!("{FILE}.new"));
     let attempt = || {
         let mut file = std::fs::File::create(&fresh)?;
-        file.write_all(&serde_json::to_vec(&Discarded { note, epoch }).expect("it has a JSON form"))?;
+        file.write_all(to_text(epoch).as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&fresh, &path)?;
         claim::sync(slow)
@@ -91,7 +106,11 @@ mod tests {
         remember(slow.path(), 7).unwrap();
         remember(slow.path(), 3).unwrap();
         assert_eq!(epoch(slow.path()).unwrap(), 7);
-        std::fs::write(slow.path().join(FILE), "{").unwrap();
-        assert!(epoch(slow.path()).is_err(), "not taken for nothing");
+        let last = format!(r#"{{"note":"","epoch":{}}}"#, u64::MAX);
+        for text in ["{", &last] {
+            std::fs::write(slow.path().join(FILE), text).unwrap();
+            let message = epoch(slow.path()).unwrap_err().to_string();
+            assert!(message.contains(FILE), "not taken for nothing: {message}");
+        }
     }
 }

@@ -203,7 +203,9 @@ impl Inspection {
                 if self.journal == JournalState::Absent && !fast.is_dir() {
                     self.problems.push(format!("the fast directory {} is not there", fast.display()));
                 }
-                Origin::look(slow, fast, &mut found.recovered);
+                if let Err(error) = Origin::look(slow, fast, &mut found.recovered) {
+                    self.worse::<()>(Verdict::Attention, error.to_string());
+                }
                 renamed::find(slow, &mut found.recovered);
                 Some(found)
             }
@@ -225,8 +227,8 @@ impl Inspection {
 
     fn add(&mut self, verdict: Verdict, report: FileReport) {
         self.verdict = self.verdict.max(verdict);
-        self.dirty_bytes += report.dirty_bytes;
-        self.lost_bytes += report.lost_bytes;
+        self.dirty_bytes = self.dirty_bytes.saturating_add(report.dirty_bytes);
+        self.lost_bytes = self.lost_bytes.saturating_add(report.lost_bytes);
         self.files.push(report);
     }
 
@@ -248,9 +250,12 @@ impl Inspection {
                     directories.push(path);
                 } else if kind.is_some_and(|kind| kind.is_file())
                     && self.files.iter().all(|known| known.path != path.display().to_string())
-                    && let Some(entry) = dirty_list::attribute_of(&path)
                 {
-                    self.add(Verdict::Lost, listed_file(&path, &entry, true));
+                    match dirty_list::attribute_of(&path) {
+                        Ok(Some(entry)) => self.add(Verdict::Lost, listed_file(&path, &entry, true)),
+                        Ok(None) => {}
+                        Err(error) => self.worse(Verdict::Attention, error.to_string()),
+                    }
                 }
             }
         }

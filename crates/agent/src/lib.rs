@@ -16,7 +16,7 @@ mod counters;
 #[cfg(test)]
 mod crash_tests;
 pub mod dirty_list;
-mod discarded;
+pub mod discarded;
 pub mod error;
 mod event_loop;
 mod held_file;
@@ -26,7 +26,7 @@ mod mailbox;
 mod marker;
 pub mod metrics;
 pub mod node;
-mod origin;
+pub mod origin;
 pub mod plan;
 pub mod process;
 mod renamed;

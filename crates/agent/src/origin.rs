@@ -16,6 +16,10 @@ use headstart_core::protocol::FLASH_DIRECTORY;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::text_file;
+
+/// Longest text that is read: a path of the kernel's length with every byte escaped, and room.
+const BYTES_MAX: u64 = 256 << 10;
 
 /// The managed directory as agents of this flash knew it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +52,7 @@ impl Origin {
     /// device number until [`Origin::settle`].
     pub fn translate(slow: &Path, fast: &Path, recovered: &mut Recovered) -> Result<Origin> {
         let now = Origin::now(slow)?;
-        let Some(earlier) = Origin::earlier(fast) else { return Ok(now) };
+        let Some(earlier) = Origin::earlier(fast)? else { return Ok(now) };
         now.apply(&earlier, recovered);
         let devices = earlier.devices.iter().filter(|device| !now.devices.contains(device)).chain(&now.devices);
         let both = Origin { devices: devices.copied().collect(), ..now.clone() };
@@ -57,14 +61,38 @@ impl Origin {
     }
 
     /// Translates what was replayed and changes nothing on flash.
-    pub fn look(slow: &Path, fast: &Path, recovered: &mut Recovered) {
-        if let (Ok(now), Some(earlier)) = (Origin::now(slow), Origin::earlier(fast)) {
+    pub fn look(slow: &Path, fast: &Path, recovered: &mut Recovered) -> Result<()> {
+        if let (Ok(now), Some(earlier)) = (Origin::now(slow), Origin::earlier(fast)?) {
             now.apply(&earlier, recovered);
+        }
+        Ok(())
+    }
+
+    /// None where no agent of this flash has served a directory. One that cannot be understood is not taken for none: files of a
+    /// directory that was moved would not be found again.
+    fn earlier(fast: &Path) -> Result<Option<Origin>> {
+        let path = path(fast);
+        match text_file::read_own(&path, BYTES_MAX) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::file("read", &path, error)),
+            Ok(text) => Origin::parse(&text).map(Some).map_err(|problem| Error::File {
+                action: "understand",
+                path,
+                source: io::Error::other(problem),
+                hint: "; remove it if the managed directory was neither moved nor mounted anew since",
+            }),
         }
     }
 
-    fn earlier(fast: &Path) -> Option<Origin> {
-        serde_json::from_slice(&std::fs::read(path(fast)).ok()?).ok()
+    /// What the text of a file of origin says, or why it is none.
+    pub fn parse(text: &str) -> std::result::Result<Origin, String> {
+        let origin: Origin = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if origin.slow.starts_with('/') { Ok(origin) } else { Err("it names no directory".into()) }
+    }
+
+    /// The text that says it.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("it has a JSON form")
     }
 
     fn apply(&self, earlier: &Origin, recovered: &mut Recovered) {
@@ -91,8 +119,7 @@ impl Origin {
         let path = path(fast);
         let fresh = path.with_extension("new");
         let attempt = || -> io::Result<()> {
-            let text = serde_json::to_vec(self).expect("it has a JSON form");
-            std::fs::write(&fresh, text)?;
+            std::fs::write(&fresh, self.to_text())?;
             std::fs::File::open(&fresh)?.sync_all()?;
             std::fs::rename(&fresh, &path)
         };
@@ -144,5 +171,28 @@ mod tests {
         now.apply(&earlier, &mut recovered);
         assert_eq!(recovered.files[&1].path, b"/old/a");
         assert_eq!(recovered.files[&1].identity.device, 70);
+    }
+
+    #[test]
+    fn a_damaged_file_of_origin_is_named_and_not_taken_for_none() {
+        let (slow, fast) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let kept = path(fast.path());
+        std::fs::create_dir(kept.parent().unwrap()).unwrap();
+        let mut recovered = Recovered::default();
+        let origin = Origin::translate(slow.path(), fast.path(), &mut recovered).unwrap();
+        origin.settle(fast.path()).unwrap();
+        assert_eq!(Origin::earlier(fast.path()).unwrap(), Some(origin));
+        for text in ["", "{}", r#"{"slow":"","inode":1,"birth_ns":1,"devices":[]}"#] {
+            std::fs::write(&kept, text).unwrap();
+            let refused = [
+                Origin::translate(slow.path(), fast.path(), &mut recovered).err(),
+                Origin::look(slow.path(), fast.path(), &mut recovered).err(),
+            ];
+            for error in refused {
+                let message = error.expect("it is refused").to_string();
+                assert!(message.contains(kept.to_str().unwrap()), "{message}");
+            }
+            assert_eq!(std::fs::read_to_string(&kept).unwrap(), text, "it is left as it was");
+        }
     }
 }

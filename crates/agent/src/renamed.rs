@@ -54,7 +54,7 @@ fn is(path: &Path, identity: Identity) -> bool {
 
 /// One that only the inode's number tells has to say itself that bytes of it are dirty.
 fn says_so(path: &Path, identity: Identity) -> bool {
-    identity.birth_ns != 0 || dirty_list::attribute_of(path).is_some()
+    identity.birth_ns != 0 || dirty_list::attribute_of(path).is_ok_and(|entry| entry.is_some())
 }
 
 fn by_list(slow: &Path, listed: &Listed, identity: Identity) -> Option<PathBuf> {

@@ -112,8 +112,14 @@ impl Drop for Place {
 }
 
 /// What a request head asks for.
-enum Asked {
-    Metrics { body: bool },
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The figures, or the head of that answer alone.
+    Metrics {
+        /// Whether the figures are wanted.
+        body: bool,
+    },
+    /// Nothing that is served; the status to answer with.
     Nothing(&'static str),
 }
 
@@ -152,8 +158,8 @@ fn read_head(connection: &mut UnixStream) -> io::Result<Asked> {
     }
 }
 
-/// What the head asks for, once it is whole.
-fn understand(head: &[u8]) -> Option<Asked> {
+/// What the head asks for, once it is whole; what follows it changes nothing.
+pub fn understand(head: &[u8]) -> Option<Asked> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(head) {

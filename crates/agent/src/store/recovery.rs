@@ -8,6 +8,7 @@ use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
 
 use super::data_files::data_file_number;
 use super::journal_files::read_journal;
+use crate::discarded::EPOCH_MAX;
 use crate::error::{Error, Result};
 use crate::storage::{Access, Storage};
 
@@ -41,6 +42,9 @@ pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8;
         Some((live_header, live_body)) => (live_header, live_body, true),
         None => (header, body, false),
     };
+    if header.epoch > EPOCH_MAX {
+        return Err(Error::Journal { path, problem: format!("no agent has the epoch {}", header.epoch) });
+    }
     let observation = Observation { same_boot: header.boot_id == boot_id, tail_present };
     let replay = observation.decide();
     let recovered = Recovered::replay(&body, replay);
