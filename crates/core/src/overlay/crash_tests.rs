@@ -31,7 +31,8 @@
 //! | no-read-lease, slab-reclaimed | none, agent, power |
 //! | slot-kept | `a_request_that_waits_for_the_agent_holds_up_no_commit` of the library's tests |
 //! | wait-dead | `nobody_waits_for_what_a_dead_thread_had_under_way` |
-//! | in-place-dead, in-place-never | commits never name a place in use: no code to leave out |
+//! | in-place-dead | `what_a_dead_thread_writes_to_flash_late_changes_nothing_that_is_read`; `a_commit_of_a_place_where_mapped_bytes_lie_is_refused_whoever_wrote_them` |
+//! | in-place-never | `bytes_that_a_dead_thread_was_overwriting_go_back_and_leave_flash` |
 //! | no-fence-rank, no-fence-agent, bit-after-commit, no-wait, read-no-slot | `crates/core/tests/handshake` |
 //! | no-adoption | `a_direct_write_under_a_lease_of_before_drops_what_it_covers`, `a_commit_waits_for_a_slow_read_under_a_lease_of_before`, `a_commit_to_a_slab_of_before_is_accepted_and_new_slabs_lie_in_new_data_files`; of bits `crates/core/tests/handshake` |
 //! | late-writeback | `a_direct_write_waits_for_a_write_back_of_the_dead_agent_and_a_commit_does_not` |

@@ -2,6 +2,7 @@
 
 mod adoption;
 mod deaths;
+mod in_place;
 mod online;
 mod regions;
 mod truncations;
