@@ -5,7 +5,8 @@
 //! crash point: the agent and its threads die there, or the power fails and any part of what was not synced is lost, torn at
 //! sectors, or kept alone, bytes, sizes and names alike. An agent starts from what is left, and every file is read. At one
 //! point in eight the recovery is crashed again at every operation of its own, both ways, and the agent that recovered goes on
-//! with its threads, perhaps crashes once more, and drains. `SEED=n` repeats a case, `CASES=n` runs n times as many.
+//! with its threads, perhaps crashes once more, and drains. `SEED=n` repeats a case, `CASES=n` runs n times as many. Each test promises a
+//! number of crash points ([`Points`]) and fails below it: the two that crash at any operation 34,000 together, 1.7 million in `make soak`.
 //!
 //! Covered: several files, threads that are killed and others in their place, and copies; absorbed and direct writes, reads, fsync, truncation, open, close, unlink,
 //! rename; fetches and eviction; rotation; sizes; a second crash; operations after it; every call failing once or from then
@@ -43,12 +44,28 @@ fn seeds(count: u64, salt: u64) -> Vec<u64> {
     }
 }
 
-/// Runs the case of each seed; one that fails names its seed.
-fn for_each_seed(count: u64, salt: u64, case: impl Fn(u64) -> Result<u64, String> + std::panic::RefUnwindSafe) {
-    let mut points = 0;
+/// How many crash points a test promises.
+struct Points {
+    /// Of any case, one of `SEED=` included.
+    each: u64,
+    /// Of all cases, times `CASES`.
+    all: u64,
+}
+
+/// Runs the case of each seed; one that fails names its seed. The test fails if it went through fewer crash points than it promises.
+fn for_each_seed(
+    count: u64,
+    salt: u64,
+    promised: Points,
+    case: impl Fn(u64) -> Result<u64, String> + std::panic::RefUnwindSafe,
+) {
+    let (mut points, mut least) = (0, u64::MAX);
     for seed in seeds(count, salt) {
         match std::panic::catch_unwind(|| case(seed)) {
-            Ok(Ok(more)) => points += more,
+            Ok(Ok(more)) => {
+                assert!(more >= promised.each, "SEED={seed}: {more} crash points, not {} at least", promised.each);
+                (points, least) = (points + more, least.min(more));
+            }
             Ok(Err(text)) => panic!("SEED={seed}: {text}"),
             Err(panic) => {
                 eprintln!("SEED={seed}");
@@ -56,7 +73,9 @@ fn for_each_seed(count: u64, salt: u64, case: impl Fn(u64) -> Result<u64, String
             }
         }
     }
-    println!("{points} crash points");
+    println!("{points} crash points, {least} at least in each case");
+    let all = if number("SEED").is_some() { promised.each } else { promised.all * number("CASES").unwrap_or(1) };
+    assert!(points >= all, "{points} crash points, not {all} at least");
 }
 
 fn violations(world: &World) -> Result<(), String> {
@@ -168,12 +187,12 @@ fn go_on(mut world: World, boot: u8) -> Result<(), String> {
 
 #[test]
 fn nothing_acknowledged_is_lost_when_the_agent_dies_at_any_operation() {
-    for_each_seed(20, 1, |seed| crash_everywhere(seed, Loss::Processes));
+    for_each_seed(20, 1, Points { each: 100, all: 18_000 }, |seed| crash_everywhere(seed, Loss::Processes));
 }
 
 #[test]
 fn nothing_synced_is_lost_and_nothing_foreign_appears_when_the_power_fails_at_any_operation() {
-    for_each_seed(20, 2, |seed| crash_everywhere(seed, Loss::Power));
+    for_each_seed(20, 2, Points { each: 100, all: 16_000 }, |seed| crash_everywhere(seed, Loss::Power));
 }
 
 /// A file's last holders die while one's absorbed bytes beyond its end are acknowledged and the agent waits for another's write before it
@@ -279,17 +298,19 @@ fn fail_once_and_for_good(seed: u64, errno: i32) -> Result<u64, String> {
 
 #[test]
 fn no_byte_is_lost_and_nobody_waits_for_ever_when_any_call_finds_no_space() {
-    for_each_seed(8, 3, |seed| fail_once_and_for_good(seed, libc::ENOSPC));
+    for_each_seed(8, 3, Points { each: 50, all: 1_600 }, |seed| fail_once_and_for_good(seed, libc::ENOSPC));
 }
 
 #[test]
 fn only_what_a_sync_failed_for_is_lost_and_fsync_says_so_when_any_call_fails() {
-    for_each_seed(8, 4, |seed| fail_once_and_for_good(seed, libc::EIO));
+    for_each_seed(8, 4, Points { each: 50, all: 1_600 }, |seed| fail_once_and_for_good(seed, libc::EIO));
 }
 
 #[test]
 fn what_the_kernel_could_not_write_is_never_vouched_for_whoever_closed_its_file_before_the_sync() {
-    for_each_seed(8, 5, |seed| fail_everywhere(seed, Fault { at: 0, errno: libc::EIO, lasting: false, silent: true }));
+    for_each_seed(8, 5, Points { each: 20, all: 700 }, |seed| {
+        fail_everywhere(seed, Fault { at: 0, errno: libc::EIO, lasting: false, silent: true })
+    });
 }
 
 /// An agent is killed, and of the next one's start the call counted `at` finds no room; then that one is killed at any operation, or the
@@ -317,7 +338,7 @@ fn start_without_room(seed: u64, at: u64, world: &World) -> Result<bool, String>
 
 #[test]
 fn an_agent_starts_where_memory_has_no_room_for_another_journal_and_nothing_is_lost_whenever_it_dies() {
-    for_each_seed(8, 6, |seed| {
+    for_each_seed(8, 6, Points { each: 10, all: 250 }, |seed| {
         let (world, _) = recorded(seed, 150)?;
         for at in 1.. {
             if start_without_room(seed, at, &world).map_err(|text| format!("call {at}: {text}"))? {

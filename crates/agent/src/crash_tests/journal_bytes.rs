@@ -8,7 +8,7 @@ use headstart_core::overlay::journal::{HEADER_BYTES, records};
 use headstart_core::overlay::recovery::{Recovered, Replay};
 
 use super::world::{FAST, FLASH, RUNTIME};
-use super::{for_each_seed, recorded};
+use super::{Points, for_each_seed, recorded};
 use crate::storage::faulty::{Disk, FaultyStorage};
 use crate::store;
 
@@ -52,7 +52,7 @@ fn damaged_everywhere(disk: &Disk, path: &Path, boot: u8, replay: Replay) -> Res
 
 #[test]
 fn a_journal_cut_at_any_byte_or_with_any_bit_flipped_is_read_up_to_there_or_refused() {
-    for_each_seed(2, 5, |seed| {
+    for_each_seed(2, 5, Points { each: 500, all: 3_000 }, |seed| {
         let (mut world, _) = recorded(seed, 120)?;
         world.quiesce();
         let disk = world.storage.disk();
@@ -63,7 +63,7 @@ fn a_journal_cut_at_any_byte_or_with_any_bit_flipped_is_read_up_to_there_or_refu
 
 #[test]
 fn a_damaged_copy_in_memory_is_read_up_to_there_or_only_what_is_durable_counts() {
-    for_each_seed(2, 6, |seed| {
+    for_each_seed(2, 6, Points { each: 500, all: 3_000 }, |seed| {
         let (mut world, _) = recorded(seed, 120)?;
         world.quiesce();
         let disk = world.storage.disk();

@@ -1,7 +1,8 @@
 //! The overlay against a reference model, in virtual time: threads that follow the library's side of the protocol step by step, a
 //! runtime that carries out outputs in any order it may, storage that loses what was not synced, deaths and power failures.
 //!
-//! Everything comes from one seed. `SEED=n` repeats one case; `CASES=n` runs n times as many.
+//! Everything comes from one seed. `SEED=n` repeats one case; `CASES=n` runs n times as many. Each random test counts the deaths and power
+//! failures that it is about and fails below the number it promises.
 //!
 //! Checked: every read returns a value the atomic register allows (I1); the same across a death of the agent, with all threads or
 //! under them, at any step, a second one during recovery included (I2); after
@@ -62,7 +63,26 @@ enum Crash {
     Restarts,
 }
 
-fn run(seed: u64, crash: Crash) -> Vec<String> {
+/// Deaths and failures that a case went through: of processes, of agents (those that died while they started included), of power.
+#[derive(Clone, Copy, Debug, Default)]
+struct Crashes {
+    processes: u64,
+    agents: u64,
+    power: u64,
+}
+
+impl Crashes {
+    /// Those that a test is about.
+    fn of(&self, crash: Crash) -> u64 {
+        match crash {
+            Crash::None => self.processes,
+            Crash::Agent | Crash::Restarts => self.agents,
+            Crash::Power => self.power,
+        }
+    }
+}
+
+fn run(seed: u64, crash: Crash, crashes: &mut Crashes) -> Vec<String> {
     let mut world = World::new(seed);
     let kills = world.random.chance(30);
     world.hot = world.random.chance(50);
@@ -80,6 +100,7 @@ fn run(seed: u64, crash: Crash) -> Vec<String> {
             if kills && world.random.below(if world.hot { 100 } else { 400 }) == 0 {
                 let process = world.random.below(RANKS as u64 / 2) as usize;
                 world.kill(process);
+                crashes.processes += 1;
             }
             if restarts && !world.agent_dead && world.random.below(60) == 0 {
                 world.dying = Some(world.random.below(8));
@@ -90,13 +111,16 @@ fn run(seed: u64, crash: Crash) -> Vec<String> {
         }
         if round + 1 < rounds {
             world.crash(crash == Crash::Power);
+            *if crash == Crash::Power { &mut crashes.power } else { &mut crashes.agents } += 1;
         }
     }
     world.finish();
+    crashes.agents += world.restarts;
     world.violations
 }
 
-fn run_many(cases: u64, crash: Crash) {
+/// Fails if fewer of the crashes that `crash` names came to pass than `promised`, times `CASES`; one case of `SEED=` promises none.
+fn run_many(cases: u64, crash: Crash, promised: u64) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let factor = number("CASES").unwrap_or(1);
     let mut seeds = Random(crash as u64);
@@ -104,8 +128,14 @@ fn run_many(cases: u64, crash: Crash) {
         Some(seed) => vec![seed],
         None => (0..cases * factor).map(|_| seeds.next()).collect(),
     };
+    let promised = if number("SEED").is_some() { 0 } else { promised * factor };
+    let mut crashes = Crashes::default();
     for seed in seeds {
-        let result = std::panic::catch_unwind(|| run(seed, crash));
+        let of_case = std::panic::AssertUnwindSafe(&mut crashes);
+        let result = std::panic::catch_unwind(|| {
+            let of_case = of_case;
+            run(seed, crash, of_case.0)
+        });
         match result {
             Ok(violations) => assert!(violations.is_empty(), "SEED={seed} {crash:?}: {}", violations.join("\n")),
             Err(panic) => {
@@ -114,24 +144,26 @@ fn run_many(cases: u64, crash: Crash) {
             }
         }
     }
+    println!("{crashes:?}");
+    assert!(crashes.of(crash) >= promised, "{crashes:?}, and {promised} of {crash:?} were promised");
 }
 
 #[test]
 fn reads_are_never_stale_and_everything_drains() {
-    run_many(1500, Crash::None);
+    run_many(1500, Crash::None, 2_000);
 }
 
 #[test]
 fn no_acknowledged_write_is_lost_when_the_agent_dies() {
-    run_many(1500, Crash::Agent);
+    run_many(1500, Crash::Agent, 3_000);
 }
 
 #[test]
 fn the_death_of_the_agent_under_living_threads_loses_nothing_and_stops_nobody() {
-    run_many(2500, Crash::Restarts);
+    run_many(2500, Crash::Restarts, 25_000);
 }
 
 #[test]
 fn nothing_synced_is_lost_and_nothing_foreign_appears_when_the_power_fails() {
-    run_many(2500, Crash::Power);
+    run_many(2500, Crash::Power, 5_000);
 }
