@@ -11,8 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
-use headstart_agent::site::{AgentSettings, Site};
+use headstart_agent::site::{AgentSettings, CostModels, Site};
 use headstart_agent::status::{Counters, RequestCounters, ServiceCounters};
+use headstart_core::cost::benefit::Parameters;
 use headstart_core::counters::families;
 use serde_json::Value;
 use site::{TestSite, content, managed, role, wait_for};
@@ -221,4 +222,166 @@ fn requests_wait_no_longer_than_they_are_said_to() {
     let value: Value = site.status();
     assert!(value["service"]["journal_rotations_total"].as_u64().is_some());
     wait_for("the journal is counted", || site.figure("/service/journal_appended_bytes_total") > 0);
+}
+
+/// What a program does with files of the managed directory, of which `disk` has 5000 bytes; and what moves among the figures of requests
+/// and their bytes.
+type Reason = (&'static [&'static str], &'static str, &'static [(&'static str, u64)]);
+
+const REASONS: [Reason; 11] = [
+    (&[], "pwrite('a', 0)", &[("absorbed_requests_total", 1), ("absorbed_bytes_total", 5000)]),
+    (
+        &[],
+        "pwrite('b', 0); pread('b', 0)",
+        &[
+            ("absorbed_requests_total", 1),
+            ("absorbed_bytes_total", 5000),
+            ("flash_read_requests_total", 1),
+            ("flash_read_bytes_total", 5000),
+        ],
+    ),
+    (&[], "pread('disk', 0)", &[("disk_read_miss_requests_total", 1), ("disk_read_miss_bytes_total", 5000)]),
+    (&[], "pread('disk', 5000)", &[("disk_read_end_requests_total", 1)]),
+    (
+        &["--policy", "off"],
+        "pread('disk', 0); pwrite('d', 0)",
+        &[
+            ("disk_read_off_requests_total", 1),
+            ("disk_read_off_bytes_total", 5000),
+            ("disk_write_off_requests_total", 1),
+            ("disk_write_off_bytes_total", 5000),
+        ],
+    ),
+    (
+        &[],
+        "pwrite('e.log', 0); pread('e.log', 0)",
+        &[
+            ("disk_read_excluded_requests_total", 1),
+            ("disk_read_excluded_bytes_total", 5000),
+            ("disk_write_excluded_requests_total", 1),
+            ("disk_write_excluded_bytes_total", 5000),
+        ],
+    ),
+    (
+        &[],
+        "mapped = mmap.mmap(opened('disk'), 5000); pread('disk', 0); pwrite('disk', 0)",
+        &[
+            ("disk_read_bypassed_requests_total", 1),
+            ("disk_read_bypassed_bytes_total", 5000),
+            ("disk_write_bypassed_requests_total", 1),
+            ("disk_write_bypassed_bytes_total", 5000),
+        ],
+    ),
+    (
+        &[],
+        "os.pwrite(opened('f'), b'x' * (1 << 20), 0)",
+        &[("disk_write_no_space_requests_total", 1), ("disk_write_no_space_bytes_total", 1 << 20)],
+    ),
+    (
+        &[],
+        "os.write(opened('g', os.O_APPEND), b'x' * 5000)",
+        &[("disk_write_append_requests_total", 1), ("disk_write_append_bytes_total", 5000)],
+    ),
+    (
+        &[],
+        "pwrite('h', 2 << 40)",
+        &[("disk_write_too_far_requests_total", 1), ("disk_write_too_far_bytes_total", 5000)],
+    ),
+    (
+        &[],
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\ntry: pwrite('i', 2000)\nexcept OSError as e: assert e.errno == 27",
+        &[("failed_write_requests_total", 1)],
+    ),
+];
+
+const UNWANTED: Reason = (
+    &[],
+    "pread('disk', 0); pwrite('c', 0)",
+    &[
+        ("disk_read_unwanted_requests_total", 1),
+        ("disk_read_unwanted_bytes_total", 5000),
+        ("disk_write_unwanted_requests_total", 1),
+        ("disk_write_unwanted_bytes_total", 5000),
+    ],
+);
+
+/// A site without space for large writes, some files of which never come to flash.
+fn site_of_reasons(parameters: Parameters) -> TestSite {
+    let site = site_with("256KiB", AgentSettings::default());
+    let mut settings: Site = toml::from_str(&fs::read_to_string(&site.file).unwrap()).unwrap();
+    settings.exclude = vec!["*.log".into()];
+    settings.s4d = CostModels { read: parameters.clone(), write: parameters };
+    fs::write(&site.file, settings.to_toml()).unwrap();
+    site
+}
+
+/// Does it, and asserts what moves.
+fn assert_moves(site: &TestSite, (options, what, expected): Reason) {
+    fs::write(site.slow.join("disk"), [7; 5000]).unwrap();
+    let program = format!(
+        "import os, mmap, resource\nos.chdir(os.environ['HEADSTART_SLOW'])\nfiles = {{}}\n\
+         def opened(name, more=0):\n    \
+             if name not in files: files[name] = os.open(name, os.O_RDWR | os.O_CREAT | more)\n    \
+             return files[name]\n\
+         def pwrite(name, at): assert os.pwrite(opened(name), b'x' * 5000, at) == 5000\n\
+         def pread(name, at): os.pread(opened(name), 5000, at)\n{what}\n"
+    );
+    let before = site.agent().map_or_else(RequestCounters::default, |_| requests(site));
+    site.succeed(&[&["run"], options, &["--", "python3", "-c", &program]].concat());
+    let since = requests(site).since(&before);
+    let of_requests = [&families::REQUESTS, &families::REQUEST_BYTES];
+    let moved = since.figures().filter(|(figure, value)| of_requests.contains(&figure.family) && *value > 0);
+    let moved: BTreeMap<&str, u64> = moved.map(|(figure, value)| (figure.key, value)).collect();
+    assert_eq!(moved, expected.iter().copied().collect(), "{options:?} {what}");
+    let hints = (since.critical_read_misses_total, since.hints_lost_total);
+    assert_eq!(hints, (moved.get("disk_read_miss_requests_total").copied().unwrap_or(0), 0), "{options:?} {what}");
+    fs::remove_file(site.slow.join("disk")).unwrap();
+}
+
+#[test]
+fn each_request_moves_the_figures_of_what_served_it_and_why_and_no_others() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return println!("SKIPPED: there is no python3");
+    }
+    let site = site_of_reasons(Parameters::default());
+    REASONS.into_iter().for_each(|reason| assert_moves(&site, reason));
+    // Flash that serves nothing sooner.
+    let site = site_of_reasons(Parameters { ssd_s_per_byte: 1.0, ..Parameters::default() });
+    assert_moves(&site, UNWANTED);
+}
+
+#[test]
+fn each_call_sends_the_agent_the_messages_that_it_needs_and_no_others() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return println!("SKIPPED: there is no python3");
+    }
+    let site = site_with("64MiB", AgentSettings::default());
+    let program = "import os\nos.chdir(os.environ['HEADSTART_SLOW'])\n\
+                   f = os.open('a', os.O_RDWR | os.O_CREAT)\nos.pwrite(f, b'x' * 4096, 0)\nos.pread(f, 4096, 0)\nos.fsync(f)\n\
+                   os.ftruncate(f, 1000)\nos.utime(f, (1000, 1000))\nos.rename('a', 'b')\nos.unlink('b')\nos.close(f)\n";
+    site.succeed(&["run", "--", "python3", "-c", program]);
+    let service: ServiceCounters = serde_json::from_value(site.status()["service"].clone()).unwrap();
+    let messages = service.figures().filter(|(figure, value)| *figure.family == families::MESSAGES && *value > 0);
+    let internal = ["hello_messages_total", "control_messages_total"];
+    let messages: BTreeMap<&str, u64> =
+        messages.map(|(figure, value)| (figure.key, value)).filter(|(key, _)| !internal.contains(key)).collect();
+    let kinds = [
+        "open",
+        "slab",
+        "commit",
+        "read",
+        "sync",
+        "truncate",
+        "truncate_done",
+        "times_set",
+        "renamed",
+        "unlinked",
+        "close",
+    ];
+    let keys: Vec<String> = kinds.iter().map(|kind| format!("{kind}_messages_total")).collect();
+    let expected: BTreeMap<&str, u64> = keys.iter().map(|key| (key.as_str(), 1)).collect();
+    assert_eq!(messages, expected);
+    assert!(service.hello_messages_total >= 1 && service.connections_total >= service.hello_messages_total);
+    assert_eq!((service.agent_starts_total, service.errors_answered_total, service.opens_excluded_total), (1, 0, 0));
+    assert!(service.drains_total >= 1, "the run's end drains");
 }
