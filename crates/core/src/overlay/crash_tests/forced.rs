@@ -1,6 +1,7 @@
 //! Interleavings forced step by step, each for a rule that was broken once or that the harness must be able to see broken.
 
 mod adoption;
+mod counting;
 mod deaths;
 mod in_place;
 mod online;
