@@ -17,6 +17,7 @@
 //!
 //! [s4d.write]               # the same for writes
 //! near_stays = false        # optional, of reads too: those that follow each other stay, as something beneath the disk servers serves them as soon
+//! write_back_leap_bytes = 65536  # optional: what write-back leaps over behind a short piece, as the disks miss what begins right behind a gap
 //! # ...
 //!
 //! [carl.read]               # optional: cost model of reads for plans (CARL, Table II), of idle devices; and carl.write
@@ -220,6 +221,7 @@ impl Site {
         let flash = &self.s4d.write;
         settings.slab_bytes_max =
             rotating_bytes(settings.slab_bytes_max, flash.stripe_bytes.max(1), flash.ssd_servers.into());
+        settings.write_back_leap_bytes = flash.write_back_leap_bytes.into();
         let own = self.agent.clone().unwrap_or_default();
         if let Some(path) = own.metrics_socket.filter(|path| !path.is_absolute()) {
             return Err(format!("[agent] metrics_socket is {}; it must be an absolute path", path.display()));

@@ -323,6 +323,9 @@ fn in_words(load: &Load) -> String {
         Pattern::Sequential => format!("a stream of {what}, {} at a time", load.depth),
         Pattern::Parts => format!("{} streams of {what} of {size}", load.depth),
         Pattern::Gapped => format!("{} streams of {what} of {size} with gaps", load.depth),
+        Pattern::Pieces { stride_bytes } => {
+            format!("{what} of {size}, each {} behind the last, {} at a time", ByteSize(stride_bytes), load.depth)
+        }
         Pattern::Seek { distance_bytes } => format!("seeks over {}", ByteSize(distance_bytes)),
         Pattern::Again => "reads of what the drive holds".into(),
     }

@@ -45,6 +45,12 @@ pub enum Pattern {
     Parts,
     /// As parts, each request leaving out a block behind the one before: what joins neighbours has nothing to join.
     Gapped,
+    /// One stream that all lanes take their next request from, each `stride_bytes` behind the begin of the one before: short pieces as they are
+    /// written back.
+    Pieces {
+        /// From the start of one to the start of the next.
+        stride_bytes: u64,
+    },
     /// A read anywhere, then one `distance_bytes` further, which alone counts.
     Seek {
         /// From the start of one to the start of the other.

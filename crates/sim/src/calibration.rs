@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use headstart_core::calibration::findings::{self, Striping};
+use headstart_core::calibration::findings::{self, Pieces, Striping};
 use headstart_core::calibration::schedule::{Planned, SPAN_BYTES_MIN, Tier, loads};
 use headstart_core::calibration::{Disk, Flash, Latencies, Load, Measured, Offsets};
 use headstart_core::cost::region;
@@ -46,7 +46,8 @@ pub fn measure(scenario: &Scenario, programs: &[Box<dyn Program>]) -> Result<Cos
         let cells = findings::cells(&on_disk, &on_flash, direction, ranks);
         findings::s4d(direction, &disk, slow, fast, span, &cells).map(|(parameters, _)| parameters).map_err(missing)
     };
-    let directions = Directions { read: s4d(Direction::Read)?, write: s4d(Direction::Write)? };
+    let mut directions = Directions { read: s4d(Direction::Read)?, write: s4d(Direction::Write)? };
+    directions.write.write_back_leap_bytes = Pieces::of(&on_disk).map_or(0, Pieces::leap_bytes);
     let carl = region::Costs {
         read: findings::carl(&disk.read, slow, &flash.read, fast, directions.read.near_stays),
         write: findings::carl(

@@ -193,6 +193,7 @@ fn build<'a>(
             let mut settings = scenario.agent.settings(capacity_bytes);
             let (stripe, servers) = (scenario.flash.stripe.0, scenario.flash.servers.into());
             settings.slab_bytes_max = headstart_core::stripe::rotating_bytes(settings.slab_bytes_max, stripe, servers);
+            settings.write_back_leap_bytes = costs.s4d.write.write_back_leap_bytes.into();
             let agent = Agent::new(settings, chain, costs.policy(), simulation.ranks.len(), &sizes);
             simulation.client = Client::Overlay(Box::new(agent));
         }

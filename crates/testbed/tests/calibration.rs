@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use headstart_core::calibration::findings::{self, Striping};
+use headstart_core::calibration::findings::{self, Pieces, Striping};
 use headstart_core::calibration::schedule::{Planned, Tier, loads};
 use headstart_core::calibration::{Disk, Flash, Latencies, Load, Measured, Offsets};
 use headstart_core::request::Direction;
@@ -116,6 +116,14 @@ fn flash_is_found_and_hides_the_positioning_of_every_disk() {
     assert_near("read, ms", flash.p50_s * 1e3, read_ms, 0.01);
     let slow = measure_all(Tier::Slow, "wd1602", 0.2);
     let disk = Disk::of(&slow, ONE_DEVICE).unwrap();
+    let pieces = Pieces::of(&slow).expect("writes were measured");
+    println!("{pieces:?}");
+    assert_eq!(
+        pieces.leap_bytes(),
+        0,
+        "a disk that takes many commands at a time is in time for what begins behind a gap"
+    );
+    assert_eq!(Pieces::of(&fast), None, "nothing is written back to flash");
     let segment = findings::segment(&disk, ONE_DEVICE, &flash);
     println!("{segment:?}");
     assert_eq!((segment.head_bytes, segment.body_bytes), (1 << 20, 4 << 20), "LiU's own choice");

@@ -106,6 +106,7 @@ impl World {
             dirty_low: 0.0,
             copies_max: random.pick(&[1, 4]),
             write_back_bytes_max: random.pick(&[4096, 65536]),
+            write_back_leap_bytes: [0, 8192][seed as usize % 2],
             critical_max: 8,
             slab_bytes_max: random.pick(&[4096, 16384]),
             ..Settings::default()

@@ -29,6 +29,7 @@ const COSTS: &[&str] = &[
     "ssd_s_per_byte",
     "seek_curve",
     "near_stays",
+    "write_back_leap_bytes",
 ];
 
 const REGION_COSTS: &[&str] = &[
@@ -124,7 +125,7 @@ mod tests {
     /// A site that sets everything.
     fn full() -> Site {
         let seek_curve = vec![SeekPoint { distance_bytes: 1, seek_s: 0.5 }];
-        let parameters = Parameters { seek_curve, near_stays: true, ..Parameters::default() };
+        let parameters = Parameters { seek_curve, near_stays: true, write_back_leap_bytes: 1, ..Parameters::default() };
         let region = region::Parameters { ssd_busy_s_per_byte: Some(1e-8), ..region::Parameters::from(&parameters) };
         Site {
             slow: "/slow".into(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use headstart_agent::site::{AgentSettings, CostModels, Site};
-use headstart_core::calibration::findings::{self, Costs, Segment, Striping};
+use headstart_core::calibration::findings::{self, Costs, Pieces, Segment, Striping};
 use headstart_core::calibration::schedule::NEAR_SPAN_BYTES;
 use headstart_core::calibration::{BLOCK_BYTES, Disk, Flash, Measured, Pattern};
 use headstart_core::cost::software::Software;
@@ -78,6 +78,7 @@ pub struct Calibration {
     /// None if writes of a tier were not measured.
     write: Option<Fitted>,
     carl: region::Costs,
+    pieces: Option<Pieces>,
 }
 
 impl Calibration {
@@ -94,11 +95,13 @@ impl Calibration {
         let carl = |disk: &Costs, flash: &Costs, near_stays: bool| {
             findings::carl(disk, slow.striping, flash, fast.striping, near_stays)
         };
+        let pieces = Pieces::of(&slow.measured);
         let read = fitted(Direction::Read)?;
         let read_costs = carl(&disk.read, &flash.read, read.parameters.near_stays);
         let (write, write_costs) = match (&disk.write, &flash.write) {
             (Some(disk), Some(flash)) => {
-                let write = fitted(Direction::Write)?;
+                let mut write = fitted(Direction::Write)?;
+                write.parameters.write_back_leap_bytes = pieces.map_or(0, Pieces::leap_bytes);
                 let costs = carl(disk, flash, write.parameters.near_stays);
                 (Some(write), costs)
             }
@@ -109,6 +112,7 @@ impl Calibration {
             segment: findings::segment(&disk, slow.striping, &flash),
             read,
             write,
+            pieces,
             carl: region::Costs { read: read_costs, write: write_costs },
             slow,
             fast,
@@ -198,6 +202,18 @@ impl Calibration {
                 ));
             }
         }
+        if let Some(pieces) = self.pieces {
+            let Pieces { in_order_s, with_leaps_s } = pieces;
+            let choice = match pieces.leap_bytes() {
+                0 => "in order".into(),
+                leap_bytes => format!("with leaps of {}", ByteSize(leap_bytes.into())),
+            };
+            lines.push(format!(
+                "slow, short pieces with gaps: {} in order, {} with leaps; they are written back {choice}",
+                ms(in_order_s),
+                ms(with_leaps_s)
+            ));
+        }
         let Segment { head_bytes_least, head_bytes, body_bytes, flash_head_s, positioning_s } = self.segment;
         lines.push(format!(
             "LiU, a server: head {} (at least {}), body {} (85 % of the rate at {}); flash delivers a head in {}, the disk begins after {}",
@@ -261,7 +277,7 @@ impl Calibration {
         let report = json!({
             "ranks": self.ranks, "slow": self.slow.report(), "fast": self.fast.report(),
             "disk": self.disk, "flash": self.flash, "knee_bytes": self.disk.read.transfer.knee_bytes(),
-            "segment": self.segment, "s4d": { "read": fitted(&self.read), "write": self.write.as_ref().map(fitted) },
+            "segment": self.segment, "pieces": self.pieces, "s4d": { "read": fitted(&self.read), "write": self.write.as_ref().map(fitted) },
             "carl": self.carl, "warnings": self.warnings(),
         });
         let text = serde_json::to_string_pretty(&report)?;

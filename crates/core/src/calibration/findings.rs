@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::latencies::StartupRange;
 use super::rates::{self, Cell, Rates};
+use super::schedule::{LEAP_BYTES, PIECE_BYTES, PIECE_STRIDE_BYTES};
 use super::seek::Seek;
 use super::transfer::Transfer;
 use super::{BLOCK_BYTES, FitError, Load, Measured, Pattern};
@@ -254,6 +255,40 @@ pub fn s4d(
     Ok((parameters, agree))
 }
 
+/// Short pieces with gaps, written one behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Pieces {
+    /// Mean latency with a block between them, seconds.
+    pub in_order_s: f64,
+    /// With leaps of [`LEAP_BYTES`], which cost another round for what is leapt over.
+    pub with_leaps_s: f64,
+}
+
+impl Pieces {
+    /// What was found of the disks, if writes were measured.
+    pub fn of(slow: &[Measured]) -> Option<Pieces> {
+        let mean_s = |stride_bytes| {
+            let pattern = Pattern::Pieces { stride_bytes };
+            slow.iter().find(|found| found.load.pattern == pattern).and_then(Measured::mean_s)
+        };
+        Some(Pieces {
+            in_order_s: mean_s(PIECE_STRIDE_BYTES)?,
+            with_leaps_s: mean_s(PIECE_BYTES + u64::from(LEAP_BYTES))?,
+        })
+    }
+
+    /// What write-back leaps over: nothing unless it saves much.
+    pub fn leap_bytes(self) -> u32 {
+        match self.with_leaps_s < LEAPS_TIME_MAX * self.in_order_s {
+            true => LEAP_BYTES,
+            false => 0,
+        }
+    }
+}
+
+/// Of the time in order; assumed: enough for leaps to be worth it also where caches beneath the disks are larger than what was measured.
+const LEAPS_TIME_MAX: f64 = 0.5;
+
 /// CARL's parameters of one direction (Table II), with what was found for S4D of requests that follow each other.
 pub fn carl(disk: &Costs, slow: Striping, flash: &Costs, fast: Striping, near_stays: bool) -> region::Parameters {
     region::Parameters {
@@ -267,5 +302,16 @@ pub fn carl(disk: &Costs, slow: Striping, flash: &Costs, fast: Striping, near_st
         ssd_startup_s: flash.transfer.startup_s,
         ssd_busy_s_per_byte: Some((f64::from(fast.servers) / flash.peak_bytes_per_s).min(flash.s_per_byte)),
         near_stays,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_back_leaps_where_that_halves_the_time_of_a_piece() {
+        let leap_bytes = |with_leaps_s| Pieces { in_order_s: 0.02, with_leaps_s }.leap_bytes();
+        assert_eq!([0.004, 0.009, 0.011, 0.05].map(leap_bytes), [LEAP_BYTES, LEAP_BYTES, 0, 0]);
     }
 }

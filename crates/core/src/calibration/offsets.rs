@@ -62,18 +62,23 @@ impl Offsets {
         let step = |offset| Step { offset, pause_ns: 0, counts: true };
         match pattern {
             Pattern::Random => step(self.below(span_bytes / size_bytes) * size_bytes),
-            Pattern::Sequential => {
-                if self.position + size_bytes > span_bytes {
-                    self.position = 0;
-                }
-                self.position += size_bytes;
-                step(self.position - size_bytes)
-            }
+            Pattern::Sequential => step(self.stream(size_bytes)),
+            Pattern::Pieces { stride_bytes } => step(self.stream(stride_bytes)),
             Pattern::Parts => step(self.part(lane, size_bytes)),
             Pattern::Gapped => step(self.part(lane, size_bytes + BLOCK_BYTES)),
             Pattern::Seek { distance_bytes } => self.pair(distance_bytes, PAUSE_STEP_NS),
             Pattern::Again => self.pair(0, 0),
         }
+    }
+
+    /// The next place of the one stream.
+    fn stream(&mut self, stride: u64) -> u64 {
+        if self.position + self.load.size_bytes > self.load.span_bytes {
+            self.position = 0;
+        }
+        let offset = self.position;
+        self.position += stride;
+        offset
     }
 
     /// The next place of a lane's own stream.
@@ -116,7 +121,9 @@ mod tests {
     #[test]
     fn every_request_lies_within_the_span_and_at_a_block() {
         let seek = Pattern::Seek { distance_bytes: 63 * MIB };
-        for pattern in [Pattern::Random, Pattern::Sequential, Pattern::Parts, Pattern::Gapped, seek, Pattern::Again] {
+        let pieces = Pattern::Pieces { stride_bytes: 3 * BLOCK_BYTES };
+        use Pattern::{Again, Gapped, Parts, Random, Sequential};
+        for pattern in [Random, Sequential, Parts, Gapped, pieces, seek, Again] {
             for size_bytes in [BLOCK_BYTES, MIB] {
                 for depth in [1, 7, 33] {
                     let load = load(pattern, size_bytes, depth);
@@ -146,6 +153,9 @@ mod tests {
         let mut offsets = Offsets::of(load(Pattern::Sequential, MIB, 4), 1);
         let (first, second) = (offsets.next(0), offsets.next(3));
         assert_eq!(second.offset - first.offset, MIB);
+        let mut offsets = Offsets::of(load(Pattern::Pieces { stride_bytes: 3 * BLOCK_BYTES }, BLOCK_BYTES, 4), 1);
+        let (first, second) = (offsets.next(2), offsets.next(1));
+        assert_eq!(second.offset - first.offset, 3 * BLOCK_BYTES);
         let mut offsets = Offsets::of(load(Pattern::Parts, MIB, 4), 1);
         let starts: Vec<u64> = (0..4).map(|lane| offsets.next(lane).offset).collect();
         assert_eq!(starts, [0, 15 * MIB, 30 * MIB, 45 * MIB]);

@@ -15,8 +15,20 @@ const RANK_SIZES: [u64; 6] = [BLOCK_BYTES, 16 << 10, 64 << 10, 256 << 10, MIB, 4
 /// Sizes of requests with gaps between them, which tell what joins neighbours from what serves all that is nearby: those to which a seek is much.
 const GAPPED_SIZES: [u64; 3] = [BLOCK_BYTES, 16 << 10, 64 << 10];
 
+/// Bytes of short pieces that are written back one behind the other; assumed: two blocks, as HPIO's regions of 8 KiB.
+pub const PIECE_BYTES: u64 = 2 * BLOCK_BYTES;
+
+/// From one to the next with a block left out between them.
+pub const PIECE_STRIDE_BYTES: u64 = 3 * BLOCK_BYTES;
+
+/// What a leap leaves out instead: more than passes below a disk's head during a command (assumed: 0.3 ms at 200 MB/s).
+pub const LEAP_BYTES: u32 = 64 << 10;
+
 /// Requests under way.
 pub const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+
+/// Of write-back (`copies_max`).
+const COPIES: u32 = 256;
 
 /// Bytes under way at most, or so the memory.
 const UNDER_WAY_BYTES_MAX: u64 = 64 * MIB;
@@ -101,6 +113,12 @@ pub fn loads(tier: Tier, span_bytes: u64, ranks: u32, writes: bool) -> Vec<Plann
     for direction in [Direction::Read, Direction::Write].into_iter().take(1 + usize::from(writes)) {
         for size_bytes in GAPPED_SIZES {
             add(Pattern::Gapped, direction, size_bytes, ranks, span_bytes, 1.2 * factor);
+        }
+    }
+    if is_slow && writes {
+        for stride_bytes in [PIECE_STRIDE_BYTES, PIECE_BYTES + u64::from(LEAP_BYTES)] {
+            // Long enough for what servers hold in memory to be no more than a part of it.
+            add(Pattern::Pieces { stride_bytes }, Direction::Write, PIECE_BYTES, COPIES, span_bytes, 20.0);
         }
     }
     planned

@@ -53,6 +53,14 @@ pub struct Parameters {
     /// whatever the equations say. Beyond the paper.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub near_stays: bool,
+    /// Of writes: what write-back leaps over behind a short piece, bytes. A disk that is not ready for the next command at once misses what begins behind a small
+    /// gap, and waits for a turn. Beyond the paper.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub write_back_leap_bytes: u32,
+}
+
+fn is_zero(bytes: &u32) -> bool {
+    *bytes == 0
 }
 
 impl Default for Parameters {
@@ -68,6 +76,7 @@ impl Default for Parameters {
             ssd_s_per_byte: 1.0 / 220e6,
             seek_curve: Vec::new(),
             near_stays: false,
+            write_back_leap_bytes: 0,
         }
     }
 }
@@ -181,7 +190,7 @@ mod tests {
                 SeekPoint { distance_bytes: 1000, seek_s: 0.010 },
                 SeekPoint { distance_bytes: 2000, seek_s: 0.020 },
             ],
-            near_stays: false,
+            ..Parameters::default()
         }
     }
 

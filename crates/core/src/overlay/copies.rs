@@ -1,6 +1,6 @@
 //! Bytes moved between the tiers: write-back, and what it has in common with [`super::fetches`].
 //!
-//! Write-back takes dirty extents in address order, coalesced; a direct write waits for it, a commit may overtake it, and its
+//! Write-back takes dirty extents in address order, coalesced, or leaps over what is too near for a disk to be in time for it; a direct write waits for it, a commit may overtake it, and its
 //! `Clean` record counts only where the place is still the mapped one.
 
 use std::sync::atomic::Ordering;
@@ -104,7 +104,7 @@ impl Overlay {
     pub(super) fn write_back_next(&mut self, shared: Shared<'_>, spares_regions: bool) -> Option<u64> {
         if let Some((file, mapped)) = self.next_of_drain_round() {
             let copy = self.start_write_back(shared, file, mapped, false);
-            self.advance_drain_round(self.pace.cursor);
+            self.advance_drain_round(self.copies[&copy].range);
             return Some(copy);
         }
         let cursor = self.pace.cursor;
@@ -166,7 +166,7 @@ impl Overlay {
             .take_while(move |copy| copy.range.end() > range.offset)
     }
 
-    /// Writes `first` back with the dirty extents that follow it without a gap.
+    /// Writes `first` back with the dirty extents that follow it without a gap. Address order goes on behind it, or a leap farther on.
     fn start_write_back(&mut self, shared: Shared<'_>, file: u32, first: Mapped, spares_regions: bool) -> u64 {
         let mut pieces = vec![piece_of(&first)];
         let mut extents = 1;
@@ -188,8 +188,9 @@ impl Overlay {
             extents += 1;
             end = mapped.range.end();
         }
-        self.pace.cursor = (file, end);
-        self.start_copy(shared, CopyKind::WriteBack, file, Range::between(first.range.offset, end), pieces, extents)
+        let range = Range::between(first.range.offset, end);
+        self.pace.cursor = (file, self.settings.behind_write_back(range));
+        self.start_copy(shared, CopyKind::WriteBack, file, range, pieces, extents)
     }
 
     pub(super) fn start_copy(

@@ -1,18 +1,26 @@
 //! What a drain owes: everything that was dirty when it was asked for, and not what others write meanwhile, who may never pause.
 //!
-//! A round goes once over what was dirty then, in address order. An extent that is held up is waited for; only one of a file that cannot be
+//! A round goes over what was dirty then, in address order: once, or as often as write-back leaps over something, but never more than
+//! [`PASSES_MAX`] times, since others may write again what was leapt over. An extent that is held up is waited for; only one of a file that cannot be
 //! written back, or that flash has lost, is passed over. The round is over when the write-backs have ended that were under way by then.
 
 use std::collections::BTreeMap;
 
 use super::extent_map::Mapped;
 use super::{CopyKind, Overlay};
+use crate::request::Range;
+
+/// The last one leaps over nothing. Leaps of 64 KiB have passed no piece of 8 KiB by then that they have not come to.
+const PASSES_MAX: u8 = 8;
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(super) struct DrainRound {
-    /// Everything before is written back, or being so: file, offset.
+    /// Everything before is written back, or being so, or was leapt over: file, offset.
     at: (u32, u64),
+    passes_left: u8,
+    /// Whether this pass has leapt over anything.
+    has_leapt: bool,
     /// Where each file ended that was dirty.
     ends: BTreeMap<u32, u64>,
     /// Once it has come to the end: its write-backs are among the copies below this one.
@@ -23,7 +31,8 @@ impl Overlay {
     pub(super) fn begin_drain_round(&mut self) {
         let end = |file: u32| self.files[&file].map.end().max(self.files[&file].size);
         let ends = self.mapping.dirty_files.iter().map(|file| (*file, end(*file))).collect();
-        self.drain_round = Some(DrainRound { at: (0, 0), ends, copies_below: None });
+        self.drain_round =
+            Some(DrainRound { at: (0, 0), passes_left: PASSES_MAX, has_leapt: false, ends, copies_below: None });
     }
 
     /// Whether everything that was dirty when a drain was last asked for has been written back since, as far as that can be.
@@ -35,11 +44,16 @@ impl Overlay {
 
     /// The next extent of the round, if nothing holds it up.
     pub(super) fn next_of_drain_round(&mut self) -> Option<(u32, Mapped)> {
-        let first = self.first_of(self.drain_round.as_ref()?);
-        if first.is_none()
+        let mut first = self.first_of(self.drain_round.as_ref()?);
+        while first.is_none()
             && let Some(round) = &mut self.drain_round
         {
-            round.copies_below.get_or_insert(self.next_copy);
+            if !round.has_leapt {
+                round.copies_below.get_or_insert(self.next_copy);
+                break;
+            }
+            (round.at, round.has_leapt, round.passes_left) = ((0, 0), false, round.passes_left - 1);
+            first = self.first_of(self.drain_round.as_ref()?);
         }
         first.filter(|(file, mapped)| self.obstacle(*file, mapped).is_none())
     }
@@ -59,10 +73,13 @@ impl Overlay {
         None
     }
 
-    /// A write-back of the round's next extent has begun, which ends there.
-    pub(super) fn advance_drain_round(&mut self, to: (u32, u64)) {
+    /// A write-back of the round's next extent has begun, of that range; address order goes on at the cursor.
+    pub(super) fn advance_drain_round(&mut self, range: Range) {
+        let (file, cursor) = self.pace.cursor;
         if let Some(round) = &mut self.drain_round {
-            round.at = to;
+            let is_last = round.passes_left == 1;
+            round.at = (file, if is_last { range.end() } else { cursor });
+            round.has_leapt |= round.at.1 > range.end();
         }
     }
 

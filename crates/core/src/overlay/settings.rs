@@ -1,6 +1,7 @@
 //! What an agent is told once, and how much flash it may use.
 
 use crate::protocol::shared::FILES_MAX;
+use crate::request::Range;
 use crate::units::ByteSize;
 
 /// What an agent is told once.
@@ -20,6 +21,8 @@ pub struct Settings {
     pub copies_max: usize,
     /// Longest write-back, bytes.
     pub write_back_bytes_max: u64,
+    /// What write-back leaps over behind a piece shorter than that, bytes: it comes the next time round, when the disk has been elsewhere.
+    pub write_back_leap_bytes: u64,
     /// Entries of the critical data table.
     pub critical_max: usize,
     /// Largest slab, bytes.
@@ -38,9 +41,20 @@ impl Default for Settings {
             write_back_share_min: 0.25,
             copies_max: 256,
             write_back_bytes_max: 1 << 20,
+            write_back_leap_bytes: 0,
             critical_max: 65536,
             slab_bytes_max: 256 << 10,
             files_max: FILES_MAX,
+        }
+    }
+}
+
+impl Settings {
+    /// Where address order goes on behind what is written back.
+    pub(super) fn behind_write_back(&self, range: Range) -> u64 {
+        match range.length < self.write_back_leap_bytes {
+            true => range.end().saturating_add(self.write_back_leap_bytes),
+            false => range.end(),
         }
     }
 }

@@ -3,10 +3,12 @@
 use headstart_core::policy::chain::Chain;
 use headstart_core::request::{Direction, Distance};
 use headstart_core::units::{KIB, MIB};
+use headstart_model::elevator::ElevatorKind;
 use headstart_sim::Report;
 use headstart_sim::scenario::{Policy, Scenario};
+use headstart_workload::Step;
 
-use crate::programs::{Blocks, Order, REGION, costs, run, scenario};
+use crate::programs::{Blocks, Fixed, Order, REGION, costs, run, scenario, write};
 
 const S4D: Policy = Policy::Overlay(Chain::S4d);
 
@@ -61,6 +63,32 @@ fn s4d_absorbs_small_random_writes_and_leaves_large_ones() {
     assert!(overlay.dirty_bytes == 0 && overlay.written_back_bytes > 0, "{overlay:?}");
     let large = run(&small(S4D), &blocks(4 * MIB, Order::Sequential));
     assert_eq!(large.jobs[0].phases[0].flash_share, 0.0);
+}
+
+#[test]
+fn short_pieces_with_gaps_are_on_the_disks_in_half_the_time_where_write_back_leaps() {
+    const PIECE: u64 = 8 * KIB;
+    let program = |_: usize, _: u64| {
+        let steps = |rank: u64| {
+            let pieces = (0..300).map(|k| write((k * 16 + rank) * 3 * PIECE / 2, PIECE));
+            [Step::Open { file: 0, writable: true }].into_iter().chain(pieces).collect()
+        };
+        Box::new(Fixed { files: vec![300 * 16 * 3 * PIECE / 2], ranks: (0..16).map(steps).collect() }) as _
+    };
+    let drained_s = |leap_bytes| {
+        let mut scenario = small(S4D);
+        let mut costs = costs();
+        costs.s4d.write.write_back_leap_bytes = leap_bytes;
+        (scenario.costs, scenario.capacity) = (Some(costs), "100%".into());
+        // A disk chooses from four commands.
+        scenario.disk.elevator = ElevatorKind::Cfq;
+        let report = run(&scenario, &program);
+        assert!(report.overlay.unwrap().written_back_bytes > 250 * 16 * PIECE, "{report:?}");
+        report.drained_s
+    };
+    let (in_order_s, with_leaps_s) = (drained_s(0), drained_s(64 << 10));
+    println!("in order {in_order_s:.2} s, with leaps {with_leaps_s:.2} s");
+    assert!(with_leaps_s < in_order_s / 2.0, "{with_leaps_s} and {in_order_s} s");
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod adoption;
 mod counting;
 mod deaths;
 mod in_place;
+mod leaps;
 mod online;
 mod regions;
 mod truncations;

@@ -333,8 +333,9 @@ fn drain_beside(w: &mut World, hot: Range, happened: impl Fn(&World) -> bool) {
 
 #[test]
 fn a_drain_is_over_when_what_was_dirty_is_on_disk_whatever_others_write_meanwhile() {
-    for fails in [false, true] {
+    for (fails, leap_bytes) in [(false, 0), (true, 0), (false, 8192), (true, 8192), (false, 1 << 20)] {
         let mut w = world();
+        w.overlay.settings.write_back_leap_bytes = leap_bytes;
         let hot = Range::new(16384, 4096);
         write(&mut w, 0, A, true);
         write(&mut w, 2, hot, true);

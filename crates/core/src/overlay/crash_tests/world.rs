@@ -110,6 +110,7 @@ impl World {
             dirty_full: random.pick(&[0.0, 0.6]),
             copies_max: random.pick(&[1, 3, 8]),
             write_back_bytes_max: random.pick(&[4096, 40960]),
+            write_back_leap_bytes: [0, 8192][seed as usize % 2],
             critical_max: 8,
             slab_bytes_max: random.pick(&[4096, 16384]),
             ..Settings::default()

@@ -125,7 +125,8 @@ pub(super) fn decode_parameters(r: &mut Reader<'_>) -> Result<Parameters, Decode
         hdd_s_per_byte: r.f64()?,
         ssd_s_per_byte: r.f64()?,
         seek_curve: Vec::new(),
-        near_stays: false,
+        // `near_stays` comes last; how the agent writes back is no thread's business.
+        ..Parameters::default()
     };
     let points = r.u32()?;
     for _ in 0..points {
