@@ -169,15 +169,22 @@ impl Store {
         self.data.want_barrier()
     }
 
-    /// A job that syncs these files; [`Store::barrier_synced`] ends it. Slow files that `is_written` a program may write meanwhile.
+    /// A job that syncs these files, and the slow directories that names have left; [`Store::barrier_synced`] ends it. Slow files that `is_written` a program may write meanwhile.
     pub fn barrier_job(
         &mut self,
         data_files: &[u32],
         slow_files: Vec<u32>,
+        left_directories: &[Vec<u8>],
         is_written: impl Fn(u32) -> bool,
     ) -> SyncJob {
         let (data, directory) = (self.data.begin_sync(data_files), self.data.take_unsynced_directory());
-        SyncJob::Barrier { data, directory, slow: self.slow.begin_sync(slow_files, is_written) }
+        let left = left_directories.iter().map(|path| as_path(path).to_path_buf());
+        SyncJob::Barrier {
+            data,
+            directory,
+            slow: self.slow.begin_sync(slow_files, is_written),
+            left: (self.storage.clone(), left.collect()),
+        }
     }
 
     /// The job ended. Slow files that `is_written` no more may be executed if it synced them.

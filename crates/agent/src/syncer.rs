@@ -1,6 +1,6 @@
 //! The thread that makes things durable: the files of a barrier, then the journal.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use headstart_core::overlay::NotSynced;
@@ -8,7 +8,7 @@ use headstart_core::overlay::NotSynced;
 use crate::error::errno_of;
 use crate::jobs::{Completion, Jobs};
 use crate::mailbox::Mailbox;
-use crate::storage::{FileRef, Scope, StorageRef};
+use crate::storage::{FileRef, Scope, Storage, StorageRef};
 use crate::store::JournalJob;
 
 /// Work for the syncing thread.
@@ -22,6 +22,8 @@ pub enum SyncJob {
         directory: Option<(StorageRef, PathBuf)>,
         /// Slow files by number.
         slow: Vec<(u32, FileRef)>,
+        /// Slow directories from which names were removed.
+        left: (StorageRef, Vec<PathBuf>),
     },
     /// The journal.
     Journal(JournalJob),
@@ -58,8 +60,8 @@ impl SyncJob {
     /// Syncs.
     pub fn run(&self) -> Completion {
         match self {
-            SyncJob::Barrier { data, directory, slow } => {
-                Completion::BarrierSynced(sync_files(data, directory.as_ref(), slow))
+            SyncJob::Barrier { data, directory, slow, left } => {
+                Completion::BarrierSynced(sync_files(data, directory.as_ref(), slow, left))
             }
             SyncJob::Journal(job) => Completion::JournalDurable(job.run().map_err(|error| {
                 tracing::error!(%error, "the journal could not be made durable");
@@ -74,6 +76,7 @@ fn sync_files(
     data: &[(u32, DataSync)],
     directory: Option<&(StorageRef, PathBuf)>,
     slow: &[(u32, FileRef)],
+    (storage, left): &(StorageRef, Vec<PathBuf>),
 ) -> Result<(), NotSynced> {
     let mut failed: Option<NotSynced> = None;
     for (number, file) in data {
@@ -102,5 +105,17 @@ fn sync_files(
             failed.get_or_insert_default().slow_files.push(*number);
         }
     }
+    for path in left {
+        if let Err(error) = sync_left(&**storage, path) {
+            tracing::error!(%error, path = %path.display(), "that a file was removed could not be made durable");
+            failed.get_or_insert_default();
+        }
+    }
     failed.map_or(Ok(()), Err)
+}
+
+/// Makes it durable that names have left a directory. Where it is gone itself, has another name or is not ours to open, all of its file system
+/// is synced.
+fn sync_left(storage: &dyn Storage, directory: &Path) -> std::io::Result<()> {
+    storage.sync_directory(directory).or_else(|_| storage.sync_file_system(directory))
 }

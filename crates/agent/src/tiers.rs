@@ -71,9 +71,10 @@ impl Tiers<'_> {
                 self.overlay.on_extended(self.shared, file, result);
                 self.take_fingerprint(file);
             }
-            Output::Barrier { data_files, slow_files } => {
+            Output::Barrier { data_files, slow_files, directories } => {
                 let is_written = |file| self.overlay.is_open_for_writing(file);
-                return Ok(Some(Due::Sync(self.store.barrier_job(&data_files, slow_files, is_written))));
+                let job = self.store.barrier_job(&data_files, slow_files, &directories, is_written);
+                return Ok(Some(Due::Sync(job)));
             }
             Output::SyncJournal => {
                 let records = self.overlay.take_journal();

@@ -37,12 +37,12 @@ fn recorded(operation: &Operation, synced: bool) -> (World, Vec<Snapshot>) {
     (world, snapshots.into_iter().filter(|snapshot| snapshot.tick > begun).collect())
 }
 
-/// Starts an agent on what is left, reads all files and drains them. A file that has its name holds what it has to, removed or not; but
-/// of one that was removed, and that the power failure brought back, nothing is promised.
+/// Starts an agent on what is left, reads all files and drains them. A file that has its name holds what it has to, also one that was removed and that the
+/// power failure brought back.
 fn recovers(world: &World, disk: Disk, tick: u64, loss: Loss) -> Result<(), String> {
     let mut files = world.files.clone();
     let is_gone = name_of(&disk, files[0].inode).is_none();
-    files[0].unlinked &= is_gone || loss == Loss::Power;
+    files[0].unlinked &= is_gone;
     let boot = 1 + u8::from(loss == Loss::Power);
     let storage = FaultyStorage::new(disk, false, None);
     let mut next = World::start(1, storage, boot, files, world.versions()).map_err(|error| error.to_string())?;

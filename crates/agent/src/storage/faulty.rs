@@ -260,7 +260,7 @@ impl Storage for FaultyStorage {
 
     fn sync_file_system(&self, path: &Path) -> io::Result<()> {
         let (mut state, result) = self.enter(Call::Changes, "sync the file system of", path);
-        result.map(|()| state.disk.sync_files())
+        result.map(|()| state.disk.sync_all())
     }
 }
 

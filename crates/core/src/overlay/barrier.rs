@@ -11,6 +11,9 @@
 //! flash is not held up by the disks' caches. The exhaustive checker of the protocol holds with this rule (power rows, `all`)
 //! and finds a counterexample when asked-for files are left out too.
 //!
+//! A file that is gone is not synced: nobody can read it. But a slow file system may forget with the power that its name was removed, and what
+//! flash alone had of such bytes must not be given up before: the directory of its name is synced first.
+//!
 //! Its prefix is the journal up to its end when the barrier began. When it is durable, places that the prefix superseded or
 //! removed are free, bits may clear, and whoever waited for a barrier begun since is answered.
 
@@ -59,6 +62,8 @@ pub(super) struct Barrier {
     pub(super) covering: PageSet,
     /// Files of which a program asked it, since this agent started or before.
     pub(super) asked: BTreeSet<u32>,
+    /// Directories from which the names of such files were removed since they were last synced.
+    pub(super) left_directories: BTreeSet<Vec<u8>>,
     /// The next barrier is to be a full one.
     pub(super) full: bool,
     held: bool,
@@ -76,6 +81,7 @@ struct Running {
     data_files: Vec<u32>,
     /// In order.
     slow_files: Vec<u32>,
+    left_directories: BTreeSet<Vec<u8>>,
 }
 
 impl Barrier {
@@ -142,10 +148,23 @@ impl Overlay {
             .partition(|file| full || self.barrier.asked.contains(file) || slow.contains(file));
         self.barrier.deferred_slow = later;
         slow.extend::<BTreeSet<u32>>(now);
-        let slow_files: Vec<u32> =
-            slow.into_iter().filter(|file| self.files.get(file).is_some_and(|known| !known.is_gone())).collect();
-        self.outputs.push(Output::Barrier { data_files: data_files.clone(), slow_files: slow_files.clone() });
-        self.barrier.running = Some(Running { end: self.journal.end(), data_files, slow_files });
+        let (slow_files, gone): (Vec<u32>, Vec<u32>) =
+            slow.into_iter().partition(|file| self.files.get(file).is_some_and(|known| !known.is_gone()));
+        gone.into_iter().for_each(|file| self.is_left(file));
+        let left_directories = std::mem::take(&mut self.barrier.left_directories);
+        self.outputs.push(Output::Barrier {
+            data_files: data_files.clone(),
+            slow_files: slow_files.clone(),
+            directories: left_directories.iter().cloned().collect(),
+        });
+        self.barrier.running = Some(Running { end: self.journal.end(), data_files, slow_files, left_directories });
+    }
+
+    /// What flash had of a file that is gone, or what the disk has of it unsynced, is given up with the next barrier: by then it must stay gone.
+    pub(super) fn is_left(&mut self, number: u32) {
+        let Some(file) = self.files.get(&number).filter(|_| self.barrier.asked.contains(&number)) else { return };
+        let end = file.path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        self.barrier.left_directories.insert(file.path[..end.max(1).min(file.path.len())].to_vec());
     }
 
     /// The files of the barrier are synced, or syncing failed.
@@ -196,6 +215,7 @@ impl Overlay {
         let trusted = running.data_files.into_iter().filter(|data_file| !self.untrusted.contains_key(data_file));
         self.barrier.unsynced_data.extend(trusted);
         self.barrier.unsynced_slow.extend(running.slow_files);
+        self.barrier.left_directories.extend(running.left_directories);
         // It may have been a full one; and nobody else asks for the next one where opens or quarantines wait for it.
         self.barrier.full = true;
         let is_awaited = !self.forgetting.is_empty() || self.quarantine.iter().any(|dead| dead.barrier.is_some());

@@ -133,6 +133,10 @@ impl Overlay {
     }
 
     fn forget(&mut self, shared: Shared<'_>, number: u32) {
+        let is_unsynced = self.barrier.unsynced_slow.contains(&number) || self.barrier.deferred_slow.contains(&number);
+        if is_unsynced && self.files[&number].is_gone() {
+            self.is_left(number);
+        }
         self.append(&Record::Remove { file: number });
         self.set_size(number, 0);
         let file = self.files.remove(&number).expect("the caller found it");

@@ -322,6 +322,9 @@ impl Overlay {
             self.evicted.forget_file(number);
         }
         if !self.files[&number].map.is_empty() {
+            if why == Dropped::Unlink {
+                self.is_left(number);
+            }
             self.append(&Record::Drop { file: number, offset: all.offset, length: all.length });
             self.carve(number, all, why);
         }

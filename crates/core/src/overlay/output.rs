@@ -88,12 +88,14 @@ pub enum Output {
         /// Bytes.
         size: u64,
     },
-    /// Sync these data files, then these slow files; then [`super::Overlay::on_barrier_synced`].
+    /// Sync these data files, then these slow files and directories; then [`super::Overlay::on_barrier_synced`].
     Barrier {
         /// Data files whose bytes the journal names.
         data_files: Vec<u32>,
         /// Slow files written since.
         slow_files: Vec<u32>,
+        /// Directories, by path, that must not forget which names were removed from them.
+        directories: Vec<Vec<u8>>,
     },
     /// Make the journal durable up to its end; then [`super::Overlay::on_journal_durable`].
     SyncJournal,

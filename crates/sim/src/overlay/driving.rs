@@ -351,7 +351,7 @@ impl Simulation<'_> {
                 let size = agent.files[slow].size;
                 agent.overlay.on_extended(agent.memory.view(), file, Ok(size));
             }
-            Output::Barrier { data_files, slow_files } => {
+            Output::Barrier { data_files, slow_files, .. } => {
                 let slow_follows = !slow_files.is_empty();
                 agent.syncing = Some(Syncing::Data { slow_follows });
                 if data_files.is_empty() {

@@ -258,8 +258,11 @@ impl Disk {
         self.unsynced_names = kept;
     }
 
-    pub fn sync_files(&mut self) {
+    pub fn sync_all(&mut self) {
         self.inodes.values_mut().for_each(|inode| Arc::make_mut(inode).sync());
+        for change in std::mem::take(&mut self.unsynced_names) {
+            apply_names(&mut self.stable_names, &change);
+        }
     }
 
     /// Pages whose sync failed leave the cache.

@@ -443,6 +443,50 @@ fn remove_name(w: &mut World) {
 }
 
 #[test]
+fn before_bytes_that_a_program_synced_are_given_up_with_a_name_its_directory_is_synced() {
+    for (synced, written_back) in [(true, false), (true, true), (false, false)] {
+        let mut w = world();
+        write(&mut w, 0, A, true);
+        if synced {
+            other(&mut w, 0, Kind::Fsync, A);
+        }
+        if written_back {
+            drain(&mut w);
+        }
+        remove_name(&mut w);
+        for rank in [0, 2] {
+            other(&mut w, rank, Kind::Close, A);
+        }
+        w.quiesce();
+        barrier(&mut w);
+        let expected: &[&[u8]] = if synced { &[b"/slow"] } else { &[] };
+        assert_eq!(w.left_directories, expected, "synced {synced}, written back {written_back}");
+        no_violation(&w);
+    }
+}
+
+#[test]
+fn a_directory_that_a_barrier_could_not_sync_is_synced_by_the_next() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    other(&mut w, 0, Kind::Fsync, A);
+    w.overlay.hold_barriers(true);
+    remove_name(&mut w);
+    for rank in [0, 2] {
+        other(&mut w, rank, Kind::Close, A);
+    }
+    w.overlay.hold_barriers(false);
+    w.overlay.request_barrier();
+    w.poll();
+    assert_eq!(w.left_directories.len(), 1);
+    w.tasks.retain(|task| !matches!(task, Task::Barrier { .. }));
+    w.overlay.on_barrier_synced(w.memory.view(), Err(NotSynced::default()));
+    w.carry_out();
+    barrier(&mut w);
+    assert_eq!(w.left_directories.len(), 2);
+}
+
+#[test]
 fn bytes_of_a_file_without_a_name_are_written_back_for_whoever_may_have_inherited_it_and_for_nobody_else() {
     for (inherited, removed_first) in [(false, false), (false, true), (true, false), (true, true)] {
         let (mut w, _) = left_open(inherited);

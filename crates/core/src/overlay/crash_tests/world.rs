@@ -97,6 +97,8 @@ pub struct World {
     pub restarts: u64,
     /// Regions are chosen now and then.
     pub regions: bool,
+    /// Directories that a barrier was to sync, as names had left them.
+    pub left_directories: Vec<Vec<u8>>,
 }
 
 impl World {
@@ -155,6 +157,7 @@ impl World {
             ghosts: Vec::new(),
             restarts: 0,
             regions: false,
+            left_directories: Vec::new(),
         };
         world.journal.bytes.extend(Header { boot_id: [1; 16], epoch: 1 }.encode());
         world.journal.stable = HEADER_BYTES;
@@ -312,7 +315,8 @@ impl World {
                 let inode = self.inode(file);
                 self.tasks.push(Task::Extend { file, inode, size, found: None });
             }
-            Output::Barrier { data_files, slow_files } => {
+            Output::Barrier { data_files, slow_files, directories } => {
+                self.left_directories.extend(directories);
                 let slow = slow_files.iter().map(|file| self.inode(*file)).collect();
                 self.tasks.push(Task::Barrier { data: data_files, slow });
             }
