@@ -125,8 +125,9 @@ pub(super) fn decode_parameters(r: &mut Reader<'_>) -> Result<Parameters, Decode
         hdd_s_per_byte: r.f64()?,
         ssd_s_per_byte: r.f64()?,
         seek_curve: Vec::new(),
-        // `near_stays` comes last; how the agent writes back is no thread's business.
-        ..Parameters::default()
+        near_stays: false,
+        // How the agent writes back is no thread's business.
+        write_back_leap_bytes: 0,
     };
     let points = r.u32()?;
     for _ in 0..points {
