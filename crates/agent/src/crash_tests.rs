@@ -15,7 +15,7 @@
 //!
 //! Not covered: threads that outlive an agent (its shared file is new here), a copy interrupted by threads between its reading
 //! and its writing (core's crash tests do that), several threads in one process, writes that are no multiple of 256 bytes, names
-//! of slow files lost or kept apart from each other's, what power loss brings back of a removed file, pages that leave the
+//! of slow files lost or kept apart from each other's, at random what power loss brings back of a removed file (`names_and_sizes` has that), pages that leave the
 //! cache between a failed sync, of a program too, and the agent's hearing of it with its own next one, and bits flipped in data files, which nothing on the client detects.
 
 mod history;
