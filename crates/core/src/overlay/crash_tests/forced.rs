@@ -74,6 +74,13 @@ pub(super) fn run(w: &mut World, rank: usize) {
     panic!("rank {rank} is stuck: {:?}", w.ranks[rank]);
 }
 
+fn close_both(w: &mut World) {
+    for rank in [0, 2] {
+        other(w, rank, Kind::Close, A);
+    }
+    w.quiesce();
+}
+
 pub(super) fn barrier(w: &mut World) {
     w.overlay.request_barrier();
     w.poll();
@@ -454,10 +461,7 @@ fn before_bytes_that_a_program_synced_are_given_up_with_a_name_its_directory_is_
             drain(&mut w);
         }
         remove_name(&mut w);
-        for rank in [0, 2] {
-            other(&mut w, rank, Kind::Close, A);
-        }
-        w.quiesce();
+        close_both(&mut w);
         barrier(&mut w);
         let expected: &[&[u8]] = if synced { &[b"/slow"] } else { &[] };
         assert_eq!(w.left_directories, expected, "synced {synced}, written back {written_back}");

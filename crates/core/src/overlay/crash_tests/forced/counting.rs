@@ -14,13 +14,6 @@ fn dropped(w: &World) -> Vec<(&'static str, u64)> {
     counted(w, &[&families::DROPPED_BYTES])
 }
 
-fn close_both(w: &mut World) {
-    for rank in [0, 2] {
-        other(w, rank, Kind::Close, A);
-    }
-    w.quiesce();
-}
-
 fn absorbed() -> World {
     let mut w = world();
     write(&mut w, 0, A, true);
