@@ -56,9 +56,9 @@ impl SharedFile {
         Region::of_slot(slot).into_iter().try_for_each(|part| self.memory.reserve(part))
     }
 
-    /// The same for the bits of a file.
+    /// The same for the parts of a file.
     pub fn reserve_file(&mut self, file: u32) -> Result<()> {
-        self.memory.reserve(Region::of_bits(file))
+        Region::of_file(file).into_iter().try_for_each(|part| self.memory.reserve(part))
     }
 
     /// That there is no memory for something else beside it.
@@ -66,9 +66,9 @@ impl SharedFile {
         Error::NoMemory { path: self.runtime.clone(), source: Errno::ENOSPC.into() }
     }
 
-    /// Whether there is memory behind the bits of a file.
+    /// Whether there is memory behind the parts of a file.
     pub fn has_file(&self, file: u32) -> bool {
-        self.memory.missing(&Region::of_bits(file)).is_none()
+        Region::of_file(file).iter().all(|part| self.memory.missing(part).is_none())
     }
 
     /// Opens it and begins an epoch.

@@ -17,6 +17,7 @@
 //!
 //! [s4d.write]               # the same for writes
 //! near_stays = false        # optional, of reads too: those that follow each other stay, as something beneath the disk servers serves them as soon
+//! interleaved_stays = true  # optional, of reads too: the same of those with which processes go through a file together, as a server's cache joins them
 //! write_back_leap_bytes = 65536  # optional: what write-back leaps over behind a short piece, as the disks miss what begins right behind a gap
 //! # ...
 //!
@@ -28,7 +29,7 @@
 //! hdd_startup_s_max = 0.0110
 //! hdd_s_per_byte = 1.9e-8
 //! ssd_s_per_byte = 1.3e-8
-//! ssd_startup_s = 0.0007    # optional, for predicted run times alone, as ssd_busy_s_per_byte; near_stays as above
+//! ssd_startup_s = 0.0007    # optional, for predicted run times alone, as ssd_busy_s_per_byte; near_stays and interleaved_stays as above
 //!
 //! [software]                # optional, for predicted run times alone: what requests and copies take of processors
 //! processors = 128          # of a job's nodes together

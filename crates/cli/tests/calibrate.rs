@@ -256,7 +256,7 @@ fn a_device_is_only_read_and_tiers_that_were_exchanged_are_noticed() {
     }
     let found = Site::load(&output).unwrap();
     assert_eq!((&found.slow, &found.fast), (&site.slow, &site.fast));
-    let of_reads = Parameters { near_stays: false, ..found.s4d.read.clone() };
+    let of_reads = Parameters { near_stays: false, interleaved_stays: false, ..found.s4d.read.clone() };
     assert_eq!(
         found.s4d.write, of_reads,
         "writes have the costs of reads, but nobody knows where those that go on belong"

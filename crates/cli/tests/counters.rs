@@ -80,6 +80,40 @@ fn sum(text: &str, name: &str, labels: &[&str]) -> f64 {
     with.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
 }
 
+/// A process for each piece: none has a request of its own before.
+#[test]
+fn what_processes_write_together_stays_on_the_disks_where_the_site_says_so() {
+    const PIECES: u64 = 100;
+    const BYTES: u64 = 64 << 10;
+    let absorbed = |interleaved_stays, step: u64| {
+        let site = TestSite::with_capacity("64MiB");
+        let mut settings: Site = toml::from_str(&fs::read_to_string(&site.file).unwrap()).unwrap();
+        settings.s4d.write.interleaved_stays = interleaved_stays;
+        fs::write(&site.file, settings.to_toml()).unwrap();
+        let bytes: Vec<u8> = (0..PIECES).flat_map(|piece| content(1, piece * BYTES, BYTES as usize)).collect();
+        fs::write(site.path("whole"), &bytes).unwrap();
+        let script = format!(
+            "for k in $(seq 0 {step} {}); do
+                 dd if={whole} of={slow}/file bs={BYTES} count=1 skip=$k seek=$k conv=notrunc status=none || exit 1
+             done
+             cmp -n {BYTES} {whole} {slow}/file",
+            PIECES - 1,
+            whole = site.path("whole").display(),
+            slow = site.slow.display(),
+        );
+        site.succeed(&["run", "--", "sh", "-c", &script]);
+        if step == 1 {
+            assert!(fs::read(site.slow.join("file")).unwrap() == bytes, "other bytes");
+        }
+        let found = requests(&site);
+        assert_eq!(found.sum(&families::REQUESTS, &[("direction", "write")]), PIECES.div_ceil(step), "{found:?}");
+        found.absorbed_requests_total
+    };
+    assert_eq!((absorbed(false, 1), absorbed(true, 2)), (PIECES, PIECES / 2), "all, with or without gaps");
+    let absorbed = absorbed(true, 1);
+    assert!((31..40).contains(&absorbed), "{absorbed}: until it is known after two MiB");
+}
+
 #[test]
 fn every_request_and_byte_of_a_program_is_counted_once() {
     let test = "every_request_and_byte_of_a_program_is_counted_once";

@@ -8,6 +8,7 @@ pub mod chunked_map;
 pub mod cost;
 pub mod counters;
 pub mod image;
+pub mod interleaving;
 pub mod overlay;
 pub mod plan;
 pub mod policy;

@@ -1,7 +1,10 @@
 //! A request for bytes of a file, as every policy sees it, and as a trace tells of it.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
+use crate::interleaving::Interleaving;
 use crate::units::Nanos;
 
 /// Reading or writing.
@@ -85,6 +88,8 @@ pub struct Distance {
     pub ahead: u8,
     /// None was before it.
     pub is_first: bool,
+    /// Processes go through the file together, each with the next piece ([`Interleaving`]); false where nobody wants to know.
+    pub interleaved: bool,
 }
 
 impl Distance {
@@ -98,6 +103,12 @@ impl Distance {
     #[inline]
     pub fn goes_on_or_begins(self) -> bool {
         self.goes_on() || self.is_first
+    }
+
+    /// Whether it stays on the disk servers whatever its benefit, where all requests of processes that go on do so, or those that are
+    /// interleaved.
+    pub fn stays(self, near_stays: bool, interleaved_stays: bool) -> bool {
+        self.goes_on_or_begins() && (near_stays || (interleaved_stays && self.interleaved))
     }
 
     /// Of a request of which no more is known.
@@ -138,7 +149,7 @@ impl Course {
             false => 0,
         };
         let course = Course(range.end() << AHEAD_BITS | u64::from(ahead));
-        (course, Distance { bytes: last.abs_diff(range.offset), ahead, is_first })
+        (course, Distance { bytes: last.abs_diff(range.offset), ahead, is_first, interleaved: false })
     }
 }
 
@@ -161,6 +172,28 @@ impl Courses {
             self.0.len() - 1
         });
         self.0[place].1.advance(range)
+    }
+}
+
+/// Files of which it is known whether ranks go through them together, at most.
+const FILES_MAX: usize = 1024;
+
+/// Where all ranks are: how the requests of a program lie to those before them, as the ranks' libraries see it.
+#[derive(Debug, Default)]
+pub struct Tracks {
+    ranks: BTreeMap<u32, Courses>,
+    files: BTreeMap<u32, Box<Interleaving>>,
+}
+
+impl Tracks {
+    /// Goes on to a request, in the order of their starts; how it lies to those before it.
+    pub fn advance(&mut self, access: &Access) -> Distance {
+        let Access { file, rank, direction, range, .. } = *access;
+        if self.files.len() == FILES_MAX && !self.files.contains_key(&file) {
+            self.files.clear();
+        }
+        let interleaved = self.files.entry(file).or_default().add(direction, range, rank);
+        Distance { interleaved, ..self.ranks.entry(rank).or_default().advance(file, range) }
     }
 }
 

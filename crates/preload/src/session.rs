@@ -22,7 +22,7 @@ use headstart_core::policy::carl::Regions;
 use headstart_core::policy::s4d::S4d;
 use headstart_core::protocol::message::{Envelope, Request};
 use headstart_core::protocol::shared::{SLOTS_MAX, Slot};
-use headstart_core::request;
+use headstart_core::request::{self, Direction, Distance, Range};
 
 use crate::descriptors::{self, Own, Target};
 use crate::kernel::{self, Errno};
@@ -221,6 +221,21 @@ pub fn wait_for_requests(file: u32) {
                 if tries < 100 { std::thread::yield_now() } else { kernel::sleep_ms(1) }
             }
         }
+    }
+}
+
+/// How a request of this process lies to those before it, the last of which it becomes: its own, and where the cost model of a policy asks for it,
+/// those of other processes.
+#[inline]
+pub fn distance(target: &Target, direction: Direction, range: Range) -> Distance {
+    let distance = target.record.distance(range);
+    let asks = |site: &Site| settings().policies.asks_s4d() && site.s4d.of(direction).interleaved_stays;
+    match shared().filter(|_| SITE.get().is_some_and(asks)) {
+        Some(shared) => {
+            let others = &shared.interleavings[target.file as usize];
+            Distance { interleaved: others.add(direction, range, process::number()), ..distance }
+        }
+        None => distance,
     }
 }
 

@@ -49,13 +49,13 @@ pub fn measure(scenario: &Scenario, programs: &[Box<dyn Program>]) -> Result<Cos
     let mut directions = Directions { read: s4d(Direction::Read)?, write: s4d(Direction::Write)? };
     directions.write.write_back_leap_bytes = Pieces::of(&on_disk).map_or(0, Pieces::leap_bytes);
     let carl = region::Costs {
-        read: findings::carl(&disk.read, slow, &flash.read, fast, directions.read.near_stays),
+        read: findings::carl(&disk.read, slow, &flash.read, fast, &directions.read),
         write: findings::carl(
             disk.write.as_ref().unwrap_or(&disk.read),
             slow,
             flash.write.as_ref().unwrap_or(&flash.read),
             fast,
-            directions.write.near_stays,
+            &directions.write,
         ),
     };
     Ok(Costs { s4d: directions, carl: Some(carl) })

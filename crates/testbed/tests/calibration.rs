@@ -137,5 +137,5 @@ fn flash_is_found_and_hides_the_positioning_of_every_disk() {
         assert!(!parameters.near_stays, "a disk seeks");
         assert!(priced.len() >= 10 && agree * 10 >= priced.len() * 8, "{priced:?}");
     }
-    findings::carl(&disk.read, ONE_DEVICE, &flash.read, ONE_DEVICE, false).check().unwrap();
+    findings::carl(&disk.read, ONE_DEVICE, &flash.read, ONE_DEVICE, &Default::default()).check().unwrap();
 }

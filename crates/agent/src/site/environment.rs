@@ -29,6 +29,7 @@ const COSTS: &[&str] = &[
     "ssd_s_per_byte",
     "seek_curve",
     "near_stays",
+    "interleaved_stays",
     "write_back_leap_bytes",
 ];
 
@@ -43,6 +44,7 @@ const REGION_COSTS: &[&str] = &[
     "ssd_startup_s",
     "ssd_busy_s_per_byte",
     "near_stays",
+    "interleaved_stays",
 ];
 
 /// Every setting: its table, its keys, how they are read.
@@ -125,7 +127,13 @@ mod tests {
     /// A site that sets everything.
     fn full() -> Site {
         let seek_curve = vec![SeekPoint { distance_bytes: 1, seek_s: 0.5 }];
-        let parameters = Parameters { seek_curve, near_stays: true, write_back_leap_bytes: 1, ..Parameters::default() };
+        let parameters = Parameters {
+            seek_curve,
+            near_stays: true,
+            interleaved_stays: true,
+            write_back_leap_bytes: 1,
+            ..Parameters::default()
+        };
         let region = region::Parameters { ssd_busy_s_per_byte: Some(1e-8), ..region::Parameters::from(&parameters) };
         Site {
             slow: "/slow".into(),

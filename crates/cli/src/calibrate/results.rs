@@ -92,21 +92,21 @@ impl Calibration {
                 findings::s4d(direction, &disk, slow.striping, fast.striping, slow.span_bytes, &cells)?;
             Ok(Fitted { parameters, agree, cells: cells.priced.len() })
         };
-        let carl = |disk: &Costs, flash: &Costs, near_stays: bool| {
-            findings::carl(disk, slow.striping, flash, fast.striping, near_stays)
+        let carl = |disk: &Costs, flash: &Costs, s4d: &benefit::Parameters| {
+            findings::carl(disk, slow.striping, flash, fast.striping, s4d)
         };
         let pieces = Pieces::of(&slow.measured);
         let read = fitted(Direction::Read)?;
-        let read_costs = carl(&disk.read, &flash.read, read.parameters.near_stays);
+        let read_costs = carl(&disk.read, &flash.read, &read.parameters);
         let (write, write_costs) = match (&disk.write, &flash.write) {
             (Some(disk), Some(flash)) => {
                 let mut write = fitted(Direction::Write)?;
                 write.parameters.write_back_leap_bytes = pieces.map_or(0, Pieces::leap_bytes);
-                let costs = carl(disk, flash, write.parameters.near_stays);
+                let costs = carl(disk, flash, &write.parameters);
                 (Some(write), costs)
             }
             // What reads find beneath the disks says nothing of writes.
-            _ => (None, region::Parameters { near_stays: false, ..read_costs.clone() }),
+            _ => (None, region::Parameters { near_stays: false, interleaved_stays: false, ..read_costs.clone() }),
         };
         Ok(Calibration {
             segment: findings::segment(&disk, slow.striping, &flash),
@@ -201,6 +201,11 @@ impl Calibration {
                     "S4D, {name} that follow each other: as soon on the slow tier as on flash and back, where they stay"
                 ));
             }
+            if parameters.interleaved_stays {
+                lines.push(format!(
+                    "S4D, {name} of ranks that go through a file together: as soon on the slow tier as on flash and back, where they stay"
+                ));
+            }
         }
         if let Some(pieces) = self.pieces {
             let Pieces { in_order_s, with_leaps_s } = pieces;
@@ -287,7 +292,7 @@ impl Calibration {
     /// Writes the site file and reads it back as every command will.
     pub fn write_site(&self, path: &Path, directories: (PathBuf, PathBuf), kept: Kept) -> Result<()> {
         let read = self.read.parameters.clone();
-        let of_reads = || benefit::Parameters { near_stays: false, ..read.clone() };
+        let of_reads = || benefit::Parameters { near_stays: false, interleaved_stays: false, ..read.clone() };
         let write = self.write.as_ref().map_or_else(of_reads, |fitted| fitted.parameters.clone());
         let site = Site {
             slow: directories.0,

@@ -12,18 +12,10 @@ use crate::plan::prediction::{Portion, Presence};
 use crate::plan::{PlanningError, TracedFile};
 use crate::policy::s4d::S4d;
 use crate::policy::{Decision, Policy};
-use crate::request::{Access, Courses, Direction, Request};
+use crate::request::{Access, Direction, Request};
 
 /// Groups of ranks at the end: the network is solved for each in thousands of rounds.
 const GROUPS_MAX: usize = 32;
-
-/// A rank.
-#[derive(Debug, Default)]
-struct Rank {
-    presence: Presence,
-    /// Where it is in each of the files it used last; the most recent one is last.
-    courses: Courses,
-}
 
 /// See the module.
 pub struct Collector {
@@ -33,7 +25,8 @@ pub struct Collector {
     cells: Cells,
     reuse: Reuse,
     pictures: Pictures,
-    ranks: Vec<Rank>,
+    /// Of each rank.
+    ranks: Vec<Presence>,
     requests: u64,
     timed: u64,
 }
@@ -80,20 +73,20 @@ impl Collector {
         if access.range.is_empty() {
             return Ok(());
         }
-        let half = self.survey.add(access, file)? as u8;
+        let (half, distance) = self.survey.add(access, file)?;
         if rank == self.ranks.len() {
-            self.ranks.push(Rank::default());
+            self.ranks.push(Presence::default());
         }
-        self.ranks[rank].presence.add(access);
+        self.ranks[rank].add(access);
         self.requests += 1;
         self.timed += u64::from(access.end > access.start);
         let (direction, range) = (access.direction, access.range);
-        let request = Request { direction, range, distance: self.ranks[rank].courses.advance(access.file, range) };
+        let request = Request { direction, range, distance };
         let benefit_ns = match self.critical.on_request(&request) {
             Decision::Flash { benefit_ns } | Decision::Fetch { benefit_ns, .. } => Some(benefit_ns),
             Decision::Disk(_) | Decision::Pass => None,
         };
-        let kind = Kind { half, direction, is_critical: benefit_ns.is_some() };
+        let kind = Kind { half: half as u8, direction, is_critical: benefit_ns.is_some() };
         self.cells.add(access, kind, self.survey.region_bytes(access.file));
         self.reuse.add(access.file, direction, range, benefit_ns);
         if kind.is_critical && direction == Direction::Write {
@@ -109,7 +102,7 @@ impl Collector {
         }
         let mut presences: BTreeMap<u32, Presence> = BTreeMap::new();
         for (number, rank) in (0u32..).zip(&self.ranks) {
-            presences.entry(number >> self.cells.shift()).or_default().join(&rank.presence);
+            presences.entry(number >> self.cells.shift()).or_default().join(rank);
         }
         self.pictures.finish();
         let rounded = self.cells.rounded();

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::latencies::StartupRange;
 use super::rates::{self, Cell, Rates};
-use super::schedule::{LEAP_BYTES, PIECE_BYTES, PIECE_STRIDE_BYTES};
+use super::schedule::{LEAP_BYTES, LEAP_STRIDE_BYTES, PIECE_STRIDE_BYTES};
 use super::seek::Seek;
 use super::transfer::Transfer;
 use super::{BLOCK_BYTES, FitError, Load, Measured, Pattern};
@@ -140,6 +140,7 @@ impl Costs {
             ssd_startup_s: 0.0,
             ssd_busy_s_per_byte: None,
             near_stays: false,
+            interleaved_stays: false,
         };
         // Least squares of the relative error, through each size's startup.
         let terms = points.iter().map(|&(size, seconds)| {
@@ -205,12 +206,18 @@ pub struct Cells {
     pub priced: Vec<Cell>,
     /// In order with gaps, which the equations do not tell from those without.
     pub gapped: Vec<Cell>,
+    /// Of all ranks together in order, which look to each of them like gaps.
+    pub interleaved: Vec<Cell>,
 }
 
 /// The cells of one direction.
 pub fn cells(slow: &[Measured], fast: &[Measured], direction: Direction, ranks: u32) -> Cells {
     let of = |patterns: &[Pattern]| cells_of(patterns, slow, fast, direction, ranks);
-    Cells { priced: of(&[Pattern::Random, Pattern::Parts]), gapped: of(&[Pattern::Gapped]) }
+    Cells {
+        priced: of(&[Pattern::Random, Pattern::Parts]),
+        gapped: of(&[Pattern::Gapped]),
+        interleaved: of(&[Pattern::Sequential]),
+    }
 }
 
 fn cells_of(patterns: &[Pattern], slow: &[Measured], fast: &[Measured], direction: Direction, ranks: u32) -> Vec<Cell> {
@@ -251,6 +258,7 @@ pub fn s4d(
     let Rates { hdd_s_per_byte, ssd_s_per_byte } = rates;
     (parameters.hdd_s_per_byte, parameters.ssd_s_per_byte) = (hdd_s_per_byte, ssd_s_per_byte);
     parameters.near_stays = rates::nears_stay(direction, &cells.priced, &cells.gapped);
+    parameters.interleaved_stays = rates::interleaved_stay(direction, &cells.priced, &cells.interleaved);
     let agree = cells.priced.iter().filter(|cell| cell.agrees(cell.benefit_s(&parameters, span_bytes))).count();
     Ok((parameters, agree))
 }
@@ -271,10 +279,7 @@ impl Pieces {
             let pattern = Pattern::Pieces { stride_bytes };
             slow.iter().find(|found| found.load.pattern == pattern).and_then(Measured::mean_s)
         };
-        Some(Pieces {
-            in_order_s: mean_s(PIECE_STRIDE_BYTES)?,
-            with_leaps_s: mean_s(PIECE_BYTES + u64::from(LEAP_BYTES))?,
-        })
+        Some(Pieces { in_order_s: mean_s(PIECE_STRIDE_BYTES)?, with_leaps_s: mean_s(LEAP_STRIDE_BYTES)? })
     }
 
     /// What write-back leaps over: nothing unless it saves much.
@@ -290,7 +295,13 @@ impl Pieces {
 const LEAPS_TIME_MAX: f64 = 0.5;
 
 /// CARL's parameters of one direction (Table II), with what was found for S4D of requests that follow each other.
-pub fn carl(disk: &Costs, slow: Striping, flash: &Costs, fast: Striping, near_stays: bool) -> region::Parameters {
+pub fn carl(
+    disk: &Costs,
+    slow: Striping,
+    flash: &Costs,
+    fast: Striping,
+    s4d: &benefit::Parameters,
+) -> region::Parameters {
     region::Parameters {
         hdd_servers: slow.servers,
         ssd_servers: fast.servers,
@@ -301,7 +312,8 @@ pub fn carl(disk: &Costs, slow: Striping, flash: &Costs, fast: Striping, near_st
         ssd_s_per_byte: flash.s_per_byte,
         ssd_startup_s: flash.transfer.startup_s,
         ssd_busy_s_per_byte: Some((f64::from(fast.servers) / flash.peak_bytes_per_s).min(flash.s_per_byte)),
-        near_stays,
+        near_stays: s4d.near_stays,
+        interleaved_stays: s4d.interleaved_stays,
     }
 }
 

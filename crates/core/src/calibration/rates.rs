@@ -94,19 +94,32 @@ impl Cell {
 /// And those that leave `gapped` room between them must not be [`GAPS_COST_MAX`] times slower in most sizes: a process cannot tell whether others write
 /// what it leaves out, and a cache that joins neighbours takes no seek away where there are none.
 pub fn nears_stay(direction: Direction, cells: &[Cell], gapped: &[Cell]) -> bool {
-    let near: Vec<&Cell> = cells.iter().filter(|cell| !cell.is_random).collect();
-    let Some(largest) = near.iter().max_by_key(|cell| cell.size_bytes) else { return false };
-    let back_s = |cell: &Cell| match direction {
-        Direction::Read => 0.0,
-        Direction::Write => largest.hdd_latency_s * cell.size_bytes as f64 / largest.size_bytes as f64,
-    };
-    let stay = near.iter().filter(|cell| cell.hdd_latency_s <= cell.ssd_latency_s + back_s(cell)).count();
+    let near: Vec<Cell> = cells.iter().filter(|cell| !cell.is_random).copied().collect();
     let without_gaps = |gapped: &Cell| near.iter().find(|cell| cell.size_bytes == gapped.size_bytes);
     let is_taken = |gapped: &&Cell| {
         without_gaps(gapped).is_some_and(|cell| gapped.hdd_latency_s < GAPS_COST_MAX * cell.hdd_latency_s)
     };
     let taken = gapped.iter().filter(is_taken).count();
-    stay * 2 >= near.len() && taken * 2 > gapped.len()
+    half_stay(direction, cells, &near) && taken * 2 > gapped.len()
+}
+
+/// The same of requests with which all ranks go through a file together: `interleaved`, beside those in `cells` that are in order. Who writes what a process
+/// leaves out is known there, so that gaps say nothing.
+pub fn interleaved_stay(direction: Direction, cells: &[Cell], interleaved: &[Cell]) -> bool {
+    half_stay(direction, cells, interleaved)
+}
+
+/// Whether, in half of the sizes of these, the disks serve them no later than flash; or, writes, flash and then the disks, as a part of the largest in
+/// order.
+fn half_stay(direction: Direction, cells: &[Cell], these: &[Cell]) -> bool {
+    let in_order = cells.iter().filter(|cell| !cell.is_random);
+    let Some(largest) = in_order.max_by_key(|cell| cell.size_bytes) else { return false };
+    let back_s = |cell: &Cell| match direction {
+        Direction::Read => 0.0,
+        Direction::Write => largest.hdd_latency_s * cell.size_bytes as f64 / largest.size_bytes as f64,
+    };
+    let stay = these.iter().filter(|cell| cell.hdd_latency_s <= cell.ssd_latency_s + back_s(cell)).count();
+    !these.is_empty() && stay * 2 >= these.len()
 }
 
 /// The rates of one direction: what `site` says of rates does not count, all else does. None if no random requests were measured.
@@ -174,6 +187,29 @@ mod tests {
         assert!(nears_stay(Direction::Write, &sizes, &gapped(0.01)), "writes do");
         assert!(
             !nears_stay(Direction::Write, &[random], &[]) && !nears_stay(Direction::Write, &all, &[]),
+            "nothing was measured"
+        );
+    }
+
+    #[test]
+    fn interleaved_requests_stay_where_half_of_their_sizes_are_no_sooner_on_flash_and_back() {
+        let cell = |size_bytes, hdd_latency_s, ssd_latency_s| Cell {
+            size_bytes,
+            is_random: false,
+            hdd_latency_s,
+            ssd_latency_s,
+        };
+        let in_order = [cell(4096, 0.002, 0.001), cell(4 << 20, 0.16, 0.17)];
+        let (sooner, later) = (cell(16384, 0.001, 0.0009), cell(65536, 0.03, 0.002));
+        let stay = |direction, interleaved: &[Cell]| interleaved_stay(direction, &in_order, interleaved);
+        assert!(
+            stay(Direction::Write, &[sooner, later]),
+            "0.9 and 0.6 ms, which a 256th of 160 takes, are more than 1"
+        );
+        assert!(!stay(Direction::Write, &[sooner, later, later]), "one of three");
+        assert!(!stay(Direction::Read, &[sooner, later]), "reads do not go back");
+        assert!(
+            !stay(Direction::Write, &[]) && !interleaved_stay(Direction::Write, &[], &[sooner]),
             "nothing was measured"
         );
     }

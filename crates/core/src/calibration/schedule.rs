@@ -12,8 +12,9 @@ pub const SIZES: [u64; 7] = [BLOCK_BYTES, 16 << 10, 64 << 10, 256 << 10, MIB, 4 
 /// Sizes that all ranks use at once, for effective rates.
 const RANK_SIZES: [u64; 6] = [BLOCK_BYTES, 16 << 10, 64 << 10, 256 << 10, MIB, 4 * MIB];
 
-/// Sizes of requests with gaps between them, which tell what joins neighbours from what serves all that is nearby: those to which a seek is much.
-const GAPPED_SIZES: [u64; 3] = [BLOCK_BYTES, 16 << 10, 64 << 10];
+/// Sizes to which a seek is much: of requests with gaps between them, which tell what joins neighbours from what serves all that is nearby, and of those of all
+/// ranks together.
+const SHORT_SIZES: [u64; 3] = [BLOCK_BYTES, 16 << 10, 64 << 10];
 
 /// Bytes of short pieces that are written back one behind the other; assumed: two blocks, as HPIO's regions of 8 KiB.
 pub const PIECE_BYTES: u64 = 2 * BLOCK_BYTES;
@@ -23,6 +24,9 @@ pub const PIECE_STRIDE_BYTES: u64 = 3 * BLOCK_BYTES;
 
 /// What a leap leaves out instead: more than passes below a disk's head during a command (assumed: 0.3 ms at 200 MB/s).
 pub const LEAP_BYTES: u32 = 64 << 10;
+
+/// From one to the next then.
+pub const LEAP_STRIDE_BYTES: u64 = PIECE_BYTES + LEAP_BYTES as u64;
 
 /// Requests under way.
 pub const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];
@@ -111,12 +115,15 @@ pub fn loads(tier: Tier, span_bytes: u64, ranks: u32, writes: bool) -> Vec<Plann
         }
     }
     for direction in [Direction::Read, Direction::Write].into_iter().take(1 + usize::from(writes)) {
-        for size_bytes in GAPPED_SIZES {
-            add(Pattern::Gapped, direction, size_bytes, ranks, span_bytes, 1.2 * factor);
+        // Pieces with gaps keep caches busy for long afterwards.
+        for pattern in [Pattern::Sequential, Pattern::Gapped] {
+            for size_bytes in SHORT_SIZES {
+                add(pattern, direction, size_bytes, ranks, span_bytes, 1.2 * factor);
+            }
         }
     }
     if is_slow && writes {
-        for stride_bytes in [PIECE_STRIDE_BYTES, PIECE_BYTES + u64::from(LEAP_BYTES)] {
+        for stride_bytes in [PIECE_STRIDE_BYTES, LEAP_STRIDE_BYTES] {
             // Long enough for what servers hold in memory to be no more than a part of it.
             add(Pattern::Pieces { stride_bytes }, Direction::Write, PIECE_BYTES, COPIES, span_bytes, 20.0);
         }

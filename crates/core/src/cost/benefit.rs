@@ -13,7 +13,8 @@
 //! critical up to far above 4 MiB; the rates belong to be *profiled* at the site's concurrency, network included.
 //!
 //! Nor does T_D know of anything beneath the disk servers that takes their seeks away, for those requests alone that follow each other
-//! (a volume, a controller's cache): where that was measured, `near_stays` keeps them there.
+//! (a volume, a controller's cache): where that was measured, `near_stays` keeps them there, or `interleaved_stays` those of processes that
+//! go through a file together.
 
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +54,10 @@ pub struct Parameters {
     /// whatever the equations say. Beyond the paper.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub near_stays: bool,
+    /// The same of requests with which processes go through a file together, each with the next piece, alone: a server's cache joins them to one
+    /// stream. Beyond the paper.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interleaved_stays: bool,
     /// Of writes: what write-back leaps over behind a short piece, bytes. A disk that is not ready for the next command at once misses what begins behind a small
     /// gap, and waits for a turn. Beyond the paper.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -76,6 +81,7 @@ impl Default for Parameters {
             ssd_s_per_byte: 1.0 / 220e6,
             seek_curve: Vec::new(),
             near_stays: false,
+            interleaved_stays: false,
             write_back_leap_bytes: 0,
         }
     }
@@ -145,7 +151,7 @@ impl Parameters {
 
     /// Whether a request that lies so to those before it stays on the disk servers whatever its benefit. The first may be that of a sequence.
     pub fn stays(&self, distance: Distance) -> bool {
-        self.near_stays && distance.goes_on_or_begins()
+        distance.stays(self.near_stays, self.interleaved_stays)
     }
 
     /// T_D in seconds (eq. 1 to 6).

@@ -52,6 +52,9 @@ pub struct Parameters {
     /// As of S4D's parameters ([`benefit::Parameters::near_stays`]): requests that go on from those before them gain nothing. Beyond the paper.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub near_stays: bool,
+    /// The same of [`benefit::Parameters::interleaved_stays`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interleaved_stays: bool,
 }
 
 /// One set of parameters a direction.
@@ -79,6 +82,7 @@ impl Costs {
             ssd_startup_s: 0.0,
             ssd_busy_s_per_byte: None,
             near_stays: false,
+            interleaved_stays: false,
         };
         Costs { write: read.clone(), read }
     }
@@ -118,6 +122,7 @@ impl From<&benefit::Parameters> for Parameters {
             ssd_startup_s: 0.0,
             ssd_busy_s_per_byte: None,
             near_stays: s4d.near_stays,
+            interleaved_stays: s4d.interleaved_stays,
         }
     }
 }
@@ -221,6 +226,7 @@ mod tests {
             ssd_startup_s: 0.0005,
             ssd_busy_s_per_byte: None,
             near_stays: false,
+            interleaved_stays: false,
         }
     }
 

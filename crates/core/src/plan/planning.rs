@@ -17,7 +17,7 @@ use crate::overlay::Capacity;
 use crate::overlay::flash_space::PAGE_BYTES;
 use crate::policy::carl::selection::{Candidate, select};
 use crate::policy::random;
-use crate::request::{Access, Courses, Direction, Range};
+use crate::request::{Access, Direction, Distance, Range, Tracks};
 
 /// Regions of a plan at most: as many of 64 MiB are 64 TiB.
 pub const REGIONS_MAX: u64 = 1 << 20;
@@ -176,9 +176,9 @@ impl Halving {
 /// The gain tables of both halves of the requests, and the files, while requests come.
 pub(crate) struct Survey {
     tables: [GainTable; 2],
-    /// Whether reads, writes that follow each other gain nothing, and where each rank is.
-    near_stays: [bool; 2],
-    courses: BTreeMap<u32, Courses>,
+    /// Where each rank is: some requests that follow others gain nothing.
+    tracks: Tracks,
+    costs: Costs,
     halving: Halving,
     files: Vec<TracedFile>,
     /// End of each file's last request.
@@ -191,8 +191,8 @@ impl Survey {
         let tables = [GainTable::new(costs.clone()), GainTable::new(costs.clone())];
         Survey {
             tables,
-            near_stays: [costs.read.near_stays, costs.write.near_stays],
-            courses: BTreeMap::new(),
+            tracks: Tracks::default(),
+            costs: costs.clone(),
             halving: Halving::default(),
             files: Vec::new(),
             ends: Vec::new(),
@@ -200,12 +200,12 @@ impl Survey {
         }
     }
 
-    /// Adds a request and says to which half it belongs.
+    /// Adds a request and says to which half it belongs, and how it lies to those before it.
     pub(crate) fn add(
         &mut self,
         access: &Access,
         file: &mut impl FnMut(u32) -> Option<TracedFile>,
-    ) -> Result<usize, PlanningError> {
+    ) -> Result<(usize, Distance), PlanningError> {
         while self.files.len() <= access.file as usize {
             let unknown = PlanningError::UnknownFile { file: access.file, files: self.files.len() };
             let next = file(self.files.len() as u32).ok_or(unknown)?;
@@ -226,15 +226,14 @@ impl Survey {
         }
         let half = self.halving.half(access.rank);
         let table = &mut self.tables[half];
+        let distance = self.tracks.advance(access);
+        let costs = self.costs.of(access.direction);
         // As S4D decides it.
-        let stays = self.near_stays != [false; 2] && {
-            let distance = self.courses.entry(access.rank).or_default().advance(access.file, access.range);
-            self.near_stays[access.direction as usize] && distance.goes_on_or_begins()
-        };
+        let stays = distance.stays(costs.near_stays, costs.interleaved_stays);
         let add = if stays { GainTable::add_without_gain } else { GainTable::add };
         add(table, access.file, file.whole_pages(), access.direction, access.range);
         self.ends[access.file as usize] = access.range.end().max(self.ends[access.file as usize]);
-        Ok(half)
+        Ok((half, distance))
     }
 
     /// Length of a file's regions; the file had a request.

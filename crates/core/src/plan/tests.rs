@@ -97,6 +97,27 @@ fn writes_that_follow_each_other_gain_nothing_where_they_stay_on_the_disks() {
     assert!(stays.1 > all.1 * 9 / 10, "all but those that may begin a sequence");
 }
 
+/// Sixteen ranks write piece by piece together, then the same ones with gaps: what servers join gains nothing where that stays.
+#[test]
+fn interleaved_writes_gain_nothing_where_they_stay_on_the_disks() {
+    let together = reads(0, 16, 400, |rank, step| (16 * step + u64::from(rank)) * 8192);
+    let with_gaps = reads(1, 16, 400, |rank, step| (16 * step + u64::from(rank)) * 9216);
+    let writes: Vec<Access> =
+        together.into_iter().chain(with_gaps).map(|access| Access { direction: Direction::Write, ..access }).collect();
+    let gains = |interleaved_stays| {
+        let mut costs = costs();
+        costs.write.interleaved_stays = interleaved_stays;
+        let options = Options { capacity: Capacity::Share(1.0), choice: Choice::Gain, software: Software::default() };
+        let files = [file("a", None), file("b", None)];
+        let plan =
+            plan(|| writes.iter().copied(), |number| files.get(number as usize).cloned(), &costs, options).unwrap();
+        [0, 1].map(|file: usize| plan.files[file].regions.iter().map(|region| region.gain_ns).sum::<i64>())
+    };
+    let (all, stays) = (gains(false), gains(true));
+    assert!(stays[0] > 0 && stays[0] < all[0] / 20, "{} of {}: until it is known", stays[0], all[0]);
+    assert_eq!(stays[1], all[1]);
+}
+
 #[test]
 fn a_share_is_one_of_the_sizes_of_all_files_and_an_unknown_size_is_the_last_requests_end() {
     let mut requests = reads(0, 2, 50, |_, step| step % 10 * MIB);

@@ -21,13 +21,21 @@ pub struct S4d {
     pub write: Parameters,
 }
 
+impl S4d {
+    /// The cost model of a direction.
+    #[inline]
+    pub fn of(&self, direction: Direction) -> &Parameters {
+        match direction {
+            Direction::Read => &self.read,
+            Direction::Write => &self.write,
+        }
+    }
+}
+
 impl Policy for S4d {
     #[inline]
     fn on_request(&self, request: &Request) -> Decision {
-        let parameters = match request.direction {
-            Direction::Read => &self.read,
-            Direction::Write => &self.write,
-        };
+        let parameters = self.of(request.direction);
         let benefit_ns = (parameters.benefit_s(request) * 1e9) as i64;
         match (benefit_ns > 0, request.direction) {
             (false, _) => Decision::Disk(Reason::NoBenefit),

@@ -3,6 +3,7 @@
 use super::handover::{CopyRecord, OpenFiles};
 use super::shared::{Cells, FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
 use super::sync::{AtomicU64, Ordering};
+use crate::interleaving::Interleaving;
 
 /// See the module.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct Memory {
     pub slots: Vec<Slot>,
     /// The bits, [`WORDS_PER_FILE`] words a file.
     pub bits: Vec<AtomicU64>,
+    /// How processes' requests lie to each other, of each file.
+    pub interleavings: Vec<Interleaving>,
     /// Copies under way.
     pub copies: Vec<CopyRecord>,
     /// The files of each slot's process.
@@ -31,6 +34,7 @@ impl Memory {
             files: (0..files).map(|_| FileEntry::default()).collect(),
             slots: (0..threads).map(|_| Slot::default()).collect(),
             bits: (0..files * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
+            interleavings: (0..files).map(|_| Interleaving::default()).collect(),
             copies: (0..copies).map(|_| CopyRecord::default()).collect(),
             open_files: (0..threads).map(|_| OpenFiles::default()).collect(),
             ended: Cells::default(),
@@ -48,6 +52,7 @@ impl Memory {
             copies: &self.copies,
             open_files: &self.open_files,
             bits: &self.bits,
+            interleavings: &self.interleavings,
             ended: &self.ended,
         }
     }

@@ -2,11 +2,15 @@
 //!
 //! ```text
 //! Header | FileEntry x FILES_MAX | Slot x SLOTS_MAX | CopyRecord x COPIES_MAX | OpenFiles x SLOTS_MAX | bits: BITS_PER_FILE per file
+//! | Interleaving x FILES_MAX | counters of threads that ended
 //! ```
 //!
 //! **Bits.** One bit per granule (1 MiB) of a file. A clear bit is a lease on absence: nothing of that granule is on flash.
 //! A file larger than `BITS_PER_FILE` granules wraps round, so that a set bit may speak for several granules: that costs a
 //! question to the agent, never a wrong answer.
+//!
+//! **Interleaving.** What processes tell each other of where their requests begin and end, without order: [`crate::interleaving`].
+//! A file has that of the one before with its number until requests have written over it.
 //!
 //! **Slots.** One per thread. What is written to them, and in which order, is in [`super::handshake`] (requests),
 //! [`super::lease`] (leases and slabs) and [`super::hints`].
@@ -21,6 +25,7 @@ use std::mem::offset_of;
 use super::handover::{COPIES_MAX, CopyRecord, OpenFiles};
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 pub use crate::counters::Counter;
+use crate::interleaving::Interleaving;
 use crate::request::Range;
 
 /// Bytes one bit speaks for.
@@ -264,6 +269,7 @@ pub struct Region {
     copies: [CopyRecord; COPIES_MAX],
     open_files: [OpenFiles; SLOTS_MAX],
     bits: [AtomicU64; WORDS_PER_FILE * FILES_MAX],
+    interleavings: [Interleaving; FILES_MAX],
     ended: Cells,
 }
 
@@ -273,9 +279,9 @@ const _: () = {
     assert!(size_of::<Header>() == 128 && size_of::<FileEntry>() == 64 && size_of::<Slot>() == 2048);
     assert!(size_of::<CopyRecord>() == 40 && size_of::<OpenFiles>() == 6144);
     let records = COPIES_MAX * 40 + SLOTS_MAX * 6144;
-    assert!(
-        size_of::<Region>() == 128 + FILES_MAX * 64 + SLOTS_MAX * 2048 + records + FILES_MAX * 8192 + COUNTERS_MAX * 8
-    );
+    let of_files = FILES_MAX * (64 + 8192 + 8256);
+    assert!(size_of::<Interleaving>() == 8256);
+    assert!(size_of::<Region>() == 128 + of_files + SLOTS_MAX * 2048 + records + COUNTERS_MAX * 8);
     assert!(offset_of!(Slot, pieces) == 80 && offset_of!(Slot, hints) == 480);
 };
 
@@ -296,10 +302,11 @@ impl Region {
         [one(offset_of!(Region, slots), size_of::<Slot>()), one(offset_of!(Region, open_files), size_of::<OpenFiles>())]
     }
 
-    /// The bytes of a file's bits.
-    pub fn of_bits(file: u32) -> std::ops::Range<usize> {
-        let (first, bytes) = (offset_of!(Region, bits), WORDS_PER_FILE * size_of::<AtomicU64>());
-        first + file as usize * bytes..first + (file as usize + 1) * bytes
+    /// The bytes of a file's bits, and of what processes tell each other of their requests.
+    pub fn of_file(file: u32) -> [std::ops::Range<usize>; 2] {
+        let one = |first: usize, size: usize| first + file as usize * size..first + (file as usize + 1) * size;
+        let bits = one(offset_of!(Region, bits), WORDS_PER_FILE * size_of::<AtomicU64>());
+        [bits, one(offset_of!(Region, interleavings), size_of::<Interleaving>())]
     }
 
     /// The parts as slices.
@@ -311,6 +318,7 @@ impl Region {
             copies: &self.copies,
             open_files: &self.open_files,
             bits: &self.bits,
+            interleavings: &self.interleavings,
             ended: &self.ended,
         }
     }
@@ -331,6 +339,8 @@ pub struct Shared<'a> {
     pub open_files: &'a [OpenFiles],
     /// The bits, [`WORDS_PER_FILE`] words a file.
     pub bits: &'a [AtomicU64],
+    /// How processes' requests lie to each other, of each file.
+    pub interleavings: &'a [Interleaving],
     /// What threads counted that have ended.
     pub ended: &'a Cells,
 }

@@ -166,6 +166,7 @@ fn costs(program: &Program) -> Costs {
         ssd_startup_s,
         ssd_busy_s_per_byte: Some(network),
         near_stays: false,
+        interleaved_stays: false,
     };
     // A write that the server's cache takes waits for the network alone.
     let cached = parameters(0.001, 0.0, 0.0002);

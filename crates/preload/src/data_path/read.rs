@@ -24,7 +24,7 @@ pub fn read_at(target: &Target, buffers: &Buffers, offset: u64) -> Result<usize,
     }
     let range = Range::new(offset, buffers.length() as u64);
     target.record.know_regions();
-    let distance = target.record.distance(range);
+    let distance = session::distance(target, Direction::Read, range);
     session::with(|session| {
         let slot = session.slot;
         slot.publish_cheap(KIND_READ, target.file, range);

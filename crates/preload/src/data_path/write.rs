@@ -30,7 +30,7 @@ pub fn write_at(target: &Target, buffers: &Buffers, offset: u64, durable: bool) 
     }
     let range = Range::new(offset, buffers.length() as u64);
     target.record.know_regions();
-    let distance = target.record.distance(range);
+    let distance = session::distance(target, Direction::Write, range);
     let request = request::Request { direction: Direction::Write, range, distance };
     let written = session::with(|session| write_parts(session, target, buffers, request))?;
     if durable || target.durable() {

@@ -7,7 +7,7 @@ use headstart_core::overlay::{Answer, CopyKind, Fingerprint, Output};
 use headstart_core::policy::carl::Regions;
 use headstart_core::protocol::message::{Envelope, Request as Message};
 use headstart_core::protocol::shared::{Counter, Shared};
-use headstart_core::request::{Range, Request};
+use headstart_core::request::{Distance, Range, Request};
 use headstart_core::units::Nanos;
 use headstart_model::server::{Operation, Origin};
 
@@ -128,9 +128,15 @@ impl Simulation<'_> {
             return true;
         }
         let distance = self.ranks[rank as usize].distance(current.file, current.range);
-        let request = Request { direction: current.direction, range: current.range, distance };
         let agent = self.agent();
         let number = agent.files[current.file as usize].number;
+        let others = &agent.memory.interleavings[number as usize];
+        let interleaved = others.add(current.direction, current.range, rank);
+        let request = Request {
+            direction: current.direction,
+            range: current.range,
+            distance: Distance { interleaved, ..distance },
+        };
         let (call, action) = Call::begin(&thread(agent, rank, number), number, request);
         self.ranks[rank as usize].call = Some(Box::new(call));
         self.act(rank, action)

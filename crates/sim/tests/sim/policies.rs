@@ -92,6 +92,29 @@ fn short_pieces_with_gaps_are_on_the_disks_in_half_the_time_where_write_back_lea
 }
 
 #[test]
+fn interleaved_writes_stay_on_the_disks_where_these_join_them() {
+    const PIECE: u64 = 8 * KIB;
+    let program = |stride: u64| {
+        move |_: usize, _: u64| {
+            let steps = |rank: u64| {
+                let pieces = (0..600).map(|k| write((k * 16 + rank) * stride, PIECE));
+                [Step::Open { file: 0, writable: true }].into_iter().chain(pieces).collect()
+            };
+            Box::new(Fixed { files: vec![600 * 16 * stride], ranks: (0..16).map(steps).collect() }) as _
+        }
+    };
+    let flash_share = |interleaved_stays, stride| {
+        let (mut scenario, mut costs) = (small(S4D), costs());
+        costs.s4d.write.interleaved_stays = interleaved_stays;
+        (scenario.costs, scenario.capacity) = (Some(costs), "100%".into());
+        run(&scenario, &program(stride)).jobs[0].phases[0].flash_share
+    };
+    assert!(flash_share(false, PIECE) > 0.99 && flash_share(true, PIECE + KIB) > 0.99);
+    let share = flash_share(true, PIECE);
+    assert!(share > 0.0 && share < 0.05, "{share}: until it is known that they join");
+}
+
+#[test]
 fn copies_of_the_agent_take_a_node_its_processors() {
     let program = |_: usize, seed: u64| {
         let blocks = Blocks::zipf(16 * KIB, Direction::Write, seed);

@@ -57,6 +57,7 @@ pub(super) fn costs(config: &TestbedConfig) -> Result<Costs> {
             ssd_startup_s: seen(flash.startup_s_mean),
             ssd_busy_s_per_byte: Some(seen(busy_s_per_byte(Servers::one_flash(config)?, config, operation))),
             near_stays: false,
+            interleaved_stays: false,
         })
     };
     Ok(Costs { read: parameters(Operation::Read)?, write: parameters(Operation::Write)? })

@@ -225,6 +225,7 @@ mod tests {
             ssd_startup_s: 0.0,
             ssd_busy_s_per_byte: None,
             near_stays: false,
+            interleaved_stays: false,
         };
         Costs { write: Parameters { ssd_s_per_byte: 9e-6, ..read.clone() }, read }
     }

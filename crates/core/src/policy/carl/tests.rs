@@ -55,6 +55,7 @@ fn in_the_example_of_fig_4_regions_2_and_4_go_to_flash_and_the_rest_to_disk() {
         ssd_startup_s: 0.0,
         ssd_busy_s_per_byte: None,
         near_stays: false,
+        interleaved_stays: false,
     };
     let mut table = GainTable::new(Costs { write: read.clone(), read });
     let file = FileRegions { size_bytes: 5 * 64 * MIB, region_bytes: 64 * MIB };

@@ -113,6 +113,7 @@ pub(super) fn encode_parameters(w: &mut Writer<'_>, parameters: &Parameters) {
         w.f64(point.seek_s);
     }
     w.u8(parameters.near_stays.into());
+    w.u8(parameters.interleaved_stays.into());
 }
 
 pub(super) fn decode_parameters(r: &mut Reader<'_>) -> Result<Parameters, DecodeError> {
@@ -126,6 +127,7 @@ pub(super) fn decode_parameters(r: &mut Reader<'_>) -> Result<Parameters, Decode
         ssd_s_per_byte: r.f64()?,
         seek_curve: Vec::new(),
         near_stays: false,
+        interleaved_stays: false,
         // How the agent writes back is no thread's business.
         write_back_leap_bytes: 0,
     };
@@ -134,5 +136,6 @@ pub(super) fn decode_parameters(r: &mut Reader<'_>) -> Result<Parameters, Decode
         parameters.seek_curve.push(SeekPoint { distance_bytes: r.u64()?, seek_s: r.f64()? });
     }
     parameters.near_stays = r.flag()?;
+    parameters.interleaved_stays = r.flag()?;
     Ok(parameters)
 }
