@@ -25,6 +25,7 @@ use std::thread::available_parallelism;
 
 use anyhow::Result;
 use clap::Args;
+use headstart_sim::Scenario;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use catalogue::Catalogue;
@@ -81,7 +82,9 @@ impl PaperArguments {
         progress.finish_and_clear();
         let rows: Vec<Row<'_>> = (figures.iter().zip(&places))
             .map(|(figure, places)| {
-                let found = |run: &str, point: &str| -> &Outcome { &outcomes[places[&(run.into(), point.into())]] };
+                let found = |run: &str, point: &str| -> Vec<&Outcome> {
+                    places[&(run.into(), point.into())].iter().map(|number| &outcomes[*number]).collect()
+                };
                 Row::new(figure, self.full, &found)
             })
             .collect();
@@ -107,7 +110,10 @@ impl PaperArguments {
                 for run in &figure.run {
                     let scenario = catalogue.scenario(figure, run, point, self.full)?;
                     let traced = figure.window.map(|window| window.server);
-                    of_figure.insert((run.name.clone(), point.name.clone()), simulations.add(scenario, traced));
+                    let count = if self.full { figure.seeds } else { 1 };
+                    let seeds = (0..count).map(|seed| scenario.seed.wrapping_add(seed.into()));
+                    let numbers = seeds.map(|seed| simulations.add(Scenario { seed, ..scenario.clone() }, traced));
+                    of_figure.insert((run.name.clone(), point.name.clone()), numbers.collect());
                 }
             }
             places.push(of_figure);
@@ -116,8 +122,8 @@ impl PaperArguments {
     }
 }
 
-/// Numbers of simulations by run and point.
-type Places = BTreeMap<(String, String), usize>;
+/// Numbers of simulations by run and point, one a seed.
+type Places = BTreeMap<(String, String), Vec<usize>>;
 
 fn style() -> ProgressStyle {
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} simulations, {elapsed} ({eta} to go)");

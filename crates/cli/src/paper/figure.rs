@@ -10,6 +10,7 @@
 //! x = "request size"            # axes of the drawing
 //! y = "gain over disks alone, %"
 //! reduced = "1000 requests a rank"   # what the next table changes, in words
+//! seeds = 5                     # with --full, values are means over so many; 1 if absent
 //!
 //! [smaller]                     # unless --full
 //! "job.0.workload.requests" = 1000
@@ -73,6 +74,9 @@ pub struct Figure {
     pub note: String,
     #[serde(default)]
     pub smaller: toml::Table,
+    /// With --full: values are means over so many seeds, of runs that come out otherwise with the next one.
+    #[serde(default = "one")]
+    pub seeds: u32,
     #[serde(default)]
     pub scenario: toml::Table,
     pub run: Vec<Run>,
@@ -84,6 +88,10 @@ pub struct Figure {
     pub window: Option<Window>,
     #[serde(default)]
     pub panel: Vec<Panel>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// How near is near enough.
@@ -289,6 +297,9 @@ impl Figure {
         };
         if self.point.iter().all(|point| point.full_only) {
             return Err("the reduced set has no point of it".into());
+        }
+        if self.seeds == 0 {
+            return Err("seeds is 0; it must be at least 1".into());
         }
         for series in &self.series {
             run(&series.of)?;

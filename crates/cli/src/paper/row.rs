@@ -42,8 +42,8 @@ pub struct Row<'a> {
     pub shown: Vec<&'a Outcome>,
 }
 
-/// What came of a run at a point.
-pub type Found<'f, 'a> = &'f dyn Fn(&str, &str) -> &'a Outcome;
+/// What came of a run at a point, with each seed.
+pub type Found<'f, 'a> = &'f dyn Fn(&str, &str) -> Vec<&'a Outcome>;
 
 impl<'a> Row<'a> {
     /// Compares what was found at these points with the paper.
@@ -51,9 +51,14 @@ impl<'a> Row<'a> {
         let points = || figure.point.iter().enumerate().filter(move |(_, point)| full || !point.full_only);
         let values = |series: &Series| {
             let class = series.class.unwrap_or(figure.class);
+            let mean = |run: &str, point: &str| {
+                let outcomes = found(run, point);
+                let measured = outcomes.iter().map(|outcome| measure(series, figure.window, outcome));
+                ratio(measured.sum(), outcomes.len() as f64)
+            };
             let cell = |(index, point): (usize, &super::figure::Point)| {
-                let of = measure(series, figure.window, found(&series.of, &point.name));
-                let over = |run: &String, point: &String| measure(series, figure.window, found(run, point));
+                let of = mean(&series.of, &point.name);
+                let over = |run: &String, point: &String| mean(run, point);
                 let ours = match (&series.over, &series.over_point) {
                     (Some(run), _) => (ratio(of, over(run, &point.name)) - 1.0) * 100.0,
                     (None, Some(point)) => ratio(of, over(&series.of, point)),
@@ -84,7 +89,7 @@ impl<'a> Row<'a> {
         });
         let claims = claims.collect();
         let first = points().next().map(|(_, point)| point.name.as_str()).unwrap_or_default();
-        let shown = figure.panel.iter().map(|panel| found(&panel.run, first)).collect();
+        let shown = figure.panel.iter().flat_map(|panel| found(&panel.run, first).into_iter().next()).collect();
         Row { figure, series, claims, shown }
     }
 
