@@ -216,6 +216,14 @@ fn progress_bar(what: &'static str, total: u64) -> ProgressBar {
     bar
 }
 
+/// Tells an agent that follows the one before in the middle of a run. What is wrong with the plan was said when the run began, and a program goes on
+/// without regions.
+pub fn remind_of_plan(client: &Client, site: &Site, path: &Path) {
+    if let Ok(plan) = plan::load(path) {
+        let _ = follow(client, site, &plan, Purpose::Running);
+    }
+}
+
 /// The regions of a plan for a run, made known without copying anything.
 pub fn follow_for_run(client: &Client, site: &Site, path: &Path, random: bool) -> Result<()> {
     let plan = plan::load(path)?;

@@ -119,7 +119,7 @@ impl Run {
         let (include, exclude) = (choose(&self.include, &site.include), choose(&self.exclude, &site.exclude));
         let overrides = Overrides { capacity: self.capacity.clone(), include, exclude };
         let follow = self.policy == Chain::Auto && self.plan.is_none();
-        let agent = Start { site: site.clone(), site_path, overrides, follow };
+        let agent = Start { site: site.clone(), site_path, overrides, follow, plan: self.plan.clone() };
         let client = match agent.connect() {
             Ok(client) => client,
             Err(error) => return self.without_flash(&site.slow, &site.fast, error),
@@ -177,6 +177,13 @@ impl Run {
         }
         let needed = matches!(self.policy, Chain::Carl | Chain::CarlS4d);
         let known = client.ask(&Ask::Status)?.placement;
+        if self.policy == Chain::Auto && !known.following {
+            eprintln!(
+                "headstart: regions of a plan are known (files: {}): auto goes by them, and none follow what the program reads; \
+                 'headstart unplace' lets them",
+                known.files.max(known.names)
+            );
+        }
         if needed && (known.following || known.files + known.names == 0) {
             bail!(
                 "--policy {} goes by regions, and none are known: 'headstart place PLAN.toml' makes them known, or give --plan PLAN.toml",

@@ -23,6 +23,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
+use crate::place::remind_of_plan;
 use crate::run::reason;
 use crate::write_back::connect_or_start;
 
@@ -42,6 +43,8 @@ pub struct Start {
     pub overrides: Overrides,
     /// Regions follow what programs read.
     pub follow: bool,
+    /// The plan of the run, whose regions are of whatever file has the name: an agent knows those only as long as it lives.
+    pub plan: Option<PathBuf>,
 }
 
 impl Start {
@@ -60,6 +63,9 @@ impl Start {
         let client = self.connect()?;
         // Somebody else may have started it.
         client.ask(&self.selection())?;
+        if let Some(plan) = &self.plan {
+            remind_of_plan(&client, &self.site, plan);
+        }
         let status = client.ask(if self.follow { &Ask::Follow } else { &Ask::Status })?;
         Ok(Watched { pid: status.pid, _told: Some(client) })
     }

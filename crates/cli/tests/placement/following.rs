@@ -30,6 +30,9 @@ fn under_auto_a_region_that_is_read_again_and_again_comes_to_flash_whole_and_is_
     assert_eq!((site.figure("/placement/files"), site.figure("/mapped_bytes")), (0, REGION), "its bytes stay");
     site.succeed(&["place", &plan_for_a(&site, &[(MIB, MIB)])]);
     assert_eq!(site.figure("/placement/placed_bytes"), MIB);
+    let output = site.headstart(&["run", "--policy", "auto", "--", "true"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("regions of a plan are known (files: 1)"), "{said}");
 }
 
 #[test]

@@ -97,6 +97,39 @@ fn placing_and_unplacing_may_be_stopped_or_killed_at_any_point_and_done_again() 
 }
 
 #[test]
+fn an_agent_killed_under_a_run_is_followed_by_one_that_knows_the_regions_of_names() {
+    let test = "interrupted::an_agent_killed_under_a_run_is_followed_by_one_that_knows_the_regions_of_names";
+    if let Some(role) = role() {
+        let first = managed().join("a");
+        fs::remove_file(&first).unwrap();
+        fs::write(managed().with_file_name("begun"), b"").unwrap();
+        crate::site::wait_for("the agent is another one", || managed().with_file_name("killed").exists());
+        assert_eq!(role, "makes its file anew");
+        let file = fs::File::create_new(first).unwrap();
+        for offset in (0..3 * MIB).step_by(PIECE as usize) {
+            file.write_all_at(&content(2, offset, PIECE as usize), offset).unwrap();
+        }
+        return;
+    }
+    let site = prepared("4MiB");
+    let plan = plan_for_a(&site, &[(MIB, MIB)]);
+    let report = site.path("report.json");
+    let options = ["--policy", "carl", "--plan", &plan, "--report", report.to_str().unwrap()];
+    let mut run = site.play(&options, test, "makes its file anew").spawn().unwrap();
+    crate::site::wait_for("the program has begun", || site.path("begun").exists());
+    site.kill_agent();
+    crate::site::wait_for("another agent knows the name", || {
+        let status: Value = serde_json::from_slice(&site.headstart(&["status", "--json"]).stdout).unwrap_or_default();
+        status.pointer("/placement/names") == Some(&Value::from(1))
+    });
+    fs::write(site.path("killed"), b"").unwrap();
+    assert!(run.wait().unwrap().success());
+    let report: Value = serde_json::from_slice(&fs::read(report).unwrap()).unwrap();
+    assert_eq!(of(&report, "/requests/absorbed_bytes_total"), MIB, "those of the region");
+    assert!(on_disk(&site, "a") == bytes(2, 3 * MIB));
+}
+
+#[test]
 fn an_agent_killed_under_a_run_by_regions_is_followed_by_one_that_knows_them() {
     let test = "interrupted::an_agent_killed_under_a_run_by_regions_is_followed_by_one_that_knows_them";
     if role().is_some() {
