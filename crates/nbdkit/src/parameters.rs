@@ -16,6 +16,7 @@ mode=MODE             write-back or write-through [as the volume was created].
 policy=POLICY         What goes to flash: auto, liu, itransformer, liu,itransformer or none [as the volume was created].
 delay-max-ms=MS       The most that iTransformer adds to a foreground request [50].
 liu-hold=SIZE         Memory for writes that LiU, alone, answers before the disk has them [0].
+liu-threshold=PERCENT Of a segment that is asked for, from which on LiU lifts and loads it [30].
 keep-dirty=BOOL       At the end leave on flash what is not on disk yet.";
 
 /// The parameters so far.
@@ -40,6 +41,13 @@ impl Parameters {
                 self.wishes.delay_max = Some(Duration::from_millis(ms.into()));
             }
             "liu-hold" => self.wishes.hold_bytes = Some(parsed::<ByteSize>(key, value)?.0),
+            "liu-threshold" => {
+                let percent = parsed(key, value)?;
+                if !(1..=100).contains(&percent) {
+                    return Err(format!("{key}={value}: it is a number from 1 to 100"));
+                }
+                self.wishes.threshold_percent = Some(percent);
+            }
             "keep-dirty" => self.keep_dirty = parsed(key, value)?,
             _ => return Err(format!("'{key}' is no parameter of this plugin; nbdkit --help PLUGIN lists them")),
         }
@@ -66,5 +74,20 @@ fn absolute(name: DeviceName) -> DeviceName {
     match name {
         DeviceName::Path(path) => DeviceName::Path(absolute(&path)),
         DeviceName::Emulated { profile, file } => DeviceName::Emulated { profile, file: absolute(&file) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threshold_is_a_share_of_a_segment() {
+        let mut parameters = Parameters::default();
+        parameters.set("liu-threshold", "45").unwrap();
+        assert_eq!(parameters.wishes.threshold_percent, Some(45));
+        for wrong in ["0", "101", "-1", "half"] {
+            assert!(parameters.set("liu-threshold", wrong).unwrap_err().starts_with("liu-threshold="), "{wrong}");
+        }
     }
 }

@@ -145,7 +145,8 @@ impl Server {
             (Mode::WriteBack, names) => {
                 let delay_max = Nanos(settings.delay_max.as_nanos() as u64);
                 let itransformer = itransformer::Settings { delay_max, ..itransformer::Settings::default() };
-                let liu = liu::Settings { hold_bytes: settings.hold_bytes, ..liu::Settings::default() };
+                let Settings { hold_bytes, threshold_percent, .. } = settings;
+                let liu = liu::Settings { hold_bytes, threshold_percent, ..liu::Settings::default() };
                 let policies = chain::Settings { liu, itransformer };
                 let make = move |superblock: &Superblock| Chain::new(names, superblock.serving.segments, policies);
                 Server::start_from(backing, make, settings)

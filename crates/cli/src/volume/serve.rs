@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use headstart_core::units::ByteSize;
+use headstart_core::volume::policy::liu;
 use headstart_volume::export::ending;
 use headstart_volume::export::file::{FileExport, Unmounted, is_stale, loop_devices};
 use headstart_volume::export::opening::{Wishes, open};
@@ -60,6 +61,10 @@ pub struct Serve {
     #[arg(long, value_name = "SIZE", default_value_t)]
     liu_hold: ByteSize,
 
+    /// Percent of a segment that is asked for while it is measured, from which on LiU lifts and loads it
+    #[arg(long, value_name = "PERCENT", default_value_t = liu::Settings::default().threshold_percent, value_parser = clap::value_parser!(u32).range(1..=100))]
+    liu_threshold: u32,
+
     /// At the end leave on flash what is not on disk yet, instead of writing it back
     #[arg(long)]
     keep_dirty: bool,
@@ -90,6 +95,7 @@ impl Serve {
         }
         command.arg(format!("delay-max-ms={}", self.delay_max_ms));
         command.arg(format!("liu-hold={}", self.liu_hold.0));
+        command.arg(format!("liu-threshold={}", self.liu_threshold));
         if self.keep_dirty {
             command.arg("keep-dirty=true");
         }
@@ -105,7 +111,8 @@ impl Serve {
         FileExport::prepare(path)?;
         let delay_max = Some(Duration::from_millis(self.delay_max_ms.into()));
         let hold_bytes = Some(self.liu_hold.0);
-        let wishes = Wishes { mode: self.mode, policy: self.policy, delay_max, hold_bytes };
+        let threshold_percent = Some(self.liu_threshold);
+        let wishes = Wishes { mode: self.mode, policy: self.policy, delay_max, hold_bytes, threshold_percent };
         let give_back = || {
             if !was_there {
                 // It is empty; that it cannot be removed changes nothing.

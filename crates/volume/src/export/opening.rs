@@ -22,6 +22,8 @@ pub struct Wishes {
     pub delay_max: Option<Duration>,
     /// Bytes of writes that LiU answers before the disk has them.
     pub hold_bytes: Option<u64>,
+    /// Percent of a segment from which on LiU lifts and loads it, 1 to 100.
+    pub threshold_percent: Option<u32>,
 }
 
 /// Why a volume is not served.
@@ -72,6 +74,7 @@ impl Wishes {
             policy: self.policy.unwrap_or(PolicyName::of_number(created.policy)),
             delay_max: self.delay_max.unwrap_or(settings.delay_max),
             hold_bytes: self.hold_bytes.unwrap_or(settings.hold_bytes),
+            threshold_percent: self.threshold_percent.unwrap_or(settings.threshold_percent),
             ..settings
         }
     }

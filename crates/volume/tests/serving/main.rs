@@ -6,6 +6,7 @@ mod clients;
 mod commands;
 mod concurrency;
 mod emulated;
+mod heads;
 mod held;
 mod life;
 mod power_cuts;
