@@ -231,9 +231,9 @@ pub fn distance(target: &Target, direction: Direction, range: Range) -> Distance
     let distance = target.record.distance(range);
     let asks = |site: &Site| settings().policies.asks_s4d() && site.s4d.of(direction).interleaved_stays;
     // There is memory behind what the agent was told of.
-    match shared().filter(|_| SITE.get().is_some_and(asks) && target.record.is_current()) {
-        Some(shared) => {
-            let others = &shared.interleavings[target.file as usize];
+    match mapping::region().filter(|_| SITE.get().is_some_and(asks) && target.record.is_current()) {
+        Some(region) => {
+            let others = region.interleaving(target.file);
             Distance { interleaved: others.add(direction, range, process::number()), ..distance }
         }
         None => distance,

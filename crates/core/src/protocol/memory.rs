@@ -52,7 +52,6 @@ impl Memory {
             copies: &self.copies,
             open_files: &self.open_files,
             bits: &self.bits,
-            interleavings: &self.interleavings,
             ended: &self.ended,
         }
     }

@@ -309,6 +309,12 @@ impl Region {
         [bits, one(offset_of!(Region, interleavings), size_of::<Interleaving>())]
     }
 
+    /// How processes' requests for a file lie to each other: no part of the protocol, hence of no view.
+    #[inline]
+    pub fn interleaving(&self, file: u32) -> &Interleaving {
+        &self.interleavings[file as usize]
+    }
+
     /// The parts as slices.
     pub fn view(&self) -> Shared<'_> {
         Shared {
@@ -318,7 +324,6 @@ impl Region {
             copies: &self.copies,
             open_files: &self.open_files,
             bits: &self.bits,
-            interleavings: &self.interleavings,
             ended: &self.ended,
         }
     }
@@ -339,8 +344,6 @@ pub struct Shared<'a> {
     pub open_files: &'a [OpenFiles],
     /// The bits, [`WORDS_PER_FILE`] words a file.
     pub bits: &'a [AtomicU64],
-    /// How processes' requests lie to each other, of each file.
-    pub interleavings: &'a [Interleaving],
     /// What threads counted that have ended.
     pub ended: &'a Cells,
 }

@@ -93,7 +93,7 @@ impl World {
     pub fn shared(&self) -> Shared<'_> {
         let (copies, open_files) = (&[], &[]); // only agents read them
         let (header, files, slots) = (&self.header, &self.files, &self.slots);
-        Shared { header, files, slots, copies, open_files, bits: &self.bits, interleavings: &[], ended: &self.ended }
+        Shared { header, files, slots, copies, open_files, bits: &self.bits, ended: &self.ended }
     }
 
     pub fn slot(&self) -> &Slot {

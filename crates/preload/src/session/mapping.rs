@@ -18,9 +18,15 @@ static INODE: AtomicU64 = AtomicU64::new(0);
 /// The shared file's parts, once a session has begun.
 #[inline]
 pub fn shared() -> Option<Shared<'static>> {
+    region().map(Region::view)
+}
+
+/// The same as it lies in memory.
+#[inline]
+pub fn region() -> Option<&'static Region> {
     // SAFETY: the pointer is null or that of a mapping of `Region::BYTES` bytes that is never removed; every field is
     // an atomic.
-    unsafe { REGION.load(Ordering::Acquire).as_ref() }.map(Region::view)
+    unsafe { REGION.load(Ordering::Acquire).as_ref() }
 }
 
 /// A path in the runtime directory.
