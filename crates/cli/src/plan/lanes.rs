@@ -4,10 +4,9 @@
 //! begins where another of the same rank is idle goes on in that one's lane: the steps of a job wait for each other, so that the
 //! second begins the sooner the sooner the first is done. If the other one comes back it gets a lane of its own.
 
-use std::collections::HashMap;
-
 use headstart_core::trace::Record;
 use headstart_core::units::Nanos;
+use rustc_hash::FxHashMap;
 
 type Rank = Option<u32>;
 /// A process; its rank where the trace knows no process.
@@ -24,8 +23,8 @@ struct Lane {
 pub struct Lanes {
     lanes: Vec<Lane>,
     /// Lanes of each process that was seen, some of which may be another's by now.
-    processes: HashMap<Key, Vec<u32>>,
-    ranks: HashMap<Rank, Vec<u32>>,
+    processes: FxHashMap<Key, Vec<u32>>,
+    ranks: FxHashMap<Rank, Vec<u32>>,
 }
 
 impl Lanes {

@@ -5,8 +5,10 @@
 //! its members. Requests that lie in several regions are kept apart, by place and length, as what they ask depends on where they are
 //! cut; when there are too many different ones they count as wholly of the region that has most of them.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+
+use rustc_hash::FxHashMap;
 
 use crate::cost::region::Costs;
 use crate::cost::region::gain_table::parts;
@@ -75,7 +77,7 @@ pub struct Cells {
     costs: Costs,
     /// A group is this many bits of a rank's number less.
     shift: u32,
-    places: HashMap<CellId, u32, BuildHasherDefault<CellHasher>>,
+    places: FxHashMap<CellId, u32>,
     portions: Vec<Portion>,
     /// The last cell of each group and half: programs stay in a region for a while.
     recent: BTreeMap<(u32, u8), (CellId, u32)>,
@@ -91,7 +93,7 @@ impl Cells {
         Cells {
             costs,
             shift: 0,
-            places: HashMap::default(),
+            places: FxHashMap::default(),
             portions: Vec::new(),
             recent: BTreeMap::new(),
             crossings: BTreeMap::new(),
@@ -215,25 +217,6 @@ impl std::hash::Hash for CellId {
         let kind = u64::from(half) << 2 | u64::from(direction == Direction::Write) << 1 | u64::from(is_critical);
         state.write_u64(u64::from(self.group) << 35 ^ u64::from(self.region.0) << 3 ^ kind);
         state.write_u64(self.region.1);
-    }
-}
-
-/// A hash that is the same in every run, for names that no adversary chooses; nothing goes by its order.
-#[derive(Debug, Default)]
-struct CellHasher(u64);
-
-impl Hasher for CellHasher {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("cells are hashed as numbers")
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        let mixed = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 29);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 
