@@ -3,7 +3,8 @@
 `paper` are the rows of `headstart paper`: per row `paper`, `ours`, `class` and `pass`, by series and point (docs/MODELS.md explains
 each miss). `closed_form` are the equations of CARL and S4D against simulated isolated requests: milliseconds, and `off`, the
 equation's value over the simulated one, less 1. `sim_vs_testbed` and `advise` need the emulated servers. A part that fails is an error of that part: it says why in `errors`, and the others
-are measured. `--only KEY` measures one part; `paper_full`, the papers' own scale, is measured only if asked for."""
+are measured. `--only KEY` measures one part; `paper_full`, the papers' own scale, and
+`advise_slowed`, the writes of `advise` on servers slowed down, are measured only if asked for."""
 
 import sys
 
@@ -19,8 +20,8 @@ PARTS = {
     "sim_vs_testbed": simulating.measure,
     "advise": advising.measure,
 }
-#: Parts that take longer than all others.
-LONG = {"paper_full": lambda: papers.measure(full=True)}
+#: Parts that take long.
+LONG = {"paper_full": lambda: papers.measure(full=True), "advise_slowed": advising.measure_slowed}
 
 
 if __name__ == "__main__":
