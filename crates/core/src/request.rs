@@ -8,7 +8,7 @@ use crate::interleaving::Interleaving;
 use crate::units::Nanos;
 
 /// Reading or writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Bytes come from storage.

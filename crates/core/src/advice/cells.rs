@@ -6,7 +6,6 @@
 //! cut; when there are too many different ones they count as wholly of the region that has most of them.
 
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 
 use rustc_hash::FxHashMap;
 
@@ -23,7 +22,7 @@ const CROSSINGS_MAX: usize = 1 << 16;
 const CROSSED_MAX: u64 = 1 << 20;
 
 /// What kind of request: which half of the trace it belongs to, its direction, and whether S4D finds it critical.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kind {
     /// Which half.
     pub half: u8,
@@ -34,7 +33,7 @@ pub struct Kind {
 }
 
 /// Whose, where and of which kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellId {
     /// Group of ranks.
     pub group: u32,
@@ -208,15 +207,6 @@ impl Cells {
         ids.sort_unstable();
         let cells = ids.into_iter().map(|(id, place)| (id, std::mem::take(&mut self.portions[place as usize])));
         (cells.collect(), self.crossings.into_iter().collect())
-    }
-}
-
-impl std::hash::Hash for CellId {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let Kind { half, direction, is_critical } = self.kind;
-        let kind = u64::from(half) << 2 | u64::from(direction == Direction::Write) << 1 | u64::from(is_critical);
-        state.write_u64(u64::from(self.group) << 35 ^ u64::from(self.region.0) << 3 ^ kind);
-        state.write_u64(self.region.1);
     }
 }
 
