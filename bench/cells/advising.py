@@ -7,7 +7,7 @@ import json
 import os
 
 import harness
-from cells import planning, regions
+from cells import planning, regions, simulating
 from cells.ior_mix import TIME_SCALE
 from cells.placement import MEASURED_SEED, REGIONS, TRACED_SEED, Drawn, Placed, plan
 from harness import phase, say
@@ -86,9 +86,10 @@ def cells_of(site, name):
 
 
 def cells(workloads, *options):
-    """Every cell of some workloads, the worst of them, and how well the servers kept time."""
+    """Every cell of some workloads, the worst of them, what software takes, and how well the servers kept time."""
+    say("advise: software ...")
+    results = {"cells": {}, "software": simulating.software()}
     with regions.testbed(*options) as site:
-        results = {"cells": {}}
         for name in workloads:
             say(f"advise: {name}")
             results["cells"][name] = cells_of(site, name)
