@@ -10,7 +10,7 @@ use super::{
     Advice, Curve, FileSummary, GAIN_STEPS, POINTS, Point, Policy, Recommendation, RegionSummary, TOP_REGIONS,
 };
 use crate::cost::region::gain_table::{RegionId, flash_bytes, parts};
-use crate::cost::software::{Software, both};
+use crate::cost::software::{DISKS_WAVER, PROCESSORS_WAVER, Software, both};
 use crate::plan::planning::Chosen;
 use crate::plan::prediction::{Fitted, Load, Portion, Prediction, Rank};
 use crate::plan::{Choice, PlanningError};
@@ -25,6 +25,16 @@ const DIRTY: f64 = 0.9;
 
 /// Share of flash that is dirty when write-back is at work: above `dirty_high`, as a first burst may fit.
 const BEGINS: f64 = 0.4;
+
+/// Share that stays dirty where there is room enough: `dirty_high`.
+const STAYS_DIRTY: f64 = 0.2;
+
+/// Of the time for which a read keeps a flash server, what writes lose by it, since a link carries both ways at once (assumed: of 0.33 to 0.5
+/// nearest to runs on emulated servers).
+const READS_DELAY: f64 = 0.4;
+
+/// Share of the processors that write-back gets for which nothing waits (assumed: of 0.1 to 0.5 nearest to such runs).
+const UNHURRIED_CPU: f64 = 0.3;
 
 /// From the write of a byte until its place is free again: a deep queue of write-backs, and a barrier (assumed).
 const TURN_S: f64 = 0.25;
@@ -275,19 +285,35 @@ struct Room {
 }
 
 impl Room {
-    /// Time of a run that absorbs that share of the writes: of flash and processors; or until the last write has found room, if they wait for
-    /// write-back.
-    /// `flash_s`: the time that flash alone needs, for so many `requests`.
-    fn run_s(&self, absorbed: f64, flash_s: f64, requests: f64, software: &Software) -> f64 {
+    /// Time of a run that absorbs that share of the writes. Flash serves them and is read for write-back, processors work for both, and
+    /// the last write needs room.
+    fn run_s(&self, absorbed: f64, flash: &OnFlash, software: &Software) -> f64 {
         let written = absorbed * self.written_bytes;
-        let alone_s = both(flash_s, software.requests_s(requests));
+        let requests_s = software.requests_s(flash.requests);
+        let alone_s = both(flash.run_s, requests_s, PROCESSORS_WAVER);
         if written <= BEGINS * self.bytes {
             return alone_s;
         }
         let before = BEGINS * self.bytes / written;
         let beyond = (written - self.bytes).max(0.0);
-        let waits_s = beyond * self.s_per_byte.max(software.copies_s(1.0 / self.piece_bytes.max(1.0)));
-        alone_s * before + both(alone_s * (1.0 - before), waits_s)
+        let copy_s_per_byte = software.copies_s(1.0 / self.piece_bytes.max(1.0));
+        // What is left of the run, while so many bytes are written back.
+        let left_s = |bytes: f64| {
+            let flash_s = flash.run_s * (1.0 - before) + bytes * flash.delay_s_per_byte;
+            let software_s = requests_s * (1.0 - before) + bytes * copy_s_per_byte;
+            both(both(flash_s, software_s, PROCESSORS_WAVER), beyond * self.s_per_byte, DISKS_WAVER)
+        };
+        // Disks and processors copy what they can, and at least what must go: the fewest bytes that they need all of that time for.
+        let s_per_byte = self.s_per_byte.max(copy_s_per_byte / UNHURRIED_CPU);
+        let (mut few, mut many) = (beyond, beyond.max(written - STAYS_DIRTY * self.bytes));
+        if few * s_per_byte >= left_s(few) {
+            many = few;
+        }
+        for _ in 0..30 {
+            let middle = (few + many) / 2.0;
+            if middle * s_per_byte < left_s(middle) { few = middle } else { many = middle }
+        }
+        alone_s * before + left_s(many)
     }
 
     /// Time in which places are free as often as that share of the writes needs.
@@ -295,6 +321,15 @@ impl Room {
         let turns = absorbed * self.written_bytes / self.bytes.max(1.0);
         if turns > 1.0 { turns * TURN_S } else { 0.0 }
     }
+}
+
+/// What a run asks of flash.
+struct OnFlash {
+    /// How long it takes if nothing else does.
+    run_s: f64,
+    requests: f64,
+    /// How much longer for each byte that is read beside it.
+    delay_s_per_byte: f64,
 }
 
 /// One capacity.
@@ -309,12 +344,12 @@ impl At<'_> {
     /// With the regions of a plan on flash and nothing else.
     fn placed(&self, split: &Split, chosen: &Chosen) -> Point {
         let used = self.placed_bytes(chosen) as f64;
+        let load = self.all.load(split, Moved::default());
         let point = if self.all.crossings.is_empty() {
-            self.point(split, Moved::default(), used)
+            self.point(&load, used)
         } else {
             // Requests are cut by the plan, and the network is fitted with their parts.
-            let fitted = &self.all.load(split, Moved::default()).fit();
-            At { fitted, ..*self }.point(split, Moved::default(), used)
+            At { fitted: &load.fit(), ..*self }.point(&load, used)
         };
         let run_s = self.software.bound(point.run_s, self.flash_requests(&point));
         Point { run_s, ..point }
@@ -338,8 +373,9 @@ impl At<'_> {
         let point = |absorbed: f64| {
             let hits = residence.hits(Flash { bytes, absorbed, is_filled }, is_left);
             let used = placed_bytes as f64 + (written_bytes * absorbed).min(bytes) + hits.fetched_bytes;
-            let point = self.point(split, Moved { reads: hits.reads, writes: absorbed }, used);
-            let run_s = room.run_s(absorbed, point.run_s, self.flash_requests(&point), &self.software);
+            let load = self.all.load(split, Moved { reads: hits.reads, writes: absorbed });
+            let point = self.point(&load, used);
+            let run_s = room.run_s(absorbed, &self.on_flash(&load, &point), &self.software);
             Point { run_s, ..point }
         };
         let all = point(1.0);
@@ -384,8 +420,19 @@ impl At<'_> {
         (STARTS * startup_s + (1.0 - STARTS) * passing_s) / piece + medium_s
     }
 
-    fn point(&self, split: &Split, moved: Moved, used: f64) -> Point {
-        let load = self.all.load(split, moved);
+    fn on_flash(&self, load: &Load, point: &Point) -> OnFlash {
+        let parameters = &self.all.costs.read;
+        let busy_s_per_byte = parameters.ssd_busy_s_per_byte.unwrap_or(parameters.ssd_s_per_byte);
+        let busy = (load.flash_busy_s() / point.run_s.max(f64::MIN_POSITIVE)).min(1.0);
+        OnFlash {
+            run_s: point.run_s,
+            requests: self.flash_requests(point),
+            // As much as flash is busy anyway.
+            delay_s_per_byte: busy * READS_DELAY * busy_s_per_byte / f64::from(parameters.ssd_servers),
+        }
+    }
+
+    fn point(&self, load: &Load, used: f64) -> Point {
         let prediction = load.predict_fitted(self.fitted);
         let flash_share = (prediction.flash_requests as f64 / prediction.requests.max(1) as f64).min(1.0);
         Point { run_s: prediction.after_s, flash_share, used_bytes: used as u64, ..self.off }
@@ -416,4 +463,50 @@ fn recommend(curves: &[Curve]) -> Option<Recommendation> {
     let is_as_good =
         |policy: &&Policy| of(**policy).is_some_and(|curve| curve.points[point].run_s <= envelope[point] * AS_GOOD);
     candidates.iter().find(is_as_good).map(|policy| Recommendation { policy: *policy, point })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PIECE_BYTES: f64 = 16384.0;
+
+    /// Flash of 100 MB to which a run writes, within a second if nothing else were in its way, on disks that take 100 MB/s.
+    fn run_s(written_bytes: f64, delay_s_per_byte: f64, software: Software) -> f64 {
+        let room = Room { bytes: 100e6, written_bytes, s_per_byte: 1e-8, piece_bytes: PIECE_BYTES };
+        room.run_s(1.0, &OnFlash { run_s: 1.0, requests: 1000.0, delay_s_per_byte }, &software)
+    }
+
+    #[test]
+    fn reads_for_write_back_delay_writes_that_fit() {
+        assert_eq!(run_s(40e6, 2e-9, Software::default()), 1.0, "write-back does not begin");
+        assert_eq!(run_s(90e6, 0.0, Software::default()), 1.0);
+        // It has five ninths of the run, longer by 2 ns for each of the bytes that the disks take in 10 ns.
+        let found = run_s(90e6, 2e-9, Software::default());
+        assert!((found - (4.0 / 9.0 + 5.0 / 9.0 / 0.8)).abs() < 1e-6, "{found}");
+    }
+
+    #[test]
+    fn no_more_is_read_than_would_stay_dirty() {
+        let found = run_s(50e6, 2e-9, Software::default());
+        let least = run_s(50e6, 20e-9, Software::default());
+        assert!((found - (0.8 + 0.2 / 0.8)).abs() < 1e-6, "{found}");
+        assert!((least - (1.0 + 30e6 * 20e-9)).abs() < 1e-6, "all but 20 MB: {least}");
+    }
+
+    #[test]
+    fn copies_for_which_nothing_waits_get_a_part_of_the_processors() {
+        let software = |copy_cpu_ms| Software { processors: 1, request_cpu_ms: 0.5, copy_cpu_ms };
+        let (free, costly) = (run_s(90e6, 0.0, software(0.0)), run_s(90e6, 0.0, software(10.0)));
+        assert!(costly > 1.05 * free && costly < free / (1.0 - UNHURRIED_CPU), "{free} {costly}");
+        // Those that writes wait for have all they need.
+        let copies_s = software(10.0).copies_s(50e6 / PIECE_BYTES);
+        assert!(run_s(150e6, 0.0, software(10.0)) > copies_s);
+    }
+
+    #[test]
+    fn writes_beyond_flash_wait_for_the_disks() {
+        let found = run_s(400e6, 0.0, Software::default());
+        assert!((3.0..3.3).contains(&found), "300 MB at 100 MB/s: {found}");
+    }
 }

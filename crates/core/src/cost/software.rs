@@ -47,14 +47,20 @@ impl Software {
 
     /// How long a run takes that would take `devices_s` on processors without bound, and of whose requests flash serves so many.
     pub fn bound(&self, devices_s: f64, requests: f64) -> f64 {
-        both(devices_s, self.requests_s(requests))
+        both(devices_s, self.requests_s(requests), PROCESSORS_WAVER)
     }
 }
 
-/// Time of what needs both, at rates that waver: near the longer of the two, more where they are alike (assumed: of exponents from 2.5 to 4,
-/// 3 is nearest to runs on emulated servers).
-pub fn both(a: f64, b: f64) -> f64 {
-    (a.powi(3) + b.powi(3)).cbrt()
+/// Exponent of [`both`] for processors beside devices (assumed: of 2 to 5, 3 is nearest to runs on emulated servers).
+pub const PROCESSORS_WAVER: f64 = 3.0;
+
+/// The same for disks that write-back keeps busy beside the rest: a long queue wavers less (assumed: of 3 to 20, 5 to 8 are nearest).
+pub const DISKS_WAVER: f64 = 5.0;
+
+/// Time of what needs both, at rates that waver: near the longer of the two, more where they are alike; the less, the higher the exponent.
+pub fn both(a: f64, b: f64, exponent: f64) -> f64 {
+    let (less, more) = (a.min(b), a.max(b));
+    if less > 0.0 { more * (1.0 + (less / more).powf(exponent)).powf(exponent.recip()) } else { more }
 }
 
 #[cfg(test)]

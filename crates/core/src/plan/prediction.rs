@@ -136,6 +136,12 @@ impl<'a> Load<'a> {
         prediction
     }
 
+    /// For how long the busiest flash server is, seconds.
+    pub(crate) fn flash_busy_s(&self) -> f64 {
+        let flash = self.ranks.values().fold(Demand::default(), |sum, rank| sum.plus(&rank.moves.flash));
+        flash.visits(self.servers().1, 1.0).iter().map(|visits| visits.count * visits.service_s).fold(0.0, f64::max)
+    }
+
     fn has_times(&self) -> bool {
         self.timed * 2 > self.requests
     }
