@@ -20,10 +20,13 @@
 //! **When it is loaded.** A strong segment that is new in the stack, or a ghost of which a block is read for the second time.
 //!
 //! **When a segment is strong** (section II-D measures it as it leaves the stack): blocks that were asked for stay asked for, so a ghost
-//! with enough of them is known to be strong before it leaves, and may be lifted while it is in use.
+//! with enough of them is known to be strong before it leaves, and may be lifted while it is in use. So is a segment that a stream
+//! or a guess of one brought into the buffer: when the buffer is emptied its blocks are forgotten.
 //!
 //! **Which heads stay.** Every lifted segment keeps the time of its last use. When no slot is free the least recently used head makes room,
-//! unless it was used after the newcomer's last use.
+//! unless it was used after the newcomer's last use, or has not been missed for as long as the newcomer was before it came back: of
+//! segments that are read round and round, more than there are slots for, the least recently used is the next to be read. What has to
+//! make room is still strong, and loaded when it is read; it comes back to flash when it is found strong once more.
 //!
 //! **When.** A lift is a read of the disk: only when the foreground has been quiet for [`Settings::idle`]. A strong segment that has no head yet is
 //! loaded as a lifted one is, wholly from the disk; the engine takes the head from there, which costs the disk nothing.
@@ -72,11 +75,13 @@ struct Known {
     /// Its head was on flash until a write made it the log's, and will be again.
     is_written: bool,
     used: u64,
+    /// Uses of other segments before it came into the stack, since it was used last; none for one that was never seen before.
+    interval: u64,
 }
 
 impl Known {
     fn strong(used: u64) -> Known {
-        Known { is_strong: true, is_lifted: false, is_written: false, used }
+        Known { is_strong: true, is_lifted: false, is_written: false, used, interval: 0 }
     }
 }
 
@@ -138,11 +143,17 @@ impl Liu {
         // A ghost that is half read is not loaded for the rest; one that is read again is.
         let is_again = |before| before == asked && covers_block(part);
         let begins = asked_before.is_none_or(is_again);
-        let is_strong = begins && self.known.get(&segment).is_some_and(|known| known.is_strong);
-        let wanted = if is_loaded || is_strong { Some(self.whole) } else { ahead };
+        let is_known = self.known.get(&segment).is_some_and(|known| known.is_strong);
+        let wanted = if is_loaded || (begins && is_known) { Some(self.whole) } else { ahead };
         match wanted {
-            Some(wanted) if !is_loaded => self.stack.load(segment, wanted.length, part),
-            None if asked >= self.threshold_blocks => self.on_strong(segment),
+            // One that is strong is measured anew; of one that nobody knows all counts.
+            Some(wanted) if !is_loaded => {
+                let before = if is_known { 0 } else { asked_before.unwrap_or(0) };
+                self.stack.load(segment, wanted.length, part, before);
+            }
+            // What is in the buffer and known to be strong had its turn: it is measured again as it leaves.
+            Some(_) if is_known => {}
+            _ if asked >= self.threshold_blocks => self.on_strong(segment),
             _ => {}
         }
         self.measure_left();
@@ -161,6 +172,9 @@ impl Liu {
     fn touch(&mut self, segment: u64) {
         self.uses += 1;
         if let Some(known) = self.known.get_mut(&segment) {
+            if self.stack.asked_blocks(segment).is_none() {
+                known.interval = self.uses - known.used;
+            }
             if known.is_lifted {
                 self.lifted_by_use.remove(&known.used);
                 self.lifted_by_use.insert(self.uses, segment);
@@ -266,19 +280,20 @@ impl Liu {
             self.lifted_by_use.remove(&known.used);
             (known.is_lifted, known.is_written) = (false, true);
         }
-        if again && known.is_strong {
+        if !known.is_strong {
+            self.known.remove(&segment);
+        } else if again {
             self.waiting.insert(segment);
         } else {
-            // It was the least recently used, or weak: it is measured again before it comes back.
-            self.known.remove(&segment);
+            known.is_written = false;
         }
     }
 
-    /// The least recently used head, if the segment that wants its room was used later.
+    /// The least recently used head, if the segment that wants its room was used later, and has come back sooner than that head by now.
     pub fn next_de_lift(&self, newcomer: u64) -> Option<u64> {
         let (used, segment) = self.lifted_by_use.first_key_value()?;
-        let wants = self.known.get(&newcomer).map_or(0, |known| known.used);
-        (*used < wants).then_some(*segment)
+        let newcomer = self.known.get(&newcomer)?;
+        (*used < newcomer.used && self.uses - used > newcomer.interval).then_some(*segment)
     }
 
     /// See [`Policy::holds_bytes_max`](super::Policy::holds_bytes_max).
@@ -357,5 +372,84 @@ mod tests {
         let mut displaced = liu();
         displaced.on_head_lost(3, false);
         assert!(!displaced.takes_writes(3));
+    }
+
+    #[test]
+    fn a_strong_segment_whose_head_made_room_is_loaded_and_comes_back_when_it_is_found_strong_again() {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 1 };
+        let mut liu = Liu::new(segments, Settings::default());
+        liu.on_lifted(3);
+        assert_eq!(liu.on_segment_read(SegmentRead { segment: 4, part: Range::new(0, 65536) }, None), None);
+        assert_eq!(liu.next_de_lift(4), None, "nobody knows that one");
+        for segment in [4, 5] {
+            liu.on_segment_write(segment, Range::new(0, 384 * BLOCK_BYTES));
+        }
+        assert_eq!(liu.next_de_lift(5), Some(3));
+        liu.on_head_lost(3, false);
+        liu.on_lifted(5);
+        assert_eq!(liu.counts().lifts_waiting, 1, "3 does not wait");
+        let all = Range::new(0, segments.segment_bytes());
+        assert_eq!(liu.on_segment_read(SegmentRead { segment: 3, part: Range::new(0, 65536) }, None), Some(all));
+        liu.on_segment_read(SegmentRead { segment: 3, part: Range::new(0, 384 * BLOCK_BYTES) }, None);
+        assert_eq!(liu.counts().lifts_waiting, 1, "nor while it is in the buffer");
+        for segment in 10..10 + liu.loaded_max() {
+            liu.on_segment_write(segment, Range::new(0, 384 * BLOCK_BYTES));
+            liu.on_segment_read(SegmentRead { segment, part: Range::new(0, 65536) }, None);
+        }
+        assert!(liu.waiting.contains(&3), "it has left: {:?}", liu.waiting);
+    }
+
+    #[test]
+    fn of_more_segments_than_slots_that_are_read_round_and_round_some_stay_lifted() {
+        const SLOTS: u64 = 4;
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: SLOTS as u32 };
+        let buffer = Settings { buffer_bytes: segments.segment_bytes(), stack_per_buffer: 1, ..Settings::default() };
+        let mut liu = Liu::new(segments, buffer);
+        let (mut lifted, mut moved, mut found) = (BTreeSet::new(), 0, 0);
+        let mut read = |segment: u64, counted: bool| {
+            found += u64::from(counted && lifted.contains(&segment));
+            for block in 0..1280 {
+                let part = Range::new(block * BLOCK_BYTES, BLOCK_BYTES);
+                liu.on_segment_read(SegmentRead { segment, part }, None);
+            }
+            for wanting in std::mem::take(&mut liu.waiting) {
+                if lifted.len() as u64 == SLOTS {
+                    let Some(displaced) = liu.next_de_lift(wanting) else { continue };
+                    liu.on_head_lost(displaced, false);
+                    lifted.remove(&displaced);
+                }
+                liu.on_lifted(wanting);
+                lifted.insert(wanting);
+                moved += u64::from(counted);
+            }
+            (found, moved)
+        };
+        let rounds = (0..6).flat_map(|round| (0..9).map(move |segment| (round, segment)));
+        let (found, moved) = rounds.map(|(round, segment)| read(segment, round > 0)).last().unwrap();
+        assert!(found >= 5 * (SLOTS - 1), "{found} of {} found on flash, {moved} moved there", 5 * 9);
+        assert!(moved < 9, "{moved} moved");
+        // Others take their place as soon as they come back sooner.
+        let (_, before) = read(20, true);
+        let (_, after) = (0..3 * SLOTS).map(|turn| read(20 + turn % SLOTS, true)).last().unwrap();
+        assert_eq!(after - before, SLOTS - 1, "all of the new ones");
+    }
+
+    #[test]
+    fn a_segment_that_was_loaded_ahead_of_a_stream_is_strong_when_enough_of_it_was_read() {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        let mut liu = Liu::new(segments, Settings::default());
+        let ahead = Range::between(65536, segments.segment_bytes());
+        assert_eq!(
+            liu.on_segment_read(SegmentRead { segment: 3, part: Range::new(65536, 65536) }, Some(ahead)),
+            Some(ahead)
+        );
+        for block in 32..415 {
+            let part = Range::new(block * BLOCK_BYTES, BLOCK_BYTES);
+            assert!(liu.on_segment_read(SegmentRead { segment: 3, part }, None).is_some());
+            assert_eq!(liu.counts().lifts_waiting, u64::from(block + 1 - 32 + 16 >= 384), "block {block}");
+        }
+        liu.forget();
+        let begins = SegmentRead { segment: 3, part: Range::new(0, 65536) };
+        assert!(liu.on_segment_read(begins, None).is_some(), "known, though the buffer was emptied");
     }
 }

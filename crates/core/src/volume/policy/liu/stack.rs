@@ -17,8 +17,17 @@ struct Entry {
     is_loaded: bool,
     /// As many of its blocks are in the buffer, if it is.
     loaded_blocks: u32,
+    /// Which were asked for since it was loaded, and how many; and how many before that, if they count.
     asked: Vec<u64>,
     asked_blocks: u32,
+    asked_before: u32,
+}
+
+impl Entry {
+    /// Blocks that were asked for.
+    fn all_asked(&self) -> u32 {
+        self.asked_before + self.asked_blocks
+    }
 }
 
 /// One that has left it.
@@ -66,6 +75,7 @@ impl Stack {
             loaded_blocks: 0,
             asked: vec![0; words],
             asked_blocks: 0,
+            asked_before: 0,
         });
         self.by_use.remove(&entry.used);
         self.used_up.remove(&entry.used);
@@ -81,7 +91,7 @@ impl Stack {
         if entry.is_loaded && entry.asked_blocks >= entry.loaded_blocks {
             self.used_up.insert(entry.used, segment);
         }
-        entry.asked_blocks
+        entry.all_asked()
     }
 
     /// Segments that the buffer has room for.
@@ -96,7 +106,7 @@ impl Stack {
 
     /// How many of its blocks have been asked for; none: it is not in the stack.
     pub fn asked_blocks(&self, segment: u64) -> Option<u32> {
-        self.entries.get(&segment).map(|entry| entry.asked_blocks)
+        self.entries.get(&segment).map(Entry::all_asked)
     }
 
     /// Nothing is in it any more.
@@ -104,11 +114,12 @@ impl Stack {
         *self = Stack::new(self.segment_blocks, self.loaded_max, self.entries_max);
     }
 
-    /// So many bytes of a segment of the stack come into the buffer: what was asked for before counts no more.
-    pub fn load(&mut self, segment: u64, bytes: u64, part: Range) {
+    /// So many bytes of a segment of the stack come into the buffer, of which `part` is asked for. Of what was asked for before, so many blocks
+    /// count, whether they are asked for again or not.
+    pub fn load(&mut self, segment: u64, bytes: u64, part: Range, asked_before: u32) {
         let entry = self.entries.get_mut(&segment).expect("it was asked for");
         entry.asked.fill(0);
-        entry.asked_blocks = 0;
+        (entry.asked_blocks, entry.asked_before) = (0, asked_before);
         entry.loaded_blocks = (bytes / BLOCK_BYTES) as u32;
         self.loaded += usize::from(!std::mem::replace(&mut entry.is_loaded, true));
         self.ask(segment, part);
@@ -134,7 +145,7 @@ impl Stack {
         self.used_up.remove(&used);
         let entry = self.entries.remove(&segment).expect("it is in the stack");
         self.loaded -= usize::from(entry.is_loaded);
-        Left { segment, was_loaded: entry.is_loaded, asked_blocks: entry.asked_blocks }
+        Left { segment, was_loaded: entry.is_loaded, asked_blocks: entry.all_asked() }
     }
 
     /// In the buffer, and ghosts.
@@ -173,7 +184,7 @@ mod tests {
             stack.ask(segment, Range::new(0, 10 * BLOCK_BYTES));
         }
         for segment in [1, 3, 5] {
-            stack.load(segment, 100 * BLOCK_BYTES, block(segment));
+            stack.load(segment, 100 * BLOCK_BYTES, block(segment), 0);
         }
         let left: Vec<(u64, bool, u32)> =
             std::iter::from_fn(|| stack.pop()).map(|left| (left.segment, left.was_loaded, left.asked_blocks)).collect();
@@ -186,13 +197,13 @@ mod tests {
         let mut stack = Stack::new(100, 3, 100);
         for (segment, bytes) in [(0, 100), (1, 4), (2, 100)] {
             stack.ask(segment, block(0));
-            stack.load(segment, bytes * BLOCK_BYTES, block(0));
+            stack.load(segment, bytes * BLOCK_BYTES, block(0), 0);
         }
         stack.ask(1, Range::new(0, 4 * BLOCK_BYTES));
         stack.ask(0, block(1));
         for segment in [3, 4] {
             stack.ask(segment, block(0));
-            stack.load(segment, 100 * BLOCK_BYTES, block(0));
+            stack.load(segment, 100 * BLOCK_BYTES, block(0), 0);
             let left = stack.pop().unwrap();
             assert_eq!((left.segment, left.was_loaded, stack.pop()), ([1, 2][segment as usize - 3], true, None));
         }
