@@ -219,42 +219,39 @@ impl Drop for Device {
     }
 }
 
-#[test]
-fn a_device_is_only_read_and_tiers_that_were_exchanged_are_noticed() {
+/// Two emulated devices, if the machine can have them.
+fn devices(site: &TestSite, slow: &str, fast: &str) -> Option<(Device, Device)> {
     if !Path::new("/dev/fuse").exists() || !nix::unistd::geteuid().is_root() {
         println!("SKIPPED: no /dev/fuse, or not root");
-        return;
+        return None;
     }
-    let site = test_site();
-    let (flash, disk) = (Device::start(&site, "revodrive-x2"), Device::start(&site, "wd1602"));
+    Some((Device::start(site, slow), Device::start(site, fast)))
+}
+
+/// What a short calibration of the two says, and the site file that it writes.
+fn calibrate_devices(site: &TestSite, slow: &Device, fast: &Device, others: &[&str]) -> (String, Site) {
     let output = site.path("calibrated.toml");
     let text = |path: &Path| path.to_str().unwrap().to_string();
-    let devices = [text(&flash.file), text(&disk.file), text(&site.slow), text(&site.fast), text(&output)];
-    let [slow, fast, slow_directory, fast_directory, output_text] = devices.each_ref().map(String::as_str);
-    let done = site.headstart(&[
-        "calibrate",
-        "--slow",
-        slow,
-        "--fast",
-        fast,
-        "--slow-directory",
-        slow_directory,
-        "--fast-directory",
-        fast_directory,
-        "-o",
-        output_text,
-        "--minutes",
-        "0.2",
-        "--ranks",
-        "2",
-        "--accept-cached",
-    ]);
+    let paths = [text(&slow.file), text(&fast.file), text(&site.slow), text(&site.fast), text(&output)];
+    let [slow, fast, slow_directory, fast_directory, output_text] = paths.each_ref().map(String::as_str);
+    let mut arguments = vec!["calibrate", "--slow", slow, "--fast", fast, "-o", output_text];
+    arguments.extend(["--slow-directory", slow_directory, "--fast-directory", fast_directory]);
+    arguments.extend(["--minutes", "0.2", "--ranks", "2", "--accept-cached"]);
+    arguments.extend(others);
+    let done = site.headstart(&arguments);
     let said = site.say(&done);
     assert!(done.status.success(), "{said}");
+    (said, Site::load(&output).unwrap())
+}
+
+#[test]
+fn a_device_is_only_read_and_tiers_that_were_exchanged_are_noticed() {
+    let site = test_site();
+    let Some((flash, disk)) = devices(&site, "revodrive-x2", "wd1602") else { return };
+    let (said, found) = calibrate_devices(&site, &flash, &disk, &[]);
     for words in ["are --slow and --fast exchanged", "writes were not measured", "--overwrite-device would"] {
         assert!(said.contains(words), "{said}");
     }
-    let found = Site::load(&output).unwrap();
     assert_eq!((&found.slow, &found.fast), (&site.slow, &site.fast));
     let of_reads = Parameters { near_stays: false, interleaved_stays: false, ..found.s4d.read.clone() };
     assert_eq!(
@@ -263,5 +260,17 @@ fn a_device_is_only_read_and_tiers_that_were_exchanged_are_noticed() {
     );
     assert!(!found.region_costs().write.near_stays);
     assert_eq!([&flash.file, &disk.file].map(|file| file.metadata().unwrap().blocks()), [0, 0], "nothing was written");
+    assert_untouched(&site);
+}
+
+#[test]
+fn a_device_that_may_be_overwritten_has_costs_of_writes_of_its_own() {
+    let site = test_site();
+    let Some((disk, flash)) = devices(&site, "wd1602", "revodrive-x2") else { return };
+    let (said, found) = calibrate_devices(&site, &disk, &flash, &["--overwrite-device"]);
+    assert!(!said.contains("writes were not measured") && !said.contains("exchanged"), "{said}");
+    assert_eq!((&found.slow, &found.fast), (&site.slow, &site.fast));
+    assert_ne!(found.s4d.write.hdd_s_per_byte, found.s4d.read.hdd_s_per_byte, "{said}");
+    assert!([&disk.file, &flash.file].iter().all(|file| file.metadata().unwrap().blocks() > 0), "both were written");
     assert_untouched(&site);
 }

@@ -8,7 +8,9 @@ use headstart_core::calibration::schedule::{Planned, Tier, loads};
 use headstart_core::calibration::{Disk, Flash, Latencies, Load, Measured, Offsets};
 use headstart_core::request::Direction;
 use headstart_core::units::Nanos;
-use headstart_model::server::Operation;
+use headstart_model::device::ssd::{SsdConfig, SsdForm};
+use headstart_model::profile::Profile;
+use headstart_model::server::{DeviceConfig, Operation};
 use headstart_testbed::figures::{Figures, figures};
 use headstart_testbed::placement::Region;
 use headstart_testbed::servers::Servers;
@@ -103,6 +105,8 @@ fn every_disk_is_found_within_5_percent() {
         // S and R are only ever added: what counts is their sum.
         let sum_ms = (disk.seek.longest_s() + disk.seek.rotation_s) * 1e3;
         assert_near("S + R, ms", sum_ms, seek_ms_max + rotation_ms, 0.05);
+        let write = disk.write.as_ref().expect("writes were measured");
+        assert_near("rate of writes", write.sequential_bytes_per_s, rate_bytes_per_s, 0.05);
         assert_near("1/beta_H", 1.0 / disk.read.s_per_byte, rate_bytes_per_s, 0.05);
         println!("{:?}\n{:?} {:?}", disk.seek.form, disk.read.error, disk.read.transfer.error);
     }
@@ -114,6 +118,13 @@ fn flash_is_found_and_hides_the_positioning_of_every_disk() {
     let flash = Flash::of(&fast, ONE_DEVICE).unwrap();
     let Figures::Flash { read_ms, .. } = figures("revodrive-x2", SPAN).unwrap() else { panic!("a revodrive is flash") };
     assert_near("read, ms", flash.p50_s * 1e3, read_ms, 0.01);
+    let DeviceConfig::Ssd(SsdConfig { form: SsdForm::Streams { read, write, .. }, .. }) = Profile::RevodriveX2.device()
+    else {
+        panic!("a revodrive is told by its streams")
+    };
+    for (what, found, own) in [("read", &flash.read, read), ("write", flash.write.as_ref().unwrap(), write)] {
+        assert_near(&format!("rate of {what}s"), found.peak_bytes_per_s, own.total_bytes_per_s, 0.05);
+    }
     let slow = measure_all(Tier::Slow, "wd1602", 0.2);
     let disk = Disk::of(&slow, ONE_DEVICE).unwrap();
     let pieces = Pieces::of(&slow).expect("writes were measured");
