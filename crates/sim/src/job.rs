@@ -17,6 +17,8 @@ pub struct JobState<'a> {
     pub first_file: u32,
     /// It is not measured, and begins again.
     pub interfering: bool,
+    /// Its requests are told, as those of a traced run.
+    pub traced: bool,
     /// The first rank that ends, ends the others.
     pub stonewall: bool,
     /// Disk servers hold nothing in memory when it begins.
@@ -51,6 +53,7 @@ impl<'a> JobState<'a> {
             ranks,
             first_file,
             interfering: false,
+            traced: true,
             stonewall: false,
             cold: false,
             followers: Vec::new(),

@@ -293,6 +293,8 @@ pub struct Job {
     pub cold: bool,
     /// It is not measured: it begins again whenever it ends, until the measured jobs have ended.
     pub interfering: bool,
+    /// Traces of the run, of which plans are made, have its requests.
+    pub traced: bool,
     /// The first rank that ends ends the others (IOzone).
     pub stonewall: bool,
     /// Its files are those of all jobs with this name; its own if absent.
@@ -318,6 +320,7 @@ impl Default for Job {
             after: None,
             cold: false,
             interfering: false,
+            traced: true,
             stonewall: false,
             files: None,
             prepared: true,

@@ -97,6 +97,7 @@ impl<'a> Simulation<'a> {
         for (index, (job, program)) in scenario.jobs.iter().zip(programs).enumerate() {
             let mut state = JobState::new(&**program, ranks.len() as u32, layout.first_files[index]);
             (state.interfering, state.stonewall, state.cold) = (job.interfering, job.stonewall, job.cold);
+            state.traced = job.traced && !job.interfering;
             let start = Nanos::from_seconds(job.start_s);
             let before = job.after.as_ref().and_then(|after| scenario.jobs.iter().position(|job| job.name == *after));
             if let Some(before) = before {

@@ -301,7 +301,7 @@ impl Simulation<'_> {
         let job = &mut self.jobs[state.job as usize];
         job.phases.add(phase, number, request);
         if let Some(accesses) = &mut self.accesses
-            && !job.interfering
+            && job.traced
         {
             let ranges = list.map_or_else(|| vec![current.range], |list| list.ranges);
             accesses.extend(ranges.into_iter().map(|range| ended_access(rank, current, range, now)));

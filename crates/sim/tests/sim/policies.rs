@@ -23,6 +23,24 @@ fn zipf(policy: Policy, transfer: u64, direction: Direction) -> Report {
 }
 
 #[test]
+fn plans_do_not_know_jobs_that_are_not_traced() {
+    let text = |name: &str, after: &str| {
+        format!(
+            "[[job]]\nname = '{name}'\n{after}\n[job.workload]\nkind = 'ior'\nranks = 2\ntransfer = '16KiB'\nblock = '4MiB'\norder = 'perm_own_block'\n"
+        )
+    };
+    let text =
+        format!("policy = 'carl'\ncapacity = '100%'\n{}{}", text("first", ""), text("second", "after = 'first'"));
+    for traced in [true, false] {
+        let mut scenario = Scenario { region: REGION, costs: Some(costs()), ..Scenario::from_toml(&text).unwrap() };
+        scenario.jobs[1].traced = traced;
+        let report = headstart_sim::run(&scenario, headstart_sim::Options::default()).unwrap();
+        let shares: Vec<f64> = report.jobs.iter().map(|job| job.phases[0].flash_share).collect();
+        assert_eq!(shares, [1.0, if traced { 1.0 } else { 0.0 }]);
+    }
+}
+
+#[test]
 fn carl_gains_most_of_small_requests_and_random_little() {
     let mut before = f64::INFINITY;
     for kib in [8, 32, 256] {
