@@ -24,7 +24,7 @@
 //! or a guess of one brought into the buffer: when the buffer is emptied its blocks are forgotten.
 //!
 //! **Which heads stay.** Every lifted segment keeps the time of its last use. When no slot is free the least recently used head makes room,
-//! unless it was used after the newcomer's last use, or has not been missed for as long as the newcomer was before it came back: of
+//! unless it was used after the newcomer's last use, or has been idle for less long than the newcomer was before it came back: of
 //! segments that are read round and round, more than there are slots for, the least recently used is the next to be read. What has to
 //! make room is still strong, and loaded when it is read; it comes back to flash when it is found strong once more.
 //!
@@ -136,23 +136,22 @@ impl Liu {
     /// A part of a segment is read, perhaps by a stream that goes on through `ahead`; what of the segment is to be loaded.
     pub fn on_segment_read(&mut self, read: SegmentRead, ahead: Option<Range>) -> Option<Range> {
         let SegmentRead { segment, part } = read;
-        self.touch(segment);
-        let asked_before = self.stack.asked_blocks(segment);
+        let asked_before = self.touch(segment);
         let asked = self.stack.ask(segment, part);
         let is_loaded = self.stack.is_loaded(segment);
         // A ghost that is half read is not loaded for the rest; one that is read again is.
         let is_again = |before| before == asked && covers_block(part);
         let begins = asked_before.is_none_or(is_again);
-        let is_known = self.known.get(&segment).is_some_and(|known| known.is_strong);
-        let wanted = if is_loaded || (begins && is_known) { Some(self.whole) } else { ahead };
+        let is_strong = self.known.get(&segment).is_some_and(|known| known.is_strong);
+        let wanted = if is_loaded || (begins && is_strong) { Some(self.whole) } else { ahead };
         match wanted {
             // One that is strong is measured anew; of one that nobody knows all counts.
             Some(wanted) if !is_loaded => {
-                let before = if is_known { 0 } else { asked_before.unwrap_or(0) };
+                let before = if is_strong { 0 } else { asked_before.unwrap_or(0) };
                 self.stack.load(segment, wanted.length, part, before);
             }
             // What is in the buffer and known to be strong had its turn: it is measured again as it leaves.
-            Some(_) if is_known => {}
+            Some(_) if is_strong => {}
             _ if asked >= self.threshold_blocks => self.on_strong(segment),
             _ => {}
         }
@@ -169,10 +168,12 @@ impl Liu {
         self.measure_left();
     }
 
-    fn touch(&mut self, segment: u64) {
+    /// A segment is used; how many of its blocks were asked for before, if it is in the stack.
+    fn touch(&mut self, segment: u64) -> Option<u32> {
         self.uses += 1;
+        let asked_before = self.stack.asked_blocks(segment);
         if let Some(known) = self.known.get_mut(&segment) {
-            if self.stack.asked_blocks(segment).is_none() {
+            if asked_before.is_none() {
                 known.interval = self.uses - known.used;
             }
             if known.is_lifted {
@@ -181,6 +182,7 @@ impl Liu {
             }
             known.used = self.uses;
         }
+        asked_before
     }
 
     /// Looks at what the stack has no room for any more.
