@@ -7,75 +7,94 @@ pub const TAGS: usize = 31;
 /// A command that has waited longer goes first, oldest of them first (calibrated).
 pub const AGE_LIMIT: Nanos = Nanos(500_000_000);
 
-/// A waiting command with whatever its owner knows about it.
+/// What a command moves, and which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub address: u64,
+    /// The byte after the last.
+    pub end: u64,
+    /// To the medium.
+    pub write: bool,
+}
+
+impl Span {
+    fn continues(&self, other: &Span) -> bool {
+        self.address == other.end && self.write == other.write
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting<T> {
-    /// When it came.
-    pub arrived: Nanos,
-    /// The command.
-    pub item: T,
+struct Place {
+    span: Span,
     /// Waiting commands that this one continues.
     follows_count: u32,
 }
 
-/// Commands in order of arrival.
+/// Commands in order of arrival, each with whatever its owner knows about it.
+///
+/// What every command that comes is compared with lies apart from the rest, close together.
 #[derive(Debug)]
 pub struct CommandQueue<T> {
-    waiting: Vec<Waiting<T>>,
+    places: Vec<Place>,
+    /// When each came, and what it is.
+    items: Vec<(Nanos, T)>,
     age_limit: Nanos,
-    continues: fn(&T, &T) -> bool,
 }
 
 impl<T> CommandQueue<T> {
-    /// An empty queue whose commands wait at most about `age_limit`; `continues(a, b)` says whether a begins where b ends.
-    pub fn new(age_limit: Nanos, continues: fn(&T, &T) -> bool) -> CommandQueue<T> {
-        CommandQueue { waiting: Vec::with_capacity(TAGS), age_limit, continues }
+    /// An empty queue whose commands wait at most about `age_limit`.
+    pub fn new(age_limit: Nanos) -> CommandQueue<T> {
+        CommandQueue { places: Vec::with_capacity(TAGS), items: Vec::with_capacity(TAGS), age_limit }
     }
 
     /// True if nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.places.is_empty()
     }
 
     /// Adds a command at `now`, not before any added earlier.
-    pub fn push(&mut self, now: Nanos, item: T) {
-        assert!(self.waiting.len() < TAGS, "the host may not send more commands than the drive has tags");
+    pub fn push(&mut self, now: Nanos, span: Span, item: T) {
+        assert!(self.places.len() < TAGS, "the host may not send more commands than the drive has tags");
         let mut follows_count = 0;
-        for other in &mut self.waiting {
-            follows_count += u32::from((self.continues)(&item, &other.item));
-            other.follows_count += u32::from((self.continues)(&other.item, &item));
+        for other in &mut self.places {
+            follows_count += u32::from(span.continues(&other.span));
+            other.follows_count += u32::from(other.span.continues(&span));
         }
-        self.waiting.push(Waiting { arrived: now, item, follows_count });
+        self.places.push(Place { span, follows_count });
+        self.items.push((now, item));
     }
 
     /// True if the oldest command is over the age limit at `now`.
     pub fn is_overdue(&self, now: Nanos) -> bool {
-        self.waiting.first().is_some_and(|oldest| now.since(oldest.arrived) > self.age_limit)
+        self.items.first().is_some_and(|(arrived, _)| now.since(*arrived) > self.age_limit)
     }
 
     /// The index and cost of the next command: the oldest if overdue, else the cheapest, the older of equals. A command
     /// that continues another waiting one is left to follow it.
-    pub fn choose(&self, now: Nanos, mut cost: impl FnMut(&T) -> Nanos) -> Option<(usize, Nanos)> {
+    pub fn choose(&self, now: Nanos, mut cost: impl FnMut(&Span, &T) -> Nanos) -> Option<(usize, Nanos)> {
+        let mut cost = |index: usize| cost(&self.places[index].span, &self.items[index].1);
         if self.is_overdue(now) {
-            return Some((0, cost(&self.waiting[0].item)));
+            return Some((0, cost(0)));
         }
-        let runs = self.waiting.iter().enumerate().filter(|(_, waiting)| waiting.follows_count == 0);
-        let costs = runs.map(|(index, waiting)| (index, cost(&waiting.item)));
-        costs.min_by_key(|&(index, cost)| (cost, index))
+        let runs = self.places.iter().enumerate().filter(|(_, place)| place.follows_count == 0);
+        runs.map(|(index, _)| (index, cost(index))).min_by_key(|&(index, cost)| (cost, index))
     }
 
-    /// The index of the oldest command that satisfies `wanted`.
-    pub fn find(&self, wanted: impl FnMut(&Waiting<T>) -> bool) -> Option<usize> {
-        self.waiting.iter().position(wanted)
+    /// The index of the oldest command that came before `now` and goes on at `address` the same way.
+    pub fn find(&self, now: Nanos, address: u64, write: bool) -> Option<usize> {
+        let goes_on = |place: &Place| place.span.address == address && place.span.write == write;
+        // Those that came later are behind it.
+        self.places.iter().position(goes_on).filter(|index| self.items[*index].0 < now)
     }
 
     /// Removes the command at `index`.
-    pub fn take(&mut self, index: usize) -> T {
-        let item = self.waiting.remove(index).item;
-        for other in &mut self.waiting {
-            other.follows_count -= u32::from((self.continues)(&other.item, &item));
+    pub fn take(&mut self, index: usize) -> (Span, T) {
+        let span = self.places.remove(index).span;
+        for other in &mut self.places {
+            other.follows_count -= u32::from(other.span.continues(&span));
         }
-        item
+        (span, self.items.remove(index).1)
     }
 }
 
@@ -83,32 +102,47 @@ impl<T> CommandQueue<T> {
 mod tests {
     use super::*;
 
+    fn read(address: u64) -> Span {
+        Span { address, end: address + 1, write: false }
+    }
+
+    fn queue(addresses: impl IntoIterator<Item = u64>) -> CommandQueue<()> {
+        let mut queue = CommandQueue::new(AGE_LIMIT);
+        addresses.into_iter().for_each(|address| queue.push(Nanos::ZERO, read(address), ()));
+        queue
+    }
+
     #[test]
     fn the_cheapest_goes_first_and_the_older_of_equals() {
-        let mut queue = CommandQueue::new(AGE_LIMIT, |_, _| false);
-        for item in [5, 3, 3, 9] {
-            queue.push(Nanos::ZERO, item);
-        }
-        assert_eq!(queue.choose(Nanos(1), |&item| Nanos(item)), Some((1, Nanos(3))));
+        assert_eq!(queue([50, 30, 30, 90]).choose(Nanos(1), |span, _| Nanos(span.address)), Some((1, Nanos(30))));
     }
 
     #[test]
     fn a_run_is_entered_at_its_start() {
-        let mut queue = CommandQueue::new(AGE_LIMIT, |item: &u64, other: &u64| *item == other + 1);
-        for item in [11, 3, 10] {
-            queue.push(Nanos::ZERO, item);
-        }
-        assert_eq!(queue.choose(Nanos(1), |&item| Nanos(20 - item)), Some((2, Nanos(10))));
-        assert_eq!(queue.take(2), 10);
-        assert_eq!(queue.choose(Nanos(1), |&item| Nanos(20 - item)), Some((0, Nanos(9))), "what it continued is gone");
+        let mut queue = queue([11, 3, 10]);
+        assert_eq!(queue.choose(Nanos(1), |span, _| Nanos(20 - span.address)), Some((2, Nanos(10))));
+        assert_eq!(queue.take(2).0, read(10));
+        let next = queue.choose(Nanos(1), |span, _| Nanos(20 - span.address));
+        assert_eq!(next, Some((0, Nanos(9))), "what it continued is gone");
+    }
+
+    #[test]
+    fn what_goes_on_at_an_address_is_the_oldest_that_was_there_before() {
+        let mut queue = queue([7, 11, 11]);
+        queue.push(Nanos(5), read(20), ());
+        queue.push(Nanos(5), Span { write: true, ..read(7) }, ());
+        assert_eq!(queue.find(Nanos(5), 11, false), Some(1));
+        assert_eq!(queue.find(Nanos(5), 11, true), None, "the other way");
+        assert_eq!(queue.find(Nanos(5), 20, false), None, "it has only just come");
+        assert_eq!(queue.find(Nanos(6), 20, false), Some(3));
+        assert_eq!(queue.find(Nanos(6), 7, true), Some(4));
     }
 
     #[test]
     fn an_overdue_command_goes_before_a_cheaper_one() {
-        let mut queue = CommandQueue::new(AGE_LIMIT, |_, _| false);
-        queue.push(Nanos::ZERO, 100);
-        queue.push(Nanos(1), 0);
-        assert_eq!(queue.choose(AGE_LIMIT, |&item| Nanos(item)), Some((1, Nanos(0))));
-        assert_eq!(queue.choose(AGE_LIMIT + Nanos(1), |&item| Nanos(item)), Some((0, Nanos(100))));
+        let mut queue = queue([100]);
+        queue.push(Nanos(1), read(0), ());
+        assert_eq!(queue.choose(AGE_LIMIT, |span, _| Nanos(span.address)), Some((1, Nanos(0))));
+        assert_eq!(queue.choose(AGE_LIMIT + Nanos(1), |span, _| Nanos(span.address)), Some((0, Nanos(100))));
     }
 }

@@ -138,41 +138,45 @@ enum EventKind {
 type Event = (Nanos, EventKind, u64, u32);
 
 /// One emulated file server.
+///
+/// In the order in which fields are used together, so that an event touches few lines of the processor's cache: a simulation
+/// of a thousand servers keeps none of them in the fast ones.
+#[repr(C)]
 pub struct Server {
-    device: Box<dyn Device>,
+    events: BinaryHeap<Reverse<Event>>,
     /// When the device's `on_timer` is due.
     device_due: Nanos,
-    queue_depth: usize,
-    nic_in: Link,
-    nic_out: Link,
-    elevator: Elevator<Owner>,
     volume: Option<Box<Volume>>,
-    cache: Option<ServerCache>,
-    file_cache: Option<FileCache>,
-    hit_cost: Nanos,
-    page_bytes: u64,
+    clock: Nanos,
+    device: Box<dyn Device>,
+    elevator: Elevator<Owner>,
+    under_way: usize,
+    queue_depth: usize,
+    cache: Option<Box<ServerCache>>,
+    file_cache: Option<Box<FileCache>>,
     operations: usize,
     operations_max: usize,
-    /// Requests that wait for an operation.
-    without_operation: VecDeque<u32>,
-    /// Whether messages may come in another order than they left.
-    has_jitter: bool,
-    request_cpu: Nanos,
-    cpu_free: Nanos,
+    reads_under_way: usize,
     pending: Vec<Pending>,
     free: Vec<u32>,
-    events: BinaryHeap<Reverse<Event>>,
-    /// Numbers of the next event of each kind; apart, so that a late caller does not change the order.
-    sequence: [u64; 4],
+    /// Requests that wait for an operation.
+    without_operation: VecDeque<u32>,
     commands: Vec<Sent>,
-    command_bytes_max: u64,
     free_commands: Vec<u32>,
     /// Flushes for the device.
     flushes: VecDeque<Owner>,
-    under_way: usize,
-    reads_under_way: usize,
-    clock: Nanos,
+    /// Numbers of the next event of each kind; apart, so that a late caller does not change the order.
+    sequence: [u64; 4],
     counters: Counters,
+    nic_in: Link,
+    nic_out: Link,
+    request_cpu: Nanos,
+    cpu_free: Nanos,
+    command_bytes_max: u64,
+    hit_cost: Nanos,
+    page_bytes: u64,
+    /// Whether messages may come in another order than they left.
+    has_jitter: bool,
     finished: Vec<Finished>,
     acknowledged: Vec<u32>,
     flushed: Vec<u32>,
@@ -209,8 +213,8 @@ impl Server {
             }),
             command_bytes_max: config.command_bytes_max,
             cache: (config.server_cache_bytes > 0)
-                .then(|| ServerCache::new(config.server_cache_bytes, config.command_bytes_max)),
-            file_cache: config.file_read_ahead.map(FileCache::new),
+                .then(|| Box::new(ServerCache::new(config.server_cache_bytes, config.command_bytes_max))),
+            file_cache: config.file_read_ahead.map(|file| Box::new(FileCache::new(file))),
             hit_cost: config.file_read_ahead.map_or(Nanos::ZERO, |file| file.hit_cost),
             page_bytes,
             operations: 0,
@@ -353,8 +357,11 @@ impl Server {
     /// What the server has done up to `now`.
     pub fn stats(&self, now: Nanos) -> ServerStats {
         let now = now.max(self.clock);
-        let stats =
-            self.counters.report(now, self.device.stats(now), self.cache.as_ref().map_or(0, ServerCache::held_bytes));
+        let stats = self.counters.report(
+            now,
+            self.device.stats(now),
+            self.cache.as_ref().map_or(0, |cache| cache.held_bytes()),
+        );
         ServerStats { volume: self.volume.as_ref().map(|volume| volume.stats(now)), ..stats }
     }
 

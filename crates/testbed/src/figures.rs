@@ -97,7 +97,7 @@ fn of_disk(disk: HddConfig, span_bytes: u64) -> Figures {
         startup_ms_min: range.min_s * 1e3,
         startup_ms_max: range.max_s * 1e3,
         rotation_ms: geometry.turn_ns() / 2.0 * 1e-6,
-        seek_ms_max: geometry.seek_ns(stroke) * 1e-6,
+        seek_ms_max: geometry.seek_ns(stroke.into()) * 1e-6,
     }
 }
 

@@ -24,6 +24,8 @@ const WRITE: usize = 1;
 #[derive(Debug)]
 pub(super) struct Deadline<T> {
     lists: [BatchList<T>; 2],
+    /// Commands in both.
+    count: usize,
     /// Where each direction's sweep stands.
     sweep: [u64; 2],
     current: usize,
@@ -33,7 +35,7 @@ pub(super) struct Deadline<T> {
 
 impl<T> Default for Deadline<T> {
     fn default() -> Deadline<T> {
-        Deadline { lists: Default::default(), sweep: [0; 2], current: READ, served: BATCH, starved: 0 }
+        Deadline { lists: Default::default(), count: 0, sweep: [0; 2], current: READ, served: BATCH, starved: 0 }
     }
 }
 
@@ -53,6 +55,7 @@ impl<T: Copy> Deadline<T> {
 
     fn take(&mut self, direction: usize, batch: Option<Batch<T>>) -> Option<Batch<T>> {
         self.sweep[direction] = batch.as_ref()?.end;
+        self.count -= 1;
         self.served += 1;
         batch
     }
@@ -64,14 +67,19 @@ impl<T: Copy + std::fmt::Debug + Send> Order<T> for Deadline<T> {
     }
 
     fn insert(&mut self, batch: Batch<T>) {
+        self.count += 1;
         self.lists[direction(batch.operation)].insert(batch);
     }
 
     fn len(&self) -> usize {
-        self.lists[READ].len() + self.lists[WRITE].len()
+        self.count
     }
 
     fn next(&mut self, now: Nanos) -> Option<Batch<T>> {
+        if self.count == 0 {
+            (self.current, self.served) = (READ, 0);
+            return None;
+        }
         if self.served < BATCH {
             let next = self.lists[self.current].take_from(self.sweep[self.current]);
             if next.is_some() {

@@ -4,10 +4,13 @@
 //! cylinder by cylinder, surface by surface. Each track starts later than the one before by the time of the switch
 //! between them (skew), so streaming loses exactly that time per track: rate = track / (T_rev + t_switch).
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use headstart_core::units::Nanos;
 
 /// Zones of every profile.
-const ZONES: u64 = 16;
+const ZONES: usize = 16;
 /// Nanoseconds in a minute: a spindle makes a whole number of turns in it.
 const MINUTE_NS: u64 = 60_000_000_000;
 
@@ -53,14 +56,14 @@ struct Zone {
 /// A place on the medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Location {
-    /// Cylinder, from the outside.
-    pub cylinder: u64,
-    /// Surface.
-    pub head: u64,
     /// Fraction of a turn at which the byte passes the head.
     pub angle: f64,
-    zone: usize,
-    in_track: u64,
+    /// Cylinder, from the outside.
+    pub cylinder: u32,
+    /// Surface.
+    pub head: u16,
+    zone: u16,
+    in_track: u32,
 }
 
 /// What is behind the point of a number that is not negative. `f64::fract` is a call on processors of the baseline.
@@ -73,33 +76,54 @@ pub(super) fn rounded(ns: f64) -> Nanos {
     Nanos((ns + 0.5) as u64)
 }
 
-/// The layout of one drive.
-#[derive(Clone, Debug)]
-pub struct Geometry {
+/// What all drives of one kind have in common.
+#[derive(Debug)]
+struct Layout {
     mechanics: Mechanics,
-    zones: Vec<Zone>,
+    zones: [Zone; ZONES],
     cylinders_per_zone: u64,
     capacity_bytes: u64,
     turn_ns: f64,
     seek_gamma_ns: f64,
+}
+
+/// The layout of one drive, and where its spindle stands. A thousand drives of one kind share what they have in common, so that it
+/// stays in the processor's caches.
+#[derive(Clone, Debug)]
+pub struct Geometry {
+    layout: Arc<Layout>,
     phase_ns: u64,
 }
 
-impl Geometry {
-    /// Lays out a drive; `phase` sets where its spindle stands at time zero.
-    pub fn new(mechanics: Mechanics, phase: u64) -> Geometry {
+thread_local! {
+    /// The layout that was made last: drives are mostly made in a row, and alike.
+    static LAST: RefCell<Option<Arc<Layout>>> = const { RefCell::new(None) };
+}
+
+impl Layout {
+    fn of(mechanics: Mechanics) -> Arc<Layout> {
+        let last = LAST.with_borrow(|last| last.clone().filter(|last| last.mechanics == mechanics));
+        last.unwrap_or_else(|| {
+            let made = Arc::new(Layout::new(mechanics));
+            LAST.set(Some(Arc::clone(&made)));
+            made
+        })
+    }
+
+    fn new(mechanics: Mechanics) -> Layout {
         let turn_ns = MINUTE_NS as f64 / mechanics.turns_per_minute as f64;
         let surfaces = mechanics.surface_count as f64;
         let switch_ns =
             (mechanics.head_switch.0 as f64 * (surfaces - 1.0) + mechanics.cylinder_switch.0 as f64) / surfaces;
         let outer_track = mechanics.outer_bytes_per_s * (turn_ns + switch_ns) * 1e-9;
-        let middle = |zone: u64| 1.0 - (1.0 - mechanics.inner_ratio) * (zone as f64 + 0.5) / ZONES as f64;
-        let ratios: Vec<f64> = (0..ZONES).map(|zone| middle(zone) / middle(0)).collect();
+        let middle = |zone: usize| 1.0 - (1.0 - mechanics.inner_ratio) * (zone as f64 + 0.5) / ZONES as f64;
+        let ratios: [f64; ZONES] = std::array::from_fn(|zone| middle(zone) / middle(0));
         let mean_ratio = ratios.iter().sum::<f64>() / ZONES as f64;
         let cylinders = (mechanics.capacity_bytes as f64 / (outer_track * mean_ratio * surfaces)) as u64;
-        let cylinders_per_zone = cylinders / ZONES;
+        let cylinders_per_zone = cylinders / ZONES as u64;
+        assert!(u32::try_from(cylinders).is_ok(), "a drive of {cylinders} cylinders is none");
         let mut start = 0;
-        let zones = ratios.iter().map(|ratio| {
+        let zones = ratios.map(|ratio| {
             let sectors = (outer_track * ratio / mechanics.sector_bytes as f64).round() as u64;
             let track_bytes = sectors * mechanics.sector_bytes;
             let zone = Zone {
@@ -111,38 +135,47 @@ impl Geometry {
             start += track_bytes * mechanics.surface_count * cylinders_per_zone;
             zone
         });
-        let zones = zones.collect();
         let knee = mechanics.seek_knee_cylinders as f64;
-        Geometry {
+        Layout {
             seek_gamma_ns: mechanics.seek_alpha_ns + mechanics.seek_beta_ns * knee.sqrt()
                 - mechanics.seek_epsilon_ns * knee,
             zones,
             cylinders_per_zone,
             capacity_bytes: start,
             turn_ns,
-            phase_ns: phase % MINUTE_NS,
             mechanics,
         }
     }
 
+    fn zone_of(&self, address: u64) -> usize {
+        self.zones.partition_point(|zone| zone.start <= address) - 1
+    }
+}
+
+impl Geometry {
+    /// Lays out a drive; `phase` sets where its spindle stands at time zero.
+    pub fn new(mechanics: Mechanics, phase: u64) -> Geometry {
+        Geometry { layout: Layout::of(mechanics), phase_ns: phase % MINUTE_NS }
+    }
+
     /// Bytes the layout holds.
     pub fn capacity_bytes(&self) -> u64 {
-        self.capacity_bytes
+        self.layout.capacity_bytes
     }
 
     /// Cylinders of the layout.
     pub fn cylinder_count(&self) -> u64 {
-        self.cylinders_per_zone * ZONES
+        self.layout.cylinders_per_zone * ZONES as u64
     }
 
     /// Bytes of a track in the outermost and innermost zone.
     pub fn track_bytes(&self) -> (u64, u64) {
-        (self.zones[0].track_bytes, self.zones[self.zones.len() - 1].track_bytes)
+        (self.layout.zones[0].track_bytes, self.layout.zones[ZONES - 1].track_bytes)
     }
 
     /// T_rev in nanoseconds.
     pub fn turn_ns(&self) -> f64 {
-        self.turn_ns
+        self.layout.turn_ns
     }
 
     /// Time to move the arm by `cylinders`.
@@ -150,63 +183,62 @@ impl Geometry {
         let distance = cylinders as f64;
         if cylinders == 0 {
             0.0
-        } else if cylinders <= self.mechanics.seek_knee_cylinders {
-            self.mechanics.seek_alpha_ns + self.mechanics.seek_beta_ns * distance.sqrt()
+        } else if cylinders <= self.layout.mechanics.seek_knee_cylinders {
+            self.layout.mechanics.seek_alpha_ns + self.layout.mechanics.seek_beta_ns * distance.sqrt()
         } else {
-            self.seek_gamma_ns + self.mechanics.seek_epsilon_ns * distance
+            self.layout.seek_gamma_ns + self.layout.mechanics.seek_epsilon_ns * distance
         }
     }
 
     /// Where the byte at `address` (modulo the capacity) lies.
     pub fn locate(&self, address: u64) -> Location {
-        let address = address % self.capacity_bytes;
-        let zone = self.zones.partition_point(|zone| zone.start <= address) - 1;
-        let track_bytes = self.zones[zone].track_bytes;
-        let in_zone = address - self.zones[zone].start;
-        let track = in_zone / track_bytes;
-        let in_track = in_zone % track_bytes;
-        let cylinder_switches = track / self.mechanics.surface_count;
+        let Layout { mechanics, zones, cylinders_per_zone, capacity_bytes, turn_ns, .. } = &*self.layout;
+        let address = address % capacity_bytes;
+        let zone = self.layout.zone_of(address);
+        let track_bytes = zones[zone].track_bytes;
+        let in_zone = address - zones[zone].start;
+        let (track, in_track) = (in_zone / track_bytes, in_zone % track_bytes);
+        let cylinder_switches = track / mechanics.surface_count;
         let head_switches = track - cylinder_switches;
-        let skew_ns =
-            head_switches * self.mechanics.head_switch.0 + cylinder_switches * self.mechanics.cylinder_switch.0;
+        let skew_ns = head_switches * mechanics.head_switch.0 + cylinder_switches * mechanics.cylinder_switch.0;
         Location {
-            cylinder: zone as u64 * self.cylinders_per_zone + cylinder_switches,
-            head: track % self.mechanics.surface_count,
-            angle: fraction(skew_ns as f64 / self.turn_ns + in_track as f64 / track_bytes as f64),
-            zone,
-            in_track,
+            angle: fraction(skew_ns as f64 / turn_ns + in_track as f64 / track_bytes as f64),
+            cylinder: (zone as u64 * cylinders_per_zone + cylinder_switches) as u32,
+            head: (track % mechanics.surface_count) as u16,
+            zone: zone as u16,
+            in_track: in_track as u32,
         }
     }
 
     /// Seek, settle and rotational wait from `from` to `to` if the arm starts when the spindle stands at `turn`.
     pub fn position_ns(&self, from: &Location, to: &Location, turn: f64, write: bool) -> f64 {
         let distance = from.cylinder.abs_diff(to.cylinder);
-        let mut arm_ns = self.seek_ns(distance);
+        let mut arm_ns = self.seek_ns(distance.into());
         if distance == 0 && from.head != to.head {
-            arm_ns = self.mechanics.head_switch.0 as f64;
+            arm_ns = self.layout.mechanics.head_switch.0 as f64;
         }
         if write && arm_ns > 0.0 {
-            arm_ns += self.mechanics.write_settle.0 as f64;
+            arm_ns += self.layout.mechanics.write_settle.0 as f64;
         }
-        let turn_at_arrival = fraction(turn + arm_ns / self.turn_ns);
+        let turn_at_arrival = fraction(turn + arm_ns / self.layout.turn_ns);
         let wait = to.angle - turn_at_arrival;
-        arm_ns + (if wait < 0.0 { wait + 1.0 } else { wait }) * self.turn_ns
+        arm_ns + (if wait < 0.0 { wait + 1.0 } else { wait }) * self.layout.turn_ns
     }
 
     /// Fraction of a turn the spindle stands at. Exact for any time, since a minute holds whole turns.
     pub fn turn_at(&self, now: Nanos) -> f64 {
         let in_minute = (now.0 % MINUTE_NS + self.phase_ns) % MINUTE_NS;
-        (in_minute * self.mechanics.turns_per_minute % MINUTE_NS) as f64 / MINUTE_NS as f64
+        (in_minute * self.layout.mechanics.turns_per_minute % MINUTE_NS) as f64 / MINUTE_NS as f64
     }
 
     /// Time to move `length` bytes from `from` once the head is there, switches included, and where the head ends: at
     /// the last byte, or just past it if the track goes on.
     pub fn transfer_ns(&self, from: Location, address: u64, length: u64) -> (f64, Location) {
         let mut at = from;
-        let (mut address, mut left, mut total_ns) = (address % self.capacity_bytes, length, 0.0);
+        let (mut address, mut left, mut total_ns) = (address % self.layout.capacity_bytes, length, 0.0);
         loop {
-            let zone = &self.zones[at.zone];
-            let piece = left.min(zone.track_bytes - at.in_track);
+            let zone = &self.layout.zones[usize::from(at.zone)];
+            let piece = left.min(zone.track_bytes - u64::from(at.in_track));
             total_ns += piece as f64 * zone.ns_per_byte;
             left -= piece;
             address += piece;
@@ -222,9 +254,9 @@ impl Geometry {
     /// Time lost between the end of one transfer and the very next byte: a switch if that lies on another track.
     pub fn switch_ns(&self, from: &Location, to: &Location) -> f64 {
         if from.cylinder != to.cylinder {
-            self.mechanics.cylinder_switch.0 as f64
+            self.layout.mechanics.cylinder_switch.0 as f64
         } else if from.head != to.head {
-            self.mechanics.head_switch.0 as f64
+            self.layout.mechanics.head_switch.0 as f64
         } else {
             0.0
         }
@@ -232,8 +264,8 @@ impl Geometry {
 
     /// Mean time per byte of a long transfer at `address`, switches included.
     pub fn sustained_ns_per_byte(&self, address: u64) -> f64 {
-        let address = address % self.capacity_bytes;
-        let zone = self.zones.partition_point(|zone| zone.start <= address) - 1;
-        self.zones[zone].sustained_ns_per_byte
+        let address = address % self.layout.capacity_bytes;
+        let zone = self.layout.zone_of(address);
+        self.layout.zones[zone].sustained_ns_per_byte
     }
 }

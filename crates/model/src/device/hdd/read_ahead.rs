@@ -12,17 +12,30 @@
 
 use headstart_core::units::Nanos;
 
+/// What all segments are asked for: where a read may begin that one has something for, and which was used least recently. Apart from
+/// the rest and close together.
+#[derive(Clone, Copy, Debug)]
+struct Reach {
+    /// The first byte of the segment.
+    start: u64,
+    /// No segment reaches further than one segment beyond its end.
+    limit: u64,
+    /// Zero if the segment is free.
+    last_use: u64,
+}
+
+impl Reach {
+    const NONE: Reach = Reach { start: u64::MAX, limit: 0, last_use: 0 };
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Segment {
-    start: u64,
     /// The frontier at `base_at`.
     base: u64,
     base_at: Nanos,
     /// Where reading ahead ends.
     stop: u64,
     ns_per_byte: f64,
-    /// Zero if the segment is free.
-    last_use: u64,
 }
 
 /// How much of a read the cache holds or is about to hold.
@@ -49,6 +62,7 @@ pub enum Lookup {
 /// The segments of a drive.
 #[derive(Debug)]
 pub struct ReadAhead {
+    reaches: Vec<Reach>,
     segments: Vec<Segment>,
     segment_bytes: u64,
     streaming: Option<usize>,
@@ -59,7 +73,13 @@ impl ReadAhead {
     /// `segment_count` empty segments of `segment_bytes`.
     pub fn new(segment_count: usize, segment_bytes: u64) -> ReadAhead {
         assert!(segment_count > 0 && segment_bytes > 0, "a read-ahead cache needs room; leave it out to have none");
-        ReadAhead { segments: vec![Segment::default(); segment_count], segment_bytes, streaming: None, use_count: 0 }
+        ReadAhead {
+            reaches: vec![Reach::NONE; segment_count],
+            segments: vec![Segment::default(); segment_count],
+            segment_bytes,
+            streaming: None,
+            use_count: 0,
+        }
     }
 
     /// Where reading ahead stops after a read of `address..end`.
@@ -83,11 +103,11 @@ impl ReadAhead {
 
     /// What the cache knows of a read of `address..end` at `now`.
     pub fn lookup(&self, address: u64, end: u64, now: Nanos) -> Lookup {
-        for (index, segment) in self.segments.iter().enumerate() {
-            // No segment reaches further than one segment beyond its end.
-            if address < segment.start || address > segment.stop + self.segment_bytes || segment.last_use == 0 {
+        for (index, reach) in self.reaches.iter().enumerate() {
+            if address < reach.start || address > reach.limit {
                 continue;
             }
+            let segment = &self.segments[index];
             let frontier = self.frontier(index, now);
             if address < frontier.saturating_sub(self.segment_bytes) {
                 continue;
@@ -113,14 +133,15 @@ impl ReadAhead {
         let frontier = self.frontier(index, now);
         let stop = self.segments[index].stop.max(self.stop(address, end));
         self.use_count += 1;
+        self.reaches[index].last_use = self.use_count;
         let segment = &mut self.segments[index];
-        segment.last_use = self.use_count;
         if self.streaming == Some(index) && stop > segment.stop {
             if frontier == segment.stop {
                 segment.base = frontier;
                 segment.base_at = now + wait(frontier);
             }
             segment.stop = stop;
+            self.reaches[index].limit = stop + self.segment_bytes;
         }
     }
 
@@ -130,6 +151,7 @@ impl ReadAhead {
             let frontier = self.frontier(index, now);
             self.segments[index].base = frontier;
             self.segments[index].stop = frontier;
+            self.reaches[index].limit = frontier + self.segment_bytes;
             self.streaming = None;
         }
     }
@@ -139,26 +161,21 @@ impl ReadAhead {
     pub fn begin(&mut self, reused: Option<usize>, address: u64, end: u64, at: Nanos, ns_per_byte: f64) {
         self.use_count += 1;
         let index = reused.unwrap_or_else(|| {
-            let oldest = self.segments.iter().enumerate().min_by_key(|(_, segment)| segment.last_use);
+            let oldest = self.reaches.iter().enumerate().min_by_key(|(_, reach)| reach.last_use);
             oldest.map_or(0, |(index, _)| index)
         });
-        let start = if reused.is_some() { self.segments[index].start } else { address };
-        self.segments[index] = Segment {
-            start,
-            base: end,
-            base_at: at,
-            stop: self.stop(address, end),
-            ns_per_byte,
-            last_use: self.use_count,
-        };
+        let start = if reused.is_some() { self.reaches[index].start } else { address };
+        let stop = self.stop(address, end);
+        self.reaches[index] = Reach { start, limit: stop + self.segment_bytes, last_use: self.use_count };
+        self.segments[index] = Segment { base: end, base_at: at, stop, ns_per_byte };
         self.streaming = Some(index);
     }
 
     /// Forgets what `start..end` makes stale. Call `interrupt` first.
     pub fn invalidate(&mut self, start: u64, end: u64) {
-        for segment in &mut self.segments {
-            if segment.start < end && start < segment.base {
-                *segment = Segment::default();
+        for (reach, segment) in self.reaches.iter_mut().zip(&mut self.segments) {
+            if reach.start < end && start < segment.base {
+                (*reach, *segment) = (Reach::NONE, Segment::default());
             }
         }
     }
