@@ -77,6 +77,7 @@ impl<T: Copy + std::fmt::Debug + Send> Order<T> for Deadline<T> {
 
     fn next(&mut self, now: Nanos) -> Option<Batch<T>> {
         if self.count == 0 {
+            // A batch of reads, with none to serve.
             (self.current, self.served) = (READ, 0);
             return None;
         }

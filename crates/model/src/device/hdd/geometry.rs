@@ -121,7 +121,10 @@ impl Layout {
         let mean_ratio = ratios.iter().sum::<f64>() / ZONES as f64;
         let cylinders = (mechanics.capacity_bytes as f64 / (outer_track * mean_ratio * surfaces)) as u64;
         let cylinders_per_zone = cylinders / ZONES as u64;
-        assert!(u32::try_from(cylinders).is_ok(), "a drive of {cylinders} cylinders is none");
+        let fits = cylinders <= u32::MAX.into()
+            && mechanics.surface_count <= u16::MAX.into()
+            && outer_track * ratios[0] < f64::from(u32::MAX);
+        assert!(fits, "a drive whose places a Location cannot tell: {cylinders} cylinders of {mechanics:?}");
         let mut start = 0;
         let zones = ratios.map(|ratio| {
             let sectors = (outer_track * ratio / mechanics.sector_bytes as f64).round() as u64;

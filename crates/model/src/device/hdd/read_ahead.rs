@@ -18,14 +18,14 @@ use headstart_core::units::Nanos;
 struct Reach {
     /// The first byte of the segment.
     start: u64,
-    /// No segment reaches further than one segment beyond its end.
-    limit: u64,
+    /// Where reading ahead ends.
+    stop: u64,
     /// Zero if the segment is free.
     last_use: u64,
 }
 
 impl Reach {
-    const NONE: Reach = Reach { start: u64::MAX, limit: 0, last_use: 0 };
+    const NONE: Reach = Reach { start: u64::MAX, stop: 0, last_use: 0 };
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,8 +33,6 @@ struct Segment {
     /// The frontier at `base_at`.
     base: u64,
     base_at: Nanos,
-    /// Where reading ahead ends.
-    stop: u64,
     ns_per_byte: f64,
 }
 
@@ -93,7 +91,7 @@ impl ReadAhead {
             return segment.base;
         }
         let read = (now.since(segment.base_at).0 as f64 / segment.ns_per_byte) as u64;
-        segment.base.saturating_add(read).min(segment.stop)
+        segment.base.saturating_add(read).min(self.reaches[index].stop)
     }
 
     /// The address under the head at `now` while a segment is being filled.
@@ -104,7 +102,8 @@ impl ReadAhead {
     /// What the cache knows of a read of `address..end` at `now`.
     pub fn lookup(&self, address: u64, end: u64, now: Nanos) -> Lookup {
         for (index, reach) in self.reaches.iter().enumerate() {
-            if address < reach.start || address > reach.limit {
+            // No segment reaches further than one segment beyond its end.
+            if address < reach.start || address > reach.stop + self.segment_bytes {
                 continue;
             }
             let segment = &self.segments[index];
@@ -115,7 +114,7 @@ impl ReadAhead {
             if end <= frontier {
                 return Lookup::Hit { segment: index, ready: now };
             }
-            let reading = self.streaming == Some(index) && frontier < segment.stop;
+            let reading = self.streaming == Some(index) && frontier < reach.stop;
             if reading && address <= frontier + self.segment_bytes {
                 let ahead_ns = ((end - segment.base) as f64 * segment.ns_per_byte).ceil() as u64;
                 return Lookup::Hit { segment: index, ready: segment.base_at + Nanos(ahead_ns) };
@@ -131,17 +130,16 @@ impl ReadAhead {
     /// segment goes on reading once the spindle has come round, which `wait` computes from the frontier's address.
     pub fn hit(&mut self, index: usize, address: u64, end: u64, now: Nanos, wait: impl FnOnce(u64) -> Nanos) {
         let frontier = self.frontier(index, now);
-        let stop = self.segments[index].stop.max(self.stop(address, end));
+        let stop = self.stop(address, end);
         self.use_count += 1;
-        self.reaches[index].last_use = self.use_count;
-        let segment = &mut self.segments[index];
-        if self.streaming == Some(index) && stop > segment.stop {
-            if frontier == segment.stop {
+        let (reach, segment) = (&mut self.reaches[index], &mut self.segments[index]);
+        reach.last_use = self.use_count;
+        if self.streaming == Some(index) && stop > reach.stop {
+            if frontier == reach.stop {
                 segment.base = frontier;
                 segment.base_at = now + wait(frontier);
             }
-            segment.stop = stop;
-            self.reaches[index].limit = stop + self.segment_bytes;
+            reach.stop = stop;
         }
     }
 
@@ -150,8 +148,7 @@ impl ReadAhead {
         if let Some(index) = self.streaming {
             let frontier = self.frontier(index, now);
             self.segments[index].base = frontier;
-            self.segments[index].stop = frontier;
-            self.reaches[index].limit = frontier + self.segment_bytes;
+            self.reaches[index].stop = frontier;
             self.streaming = None;
         }
     }
@@ -165,9 +162,8 @@ impl ReadAhead {
             oldest.map_or(0, |(index, _)| index)
         });
         let start = if reused.is_some() { self.reaches[index].start } else { address };
-        let stop = self.stop(address, end);
-        self.reaches[index] = Reach { start, limit: stop + self.segment_bytes, last_use: self.use_count };
-        self.segments[index] = Segment { base: end, base_at: at, stop, ns_per_byte };
+        self.reaches[index] = Reach { start, stop: self.stop(address, end), last_use: self.use_count };
+        self.segments[index] = Segment { base: end, base_at: at, ns_per_byte };
         self.streaming = Some(index);
     }
 
