@@ -140,7 +140,7 @@ impl Cells {
         let parameters = self.costs.of(id.kind.direction);
         let portion = &mut self.portions[place as usize];
         portion.add_disk(range, parameters, latency_s.unwrap_or_else(|| parameters.disk_s(range.length)));
-        portion.add_flash(range, parameters);
+        portion.add_flash(id.kind.direction, range, parameters);
     }
 
     fn place(&mut self, id: CellId) -> u32 {

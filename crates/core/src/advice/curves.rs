@@ -10,7 +10,7 @@ use super::{
     Advice, Curve, FileSummary, GAIN_STEPS, POINTS, Point, Policy, Recommendation, RegionSummary, TOP_REGIONS,
 };
 use crate::cost::region::gain_table::{RegionId, flash_bytes, parts};
-use crate::cost::software::{DISKS_WAVER, PROCESSORS_WAVER, Software, both};
+use crate::cost::software::{DISKS_WAVER, Software, both};
 use crate::plan::planning::Chosen;
 use crate::plan::prediction::{Fitted, Load, Portion, Prediction, Rank};
 use crate::plan::{Choice, PlanningError};
@@ -29,12 +29,12 @@ const BEGINS: f64 = 0.4;
 /// Share that stays dirty where there is room enough: `dirty_high`.
 const STAYS_DIRTY: f64 = 0.2;
 
-/// Of the time for which a read keeps a flash server, what writes lose by it, since a link carries both ways at once (assumed: of 0.33 to 0.5
-/// nearest to runs on emulated servers).
-const READS_DELAY: f64 = 0.4;
+/// Of the time for which a read keeps a flash server, what writes lose by it, since a link carries both ways at once (assumed: of 0 to
+/// 0.5 nearest to runs on emulated servers).
+const READS_DELAY: f64 = 0.3;
 
 /// Share of the processors that write-back gets for which nothing waits (assumed: of 0.1 to 0.5 nearest to such runs).
-const UNHURRIED_CPU: f64 = 0.3;
+const UNHURRIED_CPU: f64 = 0.4;
 
 /// From the write of a byte until its place is free again: a deep queue of write-backs, and a barrier (assumed).
 const TURN_S: f64 = 0.25;
@@ -184,7 +184,7 @@ impl Collected {
             let latency_s = crossing.latency_s * run_s / priced_s.max(1e-12) + crossing.untimed as f64 * run_s;
             let mut one = Portion::default();
             one.add_disk(run, parameters, 0.0);
-            one.add_flash(run, parameters);
+            one.add_flash(id.kind.direction, run, parameters);
             let sum = if is_placed {
                 split.placed.entry(id.group).or_default()
             } else {
@@ -289,19 +289,17 @@ impl Room {
     /// the last write needs room.
     fn run_s(&self, absorbed: f64, flash: &OnFlash, software: &Software) -> f64 {
         let written = absorbed * self.written_bytes;
-        let requests_s = software.requests_s(flash.requests);
-        let alone_s = both(flash.run_s, requests_s, PROCESSORS_WAVER);
         if written <= BEGINS * self.bytes {
-            return alone_s;
+            return flash.run_s;
         }
         let before = BEGINS * self.bytes / written;
         let beyond = (written - self.bytes).max(0.0);
         let copy_s_per_byte = software.copies_s(1.0 / self.piece_bytes.max(1.0));
         // What is left of the run, while so many bytes are written back.
         let left_s = |bytes: f64| {
-            let flash_s = flash.run_s * (1.0 - before) + bytes * flash.delay_s_per_byte;
-            let software_s = requests_s * (1.0 - before) + bytes * copy_s_per_byte;
-            both(both(flash_s, software_s, PROCESSORS_WAVER), beyond * self.s_per_byte, DISKS_WAVER)
+            let copying_s = (flash.copying_s - flash.run_s) * bytes / written;
+            let flash_s = flash.run_s * (1.0 - before) + copying_s + bytes * flash.delay_s_per_byte;
+            both(flash_s, beyond * self.s_per_byte, DISKS_WAVER)
         };
         // Disks and processors copy what they can, and at least what must go: the fewest bytes that they need all of that time for.
         let s_per_byte = self.s_per_byte.max(copy_s_per_byte / UNHURRIED_CPU);
@@ -313,7 +311,12 @@ impl Room {
             let middle = (few + many) / 2.0;
             if middle * s_per_byte < left_s(middle) { few = middle } else { many = middle }
         }
-        alone_s * before + left_s(many)
+        flash.run_s * before + left_s(many)
+    }
+
+    /// Pieces that are written back if every write of that share is.
+    fn copies(&self, absorbed: f64) -> f64 {
+        absorbed * self.written_bytes / self.piece_bytes.max(1.0)
     }
 
     /// Time in which places are free as often as that share of the writes needs.
@@ -325,9 +328,10 @@ impl Room {
 
 /// What a run asks of flash.
 struct OnFlash {
-    /// How long it takes if nothing else does.
+    /// How long it takes, with what software takes for it.
     run_s: f64,
-    requests: f64,
+    /// The same if all that is written were copied back beside it, as far as the processors go.
+    copying_s: f64,
     /// How much longer for each byte that is read beside it.
     delay_s_per_byte: f64,
 }
@@ -344,19 +348,13 @@ impl At<'_> {
     /// With the regions of a plan on flash and nothing else.
     fn placed(&self, split: &Split, chosen: &Chosen) -> Point {
         let used = self.placed_bytes(chosen) as f64;
-        let load = self.all.load(split, Moved::default());
-        let point = if self.all.crossings.is_empty() {
+        let load = self.all.load(split, Moved::default()).with(self.software);
+        if self.all.crossings.is_empty() {
             self.point(&load, used)
         } else {
             // Requests are cut by the plan, and the network is fitted with their parts.
             At { fitted: &load.fit(), ..*self }.point(&load, used)
-        };
-        let run_s = self.software.bound(point.run_s, self.flash_requests(&point));
-        Point { run_s, ..point }
-    }
-
-    fn flash_requests(&self, point: &Point) -> f64 {
-        point.flash_share * self.all.requests as f64
+        }
     }
 
     /// With S4D for what a plan leaves, on the flash that it leaves.
@@ -373,10 +371,11 @@ impl At<'_> {
         let point = |absorbed: f64| {
             let hits = residence.hits(Flash { bytes, absorbed, is_filled }, is_left);
             let used = placed_bytes as f64 + (written_bytes * absorbed).min(bytes) + hits.fetched_bytes;
-            let load = self.all.load(split, Moved { reads: hits.reads, writes: absorbed });
+            let load = self.all.load(split, Moved { reads: hits.reads, writes: absorbed }).with(self.software);
             let point = self.point(&load, used);
-            let run_s = room.run_s(absorbed, &self.on_flash(&load, &point), &self.software);
-            Point { run_s, ..point }
+            let copying = self.software.with_copies(room.copies(absorbed), load.flash_requests());
+            let on_flash = self.on_flash(&point, load, copying);
+            Point { run_s: room.run_s(absorbed, &on_flash, &self.software), ..point }
         };
         let all = point(1.0);
         if room.turns_s(1.0) <= all.run_s {
@@ -420,13 +419,13 @@ impl At<'_> {
         (STARTS * startup_s + (1.0 - STARTS) * passing_s) / piece + medium_s
     }
 
-    fn on_flash(&self, load: &Load, point: &Point) -> OnFlash {
+    fn on_flash(&self, point: &Point, load: Load, copying: Software) -> OnFlash {
         let parameters = &self.all.costs.read;
         let busy_s_per_byte = parameters.ssd_busy_s_per_byte.unwrap_or(parameters.ssd_s_per_byte);
         let busy = (load.flash_busy_s() / point.run_s.max(f64::MIN_POSITIVE)).min(1.0);
         OnFlash {
             run_s: point.run_s,
-            requests: self.flash_requests(point),
+            copying_s: if copying == self.software { point.run_s } else { self.point(&load.with(copying), 0.0).run_s },
             // As much as flash is busy anyway.
             delay_s_per_byte: busy * READS_DELAY * busy_s_per_byte / f64::from(parameters.ssd_servers),
         }
@@ -474,7 +473,9 @@ mod tests {
     /// Flash of 100 MB to which a run writes, within a second if nothing else were in its way, on disks that take 100 MB/s.
     fn run_s(written_bytes: f64, delay_s_per_byte: f64, software: Software) -> f64 {
         let room = Room { bytes: 100e6, written_bytes, s_per_byte: 1e-8, piece_bytes: PIECE_BYTES };
-        room.run_s(1.0, &OnFlash { run_s: 1.0, requests: 1000.0, delay_s_per_byte }, &software)
+        // Processors are busy all the time.
+        let copying_s = 1.0 + software.copies_s(room.copies(1.0));
+        room.run_s(1.0, &OnFlash { run_s: 1.0, copying_s, delay_s_per_byte }, &software)
     }
 
     #[test]

@@ -35,26 +35,30 @@ impl Software {
         Ok(())
     }
 
-    /// Seconds that all processors need for so many requests.
-    pub fn requests_s(&self, requests: f64) -> f64 {
-        requests * self.request_cpu_ms * 1e-3 / f64::from(self.processors)
+    /// How long a request keeps the processors busy, as one that is as fast as all of them together, and
+    pub fn request_s(&self) -> f64 {
+        self.request_cpu_ms * 1e-3 / f64::from(self.processors)
     }
 
-    /// The same of copies.
+    /// how much longer it takes than that, as in fact it has one of them (A. Seidmann, P. Schweitzer, S. Shalev-Oren, Large Scale Systems
+    /// 12, 1987), in seconds.
+    pub fn outside_s(&self) -> f64 {
+        self.request_cpu_ms * 1e-3 - self.request_s()
+    }
+
+    /// The same with so many copies beside so many requests, as if requests took what both take.
+    pub fn with_copies(self, copies: f64, requests: f64) -> Software {
+        Software { request_cpu_ms: self.request_cpu_ms + self.copy_cpu_ms * copies / requests.max(1.0), ..self }
+    }
+
+    /// Seconds that all processors need for so many copies.
     pub fn copies_s(&self, copies: f64) -> f64 {
         copies * self.copy_cpu_ms * 1e-3 / f64::from(self.processors)
     }
-
-    /// How long a run takes that would take `devices_s` on processors without bound, and of whose requests flash serves so many.
-    pub fn bound(&self, devices_s: f64, requests: f64) -> f64 {
-        both(devices_s, self.requests_s(requests), PROCESSORS_WAVER)
-    }
 }
 
-/// Exponent of [`both`] for processors beside devices (assumed: of 2 to 5, 3 is nearest to runs on emulated servers).
-pub const PROCESSORS_WAVER: f64 = 3.0;
-
-/// The same for disks that write-back keeps busy beside the rest: a long queue wavers less (assumed: of 3 to 20, 5 to 8 are nearest).
+/// Exponent of [`both`] for disks that write-back keeps busy beside the rest: a long queue wavers little (assumed: of 3 to 20, 5 to 8 are nearest to
+/// runs on emulated servers).
 pub const DISKS_WAVER: f64 = 5.0;
 
 /// Time of what needs both, at rates that waver: near the longer of the two, more where they are alike; the less, the higher the exponent.
@@ -68,12 +72,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_bound_what_devices_do_sooner() {
-        let software = Software { processors: 2, request_cpu_ms: 0.1, copy_cpu_ms: 0.2 };
-        assert_eq!((software.requests_s(20_000.0), software.copies_s(20_000.0)), (1.0, 2.0));
-        assert_eq!(software.bound(0.0, 20_000.0), 1.0);
-        assert!((software.bound(1.0, 20_000.0) - 2f64.cbrt()).abs() < 1e-12);
-        assert_eq!(Software::default().bound(3.0, 1e9), 3.0);
+    fn a_request_has_one_of_the_processors() {
+        let software = Software { processors: 4, request_cpu_ms: 0.1, copy_cpu_ms: 0.2 };
+        assert!((software.request_s() - 25e-6).abs() < 1e-12);
+        assert!((software.request_s() + software.outside_s() - 100e-6).abs() < 1e-12);
+        assert!((software.copies_s(20_000.0) - 1.0).abs() < 1e-12);
+        assert!((software.with_copies(500.0, 1000.0).request_cpu_ms - 0.2).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_needs_both_takes_longest_where_they_are_alike() {
+        assert!((both(1.0, 1.0, 3.0) - 2f64.cbrt()).abs() < 1e-12);
+        assert!((both(1.0, 2.0, 3.0) - 9f64.cbrt()).abs() < 1e-12);
+        assert_eq!((both(0.0, 3.0, 5.0), both(3.0, 0.0, 5.0)), (3.0, 3.0));
     }
 
     #[test]

@@ -126,7 +126,7 @@ pub fn plan<I: Iterator<Item = Access>>(
         Capacity::Share(share) => (surveyed.total_bytes as f64 * share) as u64,
     };
     let Chosen { regions, unseen } = surveyed.choose(capacity_bytes, options.choice)?;
-    let (mut load, mut halving) = (Load::new(costs), Halving::default());
+    let (mut load, mut halving) = (Load::new(costs, options.software), Halving::default());
     for access in requests() {
         let file = file_of(&surveyed.files, &access)?;
         let chosen = &unseen[halving.half(access.rank)];
@@ -136,10 +136,7 @@ pub fn plan<I: Iterator<Item = Access>>(
     let files = (0u32..).zip(&surveyed.files).map(|(number, file)| {
         plan_file(number, file, surveyed.sizes[number as usize], &surveyed.table, &regions, options.choice)
     });
-    let mut prediction = load.predict();
-    let served = prediction.flash_requests.min(prediction.requests);
-    prediction.after_s = options.software.bound(prediction.after_s, served as f64);
-    Ok(Plan { capacity_bytes, choice: options.choice, prediction, files: files.collect() })
+    Ok(Plan { capacity_bytes, choice: options.choice, prediction: load.predict(), files: files.collect() })
 }
 
 impl Choice {

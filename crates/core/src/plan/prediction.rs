@@ -9,7 +9,8 @@
 //! 2. Service times are those of eq. 6, scaled by one factor so that the network with everything on disk has the latency that was
 //!    measured, and by another for those that stay, so that they have theirs. What a drive's cache or its order of service does is
 //!    in these factors.
-//! 3. The network is followed with what moves on flash; each rank thinks as long as it did.
+//! 3. The network is followed with what moves on flash; each rank thinks as long as it did. The processors are one more server, for what
+//!    software takes of them for requests that flash serves.
 //!
 //! Think time is what lies between requests, so it holds waits at barriers, which in fact shrink with the rest. Neither write-back nor
 //! opening and closing files are in it. A trace without times is predicted from the parameters alone, without think time.
@@ -24,6 +25,7 @@ pub(crate) use rank::{Portion, Presence, Rank};
 
 use super::queueing::{self, Customer};
 use crate::cost::region::Costs;
+use crate::cost::software::Software;
 use crate::request::{Access, Range};
 use crate::units::Nanos;
 
@@ -47,6 +49,7 @@ pub struct Prediction {
 /// The requests of a run, summed by rank and by what a plan does with them.
 pub struct Load<'a> {
     costs: &'a Costs,
+    software: Software,
     ranks: BTreeMap<u32, Rank>,
     requests: u64,
     /// Requests with a time of their own.
@@ -65,13 +68,23 @@ pub(crate) struct Fitted {
 
 impl<'a> Load<'a> {
     /// Nothing yet.
-    pub fn new(costs: &'a Costs) -> Load<'a> {
-        Load { costs, ranks: BTreeMap::new(), requests: 0, timed: 0, runs: Vec::new() }
+    pub fn new(costs: &'a Costs, software: Software) -> Load<'a> {
+        Load { costs, software, ranks: BTreeMap::new(), requests: 0, timed: 0, runs: Vec::new() }
     }
 
     /// What ranks, or groups of them, ask: so many requests in all, of which so many with times.
     pub(crate) fn of(costs: &'a Costs, ranks: BTreeMap<u32, Rank>, requests: u64, timed: u64) -> Load<'a> {
-        Load { costs, ranks, requests, timed, runs: Vec::new() }
+        Load { costs, software: Software::default(), ranks, requests, timed, runs: Vec::new() }
+    }
+
+    /// The same with other software.
+    pub(crate) fn with(self, software: Software) -> Load<'a> {
+        Load { software, ..self }
+    }
+
+    /// How many requests move to flash, or parts of those that are cut.
+    pub(crate) fn flash_requests(&self) -> f64 {
+        self.ranks.values().map(|rank| rank.moves.flash.requests).sum()
     }
 
     /// Adds a request, cut into consecutive parts of which each moves to flash (`true`) or stays.
@@ -99,7 +112,7 @@ impl<'a> Load<'a> {
             let portion = if *to_flash { &mut rank.moves } else { &mut rank.stays };
             portion.add_disk(*run, parameters, measured * parameters.disk_s(run.length));
             if *to_flash {
-                portion.add_flash(*run, parameters);
+                portion.add_flash(access.direction, *run, parameters);
             }
         }
     }
@@ -114,14 +127,14 @@ impl<'a> Load<'a> {
         let mut prediction = Prediction {
             ranks: self.ranks.values().map(|rank| rank.presence.members).sum(),
             requests: self.requests,
-            flash_requests: self.ranks.values().map(|rank| rank.moves.flash.requests).sum::<f64>().round() as u64,
+            flash_requests: self.flash_requests().round() as u64,
             ..Prediction::default()
         };
         if self.requests == 0 {
             return prediction;
         }
         let stay_scale = self.stay_scale(fitted);
-        let variation = self.variations();
+        let mut variation = self.variations();
         let (begin, end) = self.span();
         prediction.measured_s = self.has_times().then(|| end.since(begin).seconds());
         let customers = |of: &dyn Fn(&Rank) -> Customer| -> Vec<Customer> {
@@ -131,7 +144,8 @@ impl<'a> Load<'a> {
         let servers = self.servers();
         let before = || run_s(&customers(&|rank| rank.before(servers, fitted.scale)), &variation);
         prediction.before_s = prediction.measured_s.unwrap_or_else(before);
-        let after = customers(&|rank| rank.after(servers, stay_scale));
+        let after = customers(&|rank| rank.after(servers, stay_scale, &self.software));
+        variation.push(0.0);
         prediction.after_s = run_s(&after, &variation);
         prediction
     }

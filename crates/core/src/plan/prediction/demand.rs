@@ -18,6 +18,8 @@ pub struct Demand {
     pub requests: f64,
     /// Of each server: visits and their service time by the cost model, seconds.
     servers: Vec<(f64, f64)>,
+    /// The same of what lies on any of them alike.
+    anywhere: (f64, f64),
     /// Sum of the requests' longest visits, and of their mean visits, seconds.
     longest_s: f64,
     mean_s: f64,
@@ -26,8 +28,24 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Adds a contiguous range, striped over `servers`.
+    /// Adds a contiguous range, striped over `servers` from its place in the file on.
     pub fn add(&mut self, range: Range, stripe_bytes: u64, servers: u32, service: Service) {
+        self.add_at(range, stripe_bytes, servers, service, |demand, server| &mut demand.servers[server]);
+    }
+
+    /// The same of a range that lies on any of the servers as likely.
+    pub fn add_anywhere(&mut self, range: Range, stripe_bytes: u64, servers: u32, service: Service) {
+        self.add_at(range, stripe_bytes, servers, service, |demand, _| &mut demand.anywhere);
+    }
+
+    fn add_at(
+        &mut self,
+        range: Range,
+        stripe_bytes: u64,
+        servers: u32,
+        service: Service,
+        sum_of: impl Fn(&mut Demand, usize) -> &mut (f64, f64),
+    ) {
         let servers = u64::from(servers);
         if self.servers.len() < servers as usize {
             self.servers.resize(servers as usize, (0.0, 0.0));
@@ -47,8 +65,8 @@ impl Demand {
             }
             bytes_max = bytes_max.max(bytes);
             let mean_s = exact(low + width / 2.0 + bytes as f64 * service.s_per_byte);
-            let server = &mut self.servers[((first + nth) % servers) as usize];
-            *server = (server.0 + 1.0, server.1 + mean_s);
+            let sum = sum_of(self, ((first + nth) % servers) as usize);
+            *sum = (sum.0 + 1.0, sum.1 + mean_s);
             sum_s += mean_s;
             self.square_s2 += exact_square(mean_s * mean_s + width * width / 12.0);
         }
@@ -64,6 +82,7 @@ impl Demand {
         for (server, more) in self.servers.iter_mut().zip(&other.servers) {
             *server = (server.0 + share * more.0, server.1 + share * more.1);
         }
+        self.anywhere = (self.anywhere.0 + share * other.anywhere.0, self.anywhere.1 + share * other.anywhere.1);
         self.requests += share * other.requests;
         self.longest_s += share * other.longest_s;
         self.mean_s += share * other.mean_s;
@@ -78,20 +97,26 @@ impl Demand {
 
     /// Visits to each of `servers` with service times times `scale`.
     pub fn visits(&self, servers: usize, scale: f64) -> Vec<Visits> {
-        let count: f64 = self.servers.iter().map(|server| server.0).sum();
+        let (count, _) = self.sum();
         // A request takes as long as the longest of its visits, which go on at the same time.
         let longest = if self.mean_s > 0.0 { self.longest_s / self.mean_s } else { 1.0 };
         let share = longest * self.requests / or_one(count);
-        let mut visits: Vec<Visits> = (self.servers.iter())
-            .map(|&(count, service_s)| Visits { count, service_s: scale * service_s / or_one(count), share })
-            .collect();
-        visits.resize(servers, Visits::default());
-        visits
+        let of = |server: usize| {
+            let (own_count, own_s) = self.servers.get(server).copied().unwrap_or_default();
+            let each = (servers.max(1) as f64).recip();
+            let (count, service_s) = (own_count + each * self.anywhere.0, own_s + each * self.anywhere.1);
+            Visits { count, service_s: scale * service_s / or_one(count), share }
+        };
+        (0..servers).map(of).collect()
+    }
+
+    /// Visits to all servers, and their service time.
+    fn sum(&self) -> (f64, f64) {
+        self.servers.iter().fold(self.anywhere, |sum, server| (sum.0 + server.0, sum.1 + server.1))
     }
 
     pub fn variation(&self) -> f64 {
-        let count: f64 = self.servers.iter().map(|server| server.0).sum();
-        let sum_s: f64 = self.servers.iter().map(|server| server.1).sum();
+        let (count, sum_s) = self.sum();
         if sum_s > 0.0 { (self.square_s2 * count / (sum_s * sum_s) - 1.0).clamp(0.0, 1.0) } else { 0.0 }
     }
 }
@@ -132,7 +157,18 @@ mod tests {
             }
             let longest = counted.iter().map(|server| server.1).fold(0.0, f64::max);
             prop_assert_eq!(demand.longest_s, longest);
-            prop_assert_eq!(demand.servers, counted);
+            prop_assert_eq!(&demand.servers, &counted);
+
+            let mut anywhere = Demand::default();
+            anywhere.add_anywhere(Range::new(offset, length), stripe, servers, service);
+            prop_assert_eq!((anywhere.longest_s, anywhere.sum()), (longest, demand.sum()));
+            prop_assert_eq!(anywhere.variation(), demand.variation());
+            let visits = anywhere.visits(servers as usize, 2.0);
+            let (count, service_s) = anywhere.sum();
+            for visit in visits {
+                prop_assert!((visit.count - count / f64::from(servers)).abs() < 1e-9);
+                prop_assert!((visit.service_s - 2.0 * service_s / count).abs() < 1e-9 * service_s);
+            }
         }
     }
 }

@@ -4,8 +4,9 @@
 
 use super::demand::{Demand, Service, exact};
 use crate::cost::region::{Parameters, largest_part};
+use crate::cost::software::Software;
 use crate::plan::queueing::{Customer, Visits};
-use crate::request::{Access, Range};
+use crate::request::{Access, Direction, Range};
 use crate::units::Nanos;
 
 /// When a rank was there, and how long it thought.
@@ -83,12 +84,15 @@ impl Portion {
         self.latency_s += exact(latency_s);
     }
 
-    /// Adds it as flash would see it.
-    pub fn add_flash(&mut self, range: Range, parameters: &Parameters) {
+    /// Adds it as flash would see it. Regions lie there as they do in their files; what is written goes to new places, time and again.
+    pub fn add_flash(&mut self, direction: Direction, range: Range, parameters: &Parameters) {
         let (stripe_bytes, servers) = (parameters.stripe_bytes, parameters.ssd_servers);
         let busy_s_per_byte = parameters.ssd_busy_s_per_byte.unwrap_or(parameters.ssd_s_per_byte);
         let on_flash = Service { startup_s_min: 0.0, startup_s_max: 0.0, s_per_byte: busy_s_per_byte };
-        self.flash.add(range, stripe_bytes, servers, on_flash);
+        match direction {
+            Direction::Read => self.flash.add(range, stripe_bytes, servers, on_flash),
+            Direction::Write => self.flash.add_anywhere(range, stripe_bytes, servers, on_flash),
+        }
         let bytes = largest_part(range.length, stripe_bytes, servers) as f64;
         let passed_on_s = (bytes * (parameters.ssd_s_per_byte - busy_s_per_byte)).max(0.0);
         self.flash_outside_s += exact(parameters.ssd_startup_s + passed_on_s);
@@ -138,11 +142,14 @@ impl Rank {
         self.member(self.presence.think_s, visits)
     }
 
-    /// A member with what moves on flash.
-    pub fn after(&self, servers: (usize, usize), scale: f64) -> Customer {
+    /// A member with what moves on flash; the processors come behind the servers.
+    pub fn after(&self, servers: (usize, usize), scale: f64, software: &Software) -> Customer {
+        let count = self.moves.flash.requests;
         let mut visits = self.stays.disk.visits(servers.0, scale);
         visits.extend(self.moves.flash.visits(servers.1, 1.0));
-        self.member(self.presence.think_s + self.moves.flash_outside_s, visits)
+        visits.push(Visits { count, service_s: software.request_s(), share: 1.0 });
+        let outside_s = self.presence.think_s + self.moves.flash_outside_s + count * software.outside_s();
+        self.member(outside_s, visits)
     }
 
     fn member(&self, outside_s: f64, mut visits: Vec<Visits>) -> Customer {
@@ -155,7 +162,6 @@ impl Rank {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Direction;
 
     #[test]
     fn ranks_that_are_joined_keep_their_sums_and_their_mean_times() {
@@ -175,5 +181,48 @@ mod tests {
         assert_eq!((joined.members, joined.first, joined.last), (3, Nanos(0), Nanos(150)));
         assert!((joined.length_s() * 1e9 - 106.0).abs() < 2.0, "{joined:?}");
         assert!((joined.think_s * 1e9 - (90.0 + 110.0 + 90.0)).abs() < 1e-6, "{joined:?}");
+    }
+
+    fn on_flash(direction: Direction) -> Rank {
+        let parameters = Parameters {
+            hdd_servers: 8,
+            ssd_servers: 4,
+            stripe_bytes: 65536,
+            hdd_startup_s_min: 0.002,
+            hdd_startup_s_max: 0.010,
+            hdd_s_per_byte: 1e-8,
+            ssd_s_per_byte: 5e-9,
+            ssd_startup_s: 0.0005,
+            ssd_busy_s_per_byte: None,
+            near_stays: false,
+            interleaved_stays: false,
+        };
+        let mut rank = Rank::default();
+        // Again and again the same stripe.
+        (0..100).for_each(|_| rank.moves.add_flash(direction, Range::new(0, 4096), &parameters));
+        rank
+    }
+
+    fn visits_to_flash(rank: &Rank) -> Vec<f64> {
+        let customer = rank.after((0, 4), 1.0, &Software::default());
+        customer.visits[..4].iter().map(|visits| visits.count).collect()
+    }
+
+    #[test]
+    fn what_is_written_lies_on_all_flash_servers_alike() {
+        assert_eq!(visits_to_flash(&on_flash(Direction::Read)), [100.0, 0.0, 0.0, 0.0]);
+        assert_eq!(visits_to_flash(&on_flash(Direction::Write)), [25.0; 4]);
+    }
+
+    #[test]
+    fn the_processors_are_one_more_server() {
+        let software = Software { processors: 4, request_cpu_ms: 1.0, copy_cpu_ms: 0.0 };
+        let (rank, mut stays) = (on_flash(Direction::Write), Rank::default());
+        let (free, bound) = (rank.after((0, 4), 1.0, &Software::default()), rank.after((0, 4), 1.0, &software));
+        let processors = bound.visits[4];
+        assert_eq!((processors.count, processors.service_s), (100.0, 0.000_25));
+        assert!((bound.outside_s - free.outside_s - 100.0 * 0.000_75).abs() < 1e-12);
+        stays.stays = rank.moves;
+        assert_eq!(stays.after((0, 4), 1.0, &software).visits[4].count, 0.0, "of what disks serve they are not busy");
     }
 }
