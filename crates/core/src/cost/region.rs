@@ -206,7 +206,7 @@ pub fn largest_part(length: u64, stripe_bytes: u64, servers: u32) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::request::Range;
     use crate::stripe::spread;
@@ -214,7 +214,7 @@ mod tests {
 
     const STRIPE: u64 = 65536;
 
-    fn parameters() -> Parameters {
+    pub(crate) fn parameters() -> Parameters {
         Parameters {
             hdd_servers: 8,
             ssd_servers: 4,

@@ -162,6 +162,7 @@ impl Rank {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::region;
 
     #[test]
     fn ranks_that_are_joined_keep_their_sums_and_their_mean_times() {
@@ -184,19 +185,7 @@ mod tests {
     }
 
     fn on_flash(direction: Direction) -> Rank {
-        let parameters = Parameters {
-            hdd_servers: 8,
-            ssd_servers: 4,
-            stripe_bytes: 65536,
-            hdd_startup_s_min: 0.002,
-            hdd_startup_s_max: 0.010,
-            hdd_s_per_byte: 1e-8,
-            ssd_s_per_byte: 5e-9,
-            ssd_startup_s: 0.0005,
-            ssd_busy_s_per_byte: None,
-            near_stays: false,
-            interleaved_stays: false,
-        };
+        let parameters = region::tests::parameters();
         let mut rank = Rank::default();
         // Again and again the same stripe.
         (0..100).for_each(|_| rank.moves.add_flash(direction, Range::new(0, 4096), &parameters));
