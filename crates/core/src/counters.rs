@@ -115,6 +115,8 @@ figures! {
         DiskReadExcludedBytes disk_read_excluded_bytes_total: REQUEST_BYTES [direction = "read", outcome = "disk", reason = "excluded"];
         DiskReadBypassedRequests disk_read_bypassed_requests_total: REQUESTS [direction = "read", outcome = "disk", reason = "stream_or_mapping"];
         DiskReadBypassedBytes disk_read_bypassed_bytes_total: REQUEST_BYTES [direction = "read", outcome = "disk", reason = "stream_or_mapping"];
+        DiskReadSoonerRequests disk_read_sooner_requests_total: REQUESTS [direction = "read", outcome = "disk", reason = "sooner"];
+        DiskReadSoonerBytes disk_read_sooner_bytes_total: REQUEST_BYTES [direction = "read", outcome = "disk", reason = "sooner"];
         DiskReadEndRequests disk_read_end_requests_total: REQUESTS [direction = "read", outcome = "disk", reason = "end_of_file"];
         FailedReads failed_read_requests_total: REQUESTS [direction = "read", outcome = "failed"];
         DiskWriteUnwantedRequests disk_write_unwanted_requests_total: REQUESTS [direction = "write", outcome = "disk", reason = "not_critical"];
@@ -163,6 +165,8 @@ pub enum Served {
     ReadExcluded,
     /// A read of a file that the process uses as a stream or a mapping.
     ReadBypassed,
+    /// A read of bytes that flash has too, which the disks answer sooner.
+    ReadSooner,
     /// A read that found no byte.
     ReadEnd,
     /// A read that failed.
@@ -201,6 +205,7 @@ impl Served {
             Served::ReadOff => (Counter::DiskReadOffRequests, Some(Counter::DiskReadOffBytes)),
             Served::ReadExcluded => (Counter::DiskReadExcludedRequests, Some(Counter::DiskReadExcludedBytes)),
             Served::ReadBypassed => (Counter::DiskReadBypassedRequests, Some(Counter::DiskReadBypassedBytes)),
+            Served::ReadSooner => (Counter::DiskReadSoonerRequests, Some(Counter::DiskReadSoonerBytes)),
             Served::ReadEnd => (Counter::DiskReadEndRequests, None),
             Served::ReadFailed => (Counter::FailedReads, None),
             Served::WriteUnwanted => (Counter::DiskWriteUnwantedRequests, Some(Counter::DiskWriteUnwantedBytes)),

@@ -12,7 +12,8 @@
 //! notice, so the runtime polls while [`Overlay::waits_for_slots`] says so. Spurious polls do nothing.
 //!
 //! Invariant: while a byte is mapped to flash, the slow byte under it is touched only by the holder of a direct-write lease or
-//! the one write-back under way, never both, and nobody reads it.
+//! the one write-back under way, never both, and nobody reads it; but for clean bytes that the disks answer sooner
+//! (`operations/reads.rs`), while nobody writes them.
 
 pub mod adoption;
 mod barrier;
@@ -40,6 +41,7 @@ mod regions;
 mod reserve;
 mod settings;
 mod slabs;
+mod sooner;
 mod untrusted;
 mod write_back;
 

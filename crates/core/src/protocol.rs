@@ -10,11 +10,12 @@ pub mod hints;
 pub mod lease;
 pub mod memory;
 pub mod message;
+pub mod read_times;
 pub mod shared;
 pub(crate) mod sync;
 
 /// Changes whenever the shared layout or a message changes; library and agent refuse each other when it differs.
-pub const PROTOCOL_VERSION: u32 = 8;
+pub const PROTOCOL_VERSION: u32 = 9;
 
 /// Name of the shared file in the agent's runtime directory.
 pub const SHARED_FILE: &str = "shared";

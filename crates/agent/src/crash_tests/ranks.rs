@@ -196,7 +196,7 @@ fn advance(w: &mut World, rank: usize, task: &mut Task) -> Next {
             task.next += length;
             after(task, result)
         }
-        (Step::Asked, Answer::Disk { length }) => {
+        (Step::Asked, Answer::Disk { length } | Answer::Sooner { length }) => {
             let result = direct_io(task, &open.expect("it is open").2, Some(length));
             w.slot(rank).release_read();
             after(task, result)

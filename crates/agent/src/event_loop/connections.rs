@@ -358,6 +358,7 @@ impl EventLoop<'_> {
             Answer::Bypassed => Reply::Bypassed,
             Answer::Flash { length } => Reply::Flash { length: *length },
             Answer::Disk { length } => Reply::Disk { length: *length },
+            Answer::Sooner { length } => Reply::Sooner { length: *length },
             Answer::Go => Reply::Go,
             Answer::Error { errno, text } => {
                 self.service.errors_answered_total += 1;

@@ -39,6 +39,7 @@
 //! | late-writeback | `a_direct_write_waits_for_a_write_back_of_the_dead_agent_and_a_commit_does_not` |
 //! | old-files | `a_commit_to_a_slab_of_before_is_accepted_and_new_slabs_lie_in_new_data_files`, `places_under_a_read_lease_of_before_stay_until_it_ends` |
 //! | slow-while-down | `while_no_agent_runs_a_read_waits_where_a_bit_is_set_and_goes_on_elsewhere`; of the library `ranks_wait_for_a_new_agent_and_send_the_pending_commit_again` |
+//! | slow-in-direct, kept-under-slow, slow-of-dirty, slow-from-dead (`docs/SEMANTICS.md`) | none, agent, power; `forced/sooner.rs` |
 //! | quarantine-ends | `what_a_dead_thread_may_still_write_is_quarantined_by_the_next_agent_too` |
 
 mod dirty;
@@ -63,12 +64,14 @@ enum Crash {
     Restarts,
 }
 
-/// Deaths and failures that a case went through: of processes, of agents (those that died while they started included), of power.
+/// Deaths, failures and rare answers that a case went through: of processes, of agents (those that died while they started included), of power.
 #[derive(Clone, Copy, Debug, Default)]
 struct Crashes {
     processes: u64,
     agents: u64,
     power: u64,
+    /// Reads of bytes on flash that were sent to the disks.
+    sooner_reads: u64,
 }
 
 impl Crashes {
@@ -87,6 +90,7 @@ fn run(seed: u64, crash: Crash, crashes: &mut Crashes) -> Vec<String> {
     let kills = world.random.chance(30);
     world.hot = world.random.chance(50);
     world.regions = world.random.chance(40);
+    world.measures = world.random.chance(50);
     if world.random.chance(15) {
         world.failures = 40;
         world.may_fail = true;
@@ -116,6 +120,7 @@ fn run(seed: u64, crash: Crash, crashes: &mut Crashes) -> Vec<String> {
     }
     world.finish();
     crashes.agents += world.restarts;
+    crashes.sooner_reads += world.sooner_reads;
     world.violations
 }
 
@@ -145,6 +150,10 @@ fn run_many(cases: u64, crash: Crash, promised: u64) {
         }
     }
     println!("{crashes:?}");
+    assert!(
+        promised == 0 || crashes.sooner_reads >= cases / 4,
+        "hardly a read of clean bytes went to the disks: {crashes:?}"
+    );
     assert!(crashes.of(crash) >= promised, "{crashes:?}, and {promised} of {crash:?} were promised");
 }
 

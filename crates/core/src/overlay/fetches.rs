@@ -91,7 +91,10 @@ impl Overlay {
 
     /// Starts fetching the first part of a critical range that is not on flash; false if there is no room now.
     fn start_fetch(&mut self, shared: Shared<'_>, critical: Critical) -> bool {
-        let Some(file) = self.files.get(&critical.file) else { return true };
+        let Some(file) = self.files.get_mut(&critical.file) else { return true };
+        if file.sooner.is_disk(&shared.files[critical.file as usize].read_times) {
+            return true;
+        }
         // The known size may be less than the file's, as only the agent's extensions raise it. A copy that meets the end fails.
         let mut range = critical.range;
         while let Some(mapped) = file.map.overlapping(range).next() {

@@ -51,6 +51,7 @@ impl Overlay {
         let entry = &shared.files[number as usize];
         entry.device.store(identity.device, Ordering::Relaxed);
         entry.inode.store(identity.inode, Ordering::Relaxed);
+        entry.read_times.forget();
         entry.size.store(size, Ordering::Relaxed);
         entry.modified_ns.store(0, Ordering::Relaxed);
         entry.size_bit.store(0, Ordering::Relaxed);

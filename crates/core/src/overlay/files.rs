@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use super::extent_map::{ExtentMap, Mapped};
 use super::journal::{Identity, Record};
 use super::operations::protocol_error;
+use super::sooner::Sooner;
 use super::{Answer, Capacity, CopyKind, Output, Overlay, errno};
 use crate::counters::Dropped;
 use crate::policy::carl::Regions;
@@ -84,6 +85,8 @@ pub(super) struct File {
     pub(super) place_end: u64,
     /// Opens are answered once this barrier has ended.
     pub(super) open_barrier: u64,
+    /// Which side answers reads sooner.
+    pub(super) sooner: Sooner,
 }
 
 impl File {
@@ -114,6 +117,7 @@ impl File {
             place_error: None,
             place_end: u64::MAX,
             open_barrier: 0,
+            sooner: Sooner::default(),
         }
     }
 

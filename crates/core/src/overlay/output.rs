@@ -28,6 +28,11 @@ pub enum Answer {
         /// Bytes from the first one asked for.
         length: u64,
     },
+    /// The same, of bytes that flash has as well.
+    Sooner {
+        /// Bytes from the first one asked for.
+        length: u64,
+    },
     /// A direct-write lease.
     Go,
     /// It failed.

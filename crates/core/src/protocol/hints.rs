@@ -3,16 +3,21 @@
 //! The thread alone writes `hints_head`, the agent alone `hints_tail`. A hint is written before the head that names it, and
 //! read before the tail that gives its place away. Hints are advice: a ring that makes no sense is taken for empty.
 
-use super::shared::{Counter, HINTS_MAX, Slot};
+use super::read_times::is_measured;
+use super::shared::{Counter, FileEntry, HINTS_MAX, Slot};
 use super::sync::Ordering;
 use crate::counters::Served;
 use crate::policy::s4d::Critical;
 use crate::policy::{Decision, FetchTurn};
-use crate::request::{Direction, Range, Request};
+use crate::request::{Direction, Distance, Range, Request};
 
 /// In a hint's benefit, its [`FetchTurn`]; neither: soon.
 const IDLE: u64 = 1 << 63;
 const UNLESS_IN_ORDER: u64 = 1 << 62;
+
+/// Cheap reads of which one is measured: a clock is read twice for it (assumed: a sixteenth of that is not felt, and as many reads as the
+/// judgement needs come soon).
+const MEASURED_ONE_OF: u64 = 16;
 
 /// Benefit and turn as a hint has them.
 fn in_one(benefit_ns: u64, turn: FetchTurn) -> u64 {
@@ -103,6 +108,15 @@ impl Slot {
             self.count(moved, bytes);
         }
         served
+    }
+
+    /// Whether a cheap read of a file, the next one, is to be measured: one of [`MEASURED_ONE_OF`], where flash has anything to
+    /// compare with.
+    #[inline]
+    pub fn measures(&self, entry: &FileEntry, distance: Distance) -> bool {
+        let is_next =
+            || self.counters[Counter::CheapRequests as usize].load(Ordering::Relaxed).is_multiple_of(MEASURED_ONE_OF);
+        entry.set_bits.load(Ordering::Relaxed) != 0 && is_next() && is_measured(distance)
     }
 
     /// Forgets the hints of the slot's owner before this one.

@@ -92,7 +92,7 @@ pub enum Request<'a> {
         /// Offset in the data file.
         place: u64,
     },
-    /// Where do the bytes lie? Answered for a first part of the range by `Flash` or `Disk`, under a lease.
+    /// Where do the bytes lie? Answered for a first part of the range by `Flash`, `Disk` or `Sooner`, under a lease.
     Read {
         /// The file's index.
         file: u32,
@@ -242,6 +242,11 @@ pub enum Reply<'a> {
     },
     /// A slow-read lease.
     Disk {
+        /// Bytes from the first one on that it covers.
+        length: u64,
+    },
+    /// The same, of bytes that flash has as well, since the disks answer sooner.
+    Sooner {
         /// Bytes from the first one on that it covers.
         length: u64,
     },
@@ -471,7 +476,7 @@ impl<'a> Reply<'a> {
                 w.u8((*excluded).into());
             }
             Reply::Done | Reply::NoSpace | Reply::Bypassed | Reply::Go => {}
-            Reply::Flash { length } | Reply::Disk { length } => w.u64(*length),
+            Reply::Flash { length } | Reply::Disk { length } | Reply::Sooner { length } => w.u64(*length),
             Reply::Error { errno, text } => {
                 w.u32(*errno as u32);
                 w.bytes(text);
@@ -497,6 +502,7 @@ impl<'a> Reply<'a> {
             Reply::Control { .. } => 9,
             Reply::Bypassed => 10,
             Reply::Regions { .. } => 11,
+            Reply::Sooner { .. } => 12,
         }
     }
 
@@ -521,6 +527,7 @@ impl<'a> Reply<'a> {
             9 => Reply::Control { text: r.all() },
             10 => Reply::Bypassed,
             11 => Reply::Regions { last: r.flag()?, packed: r.all() },
+            12 => Reply::Sooner { length: r.u64()? },
             _ => return Err(DecodeError),
         };
         r.end()?;

@@ -23,6 +23,7 @@
 use std::mem::offset_of;
 
 use super::handover::{COPIES_MAX, CopyRecord, OpenFiles};
+use super::read_times::ReadTimes;
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 pub use crate::counters::Counter;
 use crate::interleaving::Interleaving;
@@ -132,6 +133,9 @@ pub struct FileEntry {
     pub inherited: AtomicU32,
     /// Where the furthest write ended that found no space and was not asked for, in [`REFUSED_UNIT_BYTES`], rounded down.
     pub refused_end: AtomicU32,
+    /// What reads of it took.
+    pub read_times: ReadTimes,
+    reserved: [AtomicU64; 2],
 }
 
 /// What [`FileEntry::refused_end`] counts in.
@@ -276,10 +280,10 @@ pub struct Region {
 // A model checker's atomics are larger; everybody else sees this.
 #[cfg(not(loom))]
 const _: () = {
-    assert!(size_of::<Header>() == 128 && size_of::<FileEntry>() == 64 && size_of::<Slot>() == 2048);
+    assert!(size_of::<Header>() == 128 && size_of::<FileEntry>() == 128 && size_of::<Slot>() == 2048);
     assert!(size_of::<CopyRecord>() == 40 && size_of::<OpenFiles>() == 6144);
     let records = COPIES_MAX * 40 + SLOTS_MAX * 6144;
-    let of_files = FILES_MAX * (64 + 8192 + 8256);
+    let of_files = FILES_MAX * (128 + 8192 + 8256);
     assert!(size_of::<Interleaving>() == 8256);
     assert!(size_of::<Region>() == 128 + of_files + SLOTS_MAX * 2048 + records + COUNTERS_MAX * 8);
     assert!(offset_of!(Slot, pieces) == 80 && offset_of!(Slot, hints) == 480);

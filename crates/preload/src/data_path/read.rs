@@ -4,6 +4,7 @@ use std::alloc::{self, Layout};
 
 use headstart_core::counters::{Counter, Served};
 use headstart_core::protocol::message;
+use headstart_core::protocol::read_times::{Side, is_measured};
 use headstart_core::protocol::shared::KIND_READ;
 use headstart_core::request::{Direction, Distance, Range, Request};
 
@@ -11,7 +12,7 @@ use super::{DIRECT_ALIGNMENT, ask_write_back, is_in_sectors, shared};
 use crate::buffers::Buffers;
 use crate::data_files;
 use crate::descriptors::{CHANGED, Target};
-use crate::kernel::Errno;
+use crate::kernel::{self, Errno};
 use crate::session::{self, Answer, Session};
 
 /// `pread` of a managed file.
@@ -33,7 +34,11 @@ pub fn read_at(target: &Target, buffers: &Buffers, offset: u64) -> Result<usize,
             return Err(CHANGED);
         }
         if shared().all_clear(target.file, range) {
-            let result = buffers.read(target.fd, 0, buffers.length(), offset);
+            let result = if slot.measures(target.entry(&shared()), distance) {
+                read_measured(target, buffers, offset)
+            } else {
+                buffers.read(target.fd, 0, buffers.length(), offset)
+            };
             slot.free();
             slot.count(Counter::CheapRequests, 1);
             match result {
@@ -57,6 +62,23 @@ pub fn read_at(target: &Target, buffers: &Buffers, offset: u64) -> Result<usize,
         slot.count(served.counters().0, 1);
         result
     })
+}
+
+/// The same as the kernel's read of a range of which nothing is on flash, and notes how long it took.
+#[cold]
+fn read_measured(target: &Target, buffers: &Buffers, offset: u64) -> Result<usize, Errno> {
+    let start_ns = kernel::monotonic_ns();
+    let result = buffers.read(target.fd, 0, buffers.length(), offset);
+    measure(target, Side::Disk, &result, start_ns);
+    result
+}
+
+/// Notes how long a read took that began at `start_ns`.
+fn measure(target: &Target, side: Side, result: &Result<usize, Errno>, start_ns: u64) {
+    if let Ok(bytes @ 1..) = result {
+        let took_ns = kernel::monotonic_ns() - start_ns;
+        target.entry(&shared()).read_times.add(side, *bytes as u64, took_ns);
+    }
 }
 
 /// Whether the slow file system refuses a read past the page cache for its alignment, which only it knows, and in holes does not look
@@ -86,6 +108,7 @@ fn read_as_told(
         let read = match session.call(&ask) {
             Ok(Answer::Flash(length)) => {
                 let length = length.min(rest.length) as usize;
+                let start_ns = kernel::monotonic_ns();
                 let result = read_pieces(session, target, buffers, done, rest.offset, length);
                 session.slot.release_read();
                 if let Err(Unread::Flash { range, dirty_too }) = result {
@@ -97,16 +120,28 @@ fn read_as_told(
                     }
                 }
                 let result = result.map_err(Unread::errno);
+                if is_measured(distance) {
+                    measure(target, Side::Flash, &result, start_ns);
+                }
                 session.slot.count(Counter::FlashReadBytes, *result.as_ref().unwrap_or(&0) as u64);
                 served = Served::Flash;
                 result.map(|count| (length, count))
             }
-            Ok(Answer::Disk(length)) => {
+            Ok(answer @ (Answer::Disk(length) | Answer::Sooner(length))) => {
                 let part = Range::new(rest.offset, length.min(rest.length));
+                let start_ns = kernel::monotonic_ns();
                 let result = read_slow(target, buffers, done, part);
                 session.slot.release_read();
                 if let Ok(count) = result {
-                    let by_disk = count_disk(session, target, part, distance, count as u64);
+                    let by_disk = if matches!(answer, Answer::Sooner(_)) {
+                        session.slot.count(Counter::DiskReadSoonerBytes, count as u64);
+                        Served::ReadSooner
+                    } else {
+                        count_disk(session, target, part, distance, count as u64)
+                    };
+                    if is_measured(distance) {
+                        measure(target, Side::Disk, &result, start_ns);
+                    }
                     served = if served == Served::ReadEnd { by_disk } else { served };
                 }
                 result.map(|count| (part.length as usize, count))

@@ -48,6 +48,8 @@ pub enum Answer {
     Flash(u64),
     /// `Reply::Disk`.
     Disk(u64),
+    /// `Reply::Sooner`.
+    Sooner(u64),
     /// `Reply::Go`.
     Go,
     /// `Reply::Regions`: length of the packet, and whether it is the last.
@@ -191,6 +193,7 @@ fn answer_of(packet: &[u8]) -> Result<Answer, Lost> {
         Ok((_, Reply::Bypassed)) => Ok(Answer::Bypassed),
         Ok((_, Reply::Flash { length })) => Ok(Answer::Flash(length)),
         Ok((_, Reply::Disk { length })) => Ok(Answer::Disk(length)),
+        Ok((_, Reply::Sooner { length })) => Ok(Answer::Sooner(length)),
         Ok((_, Reply::Go)) => Ok(Answer::Go),
         Ok((_, Reply::Regions { last, .. })) => Ok(Answer::Regions(packet.len(), last)),
         Ok((_, Reply::Error { errno, text })) => Err(refused(errno, text)),

@@ -162,6 +162,23 @@ fn a_critical_read_that_misses_leaves_a_hint_with_what_it_read() {
 }
 
 #[test]
+fn what_the_disks_answer_sooner_is_read_there_and_reads_out_of_order_are_measured() {
+    let agent = Agent::start();
+    let write = "import os\nfd = os.open('f', os.O_RDWR | os.O_CREAT)\nos.pwrite(fd, bytes([1]) * 65536, 0)\n";
+    let read = "for k in 5, 2, 9, 0: assert os.pread(fd, 4096, k * 4096) == bytes([VALUE]) * 4096";
+    python(&agent, &format!("{write}{}", read.replace("VALUE", "1")));
+    assert_eq!((agent.measured(), agent.counter(Counter::FlashReadRequests)), ([0, 4], 4));
+    // As if it had been written back, but for a value that tells.
+    fs::write(agent.slow.join("f"), vec![2; 65536]).unwrap();
+    agent.send_reads_to_the_disks();
+    python(&agent, &format!("import os\nfd = os.open('f', os.O_RDONLY)\n{}", read.replace("VALUE", "2")));
+    assert_eq!((agent.measured(), agent.counter(Counter::DiskReadSoonerRequests)), ([4, 4], 4));
+    assert_eq!(agent.counter(Counter::DiskReadSoonerBytes), 4 * 4096);
+    assert_eq!(agent.take_hints(), [], "nothing of it is to be fetched");
+    assert!(crate::fake_agent::is_quiet(&agent), "no lease is left");
+}
+
+#[test]
 fn a_request_that_waits_for_the_agent_holds_up_no_commit() {
     let calls = [
         "os.pread(f, 100, 0)",

@@ -22,6 +22,7 @@ use headstart_core::policy::s4d::Critical;
 use headstart_core::protocol::message::{
     Envelope, MESSAGE_MAX, REGIONS_PER_REPLY, Reply, Request, Welcome, encode_regions,
 };
+use headstart_core::protocol::read_times::Side;
 use headstart_core::protocol::shared::{
     Counter, FileEntry, GRANULE_BYTES, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, MAGIC,
     PIECES_MAX, Piece, Region, STATE_CHEAP, STATE_FREE, Shared, bits_of,
@@ -98,6 +99,8 @@ struct Inner {
     /// Those that do.
     held_asks: u64,
     exclude: bool,
+    /// Reads of what is on flash are sent to the slow file.
+    sooner: bool,
     /// Of every file.
     regions: Regions,
     /// Extents that are written back and dropped, one for each message or so.
@@ -198,6 +201,17 @@ impl Agent {
     /// From now on files are excluded, as they are opened.
     pub fn exclude(&self) {
         self.inner.lock().unwrap().exclude = true;
+    }
+
+    /// From now on the disks answer sooner.
+    pub fn send_reads_to_the_disks(&self) {
+        self.inner.lock().unwrap().sooner = true;
+    }
+
+    /// Reads that were measured: of the slow files, and of flash.
+    pub fn measured(&self) -> [u64; 2] {
+        let of = |side| self.shared.files.iter().map(|entry| entry.read_times.measured(side).requests).sum();
+        [of(Side::Disk), of(Side::Flash)]
     }
 
     /// From now on these regions of every file belong on flash.
@@ -540,7 +554,10 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
                 count += 1;
             }
             slot.pieces_count.store(count as u32, Ordering::Relaxed);
-            if count > 0 {
+            if count > 0 && inner.sooner {
+                lease(LEASE_SLOW_READ, Range::between(offset, end));
+                Reply::Sooner { length: end - offset }
+            } else if count > 0 {
                 lease(LEASE_FLASH_READ, Range::new(0, 0));
                 Reply::Flash { length: end - offset }
             } else {

@@ -17,8 +17,10 @@ use headstart_core::policy::chain::Chain;
 use headstart_core::policy::s4d::S4d;
 use headstart_core::protocol::lease::Place;
 use headstart_core::protocol::message::Request as Message;
+use headstart_core::protocol::read_times::{Side, is_measured};
 use headstart_core::protocol::shared::{KIND_EXTEND, KIND_READ, PIECES_MAX, Shared, Slot};
 use headstart_core::request::{Direction, Range, Request};
+use headstart_core::units::Nanos;
 
 /// What a thread has at hand while it decides.
 #[derive(Clone, Copy)]
@@ -33,6 +35,8 @@ pub struct Thread<'a> {
     pub s4d: Option<&'a S4d>,
     /// The regions of the request's file.
     pub regions: &'a Regions,
+    /// The time.
+    pub now: Nanos,
 }
 
 impl Thread<'_> {
@@ -66,7 +70,7 @@ enum Stage {
     CheapRead,
     ReadAsked,
     FlashRead { count: usize, next: usize },
-    SlowRead(Range),
+    SlowRead { part: Range, is_sooner: bool },
     SlabAsked,
     FlashWrite(Place),
     CommitAsked { length: u64 },
@@ -87,6 +91,8 @@ pub struct Call {
     part_end: u64,
     stage: Stage,
     pieces: [Place; PIECES_MAX],
+    /// When the transfer under way began.
+    since: Nanos,
     /// Bytes that flash served.
     pub flash_bytes: u64,
 }
@@ -101,6 +107,7 @@ impl Call {
             part_end: 0,
             stage: Stage::CheapRead,
             pieces: [Place::default(); PIECES_MAX],
+            since: thread.now,
             flash_bytes: 0,
         };
         let action = match request.direction {
@@ -123,22 +130,31 @@ impl Call {
         match self.stage {
             Stage::CheapRead => {
                 thread.slot.free();
+                if thread.slot.measures(&thread.shared.files[self.file as usize], self.request.distance) {
+                    self.measure(thread, Side::Disk, self.request.range.length);
+                }
                 thread.slot.count(Counter::CheapRequests, 1);
                 self.read_by_disk(thread, self.request.range);
                 Action::Done
             }
             Stage::FlashRead { count, next } => {
                 let piece = self.pieces[next - 1];
+                self.measure(thread, Side::Flash, piece.length);
                 self.advance_on_flash(piece.length);
                 if next < count && !self.rest().is_empty() {
-                    return self.read_piece(count, next);
+                    return self.read_piece(thread, count, next);
                 }
                 thread.slot.release_read();
                 self.next_read(thread)
             }
-            Stage::SlowRead(part) => {
+            Stage::SlowRead { part, is_sooner } => {
                 thread.slot.release_read();
-                self.read_by_disk(thread, part);
+                self.measure(thread, Side::Disk, part.length);
+                if is_sooner {
+                    thread.slot.count(Counter::DiskReadSoonerBytes, part.length);
+                } else {
+                    self.read_by_disk(thread, part);
+                }
                 self.done += part.length;
                 self.next_read(thread)
             }
@@ -177,11 +193,12 @@ impl Call {
                     self.pieces[count] = piece;
                     count += 1;
                 }
-                self.read_piece(count, 0)
+                self.read_piece(thread, count, 0)
             }
-            (Stage::ReadAsked, Answer::Disk { length }) => {
+            (Stage::ReadAsked, answer @ (Answer::Disk { length } | Answer::Sooner { length })) => {
                 let part = Range::new(self.rest().offset, length.min(self.rest().length));
-                self.stage = Stage::SlowRead(part);
+                self.stage = Stage::SlowRead { part, is_sooner: matches!(answer, Answer::Sooner { .. }) };
+                self.since = thread.now;
                 Action::Slow(part)
             }
             (Stage::SlabAsked, Answer::Done) => match thread.slot.slab(self.file, self.rest_of_part()) {
@@ -238,17 +255,26 @@ impl Call {
         Action::Ask(Message::Read { file: self.file, offset, length })
     }
 
-    fn read_piece(&mut self, count: usize, next: usize) -> Action {
+    fn read_piece(&mut self, thread: &Thread<'_>, count: usize, next: usize) -> Action {
         let rest = self.rest();
         let piece = &mut self.pieces[next];
         piece.length = piece.length.min(rest.length);
         self.stage = Stage::FlashRead { count, next: next + 1 };
+        self.since = thread.now;
         Action::Flash { range: Range::new(rest.offset, piece.length), data_file: piece.data_file, place: piece.place }
     }
 
     fn read_by_disk(&self, thread: &Thread<'_>, range: Range) {
         let request = Request { range, ..self.request };
         thread.slot.read_by_disk(self.file, request, range.length, |request| thread.decide(request));
+    }
+
+    fn measure(&self, thread: &Thread<'_>, side: Side, bytes: u64) {
+        if !is_measured(self.request.distance) {
+            return;
+        }
+        let took = thread.now.since(self.since);
+        thread.shared.files[self.file as usize].read_times.add(side, bytes, took.0);
     }
 
     fn next_part(&mut self, thread: &Thread<'_>) -> Action {

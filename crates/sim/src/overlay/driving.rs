@@ -28,13 +28,14 @@ const PATH: &[u8] = b"/simulated";
 /// Those of a file that nobody knows.
 static NO_REGIONS: Regions = Regions::NONE;
 
-fn thread<'a>(agent: &'a Agent, rank: u32, number: u32) -> Thread<'a> {
+fn thread<'a>(agent: &'a Agent, rank: u32, number: u32, now: Nanos) -> Thread<'a> {
     Thread {
         slot: &agent.memory.slots[rank as usize],
         shared: agent.memory.view(),
         chain: agent.chain,
         s4d: Some(&agent.s4d),
         regions: agent.overlay.regions(number).unwrap_or(&NO_REGIONS),
+        now,
     }
 }
 
@@ -128,6 +129,7 @@ impl Simulation<'_> {
             return true;
         }
         let distance = self.ranks[rank as usize].distance(current.file, current.range);
+        let now = self.now;
         let agent = self.agent();
         let number = agent.files[current.file as usize].number;
         let others = &agent.memory.interleavings[number as usize];
@@ -137,7 +139,7 @@ impl Simulation<'_> {
             range: current.range,
             distance: Distance { interleaved, ..distance },
         };
-        let (call, action) = Call::begin(&thread(agent, rank, number), number, request);
+        let (call, action) = Call::begin(&thread(agent, rank, number, now), number, request);
         self.ranks[rank as usize].call = Some(Box::new(call));
         self.act(rank, action)
     }
@@ -150,7 +152,7 @@ impl Simulation<'_> {
     fn advance(&mut self, rank: u32, answer: Option<Answer>) -> bool {
         let Client::Overlay(agent) = &self.client else { unreachable!("only the overlay has calls") };
         let state = &mut self.ranks[rank as usize];
-        let thread = thread(agent, rank, agent.files[state.current.file as usize].number);
+        let thread = thread(agent, rank, agent.files[state.current.file as usize].number, self.now);
         let call = state.call.as_mut().expect("a rank that requests has a call");
         let action = match answer {
             Some(answer) => call.on_answer(&thread, answer),

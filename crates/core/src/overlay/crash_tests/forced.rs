@@ -7,6 +7,7 @@ mod in_place;
 mod leaps;
 mod online;
 mod regions;
+mod sooner;
 mod truncations;
 
 use std::sync::atomic::Ordering;

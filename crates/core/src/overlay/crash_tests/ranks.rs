@@ -400,6 +400,10 @@ fn on_answer(w: &mut World, slot: usize, o: &mut Operation, answer: Answer) -> b
             o.step = Step::FlashIo { pieces };
         }
         (Step::ReadSent, Answer::Disk { length }) => o.step = Step::SlowIo { length },
+        (Step::ReadSent, Answer::Sooner { length }) => {
+            w.sooner_reads += 1;
+            o.step = Step::SlowIo { length };
+        }
         (Step::GoSent, Answer::Go) => o.step = Step::DirectIo,
         (Step::DoneSent | Step::LastSent, Answer::Done) => return false,
         (Step::LastSent, Answer::Opened { file }) => {

@@ -19,6 +19,7 @@ use crate::overlay::{Answer, Capacity, Output, Overlay, Settings};
 use crate::policy::carl::{Regions, Wanted};
 use crate::protocol::memory::Memory;
 use crate::protocol::message::{Envelope, Request};
+use crate::protocol::read_times::Side;
 use crate::protocol::shared::{STATE_FREE, Slot};
 use crate::request::Range;
 
@@ -99,6 +100,10 @@ pub struct World {
     pub regions: bool,
     /// Directories that a barrier was to sync, as names had left them.
     pub left_directories: Vec<Vec<u8>>,
+    /// Threads say now and then that the disks answer sooner than flash, or later.
+    pub measures: bool,
+    /// Reads of bytes on flash that were sent to the disks for that.
+    pub sooner_reads: u64,
 }
 
 impl World {
@@ -158,6 +163,8 @@ impl World {
             restarts: 0,
             regions: false,
             left_directories: Vec::new(),
+            measures: false,
+            sooner_reads: 0,
         };
         world.journal.bytes.extend(Header { boot_id: [1; 16], epoch: 1 }.encode());
         world.journal.stable = HEADER_BYTES;
@@ -410,10 +417,25 @@ impl World {
             if begin {
                 self.choose_regions();
             }
+        } else if self.measures && choice < 98 {
+            let disk_ns = self.random.pick(&[1000, 1000, 1_000_000]);
+            let known: Vec<u32> = self.numbers.keys().copied().collect();
+            if !known.is_empty() {
+                let file = self.random.pick(&known);
+                self.measure(file as usize, disk_ns);
+            }
         } else {
             self.land_one();
         }
         self.check_sizes();
+    }
+
+    /// Threads say that reads of the file took so long on the disks, and 200 microseconds on flash.
+    pub fn measure(&mut self, file: usize, disk_ns: u64) {
+        for _ in 0..40 {
+            self.memory.files[file].read_times.add(Side::Disk, 4096, disk_ns);
+            self.memory.files[file].read_times.add(Side::Flash, 4096, 200_000);
+        }
     }
 
     /// Regions of a file that has a name become others, and are placed or not.

@@ -17,6 +17,10 @@ impl Overlay {
             return None;
         }
         self.cancel_fetches(file, range);
+        if self.slow_read_overlaps(shared, file, range) {
+            // Whoever reads there sees what is written from now on, and nobody may find older bytes on flash behind it.
+            self.drop_clean(file, range);
+        }
         self.direct.insert(slot, direct);
         let flags = if extends { DIRECT_EXTENDS } else { 0 } | if truncates { DIRECT_TRUNCATES } else { 0 };
         shared.slots[slot as usize].grant_direct_write(file, range, flags);

@@ -41,6 +41,7 @@ fn replies() -> Vec<Reply<'static>> {
         Reply::NoSpace,
         Reply::Flash { length: 9 },
         Reply::Disk { length: 9 },
+        Reply::Sooner { length: 9 },
         Reply::Go,
         Reply::Error { errno: 5, text: b"gone" },
         Reply::Control { text: b"{}" },

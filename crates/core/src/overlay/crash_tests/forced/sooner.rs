@@ -1,0 +1,105 @@
+//! Reads of bytes that lie on both sides, where the disks answer sooner.
+
+use super::*;
+
+/// Clean bytes on flash, of which the disks are measured to be sooner; nobody waits for anything.
+fn clean_and_sooner() -> World {
+    let mut w = world();
+    write(&mut w, 0, Range::new(0, 3 * 4096), true);
+    drain(&mut w);
+    write(&mut w, 0, Range::new(2 * 4096, 4096), true); // dirty behind them
+    w.measure(0, 1000);
+    w
+}
+
+/// The answer to a read of thread 2, which is left where it has it.
+fn asked(w: &mut World, range: Range) -> Answer {
+    ranks::begin_other(w, 2, Kind::Read, 0, range);
+    for _ in 0..100 {
+        if let Some(answer) = &w.ranks[2].answer {
+            return answer.clone();
+        }
+        ranks::step(w, 2, false);
+    }
+    panic!("no answer: {:?}", w.ranks[2]);
+}
+
+#[test]
+fn clean_bytes_are_read_from_the_disks_up_to_dirty_ones_and_stay_on_flash() {
+    let mut w = clean_and_sooner();
+    assert_eq!(asked(&mut w, Range::new(4096, 2 * 4096)), Answer::Sooner { length: 4096 });
+    run(&mut w, 2);
+    assert_eq!(asked(&mut w, Range::new(2 * 4096, 4096)), Answer::Flash { length: 4096 });
+    run(&mut w, 2);
+    assert!(w.overlay.files[&0].map.touches(A));
+    w.measure(0, 1_000_000);
+    assert_eq!(asked(&mut w, A), Answer::Flash { length: 4096 });
+    run(&mut w, 2);
+    no_violation(&w);
+}
+
+#[test]
+fn a_direct_write_under_a_read_of_the_disks_drops_the_clean_bytes_first() {
+    let mut w = clean_and_sooner();
+    assert_eq!(asked(&mut w, A), Answer::Sooner { length: 4096 });
+    let before = w.inodes[0].store.read(A);
+    ranks::begin_write(&mut w, 0, 0, A, false);
+    while w.inodes[0].store.read(A) == before {
+        ranks::step(&mut w, 0, false);
+    }
+    run(&mut w, 2);
+    other(&mut w, 3, Kind::Read, A);
+    run(&mut w, 0);
+    no_violation(&w);
+}
+
+#[test]
+fn nobody_reads_the_disks_where_a_direct_write_is_under_way_or_a_dead_one_may_land() {
+    let mut w = clean_and_sooner();
+    ranks::begin_write(&mut w, 0, 0, A, false);
+    while w.overlay.direct.is_empty() {
+        ranks::step(&mut w, 0, false);
+    }
+    assert_eq!(asked(&mut w, A), Answer::Flash { length: 4096 });
+    run(&mut w, 2);
+    w.kill(0);
+    assert_eq!(w.overlay.quarantine.len(), 1);
+    write(&mut w, 2, A, true);
+    drain(&mut w);
+    w.measure(0, 1000);
+    if !w.overlay.quarantine.is_empty() {
+        assert_eq!(asked(&mut w, A), Answer::Flash { length: 4096 });
+        run(&mut w, 2);
+    }
+    no_violation(&w);
+}
+
+#[test]
+fn a_commit_waits_for_a_read_of_clean_bytes_from_the_disks() {
+    let mut w = clean_and_sooner();
+    assert_eq!(asked(&mut w, A), Answer::Sooner { length: 4096 });
+    ranks::begin_write(&mut w, 0, 0, A, true);
+    for _ in 0..10 {
+        ranks::step(&mut w, 0, false);
+    }
+    assert!(w.ranks[0].is_busy(), "else another thread could read the new bytes, and this one the old ones after it");
+    run(&mut w, 2);
+    run(&mut w, 0);
+    no_violation(&w);
+}
+
+#[test]
+fn nothing_is_fetched_of_a_file_that_the_disks_answer_sooner() {
+    let mut w = clean_and_sooner();
+    let missed = Range::new(40_960, 4096);
+    write(&mut w, 0, missed, false);
+    w.memory.view().slots[2].hint(0, missed, 1 << 30, FetchTurn::Soon);
+    w.poll();
+    assert!(w.tasks.is_empty());
+    w.measure(0, 1_000_000);
+    w.memory.view().slots[2].hint(0, missed, 1 << 30, FetchTurn::Soon);
+    w.poll();
+    assert!(!w.tasks.is_empty());
+    w.quiesce();
+    no_violation(&w);
+}
