@@ -132,6 +132,9 @@ fn read_as_told(
                 let start_ns = kernel::monotonic_ns();
                 let result = read_slow(target, buffers, done, part);
                 session.slot.release_read();
+                if is_measured(distance) {
+                    measure(target, Side::Disk, &result, start_ns);
+                }
                 if let Ok(count) = result {
                     let by_disk = if matches!(answer, Answer::Sooner(_)) {
                         session.slot.count(Counter::DiskReadSoonerBytes, count as u64);
@@ -139,9 +142,6 @@ fn read_as_told(
                     } else {
                         count_disk(session, target, part, distance, count as u64)
                     };
-                    if is_measured(distance) {
-                        measure(target, Side::Disk, &result, start_ns);
-                    }
                     served = if served == Served::ReadEnd { by_disk } else { served };
                 }
                 result.map(|count| (part.length as usize, count))
