@@ -16,6 +16,8 @@ WORKLOADS = (
     "ior-write", "ior-read", "ior-random-write", "ior-random-read", "zipf-read", "test-write", "tile-write", "tile-read",
 )
 CLIENTS = ("carl", "s4d", "carl,s4d")
+#: What the simulator calls them: CARL with an agent, as programs have it.
+SIMULATED = {"carl": "agent-carl"}
 SERVERS = ("itransformer", "liu", "liu,itransformer")
 #: Runs of a workload, each of another seed; more where they differ by a fifth and more.
 SEEDS_ELSE = 5
@@ -39,7 +41,7 @@ def twice(name):
 
 def rates(name, client, server, seed):
     """MB/s of a first run and of a second one, until all is on the disks."""
-    options = ("--policy", client, "--server-policy", server, "--seed", str(seed))
+    options = ("--policy", SIMULATED.get(client, client), "--server-policy", server, "--seed", str(seed))
     first = simulate(os.path.join("compose", f"{name}.toml"), *options)["drained_mb_per_s"]
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as scenario:
         scenario.write(twice(name))

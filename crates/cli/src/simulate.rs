@@ -12,7 +12,6 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::site::Site;
 use headstart_agent::text_file;
-use headstart_core::policy::chain::Chain;
 use headstart_core::units::Nanos;
 use headstart_sim::scenario::{Costs, Directions, Job, Policy, Scenario, ServerPolicy, Size};
 use headstart_sim::{Options, Report, ServerAccess, run, run_programs};
@@ -32,7 +31,7 @@ pub struct Simulate {
     #[arg(value_name = "SCENARIO|TRACE")]
     what: PathBuf,
 
-    /// What goes to flash, in place of what the scenario says: stock, carl, random, s4d, carl,s4d or auto
+    /// What goes to flash, in place of what the scenario says: stock, carl, random, s4d, agent-carl, carl,s4d or auto
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
 
@@ -101,7 +100,7 @@ impl Simulate {
         if let Some(capacity) = &self.capacity {
             scenario.capacity.clone_from(capacity);
         }
-        if !is_scenario && matches!(scenario.policy, Policy::Carl | Policy::Random | Policy::Overlay(Chain::CarlS4d)) {
+        if !is_scenario && scenario.policy.plans() {
             eprintln!(
                 "headstart: regions are planned from the very requests that are simulated: a run for other bytes of them gains less"
             );

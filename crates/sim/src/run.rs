@@ -203,7 +203,7 @@ fn build<'a>(
 
 fn begin(simulation: &mut Simulation<'_>, scenario: &Scenario, costs: Option<&Costs>, regions: Vec<Regions>) {
     match (scenario.policy, costs) {
-        (Policy::Overlay(Chain::CarlS4d), _) => simulation.place_regions(regions),
+        (Policy::Overlay(Chain::Carl | Chain::CarlS4d), _) => simulation.place_regions(regions),
         (Policy::Overlay(chain), Some(costs)) => {
             simulation.start_jobs();
             if chain == Chain::Auto {

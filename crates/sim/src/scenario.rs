@@ -115,18 +115,19 @@ pub enum Policy {
     Carl,
     /// RANDOM: as CARL, by regions drawn at random.
     Random,
-    /// By core's overlay: what an agent and its library do under these policies. `carl,s4d` plans and places before the jobs begin,
-    /// `auto` lets regions follow the programs (D-CARL).
+    /// By core's overlay: what an agent and its library do under these policies. Those with CARL plan and place before the jobs begin
+    /// (`agent-carl` is CARL alone, whose paper knows no agent: nothing of it is read from the disks or written back), `auto` lets regions follow the programs (D-CARL).
     Overlay(Chain),
 }
 
 impl Policy {
     /// All there are.
-    pub const ALL: [Policy; 6] = [
+    pub const ALL: [Policy; 7] = [
         Policy::Stock,
         Policy::Carl,
         Policy::Random,
         Policy::Overlay(Chain::S4d),
+        Policy::Overlay(Chain::Carl),
         Policy::Overlay(Chain::CarlS4d),
         Policy::Overlay(Chain::Auto),
     ];
@@ -137,13 +138,14 @@ impl Policy {
             Policy::Stock => "stock",
             Policy::Carl => "carl",
             Policy::Random => "random",
+            Policy::Overlay(Chain::Carl) => "agent-carl",
             Policy::Overlay(chain) => chain.name(),
         }
     }
 
     /// Whether regions are planned from a traced run.
     pub fn plans(self) -> bool {
-        matches!(self, Policy::Carl | Policy::Random | Policy::Overlay(Chain::CarlS4d))
+        matches!(self, Policy::Carl | Policy::Random | Policy::Overlay(Chain::Carl | Chain::CarlS4d))
     }
 }
 
