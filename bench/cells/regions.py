@@ -8,8 +8,8 @@ from cells import simulating
 from cells.placement import Drawn, Experiment
 from harness import say
 
-#: Requests a rank by size: in stock each size takes a quarter of a minute.
-SIZES = {8 << 10: 1500, 16 << 10: 1500, 32 << 10: 1500, 256 << 10: 400}
+#: Requests a rank by size: in stock each size takes a fifth to a quarter of a minute.
+SIZES = {8 << 10: 1500, 16 << 10: 1250, 32 << 10: 1250, 256 << 10: 300}
 #: Of requests that are evenly drawn fewer say as much.
 UNIFORM_SIZES = {8 << 10: 1500, 16 << 10: 750, 32 << 10: 750, 256 << 10: 200}
 #: HDD:SSD 2:1.
