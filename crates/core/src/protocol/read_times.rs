@@ -25,7 +25,7 @@ pub enum Side {
 /// Sums over the reads of one side that were measured.
 #[repr(C)]
 #[derive(Debug, Default)]
-pub struct Sums {
+struct Sums {
     requests: AtomicU64,
     bytes: AtomicU64,
     ns: AtomicU64,
