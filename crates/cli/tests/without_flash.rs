@@ -128,6 +128,8 @@ fn flash_that_cannot_be_read_is_answered_by_the_disk_for_clean_bytes_and_by_eio_
         // Nothing may be fetched: the data file would grow again, and give zeros for what was cut off.
         let output = site.play(&["--keep-dirty", "--policy", "off"], test, role).output().unwrap();
         assert!(output.status.success(), "{}", site.say(&output));
+        assert_eq!(site.figure("/requests/failed_read_requests_total"), u64::from(dirty));
+        assert!(dirty || site.figure("/service/flash_failed_messages_total") > 0);
         let lines = String::from_utf8_lossy(&output.stderr).into_owned();
         if dirty {
             for word in [text(&site.slow), "/a: bytes 81920 to 86016", "headstart check"] {
@@ -213,8 +215,9 @@ fn a_slab_that_cannot_be_written_sends_the_bytes_to_disk() {
     let mut found = fs::read(site.slow.join("a")).unwrap();
     found.extend_from_slice(&fs::read(site.slow.join("b")).unwrap()[LENGTH / 2..]);
     assert!(found == whole());
-    let status = site.status();
-    assert!(status["requests"]["disk_write_flash_failed_requests_total"].as_u64().unwrap() > 0, "{status:#}");
+    let failed = site.figure("/requests/disk_write_flash_failed_requests_total");
+    assert!(failed > 0);
+    assert_eq!(site.figure("/requests/disk_write_flash_failed_bytes_total"), failed * PIECE as u64);
 }
 
 #[test]

@@ -138,7 +138,7 @@ figures! {
         DiskWriteInterruptRequests disk_write_interrupt_requests_total: REQUESTS [direction = "write", outcome = "disk", reason = "in_signal_handler"];
         DiskWriteInterruptBytes disk_write_interrupt_bytes_total: REQUEST_BYTES [direction = "write", outcome = "disk", reason = "in_signal_handler"];
         FailedWrites failed_write_requests_total: REQUESTS [direction = "write", outcome = "failed"];
-        CriticalReadMisses critical_read_misses_total: HINTS [outcome = "left"];
+        HintsLeft hints_left_total: HINTS [outcome = "left"];
         HintsLost hints_lost_total: HINTS [outcome = "lost"];
         RoundTrips round_trips_total: ROUND_TRIPS [];
         CheapRequests cheap_requests_total: CHEAP_REQUESTS [];

@@ -40,7 +40,7 @@ fn apart(both: u64) -> (u64, FetchTurn) {
 }
 
 impl Slot {
-    /// Leaves a hint for the agent; counts it as lost if the ring is full.
+    /// Leaves a hint for the agent, or counts it as lost if the ring is full.
     pub fn hint(&self, file: u32, range: Range, benefit_ns: u64, turn: FetchTurn) {
         let head = self.hints_head.load(Ordering::Relaxed);
         if head.wrapping_sub(self.hints_tail.load(Ordering::Acquire)) as usize >= HINTS_MAX {
@@ -53,6 +53,7 @@ impl Slot {
         hint.length.store(range.length, Ordering::Relaxed);
         hint.benefit_ns.store(in_one(benefit_ns, turn), Ordering::Relaxed);
         self.hints_head.store(head.wrapping_add(1), Ordering::Release);
+        self.count(Counter::HintsLeft, 1);
     }
 
     /// Takes the oldest hint. Only the agent calls this.
@@ -91,7 +92,6 @@ impl Slot {
             let (part, decision) = decide(&Request { range: rest, ..request });
             let by_part = match decision {
                 Decision::Fetch { benefit_ns, turn } => {
-                    self.count(Counter::CriticalReadMisses, 1);
                     self.hint(file, part.range, benefit_ns, turn);
                     Served::ReadMiss
                 }
@@ -156,7 +156,9 @@ mod tests {
         for k in 0..HINTS_MAX as u64 + 3 {
             slot.hint(1, Range::new(k, 1), k, FetchTurn::Soon);
         }
-        assert_eq!(slot.counters[Counter::HintsLost as usize].load(Ordering::Relaxed), 3);
+        let counted =
+            [Counter::HintsLeft, Counter::HintsLost].map(|it| slot.counters[it as usize].load(Ordering::Relaxed));
+        assert_eq!(counted, [HINTS_MAX as u64, 3]);
         for k in 0..HINTS_MAX as u64 {
             assert_eq!(slot.take_hint(), Some(hint(k, FetchTurn::Soon)));
         }

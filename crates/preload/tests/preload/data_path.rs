@@ -3,7 +3,7 @@
 use std::fs;
 
 use headstart_core::cost::benefit::Parameters;
-use headstart_core::protocol::shared::Counter;
+use headstart_core::protocol::shared::{Counter, HINTS_MAX};
 use headstart_core::request::Range;
 
 use crate::fake_agent::{self, Agent};
@@ -69,7 +69,7 @@ fn random_calls_never_ask_the_agent_for_space_when_the_policy_is_off() {
     torture(&agent, seed() + 3, "off");
     assert_eq!(agent.counter(Counter::AbsorbedRequests), 0);
     assert_eq!(agent.logged("Slab"), 0);
-    assert_eq!(agent.counter(Counter::CriticalReadMisses), 0);
+    assert_eq!(agent.counter(Counter::HintsLeft), 0);
 }
 
 #[test]
@@ -158,7 +158,25 @@ fn a_critical_read_that_misses_leaves_a_hint_with_what_it_read() {
     assert_eq!(hints.len(), 1);
     assert_eq!(hints[0].range, Range::new(4096, 5904));
     assert_eq!(agent.counter(Counter::CheapRequests), 1);
-    assert_eq!(agent.counter(Counter::CriticalReadMisses), 1);
+    assert_eq!(agent.counter(Counter::HintsLeft), 1);
+}
+
+#[test]
+fn hints_that_nobody_takes_are_lost_and_counted_and_their_reads_are_served() {
+    let agent = Agent::start();
+    let reads = 3 * HINTS_MAX as u64;
+    fs::write(agent.slow.join("old"), vec![7; 8192 * reads as usize]).unwrap();
+    python(
+        &agent,
+        &format!(
+            "import os\nfd = os.open('old', os.O_RDONLY)
+for k in range({reads}): assert os.pread(fd, 4096, k * 37 % {reads} * 8192) == bytes([7]) * 4096"
+        ),
+    );
+    assert_eq!(agent.counter(Counter::DiskReadMissRequests), reads);
+    assert_eq!(agent.counter(Counter::HintsLeft), HINTS_MAX as u64);
+    assert_eq!(agent.counter(Counter::HintsLost), reads - HINTS_MAX as u64);
+    assert_eq!(agent.take_hints().len(), HINTS_MAX);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use headstart_core::counters::families;
 use headstart_core::protocol::OWNER_FILE;
 use headstart_core::protocol::shared::Counter;
 
@@ -187,6 +188,10 @@ fn locks_of_open_descriptions_outlast_whatever_the_library_does_with_the_file() 
 fn a_signal_handler_never_waits_for_the_request_it_interrupted() {
     let agent = Agent::start_with(selective());
     succeed(&mut command(&agent, compiled(&agent, "interrupted")));
+    let (interrupts, bytes) =
+        (agent.counter(Counter::DiskWriteInterruptRequests), agent.counter(Counter::DiskWriteInterruptBytes));
+    assert!(interrupts > 0 && bytes == 3 * interrupts, "{interrupts} writes of 3 bytes have {bytes}");
+    assert_eq!(agent.requests().sum(&families::REQUESTS, &[("outcome", "failed")]), 0);
 }
 
 #[test]
@@ -460,6 +465,9 @@ os.close(fd)";
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(agent.logged("repeated commit"), 1);
     assert_eq!(agent.logged("Open"), 2, "the file was opened again at the new agent");
+    let waited_ns = agent.counter(Counter::AgentAwayNs);
+    assert_eq!(agent.counter(Counter::AgentAwayWaits), 1);
+    assert!(waited_ns >= 250_000_000, "the agent was away for 0.3 s: {waited_ns} ns");
     agent.drain();
     assert_eq!(fs::read(agent.slow.join("f")).unwrap(), b"firstsecond");
 }
