@@ -57,6 +57,7 @@ impl Workers {
     fn start(copiers: usize, list: DirtyList) -> Result<Workers> {
         let copies = Arc::new(Jobs::new());
         let syncs = Arc::new(Jobs::new());
+        let buffers = Arc::new(copier::Buffers::default());
         let mailbox = Arc::new(Mailbox::new()?);
         let mut threads = Vec::new();
         let mut spawn = |name: String, body: Box<dyn FnOnce() + Send>| {
@@ -67,8 +68,8 @@ impl Workers {
                 .map_err(|error| Error::system("start a thread", error))
         };
         for number in 0..copiers {
-            let (copies, mailbox) = (Arc::clone(&copies), Arc::clone(&mailbox));
-            spawn(format!("copier-{number}"), Box::new(move || copier::run(&copies, &mailbox)))?;
+            let (copies, buffers, mailbox) = (Arc::clone(&copies), Arc::clone(&buffers), Arc::clone(&mailbox));
+            spawn(format!("copier-{number}"), Box::new(move || copier::run(&copies, &buffers, &mailbox)))?;
         }
         {
             let (syncs, mailbox) = (Arc::clone(&syncs), Arc::clone(&mailbox));

@@ -11,7 +11,7 @@ pub mod faulty;
 mod real;
 
 use std::fmt::Debug;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -68,6 +68,15 @@ pub enum Scope {
 pub trait File: Send + Sync + Debug {
     /// Fills `bytes` from `offset` on; an error where the file ends before.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Fills `parts`, one behind the other, from `offset` on.
+    fn read_vectored_at(&self, parts: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<()> {
+        let mut at = offset;
+        parts.iter_mut().try_for_each(|part| {
+            self.read_at(part, at)?;
+            at += part.len() as u64;
+            Ok(())
+        })
+    }
     /// Writes all of `bytes` at `offset`. After an error any part may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Cuts the file, or extends it by zeros.

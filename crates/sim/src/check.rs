@@ -71,16 +71,18 @@ pub enum Event {
     Picked {
         /// The copy.
         copy: u64,
+        /// Which of its bytes come first.
+        skip: u64,
         /// Where the first of them lies.
         spot: Spot,
         /// Bytes.
         length: u64,
     },
-    /// and put all that it took here, one behind the other.
+    /// and put so many of its bytes here.
     Put {
         /// The copy.
         copy: u64,
-        /// Which of the bytes it took come first.
+        /// Which of its bytes come first.
         skip: u64,
         /// Where the first of them lies.
         spot: Spot,
@@ -128,8 +130,8 @@ pub struct Checker {
     begun: BTreeSet<u64>,
     registers: BTreeMap<u32, Register>,
     contents: Contents,
-    /// What each copy took.
-    copies: BTreeMap<u64, Vec<(u64, Value)>>,
+    /// What each copy took, by where it begins among the copy's bytes.
+    copies: BTreeMap<u64, BTreeMap<u64, (u64, Value)>>,
     requests: [u64; 2],
     violations: Vec<String>,
     violation_count: u64,
@@ -160,9 +162,13 @@ impl Checker {
                 }
                 _ => self.violate(format!("bytes {range:?} of request {id}, which writes no such bytes, were written")),
             },
-            Event::Picked { copy, spot, length } => {
-                let taken = self.contents.take(spot, length);
-                self.copies.entry(copy).or_default().extend(taken);
+            Event::Picked { copy, skip, spot, length } => {
+                let taken = self.copies.entry(copy).or_default();
+                let mut at = skip;
+                for (bytes, value) in self.contents.take(spot, length) {
+                    taken.insert(at, (bytes, value));
+                    at += bytes;
+                }
             }
             Event::Put { copy, skip, spot, length } => self.put(copy, skip, spot, length),
             Event::Copied { copy } => drop(self.copies.remove(&copy)),
@@ -226,14 +232,17 @@ impl Checker {
 
     fn put(&mut self, copy: u64, skip: u64, spot: Spot, length: u64) {
         let taken = self.copies.get(&copy).cloned().unwrap_or_default();
-        let (mut at, mut left, mut skipped) = (spot, length, skip);
-        for (bytes, value) in taken {
-            let over = skipped.min(bytes);
-            skipped -= over;
+        let (mut at, mut left, mut next) = (spot, length, skip);
+        for (start, (bytes, value)) in taken {
+            if start > next || left == 0 {
+                break;
+            }
+            let over = (next - start).min(bytes);
             let bytes = (bytes - over).min(left);
             if bytes > 0 {
                 self.contents.put(at, bytes, value.from(over));
                 at.offset += bytes;
+                next += bytes;
                 left -= bytes;
             }
         }

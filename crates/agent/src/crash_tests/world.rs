@@ -303,7 +303,7 @@ impl World {
         let at = self.random.below(self.jobs.len() as u64) as usize;
         let completion = match self.jobs.remove(at) {
             Due::Reply(..) => unreachable!("answers are no jobs"),
-            Due::Copy(job) => job.run(&mut Vec::new()),
+            Due::Copy(job) => job.run(&mut vec![0; job.order.range.length as usize]),
             Due::Sync(job) => job.run(),
             Due::Ended(completion) => completion,
         };

@@ -1,7 +1,7 @@
 //! The kernel's files.
 
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::sys::stat::futimens;
 use nix::sys::time::TimeSpec;
+use nix::sys::uio::preadv;
 use xattr::FileExt as _;
 
 use headstart_core::overlay::journal::Identity;
@@ -19,6 +20,9 @@ use crate::held_file;
 use crate::origin::birth_ns;
 
 use super::{Access, Attributes, File, FileRef, Scope, Storage};
+
+/// More parts a call may not have (UIO_MAXIOV).
+const PARTS_MAX: usize = 1024;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,6 +81,22 @@ pub fn modified_ns(found: &std::fs::Metadata) -> u64 {
 impl File for std::fs::File {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.read_exact_at(bytes, offset)
+    }
+
+    fn read_vectored_at(&self, mut parts: &mut [IoSliceMut<'_>], mut offset: u64) -> io::Result<()> {
+        while !parts.is_empty() {
+            let few = parts.len().min(PARTS_MAX);
+            match preadv(self, &mut parts[..few], offset as i64) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => {
+                    offset += read as u64;
+                    IoSliceMut::advance_slices(&mut parts, read);
+                }
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -24,7 +24,8 @@ pub(super) struct CopyState {
     pub(super) pieces: Vec<CopyPiece>,
     /// Extents it consists of; those that follow each other on flash as well are one piece.
     pub(super) extents: u64,
-    /// The most it asks of flash at once: it takes one piece after the other.
+    /// Its longest piece, which is what it is reckoned to ask of flash at once. It may ask a whole run, but for a part of its time alone:
+    /// of the disks it needs longer.
     pub(super) flash_bytes: u64,
     pub(super) cancelled: bool,
     /// Index of its record in the shared file.
@@ -188,6 +189,8 @@ impl Overlay {
             extents += 1;
             end = mapped.range.end();
         }
+        // Programs that write here and there, each into its slab, leave one behind the other on flash what they leave apart in the file.
+        pieces.sort_by_key(|piece| (piece.data_file, piece.place));
         let range = Range::between(first.range.offset, end);
         self.pace.cursor = (file, self.settings.behind_write_back(range));
         self.start_copy(shared, CopyKind::WriteBack, file, range, pieces, extents)

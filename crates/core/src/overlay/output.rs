@@ -73,10 +73,19 @@ pub struct CopyOrder {
     pub kind: CopyKind,
     /// The slow file.
     pub file: u32,
-    /// All its bytes, contiguous; the pieces cover them in order.
+    /// All its bytes, contiguous.
     pub range: Range,
-    /// Where they lie on flash.
+    /// Where they lie on flash, in that order: together they are the range.
     pub pieces: Vec<CopyPiece>,
+}
+
+impl CopyOrder {
+    /// The pieces in groups that lie one after another on flash, in whatever order in the file: each group is one request to flash.
+    pub fn flash_runs(&self) -> impl Iterator<Item = &[CopyPiece]> {
+        self.pieces.chunk_by(|one, next| {
+            next.data_file == one.data_file && next.place == one.place.saturating_add(one.range.length)
+        })
+    }
 }
 
 /// What the runtime has to do, in order.
@@ -120,4 +129,19 @@ pub enum Output {
     RemoveDataFile(u32),
     /// Nobody has the file open any more and nothing of it is on flash: close what is open for it.
     Forget(u32),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_one_behind_the_other_on_flash_are_one_request_whatever_their_order_in_the_file() {
+        let piece =
+            |offset, length, data_file, place| CopyPiece { range: Range::new(offset, length), data_file, place };
+        let pieces = vec![piece(300, 100, 1, 0), piece(0, 300, 1, 100), piece(400, 50, 1, 401), piece(450, 1, 2, 451)];
+        let order = CopyOrder { id: 1, kind: CopyKind::WriteBack, file: 0, range: Range::new(0, 451), pieces };
+        let runs: Vec<usize> = order.flash_runs().map(<[CopyPiece]>::len).collect();
+        assert_eq!(runs, [2, 1, 1], "a byte is between the second and the third; the last is in another data file");
+    }
 }

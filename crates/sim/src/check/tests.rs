@@ -43,7 +43,7 @@ fn read(id: RequestId, offset: u64, length: u64, spot: Spot) -> [Event; 3] {
 #[test]
 fn a_read_of_the_newest_bytes_is_right_wherever_copies_brought_them() {
     let copied = [
-        Event::Picked { copy: 9, spot: flash(4096), length: 60 },
+        Event::Picked { copy: 9, skip: 0, spot: flash(4096), length: 60 },
         Event::Put { copy: 9, skip: 0, spot: disk(100), length: 60 },
         Event::Copied { copy: 9 },
     ];
@@ -55,6 +55,18 @@ fn a_read_of_the_newest_bytes_is_right_wherever_copies_brought_them() {
         &read(4, 90, 80, disk(90)),
     ];
     assert_eq!(verdict(&events.concat()), Vec::<String>::new());
+}
+
+#[test]
+fn a_copy_may_take_its_bytes_in_any_order() {
+    let picked = |skip, at, length| Event::Picked { copy: 1, skip, spot: flash(at), length };
+    let put = Event::Put { copy: 1, skip: 0, spot: disk(0), length: 30 };
+    let written = [write(1, 20, 10, flash(0)), write(2, 0, 10, flash(10)), write(3, 10, 10, flash(20))].concat();
+    let end = [&[put, Event::Copied { copy: 1 }][..], &read(4, 0, 30, disk(0))].concat();
+    let all = [&written[..], &[picked(20, 0, 10), picked(0, 10, 20)], &end].concat();
+    assert_eq!(verdict(&all), Vec::<String>::new());
+    assert_found(&[&written[..], &[picked(20, 0, 10), picked(0, 10, 10)], &end].concat(), "never took");
+    assert_found(&[&written[..], &[picked(10, 0, 20), picked(0, 20, 10)], &end].concat(), "found");
 }
 
 #[test]
@@ -89,7 +101,7 @@ fn what_never_reached_the_disk_is_found_at_the_end() {
     let short = [
         &write(1, 0, 10, flash(0))[..],
         &[
-            Event::Picked { copy: 1, spot: flash(0), length: 9 },
+            Event::Picked { copy: 1, skip: 0, spot: flash(0), length: 9 },
             Event::Put { copy: 1, skip: 0, spot: disk(0), length: 10 },
             Event::Copied { copy: 1 },
         ],
@@ -100,7 +112,7 @@ fn what_never_reached_the_disk_is_found_at_the_end() {
 #[test]
 fn requests_and_copies_that_do_not_end_and_sums_that_differ_are_found() {
     assert_found(&[began(1, true, 0, 1)], "still under way");
-    assert_found(&[Event::Picked { copy: 1, spot: flash(0), length: 9 }], "still under way");
+    assert_found(&[Event::Picked { copy: 1, skip: 0, spot: flash(0), length: 9 }], "still under way");
     assert_found(&[Event::Ended { id: 7 }], "had not begun");
     let sum = Sum { name: "bytes", told: 1, found: 2 };
     assert_eq!(Checker::new().finish(None, &[sum]), ["bytes: 1 and 2"]);

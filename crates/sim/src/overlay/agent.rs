@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use headstart_core::overlay::journal::Identity;
-use headstart_core::overlay::{Answer, CopyOrder, Output, Overlay, Process, Settings};
+use headstart_core::overlay::{Answer, CopyOrder, CopyPiece, Output, Overlay, Process, Settings};
 use headstart_core::policy::chain::Chain;
 use headstart_core::policy::s4d::S4d;
 use headstart_core::protocol::handover::COPIES_MAX;
@@ -33,10 +33,30 @@ pub(super) const JOURNAL_BYTES: u64 = 32 << 20;
 pub struct Copy {
     /// What is copied.
     pub order: CopyOrder,
-    /// Transfers that have ended: a fetch reads once and writes piece by piece, a write-back the other way round.
+    /// What it asks of flash at once: pieces that lie one behind the other there.
+    pub runs: Vec<std::ops::Range<usize>>,
+    /// Transfers that have ended: a fetch reads once and writes run by run, a write-back the other way round.
     pub step: usize,
     /// The node whose card it goes through.
     pub node: u32,
+}
+
+impl Copy {
+    /// None of its transfers has begun.
+    pub fn new(order: CopyOrder, node: u32) -> Copy {
+        let mut end = 0;
+        let runs = order.flash_runs().map(|run| {
+            let start = end;
+            end += run.len();
+            start..end
+        });
+        Copy { runs: runs.collect(), order, step: 0, node }
+    }
+
+    /// The pieces of a run.
+    pub fn run(&self, number: usize) -> &[CopyPiece] {
+        &self.order.pieces[self.runs[number].clone()]
+    }
 }
 
 /// Where a barrier stands.

@@ -7,7 +7,7 @@ use headstart_core::overlay::{Answer, CopyKind, Fingerprint, Output};
 use headstart_core::policy::carl::Regions;
 use headstart_core::protocol::message::{Envelope, Request as Message};
 use headstart_core::protocol::shared::{Counter, Shared};
-use headstart_core::request::{Distance, Range, Request};
+use headstart_core::request::{Distance, Request};
 use headstart_core::units::Nanos;
 use headstart_model::server::{Operation, Origin};
 
@@ -346,7 +346,7 @@ impl Simulation<'_> {
             Output::Copy(order) => {
                 let node = agent.next_node;
                 agent.next_node = (node + 1) % nodes;
-                let copy = agent.copies.insert(Copy { order, step: 0, node });
+                let copy = agent.copies.insert(Copy::new(order, node));
                 if self.copy_cpu == Nanos::ZERO {
                     return self.begin_copy(copy);
                 }
@@ -436,21 +436,25 @@ impl Simulation<'_> {
     fn continue_copy(&mut self, number: u32) -> bool {
         let now = self.now;
         let Client::Overlay(agent) = &self.client else { unreachable!("only the overlay copies") };
-        let Copy { order, step, node } = &agent.copies[number];
-        let (range, pieces) = (order.range, order.pieces.len());
+        let copy = &agent.copies[number];
+        let Copy { order, step, node, .. } = copy;
+        let (range, runs) = (order.range, copy.runs.len());
         let on_disk = match order.kind {
             CopyKind::Fetch => *step == 0,
-            CopyKind::WriteBack => *step == pieces,
+            CopyKind::WriteBack => *step == runs,
         };
-        if *step > pieces {
+        if *step > runs {
             return false;
         }
         let reads = on_disk == (order.kind == CopyKind::Fetch);
         let operation = if reads { Operation::Read } else { Operation::Write };
         let (node, file) = (*node, order.file);
-        let piece = (!on_disk).then(|| order.pieces[step - usize::from(order.kind == CopyKind::Fetch)]);
-        let (tier, place, offset, length) = match piece {
-            Some(piece) => (TierName::Flash, agent.data_place(piece.data_file), piece.place, piece.range.length),
+        let run = (!on_disk).then(|| copy.run(step - usize::from(order.kind == CopyKind::Fetch)));
+        let (tier, place, offset, length) = match run {
+            Some(run) => {
+                let length = run.iter().map(|piece| piece.range.length).sum();
+                (TierName::Flash, agent.data_place(run[0].data_file), run[0].place, length)
+            }
             None => {
                 let file = agent.file_of(file) as usize;
                 (TierName::Disk, self.files[file].place, range.offset, range.length)
@@ -479,29 +483,29 @@ impl Simulation<'_> {
 
     fn tell_copy(&mut self, number: u32) {
         let agent = self.agent();
-        let Copy { order, step, .. } = &agent.copies[number];
-        let (copy, kind, range, step) = (order.id, order.kind, order.range, *step);
+        let moved = &agent.copies[number];
+        let Copy { order, step, .. } = moved;
+        let (copy, kind, range, step, runs) = (order.id, order.kind, order.range, *step, moved.runs.len());
         let disk = Spot { space: Space::Disk(agent.file_of(order.file)), offset: range.offset };
-        let flash = |index: usize| {
-            let piece = &order.pieces[index];
-            let skip = Range::between(range.offset, piece.range.offset).length;
-            (Spot { space: Space::Flash(piece.data_file), offset: piece.place }, skip, piece.range.length)
+        let of_run = |number: usize| {
+            moved.run(number).iter().map(move |piece| {
+                let skip = piece.range.offset - range.offset;
+                let (spot, length) =
+                    (Spot { space: Space::Flash(piece.data_file), offset: piece.place }, piece.range.length);
+                match kind {
+                    CopyKind::Fetch => Check::Put { copy, skip, spot, length },
+                    CopyKind::WriteBack => Check::Picked { copy, skip, spot, length },
+                }
+            })
         };
-        let pieces = order.pieces.len();
-        let event = match kind {
-            CopyKind::Fetch if step == 0 => Check::Picked { copy, spot: disk, length: range.length },
-            CopyKind::Fetch => {
-                let (spot, skip, length) = flash(step - 1);
-                Check::Put { copy, skip, spot, length }
-            }
-            CopyKind::WriteBack if step < pieces => {
-                let (spot, _, length) = flash(step);
-                Check::Picked { copy, spot, length }
-            }
-            CopyKind::WriteBack => Check::Put { copy, skip: 0, spot: disk, length: range.length },
+        let events: Vec<Check> = match kind {
+            CopyKind::Fetch if step == 0 => vec![Check::Picked { copy, skip: 0, spot: disk, length: range.length }],
+            CopyKind::Fetch => of_run(step - 1).collect(),
+            CopyKind::WriteBack if step < runs => of_run(step).collect(),
+            CopyKind::WriteBack => vec![Check::Put { copy, skip: 0, spot: disk, length: range.length }],
         };
-        self.tell(event);
-        if step == pieces {
+        events.into_iter().for_each(|event| self.tell(event));
+        if step == runs {
             self.tell(Check::Copied { copy });
         }
     }
