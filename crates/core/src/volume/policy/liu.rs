@@ -17,7 +17,9 @@
 //! **What is asked for** is what is read and what is written: data that a program has written it may read next, and a head that is written
 //! again goes to flash.
 //!
-//! **When it is loaded.** A strong segment that is new in the stack, or a ghost of which a block is read for the second time.
+//! **When it is loaded.** A strong segment that is new in the stack, or a ghost of which a block is read for the second time. And any ghost,
+//! weak or unknown, when reads of blocks that were read before have cost the disk what a load costs (`reads_that_pay`): they may go on coming.
+//! If as many more are answered by the buffer, they did, and the segment is strong.
 //!
 //! **When a segment is strong** (section II-D measures it as it leaves the stack): blocks that were asked for stay asked for, so a ghost
 //! with enough of them is known to be strong before it leaves, and may be lifted while it is in use. So is a segment that a stream
@@ -90,6 +92,9 @@ impl Known {
 pub struct Liu {
     settings: Settings,
     threshold_blocks: u32,
+    /// Reads of blocks that were read before, of a segment that is not in the buffer, that take the disk as long as loading it: not the paper's,
+    /// but ski rental's, at most twice the time of who knows the future. A head takes as long as a positioning, and a read out of order is one.
+    reads_that_pay: u32,
     /// A segment, from its begin on.
     whole: Range,
     stack: Stack,
@@ -121,6 +126,7 @@ impl Liu {
         Liu {
             settings,
             threshold_blocks: threshold.div_ceil(100) as u32,
+            reads_that_pay: 1 + segments.segment_blocks.div_ceil(segments.head_blocks.max(1)),
             whole: Range::new(0, segments.segment_bytes()),
             stack: Stack::new(segments.segment_blocks, loaded_max, loaded_max * settings.stack_per_buffer as usize),
             known: BTreeMap::new(),
@@ -140,10 +146,11 @@ impl Liu {
         let asked = self.stack.ask(segment, part);
         let is_loaded = self.stack.is_loaded(segment);
         // A ghost that is half read is not loaded for the rest; one that is read again is.
-        let is_again = |before| before == asked && covers_block(part);
-        let begins = asked_before.is_none_or(is_again);
+        let is_again = asked_before == Some(asked) && covers_block(part);
+        let has_paid = is_again && self.stack.read_again(segment) >= self.reads_that_pay;
+        let begins = asked_before.is_none() || is_again;
         let is_strong = self.known.get(&segment).is_some_and(|known| known.is_strong);
-        let wanted = if is_loaded || (begins && is_strong) { Some(self.whole) } else { ahead };
+        let wanted = if is_loaded || has_paid || (begins && is_strong) { Some(self.whole) } else { ahead };
         match wanted {
             // One that is strong is measured anew; of one that nobody knows all counts.
             Some(wanted) if !is_loaded => {
@@ -152,7 +159,7 @@ impl Liu {
             }
             // What is in the buffer and known to be strong had its turn: it is measured again as it leaves.
             Some(_) if is_strong => {}
-            _ if asked >= self.threshold_blocks => self.on_strong(segment),
+            _ if asked >= self.threshold_blocks || has_paid => self.on_strong(segment),
             _ => {}
         }
         self.measure_left();
@@ -196,7 +203,8 @@ impl Liu {
         if left.was_loaded {
             self.evicted.push(left.segment);
         }
-        if left.asked_blocks >= self.threshold_blocks {
+        let has_paid = left.was_loaded && left.reads_again >= self.reads_that_pay;
+        if left.asked_blocks >= self.threshold_blocks || has_paid {
             self.on_strong(left.segment);
         } else if let Some(known) = self.known.get_mut(&left.segment) {
             known.is_strong = false;
@@ -337,6 +345,35 @@ mod tests {
         let loaded = (0..4000).find_map(|turn| read(Range::new(turn * 1000, 1000)));
         assert_eq!(loaded, None, "in order, four to a block");
         assert_eq!(read(Range::new(5000, 8192)), Some(Range::new(0, segments.segment_bytes())));
+    }
+
+    #[test]
+    fn a_weak_segment_is_loaded_when_reads_that_came_again_have_cost_what_a_load_does() {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        let mut liu = Liu::new(segments, Settings::default());
+        let all = Some(Range::new(0, segments.segment_bytes()));
+        let mut reads_until_loaded = |blocks: [u64; 2]| {
+            let part = |turn: usize| Range::new(blocks[turn % 2] * BLOCK_BYTES, BLOCK_BYTES);
+            (0..20).find(|turn| liu.on_segment_read(SegmentRead { segment: 3, part: part(*turn) }, None) == all)
+        };
+        assert_eq!(reads_until_loaded([7, 900]), Some(7), "two that are new, then the sixth");
+        assert_eq!(reads_until_loaded([7, 900]), Some(0), "it is in the buffer");
+        (0..6).for_each(|_| _ = reads_until_loaded([7, 900]));
+        assert_eq!(liu.counts().lifts_waiting, 1, "and has paid once more");
+        liu.forget();
+        assert_eq!(
+            liu.on_segment_read(SegmentRead { segment: 3, part: Range::new(0, BLOCK_BYTES) }, None),
+            all,
+            "at once"
+        );
+        let mut liu = Liu::new(segments, Settings::default());
+        let mut written = |block| liu.on_segment_write(3, Range::new(block * BLOCK_BYTES, BLOCK_BYTES));
+        (0..20).for_each(|turn| written(turn % 2));
+        let mut read = |block| {
+            liu.on_segment_read(SegmentRead { segment: 3, part: Range::new(block * BLOCK_BYTES, BLOCK_BYTES) }, None)
+        };
+        assert_eq!((0..200).find_map(&mut read), None, "new ones count nothing, nor do writes");
+        assert_eq!((0..6).find(|block| read(*block) == all), Some(3), "the first two came again before");
     }
 
     #[test]

@@ -21,6 +21,8 @@ struct Entry {
     asked: Vec<u64>,
     asked_blocks: u32,
     asked_before: u32,
+    /// Reads of what had been asked for before, since it came into the stack, or into the buffer.
+    reads_again: u32,
 }
 
 impl Entry {
@@ -39,6 +41,8 @@ pub struct Left {
     pub was_loaded: bool,
     /// Its locality, blocks of it that were asked for.
     pub asked_blocks: u32,
+    /// Reads of what had been asked for before, since it came into the buffer, or into the stack.
+    pub reads_again: u32,
 }
 
 /// See the module.
@@ -76,6 +80,7 @@ impl Stack {
             asked: vec![0; words],
             asked_blocks: 0,
             asked_before: 0,
+            reads_again: 0,
         });
         self.by_use.remove(&entry.used);
         self.used_up.remove(&entry.used);
@@ -109,6 +114,13 @@ impl Stack {
         self.entries.get(&segment).map(Entry::all_asked)
     }
 
+    /// A read found all flagged; how often that has been since the segment came into the stack, or into the buffer.
+    pub fn read_again(&mut self, segment: u64) -> u32 {
+        let entry = self.entries.get_mut(&segment).expect("it was asked for");
+        entry.reads_again += 1;
+        entry.reads_again
+    }
+
     /// Nothing is in it any more.
     pub fn clear(&mut self) {
         *self = Stack::new(self.segment_blocks, self.loaded_max, self.entries_max);
@@ -119,7 +131,7 @@ impl Stack {
     pub fn load(&mut self, segment: u64, bytes: u64, part: Range, asked_before: u32) {
         let entry = self.entries.get_mut(&segment).expect("it was asked for");
         entry.asked.fill(0);
-        (entry.asked_blocks, entry.asked_before) = (0, asked_before);
+        (entry.asked_blocks, entry.asked_before, entry.reads_again) = (0, asked_before, 0);
         entry.loaded_blocks = (bytes / BLOCK_BYTES) as u32;
         self.loaded += usize::from(!std::mem::replace(&mut entry.is_loaded, true));
         self.ask(segment, part);
@@ -145,7 +157,7 @@ impl Stack {
         self.used_up.remove(&used);
         let entry = self.entries.remove(&segment).expect("it is in the stack");
         self.loaded -= usize::from(entry.is_loaded);
-        Left { segment, was_loaded: entry.is_loaded, asked_blocks: entry.all_asked() }
+        Left { segment, was_loaded: entry.is_loaded, asked_blocks: entry.all_asked(), reads_again: entry.reads_again }
     }
 
     /// In the buffer, and ghosts.
@@ -173,7 +185,7 @@ mod tests {
         stack.ask(0, Range::new(5, 10));
         assert_eq!(stack.pop(), None);
         stack.ask(9, block(0));
-        assert_eq!(stack.pop(), Some(Left { segment: 1, was_loaded: false, asked_blocks: 2 }));
+        assert_eq!(stack.pop(), Some(Left { segment: 1, was_loaded: false, asked_blocks: 2, reads_again: 0 }));
         assert_eq!((stack.pop(), stack.counts()), (None, (0, 4)));
     }
 
