@@ -203,7 +203,8 @@ impl Liu {
         if left.was_loaded {
             self.evicted.push(left.segment);
         }
-        let has_paid = left.was_loaded && left.reads_again >= self.reads_that_pay;
+        // Of what was in the buffer; a ghost would have been loaded.
+        let has_paid = left.reads_again >= self.reads_that_pay;
         if left.asked_blocks >= self.threshold_blocks || has_paid {
             self.on_strong(left.segment);
         } else if let Some(known) = self.known.get_mut(&left.segment) {
@@ -374,6 +375,24 @@ mod tests {
         };
         assert_eq!((0..200).find_map(&mut read), None, "new ones count nothing, nor do writes");
         assert_eq!((0..6).find(|block| read(*block) == all), Some(3), "the first two came again before");
+    }
+
+    #[test]
+    fn a_segment_that_paid_for_its_load_is_strong_after_it_has_left_and_one_that_did_not_is_weak() {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        for (reads_loaded, is_strong) in [(1, false), (6, true)] {
+            let mut liu = Liu::new(segments, Settings::default());
+            let mut read = |segment, block| {
+                let part = Range::new(block * BLOCK_BYTES, BLOCK_BYTES);
+                liu.on_segment_read(SegmentRead { segment, part }, None).is_some()
+            };
+            assert!((0..7).any(|_| read(3, 7)), "new, and six times again");
+            (0..reads_loaded).for_each(|_| assert!(read(3, 7)));
+            for segment in 10..500 {
+                (0..10).for_each(|_| _ = read(segment, 0));
+            }
+            assert_eq!(read(3, 900), is_strong, "{reads_loaded}");
+        }
     }
 
     #[test]
