@@ -154,8 +154,8 @@ impl Liu {
         match wanted {
             // One that is strong is measured anew; of one that nobody knows all counts.
             Some(wanted) if !is_loaded => {
-                let before = if is_strong { 0 } else { asked_before.unwrap_or(0) };
-                self.stack.load(segment, wanted.length, part, before);
+                let flagged = (!is_strong).then(|| asked_before.unwrap_or(0));
+                self.stack.load(segment, wanted.length, part, flagged);
             }
             // What is in the buffer and known to be strong had its turn: it is measured again as it leaves.
             Some(_) if is_strong => {}
@@ -393,6 +393,21 @@ mod tests {
             }
             assert_eq!(read(3, 900), is_strong, "{reads_loaded}");
         }
+    }
+
+    #[test]
+    fn blocks_that_were_read_before_a_load_that_had_paid_are_read_again_after_it() {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        let mut liu = Liu::new(segments, Settings::default());
+        let mut read = |block| {
+            let part = Range::new(block * BLOCK_BYTES, BLOCK_BYTES);
+            liu.on_segment_read(SegmentRead { segment: 3, part }, None);
+            liu.counts()
+        };
+        (0..11).for_each(|read_before| _ = read(read_before % 6));
+        assert_eq!(read(5).loaded, 1, "six blocks, each twice");
+        let lifts: Vec<u64> = (0..6).map(|block| read(block).lifts_waiting).collect();
+        assert_eq!(lifts, [0, 0, 0, 0, 0, 1]);
     }
 
     #[test]

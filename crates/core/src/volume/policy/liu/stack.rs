@@ -15,21 +15,13 @@ use crate::volume::layout::BLOCK_BYTES;
 struct Entry {
     used: u64,
     is_loaded: bool,
-    /// As many of its blocks are in the buffer, if it is.
-    loaded_blocks: u32,
-    /// Which were asked for since it was loaded, and how many; and how many before that, if they count.
+    /// If it is in the buffer: all that is there was asked for once so many of its blocks were.
+    used_up_blocks: u32,
+    /// Which were asked for, and how many.
     asked: Vec<u64>,
     asked_blocks: u32,
-    asked_before: u32,
     /// Reads of what had been asked for before, since it came into the stack, or into the buffer.
     reads_again: u32,
-}
-
-impl Entry {
-    /// Blocks that were asked for.
-    fn all_asked(&self) -> u32 {
-        self.asked_before + self.asked_blocks
-    }
 }
 
 /// One that has left it.
@@ -76,10 +68,9 @@ impl Stack {
         let entry = self.entries.entry(segment).or_insert_with(|| Entry {
             used: 0,
             is_loaded: false,
-            loaded_blocks: 0,
+            used_up_blocks: 0,
             asked: vec![0; words],
             asked_blocks: 0,
-            asked_before: 0,
             reads_again: 0,
         });
         self.by_use.remove(&entry.used);
@@ -93,10 +84,10 @@ impl Stack {
             entry.asked_blocks += u32::from(*word & bit == 0);
             *word |= bit;
         }
-        if entry.is_loaded && entry.asked_blocks >= entry.loaded_blocks {
+        if entry.is_loaded && entry.asked_blocks >= entry.used_up_blocks {
             self.used_up.insert(entry.used, segment);
         }
-        entry.all_asked()
+        entry.asked_blocks
     }
 
     /// Segments that the buffer has room for.
@@ -111,7 +102,7 @@ impl Stack {
 
     /// How many of its blocks have been asked for; none: it is not in the stack.
     pub fn asked_blocks(&self, segment: u64) -> Option<u32> {
-        self.entries.get(&segment).map(Entry::all_asked)
+        self.entries.get(&segment).map(|entry| entry.asked_blocks)
     }
 
     /// A read found all flagged; how often that has been since the segment came into the stack, or into the buffer.
@@ -126,13 +117,17 @@ impl Stack {
         *self = Stack::new(self.segment_blocks, self.loaded_max, self.entries_max);
     }
 
-    /// So many bytes of a segment of the stack come into the buffer, of which `part` is asked for. Of what was asked for before, so many blocks
-    /// count, whether they are asked for again or not.
-    pub fn load(&mut self, segment: u64, bytes: u64, part: Range, asked_before: u32) {
+    /// So many bytes of a segment of the stack come into the buffer, of which `part` is asked for. Its blocks are flagged anew, or stay as they
+    /// are: then so many of them were before that part was asked for.
+    pub fn load(&mut self, segment: u64, bytes: u64, part: Range, flagged_before: Option<u32>) {
         let entry = self.entries.get_mut(&segment).expect("it was asked for");
-        entry.asked.fill(0);
-        (entry.asked_blocks, entry.asked_before, entry.reads_again) = (0, asked_before, 0);
-        entry.loaded_blocks = (bytes / BLOCK_BYTES) as u32;
+        if flagged_before.is_none() {
+            entry.asked.fill(0);
+            entry.asked_blocks = 0;
+        }
+        entry.reads_again = 0;
+        let all_flagged = flagged_before.unwrap_or(0) + (bytes / BLOCK_BYTES) as u32;
+        entry.used_up_blocks = all_flagged.min(self.segment_blocks);
         self.loaded += usize::from(!std::mem::replace(&mut entry.is_loaded, true));
         self.ask(segment, part);
     }
@@ -157,7 +152,7 @@ impl Stack {
         self.used_up.remove(&used);
         let entry = self.entries.remove(&segment).expect("it is in the stack");
         self.loaded -= usize::from(entry.is_loaded);
-        Left { segment, was_loaded: entry.is_loaded, asked_blocks: entry.all_asked(), reads_again: entry.reads_again }
+        Left { segment, was_loaded: entry.is_loaded, asked_blocks: entry.asked_blocks, reads_again: entry.reads_again }
     }
 
     /// In the buffer, and ghosts.
@@ -196,7 +191,7 @@ mod tests {
             stack.ask(segment, Range::new(0, 10 * BLOCK_BYTES));
         }
         for segment in [1, 3, 5] {
-            stack.load(segment, 100 * BLOCK_BYTES, block(segment), 0);
+            stack.load(segment, 100 * BLOCK_BYTES, block(segment), None);
         }
         let left: Vec<(u64, bool, u32)> =
             std::iter::from_fn(|| stack.pop()).map(|left| (left.segment, left.was_loaded, left.asked_blocks)).collect();
@@ -209,13 +204,13 @@ mod tests {
         let mut stack = Stack::new(100, 3, 100);
         for (segment, bytes) in [(0, 100), (1, 4), (2, 100)] {
             stack.ask(segment, block(0));
-            stack.load(segment, bytes * BLOCK_BYTES, block(0), 0);
+            stack.load(segment, bytes * BLOCK_BYTES, block(0), None);
         }
         stack.ask(1, Range::new(0, 4 * BLOCK_BYTES));
         stack.ask(0, block(1));
         for segment in [3, 4] {
             stack.ask(segment, block(0));
-            stack.load(segment, 100 * BLOCK_BYTES, block(0), 0);
+            stack.load(segment, 100 * BLOCK_BYTES, block(0), None);
             let left = stack.pop().unwrap();
             assert_eq!((left.segment, left.was_loaded, stack.pop()), ([1, 2][segment as usize - 3], true, None));
         }
