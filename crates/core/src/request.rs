@@ -56,6 +56,11 @@ impl Range {
         self.offset < other.end() && other.offset < self.end() && !self.is_empty() && !other.is_empty()
     }
 
+    /// The shortest range that holds both.
+    pub fn hull(self, other: Range) -> Range {
+        Range::between(self.offset.min(other.offset), self.end().max(other.end()))
+    }
+
     /// The bytes both hold; empty where they share none.
     pub fn intersection(self, other: Range) -> Range {
         Range::between(self.offset.max(other.offset), self.end().min(other.end()))

@@ -46,7 +46,7 @@ struct Section {
 }
 
 /// A segment in memory, or on its way there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LoadedSegment {
     sections: Vec<Section>,
     valid: Ranges<()>,
@@ -55,6 +55,11 @@ pub struct LoadedSegment {
 }
 
 impl LoadedSegment {
+    /// Whether a byte of a range is there, or was lost.
+    fn has(&self, range: Range) -> bool {
+        self.sections.iter().any(|section| section.range.overlaps(range))
+    }
+
     fn is_valid(&self, range: Range) -> bool {
         let covered: u64 = self.valid.overlapping(range).map(|(held, _)| held.intersection(range).length).sum();
         covered == range.length
@@ -95,40 +100,52 @@ impl<P: Policy> Engine<P> {
         begun
     }
 
-    /// Begins to load a part of a segment unless some is there; whether it has begun. A head on flash comes as a whole.
+    /// Begins to load what is missing of a part of a segment; whether there is any. A head on flash comes as a whole.
     fn begin_load(&mut self, segment: u64, wanted: Range) -> bool {
-        if let Some(load) = self.loads.get_mut(&segment) {
-            load.is_evicted = false;
-            return false;
-        }
         let whole = Range::new(segment * self.segments.segment_bytes(), self.segments.segment_bytes());
         let whole = Range::between(whole.offset, whole.end().min(self.superblock.disk_bytes));
         let wanted = Range::new(whole.offset + wanted.offset, wanted.length).intersection(whole);
-        if self.disk_failed {
+        let mut missing = Ranges::default();
+        missing.insert(wanted, ());
+        if let Some(load) = self.loads.get_mut(&segment) {
+            load.is_evicted = false;
+            load.sections.iter().for_each(|section| _ = missing.carve(section.range));
+        }
+        if missing.is_empty() || self.disk_failed {
             return false;
         }
+        let missing: Vec<Range> = missing.iter().map(|(range, ())| range).collect();
+        missing.into_iter().for_each(|range| self.order_load(segment, range));
+        self.counters.loads_total += 1;
+        true
+    }
+
+    /// Orders a part of a segment of which nothing was ordered.
+    fn order_load(&mut self, segment: u64, wanted: Range) {
+        let head = self.head_range(segment).intersection(Range::new(0, self.superblock.disk_bytes));
+        let is_cut = self.loads.get(&segment).is_some_and(|load| load.has(head));
+        let lifted = self.map.heads.live(head).filter(|live| live.range == head && head.overlaps(wanted) && !is_cut);
+        let lifted = lifted.map(|live| (live.slot, live.crcs.to_vec()));
+        let wanted = if lifted.is_some() { wanted.hull(head) } else { wanted };
         let mut valid = Ranges::default();
-        valid.insert(whole, ());
-        for piece in self.map.pieces(whole).into_iter().filter(|piece| piece.dirty) {
+        valid.insert(wanted, ());
+        for piece in self.map.pieces(wanted).into_iter().filter(|piece| piece.dirty) {
             valid.carve(piece.range);
         }
-        for write in self.writes.values().filter(|write| write.range.overlaps(whole)) {
+        for write in self.writes.values().filter(|write| write.range.overlaps(wanted)) {
             valid.carve(write.range);
         }
-        let mut load = LoadedSegment { sections: Vec::new(), valid, reading: 0, is_evicted: false };
-        let head = self.head_range(segment).intersection(whole);
-        let lifted = self.map.heads.live(head).filter(|live| live.range == head && head.overlaps(wanted));
-        let lifted = lifted.map(|live| (live.slot, live.crcs.to_vec()));
-        let body = Range::between(head.end(), whole.end()).intersection(wanted);
+        let body = Range::between(wanted.offset.max(head.end()), wanted.end());
         let of_head = head.intersection(wanted);
         let step = body.length.div_ceil(SECTIONS).next_multiple_of(BLOCK_BYTES).max(BLOCK_BYTES);
         let starts = (body.offset..body.end()).step_by(step as usize);
         let parts = starts.map(|at| Range::between(at, (at + step).min(body.end())));
         let of_disk = (lifted.is_none() && !of_head.is_empty()).then_some(of_head).into_iter().chain(parts);
+        let mut sections = Vec::new();
         for range in of_disk.flat_map(|range| self.cuts(range)).collect::<Vec<_>>() {
             let order = self.queue_disk(Action::Read, range, Purpose::LoadFromDisk(segment));
             self.counters.loaded_disk_bytes_total += range.length;
-            load.sections.push(Section { range, order, stage: Stage::Reading, waiters: Vec::new(), head: None });
+            sections.push(Section { range, order, stage: Stage::Reading, waiters: Vec::new(), head: None });
         }
         if let Some((slot, crcs)) = lifted {
             self.slots.pin(slot);
@@ -137,12 +154,12 @@ impl<P: Policy> Engine<P> {
             self.head_orders.push((order, place, Purpose::LoadFromFlash(segment)));
             self.counters.loaded_head_bytes_total += head.length;
             let stage = Stage::Reading;
-            load.sections.push(Section { range: head, order, stage, waiters: Vec::new(), head: Some((slot, crcs)) });
+            sections.push(Section { range: head, order, stage, waiters: Vec::new(), head: Some((slot, crcs)) });
         }
-        load.reading = load.sections.len();
-        self.counters.loads_total += 1;
-        self.loads.insert(segment, load);
-        true
+        let load = self.loads.entry(segment).or_default();
+        load.reading += sections.len();
+        load.sections.extend(sections);
+        valid.iter().for_each(|(range, ())| load.valid.insert(range, ()));
     }
 
     /// Flash gets its orders behind the disk, which takes longer.

@@ -184,7 +184,7 @@ impl Chain {
     /// What lies ahead in its segment of a stream among others, if the buffer has room for a segment of each.
     fn ahead(&self, read: SegmentRead) -> Option<Range> {
         let ((liu, segments), itransformer) = (self.liu.as_ref()?, self.itransformer.as_ref()?);
-        if liu.is_loaded(read.segment) {
+        if liu.holds(read.segment, read.part) {
             return None;
         }
         let bytes = segments.segment_bytes();
@@ -292,11 +292,10 @@ impl Policy for Chain {
 
     fn on_read(&mut self, range: Range, load: &Load) -> Option<Range> {
         // What is in the buffer, or on its way there, is not read ahead as well.
-        let is_loaded = |at: u64| {
-            let held = self.liu.as_ref().map(|(liu, segments)| liu.is_loaded(at / segments.segment_bytes()));
-            held.unwrap_or(false)
-        };
-        let is_held = is_loaded(range.offset) && is_loaded(range.end() - 1);
+        let is_held = self
+            .liu
+            .as_ref()
+            .is_some_and(|(liu, segments)| segments.parts(range).all(|(segment, part)| liu.holds(segment, part)));
         let itransformer = self.itransformer.as_mut()?;
         if is_held {
             itransformer.on_held_read(range);
@@ -361,14 +360,37 @@ mod tests {
 
     #[test]
     fn what_is_ahead_of_streams_is_loaded_if_there_is_room_for_a_segment_of_each() {
-        // It was loaded by a read before the last one, so what is wanted of it by now is all.
-        let all = Some(Range::new(0, BYTES));
-        assert_eq!(loaded(Names::LiuITransformer, 51, BYTES / 2), vec![all; 51]);
-        assert_eq!(loaded(Names::Auto, 51, BYTES / 2), vec![all; 51]);
+        // It was loaded by the fifth read.
+        let from_fifth = |offset| Some(Range::between(offset + 4 * READ, BYTES));
+        assert_eq!(loaded(Names::LiuITransformer, 51, BYTES / 2), vec![from_fifth(BYTES / 2); 51]);
+        assert_eq!(loaded(Names::Auto, 51, BYTES / 2), vec![from_fifth(BYTES / 2); 51]);
         assert_eq!(loaded(Names::LiuITransformer, 52, BYTES / 2), vec![None; 52], "256 MiB have room for 51");
         assert_eq!(loaded(Names::LiuITransformer, 1, BYTES / 2), vec![None], "one alone is left to the disk");
         assert_eq!(loaded(Names::Liu, 20, BYTES / 2), vec![None; 20]);
-        assert_eq!(loaded(Names::LiuITransformer, 20, BYTES - 8 * READ), vec![all; 20]);
+        let near_end = BYTES - 8 * READ;
+        assert_eq!(loaded(Names::LiuITransformer, 20, near_end), vec![from_fifth(near_end); 20]);
+    }
+
+    #[test]
+    fn what_lies_before_a_part_that_was_loaded_ahead_comes_too_when_reads_there_have_paid_for_it() {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        let mut chain = Chain::new(Names::LiuITransformer, segments, Settings::default());
+        let load = Load { staging_bytes: 1 << 30, ..Load::default() };
+        let mut read = |segment, at, length| {
+            let wanted = chain.on_segment_read(SegmentRead { segment, part: Range::new(at, length) });
+            (wanted, chain.on_read(Range::new(segment * BYTES + at, length), &load))
+        };
+        let tail = BYTES / 2;
+        for turn in 0..8 {
+            (0..20).for_each(|stream| _ = read(stream * 100, tail + turn * READ, READ));
+        }
+        let held = Some(Range::between(tail + 4 * READ, BYTES));
+        assert_eq!(read(0, BYTES - 4096, 4096), (held, None));
+        (0..5).for_each(|_| assert_eq!(read(0, BYTES - 4096, 4096), (held, None), "the buffer answers"));
+        let blocks = [3, 90, 7, 200, 31];
+        let found = (0..20).find(|turn| read(0, blocks[turn % 5] * BLOCK_BYTES, BLOCK_BYTES).0 != held);
+        assert_eq!(found, Some(10), "five that are new, and the sixth that came again");
+        assert_eq!(read(0, 0, 4096), (Some(Range::new(0, BYTES)), None));
     }
 
     #[test]

@@ -144,18 +144,23 @@ impl Liu {
         let SegmentRead { segment, part } = read;
         let asked_before = self.touch(segment);
         let asked = self.stack.ask(segment, part);
-        let is_loaded = self.stack.is_loaded(segment);
+        let held = self.stack.held(segment);
+        let is_held = held.is_some_and(|held| held.contains(part));
         // A ghost that is half read is not loaded for the rest; one that is read again is.
         let is_again = asked_before == Some(asked) && covers_block(part);
-        let has_paid = is_again && self.stack.read_again(segment) >= self.reads_that_pay;
+        let has_paid = is_again && self.stack.read_again(segment, is_held) >= self.reads_that_pay;
         let begins = asked_before.is_none() || is_again;
         let is_strong = self.known.get(&segment).is_some_and(|known| known.is_strong);
-        let wanted = if is_loaded || has_paid || (begins && is_strong) { Some(self.whole) } else { ahead };
+        let wanted = match held {
+            held if is_held => held,
+            _ if has_paid || (begins && is_strong) => Some(self.whole),
+            held => held.into_iter().chain(ahead).reduce(Range::hull),
+        };
         match wanted {
             // One that is strong is measured anew; of one that nobody knows all counts.
-            Some(wanted) if !is_loaded => {
+            Some(wanted) if held != Some(wanted) => {
                 let flagged = (!is_strong).then(|| asked_before.unwrap_or(0));
-                self.stack.load(segment, wanted.length, part, flagged);
+                self.stack.load(segment, wanted, part, flagged);
             }
             // What is in the buffer and known to be strong had its turn: it is measured again as it leaves.
             Some(_) if is_strong => {}
@@ -204,7 +209,7 @@ impl Liu {
             self.evicted.push(left.segment);
         }
         // Of what was in the buffer; a ghost would have been loaded.
-        let has_paid = left.reads_again >= self.reads_that_pay;
+        let has_paid = left.answered_again >= self.reads_that_pay;
         if left.asked_blocks >= self.threshold_blocks || has_paid {
             self.on_strong(left.segment);
         } else if let Some(known) = self.known.get_mut(&left.segment) {
@@ -322,9 +327,9 @@ impl Liu {
         self.stack.loaded_max() as u64
     }
 
-    /// Whether a segment is in the buffer.
-    pub fn is_loaded(&self, segment: u64) -> bool {
-        self.stack.is_loaded(segment)
+    /// Whether a part of a segment is in the buffer, or on its way there.
+    pub fn holds(&self, segment: u64, part: Range) -> bool {
+        self.stack.held(segment).is_some_and(|held| held.contains(part))
     }
 
     /// For status.

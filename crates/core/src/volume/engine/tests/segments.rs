@@ -13,8 +13,8 @@ const IDLE: Nanos = Nanos(50_000_000);
 static ZEROES: [u8; 1 << 20] = [0; 1 << 20];
 
 /// LiU alone, with a buffer of `loaded_max` segments, on devices that answer at once.
-struct Bench {
-    engine: Engine<Chain>,
+struct Bench<P = Chain> {
+    engine: Engine<P>,
     now: Nanos,
     tag: Tag,
 }
@@ -26,6 +26,20 @@ impl Bench {
         let settings = chain::Settings { liu, ..chain::Settings::default() };
         let policy = Chain::new(Names::Liu, segments, settings);
         Bench { engine: engine_with(16 << 20, segments, policy), now: Nanos::ZERO, tag: 0 }
+    }
+
+    fn lifted(slots: u32, loaded_max: u64, segment: u64) -> Bench {
+        let mut bench = Bench::new(slots, loaded_max);
+        bench.read_much(segment);
+        bench.rest();
+        assert!(bench.is_lifted(segment));
+        bench
+    }
+}
+
+impl<P: Policy> Bench<P> {
+    fn is_lifted(&self, segment: u64) -> bool {
+        self.engine.map.heads.live(head(segment)).is_some()
     }
 
     /// Completes all that is under way; what the devices were told, one after the other.
@@ -69,22 +83,10 @@ impl Bench {
         self.engine.on_timer(self.now);
         self.settle()
     }
+}
 
-    fn head(segment: u64) -> Range {
-        Range::new(segment * SEGMENT_BYTES, HEAD_BYTES)
-    }
-
-    fn is_lifted(&self, segment: u64) -> bool {
-        self.engine.map.heads.live(Bench::head(segment)).is_some()
-    }
-
-    fn lifted(slots: u32, loaded_max: u64, segment: u64) -> Bench {
-        let mut bench = Bench::new(slots, loaded_max);
-        bench.read_much(segment);
-        bench.rest();
-        assert!(bench.is_lifted(segment));
-        bench
-    }
+fn head(segment: u64) -> Range {
+    Range::new(segment * SEGMENT_BYTES, HEAD_BYTES)
 }
 
 /// Where the reads of a device lie, in the order of the addresses.
@@ -105,7 +107,7 @@ fn from_a_cold_start_a_segment_of_which_enough_was_read_is_lifted_once_the_foreg
     bench.engine.on_timer(bench.now);
     assert!(bench.settle().is_empty() && !bench.is_lifted(3), "somebody has just asked");
     let told = bench.rest();
-    assert_eq!(reads(&told, Device::Disk), [Bench::head(3)]);
+    assert_eq!(reads(&told, Device::Disk), [head(3)]);
     assert!(bench.is_lifted(3));
     assert_eq!(bench.engine.counters().lifts_total, 1);
 }
@@ -120,7 +122,7 @@ fn a_load_has_the_head_from_flash_and_the_body_from_the_disk_in_four_parts() {
     let body = reads(&told, Device::Disk);
     assert_eq!(body.len(), 4, "{body:?}");
     assert!(body.windows(2).all(|pair| pair[0].end() == pair[1].offset), "{body:?}");
-    assert_eq!((body[0].offset, body[3].end()), (Bench::head(3).end(), 4 * SEGMENT_BYTES));
+    assert_eq!((body[0].offset, body[3].end()), (head(3).end(), 4 * SEGMENT_BYTES));
     assert!((0..16).all(|block| bench.read(3, block).is_empty()), "all of it is in memory");
 }
 
@@ -171,4 +173,58 @@ fn a_lifted_segment_of_weak_locality_keeps_its_head_and_is_measured_but_not_load
     assert!(bench.is_lifted(3));
     bench.read_much(3);
     assert_eq!(reads(&bench.read(3, 2), Device::Disk).iter().map(|range| range.length).sum::<u64>(), 12 * BLOCK_BYTES);
+}
+
+/// Wants one part of segments after the other, and lifts the first so often.
+struct Wanting {
+    parts: Vec<Range>,
+    lifts: u64,
+}
+
+impl Policy for Wanting {
+    fn absorbs(&mut self, _range: Range, _load: &Load) -> bool {
+        true
+    }
+    fn waits_for_room(&self, _load: &Load) -> Nanos {
+        Nanos::ZERO
+    }
+    fn next_write_back(&mut self, _load: &Load) -> Option<u64> {
+        None
+    }
+    fn on_write_back(&mut self, _now: Nanos, _range: Range) {}
+    fn on_segment_read(&mut self, _read: SegmentRead) -> Option<Range> {
+        self.parts.pop()
+    }
+    fn next_lift(&mut self, load: &Load) -> Option<u64> {
+        let lifts = self.lifts > 0 && load.lifts == 0;
+        self.lifts -= u64::from(lifts);
+        lifts.then_some(3)
+    }
+}
+
+#[test]
+fn what_is_missing_of_a_segment_is_loaded_beside_what_is_there() {
+    let blocks = |from: u64, to: u64| Range::between(from * BLOCK_BYTES, to * BLOCK_BYTES);
+    let segments = Segments { segment_blocks: 16, head_blocks: 4, slots: 2 };
+    for (first, lifts) in
+        [(blocks(6, 16), 0), (blocks(6, 16), 1), (blocks(2, 16), 0), (blocks(2, 16), 1), (blocks(0, 9), 0)]
+    {
+        let parts = vec![blocks(0, 16), first, first];
+        let mut bench =
+            Bench { engine: engine_with(16 << 20, segments, Wanting { parts, lifts: 0 }), now: Nanos::ZERO, tag: 0 };
+        let disk = |told: &[Order]| -> u64 { reads(told, Device::Disk).iter().map(|range| range.length).sum() };
+        assert_eq!(disk(&bench.read(3, 8)), first.length);
+        assert_eq!(disk(&bench.read(3, 8)), 0, "it is there");
+        bench.engine.policy.lifts = lifts;
+        bench.rest();
+        assert_eq!(bench.is_lifted(3), lifts > 0 || first.contains(head(0)));
+        // A head is one piece, or none if a part of it is there.
+        let has_head = lifts > 0 && first.offset >= HEAD_BYTES;
+        let told = bench.read(3, 1);
+        let of_flash: u64 = reads(&told, Device::Flash).iter().map(|range| range.length).sum();
+        let missing = SEGMENT_BYTES - first.length;
+        assert_eq!(disk(&told), missing - if has_head { HEAD_BYTES } else { 0 }, "{told:?}");
+        assert!(of_flash >= if has_head { HEAD_BYTES } else { 0 }, "{told:?}");
+        assert!((0..16).all(|block| bench.read(3, block).is_empty()), "all of it is in memory");
+    }
 }

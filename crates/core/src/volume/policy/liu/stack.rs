@@ -14,14 +14,16 @@ use crate::volume::layout::BLOCK_BYTES;
 #[derive(Clone, Debug)]
 struct Entry {
     used: u64,
-    is_loaded: bool,
-    /// If it is in the buffer: all that is there was asked for once so many of its blocks were.
+    /// What of it is in the buffer.
+    held: Option<Range>,
+    /// All that is there was asked for once so many of its blocks were.
     used_up_blocks: u32,
     /// Which were asked for, and how many.
     asked: Vec<u64>,
     asked_blocks: u32,
-    /// Reads of what had been asked for before, since it came into the stack, or into the buffer.
-    reads_again: u32,
+    /// Reads of what had been asked for before that the buffer answered since more of it came there, and that it did not.
+    answered_again: u32,
+    missed_again: u32,
 }
 
 /// One that has left it.
@@ -33,8 +35,8 @@ pub struct Left {
     pub was_loaded: bool,
     /// Its locality, blocks of it that were asked for.
     pub asked_blocks: u32,
-    /// Reads of what had been asked for before, since it came into the buffer, or into the stack.
-    pub reads_again: u32,
+    /// Reads of what had been asked for before that the buffer answered.
+    pub answered_again: u32,
 }
 
 /// See the module.
@@ -67,11 +69,12 @@ impl Stack {
         let words = (self.segment_blocks as usize).div_ceil(64);
         let entry = self.entries.entry(segment).or_insert_with(|| Entry {
             used: 0,
-            is_loaded: false,
+            held: None,
             used_up_blocks: 0,
             asked: vec![0; words],
             asked_blocks: 0,
-            reads_again: 0,
+            answered_again: 0,
+            missed_again: 0,
         });
         self.by_use.remove(&entry.used);
         self.used_up.remove(&entry.used);
@@ -84,7 +87,7 @@ impl Stack {
             entry.asked_blocks += u32::from(*word & bit == 0);
             *word |= bit;
         }
-        if entry.is_loaded && entry.asked_blocks >= entry.used_up_blocks {
+        if entry.held.is_some() && entry.asked_blocks >= entry.used_up_blocks {
             self.used_up.insert(entry.used, segment);
         }
         entry.asked_blocks
@@ -95,9 +98,9 @@ impl Stack {
         self.loaded_max
     }
 
-    /// Whether a segment is in the buffer.
-    pub fn is_loaded(&self, segment: u64) -> bool {
-        self.entries.get(&segment).is_some_and(|entry| entry.is_loaded)
+    /// What of a segment is in the buffer, or on its way there.
+    pub fn held(&self, segment: u64) -> Option<Range> {
+        self.entries.get(&segment)?.held
     }
 
     /// How many of its blocks have been asked for; none: it is not in the stack.
@@ -105,11 +108,13 @@ impl Stack {
         self.entries.get(&segment).map(|entry| entry.asked_blocks)
     }
 
-    /// A read found all flagged; how often that has been since the segment came into the stack, or into the buffer.
-    pub fn read_again(&mut self, segment: u64) -> u32 {
+    /// A read found all flagged, and all in the buffer or not; how often the same has been since the segment came into the stack, or more of it
+    /// into the buffer.
+    pub fn read_again(&mut self, segment: u64, is_held: bool) -> u32 {
         let entry = self.entries.get_mut(&segment).expect("it was asked for");
-        entry.reads_again += 1;
-        entry.reads_again
+        let reads = if is_held { &mut entry.answered_again } else { &mut entry.missed_again };
+        *reads += 1;
+        *reads
     }
 
     /// Nothing is in it any more.
@@ -117,18 +122,18 @@ impl Stack {
         *self = Stack::new(self.segment_blocks, self.loaded_max, self.entries_max);
     }
 
-    /// So many bytes of a segment of the stack come into the buffer, of which `part` is asked for. Its blocks are flagged anew, or stay as they
-    /// are: then so many of them were before that part was asked for.
-    pub fn load(&mut self, segment: u64, bytes: u64, part: Range, flagged_before: Option<u32>) {
+    /// This of a segment of the stack comes into the buffer, where perhaps a part of it is; `part` of it is asked for. Its blocks are flagged anew,
+    /// or stay as they are: then so many of them were before that part was asked for.
+    pub fn load(&mut self, segment: u64, wanted: Range, part: Range, flagged_before: Option<u32>) {
         let entry = self.entries.get_mut(&segment).expect("it was asked for");
         if flagged_before.is_none() {
             entry.asked.fill(0);
             entry.asked_blocks = 0;
         }
-        entry.reads_again = 0;
-        let all_flagged = flagged_before.unwrap_or(0) + (bytes / BLOCK_BYTES) as u32;
+        (entry.answered_again, entry.missed_again) = (0, 0);
+        let all_flagged = flagged_before.unwrap_or(0) + (wanted.length / BLOCK_BYTES) as u32;
         entry.used_up_blocks = all_flagged.min(self.segment_blocks);
-        self.loaded += usize::from(!std::mem::replace(&mut entry.is_loaded, true));
+        self.loaded += usize::from(entry.held.replace(wanted).is_none());
         self.ask(segment, part);
     }
 
@@ -139,11 +144,12 @@ impl Stack {
         if self.loaded > self.loaded_max {
             // One that is used up, or the last in the buffer; then ghosts below the one that is the last now.
             let loaded = self.used_up.first_key_value();
-            let loaded = loaded.or_else(|| self.by_use.iter().find(|(_, segment)| self.entries[segment].is_loaded));
+            let loaded =
+                loaded.or_else(|| self.by_use.iter().find(|(_, segment)| self.entries[segment].held.is_some()));
             let (used, segment) = loaded.map(|(used, segment)| (*used, *segment)).expect("some are loaded");
             return Some(self.remove(used, segment));
         }
-        let is_below = !bottom.is_loaded && self.loaded == self.loaded_max;
+        let is_below = bottom.held.is_none() && self.loaded == self.loaded_max;
         (is_below || self.entries.len() > self.entries_max).then(|| self.remove(used, segment))
     }
 
@@ -151,8 +157,9 @@ impl Stack {
         self.by_use.remove(&used);
         self.used_up.remove(&used);
         let entry = self.entries.remove(&segment).expect("it is in the stack");
-        self.loaded -= usize::from(entry.is_loaded);
-        Left { segment, was_loaded: entry.is_loaded, asked_blocks: entry.asked_blocks, reads_again: entry.reads_again }
+        let (was_loaded, asked_blocks) = (entry.held.is_some(), entry.asked_blocks);
+        self.loaded -= usize::from(was_loaded);
+        Left { segment, was_loaded, asked_blocks, answered_again: entry.answered_again }
     }
 
     /// In the buffer, and ghosts.
@@ -180,7 +187,7 @@ mod tests {
         stack.ask(0, Range::new(5, 10));
         assert_eq!(stack.pop(), None);
         stack.ask(9, block(0));
-        assert_eq!(stack.pop(), Some(Left { segment: 1, was_loaded: false, asked_blocks: 2, reads_again: 0 }));
+        assert_eq!(stack.pop(), Some(Left { segment: 1, was_loaded: false, asked_blocks: 2, answered_again: 0 }));
         assert_eq!((stack.pop(), stack.counts()), (None, (0, 4)));
     }
 
@@ -191,7 +198,7 @@ mod tests {
             stack.ask(segment, Range::new(0, 10 * BLOCK_BYTES));
         }
         for segment in [1, 3, 5] {
-            stack.load(segment, 100 * BLOCK_BYTES, block(segment), None);
+            stack.load(segment, Range::new(0, 100 * BLOCK_BYTES), block(segment), None);
         }
         let left: Vec<(u64, bool, u32)> =
             std::iter::from_fn(|| stack.pop()).map(|left| (left.segment, left.was_loaded, left.asked_blocks)).collect();
@@ -204,13 +211,13 @@ mod tests {
         let mut stack = Stack::new(100, 3, 100);
         for (segment, bytes) in [(0, 100), (1, 4), (2, 100)] {
             stack.ask(segment, block(0));
-            stack.load(segment, bytes * BLOCK_BYTES, block(0), None);
+            stack.load(segment, Range::new(0, bytes * BLOCK_BYTES), block(0), None);
         }
         stack.ask(1, Range::new(0, 4 * BLOCK_BYTES));
         stack.ask(0, block(1));
         for segment in [3, 4] {
             stack.ask(segment, block(0));
-            stack.load(segment, 100 * BLOCK_BYTES, block(0), None);
+            stack.load(segment, Range::new(0, 100 * BLOCK_BYTES), block(0), None);
             let left = stack.pop().unwrap();
             assert_eq!((left.segment, left.was_loaded, stack.pop()), ([1, 2][segment as usize - 3], true, None));
         }
