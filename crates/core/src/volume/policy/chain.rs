@@ -2,7 +2,7 @@
 //!
 //! | | liu | itransformer | both | none |
 //! |---|---|---|---|---|
-//! | write within the head of a lifted segment | log | by itransformer | log | by size |
+//! | write within the head of a lifted segment | log, unless writes follow each other | by itransformer | log, or by itransformer | by size |
 //! | other writes | disk | by itransformer | by itransformer | by size |
 //! | read of a strong segment | load | - | load; not a fetch as well | - |
 //! | read of a stream among others | where it lies | fetch | load what is ahead in its segment, or fetch | where it lies |
@@ -16,7 +16,8 @@
 //!
 //! With `auto`, sequential writes that keep the disk busy are absorbed as well while the log has room: flash takes in what comes while the disk turns.
 //!
-//! With both, a large or lone sequential write (a client's write-back) bypasses the log as with iTransformer alone, unless it lies within a head.
+//! With both, a large or lone sequential write (a client's write-back) bypasses the log as with iTransformer alone, within a head only if others
+//! like it keep the disk busy.
 
 use std::fmt;
 use std::str::FromStr;
@@ -205,6 +206,7 @@ impl Policy for Chain {
             None => self.rest.absorbs(range, load),
         };
         if let Some((liu, segments)) = &mut self.liu {
+            liu.on_write(range, load);
             for (segment, part) in segments.parts(range) {
                 liu.on_segment_write(segment, part);
             }

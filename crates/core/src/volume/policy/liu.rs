@@ -30,6 +30,9 @@
 //! segments that are read round and round, more than there are slots for, the least recently used is the next to be read. What has to
 //! make room is still strong, and loaded when it is read; it comes back to flash when it is found strong once more.
 //!
+//! **What is written** to a lifted head goes to flash, unless most of the last writes followed closely behind each other and kept the disk busy (a
+//! client's write-back): there is no positioning to hide then, and the head would be written to the disk later, by itself.
+//!
 //! **When.** A lift is a read of the disk: only when the foreground has been quiet for [`Settings::idle`]. A strong segment that has no head yet is
 //! loaded as a lifted one is, wholly from the disk; the engine takes the head from there, which costs the disk nothing.
 
@@ -91,6 +94,7 @@ impl Known {
 #[derive(Clone, Debug)]
 pub struct Liu {
     settings: Settings,
+    head_bytes: u64,
     threshold_blocks: u32,
     /// Reads of blocks that were read before, of a segment that is not in the buffer, that take the disk as long as loading it: not the paper's,
     /// but ski rental's, at most twice the time of who knows the future. A head takes as long as a positioning, and a read out of order is one.
@@ -106,12 +110,21 @@ pub struct Liu {
     waiting: BTreeSet<u64>,
     cursor: u64,
     evicted: Vec<u64>,
+    /// Where the last write was, and how many of the last ones followed closely behind others: [`BEHIND_ALL`] is all.
+    last_write: u64,
+    writes_behind: u32,
     /// None is tried before, since the last could not begin.
     not_before: Nanos,
 }
 
 /// After a lift that could not begin, no other is tried for so long (assumed; what it waits for takes a flush of a device or longer).
 const RETRY: Nanos = Nanos(5_000_000);
+
+/// With less under way the disk has done it before the next write comes, and misses a turn (assumed: two requests of 64 KiB).
+const BUSY_BYTES_MIN: u64 = 128 << 10;
+/// All of the last writes followed closely behind others, and most.
+const BEHIND_ALL: u32 = 256;
+const BEHIND_MOST: u32 = 192;
 
 /// Whether a part has a whole block: what has none may lie in blocks of its neighbours, so that nothing need be read again.
 fn covers_block(part: Range) -> bool {
@@ -125,6 +138,7 @@ impl Liu {
         let threshold = u64::from(segments.segment_blocks) * u64::from(settings.threshold_percent);
         Liu {
             settings,
+            head_bytes: segments.head_bytes(),
             threshold_blocks: threshold.div_ceil(100) as u32,
             reads_that_pay: 1 + segments.segment_blocks.div_ceil(segments.head_blocks.max(1)),
             whole: Range::new(0, segments.segment_bytes()),
@@ -135,6 +149,8 @@ impl Liu {
             waiting: BTreeSet::new(),
             cursor: 0,
             evicted: Vec::new(),
+            last_write: 0,
+            writes_behind: 0,
             not_before: Nanos::ZERO,
         }
     }
@@ -169,6 +185,15 @@ impl Liu {
         }
         self.measure_left();
         wanted
+    }
+
+    /// A write comes. The disk passes over a head in the time of a positioning: what is no farther from the last write costs it less, if
+    /// it is there before the disk has turned on.
+    pub fn on_write(&mut self, range: Range, load: &Load) {
+        let is_near = self.last_write.abs_diff(range.offset) <= self.head_bytes;
+        let is_behind = is_near && load.written_bytes >= BUSY_BYTES_MIN;
+        self.writes_behind = (self.writes_behind * 15 + if is_behind { BEHIND_ALL } else { 0 }) / 16;
+        self.last_write = range.offset;
     }
 
     /// A part of a segment is written: that counts for its locality as reads do, and it may be read next.
@@ -317,9 +342,10 @@ impl Liu {
         self.settings.hold_bytes
     }
 
-    /// Whether flash takes what is written to a segment's head: it is there, or was until a write before.
+    /// Whether flash takes what is written to a segment's head: it is there, or was until a write before; and the disk would have to move there.
     pub fn takes_writes(&self, segment: u64) -> bool {
-        self.known.get(&segment).is_some_and(|known| known.is_lifted || known.is_written)
+        self.writes_behind < BEHIND_MOST
+            && self.known.get(&segment).is_some_and(|known| known.is_lifted || known.is_written)
     }
 
     /// Segments that the buffer has room for.
@@ -450,6 +476,28 @@ mod tests {
         let mut displaced = liu();
         displaced.on_head_lost(3, false);
         assert!(!displaced.takes_writes(3));
+    }
+
+    #[test]
+    fn flash_takes_no_writes_to_heads_that_follow_each_other_closely_while_the_disk_is_kept_busy() {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        let takes = |step: u64, written_bytes| {
+            let mut liu = Liu::new(segments, Settings::default());
+            liu.on_lifted(3);
+            let load = Load { written_bytes, ..Load::default() };
+            // Two at a time change places.
+            (0..100u64).for_each(|write| liu.on_write(Range::new((write ^ 1) * step, 16384), &load));
+            liu.takes_writes(3)
+        };
+        assert!(!takes(16384, 128 << 10) && !takes(300 << 10, 1 << 20), "with gaps as well");
+        assert!(takes(1 << 20, 1 << 20), "more than a head away");
+        assert!(takes(16384, 64 << 10), "the disk waits for the next");
+        let mut liu = Liu::new(segments, Settings::default());
+        liu.on_lifted(3);
+        let load = Load { written_bytes: 1 << 20, ..Load::default() };
+        let streams = (0..400u64).map(|write| write % 4 * (1 << 30) + write / 4 * 65536);
+        streams.for_each(|at| liu.on_write(Range::new(at, 65536), &load));
+        assert!(liu.takes_writes(3), "four streams");
     }
 
     #[test]
