@@ -206,7 +206,7 @@ impl Default for Clients {
             processors: 4,
             request_cpu_ms: 0.0,
             copy_cpu_ms: 0.0,
-            agent_round_trip_ms: 0.1,
+            agent_round_trip_ms: 0.025,
             list_io: true,
             // 0.3 ms for 14 ranks, which are four rounds (LiU ran 14).
             barrier_round_ms: 0.075,
