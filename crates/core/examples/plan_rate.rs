@@ -30,6 +30,7 @@ fn main() {
             range: Range::new(scattered * scattered / regions * MIB + number % 100 * 8192, 8192),
             start: Nanos(step),
             end: Nanos(step + 8_000_000),
+            without_flash: true,
         }
     };
     let options = Options { capacity: Capacity::Share(0.2), choice: Choice::Gain, software: Software::default() };

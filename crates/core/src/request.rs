@@ -217,4 +217,6 @@ pub struct Access {
     pub start: Nanos,
     /// When it had completed. A trace without times has zero for both.
     pub end: Nanos,
+    /// Whether flash is known to have had no part in it: its times are those of the disks, and of memory before them.
+    pub without_flash: bool,
 }

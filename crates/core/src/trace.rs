@@ -64,6 +64,8 @@ pub struct Record {
     pub start: Nanos,
     /// When it had ended, if the trace says so: fio's does not.
     pub end: Option<Nanos>,
+    /// See [`Access::without_flash`](crate::request::Access::without_flash): other tools' traces do not say so.
+    pub without_flash: bool,
 }
 
 /// A request's bytes as a trace states them; none where no file can have them.

@@ -70,6 +70,7 @@ mod tests {
             range: Range::new(0, 1),
             start: Nanos(start),
             end: end.map(Nanos),
+            without_flash: false,
         };
         requests.iter().map(|request| lanes.lane(&record(request))).collect()
     }

@@ -163,7 +163,8 @@ impl Iterator for Requests<'_, '_> {
             } else {
                 (Nanos::ZERO, Nanos::ZERO)
             };
-            return Some(Access { file, rank: self.lanes.lane(&record), direction, range: record.range, start, end });
+            let (rank, range, without_flash) = (self.lanes.lane(&record), record.range, record.without_flash);
+            return Some(Access { file, rank, direction, range, start, end, without_flash });
         }
     }
 }

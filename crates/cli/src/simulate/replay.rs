@@ -8,8 +8,8 @@ use std::sync::mpsc::{IntoIter, sync_channel};
 
 use anyhow::{Result, bail};
 use headstart_core::request::{Access, Direction};
-use headstart_core::trace::Operation;
 use headstart_core::trace::dxt::Layer;
+use headstart_core::trace::{Operation, Record};
 use headstart_core::units::Nanos;
 use headstart_workload::{Program, Replay, Survey};
 
@@ -88,7 +88,8 @@ impl Accesses {
                 false => (Nanos::ZERO, Nanos::ZERO),
             };
             let rank = self.lanes.lane(&record);
-            return Ok(Some(Access { file: record.file, rank, direction, range: record.range, start, end }));
+            let Record { file, range, without_flash, .. } = record;
+            return Ok(Some(Access { file, rank, direction, range, start, end, without_flash }));
         }
         Ok(None)
     }

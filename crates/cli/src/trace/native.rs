@@ -94,6 +94,7 @@ struct ProcessFile {
     monotonic_ns: u64,
     unix_ns: u64,
     boot_id: [u8; 16],
+    has_flash: bool,
     time_line: TimeLine,
     /// Blocks that the header counts.
     blocks: u64,
@@ -117,6 +118,7 @@ impl ProcessFile {
             monotonic_ns: head.monotonic_ns,
             unix_ns: head.unix_ns,
             boot_id: head.boot_id,
+            has_flash: head.has_flash,
             time_line: TimeLine::new(0, 0, 0),
             blocks: header::blocks(&page),
             unrecorded: header::unrecorded(&page),
@@ -245,6 +247,7 @@ impl Stream {
                         range: Range::new(request.offset, request.length),
                         start: self.process.time_line.place(request.start_ns),
                         end: Some(self.process.time_line.place(request.end_ns)),
+                        without_flash: !self.process.has_flash,
                     });
                 }
             }

@@ -23,6 +23,8 @@ const PIECE_RECORDS: usize = 256;
 
 /// No rank, process or end.
 const NO_WORD: u32 = u32::MAX;
+/// A bit beside the operation.
+const WITHOUT_FLASH: u32 = 1 << 8;
 const NO_TIME: u64 = u64::MAX;
 
 /// Takes records in any order.
@@ -119,9 +121,8 @@ impl Iterator for Run {
 }
 
 fn encode(record: &Record, bytes: &mut Vec<u8>) {
-    for word in
-        [record.rank.unwrap_or(NO_WORD), record.process.unwrap_or(NO_WORD), record.file, record.operation as u32]
-    {
+    let operation = record.operation as u32 | if record.without_flash { WITHOUT_FLASH } else { 0 };
+    for word in [record.rank.unwrap_or(NO_WORD), record.process.unwrap_or(NO_WORD), record.file, operation] {
         bytes.extend_from_slice(&word.to_le_bytes());
     }
     let end = record.end.map_or(NO_TIME, |end| end.0);
@@ -134,14 +135,15 @@ fn decode(bytes: &[u8]) -> Record {
     let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|k| bytes[at + k]));
     let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|k| bytes[at + k]));
     let some = |word: u32| (word != NO_WORD).then_some(word);
-    let operation = match word(12) {
+    let operation = match word(12) & !WITHOUT_FLASH {
         0 => Operation::Read,
         1 => Operation::Write,
         _ => Operation::Append,
     };
     let end = (long(40) != NO_TIME).then_some(Nanos(long(40)));
     let (range, start) = (Range::new(long(16), long(24)), Nanos(long(32)));
-    Record { rank: some(word(0)), process: some(word(4)), file: word(8), operation, range, start, end }
+    let without_flash = word(12) & WITHOUT_FLASH != 0;
+    Record { rank: some(word(0)), process: some(word(4)), file: word(8), operation, range, start, end, without_flash }
 }
 
 #[cfg(test)]
@@ -161,6 +163,7 @@ mod tests {
             range: Range::new(k * 512, k),
             start: Nanos(k.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50),
             end: (!k.is_multiple_of(4)).then_some(Nanos(k << 20)),
+            without_flash: k.is_multiple_of(2),
         };
         (0..count).for_each(|k| sorter.push(record(k)).unwrap());
         assert_eq!(sorter.ends.len(), 2, "two chunks are in the file");

@@ -29,8 +29,17 @@ fn a_trace_larger_than_memory_is_read() {
     let site = TestSite::with_capacity("64MiB");
     let path = site.path("large.hstrace");
     let mut page = vec![0; HEADER_BYTES];
-    Header { process: 1, rank: None, monotonic_ns: 0, unix_ns: 1, boot_id: [1; 16], host: b"n", root: b"/slow" }
-        .encode(&mut page);
+    Header {
+        process: 1,
+        rank: None,
+        monotonic_ns: 0,
+        unix_ns: 1,
+        boot_id: [1; 16],
+        has_flash: false,
+        host: b"n",
+        root: b"/slow",
+    }
+    .encode(&mut page);
     let mut file = BufWriter::new(File::create(&path).unwrap());
     file.write_all(&page).unwrap();
     let mut count = 0u64;

@@ -219,7 +219,7 @@ mod tests {
 
     fn access(rank: u32, offset: u64, length: u64) -> Access {
         let (direction, range) = (Direction::Read, Range::new(offset, length));
-        Access { file: 0, rank, direction, range, start: Nanos(5), end: Nanos(9) }
+        Access { file: 0, rank, direction, range, start: Nanos(5), end: Nanos(9), without_flash: true }
     }
 
     #[test]

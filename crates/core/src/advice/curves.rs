@@ -228,8 +228,9 @@ impl Collected {
             .collect();
         let mut ranked: Vec<(Candidate, RegionSummary)> = Vec::new();
         for (id, gain) in &self.surveyed.table {
-            let range = self.surveyed.sizes[id.0 as usize].range(id.1);
-            let gain_s = gain.gain_ns() as f64 * 1e-9;
+            let size = self.surveyed.sizes[id.0 as usize];
+            let (range, gain_ns) = (size.range(id.1), gain.gain_ns(size.region_bytes));
+            let gain_s = gain_ns as f64 * 1e-9;
             let file = &mut files[id.0 as usize];
             file.requests += gain.reads + gain.writes;
             file.bytes = file.bytes.saturating_add(gain.bytes);
@@ -239,7 +240,7 @@ impl Collected {
             file.gain_s += gain_s.max(0.0);
             let (reads, writes, bytes) = (gain.reads, gain.writes, gain.bytes);
             let summary = RegionSummary { file: id.0 as usize, range, gain_s, reads, writes, bytes };
-            ranked.push((Candidate { id: *id, gain_ns: gain.gain_ns(), flash_bytes: flash_bytes(range) }, summary));
+            ranked.push((Candidate { id: *id, gain_ns, flash_bytes: flash_bytes(range) }, summary));
         }
         ranked.sort_unstable_by(|a, b| a.0.rank(&b.0));
         let gaining = ranked.iter().take_while(|(candidate, _)| candidate.gain_ns > 0).count();

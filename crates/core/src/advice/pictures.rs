@@ -192,7 +192,15 @@ mod tests {
 
     fn access(k: u64, offset: u64) -> Access {
         let (direction, range) = (Direction::Read, Range::new(offset, 4096));
-        Access { file: 0, rank: 0, direction, range, start: Nanos(k * 10_000_000), end: Nanos(k * 10_000_000 + 77_000) }
+        Access {
+            file: 0,
+            rank: 0,
+            direction,
+            range,
+            start: Nanos(k * 10_000_000),
+            end: Nanos(k * 10_000_000 + 77_000),
+            without_flash: true,
+        }
     }
 
     #[test]

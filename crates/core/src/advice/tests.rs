@@ -36,7 +36,7 @@ fn run(ranks: u32, steps: u64, of: impl Fn(u64, u64) -> (Direction, Range)) -> V
         let (direction, range) = of(rank.into(), step);
         let start = step * 10_000_000 + u64::from(rank) * 1000;
         let end = Nanos(start + 5_000_000 + (step * 7 + u64::from(rank)) % 5 * 1_000_000);
-        Access { file: 0, rank, direction, range, start: Nanos(start), end }
+        Access { file: 0, rank, direction, range, start: Nanos(start), end, without_flash: true }
     };
     (0..steps).flat_map(|step| (0..ranks).map(move |rank| access(step, rank))).collect()
 }

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::benefit::{self, ParameterError};
 use crate::request::Direction;
+use crate::units::Nanos;
 
 /// Parameters of Table II, for one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -184,6 +185,11 @@ impl Parameters {
     /// T_S in seconds (eq. 8; S_m: eq. 7).
     pub fn flash_s(&self, length: u64) -> f64 {
         largest_part(length, self.stripe_bytes, self.ssd_servers) as f64 * self.ssd_s_per_byte
+    }
+
+    /// The same with what a request takes beside its bytes.
+    pub fn flash_ns(&self, length: u64) -> Nanos {
+        Nanos::from_seconds(self.ssd_startup_s + self.flash_s(length))
     }
 }
 

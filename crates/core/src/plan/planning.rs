@@ -11,7 +11,7 @@ use super::prediction::Load;
 use super::{Choice, Plan, PlanFile, PlanRegion};
 use crate::cost::benefit::ParameterError;
 use crate::cost::region::Costs;
-use crate::cost::region::gain_table::{self, FileRegions, GainTable, RegionGain, RegionId, flash_bytes};
+use crate::cost::region::gain_table::{self, FileRegions, GainTable, Known, RegionGain, RegionId, flash_bytes};
 use crate::cost::software::Software;
 use crate::overlay::Capacity;
 use crate::overlay::flash_space::PAGE_BYTES;
@@ -144,7 +144,7 @@ impl Choice {
     pub(crate) fn gain_ns(self, region: &RegionGain, region_bytes: u64) -> i64 {
         match self {
             Choice::BesideS4d => region.gain_beside_s4d_ns(region_bytes),
-            Choice::Gain | Choice::Random(_) => region.gain_ns(),
+            Choice::Gain | Choice::Random(_) => region.gain_ns(region_bytes),
         }
     }
 }
@@ -227,8 +227,10 @@ impl Survey {
         let costs = self.costs.of(access.direction);
         // As S4D decides it.
         let stays = distance.stays(costs.near_stays, costs.interleaved_stays);
-        let add = if stays { GainTable::add_without_gain } else { GainTable::add };
-        add(table, access.file, file.whole_pages(), access.direction, access.range);
+        let is_timed = access.without_flash && access.end > access.start;
+        let took = is_timed.then(|| access.end.since(access.start));
+        let known = if stays { Known::Stays } else { took.map_or(Known::Nothing, Known::Took) };
+        table.add(access.file, file.whole_pages(), access.direction, access.range, known);
         self.ends[access.file as usize] = access.range.end().max(self.ends[access.file as usize]);
         Ok((half, distance))
     }

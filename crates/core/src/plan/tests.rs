@@ -28,6 +28,7 @@ fn reads(file: u32, ranks: u32, steps: u64, offset: impl Fn(u32, u64) -> u64) ->
         range: Range::new(offset(rank, step), 8192),
         start: Nanos(step * 9_000_000),
         end: Nanos(step * 9_000_000 + 8_000_000),
+        without_flash: true,
     };
     (0..steps)
         .flat_map(|step| (0..ranks).map(move |rank| (rank, step)))

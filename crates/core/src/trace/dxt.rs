@@ -181,6 +181,7 @@ impl Fields {
             range,
             start: Nanos::from_seconds(self.start_s),
             end: end.map(Nanos::from_seconds),
+            without_flash: false,
         })
     }
 }

@@ -10,7 +10,7 @@ use crate::units::Nanos;
 /// Bytes before the first block.
 pub const HEADER_BYTES: usize = 4096;
 /// How a trace file begins; the last two digits are the format.
-pub const MAGIC: [u8; 8] = *b"HSTRAC01";
+pub const MAGIC: [u8; 8] = *b"HSTRAC02";
 /// Where the count of blocks lies, eight bytes.
 pub const BLOCKS_OFFSET: usize = 8;
 /// Where the count of requests lies that were not recorded, eight bytes.
@@ -38,6 +38,8 @@ pub struct Header<'a> {
     pub unix_ns: u64,
     /// The kernel's boot id: files with the same one share the clock.
     pub boot_id: [u8; 16],
+    /// Whether flash may have served requests of it.
+    pub has_flash: bool,
     /// Name of the host.
     pub host: &'a [u8],
     /// The directory whose files are traced.
@@ -51,7 +53,7 @@ pub enum HeaderError {
     #[error("is not a trace of Headstart")]
     Foreign,
     /// Of another version.
-    #[error("is a trace of another version of Headstart: format {}, this one reads 01", .0.escape_ascii())]
+    #[error("is a trace of another version of Headstart: format {}, this one reads 02", .0.escape_ascii())]
     OtherVersion([u8; 2]),
     /// Cut or damaged.
     #[error("has a damaged header")]
@@ -74,6 +76,7 @@ impl<'a> Header<'a> {
         put(&self.boot_id);
         put(&(host.len() as u16).to_le_bytes());
         put(&(root.len() as u16).to_le_bytes());
+        put(&[self.has_flash.into()]);
         put(host);
         put(root);
         let checksum = crc32c::crc32c(&page[FIXED_OFFSET..at]);
@@ -103,7 +106,7 @@ impl<'a> Header<'a> {
     }
 
     fn decode_fixed(fixed: &'a [u8]) -> Option<Header<'a>> {
-        let (numbers, names) = fixed.split_at_checked(44)?;
+        let (numbers, names) = fixed.split_at_checked(45)?;
         let host_length = usize::from(u16::from_le_bytes([numbers[40], numbers[41]]));
         let root_length = usize::from(u16::from_le_bytes([numbers[42], numbers[43]]));
         let (host, root) = names.split_at_checked(host_length)?;
@@ -117,6 +120,7 @@ impl<'a> Header<'a> {
             monotonic_ns: long(numbers, 8),
             unix_ns: long(numbers, 16),
             boot_id: numbers[24..40].try_into().ok()?,
+            has_flash: numbers[44] != 0,
             host,
             root,
         })

@@ -81,7 +81,16 @@ impl Reader {
                 let start_us = time_us.unwrap_or(self.time_us);
                 let start = start_us.checked_mul(1000).map(Nanos).ok_or(Loss::MalformedLines)?;
                 let file = files.index(name);
-                return Ok(Some(Record { rank: None, process: None, file, operation, range, start, end: None }));
+                return Ok(Some(Record {
+                    rank: None,
+                    process: None,
+                    file,
+                    operation,
+                    range,
+                    start,
+                    end: None,
+                    without_flash: false,
+                }));
             }
             _ => return Err(Loss::MalformedLines),
         }

@@ -81,8 +81,8 @@ proptest! {
 
     #[test]
     fn a_header_comes_back(process: u32, rank in prop::option::of(0..u32::MAX), monotonic_ns: u64, unix_ns: u64,
-            boot_id: [u8; 16], host in prop::collection::vec(any::<u8>(), 0..64), root in prop::collection::vec(any::<u8>(), 0..3900)) {
-        let header = Header { process, rank, monotonic_ns, unix_ns, boot_id, host: &host, root: &root };
+            boot_id: [u8; 16], has_flash: bool, host in prop::collection::vec(any::<u8>(), 0..64), root in prop::collection::vec(any::<u8>(), 0..3900)) {
+        let header = Header { process, rank, monotonic_ns, unix_ns, boot_id, has_flash, host: &host, root: &root };
         let mut page = vec![0; HEADER_BYTES];
         header.encode(&mut page);
         prop_assert_eq!(Header::decode(&page), Ok(header));
@@ -194,8 +194,16 @@ fn a_request_takes_few_bytes() {
 #[test]
 fn another_version_is_refused_by_name_and_anything_else_as_foreign() {
     let mut page = vec![0; HEADER_BYTES];
-    let header =
-        Header { process: 1, rank: None, monotonic_ns: 2, unix_ns: 3, boot_id: [4; 16], host: b"n1", root: b"/slow" };
+    let header = Header {
+        process: 1,
+        rank: None,
+        monotonic_ns: 2,
+        unix_ns: 3,
+        boot_id: [4; 16],
+        has_flash: true,
+        host: b"n1",
+        root: b"/slow",
+    };
     header.encode(&mut page);
     let mut other = page.clone();
     other[7] = b'7';
@@ -235,6 +243,7 @@ fn sources_are_merged_by_start_and_the_first_of_equal_ones_goes_first() {
         range: Range::new(0, 1),
         start: Nanos(start),
         end: None,
+        without_flash: false,
     };
     let sources: Vec<Vec<Record>> =
         vec![vec![record(0, 1), record(0, 4), record(0, 4)], vec![], vec![record(2, 0), record(2, 4), record(2, 9)]];
@@ -281,6 +290,7 @@ fn the_text_of_darshan_is_read() {
         range: Range::new(524288, 10),
         start: Nanos(1_500_000_000),
         end: Some(Nanos(1_750_000_000)),
+        without_flash: false,
     };
     assert_eq!((records.len(), records[1]), (3, second));
     let (records, losses, _) = dxt_text(dxt::Layer::MpiIo, DXT);
@@ -407,9 +417,18 @@ fn the_format_document_shows_the_bytes_of_each_entry_and_the_places_of_each_fiel
     let used = HEAD_BYTES + head(&bytes).length as usize;
     lines.push(format!("| block 3, the second of stream 2, with two writes | `{}` |", hex(&bytes[..used])));
     let mut page = vec![0; HEADER_BYTES];
-    Header { process: 258, rank: Some(3), monotonic_ns: 4, unix_ns: 5, boot_id: [6; 16], host: b"n1", root: b"/s" }
-        .encode(&mut page);
-    lines.push(format!("| header of process 258, rank 3, host `n1`, directory `/s` | `{}` |", hex(&page[..80])));
+    Header {
+        process: 258,
+        rank: Some(3),
+        monotonic_ns: 4,
+        unix_ns: 5,
+        boot_id: [6; 16],
+        has_flash: true,
+        host: b"n1",
+        root: b"/s",
+    }
+    .encode(&mut page);
+    lines.push(format!("| header of process 258, rank 3, host `n1`, directory `/s` | `{}` |", hex(&page[..81])));
     let missing: Vec<String> = lines.into_iter().filter(|line| !document.contains(line.as_str())).collect();
     assert!(missing.is_empty(), "docs/FORMAT.md lacks\n{}", missing.join("\n"));
 }

@@ -109,7 +109,15 @@ impl Program {
                     if next[index] > 0 && began[index] != Nanos::MAX {
                         let range = Range::new(offsets[index][next[index] - 1], self.request_bytes);
                         let (start, end) = (began[index], now);
-                        accesses.push(Access { file: 0, rank, direction: self.direction, range, start, end });
+                        accesses.push(Access {
+                            file: 0,
+                            rank,
+                            direction: self.direction,
+                            range,
+                            start,
+                            end,
+                            without_flash: true,
+                        });
                         if self.think > Nanos::ZERO {
                             began[index] = Nanos::MAX;
                             thinking.push((now + self.think, rank));

@@ -140,7 +140,8 @@ fn create() -> Result<i32, Errno> {
     // SAFETY: the mapping is this long, and nobody else has it.
     let page = unsafe { std::slice::from_raw_parts_mut(memory, HEADER_BYTES) };
     let (rank, root) = (settings().rank, settings().slow.as_slice());
-    let header = Header { process: process::number(), rank, monotonic_ns, unix_ns, boot_id: boot_id(), host, root };
+    let (process, has_flash) = (process::number(), !settings().runtime.is_empty());
+    let header = Header { process, rank, monotonic_ns, unix_ns, boot_id: boot_id(), has_flash, host, root };
     header.encode(page);
     HEADER.store(memory, Ordering::Release);
     Ok(fd)

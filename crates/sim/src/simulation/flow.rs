@@ -426,5 +426,6 @@ impl Simulation<'_> {
 
 /// A request as planning sees it.
 pub(crate) fn ended_access(rank: u32, current: Current, range: Range, now: Nanos) -> Access {
-    Access { file: current.file, rank, direction: current.direction, range, start: current.begun, end: now }
+    let Current { file, direction, begun: start, .. } = current;
+    Access { file, rank, direction, range, start, end: now, without_flash: current.flash_bytes == 0 }
 }

@@ -11,7 +11,15 @@ use crate::observed::words;
 
 fn access(rank: u32, file: u32, offset: u64, start: u64, end: u64) -> Access {
     let direction = if offset.is_multiple_of(2) { Direction::Read } else { Direction::Write };
-    Access { file, rank, direction, range: Range::new(offset, 4), start: Nanos(start), end: Nanos(end) }
+    Access {
+        file,
+        rank,
+        direction,
+        range: Range::new(offset, 4),
+        start: Nanos(start),
+        end: Nanos(end),
+        without_flash: true,
+    }
 }
 
 fn replay(trace: Vec<Access>) -> impl Program {

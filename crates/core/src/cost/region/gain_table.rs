@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use super::Costs;
 use crate::overlay::flash_space::PAGE_BYTES;
 use crate::request::{Direction, Range};
-use crate::units::MIB;
+use crate::units::{MIB, Nanos};
 
 /// Length of regions if nobody says otherwise: the larger of the paper's two examples.
 pub const REGION_BYTES: u64 = 64 * MIB;
@@ -35,45 +35,78 @@ pub struct RegionGain {
     /// What of it is that of writes.
     write_gain_ns: i128,
     written_bytes: u64,
-    /// Which of its parts of equal length were written.
-    written: [u64; WRITTEN_WORDS],
+    /// Bytes of reads that took less than flash does, and what the model takes them to gain more than they would have.
+    quick_bytes: u64,
+    quick_ns: i128,
+    /// Which of its parts of equal length were written, or touched at all.
+    written: Parts,
+    touched: Parts,
+}
+
+/// What a table is told of a request beside its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing.
+    Nothing,
+    /// The disks serve it as soon as flash: it gains nothing.
+    Stays,
+    /// How long it took.
+    Took(Nanos),
 }
 
 fn clamped(gain_ns: i128) -> i64 {
     gain_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-/// Words of one bit for each part of a region.
-const WRITTEN_WORDS: usize = 8;
+/// A bit for each of a region's parts of equal length.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Parts([u64; 8]);
 
-/// Length of a part.
-fn part_bytes(region_bytes: u64) -> u64 {
-    region_bytes.div_ceil(64 * WRITTEN_WORDS as u64).max(1)
+impl Parts {
+    /// Length of a part.
+    fn part_bytes(region_bytes: u64) -> u64 {
+        region_bytes.div_ceil(512).max(1)
+    }
+
+    /// Notes a range, from the begin of the region.
+    fn note(&mut self, range: Range, region_bytes: u64) {
+        let length = Parts::part_bytes(region_bytes);
+        for part in range.offset / length..range.end().div_ceil(length) {
+            self.0[part as usize / 64] |= 1 << (part % 64);
+        }
+    }
+
+    fn add(&mut self, other: Parts) {
+        self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word |= other);
+    }
+
+    /// Of so many bytes of ranges that were noted those that were noted before: at least so many.
+    fn again(self, bytes: u64, region_bytes: u64) -> u64 {
+        let parts: u64 = self.0.iter().map(|word| u64::from(word.count_ones())).sum();
+        bytes.saturating_sub(parts * Parts::part_bytes(region_bytes))
+    }
 }
 
 impl RegionGain {
-    /// g_i (eq. 9), nanoseconds.
-    pub fn gain_ns(&self) -> i64 {
-        clamped(self.gain_ns)
+    /// g_i (eq. 9), nanoseconds, of a region of a file with regions of `region_bytes`. Reads of bytes that were touched before, at least as far
+    /// as the parts show it, gain what they took more than flash does, if they took less: servers or the node have them in memory.
+    pub fn gain_ns(&self, region_bytes: u64) -> i64 {
+        clamped(self.gain_ns - self.not_gained_ns(region_bytes))
+    }
+
+    /// What of g_i reads do not gain that memory serves.
+    fn not_gained_ns(&self, region_bytes: u64) -> i128 {
+        let again = self.touched.again(self.bytes, region_bytes).min(self.quick_bytes);
+        self.quick_ns * i128::from(again) / i128::from(self.quick_bytes.max(1))
     }
 
     /// g_i beside S4D, nanoseconds, of a region of a file with regions of `region_bytes`. What is written for the first time S4D absorbs wherever it
     /// lies, and flash that is a region's absorbs nothing else: of the writes those count that write bytes again, at least as far as the parts
     /// show that were written.
     pub fn gain_beside_s4d_ns(&self, region_bytes: u64) -> i64 {
-        let parts: u64 = self.written.iter().map(|word| u64::from(word.count_ones())).sum();
-        let again = self.written_bytes.saturating_sub(parts * part_bytes(region_bytes));
+        let again = self.written.again(self.written_bytes, region_bytes);
         let of_writes = self.write_gain_ns * i128::from(again) / i128::from(self.written_bytes.max(1));
-        clamped(self.gain_ns - self.write_gain_ns + of_writes)
-    }
-
-    /// Notes that `range` of it was written, from the begin of the region.
-    fn write(&mut self, range: Range, region_bytes: u64) {
-        self.written_bytes = self.written_bytes.saturating_add(range.length);
-        let length = part_bytes(region_bytes);
-        for part in range.offset / length..range.end().div_ceil(length) {
-            self.written[part as usize / 64] |= 1 << (part % 64);
-        }
+        clamped(self.gain_ns - self.write_gain_ns + of_writes - self.not_gained_ns(region_bytes))
     }
 
     /// Adds what other requests for the same region were.
@@ -84,7 +117,10 @@ impl RegionGain {
         self.gain_ns += other.gain_ns;
         self.write_gain_ns += other.write_gain_ns;
         self.written_bytes = self.written_bytes.saturating_add(other.written_bytes);
-        self.written.iter_mut().zip(other.written).for_each(|(word, other)| *word |= other);
+        self.quick_bytes = self.quick_bytes.saturating_add(other.quick_bytes);
+        self.quick_ns += other.quick_ns;
+        self.written.add(other.written);
+        self.touched.add(other.touched);
     }
 }
 
@@ -153,33 +189,39 @@ impl GainTable {
     }
 
     /// Adds one request for a file with regions of `region_bytes`, which is at least 1 and the same for every request of a file.
-    pub fn add(&mut self, file: u32, region_bytes: u64, direction: Direction, range: Range) {
-        self.add_all(file, region_bytes, direction, range, true);
-    }
-
-    /// The same of one that is served by the disks as soon as by flash: it gains nothing.
-    pub fn add_without_gain(&mut self, file: u32, region_bytes: u64, direction: Direction, range: Range) {
-        self.add_all(file, region_bytes, direction, range, false);
-    }
-
-    fn add_all(&mut self, file: u32, region_bytes: u64, direction: Direction, range: Range, gains: bool) {
+    pub fn add(&mut self, file: u32, region_bytes: u64, direction: Direction, range: Range, known: Known) {
+        let measured_ns = self.measured_gain_ns(direction, range.length, known);
         for (number, part) in parts(range, region_bytes) {
             if (self.priced.0, self.priced.1) != (direction, part.length) {
                 self.priced = (direction, part.length, self.costs.gain_ns(direction, part.length));
             }
-            let gain_ns = i128::from(if gains { self.priced.2 } else { 0 });
+            let gain_ns = i128::from(if known == Known::Stays { 0 } else { self.priced.2 });
+            let within = Range::new(part.offset - number * region_bytes, part.length);
             let region = self.region((file, number));
             match direction {
                 Direction::Read => region.reads += 1,
                 Direction::Write => {
                     region.writes += 1;
                     region.write_gain_ns += gain_ns;
-                    region.write(Range::new(part.offset - number * region_bytes, part.length), region_bytes);
+                    region.written_bytes = region.written_bytes.saturating_add(part.length);
+                    region.written.note(within, region_bytes);
                 }
             }
+            region.touched.note(within, region_bytes);
             region.bytes = region.bytes.saturating_add(part.length);
             region.gain_ns += gain_ns;
+            if let Some(measured_ns) = measured_ns {
+                region.quick_bytes = region.quick_bytes.saturating_add(part.length);
+                region.quick_ns += gain_ns - measured_ns * i128::from(part.length) / i128::from(range.length);
+            }
         }
+    }
+
+    /// What a read would have gained that took less than flash does: less than nothing.
+    fn measured_gain_ns(&self, direction: Direction, length: u64, known: Known) -> Option<i128> {
+        let Known::Took(took) = known else { return None };
+        let flash_ns = self.costs.of(direction).flash_ns(length);
+        (direction == Direction::Read && took < flash_ns).then(|| i128::from(took.0) - i128::from(flash_ns.0))
     }
 
     fn region(&mut self, id: RegionId) -> &mut RegionGain {
@@ -233,7 +275,7 @@ mod tests {
     fn table(requests: &[(u32, Direction, Range)]) -> BTreeMap<RegionId, RegionGain> {
         let mut table = GainTable::new(costs());
         for (file, direction, range) in requests {
-            table.add(*file, 1000 + u64::from(*file), *direction, *range);
+            table.add(*file, 1000 + u64::from(*file), *direction, *range, Known::Nothing);
         }
         table.into_regions()
     }
@@ -249,8 +291,8 @@ mod tests {
         let gain = |direction, length| costs().gain_ns(direction, length);
         let expected = gain(Direction::Read, 50) + gain(Direction::Read, 80) + gain(Direction::Write, 7);
         let region = found[&(0, 0)];
-        assert_eq!((region.gain_ns(), region.reads, region.writes, region.bytes), (expected, 2, 1, 137));
-        assert_eq!(found[&(0, 1)].gain_ns(), gain(Direction::Read, 5));
+        assert_eq!((region.gain_ns(1000), region.reads, region.writes, region.bytes), (expected, 2, 1, 137));
+        assert_eq!(found[&(0, 1)].gain_ns(1000), gain(Direction::Read, 5));
     }
 
     #[test]
@@ -258,22 +300,41 @@ mod tests {
         const REGION: u64 = 64 << 20;
         let table = |requests: &[(Direction, Range)]| {
             let mut table = GainTable::new(costs());
-            requests.iter().for_each(|(direction, range)| table.add(0, REGION, *direction, *range));
+            requests.iter().for_each(|(direction, range)| table.add(0, REGION, *direction, *range, Known::Nothing));
             table.into_regions()[&(0, 0)]
         };
         let write = |index: u64| (Direction::Write, Range::new(index * 8192 % REGION, 8192));
         let once: Vec<_> = (0..8192).map(write).collect();
         assert_eq!(table(&once).gain_beside_s4d_ns(REGION), 0);
-        assert!(table(&once).gain_ns() != 0);
+        assert!(table(&once).gain_ns(REGION) != 0);
         // All of it twice more: two writes of three.
         let thrice: Vec<_> = (0..3 * 8192).map(write).collect();
         let found = table(&thrice);
-        assert_eq!(found.gain_beside_s4d_ns(REGION), found.gain_ns() / 3 * 2);
+        assert_eq!(found.gain_beside_s4d_ns(REGION), found.gain_ns(REGION) / 3 * 2);
         // Half a part again and again, and reads count as ever.
         let hot: Vec<_> =
             (0..1600).map(|index| write(index % 8)).chain([(Direction::Read, Range::new(0, 100))]).collect();
         let (found, read) = (table(&hot), costs().gain_ns(Direction::Read, 100));
-        assert_eq!(found.gain_beside_s4d_ns(REGION) - read, (found.gain_ns() - read) / 100 * 99);
+        assert_eq!(found.gain_beside_s4d_ns(REGION) - read, (found.gain_ns(REGION) - read) / 100 * 99);
+    }
+
+    #[test]
+    fn reads_of_what_was_touched_before_gain_what_they_took_more_than_flash_if_they_took_less() {
+        const REGION: u64 = 64 << 20;
+        let gain = |blocks: u64, reads: u64, took: Nanos| {
+            let mut table = GainTable::new(costs());
+            for read in 0..reads {
+                let range = Range::new(read % blocks * 131_072, 131_072);
+                table.add(0, REGION, Direction::Read, range, Known::Took(took));
+            }
+            table.into_regions()[&(0, 0)].gain_ns(REGION)
+        };
+        let flash = costs().read.flash_ns(131_072);
+        let (modelled, quick) = (costs().gain_ns(Direction::Read, 131_072), Nanos(flash.0 / 3));
+        assert_eq!(gain(10, 10, quick), 10 * modelled, "each for the first time, whatever it took");
+        let less = flash.0 as i64 - quick.0 as i64;
+        assert_eq!(gain(10, 40, quick), 10 * modelled - 30 * less);
+        assert_eq!(gain(10, 40, flash), 40 * modelled, "not sooner than flash");
     }
 
     #[test]
@@ -281,7 +342,7 @@ mod tests {
         let found = table(&[(0, Direction::Read, Range::new(950, 2100))]);
         let bytes: Vec<_> = found.iter().map(|(id, region)| (id.1, region.bytes, region.reads)).collect();
         assert_eq!(bytes, [(0, 50, 1), (1, 1000, 1), (2, 1000, 1), (3, 50, 1)]);
-        assert_eq!(found[&(0, 1)].gain_ns(), costs().gain_ns(Direction::Read, 1000));
+        assert_eq!(found[&(0, 1)].gain_ns(1000), costs().gain_ns(Direction::Read, 1000));
         assert!(table(&[(0, Direction::Read, Range::new(950, 0))]).is_empty());
     }
 

@@ -171,7 +171,7 @@ mod tests {
             for (start, end) in [(begin, begin + 5), (end - 5, end)] {
                 let (file, rank, direction, range) = (0, 0, Direction::Read, Range::new(0, 1));
                 let (start, end) = (Nanos(start), Nanos(end));
-                presence.add(&Access { file, rank, direction, range, start, end });
+                presence.add(&Access { file, rank, direction, range, start, end, without_flash: true });
             }
             presence
         };

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::selection::{Candidate, select};
 use super::*;
-use crate::cost::region::gain_table::{FileRegions, GainTable, flash_bytes};
+use crate::cost::region::gain_table::{FileRegions, GainTable, Known, flash_bytes};
 use crate::cost::region::{Costs, Parameters};
 use crate::policy::{self, FetchTurn, Reason};
 use crate::units::MIB;
@@ -63,14 +63,19 @@ fn in_the_example_of_fig_4_regions_2_and_4_go_to_flash_and_the_rest_to_disk() {
     for (region, requests, bytes) in [(1, 10, 16384), (2, 60, 16384), (3, 5, 16384), (4, 45, 8192), (5, 100, 8 * MIB)] {
         for request in 0..requests {
             let offset = (region - 1) * 64 * MIB + request % 7 * 8 * MIB;
-            table.add(0, file.region_bytes, Direction::Read, Range::new(offset, bytes));
+            table.add(0, file.region_bytes, Direction::Read, Range::new(offset, bytes), Known::Nothing);
         }
     }
-    let gains: Vec<i64> = table.clone().into_regions().values().map(|region| region.gain_ns()).collect();
+    let gains: Vec<i64> =
+        table.clone().into_regions().values().map(|region| region.gain_ns(file.region_bytes)).collect();
     assert!(gains[1] > gains[3] && gains[3] > gains[0] && gains[0] > gains[2] && gains[2] > 0, "{gains:?}");
     assert!(gains[4] < 0, "{gains:?}");
     let candidates: Vec<Candidate> = (table.into_regions().into_iter())
-        .map(|(id, region)| Candidate { id, gain_ns: region.gain_ns(), flash_bytes: flash_bytes(file.range(id.1)) })
+        .map(|(id, region)| Candidate {
+            id,
+            gain_ns: region.gain_ns(file.region_bytes),
+            flash_bytes: flash_bytes(file.range(id.1)),
+        })
         .collect();
     let mut algorithm = Algorithm1 { table: candidates.clone(), map: BTreeMap::new(), free_bytes: 128 * MIB };
     let places: Vec<bool> = (0..5).map(|number| algorithm.on_request((0, number))).collect();
