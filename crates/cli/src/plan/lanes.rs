@@ -4,7 +4,8 @@
 //! begins where another of the same rank is idle goes on in that one's lane: the steps of a job wait for each other, so that the
 //! second begins the sooner the sooner the first is done. If the other one comes back it gets a lane of its own.
 
-use headstart_core::trace::Record;
+use headstart_core::request::{Access, Direction};
+use headstart_core::trace::{Operation, Record};
 use headstart_core::units::Nanos;
 use rustc_hash::FxHashMap;
 
@@ -25,11 +26,26 @@ pub struct Lanes {
     /// Lanes of each process that was seen, some of which may be another's by now.
     processes: FxHashMap<Key, Vec<u32>>,
     ranks: FxHashMap<Rank, Vec<u32>>,
+    /// Whether a request had an end so far.
+    has_ends: bool,
 }
 
 impl Lanes {
+    /// The next request, by start, for a file of this number; its rank is its lane.
+    pub fn access(&mut self, record: &Record, file: u32) -> Access {
+        let direction = if record.operation == Operation::Read { Direction::Read } else { Direction::Write };
+        self.has_ends |= record.end.is_some();
+        // A trace that knows no ends has no durations, and the time between two starts is not think time.
+        let (start, end) = match self.has_ends {
+            true => (record.start, record.end.unwrap_or(record.start)),
+            false => (Nanos::ZERO, Nanos::ZERO),
+        };
+        let Record { range, without_flash, .. } = *record;
+        Access { file, rank: self.lane(record), direction, range, start, end, without_flash }
+    }
+
     /// The lane of the next request, by start.
-    pub fn lane(&mut self, record: &Record) -> u32 {
+    fn lane(&mut self, record: &Record) -> u32 {
         let key = (record.rank, record.process);
         let (start, end) = (record.start, record.end.unwrap_or(record.start).max(record.start));
         let own = self.processes.get(&key);

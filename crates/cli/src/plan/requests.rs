@@ -4,10 +4,9 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use anyhow::Result;
-use headstart_core::request::{Access, Direction};
+use headstart_core::request::Access;
+use headstart_core::trace::Losses;
 use headstart_core::trace::dxt::Layer;
-use headstart_core::trace::{Losses, Operation};
-use headstart_core::units::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::files::PlannedFiles;
@@ -67,7 +66,6 @@ pub fn pass<'a, 'b>(passes: &'b RefCell<Passes<'a>>) -> Requests<'a, 'b> {
         trace,
         numbers: Vec::new(),
         lanes: Lanes::default(),
-        has_ends: false,
         count: 0,
         planned: 0,
         ends: Vec::new(),
@@ -83,8 +81,6 @@ pub struct Requests<'a, 'b> {
     /// Of each file of the trace that had a request, its number among those planned for.
     numbers: Vec<Option<Option<u32>>>,
     lanes: Lanes,
-    /// Whether a request had an end so far.
-    has_ends: bool,
     count: u64,
     planned: u64,
     ends: Vec<u64>,
@@ -155,16 +151,7 @@ impl Iterator for Requests<'_, '_> {
             self.ends.resize(self.ends.len().max(file as usize + 1), 0);
             let last = &mut self.ends[file as usize];
             *last = record.range.end().max(*last);
-            let direction = if record.operation == Operation::Read { Direction::Read } else { Direction::Write };
-            self.has_ends |= record.end.is_some();
-            // A trace that knows no ends has no durations, and the time between two starts is not think time.
-            let (start, end) = if self.has_ends {
-                (record.start, record.end.unwrap_or(record.start))
-            } else {
-                (Nanos::ZERO, Nanos::ZERO)
-            };
-            let (rank, range, without_flash) = (self.lanes.lane(&record), record.range, record.without_flash);
-            return Some(Access { file, rank, direction, range, start, end, without_flash });
+            return Some(self.lanes.access(&record, file));
         }
     }
 }

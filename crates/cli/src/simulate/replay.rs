@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{IntoIter, sync_channel};
 
 use anyhow::{Result, bail};
-use headstart_core::request::{Access, Direction};
+use headstart_core::request::Access;
 use headstart_core::trace::dxt::Layer;
-use headstart_core::trace::{Operation, Record};
-use headstart_core::units::Nanos;
 use headstart_workload::{Program, Replay, Survey};
 
 use crate::convert::warn;
@@ -66,13 +64,11 @@ fn read_ahead(path: PathBuf, layer: Layer) -> IntoIter<Access> {
 struct Accesses {
     trace: Trace,
     lanes: Lanes,
-    /// Whether a request had an end so far.
-    has_ends: bool,
 }
 
 impl Accesses {
     fn open(path: &Path, layer: Layer) -> Result<Accesses> {
-        Ok(Accesses { trace: Trace::open(path, layer)?, lanes: Lanes::default(), has_ends: false })
+        Ok(Accesses { trace: Trace::open(path, layer)?, lanes: Lanes::default() })
     }
 
     fn next(&mut self) -> Result<Option<Access>> {
@@ -80,16 +76,7 @@ impl Accesses {
             if record.range.is_empty() {
                 continue;
             }
-            let direction = if record.operation == Operation::Read { Direction::Read } else { Direction::Write };
-            self.has_ends |= record.end.is_some();
-            // A trace that knows no ends has no durations, and the time between two starts is not think time.
-            let (start, end) = match self.has_ends {
-                true => (record.start, record.end.unwrap_or(record.start)),
-                false => (Nanos::ZERO, Nanos::ZERO),
-            };
-            let rank = self.lanes.lane(&record);
-            let Record { file, range, without_flash, .. } = record;
-            return Ok(Some(Access { file, rank, direction, range, start, end, without_flash }));
+            return Ok(Some(self.lanes.access(&record, record.file)));
         }
         Ok(None)
     }

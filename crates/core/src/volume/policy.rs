@@ -131,7 +131,7 @@ pub trait Policy {
     /// The disk has read what was asked of it, and has had nothing else to do for so long, as far as orders of the foreground go.
     fn on_disk_read(&mut self, _range: Range, _took: Nanos) {}
     /// A read touches a segment of which the log does not answer all: which part of the segment, from its begin on, is to be loaded into the
-    /// buffer, if nothing of it is there. Asked for each segment of a read, before `on_read`, and only where there are segments.
+    /// buffer, as far as it is not there. Asked for each segment of a read, before `on_read`, and only where there are segments.
     fn on_segment_read(&mut self, _read: SegmentRead) -> Option<Range> {
         None
     }

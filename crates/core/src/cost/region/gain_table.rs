@@ -58,14 +58,17 @@ fn clamped(gain_ns: i128) -> i64 {
     gain_ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
+/// Words of one bit for each part of a region.
+const PARTS_WORDS: usize = 8;
+
 /// A bit for each of a region's parts of equal length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Parts([u64; 8]);
+struct Parts([u64; PARTS_WORDS]);
 
 impl Parts {
     /// Length of a part.
     fn part_bytes(region_bytes: u64) -> u64 {
-        region_bytes.div_ceil(512).max(1)
+        region_bytes.div_ceil(64 * PARTS_WORDS as u64).max(1)
     }
 
     /// Notes a range, from the begin of the region.
@@ -219,9 +222,9 @@ impl GainTable {
 
     /// What a read would have gained that took less than flash does: less than nothing.
     fn measured_gain_ns(&self, direction: Direction, length: u64, known: Known) -> Option<i128> {
-        let Known::Took(took) = known else { return None };
-        let flash_ns = self.costs.of(direction).flash_ns(length);
-        (direction == Direction::Read && took < flash_ns).then(|| i128::from(took.0) - i128::from(flash_ns.0))
+        let (Direction::Read, Known::Took(took)) = (direction, known) else { return None };
+        let flash = self.costs.read.flash_ns(length);
+        (took < flash).then(|| i128::from(took.0) - i128::from(flash.0))
     }
 
     fn region(&mut self, id: RegionId) -> &mut RegionGain {

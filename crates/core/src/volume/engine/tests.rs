@@ -420,10 +420,10 @@ fn a_write_fails_when_what_fills_the_log_cannot_be_written_back() {
 
 /// Takes no writes.
 struct Segmented {
-    /// Loads every segment that is read.
-    loads: bool,
-    /// Lifts so many segments, one after the other.
-    lifts: u64,
+    /// What reads want of their segments, the last first.
+    wanted: Vec<Range>,
+    /// Segments to be lifted, the last first.
+    lifts: Vec<u64>,
 }
 
 impl Policy for Segmented {
@@ -438,19 +438,21 @@ impl Policy for Segmented {
     }
     fn on_write_back(&mut self, _now: Nanos, _range: Range) {}
     fn on_segment_read(&mut self, _read: SegmentRead) -> Option<Range> {
-        self.loads.then(|| Range::new(0, u64::from(u32::MAX)))
+        self.wanted.pop()
     }
     fn next_lift(&mut self, load: &Load) -> Option<u64> {
-        let lifts = self.lifts > 0 && load.lifts == 0;
-        self.lifts -= u64::from(lifts);
-        lifts.then_some(self.lifts)
+        if load.lifts == 0 { self.lifts.pop() } else { None }
     }
 }
 
 #[test]
 fn a_segment_is_loaded_though_some_of_its_blocks_are_guarded_and_no_order_is_of_both_kinds() {
     let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 1 };
-    let mut engine = engine_with(64 << 20, segments, Segmented { loads: true, lifts: 0 });
+    let mut engine = engine_with(
+        64 << 20,
+        segments,
+        Segmented { wanted: vec![Range::new(0, u64::from(u32::MAX)); 2], lifts: Vec::new() },
+    );
     let bytes = segments.segment_bytes();
     // The guard of this one is a block long.
     for (segment, has_guarded) in [(0, true), (9, false)] {
@@ -473,7 +475,7 @@ fn a_segment_is_loaded_though_some_of_its_blocks_are_guarded_and_no_order_is_of_
 
 #[test]
 fn the_disk_has_the_next_order_before_it_is_done_with_one_however_long_they_are() {
-    let mut engine = engine_with(1 << 20, Segments::default(), Segmented { loads: true, lifts: 0 });
+    let mut engine = engine_with(1 << 20, Segments::default(), Segmented { wanted: Vec::new(), lifts: Vec::new() });
     (engine.settings.disk_bytes_max, engine.settings.disk_orders_min) = (1 << 20, 2);
     for tag in 0..5 {
         engine.on_request(Nanos::ZERO, tag, Request::Read(Range::new((tag + 1) << 30, 1 << 20)));
@@ -760,10 +762,10 @@ fn a_stop_that_keeps_what_is_dirty_flushes_the_disk_after_writes_that_bypassed_f
 fn heads_leave_room_in_a_checkpoint_for_writes_that_bypass_flash() {
     // Slots take most of the slice, and a head of a block more of a checkpoint than a block of the log.
     let segments = Segments { segment_blocks: 2, head_blocks: 1, slots: 3000 };
-    let mut engine = engine_with(16 << 20, segments, Segmented { loads: false, lifts: 3200 });
+    let mut engine = engine_with(16 << 20, segments, Segmented { wanted: Vec::new(), lifts: (0..3200).collect() });
     let read = [1; 4096];
     let mut reads = 0;
-    while engine.policy.lifts > 0 {
+    while !engine.policy.lifts.is_empty() {
         engine.on_timer(Nanos::ZERO);
         for order in orders(&mut engine) {
             reads += u64::from(order.action == Action::Read);

@@ -175,33 +175,6 @@ fn a_lifted_segment_of_weak_locality_keeps_its_head_and_is_measured_but_not_load
     assert_eq!(reads(&bench.read(3, 2), Device::Disk).iter().map(|range| range.length).sum::<u64>(), 12 * BLOCK_BYTES);
 }
 
-/// Wants one part of segments after the other, and lifts the first so often.
-struct Wanting {
-    parts: Vec<Range>,
-    lifts: u64,
-}
-
-impl Policy for Wanting {
-    fn absorbs(&mut self, _range: Range, _load: &Load) -> bool {
-        true
-    }
-    fn waits_for_room(&self, _load: &Load) -> Nanos {
-        Nanos::ZERO
-    }
-    fn next_write_back(&mut self, _load: &Load) -> Option<u64> {
-        None
-    }
-    fn on_write_back(&mut self, _now: Nanos, _range: Range) {}
-    fn on_segment_read(&mut self, _read: SegmentRead) -> Option<Range> {
-        self.parts.pop()
-    }
-    fn next_lift(&mut self, load: &Load) -> Option<u64> {
-        let lifts = self.lifts > 0 && load.lifts == 0;
-        self.lifts -= u64::from(lifts);
-        lifts.then_some(3)
-    }
-}
-
 #[test]
 fn what_is_missing_of_a_segment_is_loaded_beside_what_is_there() {
     let blocks = |from: u64, to: u64| Range::between(from * BLOCK_BYTES, to * BLOCK_BYTES);
@@ -209,13 +182,16 @@ fn what_is_missing_of_a_segment_is_loaded_beside_what_is_there() {
     for (first, lifts) in
         [(blocks(6, 16), 0), (blocks(6, 16), 1), (blocks(2, 16), 0), (blocks(2, 16), 1), (blocks(0, 9), 0)]
     {
-        let parts = vec![blocks(0, 16), first, first];
-        let mut bench =
-            Bench { engine: engine_with(16 << 20, segments, Wanting { parts, lifts: 0 }), now: Nanos::ZERO, tag: 0 };
+        let wanted = vec![blocks(0, 16), first, first];
+        let mut bench = Bench {
+            engine: engine_with(16 << 20, segments, Segmented { wanted, lifts: Vec::new() }),
+            now: Nanos::ZERO,
+            tag: 0,
+        };
         let disk = |told: &[Order]| -> u64 { reads(told, Device::Disk).iter().map(|range| range.length).sum() };
         assert_eq!(disk(&bench.read(3, 8)), first.length);
         assert_eq!(disk(&bench.read(3, 8)), 0, "it is there");
-        bench.engine.policy.lifts = lifts;
+        bench.engine.policy.lifts = vec![3; lifts];
         bench.rest();
         assert_eq!(bench.is_lifted(3), lifts > 0 || first.contains(head(0)));
         // A head is one piece, or none if a part of it is there.
