@@ -19,7 +19,8 @@
 //!
 //! **When it is loaded.** A strong segment that is new in the stack, or a ghost of which a block is read for the second time. And any ghost,
 //! weak or unknown, when reads of blocks that were read before have cost the disk what a load costs (`reads_that_pay`): they may go on coming.
-//! If as many more are answered by the buffer, they did, and the segment is strong.
+//! It is strong by that, for had it been loaded at the first of them the disk would have had less to do; as it leaves the buffer, it stays so
+//! if as many reads that came again were answered there.
 //!
 //! **When a segment is strong** (section II-D measures it as it leaves the stack): blocks that were asked for stay asked for, so a ghost
 //! with enough of them is known to be strong before it leaves, and may be lifted while it is in use. So is a segment that a stream
@@ -177,6 +178,9 @@ impl Liu {
             Some(wanted) if held != Some(wanted) => {
                 let flagged = (!is_strong).then(|| asked_before.unwrap_or(0));
                 self.stack.load(segment, wanted, part, flagged);
+                if has_paid {
+                    self.on_strong(segment);
+                }
             }
             // What is in the buffer and known to be strong had its turn: it is measured again as it leaves.
             Some(_) if is_strong => {}
@@ -390,8 +394,7 @@ mod tests {
         };
         assert_eq!(reads_until_loaded([7, 900]), Some(7), "two that are new, then the sixth");
         assert_eq!(reads_until_loaded([7, 900]), Some(0), "it is in the buffer");
-        (0..6).for_each(|_| _ = reads_until_loaded([7, 900]));
-        assert_eq!(liu.counts().lifts_waiting, 1, "and has paid once more");
+        assert_eq!(liu.counts().lifts_waiting, 1, "and is strong");
         liu.forget();
         assert_eq!(
             liu.on_segment_read(SegmentRead { segment: 3, part: Range::new(0, BLOCK_BYTES) }, None),
@@ -430,15 +433,17 @@ mod tests {
     fn blocks_that_were_read_before_a_load_that_had_paid_are_read_again_after_it() {
         let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
         let mut liu = Liu::new(segments, Settings::default());
-        let mut read = |block| {
+        let mut read = |segment, block| {
             let part = Range::new(block * BLOCK_BYTES, BLOCK_BYTES);
-            liu.on_segment_read(SegmentRead { segment: 3, part }, None);
-            liu.counts()
+            liu.on_segment_read(SegmentRead { segment, part }, None).is_some()
         };
-        (0..11).for_each(|read_before| _ = read(read_before % 6));
-        assert_eq!(read(5).loaded, 1, "six blocks, each twice");
-        let lifts: Vec<u64> = (0..6).map(|block| read(block).lifts_waiting).collect();
-        assert_eq!(lifts, [0, 0, 0, 0, 0, 1]);
+        let loads_at = (0..).find(|turn| read(3, turn % 6));
+        assert_eq!(loads_at, Some(11), "six blocks, each twice");
+        assert!((0..6).all(|block| read(3, block)));
+        for segment in 10..500 {
+            (0..10).for_each(|_| _ = read(segment, 0));
+        }
+        assert!(read(3, 900), "one that had six reads of them in the buffer is strong after it has left");
     }
 
     #[test]
