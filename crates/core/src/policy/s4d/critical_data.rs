@@ -2,10 +2,14 @@
 //!
 //! Every entry here has its C flag set; clearing the flag removes it. Writes need no entry: a critical write is known as such
 //! from the request itself. The table is bounded: the oldest entry makes room.
+//!
+//! What is fetched next the paper leaves open. Here a fetch of the oldest entry is followed by the entries of its granule, upwards: the
+//! disk moves less, and reads of granules that nothing was fetched of need not ask the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::policy::FetchTurn;
+use crate::protocol::shared::GRANULE_BYTES;
 use crate::request::Range;
 
 /// One range worth fetching.
@@ -27,7 +31,8 @@ type Key = (u32, u64);
 /// Whether it is for idle disks, and its number.
 type Place = (bool, u64);
 
-/// Ranges to fetch, oldest first, at most `entries_max` of them; what is for idle disks comes behind all others.
+/// Ranges to fetch, at most `entries_max` of them: those of the granule of the oldest, by address, and so on; what is for idle disks comes
+/// behind all others.
 #[derive(Clone, Debug)]
 pub struct CriticalData {
     entries_max: usize,
@@ -37,6 +42,8 @@ pub struct CriticalData {
     entries: BTreeMap<Key, (Critical, Place)>,
     /// Those that are [`FetchTurn::UnlessInOrder`].
     undecided: BTreeSet<Key>,
+    /// What is left of the granule from which the last entry was taken, upwards.
+    ahead: std::ops::Range<Key>,
 }
 
 impl CriticalData {
@@ -48,6 +55,7 @@ impl CriticalData {
             order: BTreeMap::new(),
             entries: BTreeMap::new(),
             undecided: BTreeSet::new(),
+            ahead: (0, 0)..(0, 0),
         }
     }
 
@@ -113,11 +121,25 @@ impl CriticalData {
         self.entries.remove(&key).expect("each place is an entry's").0
     }
 
-    /// Takes the oldest entry and clears its C flag: of those for idle disks only if they are.
+    /// Takes the next entry and clears its C flag: of those for idle disks only if they are.
     pub fn pop(&mut self, is_idle: bool) -> Option<Critical> {
-        let (place, _) = self.order.first_key_value().filter(|((for_idle, _), _)| is_idle || !for_idle)?;
-        let place = *place;
-        Some(self.take(place))
+        let ((for_idle, _), (file, oldest)) = self.order.first_key_value().map(|(place, key)| (*place, *key))?;
+        if for_idle && !is_idle {
+            return None;
+        }
+        let place = self.next_ahead(for_idle).or_else(|| {
+            let begin = oldest - oldest % GRANULE_BYTES;
+            self.ahead = (file, begin)..(file, begin.saturating_add(GRANULE_BYTES));
+            self.next_ahead(for_idle)
+        });
+        let critical = self.take(place.expect("the oldest is in its granule"));
+        self.ahead.start = (critical.file, critical.range.offset + 1);
+        Some(critical)
+    }
+
+    fn next_ahead(&self, for_idle: bool) -> Option<Place> {
+        let mut places = self.entries.range(self.ahead.clone()).map(|(_, (_, place))| *place);
+        places.find(|place| place.0 == for_idle)
     }
 
     /// Forgets a file.
@@ -159,6 +181,21 @@ mod tests {
     }
 
     #[test]
+    fn the_granule_of_the_oldest_goes_first_upwards_and_what_comes_behind_waits_for_its_turn() {
+        let mut table = CriticalData::new(9);
+        let at = |granule: u64, offset| critical(granule * GRANULE_BYTES + offset);
+        let order = [at(5, 90), at(2, 0), at(5, 30), at(2, 700), at(6, 0)];
+        order.into_iter().for_each(|critical| table.insert(critical));
+        table.insert(Critical { turn: FetchTurn::Idle, ..at(5, 50) });
+        let taken: Vec<_> = (0..2).filter_map(|_| table.pop(true)).collect();
+        assert_eq!(taken, [at(5, 30), at(5, 90)]);
+        [at(5, 40), at(5, 95)].into_iter().for_each(|critical| table.insert(critical));
+        let taken: Vec<_> = std::iter::from_fn(|| table.pop(false)).collect();
+        assert_eq!(taken, [at(5, 95), at(2, 0), at(2, 700), at(6, 0), at(5, 40)]);
+        assert_eq!(table.len(), 1, "for idle disks");
+    }
+
+    #[test]
     fn what_is_for_idle_disks_comes_last_and_makes_room_first() {
         let mut table = CriticalData::new(3);
         let idle = |offset| Critical { turn: FetchTurn::Idle, ..critical(offset) };
@@ -184,7 +221,7 @@ mod tests {
         table.insert(first(1, 90));
         assert_eq!(table.pop(false), Some(first(1, 90)), "of a later process");
         let taken: Vec<_> = std::iter::from_fn(|| table.pop(true)).collect();
-        assert_eq!(taken, [idle(0), idle(98)]);
+        assert_eq!(taken, [idle(98), idle(0)], "upwards from what was taken last");
         assert!(table.is_empty());
     }
 
