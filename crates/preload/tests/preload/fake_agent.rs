@@ -62,24 +62,32 @@ impl Cached {
         self.extents = left;
     }
 
-    /// The slow file for a moment, for writing.
-    fn writable(&self) -> File {
-        OpenOptions::new().write(true).open(format!("/proc/self/fd/{}", self.slow.as_raw_fd())).unwrap()
+    /// The slow file for a moment, for writing: in a thread with descriptors of its own, or processes that other tests start at that moment
+    /// would have it open until they execute their programs, and it could not be executed.
+    fn while_writable(&self, work: impl FnOnce(&File) -> std::io::Result<()> + Send) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // SAFETY: it changes this thread alone, which ends without closing what others opened.
+                assert_eq!(unsafe { libc::unshare(libc::CLONE_FILES) }, 0);
+                let path = format!("/proc/thread-self/fd/{}", self.slow.as_raw_fd());
+                work(&OpenOptions::new().write(true).open(path).unwrap()).unwrap();
+            });
+        });
     }
 
     fn write_back(&self, range: Range) {
         if !self.extents.iter().any(|extent| extent.range.overlaps(range)) {
             return;
         }
-        let slow = self.writable();
-        for extent in &self.extents {
-            let part = extent.range.intersection(range);
-            let mut bytes = vec![0; part.length as usize];
-            self.flash
-                .read_exact_at(&mut bytes, extent.place + part.offset.saturating_sub(extent.range.offset))
-                .unwrap();
-            slow.write_all_at(&bytes, part.offset).unwrap();
-        }
+        self.while_writable(|slow| {
+            self.extents.iter().try_for_each(|extent| {
+                let part = extent.range.intersection(range);
+                let mut bytes = vec![0; part.length as usize];
+                let place = extent.place + part.offset.saturating_sub(extent.range.offset);
+                self.flash.read_exact_at(&mut bytes, place)?;
+                slow.write_all_at(&bytes, part.offset)
+            })
+        });
     }
 }
 
@@ -702,7 +710,7 @@ fn extend(shared: Shared, entry: &FileEntry, cached: &Cached, file: u32, end: u6
             std::hint::spin_loop();
         }
         if slow.metadata().unwrap().len() < end {
-            cached.writable().set_len(end).unwrap();
+            cached.while_writable(|slow| slow.set_len(end));
         }
         shared.end_extension(file);
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use headstart_core::counters::families;
@@ -63,6 +64,30 @@ fn a_program_executed_by_its_descriptor_is_whole_and_finds_the_managed_files_it_
     succeed(&mut command(&agent, compiled(&agent, "executed")));
     assert!(agent.counter(Counter::AbsorbedRequests) > 100, "the programs themselves lay on flash");
     assert_eq!(agent.disk_bytes("write"), 0);
+}
+
+#[test]
+fn programs_are_executed_beside_others_that_start_in_the_agents_process() {
+    let agent = Agent::start();
+    let program = compiled(&agent, "executed");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let start_others = || {
+            while !is_over.load(Ordering::Relaxed) {
+                assert!(Command::new("true").status().unwrap().success());
+            }
+        };
+        let others: Vec<_> = (0..2).map(|_| scope.spawn(start_others)).collect();
+        for turn in 0..10 {
+            let directory = agent.slow.join(turn.to_string());
+            fs::create_dir(&directory).unwrap();
+            let output = command(&agent, &program).current_dir(&directory).output().unwrap();
+            is_over.fetch_or(!output.status.success(), Ordering::Relaxed);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        others.into_iter().for_each(|others| others.join().unwrap());
+    });
 }
 
 #[test]
