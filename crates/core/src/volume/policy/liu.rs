@@ -412,6 +412,20 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_that_a_stream_loaded_is_strong_when_reads_that_came_again_there_have_cost_what_a_load_does() {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        let mut liu = Liu::new(segments, Settings::default());
+        let part = Range::new(7 * BLOCK_BYTES, BLOCK_BYTES);
+        let ahead = Range::new(0, segments.segment_bytes());
+        assert_eq!(liu.on_segment_read(SegmentRead { segment: 3, part }, Some(ahead)), Some(ahead));
+        let mut lifts_waiting = || {
+            liu.on_segment_read(SegmentRead { segment: 3, part }, None);
+            liu.counts().lifts_waiting
+        };
+        assert_eq!((0..6).map(|_| lifts_waiting()).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 1]);
+    }
+
+    #[test]
     fn a_segment_that_paid_for_its_load_is_strong_after_it_has_left_and_one_that_did_not_is_weak() {
         let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
         for (reads_loaded, is_strong) in [(1, false), (6, true)] {
