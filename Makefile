@@ -6,7 +6,7 @@ RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 WORKLOAD := $(RELEASE)/libheadstart_workload.a
 PROGRAMS := build/patterns build/latency build/null.so
 
-.PHONY: help setup build install FORCE demo test check-handshake soak fuzz bench-client bench-carl bench-sim bench-volume lint clean
+.PHONY: help setup build install FORCE demo test check-handshake check-protocols soak fuzz bench-client bench-carl bench-sim bench-volume lint clean
 
 help:
 	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
@@ -70,13 +70,24 @@ bench-volume: build
 test: build
 	$(CARGO) build --workspace --all-targets
 	$(CARGO) test --workspace --no-fail-fast -- --show-output
-	$(MAKE) check-handshake
+	$(MAKE) check-protocols check-handshake
+
+# The protocols of spec/ against every interleaving of small cases.
+build/protocol/%: spec/%.cpp | setup
+	@mkdir -p $(@D)
+	c++ -O2 -std=c++17 -Wall -o $@ $<
+
+check-protocols: build/protocol/client build/protocol/volume
+	build/protocol/client check
+	build/protocol/volume check
 
 # The model checker has atomics of its own, hence a target directory of its own.
 check-handshake:
 	RUSTFLAGS="--cfg loom" $(CARGO) test --package headstart-core --release --target-dir target/loom --test handshake
 
-soak: build
+soak: build build/protocol/client build/protocol/volume
+	build/protocol/client check all
+	SECONDS_EACH=$${SECONDS_EACH:-100} build/protocol/volume check all
 	DEEP=1 LOOM_MAX_PREEMPTIONS=$${PREEMPTIONS:-4} RUSTFLAGS="--cfg loom" $(CARGO) test --package headstart-core --release \
 		--target-dir target/loom --test handshake a_granule_goes
 	CASES=$${CASES:-50} $(CARGO) test --package headstart-core --package headstart-agent --test parsers
