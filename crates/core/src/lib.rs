@@ -12,6 +12,7 @@ pub mod interleaving;
 pub mod overlay;
 pub mod plan;
 pub mod policy;
+pub mod preloading;
 pub mod protocol;
 pub mod request;
 pub mod stripe;

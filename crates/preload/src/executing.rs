@@ -8,6 +8,7 @@ use std::ffi::CStr;
 use headstart_core::image::{HEAD_BYTES, Image};
 use libc::{c_char, c_int};
 
+use crate::environment::{self, Strings};
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
 use crate::{files, process, session, settings};
@@ -15,58 +16,53 @@ use crate::{files, process, session, settings};
 /// Interpreters of interpreters that the kernel follows.
 const SCRIPTS_MAX: usize = 5;
 
-/// `execve` and its kin: looks at the program, then lets the call go on.
+/// `execve` and its kin: looks at the program, then makes the call with an environment that brings the library into it.
 ///
 /// # Safety
 /// The arguments are those of execveat(2).
-pub unsafe fn by_path(dir: c_int, path: *const c_char, flags: c_int, pass: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn by_path(
+    dir: c_int,
+    path: *const c_char,
+    flags: c_int,
+    environment: Strings,
+    call: impl FnOnce(Strings) -> c_int,
+) -> c_int {
     let saved = kernel::errno();
     process::bequeath();
     // SAFETY: the caller's contract.
     unsafe { look(dir, path, flags) };
     kernel::set_errno(saved);
-    pass()
+    // SAFETY: the caller's contract.
+    unsafe { environment::completed(environment, call) }
 }
 
-/// `execvp` and its kin.
+/// `execvp` and its kin: the program is searched for as a shell does.
 ///
+/// # Safety
+/// `name` is a string, `environment` one of execve(2).
+pub unsafe fn by_name(name: *const c_char, environment: Strings, call: impl FnOnce(Strings) -> c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe {
+        look_for(name);
+        environment::completed(environment, call)
+    }
+}
+
 /// # Safety
 /// `name` is a string.
-pub unsafe fn by_name(name: *const c_char, pass: impl FnOnce() -> c_int) -> c_int {
-    // SAFETY: the caller's contract.
-    unsafe { seen_name(name) };
-    pass()
-}
-
-/// Looks at a program; always lets the call go on.
-///
-/// # Safety
-/// `path` is a string.
-pub unsafe fn seen_path(path: *const c_char) -> bool {
+unsafe fn look_for(name: *const c_char) {
+    if name.is_null() {
+        return;
+    }
     let saved = kernel::errno();
     process::bequeath();
-    // SAFETY: the caller's contract.
-    unsafe { look(libc::AT_FDCWD, path, 0) };
-    kernel::set_errno(saved);
-    true
-}
-
-/// Looks at a program that is searched for as a shell does; always lets the call go on.
-///
-/// # Safety
-/// `name` is a string.
-pub unsafe fn seen_name(name: *const c_char) -> bool {
-    if name.is_null() {
-        return true;
-    }
     // SAFETY: the caller's contract.
     let text = unsafe { CStr::from_ptr(name) }.to_bytes();
     if text.contains(&b'/') {
         // SAFETY: the caller's contract.
-        return unsafe { seen_path(name) };
+        unsafe { look(libc::AT_FDCWD, name, 0) };
+        return kernel::set_errno(saved);
     }
-    let saved = kernel::errno();
-    process::bequeath();
     // SAFETY: the name ends with NUL.
     let variable = unsafe { libc::getenv(c"PATH".as_ptr()) };
     // SAFETY: getenv returns a string.
@@ -81,7 +77,6 @@ pub unsafe fn seen_name(name: *const c_char) -> bool {
         }
     }
     kernel::set_errno(saved);
-    true
 }
 
 /// `dlopen`: a library named by a path.
@@ -146,9 +141,10 @@ fn examine(fd: c_int, scripts_left: usize) -> bool {
     if files::entry_of(facts.device, facts.inode).is_some() {
         return true;
     }
-    let mut buffer = [0u8; HEAD_BYTES];
-    let length = read_head(fd, &mut buffer);
-    match Image::of(&mut buffer[..length]) {
+    let mut buffer = PathBuffer::empty();
+    let head = &mut buffer.room()[..HEAD_BYTES];
+    let length = read_head(fd, head);
+    match Image::of(&mut head[..length]) {
         Image::Static if !is_dynamic_linker(fd) => {
             complain(fd, &facts, "is statically linked, so that the library cannot be in it")
         }
@@ -164,7 +160,7 @@ fn examine(fd: c_int, scripts_left: usize) -> bool {
 }
 
 /// Reads the beginning of what `fd` addresses; nothing where it cannot be read.
-fn read_head(fd: c_int, buffer: &mut [u8; HEAD_BYTES]) -> usize {
+fn read_head(fd: c_int, buffer: &mut [u8]) -> usize {
     let link = location::Link::of(fd);
     let Ok(readable) = kernel::openat(libc::AT_FDCWD, link.path(), libc::O_RDONLY | libc::O_CLOEXEC, 0) else {
         return 0;

@@ -47,6 +47,7 @@ mod data_calls;
 mod data_files;
 mod data_path;
 mod descriptors;
+mod environment;
 mod executing;
 mod files;
 mod gate;

@@ -10,7 +10,7 @@ use headstart_core::protocol::{
     ENVIRONMENT_POLICY, ENVIRONMENT_RANKS, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE,
 };
 
-use crate::{kernel, process, recording, session};
+use crate::{environment, kernel, process, recording, session};
 
 const UNKNOWN: u32 = 0;
 const STARTING: u32 = 1;
@@ -97,6 +97,7 @@ fn start() -> u32 {
         let records = settings.trace.is_some();
         SETTINGS.set(settings).expect("one thread starts the library");
         abort_on_panic();
+        environment::start(variable);
         process::start();
         session::start();
         if records {

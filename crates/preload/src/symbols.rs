@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use libc::{AT_FDCWD, FILE, c_char, c_int, c_long, c_uint, c_ulong, iovec, mode_t, off64_t, size_t, ssize_t, wchar_t};
 
 use crate::aio::{self, ControlBlock, Operation};
-use crate::trampolines::trampolines;
+use crate::environment::{self, Strings, current};
+use crate::trampolines::{lists, trampolines};
 use crate::{
     arrivals, closing, data_calls, executing, input, metadata, names, opening, output, process, raw_calls, resizing,
 };
@@ -239,7 +240,13 @@ hooks! {
     fdopen | _IO_fdopen (fd: c_int, mode: *const c_char) -> *mut FILE = |pass| stdio::fdopen(fd, mode, pass);
     tmpfile | tmpfile64 () -> *mut FILE = |pass| stdio::made(pass);
     popen | _IO_popen (command: *const c_char, mode: *const c_char) -> *mut FILE
-        = |pass| { process::bequeath(); stdio::made(pass) };
+        = |pass| {
+            process::bequeath();
+            match environment::command(command) {
+                None => stdio::made(pass),
+                Some(command) => stdio::made(|| real::popen(command.as_ptr(), mode)),
+            }
+        };
     fclose | _IO_fclose | endmntent | __endmntent | pclose (stream: *mut FILE) -> c_int
         = |pass| stdio::fclose(stream, pass);
     fwrite | fwrite_unlocked | _IO_fwrite (bytes: *const c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t
@@ -306,31 +313,42 @@ hooks! {
         = |pass| arrivals::forked(fd, pass);
 
     _Fork () -> c_int = |pass| process::forked(pass);
-    system (command: *const c_char) -> c_int = |pass| { process::bequeath(); pass() };
+    system (command: *const c_char) -> c_int
+        = |pass| {
+            process::bequeath();
+            environment::command(command).map_or_else(pass, |command| real::system(command.as_ptr()))
+        };
 
-    execve (path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int
-        = |pass| executing::by_path(AT_FDCWD, path, 0, pass);
-    execv (path: *const c_char, arguments: *const *const c_char) -> c_int
-        = |pass| executing::by_path(AT_FDCWD, path, 0, pass);
-    execvp (name: *const c_char, arguments: *const *const c_char) -> c_int = |pass| executing::by_name(name, pass);
-    execvpe (name: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int
-        = |pass| executing::by_name(name, pass);
-    execveat (
-        dir: c_int, path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char, flags: c_int
-    ) -> c_int
-        = |pass| executing::by_path(dir, path, flags, pass);
-    fexecve (fd: c_int, arguments: *const *const c_char, environment: *const *const c_char) -> c_int
-        = |pass| executing::by_path(fd, c"".as_ptr(), libc::AT_EMPTY_PATH, pass);
+    execve (path: *const c_char, arguments: Strings, environment: Strings) -> c_int
+        = |_pass| executing::by_path(AT_FDCWD, path, 0, environment, |all| real::execve(path, arguments, all));
+    execv (path: *const c_char, arguments: Strings) -> c_int
+        = |_pass| executing::by_path(AT_FDCWD, path, 0, current(), |all| real::execve(path, arguments, all));
+    execvp (name: *const c_char, arguments: Strings) -> c_int
+        = |_pass| executing::by_name(name, current(), |all| real::execvpe(name, arguments, all));
+    execvpe (name: *const c_char, arguments: Strings, environment: Strings) -> c_int
+        = |_pass| executing::by_name(name, environment, |all| real::execvpe(name, arguments, all));
+    execveat (dir: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int
+        = |_pass| executing::by_path(
+            dir, path, flags, environment, |all| real::execveat(dir, path, arguments, all, flags)
+        );
+    fexecve (fd: c_int, arguments: Strings, environment: Strings) -> c_int
+        = |_pass| executing::by_path(
+            fd, c"".as_ptr(), libc::AT_EMPTY_PATH, environment, |all| real::fexecve(fd, arguments, all)
+        );
     posix_spawn (
         process: *mut c_int, path: *const c_char, actions: *const c_void, attributes: *const c_void,
-        arguments: *const *const c_char, environment: *const *const c_char
+        arguments: Strings, environment: Strings
     ) -> c_int
-        = |pass| executing::by_path(AT_FDCWD, path, 0, || spawning::spawn(actions, pass));
+        = |_pass| executing::by_path(AT_FDCWD, path, 0, environment, |all| {
+            spawning::spawn(actions, || real::posix_spawn(process, path, actions, attributes, arguments, all))
+        });
     posix_spawnp (
         process: *mut c_int, name: *const c_char, actions: *const c_void, attributes: *const c_void,
-        arguments: *const *const c_char, environment: *const *const c_char
+        arguments: Strings, environment: Strings
     ) -> c_int
-        = |pass| executing::by_name(name, || spawning::spawn(actions, pass));
+        = |_pass| executing::by_name(name, environment, |all| {
+            spawning::spawn(actions, || real::posix_spawnp(process, name, actions, attributes, arguments, all))
+        });
     posix_spawn_file_actions_init | posix_spawn_file_actions_destroy (actions: *mut c_void) -> c_int
         = |pass| { spawning::forget(actions); pass() };
     posix_spawn_file_actions_addopen (
@@ -432,9 +450,16 @@ trampolines! {
     __dprintf_chk = |[fd, ..]| stdio::may_print(fd as c_int);
     vfork = |_| process::bequeath();
     __vfork = |_| process::bequeath();
-    execl = |[path, ..]| executing::seen_path(path as *const c_char);
-    execle = |[path, ..]| executing::seen_path(path as *const c_char);
-    execlp = |[name, ..]| executing::seen_name(name as *const c_char);
     dlopen = |[path, ..]| executing::loaded(path as *const c_char);
     dlmopen = |[_, path, _]| executing::loaded(path as *const c_char);
+}
+
+lists! {
+    execl = |path, arguments, _| {
+        executing::by_path(AT_FDCWD, path, 0, current(), |all| real::execve(path, arguments, all))
+    };
+    execle = |path, arguments, environment| {
+        executing::by_path(AT_FDCWD, path, 0, environment, |all| real::execve(path, arguments, all))
+    };
+    execlp = |name, arguments, _| executing::by_name(name, current(), |all| real::execvpe(name, arguments, all));
 }

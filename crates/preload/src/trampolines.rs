@@ -1,8 +1,12 @@
 //! Functions that cannot be written as hooks: variadic ones, `dlopen`, which looks at who called it, and `vfork`, whose child
-//! would spoil the frame that its parent returns to.
+//! would spoil the frame that its parent returns to. Of a list of arguments a function is made that takes them as `execv` does.
 //!
 //! A trampoline keeps the argument registers, lets `before` look at the first ones, and jumps to the function that
 //! `before` returns, with the program's return address on the stack.
+
+use libc::{c_char, c_int};
+
+use crate::environment::{Room, Strings};
 
 /// Makes trampolines. `|[a, b, c]| body` sees the first three arguments, and yields whether the call may go on; if it may
 /// not, it returns -1 with the errno that was set.
@@ -93,4 +97,91 @@ macro_rules! jump {
     };
 }
 
-pub(crate) use {jump, trampolines};
+/// Makes functions of lists of arguments, each a pointer: `|path, arguments, behind| body` sees the first one, the others up to null as
+/// execve(2) takes them, and what comes behind null, which only `execle` has.
+macro_rules! lists {
+    ($($name:ident = |$path:ident, $arguments:ident, $behind:tt| $body:expr;)*) => { $(
+        #[doc = "Takes the place of libc's."]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name() {
+            unsafe extern "C" fn collected(registers: *const usize, stack: *const usize) -> libc::c_int {
+                let work = |$path: *const libc::c_char, $arguments: Strings, $behind: Strings| -> libc::c_int {
+                    // SAFETY: the arguments are the program's, as the function's contract says.
+                    unsafe { $body }
+                };
+                settings::active();
+                // SAFETY: what the function below laid there, which is the program's list.
+                unsafe { $crate::trampolines::collect(registers, stack, work) }
+            }
+            $crate::trampolines::list!(collected)
+        }
+    )* };
+}
+
+/// Registers that hold arguments.
+#[cfg(target_arch = "x86_64")]
+const REGISTERS: usize = 6;
+#[cfg(target_arch = "aarch64")]
+const REGISTERS: usize = 8;
+
+/// Arguments that lie on the stack once more while a list is made of them; more take memory from the kernel.
+const ARGUMENTS: usize = 32;
+
+/// Hands the first argument on, the list of the others up to null, and what comes behind it, if anything does.
+///
+/// # Safety
+/// The program called with a path and a list that ends with null: the first of them in `registers`, the others on its `stack`.
+pub unsafe fn collect(
+    registers: *const usize,
+    stack: *const usize,
+    work: impl FnOnce(*const c_char, Strings, Strings) -> c_int,
+) -> c_int {
+    // SAFETY: the caller's contract; behind null there is a register or a word of the stack, whatever it holds.
+    let argument = |k: usize| unsafe { if k < REGISTERS { *registers.add(k) } else { *stack.add(k - REGISTERS) } };
+    let count = (1..).take_while(|&k| argument(k) != 0).count();
+    let mut list = Room::<*const c_char, ARGUMENTS>::of(count + 1);
+    (1..=count + 1).for_each(|k| list.push(argument(k) as *const c_char));
+    work(argument(0) as *const c_char, list.as_ptr(), argument(count + 2) as Strings)
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! list {
+    ($collected:path) => {
+        std::arch::naked_asm!(
+            "push rbp",
+            "mov rbp, rsp",
+            "sub rsp, 48",
+            "mov [rsp], rdi", "mov [rsp + 8], rsi", "mov [rsp + 16], rdx", "mov [rsp + 24], rcx",
+            "mov [rsp + 32], r8", "mov [rsp + 40], r9",
+            "mov rdi, rsp",
+            "lea rsi, [rbp + 16]",
+            "call {collected}",
+            "leave",
+            "ret",
+            collected = sym $collected,
+        )
+    };
+}
+
+#[cfg(target_arch = "aarch64")]
+macro_rules! list {
+    ($collected:path) => {
+        std::arch::naked_asm!(
+            "stp x29, x30, [sp, #-80]!",
+            "mov x29, sp",
+            "stp x0, x1, [sp, #16]", "stp x2, x3, [sp, #32]", "stp x4, x5, [sp, #48]", "stp x6, x7, [sp, #64]",
+            "add x0, sp, #16",
+            "add x1, sp, #80",
+            "bl {collected}",
+            "ldp x29, x30, [sp], #80",
+            "ret",
+            collected = sym $collected,
+        )
+    };
+}
+
+pub(crate) use {jump, list, lists, trampolines};

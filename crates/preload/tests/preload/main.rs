@@ -4,6 +4,7 @@ mod aio;
 mod arrivals;
 mod data_path;
 mod edges;
+mod environments;
 mod fake_agent;
 mod names;
 mod neighbours;
