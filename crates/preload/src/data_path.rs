@@ -10,7 +10,7 @@ mod read;
 mod write;
 
 pub use append::{extend, extend_over};
-pub use write::punch;
+pub use write::{punch, write_directly};
 
 use std::sync::atomic::{Ordering, fence};
 

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicU32;
 
-use libc::{c_char, c_int, c_long, iovec, mode_t};
+use libc::{c_char, c_int, c_long, c_void, iovec, mode_t};
 
 use raw::syscall;
 
@@ -147,6 +147,8 @@ pub struct Facts {
     pub links: u32,
     /// Whether it is a regular file.
     pub regular: bool,
+    /// What it is: `S_IFMT` of its mode.
+    pub kind: u32,
     /// Permissions, with the bits that change who a program runs as.
     pub mode: u32,
     /// Owner and group.
@@ -179,6 +181,7 @@ pub unsafe fn facts_at(dir: c_int, path: *const c_char, flags: c_int) -> Result<
         size: found.stx_size,
         links: found.stx_nlink,
         regular: u32::from(found.stx_mode) & libc::S_IFMT == libc::S_IFREG,
+        kind: u32::from(found.stx_mode) & libc::S_IFMT,
         mode: u32::from(found.stx_mode) & 0o7777,
         owner: (found.stx_uid, found.stx_gid),
     })
@@ -346,6 +349,14 @@ pub unsafe fn copy(from: &[u8], to: &[iovec]) -> Result<usize, Errno> {
         done += now.len();
     }
     Ok(done)
+}
+
+/// Waits until a descriptor can be read from, or its other end is closed.
+pub fn wait_readable(fd: c_int) -> Result<(), Errno> {
+    let mut waited = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let none = std::ptr::null::<c_void>();
+    // SAFETY: `waited` is one element; neither a time nor a mask is given.
+    unsafe { syscall!(libc::SYS_ppoll, &raw mut waited, 1, none, none, 0) }.map(drop)
 }
 
 /// The soft limit on the size of files this process writes.

@@ -17,7 +17,8 @@ use crate::aio::{self, ControlBlock, Operation};
 use crate::environment::{self, Strings, current};
 use crate::trampolines::{lists, trampolines};
 use crate::{
-    arrivals, closing, data_calls, executing, input, metadata, names, opening, output, process, raw_calls, resizing,
+    arrivals, closing, copying, data_calls, executing, input, metadata, names, opening, output, process, raw_calls,
+    resizing,
 };
 use crate::{rings, settings, spawning, stdio, transfers};
 
@@ -221,15 +222,15 @@ hooks! {
     ) -> *mut c_void
         = |pass| transfers::mmap(flags, fd, pass);
     sendfile | sendfile64 (to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t
-        = |pass| transfers::copy(from, to, libc::EINVAL, pass);
+        = |pass| copying::sendfile(to, from, offset, length, pass);
     copy_file_range (
         from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint
     ) -> ssize_t
-        = |pass| transfers::copy(from, to, libc::EXDEV, pass);
+        = |pass| copying::copy_file_range(from, from_offset, to, to_offset, length, flags, pass);
     splice (
         from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint
     ) -> ssize_t
-        = |pass| transfers::copy(from, to, libc::EINVAL, pass);
+        = |pass| copying::splice(from, from_offset, to, to_offset, length, flags, pass);
     ioctl (fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int
         = |pass| transfers::ioctl(fd, request, argument, pass);
 

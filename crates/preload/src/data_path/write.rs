@@ -243,6 +243,16 @@ pub fn punch(target: &Target, range: Range, kernel: impl FnOnce() -> Result<usiz
     session::with(|session| locked(session, target, range, || kernel().map(|value| (range.length, value))))
 }
 
+/// A write by a call that the library cannot make in pieces of its own: `kernel` writes to the slow file from the range's first byte
+/// on, and returns how many.
+pub fn write_directly(
+    target: &Target,
+    range: Range,
+    kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    session::with(|session| locked(session, target, range, || kernel().map(|written| (written as u64, written))))
+}
+
 /// A direct write of `range`: `write` changes the slow file and returns how many bytes from the range's first on it
 /// changed.
 fn locked<R>(

@@ -90,7 +90,7 @@ assert os.pread(hole, 9, 15999) == b'\\x0f' + bytes(8)",
 }
 
 #[test]
-fn pieces_are_spliced_cloned_and_looked_for_as_they_are_and_two_names_are_not_exchanged() {
+fn pieces_are_spliced_cloned_and_looked_for_as_they_are() {
     let agent = Agent::start();
     python(
         &agent,
@@ -100,10 +100,8 @@ assert os.pwrite(fd, b'm' * 5000, 0) == 5000
 read, write = os.pipe()
 moved = os.splice(fd, write, 5000, offset_src=0)
 assert moved > 0 and os.read(read, 5000) == b'm' * moved
-# Into a managed file: by hand, as callers do then.
 os.write(write, b'x' * 100)
-try: os.splice(read, fd, 100, offset_dst=50)
-except OSError as e: assert e.errno == errno.EINVAL and os.pwrite(fd, os.read(read, 100), 50) == 100
+assert os.splice(read, fd, 100, offset_dst=50) == 100
 assert os.pread(fd, 200, 0) == b'm' * 50 + b'x' * 100 + b'm' * 50
 # A clone is made of what there is, or refused: tmpfs and ext4 have none.
 outside = os.open(os.environ['OUTSIDE'] + '/clone', os.O_RDWR | os.O_CREAT, 0o644)
@@ -118,7 +116,6 @@ try: fcntl.ioctl(fd, 0xc020660b, bytearray(struct.pack('QQIIII', 0, 1 << 40, 1, 
 except OSError as e: assert e.errno in (errno.EOPNOTSUPP, errno.ENOTTY), e
 libc = ctypes.CDLL(None, use_errno=True)
 with open('other', 'w') as other: other.write('o')
-assert libc.renameat2(-100, b'file', -100, b'other', 2) == -1 and ctypes.get_errno() == errno.EINVAL
 assert libc.renameat2(-100, b'file', -100, b'other', 1) == -1 and ctypes.get_errno() == errno.EEXIST
 assert libc.renameat2(-100, b'file', -100, b'renamed', 1) == 0
 with open('renamed', 'rb') as renamed: assert renamed.read(50) == b'm' * 50
