@@ -658,3 +658,69 @@ fn times_that_are_set_on_files_with_dirty_bytes_stand_while_they_are_open_and_af
         assert!(fs::read(&path).unwrap() == [content(number as u64, 0, 9000), more].concat(), "{how}");
     }
 }
+
+/// Random calls that change where the bytes of a file lie and how long it is, as databases make them; what each came to.
+fn rearranged(path: &Path, seed: u64) -> Vec<String> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut below = |limit: u64| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) % limit
+    };
+    let file = open(path);
+    (0..150)
+        .map(|step| {
+            let end = file.metadata().unwrap().len();
+            let (at, length, which) = (below(end + 8192), 1 + below(40_000), below(13));
+            let fallocate = |mode, at: u64, length: u64| {
+                // SAFETY: no memory is involved.
+                let result = unsafe { libc::fallocate(file.as_raw_fd(), mode, at as i64, length as i64) };
+                if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+            };
+            let keep = libc::FALLOC_FL_KEEP_SIZE;
+            let result = match which {
+                0..3 => file.write_all_at(&content(step, at, length as usize), end),
+                3 => fallocate(keep, end, 1 << 20),
+                4 => fallocate(keep | libc::FALLOC_FL_PUNCH_HOLE, end, 1 << 40),
+                5 => fallocate(keep | libc::FALLOC_FL_PUNCH_HOLE, at, length),
+                6 => file.set_len(end),
+                7 => file.set_len(end - below(end / 4 + 1)),
+                8 => fallocate(0, end, length),
+                9 => fallocate(libc::FALLOC_FL_ZERO_RANGE | if length % 2 == 0 { keep } else { 0 }, at, length),
+                10 => fallocate(libc::FALLOC_FL_COLLAPSE_RANGE, at / 4096 * 4096, 8192),
+                11 => fallocate(libc::FALLOC_FL_INSERT_RANGE, at / 4096 * 4096, 8192),
+                _ => file.write_all_at(&content(step, at, length as usize), at),
+            };
+            let (size, bytes) = (file.metadata().unwrap().len(), read_at(&file, 0, 1 << 24));
+            let sum =
+                bytes.iter().fold(0xcbf2_9ce4u64, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+            format!("{step}: {which} at {at} length {length} of {end}: {result:?}, size {size}, sum {sum:x}")
+        })
+        .collect()
+}
+
+#[test]
+fn calls_that_allocate_remove_and_move_bytes_come_to_what_they_come_to_without_headstart() {
+    const NAME: &str = "calls_that_allocate_remove_and_move_bytes_come_to_what_they_come_to_without_headstart";
+    let seeds = || {
+        let one = std::env::var("SEED").ok().map(|seed| seed.parse().unwrap());
+        one.map_or(1..4, |seed| seed..seed + 1)
+    };
+    if role().is_some() {
+        for seed in seeds() {
+            println!("SEED={seed}");
+            let plain = managed().parent().unwrap().join(format!("plain{seed}"));
+            let (with, without) = (rearranged(&managed().join(format!("f{seed}")), seed), rearranged(&plain, seed));
+            for (with, without) in with.iter().zip(&without) {
+                assert_eq!(with, without, "SEED={seed}");
+            }
+        }
+        return;
+    }
+    let site = TestSite::with_capacity("8MiB");
+    site.played(&[], NAME, "program");
+    assert!(site.figure("/agent/absorbed_requests_total") > 0, "nothing was absorbed: {:#}", site.status());
+    for seed in seeds() {
+        let plain = fs::read(site.slow.parent().unwrap().join(format!("plain{seed}"))).unwrap();
+        assert!(fs::read(site.slow.join(format!("f{seed}"))).unwrap() == plain, "SEED={seed}");
+    }
+}

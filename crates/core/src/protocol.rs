@@ -15,7 +15,7 @@ pub mod shared;
 pub(crate) mod sync;
 
 /// Changes whenever the shared layout or a message changes; library and agent refuse each other when it differs.
-pub const PROTOCOL_VERSION: u32 = 9;
+pub const PROTOCOL_VERSION: u32 = 10;
 
 /// Name of the shared file in the agent's runtime directory.
 pub const SHARED_FILE: &str = "shared";

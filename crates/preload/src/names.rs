@@ -2,7 +2,7 @@
 //! and forgets what nobody can read any more. Of a name that goes while others stay it hears before, of all else afterwards.
 //!
 //! The managed directory is to programs as a file system of its own: links and renames across its border fail with EXDEV, so that
-//! the bytes are copied. Other processes may have what comes in open, and take it for unmanaged.
+//! the bytes are copied. Other processes may have what comes in open, and take it for unmanaged. Two names within it may be exchanged.
 
 use libc::{c_char, c_int, c_uint};
 
@@ -142,8 +142,7 @@ pub unsafe fn link(
     result
 }
 
-/// `rename`, `renameat`, `renameat2`. Across the border of the managed directory it fails with EXDEV, as between file systems; an
-/// exchange is refused.
+/// `rename`, `renameat`, `renameat2`. Across the border of the managed directory it fails with EXDEV, as between file systems.
 ///
 /// # Safety
 /// The arguments are those of renameat2(2).
@@ -170,20 +169,18 @@ pub unsafe fn rename(
         kernel::set_errno(saved);
         return pass();
     };
-    let refused = match (location::is_managed(&old_name), location::is_managed(&new_name)) {
+    match (location::is_managed(&old_name), location::is_managed(&new_name)) {
         (false, false) => {
             kernel::set_errno(saved);
             return pass();
         }
-        _ if flags & libc::RENAME_EXCHANGE != 0 => Some(libc::EINVAL),
-        (from, to) => (from != to).then_some(libc::EXDEV),
-    };
-    if let Some(errno) = refused {
-        return kernel::answer(Err(errno), saved) as c_int;
+        (from, to) if from != to => return kernel::answer(Err(libc::EXDEV), saved) as c_int,
+        _ => {}
     }
+    let exchanged = flags & libc::RENAME_EXCHANGE != 0;
     let identity = |facts: &Facts| (facts.device, facts.inode);
     let is_moved = |facts: &Facts| moved.as_ref().map(identity) == Ok(identity(facts));
-    let replaced = there.ok().filter(|facts| facts.regular && !is_moved(facts));
+    let replaced = there.ok().filter(|facts| facts.regular && !is_moved(facts) && !exchanged);
     let replaced = replaced.map(|facts| Going { facts, name: new_name.clone() });
     if let Err(errno) = replaced.as_ref().map_or_else(may_tell, Going::begin) {
         return kernel::answer(Err(errno), saved) as c_int;
@@ -196,7 +193,7 @@ pub unsafe fn rename(
     }
     if result == 0 {
         let paths = [old_name.as_slice(), &new_name].concat();
-        tell(&Request::Renamed { old_length: old_name.len() as u32, paths: &paths });
+        tell(&Request::Renamed { old_length: old_name.len() as u32, exchanged, paths: &paths });
     }
     kernel::set_errno(now);
     result

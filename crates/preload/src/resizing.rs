@@ -1,4 +1,4 @@
-//! Calls that change a file's size or remove bytes: truncate, ftruncate, fallocate.
+//! Calls that change a file's size, remove bytes or move them within the file: truncate, ftruncate, fallocate.
 
 use std::ffi::CStr;
 
@@ -13,6 +13,9 @@ use crate::gate::gate;
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
 use crate::session::{self, Answer, Session};
+
+/// ZERO_RANGE with blocks that are written (Linux 6.17).
+const FALLOC_FL_WRITE_ZEROES: c_int = 0x80;
 
 /// Changes the size of a managed file: the agent agrees first, `kernel` does it, the agent hears whether it happened.
 pub fn resize(file: u32, size: u64, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
@@ -37,8 +40,25 @@ pub fn resize_with(
     }
 }
 
+/// Has `kernel` move bytes that lie at `from` or behind it in the slow file: they are off flash before, and none comes meanwhile. What
+/// becomes of the size only the kernel knows.
+pub fn rearrange(target: &Target, from: u64, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    session::with(|session| {
+        match session.call(&Request::Rearrange { file: target.file, from })? {
+            Answer::Go => {}
+            other => return Err(session.unexpected(other)),
+        }
+        let result = kernel();
+        let size = kernel::facts(target.fd).map_or(from, |facts| facts.size);
+        match session.call(&Request::RearrangeDone { file: target.file, from, size })? {
+            Answer::Done => result,
+            other => Err(session.unexpected(other)),
+        }
+    })
+}
+
 /// What a call of the program's own that returns 0 or -1 came to.
-fn outcome(value: c_int) -> Result<usize, Errno> {
+pub fn outcome(value: c_int) -> Result<usize, Errno> {
     if value == 0 { Ok(0) } else { Err(kernel::errno()) }
 }
 
@@ -140,7 +160,7 @@ pub unsafe fn truncate_managed(path: *const c_char) -> Result<(), Errno> {
     result.map(drop)
 }
 
-/// `fallocate`. What moves bytes within the file is refused, as file systems do that cannot.
+/// `fallocate`, and what ioctl makes of it.
 pub fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: impl Fn() -> c_int) -> c_int {
     on_descriptor(fd, pass, |target, kernel| {
         if offset < 0 || length <= 0 || !target.writable() {
@@ -149,8 +169,12 @@ pub fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: impl Fn
         let range = Range::new(offset as u64, length as u64);
         match mode & !libc::FALLOC_FL_KEEP_SIZE {
             0 | libc::FALLOC_FL_UNSHARE_RANGE => data_path::extend(target, kernel),
-            libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE => data_path::punch(target, range, kernel),
-            _ => Err(libc::EOPNOTSUPP),
+            libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE | FALLOC_FL_WRITE_ZEROES => {
+                data_path::punch(target, range, kernel)
+            }
+            libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE => rearrange(target, range.offset, kernel),
+            // Whatever a kernel to come makes of it.
+            _ => rearrange(target, 0, kernel),
         }
     })
 }

@@ -289,7 +289,10 @@ fn start(w: &mut World, rank: usize, task: &mut Task, number: u32) -> Next {
             let text = |path: &Path| path.to_str().expect("test paths are text").to_string();
             let (old, new) = (text(&path), text(&new));
             let paths = format!("{old}{new}");
-            w.request(rank, &Request::Renamed { old_length: old.len() as u32, paths: paths.as_bytes() });
+            w.request(
+                rank,
+                &Request::Renamed { old_length: old.len() as u32, exchanged: false, paths: paths.as_bytes() },
+            );
             Next::To(Step::LastSent)
         }
     }

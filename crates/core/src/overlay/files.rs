@@ -463,12 +463,16 @@ impl Overlay {
         }
     }
 
-    /// A path changed: of a file, or of a directory above files.
-    pub(super) fn renamed(&mut self, old: &[u8], new: &[u8]) {
+    /// A path changed: of a file, or of a directory above files. Where two were exchanged, what was at the new one has the old one.
+    pub(super) fn renamed(&mut self, old: &[u8], new: &[u8], exchanged: bool) {
+        let below = |path: &[u8], old: &[u8], new: &[u8]| {
+            let rest = path.strip_prefix(old).filter(|rest| rest.is_empty() || rest[0] == b'/')?;
+            Some([new, rest].concat())
+        };
         // What no call can name keeps the name it had.
         let moved = |path: &[u8]| {
-            let rest = path.strip_prefix(old).filter(|rest| rest.is_empty() || rest[0] == b'/')?;
-            Some([new, rest].concat()).filter(|path| path.len() <= PATH_BYTES_MAX)
+            let back = || exchanged.then(|| below(path, new, old)).flatten();
+            below(path, old, new).or_else(back).filter(|path| path.len() <= PATH_BYTES_MAX)
         };
         let files = self.files.iter().filter_map(|(&number, file)| Some((number, moved(&file.path)?)));
         let files: Vec<(u32, Vec<u8>)> = files.collect();

@@ -8,6 +8,7 @@
 //! | write | write-backs on the range; an extension, if it extends too | cancels fetches, leases the slow range |
 //! | anything else, under a lease of its own | nothing | the direct write is over that the thread did not say the end of |
 //! | truncate | as write, on everything from the new size | the same |
+//! | rearrange | no dirty byte left from there on, durably; then as truncate. Commits that reach there and come later wait | the same |
 //! | open | the barrier that makes its intent durable; an extension | |
 //! | sync | a barrier begun since | |
 //! | write back | no dirty byte left in the range | |
@@ -16,8 +17,6 @@ mod commits;
 mod direct;
 mod pending;
 mod reads;
-
-use std::sync::atomic::Ordering;
 
 use super::files::Fingerprint;
 use super::flash_space::{PAGE_BYTES, Run};
@@ -77,9 +76,9 @@ impl Overlay {
             | Request::Control { .. } => {
                 unreachable!("the runtime handles these itself")
             }
-            Request::Renamed { old_length, paths } => {
+            Request::Renamed { old_length, exchanged, paths } => {
                 match paths.split_at_checked(old_length as usize) {
-                    Some((old, new)) => self.renamed(old, new),
+                    Some((old, new)) => self.renamed(old, new, exchanged),
                     None => return self.reply(envelope, protocol_error("a rename names two paths")),
                 }
                 return self.reply(envelope, Answer::Done);
@@ -100,6 +99,8 @@ impl Overlay {
             | Request::WriteDone { file, .. }
             | Request::Truncate { file, .. }
             | Request::TruncateDone { file, .. }
+            | Request::Rearrange { file, .. }
+            | Request::RearrangeDone { file, .. }
             | Request::Sync { file }
             | Request::WriteBack { file, .. }
             | Request::Bypass { file, .. }
@@ -138,7 +139,9 @@ impl Overlay {
                 let answer = self.read(shared, slot, file, Range::new(offset, length));
                 return self.reply(envelope, answer);
             }
-            Request::WriteDone { file, .. } | Request::TruncateDone { file, .. }
+            Request::WriteDone { file, .. }
+            | Request::TruncateDone { file, .. }
+            | Request::RearrangeDone { file, .. }
                 if self.direct.get(&slot).is_some_and(|direct| direct.file != file) =>
             {
                 return self.reply(envelope, protocol_error("the lease is on another file"));
@@ -147,10 +150,17 @@ impl Overlay {
                 self.write_done(slot, file, Range::new(offset, length));
                 return self.ending.push(envelope);
             }
-            Request::TruncateDone { size, .. }
-                if self.direct.get(&slot).is_some_and(|direct| direct.range != Range::new(size, u64::MAX)) =>
+            Request::TruncateDone { size: from, .. } | Request::RearrangeDone { from, .. }
+                if self.direct.get(&slot).is_some_and(|direct| direct.range != Range::new(from, u64::MAX)) =>
             {
                 return self.reply(envelope, protocol_error("the lease is for another size"));
+            }
+            Request::Rearrange { from: size, .. } | Request::RearrangeDone { size, .. } if size > FILE_BYTES_MAX => {
+                return self.reply(envelope, protocol_error("no file is that long"));
+            }
+            Request::RearrangeDone { file, from, size } => {
+                self.rearrange_done(shared, slot, file, from, size);
+                return self.ending.push(envelope);
             }
             Request::TruncateDone { file, size, changed } => {
                 self.truncate_done(shared, slot, file, size, changed);
@@ -189,6 +199,10 @@ impl Overlay {
                 return self.reply(envelope, protocol_error("no file is that long"));
             }
             Request::Truncate { file, size } => Operation::Truncate { file, size },
+            Request::Rearrange { file, from } => {
+                self.file(file).write_back_error = None;
+                Operation::Rearrange { file, from, barrier: None }
+            }
             Request::Sync { file } => {
                 self.barrier.asked.insert(file);
                 if self.is_durable() && !self.barrier.is_running() {
@@ -332,20 +346,25 @@ impl Overlay {
                 let extends = extends || range.end() > self.file(file).size;
                 self.grant_direct(shared, envelope.slot, Direct { file, range, extends, truncates: false })
             }
-            Operation::Truncate { file, size } => {
-                // One at a time: which of two came last would decide what the size is. And not while the file is about to be made
-                // long enough for bytes that would be dropped.
-                let truncated = self.direct.values().any(|direct| direct.file == file && direct.truncates);
-                if truncated || self.pending.iter().any(|pending| pending.is_mapped_beyond(file, size)) {
-                    return None;
+            Operation::Truncate { file, size } => self.grant_truncation(shared, envelope.slot, file, size),
+            Operation::Rearrange { file, from, ref mut barrier } => {
+                match self.written_back(file, Range::new(from, u64::MAX)) {
+                    None => {
+                        *barrier = None;
+                        return None;
+                    }
+                    Some(Answer::Done) => {}
+                    error => return error,
                 }
-                let range = Range::new(size, u64::MAX);
-                let direct = Direct { file, range, extends: true, truncates: true };
-                let answer = self.grant_direct(shared, envelope.slot, direct)?;
-                // A write past the new size may extend the file again from here on, and must say so.
-                shared.files[file as usize].size.fetch_min(size, Ordering::SeqCst);
-                self.set_size(file, self.files[&file].size.min(size));
-                Some(answer)
+                // Bytes that the power brings back to flash would be written over those that the kernel moved to their place.
+                if barrier.is_none() && !(self.is_durable() && !self.barrier.is_running()) {
+                    self.barrier.wanted = true;
+                    *barrier = Some(self.barrier.next());
+                }
+                match barrier.map_or(Some(Answer::Done), |barrier| self.barrier.answer(barrier))? {
+                    Answer::Done => self.grant_truncation(shared, envelope.slot, file, from),
+                    error => Some(error),
+                }
             }
             Operation::Sync { file, barrier } => match self.barrier.answer(barrier)? {
                 Answer::Done => Some(self.synced(file)),
@@ -368,12 +387,17 @@ impl Overlay {
     }
 
     /// Whether a truncation that came before waits, which would have to wait for this commit too: one that reaches beyond its size, or
-    /// for which the file has to be made longer. Were later ones applied, they could put it off for ever.
+    /// for which the file has to be made longer. Were later ones applied, they could put it off for ever. So it is for who has to wait
+    /// until nothing is dirty.
     fn would_hold_up_a_truncation(&self, arrival: u64, file: u32, range: Range) -> bool {
         let known = self.files[&file].size;
         self.pending.iter().any(|before| {
-            matches!(before.operation, Operation::Truncate { file: of, size }
-                if of == file && before.arrival < arrival && range.end() > size.min(known))
+            let (of, size) = match before.operation {
+                Operation::Truncate { file, size } => (file, size.min(known)),
+                Operation::Rearrange { file, from, .. } => (file, from),
+                _ => return false,
+            };
+            of == file && before.arrival < arrival && range.end() > size
         })
     }
 

@@ -137,6 +137,23 @@ pub enum Request<'a> {
         /// Whether the kernel changed it.
         changed: bool,
     },
+    /// May I have the kernel move bytes of the slow file that lie at `from` or behind it? Answered by `Go` once none of them is dirty
+    /// on flash, durably; none comes to flash from then on, until `RearrangeDone`.
+    Rearrange {
+        /// The file's index.
+        file: u32,
+        /// The first byte that may change.
+        from: u64,
+    },
+    /// The call has returned, whatever it did: what flash holds from there on is no more.
+    RearrangeDone {
+        /// The file's index.
+        file: u32,
+        /// As it was asked for.
+        from: u64,
+        /// How long the slow file is now.
+        size: u64,
+    },
     /// Everything acknowledged before must survive power loss; answered after a barrier begun since.
     Sync {
         /// The file's index.
@@ -207,6 +224,8 @@ pub enum Request<'a> {
     Renamed {
         /// Length of the old path; the rest of `paths` is the new one.
         old_length: u32,
+        /// Whether what was at the new path has the old one now.
+        exchanged: bool,
         /// Old and new absolute path, one after the other.
         paths: &'a [u8],
     },
@@ -351,6 +370,15 @@ impl<'a> Request<'a> {
                 w.u64(size);
                 w.u8(changed.into());
             }
+            Request::Rearrange { file, from } => {
+                w.u32(file);
+                w.u64(from);
+            }
+            Request::RearrangeDone { file, from, size } => {
+                w.u32(file);
+                w.u64(from);
+                w.u64(size);
+            }
             Request::Bypass { file, writes } => {
                 w.u32(file);
                 w.u8(writes.into());
@@ -374,8 +402,9 @@ impl<'a> Request<'a> {
                 w.u64(inode);
                 w.u64(birth_ns);
             }
-            Request::Renamed { old_length, paths } => {
+            Request::Renamed { old_length, exchanged, paths } => {
                 w.u32(old_length);
+                w.u8(exchanged.into());
                 w.bytes(paths);
             }
             Request::Control { text } => w.bytes(text),
@@ -404,6 +433,8 @@ impl<'a> Request<'a> {
             Request::FlashFailed { .. } => 20,
             Request::Regions { .. } => 21,
             Request::Name { .. } => 22,
+            Request::Rearrange { .. } => 23,
+            Request::RearrangeDone { .. } => 24,
         }
     }
 
@@ -441,13 +472,15 @@ impl<'a> Request<'a> {
             11 => Request::Sync { file: r.u32()? },
             12 => Request::WriteBack { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
             13 => Request::Unlinked { device: r.u64()?, inode: r.u64()? },
-            14 => Request::Renamed { old_length: r.u32()?, paths: r.all() },
+            14 => Request::Renamed { old_length: r.u32()?, exchanged: r.flag()?, paths: r.all() },
             15 => Request::Control { text: r.all() },
             16 => Request::Bypass { file: r.u32()?, writes: r.flag()? },
             17 => Request::TimesSet { device: r.u64()?, inode: r.u64()?, birth_ns: r.u64()? },
             20 => Request::FlashFailed { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
             21 => Request::Regions { file: r.u32()?, from: r.u64()? },
             22 => Request::Name { device: r.u64()?, inode: r.u64()?, stays: r.flag()?, path: r.all() },
+            23 => Request::Rearrange { file: r.u32()?, from: r.u64()? },
+            24 => Request::RearrangeDone { file: r.u32()?, from: r.u64()?, size: r.u64()? },
             _ => return Err(DecodeError),
         };
         r.end()?;

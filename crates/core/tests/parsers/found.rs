@@ -74,7 +74,7 @@ fn a_path_longer_than_the_kernels_is_refused_and_a_rename_to_one_changes_nothing
     let mut agent = Agent::new(Capacity::Bytes(1 << 20), 0);
     assert!(refuses(agent.open(0, &[b'x'; 70_000])));
     let paths = [b"/slow".as_slice(), &[b'y'; 70_000]].concat();
-    assert_eq!(agent.ask(Request::Renamed { old_length: 5, paths: &paths }), Some(Answer::Done));
+    assert_eq!(agent.ask(Request::Renamed { old_length: 5, exchanged: false, paths: &paths }), Some(Answer::Done));
     assert_eq!(agent.overlay.path(0), Some(b"/slow/a".as_slice()));
 }
 
@@ -94,6 +94,28 @@ fn a_truncation_to_another_size_than_was_granted_is_refused() {
     assert!(refuses(agent.ask(Request::TruncateDone { file: 0, size: 1 << 62, changed: true })));
     assert_eq!(agent.overlay.capacity_bytes(), before);
     assert_eq!(agent.ask(Request::TruncateDone { file: 0, size: 5, changed: true }), Some(Answer::Done));
+}
+
+#[test]
+fn a_rearrangement_that_was_not_granted_or_of_no_possible_file_is_refused() {
+    let mut agent = Agent::new(Capacity::Share(0.5), 1 << 20);
+    assert!(refuses(agent.ask(Request::Rearrange { file: 0, from: 1 << 63 })));
+    // What was opened is durable first.
+    assert_eq!(agent.ask(Request::Rearrange { file: 0, from: 5 }), None);
+    let mut granted = None;
+    for _ in 0..3 {
+        agent.overlay.request_barrier();
+        agent.overlay.poll(agent.memory.view());
+        agent.overlay.on_barrier_synced(agent.memory.view(), Ok(()));
+        agent.overlay.on_journal_durable(agent.memory.view(), Ok(()));
+        granted = granted.or_else(|| agent.answer());
+    }
+    assert_eq!(granted, Some(Answer::Go));
+    let before = agent.overlay.capacity_bytes();
+    assert!(refuses(agent.ask(Request::RearrangeDone { file: 0, from: 6, size: 9 })));
+    assert!(refuses(agent.ask(Request::RearrangeDone { file: 0, from: 5, size: 1 << 63 })));
+    assert_eq!(agent.overlay.capacity_bytes(), before);
+    assert_eq!(agent.ask(Request::RearrangeDone { file: 0, from: 5, size: 9 }), Some(Answer::Done));
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl World<'_> {
         let envelope = self.envelope(slot);
         let (offset, length) = (self.source.number(), self.source.number());
         let paths = self.source.path();
-        let request = match self.source.below(14) {
+        let request = match self.source.below(16) {
             0 => Request::Close { file },
             1 => Request::Slab { file, offset, length },
             2 => Request::Commit { file, data_file: self.source.below(4), offset, length, place: self.source.number() },
@@ -128,8 +128,14 @@ impl World<'_> {
                 let (inode, is_named) = (self.source.below(6).into(), self.source.flag());
                 return self.overlay.on_unlinked(self.memory.view(), envelope, (1, inode), |_| is_named);
             }
-            12 => Request::Renamed { old_length: 2, paths: &[b"/a".as_slice(), &paths].concat() },
-            _ => Request::Renamed { old_length: length as u32, paths: &paths },
+            12 => Request::Rearrange { file, from: offset },
+            13 => Request::RearrangeDone { file, from: offset, size: length },
+            14 => Request::Renamed {
+                old_length: 2,
+                exchanged: self.source.flag(),
+                paths: &[b"/a".as_slice(), &paths].concat(),
+            },
+            _ => Request::Renamed { old_length: length as u32, exchanged: self.source.flag(), paths: &paths },
         };
         self.overlay.on_request(self.memory.view(), 1, envelope, &request);
     }

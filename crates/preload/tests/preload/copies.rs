@@ -83,3 +83,21 @@ os.close(filler)
 t(lambda: os.splice(pipe, b, 99999))",
     );
 }
+
+#[test]
+fn two_names_are_exchanged_and_the_agent_hears_of_both() {
+    let agent = Agent::start();
+    alike(
+        &agent,
+        "os.mkdir('d'); exchange = lambda x, y: libc.renameat2(-100, x, -100, y, 2) and ctypes.get_errno()
+t(lambda: exchange(b'a', b'b'), lambda: exchange(b'a', b'd'), lambda: exchange(b'd', b'a'), lambda: exchange(b'a', b'none'))
+t(lambda: os.pread(a, 9, 0), lambda: os.stat('b').st_ino == os.fstat(a).st_ino)",
+    );
+    assert_eq!(agent.log().iter().filter(|line| line.contains("exchanged: true")).count(), 3);
+    python(
+        &agent,
+        "import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.renameat2(-100, b'a', -100, os.environ['OUTSIDE'].encode() + b'/b', 2) == -1 and ctypes.get_errno() == errno.EXDEV",
+    );
+}

@@ -599,6 +599,17 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             slot.lease.store(LEASE_NONE, Ordering::Release);
             Reply::Done
         }
+        Request::Rearrange { file, from } => {
+            inner.files[file as usize].write_back(Range::between(from, u64::MAX));
+            lease(LEASE_DIRECT_WRITE, Range::between(from, u64::MAX));
+            Reply::Go
+        }
+        Request::RearrangeDone { file, from, size } => {
+            inner.files[file as usize].carve(Range::between(from, u64::MAX));
+            shared.files[file as usize].size.store(size, Ordering::Release);
+            slot.lease.store(LEASE_NONE, Ordering::Release);
+            Reply::Done
+        }
         Request::WriteBack { file, offset, length } => {
             inner.files[file as usize].write_back(Range::new(offset, length));
             Reply::Done

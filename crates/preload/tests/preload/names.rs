@@ -118,7 +118,8 @@ assert os.pread(fd, 99, 0) == b'x' * 10 + bytes(10)";
     assert_eq!(agent.logged("Unlinked"), 2);
     let slow = agent.slow.display().to_string();
     let paths = format!("{slow}/d/a{slow}/d/b");
-    let renamed = format!("Renamed {{ old_length: {}, paths: {:?} }}", slow.len() + 4, paths.as_bytes());
+    let renamed =
+        format!("Renamed {{ old_length: {}, exchanged: false, paths: {:?} }}", slow.len() + 4, paths.as_bytes());
     assert!(agent.log().contains(&renamed), "{renamed}");
 }
 
@@ -168,8 +169,11 @@ assert open('c').read() == 'b'",
     // Of `a2` that it is there, of `a` that it goes.
     assert_eq!(agent.logged("Name {"), 2);
     let slow = agent.slow.display().to_string();
-    let renamed =
-        format!("Renamed {{ old_length: {}, paths: {:?} }}", slow.len() + 2, format!("{slow}/b{slow}/b2").as_bytes());
+    let renamed = format!(
+        "Renamed {{ old_length: {}, exchanged: false, paths: {:?} }}",
+        slow.len() + 2,
+        format!("{slow}/b{slow}/b2").as_bytes()
+    );
     assert!(agent.log().contains(&renamed), "{renamed}");
 }
 

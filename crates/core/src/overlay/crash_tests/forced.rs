@@ -286,7 +286,7 @@ fn the_new_name_of_a_file_whose_dirty_bytes_were_synced_becomes_durable_by_itsel
         w.quiesce();
         let old = w.overlay.files[&w.open[0][&0].unwrap()].path.clone();
         let paths: &'static [u8] = [old.as_slice(), b"/slow/new"].concat().leak();
-        w.request(0, &Request::Renamed { old_length: old.len() as u32, paths });
+        w.request(0, &Request::Renamed { old_length: old.len() as u32, exchanged: false, paths });
         assert_eq!(!w.tasks.is_empty(), synced, "a barrier has begun");
         w.quiesce();
         no_violation(&w);
@@ -803,7 +803,7 @@ fn a_file_is_known_by_a_name_that_stays_when_another_goes_and_if_there_is_none_i
         if told {
             w.request(0, &name(true, b"/slow/d/second"));
             // Of a directory above it, too.
-            w.request(0, &Request::Renamed { old_length: 7, paths: b"/slow/d/slow/e" });
+            w.request(0, &Request::Renamed { old_length: 7, exchanged: false, paths: b"/slow/d/slow/e" });
         }
         w.request(0, &name(false, path));
         w.quiesce();

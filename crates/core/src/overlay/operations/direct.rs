@@ -27,6 +27,22 @@ impl Overlay {
         Some(Answer::Go)
     }
 
+    /// A truncation to `size`, or a call that may move whatever lies there and behind.
+    pub(super) fn grant_truncation(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64) -> Option<Answer> {
+        // One at a time: which of two came last would decide what the size is. And not while the file is about to be made
+        // long enough for bytes that would be dropped.
+        let truncated = self.direct.values().any(|direct| direct.file == file && direct.truncates);
+        if truncated || self.pending.iter().any(|pending| pending.is_mapped_beyond(file, size)) {
+            return None;
+        }
+        let direct = Direct { file, range: Range::new(size, u64::MAX), extends: true, truncates: true };
+        let answer = self.grant_direct(shared, slot, direct)?;
+        // A write past the new size may extend the file again from here on, and must say so.
+        shared.files[file as usize].size.fetch_min(size, Ordering::SeqCst);
+        self.set_size(file, self.files[&file].size.min(size));
+        Some(answer)
+    }
+
     /// The thread behind `slot` asks for something, so that it is back from the kernel: if that is not the end of its direct write, it
     /// gave that up, or never heard that it was granted. Requests numbered zero say nothing, as they come before the one that is
     /// pending, and handlers of signals that interrupt it have slots of their own.
@@ -36,7 +52,10 @@ impl Overlay {
         envelope: Envelope,
         request: Option<&Request<'_>>,
     ) {
-        let ends = matches!(request, Some(Request::WriteDone { .. } | Request::TruncateDone { .. }));
+        let ends = matches!(
+            request,
+            Some(Request::WriteDone { .. } | Request::TruncateDone { .. } | Request::RearrangeDone { .. })
+        );
         if envelope.seq == 0 || ends {
             return;
         }
@@ -113,6 +132,13 @@ impl Overlay {
         // If it did not happen: the known size went down when it was granted, and an agent that started since has put off making the
         // file long enough.
         self.complete_mapped_size(shared, file);
+    }
+
+    /// All of it was clean, and nothing was committed under the lease: whatever the kernel did, the slow file says what is there.
+    pub(super) fn rearrange_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, from: u64, size: u64) {
+        if self.direct.contains_key(&slot) {
+            self.cut(shared, file, from, size);
+        }
     }
 
     /// The slow file was cut at `end`, or made longer to there; it is `size` long.

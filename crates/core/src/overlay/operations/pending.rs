@@ -44,6 +44,12 @@ pub(super) enum Operation {
         file: u32,
         size: u64,
     },
+    /// Once nothing is dirty from there on, a barrier has to say so too.
+    Rearrange {
+        file: u32,
+        from: u64,
+        barrier: Option<u64>,
+    },
     Sync {
         file: u32,
         barrier: u64,
@@ -85,7 +91,7 @@ impl Pending {
             Operation::Commit { .. } => Wait::Requests,
             Operation::Slab { .. } => Wait::Space,
             Operation::Write { .. } | Operation::Truncate { .. } => Wait::Copies,
-            Operation::WriteBack { .. } | Operation::Bypass { .. } => Wait::WriteBacks,
+            Operation::WriteBack { .. } | Operation::Bypass { .. } | Operation::Rearrange { .. } => Wait::WriteBacks,
             Operation::Sync { .. } | Operation::Open { .. } => Wait::Barriers,
         }
     }
@@ -96,6 +102,7 @@ impl Pending {
             | Operation::Slab { file, .. }
             | Operation::Write { file, .. }
             | Operation::Truncate { file, .. }
+            | Operation::Rearrange { file, .. }
             | Operation::WriteBack { file, .. }
             | Operation::Bypass { file, .. }
             | Operation::Open { file, .. } => Some(file),
@@ -110,7 +117,7 @@ impl Pending {
     }
 
     pub(super) fn truncates(&self) -> bool {
-        matches!(self.operation, Operation::Truncate { .. })
+        matches!(self.operation, Operation::Truncate { .. } | Operation::Rearrange { .. })
     }
 
     /// Whether it waits for something of which no message tells.
@@ -135,6 +142,7 @@ impl Pending {
     pub(in crate::overlay) fn wants_written_back(&self) -> Option<(u32, Range)> {
         match self.operation {
             Operation::WriteBack { file, range } => Some((file, range)),
+            Operation::Rearrange { file, from, .. } => Some((file, Range::new(from, u64::MAX))),
             Operation::Bypass { file, .. } => Some((file, Range::new(0, u64::MAX))),
             _ => None,
         }

@@ -17,6 +17,8 @@ fn requests() -> Vec<Request<'static>> {
         Request::WriteDone { file: 7, offset: 1, length: 2 },
         Request::Truncate { file: 7, size: 3 },
         Request::TruncateDone { file: 7, size: 3, changed: true },
+        Request::Rearrange { file: 7, from: 3 },
+        Request::RearrangeDone { file: 7, from: 3, size: 9 },
         Request::Sync { file: 7 },
         Request::WriteBack { file: 7, offset: 1, length: 2 },
         Request::Bypass { file: 7, writes: true },
@@ -25,7 +27,7 @@ fn requests() -> Vec<Request<'static>> {
         Request::Regions { file: 1, from: 2 },
         Request::Unlinked { device: 1, inode: 2 },
         Request::Name { device: 1, inode: 2, stays: true, path: b"/b" },
-        Request::Renamed { old_length: 2, paths: b"/a/b" },
+        Request::Renamed { old_length: 2, exchanged: true, paths: b"/a/b" },
         Request::Control { text: b"{}" },
     ]
 }

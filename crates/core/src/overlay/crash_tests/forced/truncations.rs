@@ -1,4 +1,4 @@
-//! In which order truncations and commits of one file go.
+//! In which order truncations, calls that move bytes, and commits of one file go.
 
 use super::*;
 
@@ -212,4 +212,49 @@ fn commits_and_truncations_in_turn_come_to_their_ends_also_under_another_agent()
         w.finish();
         no_violation(&w);
     }
+}
+
+#[test]
+fn bytes_that_the_kernel_is_to_move_are_off_flash_durably_before_and_none_comes_until_it_has() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    write(&mut w, 0, FIRST, true);
+    w.request(2, &Request::Rearrange { file: 0, from: FIRST.offset });
+    w.poll();
+    // A commit that came later does not put it off.
+    ranks::begin_write(&mut w, 0, 0, FIRST, true);
+    until_it_waits(&mut w, 0);
+    assert_eq!(w.ranks[2].answer, None, "its bytes are dirty");
+    for _ in 0..1000 {
+        if !w.tasks.is_empty() {
+            w.step_task(0);
+        }
+        w.poll();
+    }
+    assert_eq!(w.ranks[2].answer, Some(Answer::Go));
+    assert!(w.overlay.dirty_bytes() >= A.length && w.ranks[0].is_busy(), "what lies before stays, the commit waits");
+    let durable = Recovered::replay(&w.journal.bytes[HEADER_BYTES..w.journal.stable], Replay::Everything);
+    let maps_any = |map: &crate::overlay::extent_map::ExtentMap| map.overlapping(FIRST).any(|mapped| mapped.dirty);
+    assert!(!maps_any(&durable.files[&0].map), "power loss must not bring them back over what was moved there");
+    w.request(2, &Request::RearrangeDone { file: 0, from: FIRST.offset, size: FIRST.end() });
+    run(&mut w, 0);
+    assert!(is_mapped(&w, FIRST) && is_mapped(&w, A));
+    w.finish();
+    no_violation(&w);
+}
+
+#[test]
+fn what_flash_held_clean_of_bytes_that_the_kernel_moved_is_no_more_and_the_size_is_the_slow_file_s() {
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    write(&mut w, 0, FIRST, true);
+    drain(&mut w);
+    assert!(is_mapped(&w, FIRST));
+    w.request(2, &Request::Rearrange { file: 0, from: 4096 });
+    w.quiesce();
+    assert_eq!(w.ranks[2].answer, Some(Answer::Go));
+    w.request(2, &Request::RearrangeDone { file: 0, from: 4096, size: 8192 });
+    w.quiesce();
+    assert!(!is_mapped(&w, FIRST) && is_mapped(&w, A));
+    assert_eq!((w.overlay.files[&0].size, w.memory.view().files[0].size.load(Ordering::Relaxed)), (8192, 8192));
 }
