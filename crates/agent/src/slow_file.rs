@@ -203,9 +203,14 @@ impl SlowFile {
 
     /// Whether a directory still names the file.
     pub fn has_name(&self) -> bool {
+        self.names() > 0
+    }
+
+    /// How many names it has, as far as that can be seen.
+    pub fn names(&self) -> u64 {
         match self.file().attributes() {
-            Ok(found) => found.links > 0,
-            Err(error) => error.raw_os_error() != Some(libc::ESTALE),
+            Ok(found) => found.links,
+            Err(error) => u64::from(error.raw_os_error() != Some(libc::ESTALE)),
         }
     }
 }

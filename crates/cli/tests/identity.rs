@@ -128,6 +128,34 @@ fn bytes_are_found_by_the_name_that_stays_when_a_file_with_several_loses_one_and
     assert!(seen[..5] == *b"later" && seen[5..] == whole(4)[5..]);
 }
 
+#[test]
+fn a_file_with_a_name_outside_is_the_same_by_either_and_one_whose_names_were_told_uses_flash() {
+    let test = "a_file_with_a_name_outside_is_the_same_by_either_and_one_whose_names_were_told_uses_flash";
+    let (here, there) = (|name: &str| managed().join(name), |name: &str| managed().parent().unwrap().join(name));
+    if role().is_some() {
+        let open = |path| fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let (inside, outside) = (open(here("a")), open(there("a")));
+        for generation in 1..4 {
+            let (writer, reader) = if generation % 2 == 1 { (&inside, &outside) } else { (&outside, &inside) };
+            write_whole(writer, generation);
+            let mut seen = vec![0; whole(generation).len()];
+            reader.read_exact_at(&mut seen, 0).unwrap();
+            assert!(seen == whole(generation), "{generation}");
+        }
+        fs::write(here("b"), whole(0)).unwrap();
+        fs::hard_link(here("b"), here("c")).unwrap();
+        return write_whole(&open(here("c")), 5);
+    }
+    let site = TestSite::with_capacity("64MiB");
+    fs::write(site.slow.join("a"), whole(0)).unwrap();
+    fs::hard_link(site.slow.join("a"), site.slow.parent().unwrap().join("a")).unwrap();
+    site.played(&["--keep-dirty"], test, "program");
+    assert_eq!(site.figure("/dirty_bytes"), whole(5).len() as u64, "of the one whose names were told");
+    assert!(fs::read(site.slow.join("a")).unwrap() == whole(3));
+    site.succeed(&["drain"]);
+    assert!(fs::read(site.slow.join("b")).unwrap() == whole(5));
+}
+
 /// An ext4 file system of its own in a file, mounted through a loop device.
 struct Loop<'a> {
     image: std::path::PathBuf,

@@ -276,7 +276,7 @@ fn classify(fd: c_int) -> Result<Option<u32>, Errno> {
 /// Makes a descriptor managed if it is a regular file under the managed directory, and says whether it is.
 pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
     let mut buffer = PathBuffer::empty();
-    let path = match facts.regular.then(|| location::path_of(fd, &mut buffer)) {
+    let path = match facts.regular.then(|| location::path_of_known(fd, Some(facts), &mut buffer)) {
         Some(Ok(path)) => path,
         Some(Err(libc::ENAMETOOLONG)) if process::is_own() => files::untold(facts).map(|()| &b""[..])?,
         _ => b"",

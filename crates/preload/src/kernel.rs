@@ -153,6 +153,8 @@ pub struct Facts {
     pub mode: u32,
     /// Owner and group.
     pub owner: (u32, u32),
+    /// Number of the mount that it was reached by; zero where the kernel does not say.
+    pub mount: u64,
 }
 
 /// statx(2) of a descriptor.
@@ -167,7 +169,7 @@ pub fn facts(fd: c_int) -> Result<Facts, Errno> {
 /// `path` is a string, or the kernel answers EFAULT.
 pub unsafe fn facts_at(dir: c_int, path: *const c_char, flags: c_int) -> Result<Facts, Errno> {
     let mut found = MaybeUninit::<libc::statx>::zeroed();
-    let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+    let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID;
     // SAFETY: `found` is writable, and the kernel checks `path`.
     unsafe { syscall!(libc::SYS_statx, dir, path, flags, mask, found.as_mut_ptr()) }?;
     // SAFETY: it was zeroed, and every bit pattern is a valid `statx`.
@@ -184,7 +186,17 @@ pub unsafe fn facts_at(dir: c_int, path: *const c_char, flags: c_int) -> Result<
         kind: u32::from(found.stx_mode) & libc::S_IFMT,
         mode: u32::from(found.stx_mode) & 0o7777,
         owner: (found.stx_uid, found.stx_gid),
+        mount: if found.stx_mask & libc::STATX_MNT_ID != 0 { found.stx_mnt_id } else { 0 },
     })
+}
+
+/// What kind of file system a path is in, as statfs(2) numbers them.
+pub fn file_system(path: &CStr) -> Result<i64, Errno> {
+    let mut found = MaybeUninit::<libc::statfs>::zeroed();
+    // SAFETY: `path` ends with NUL, and `found` is writable.
+    unsafe { syscall!(libc::SYS_statfs, path.as_ptr(), found.as_mut_ptr()) }?;
+    // SAFETY: it was zeroed, and every bit pattern is a valid `statfs`.
+    Ok(unsafe { found.assume_init() }.f_type)
 }
 
 /// ftruncate(2).

@@ -43,6 +43,7 @@ mod allocator;
 mod arrivals;
 mod buffers;
 mod closing;
+mod confinement;
 mod copying;
 mod data_calls;
 mod data_files;

@@ -1,4 +1,6 @@
-//! Where a file really lies: only that decides whether it is managed, not the name it was opened by.
+//! Where a file really lies: only that decides whether it is managed, not the name it was opened by, nor the mount ([`mounts`]).
+
+pub mod mounts;
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString};
@@ -9,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use headstart_core::protocol::{DIRTY_LIST_FILE, OWNER_FILE};
 use libc::{c_char, c_int};
 
-use crate::kernel::{self, Errno};
+use crate::kernel::{self, Errno, Facts};
 use crate::settings::settings;
 
 /// Longest path the library handles; longer ones are not managed.
@@ -107,9 +109,36 @@ impl Link {
     }
 }
 
-/// The absolute path of an open file as the kernel knows it now, with ` (deleted)` behind it if it has none any more.
+/// The absolute path of an open file now, with ` (deleted)` behind it if it has none any more: that in the managed directory, by
+/// whatever path it was reached, else as the kernel knows it.
 pub fn path_of(fd: c_int, buffer: &mut PathBuffer) -> Result<&[u8], Errno> {
-    kernel::readlink(Link::of(fd).path(), buffer.room())
+    path_of_known(fd, None, buffer)
+}
+
+/// The same where it may be known what the file is.
+pub fn path_of_known<'b>(fd: c_int, known: Option<&Facts>, buffer: &'b mut PathBuffer) -> Result<&'b [u8], Errno> {
+    let length = kernel::readlink(Link::of(fd).path(), buffer.room())?.len();
+    let path = &buffer.room()[..length];
+    if is_managed(path) || !path.starts_with(b"/") {
+        return Ok(&buffer.room()[..length]);
+    }
+    let facts = known.copied().or_else(|| kernel::facts(fd).ok());
+    Ok(really(facts, length, buffer))
+}
+
+/// The path of `length` bytes in the buffer, or what takes its place if the file lies in the managed directory.
+fn really(facts: Option<Facts>, length: usize, buffer: &mut PathBuffer) -> &[u8] {
+    let length = match facts.filter(mounts::may_mislead) {
+        Some(facts) => match mounts::real_path(&facts, &buffer.room()[..length]) {
+            Some(real) if real.len() < PATH_MAX => {
+                buffer.room()[..real.len()].copy_from_slice(&real);
+                real.len()
+            }
+            _ => length,
+        },
+        None => length,
+    };
+    &buffer.room()[..length]
 }
 
 /// Whether an absolute, canonical path lies under the managed directory.
@@ -167,13 +196,12 @@ pub unsafe fn probe(dir: c_int, path: *const c_char, flags: c_int) -> Probe {
         Err(_) => return Probe::Other,
     };
     let mut buffer = PathBuffer::empty();
-    let regular = kernel::facts(fd).is_ok_and(|facts| facts.regular);
     // Where it lies cannot be told if its path is too long: that is found out once it is open.
-    let managed = regular
-        && match path_of(fd, &mut buffer) {
-            Ok(path) => is_managed(path),
-            Err(errno) => errno == libc::ENAMETOOLONG,
-        };
+    let mut lies_there = |facts: &Facts| match path_of_known(fd, Some(facts), &mut buffer) {
+        Ok(path) => is_managed(path),
+        Err(errno) => errno == libc::ENAMETOOLONG,
+    };
+    let managed = kernel::facts(fd).is_ok_and(|facts| facts.regular && lies_there(&facts));
     let _ = kernel::close(fd);
     if managed { Probe::Managed } else { Probe::Other }
 }
@@ -221,7 +249,13 @@ pub fn resolved<'b>(dir: c_int, path: &CStr, buffer: &'b mut PathBuffer) -> Opti
     const { assert!(PATH_MAX > libc::PATH_MAX as usize) };
     // SAFETY: a string, and room for the longest path that libc finds.
     let found = unsafe { libc::realpath(whole.as_ptr(), buffer.room().as_mut_ptr().cast()) };
-    if found.is_null() { None } else { buffer.text().map(CStr::to_bytes) }
+    if found.is_null() {
+        return None;
+    }
+    let length = buffer.text()?.count_bytes();
+    // SAFETY: a string.
+    let facts = unsafe { kernel::facts_at(libc::AT_FDCWD, buffer.text()?.as_ptr(), 0) }.ok();
+    Some(really(facts, length, buffer))
 }
 
 /// The absolute path of the *name* `path`: its directory resolved, its last part as it is. Returns nothing where the

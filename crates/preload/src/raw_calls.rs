@@ -3,7 +3,8 @@
 use libc::{c_int, c_long, c_void};
 
 use crate::kernel;
-use crate::{arrivals, metadata, opening, process, rings, symbols, transfers};
+use crate::location::mounts;
+use crate::{arrivals, confinement, metadata, opening, process, rings, symbols, transfers};
 
 /// # Safety
 /// As syscall(2).
@@ -88,7 +89,16 @@ pub unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: imp
             #[cfg(target_arch = "x86_64")]
             libc::SYS_fork => process::forked(pass),
             // A child with a memory of its own.
-            libc::SYS_clone if a as c_int & libc::CLONE_VM == 0 => process::forked(pass),
+            libc::SYS_clone if a as c_int & libc::CLONE_VM == 0 => {
+                let child = process::forked(pass);
+                if child == 0 && a as c_int & libc::CLONE_NEWNS != 0 {
+                    mounts::forget();
+                }
+                child
+            }
+            libc::SYS_unshare | libc::SYS_setns | libc::SYS_chroot | libc::SYS_pivot_root => {
+                confinement::moved(|| pass() as c_int).into()
+            }
             libc::SYS_clone | libc::SYS_clone3 => {
                 process::bequeath();
                 pass()

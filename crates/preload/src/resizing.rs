@@ -121,7 +121,9 @@ pub unsafe fn truncate(path: *const c_char, size: i64, pass: impl FnOnce() -> c_
 /// Truncates what `fd`, an address only, names.
 fn truncate_address(fd: c_int, size: i64, kernel: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
     let mut buffer = PathBuffer::empty();
-    truncate_found(&kernel::facts(fd)?, location::path_of(fd, &mut buffer).unwrap_or(b""), size, kernel)
+    let facts = kernel::facts(fd)?;
+    let path = location::path_of_known(fd, Some(&facts), &mut buffer).unwrap_or(b"");
+    truncate_found(&facts, path, size, kernel)
 }
 
 /// The same by name, without a descriptor.

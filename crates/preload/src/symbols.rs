@@ -17,8 +17,8 @@ use crate::aio::{self, ControlBlock, Operation};
 use crate::environment::{self, Strings, current};
 use crate::trampolines::{lists, trampolines};
 use crate::{
-    arrivals, closing, copying, data_calls, executing, input, metadata, names, opening, output, process, raw_calls,
-    resizing,
+    arrivals, closing, confinement, copying, data_calls, executing, input, metadata, names, opening, output, process,
+    raw_calls, resizing,
 };
 use crate::{rings, settings, spawning, stdio, transfers};
 
@@ -361,6 +361,10 @@ hooks! {
     posix_spawn_file_actions_addfchdir_np (actions: *mut c_void, fd: c_int) -> c_int
         = |pass| spawning::enters_open(actions, fd, pass);
 
+    unshare (flags: c_int) -> c_int = |pass| confinement::moved(pass);
+    setns (fd: c_int, kinds: c_int) -> c_int = |pass| confinement::moved(pass);
+    chroot (path: *const c_char) -> c_int = |pass| confinement::moved(pass);
+    pivot_root (new: *const c_char, old: *const c_char) -> c_int = |pass| confinement::moved(pass);
     prctl (option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int
         = |pass| { opening::told_of_filter(option == libc::PR_SET_SECCOMP); pass() };
     syscall (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long

@@ -293,7 +293,10 @@ impl EventLoop<'_> {
                 // Created with a mode that forbids writing, to the agent too: nothing could be written back.
                 let written = self.overlay.is_open_for_writing(number);
                 let unwritable = written && self.store.slow(number).is_some_and(|slow| !slow.file().is_writable());
-                if by_site || unwritable || nameless {
+                // By a name that nobody told of, others may use it outside of the directory, where no library sees it as ours.
+                let told = self.overlay.known_names(number);
+                let elsewhere = self.store.slow(number).is_some_and(|slow| slow.names() > told);
+                if by_site || unwritable || nameless || elsewhere {
                     self.excluded.insert(number);
                 } else {
                     self.excluded.remove(&number);

@@ -153,6 +153,11 @@ impl Overlay {
         self.files.get(&file).map(|file| file.identity)
     }
 
+    /// Names of a known file that were told.
+    pub fn known_names(&self, file: u32) -> u64 {
+        self.files.get(&file).map_or(0, |file| u64::from(!file.is_nameless) + file.other_names.len() as u64)
+    }
+
     /// The known files: number, path, bytes dirty, the error their last write-back ended with.
     pub fn file_list(&self) -> impl Iterator<Item = (u32, &[u8], u64, Option<i32>)> + '_ {
         let lost = |number| self.has_untrusted(number, Range::new(0, u64::MAX)).then_some(errno::EIO);

@@ -1,5 +1,6 @@
 //! Files that lie where their names say. What the kernel opens by an absolute name without following a symbolic link lies at that name: of
-//! one outside of the managed directory nothing has to be asked, and asking is twice what opening takes.
+//! one outside of the managed directory nothing has to be asked, and asking is twice what opening takes. A mount on the way may show the
+//! managed directory under another name: where the kernel met one it is asked which; on the root directory's own it would have refused.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -9,7 +10,7 @@ use libc::{c_char, c_int};
 use super::How;
 use crate::kernel::raw;
 use crate::kernel::{self, Errno};
-use crate::location::PathBuffer;
+use crate::location::{PathBuffer, mounts};
 use crate::settings::settings;
 use crate::{process, symbols};
 
@@ -20,11 +21,14 @@ unsafe extern "C-unwind" {
 
 const PTHREAD_CANCEL_ASYNCHRONOUS: c_int = 1;
 
-/// Opens that are left to libc after one that met a symbolic link: names of one program are much alike.
+/// Opens that are left to libc after one that met a symbolic link, and for which a mount is expected after one that met one: names of
+/// one program are much alike.
 const PAUSE_OPENS: u32 = 64;
 
 /// How many of the next opens are left to libc; the largest number: all.
 static PAUSE: AtomicU32 = AtomicU32::new(0);
+/// How many of the next opens may leave the root directory's mount, as one before did.
+static CROSSING: AtomicU32 = AtomicU32::new(0);
 
 /// What was opened, and whether it lies outside of the managed directory for sure.
 pub struct Opened {
@@ -39,20 +43,33 @@ pub struct Opened {
 pub unsafe fn open(dir: c_int, path: *const c_char, flags: c_int) -> Option<Result<Opened, Errno>> {
     // What is created has a mode, of which libc makes sure.
     let creates = flags & libc::O_CREAT != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE;
-    if creates || flags & (libc::O_TRUNC | libc::O_PATH) != 0 || is_paused() || !is_as_libc() || !process::is_own() {
+    if creates
+        || flags & (libc::O_TRUNC | libc::O_PATH) != 0
+        || is_put_off(&PAUSE)
+        || !is_as_libc()
+        || !process::is_own()
+    {
         return None;
     }
-    let how = How { flags: u64::from(flags as u32), mode: 0, resolve: libc::RESOLVE_NO_SYMLINKS };
+    let stays = mounts::is_root_plain() && !is_put_off(&CROSSING);
+    let resolve = libc::RESOLVE_NO_SYMLINKS | if stays { libc::RESOLVE_NO_XDEV } else { 0 };
+    let how = How { flags: u64::from(flags as u32), mode: 0, resolve };
     // SAFETY: the caller's contract.
     match unsafe { open_by(dir, path, &how) } {
         Ok(fd) => {
             // SAFETY: it is a string, as the kernel could read it.
-            let is_outside = lies_outside(unsafe { CStr::from_ptr(path) }.to_bytes(), &settings().slow);
+            let is_outside = lies_outside(unsafe { CStr::from_ptr(path) }.to_bytes(), &settings().slow)
+                && (stays || !mounts::may_mislead_open(fd));
             Some(Ok(Opened { fd, is_outside }))
         }
         Err(libc::ENOSYS) => {
             leave_to_libc();
             None
+        }
+        Err(libc::EXDEV) if stays => {
+            CROSSING.store(PAUSE_OPENS, Ordering::Relaxed);
+            // SAFETY: the caller's contract.
+            unsafe { open(dir, path, flags) }
         }
         // A link on the way, or a last name that was not to be followed; no right, or none to this call.
         Err(libc::ELOOP | libc::EPERM) => {
@@ -70,13 +87,14 @@ pub fn leave_to_libc() {
     PAUSE.store(u32::MAX, Ordering::Relaxed);
 }
 
-fn is_paused() -> bool {
-    let left = PAUSE.load(Ordering::Relaxed);
+/// Whether this open is one of those that `pause` counts.
+fn is_put_off(pause: &AtomicU32) -> bool {
+    let left = pause.load(Ordering::Relaxed);
     if !(1..u32::MAX).contains(&left) {
         return left != 0;
     }
     // Where another thread has counted meanwhile this open does not count.
-    let _ = PAUSE.compare_exchange(left, left - 1, Ordering::Relaxed, Ordering::Relaxed);
+    let _ = pause.compare_exchange(left, left - 1, Ordering::Relaxed, Ordering::Relaxed);
     true
 }
 

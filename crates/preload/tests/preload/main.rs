@@ -7,6 +7,7 @@ mod data_path;
 mod edges;
 mod environments;
 mod fake_agent;
+mod mounts;
 mod names;
 mod neighbours;
 mod processes;
