@@ -11,7 +11,7 @@ use libc::{c_char, c_int};
 use crate::environment::{self, Strings};
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
-use crate::{files, process, session, settings};
+use crate::{files, libraries, process, session, settings};
 
 /// Interpreters of interpreters that the kernel follows.
 const SCRIPTS_MAX: usize = 5;
@@ -30,7 +30,7 @@ pub unsafe fn by_path(
     let saved = kernel::errno();
     process::bequeath();
     // SAFETY: the caller's contract.
-    unsafe { look(dir, path, flags) };
+    libraries::with_environment(environment, || unsafe { look(dir, path, flags) });
     kernel::set_errno(saved);
     // SAFETY: the caller's contract.
     unsafe { environment::completed(environment, call) }
@@ -43,7 +43,7 @@ pub unsafe fn by_path(
 pub unsafe fn by_name(name: *const c_char, environment: Strings, call: impl FnOnce(Strings) -> c_int) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
-        look_for(name);
+        libraries::with_environment(environment, || look_for(name));
         environment::completed(environment, call)
     }
 }
@@ -79,23 +79,18 @@ unsafe fn look_for(name: *const c_char) {
     kernel::set_errno(saved);
 }
 
-/// `dlopen`: a library named by a path.
+/// `dlopen`: a library named by a path, or by a name that directories are searched for.
 ///
 /// # Safety
 /// `path` is a string or null.
-pub unsafe fn loaded(path: *const c_char) -> bool {
+pub unsafe fn loaded(path: *const c_char, flags: c_int) -> bool {
     // SAFETY: the caller's contract.
-    if path.is_null() || !settings::served() || !unsafe { CStr::from_ptr(path) }.to_bytes().contains(&b'/') {
+    if path.is_null() || !settings::served() || flags & libc::RTLD_NOLOAD != 0 || unsafe { *path } == 0 {
         return true;
     }
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
-    if let Ok(fd) = unsafe { location::address(libc::AT_FDCWD, path, 0) } {
-        if let Ok(facts) = kernel::facts(fd) {
-            let _ = make_whole(fd, &facts);
-        }
-        let _ = kernel::close(fd);
-    }
+    unsafe { libraries::loaded(path) };
     kernel::set_errno(saved);
     true
 }
@@ -154,7 +149,8 @@ fn examine(fd: c_int, scripts_left: usize) -> bool {
                 let _ = kernel::close(interpreter);
             }
         }
-        Image::Static | Image::Dynamic | Image::Unknown | Image::Script(_) => {}
+        Image::Dynamic => libraries::of_program(fd),
+        Image::Static | Image::Unknown | Image::Script(_) => {}
     }
     true
 }
@@ -179,7 +175,7 @@ fn is_dynamic_linker(fd: c_int) -> bool {
 }
 
 /// Makes the slow file whole, if it is managed.
-fn make_whole(fd: c_int, facts: &Facts) -> Result<(), Errno> {
+pub fn make_whole(fd: c_int, facts: &Facts) -> Result<(), Errno> {
     let mut buffer = PathBuffer::empty();
     let path = location::path_of(fd, &mut buffer)?;
     if facts.regular && location::is_managed(path) { files::write_back(facts, path) } else { Ok(()) }

@@ -55,6 +55,7 @@ mod files;
 mod gate;
 mod input;
 mod kernel;
+mod libraries;
 mod location;
 mod metadata;
 mod names;
@@ -78,6 +79,7 @@ mod transfers;
 extern "C" fn loaded() {
     if settings::active() {
         stdio::inherited();
+        libraries::start();
     }
 }
 

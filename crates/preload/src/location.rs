@@ -62,10 +62,15 @@ impl PathBuffer {
         unsafe { self.bytes.as_mut() }
     }
 
+    /// All of it, to be read.
+    pub fn bytes(&self) -> &[u8; PATH_MAX] {
+        // SAFETY: as in `room`.
+        unsafe { self.bytes.as_ref() }
+    }
+
     /// What it holds up to the first NUL.
     fn text(&self) -> Option<&CStr> {
-        // SAFETY: as in `room`.
-        CStr::from_bytes_until_nul(unsafe { self.bytes.as_ref() }).ok()
+        CStr::from_bytes_until_nul(self.bytes()).ok()
     }
 
     /// Puts the parts there, one behind the other, and a NUL; nothing if they are too long or hold one.

@@ -17,8 +17,8 @@ use crate::aio::{self, ControlBlock, Operation};
 use crate::environment::{self, Strings, current};
 use crate::trampolines::{lists, trampolines};
 use crate::{
-    arrivals, closing, confinement, copying, data_calls, executing, input, metadata, names, opening, output, process,
-    raw_calls, resizing,
+    arrivals, closing, confinement, copying, data_calls, executing, input, libraries, metadata, names, opening, output,
+    process, raw_calls, resizing,
 };
 use crate::{rings, settings, spawning, stdio, transfers};
 
@@ -455,8 +455,8 @@ trampolines! {
     __dprintf_chk = |[fd, ..]| stdio::may_print(fd as c_int);
     vfork = |_| process::bequeath();
     __vfork = |_| process::bequeath();
-    dlopen = |[path, ..]| executing::loaded(path as *const c_char);
-    dlmopen = |[_, path, _]| executing::loaded(path as *const c_char);
+    dlopen = |[path, flags, _]| executing::loaded(path as *const c_char, flags as c_int);
+    dlmopen = |[_, path, flags]| executing::loaded(path as *const c_char, flags as c_int);
 }
 
 lists! {

@@ -2,6 +2,7 @@
 
 mod aio;
 mod arrivals;
+mod bypasses;
 mod copies;
 mod data_path;
 mod edges;
