@@ -3,15 +3,20 @@
 //!
 //! What a call of the exec family that fails changes nothing. In a `vfork` child the tables are left alone.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 
 use headstart_core::image::{HEAD_BYTES, Image};
-use libc::{c_char, c_int};
+use libc::{c_char, c_int, c_uint};
 
 use crate::environment::{self, Strings};
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
 use crate::{files, libraries, process, session, settings};
+
+/// What `fsconfig` is told (linux/mount.h).
+const FSCONFIG_SET_STRING: c_uint = 1;
+const FSCONFIG_SET_PATH: c_uint = 3;
+const FSCONFIG_SET_FD: c_uint = 5;
 
 /// Interpreters of interpreters that the kernel follows.
 const SCRIPTS_MAX: usize = 5;
@@ -93,6 +98,43 @@ pub unsafe fn loaded(path: *const c_char, flags: c_int) -> bool {
     unsafe { libraries::loaded(path) };
     kernel::set_errno(saved);
     true
+}
+
+/// The kernel is about to use what `path` names, if that is a regular file: always lets the call go on.
+///
+/// # Safety
+/// `path` is a string or null, or the kernel answers EFAULT.
+pub unsafe fn seen_by_kernel(dir: c_int, path: *const c_char) {
+    let saved = kernel::errno();
+    // SAFETY: the caller's contract.
+    if let Ok(fd) = unsafe { location::address(dir, path, 0) } {
+        if let Ok(facts) = kernel::facts(fd) {
+            let _ = make_whole(fd, &facts);
+        }
+        let _ = kernel::close(fd);
+    }
+    kernel::set_errno(saved);
+}
+
+/// `fsconfig`: a mount's source, or another of its parameters, may be a path, or a descriptor.
+///
+/// # Safety
+/// The arguments are those of fsconfig(2).
+pub unsafe fn configures(command: c_uint, value: *const c_void, other: c_int) {
+    match command {
+        // SAFETY: the caller's contract.
+        FSCONFIG_SET_STRING => unsafe { seen_by_kernel(libc::AT_FDCWD, value.cast()) },
+        // SAFETY: the caller's contract.
+        FSCONFIG_SET_PATH => unsafe { seen_by_kernel(other, value.cast()) },
+        // SAFETY: a string.
+        FSCONFIG_SET_FD => unsafe { seen_by_kernel(libc::AT_FDCWD, location::Link::of(other).path().as_ptr()) },
+        _ => {}
+    }
+}
+
+/// The flags of `dlopen` without RTLD_DEEPBIND, by which a library would find libc's functions before the hooks.
+pub fn shared_flags(flags: usize) -> usize {
+    if settings::served() { flags & !(libc::RTLD_DEEPBIND as usize) } else { flags }
 }
 
 /// Looks at a program; whether there is one.

@@ -4,7 +4,7 @@ use libc::{c_int, c_long, c_void};
 
 use crate::kernel;
 use crate::location::mounts;
-use crate::{arrivals, confinement, metadata, opening, process, rings, symbols, transfers};
+use crate::{arrivals, confinement, executing, metadata, opening, process, rings, symbols, transfers};
 
 /// # Safety
 /// As syscall(2).
@@ -109,7 +109,28 @@ pub unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: imp
             }
             libc::SYS_io_submit => rings::submit_raw(b, c as *const *const _, pass),
             libc::SYS_io_uring_setup => rings::set_up_raw(pass),
+            libc::SYS_swapon => result(symbols::swapon(a as *const _, b as c_int)),
+            libc::SYS_acct => result(symbols::acct(a as *const _)),
+            libc::SYS_mount => {
+                result(symbols::mount(a as *const _, b as *const _, c as *const _, d as _, e as *const c_void))
+            }
+            libc::SYS_fsconfig => {
+                executing::configures(b as u32, d as *const c_void, e as c_int);
+                pass()
+            }
+            // The kernel reads a module, another kernel and its first files by their descriptors.
+            libc::SYS_finit_module => read_by_kernel(&[fd], pass),
+            libc::SYS_kexec_file_load => read_by_kernel(&[fd, b as c_int], pass),
             _ => pass(),
         }
+    }
+}
+
+/// Their slow files are whole before the call.
+fn read_by_kernel(fds: &[c_int], pass: impl Fn() -> c_long) -> c_long {
+    let saved = kernel::errno();
+    match fds.iter().try_for_each(|&fd| transfers::brought_back(fd, || ())) {
+        Ok(()) => pass(),
+        Err(errno) => kernel::answer(Err(errno), saved) as c_long,
     }
 }

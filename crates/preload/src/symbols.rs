@@ -17,8 +17,8 @@ use crate::aio::{self, ControlBlock, Operation};
 use crate::environment::{self, Strings, current};
 use crate::trampolines::{lists, trampolines};
 use crate::{
-    arrivals, closing, confinement, copying, data_calls, executing, input, libraries, metadata, names, opening, output,
-    process, raw_calls, resizing,
+    arrivals, closing, confinement, copying, data_calls, executing, input, ioctls, lookups, metadata, names, opening,
+    output, process, raw_calls, resizing,
 };
 use crate::{rings, settings, spawning, stdio, transfers};
 
@@ -40,16 +40,13 @@ impl Symbol {
 
     #[cold]
     fn find(&self, name: &CStr) -> *mut c_void {
-        // SAFETY: `name` ends with NUL.
-        let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        let mut found = lookups::dlsym_real(libc::RTLD_NEXT, name);
         // A library that the program itself loaded is not in the chain.
         for library in [c"libaio.so.1", c"liburing.so.2"] {
             if found.is_null() {
-                // SAFETY: both strings end with NUL; a library that is not loaded yet stays so.
-                found = unsafe {
-                    let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-                    if handle.is_null() { handle } else { libc::dlsym(handle, name.as_ptr()) }
-                };
+                // SAFETY: the string ends with NUL; a library that is not loaded yet stays so.
+                let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+                found = if handle.is_null() { handle } else { lookups::dlsym_real(handle, name) };
             }
         }
         assert!(!found.is_null(), "nothing loaded has {name:?}, and nobody can have called it");
@@ -62,8 +59,7 @@ impl Symbol {
 pub fn opens_by_libc() -> bool {
     let libc = library_of(libc::gnu_get_libc_version as *const c_void);
     [c"open", c"open64", c"openat", c"openat64"].iter().all(|name| {
-        // SAFETY: the name ends with NUL.
-        let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        let next = lookups::dlsym_real(libc::RTLD_NEXT, name);
         libc.is_some() && library_of(next) == libc
     })
 }
@@ -232,7 +228,7 @@ hooks! {
     ) -> ssize_t
         = |pass| copying::splice(from, from_offset, to, to_offset, length, flags, pass);
     ioctl (fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int
-        = |pass| transfers::ioctl(fd, request, argument, pass);
+        = |pass| ioctls::ioctl(fd, request, argument, pass);
 
     fopen | fopen64 | _IO_fopen | setmntent | __setmntent (path: *const c_char, mode: *const c_char) -> *mut FILE
         = |pass| stdio::fopen(path, mode, pass);
@@ -434,6 +430,21 @@ hooks! {
         = |pass| names::rename(old_dir, old, new_dir, new, flags, pass);
 }
 
+// What the kernel reads by itself once it was told of it by a path.
+hooks! {
+    mod by_kernel;
+    while served;
+
+    swapon (path: *const c_char, flags: c_int) -> c_int = |pass| { executing::seen_by_kernel(AT_FDCWD, path); pass() };
+    acct (path: *const c_char) -> c_int = |pass| { executing::seen_by_kernel(AT_FDCWD, path); pass() };
+    mount (
+        source: *const c_char, target: *const c_char, kind: *const c_char, flags: c_ulong, data: *const c_void
+    ) -> c_int
+        = |pass| { executing::seen_by_kernel(AT_FDCWD, source); pass() };
+    fsconfig (fd: c_int, command: c_uint, key: *const c_char, value: *const c_void, other: c_int) -> c_int
+        = |pass| { executing::configures(command, value, other); pass() };
+}
+
 // Of libaio and liburing, for programs linked with them.
 hooks! {
     mod beside;
@@ -455,8 +466,10 @@ trampolines! {
     __dprintf_chk = |[fd, ..]| stdio::may_print(fd as c_int);
     vfork = |_| process::bequeath();
     __vfork = |_| process::bequeath();
-    dlopen = |[path, flags, _]| executing::loaded(path as *const c_char, flags as c_int);
-    dlmopen = |[_, path, flags]| executing::loaded(path as *const c_char, flags as c_int);
+    dlopen = |[path, flags, _]| executing::loaded(path as *const c_char, flags as c_int),
+        then |[_, flags, _]| *flags = executing::shared_flags(*flags);
+    dlmopen = |[_, path, flags]| executing::loaded(path as *const c_char, flags as c_int),
+        then |[_, _, flags]| *flags = executing::shared_flags(*flags);
 }
 
 lists! {

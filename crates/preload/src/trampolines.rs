@@ -9,9 +9,9 @@ use libc::{c_char, c_int};
 use crate::environment::{Room, Strings};
 
 /// Makes trampolines. `|[a, b, c]| body` sees the first three arguments, and yields whether the call may go on; if it may
-/// not, it returns -1 with the errno that was set.
+/// not, it returns -1 with the errno that was set. What stands behind `then` may change them before it does.
 macro_rules! trampolines {
-    ($($name:ident = $body:expr;)*) => { $(
+    ($($name:ident = $body:expr $(, then $change:expr)?;)*) => { $(
         #[doc = "Takes the place of libc's."]
         ///
         /// # Safety
@@ -19,7 +19,7 @@ macro_rules! trampolines {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name() {
-            unsafe extern "C" fn before(a: usize, b: usize, c: usize) -> *mut std::ffi::c_void {
+            unsafe extern "C" fn before(a: usize, b: usize, c: usize, _kept: *mut [usize; 3]) -> *mut std::ffi::c_void {
                 static SYMBOL: $crate::symbols::Symbol = $crate::symbols::Symbol::unknown();
                 const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
                     concat!(stringify!($name), "\0").as_bytes(),
@@ -32,6 +32,10 @@ macro_rules! trampolines {
                 if $crate::settings::active() && !unsafe { $crate::trampolines::call3([a, b, c], $body) } {
                     return $crate::trampolines::refused as *mut std::ffi::c_void;
                 }
+                $(
+                    // SAFETY: the trampoline keeps the arguments there, and takes them from there.
+                    $crate::trampolines::change(unsafe { &mut *_kept }, $change);
+                )?
                 SYMBOL.address(NAME)
             }
             $crate::trampolines::jump!(before)
@@ -43,6 +47,12 @@ macro_rules! trampolines {
 #[inline]
 pub fn call3(arguments: [usize; 3], before: impl FnOnce([usize; 3]) -> bool) -> bool {
     before(arguments)
+}
+
+/// The same of a change.
+#[inline]
+pub fn change(arguments: &mut [usize; 3], change: impl FnOnce(&mut [usize; 3])) {
+    change(arguments);
 }
 
 /// What a refused call goes to.
@@ -62,6 +72,7 @@ macro_rules! jump {
             "movups [rsp + 64], xmm0", "movups [rsp + 80], xmm1", "movups [rsp + 96], xmm2",
             "movups [rsp + 112], xmm3", "movups [rsp + 128], xmm4", "movups [rsp + 144], xmm5",
             "movups [rsp + 160], xmm6", "movups [rsp + 176], xmm7",
+            "mov rcx, rsp",
             "call {before}",
             "mov r11, rax",
             "mov rdi, [rsp]", "mov rsi, [rsp + 8]", "mov rdx, [rsp + 16]", "mov rcx, [rsp + 24]",
@@ -85,6 +96,7 @@ macro_rules! jump {
             "stp x0, x1, [sp, #16]", "stp x2, x3, [sp, #32]", "stp x4, x5, [sp, #48]", "stp x6, x7, [sp, #64]",
             "str x8, [sp, #80]",
             "stp q0, q1, [sp, #96]", "stp q2, q3, [sp, #128]", "stp q4, q5, [sp, #160]", "stp q6, q7, [sp, #192]",
+            "add x3, sp, #16",
             "bl {before}",
             "mov x16, x0",
             "ldp q0, q1, [sp, #96]", "ldp q2, q3, [sp, #128]", "ldp q4, q5, [sp, #160]", "ldp q6, q7, [sp, #192]",

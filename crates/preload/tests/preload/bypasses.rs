@@ -1,9 +1,12 @@
-//! Ways to managed files that lead past libc's usual calls: libraries that bring others along.
+//! Ways to managed files that lead past libc's usual calls: libraries that bring others along, functions that are looked up, mappings that
+//! children inherit, rings, and the kernel itself.
+
+use std::fs;
 
 use headstart_core::protocol::shared::Counter;
 
 use crate::fake_agent::Agent;
-use crate::programs::shell;
+use crate::programs::{command, compiled, compiled_library, library, python, shell, succeed};
 
 #[test]
 fn libraries_that_are_needed_or_searched_for_are_whole_when_they_are_loaded_or_a_program_starts() {
@@ -36,4 +39,61 @@ put";
         assert!(agent.counter(Counter::AbsorbedBytes) > before, "{way}");
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{way}");
     }
+}
+
+#[test]
+fn functions_looked_up_in_libc_or_bound_past_the_library_are_the_hooks() {
+    let agent = Agent::start();
+    let (program, plugin) = (compiled(&agent, "looked_up"), compiled_library(&agent, "plugin"));
+    succeed(command(&agent, program).arg(plugin));
+    assert_eq!(agent.counter(Counter::AbsorbedRequests), 2);
+    agent.drain();
+    assert_eq!(fs::read(agent.slow.join("by-plugin")).unwrap(), b"plugin");
+    assert_eq!(fs::read(agent.slow.join("by-hand")).unwrap(), b"by hand");
+}
+
+#[test]
+fn a_preloaded_library_that_looks_libc_s_functions_up_gets_libc_s_in_either_order() {
+    for ours_first in [true, false] {
+        let agent = Agent::start();
+        let wrapper = compiled_library(&agent, "wrapper");
+        let (first, last) = if ours_first { (library(), wrapper) } else { (wrapper, library()) };
+        let script =
+            "import os\nfd = os.open('f', os.O_RDWR | os.O_CREAT); assert os.pwrite(fd, b'x' * 5000, 0) == 5000
+assert os.pread(fd, 9999, 0) == b'x' * 5000";
+        let mut run = command(&agent, "/usr/bin/python3");
+        succeed(run.env("LD_PRELOAD", format!("{}:{}", first.display(), last.display())).arg("-c").arg(script));
+        agent.drain();
+        assert_eq!(fs::read(agent.slow.join("f")).unwrap(), [b'x'; 5000]);
+    }
+}
+
+#[test]
+fn what_the_kernel_is_to_use_by_itself_is_whole_before() {
+    let agent = Agent::start();
+    python(
+        &agent,
+        "import ctypes, fcntl, os, struct
+libc = ctypes.CDLL(None)
+names = ['swap', 'image', 'configured', 'module', 'loop', 'loop2', 'donor']
+opened = {}
+for name in names:
+    opened[name] = os.open(name, os.O_RDWR | os.O_CREAT); os.pwrite(opened[name], b'k' * 5000, 0)
+# None of them comes to anything: they are no such things, or nobody may.
+assert libc.swapon(b'swap', 0) == -1
+assert libc.mount(b'image', b'nowhere', b'erofs', 1, None) == -1
+assert libc.fsconfig(-1, 1, b'source', b'configured', 0) == -1
+assert libc.syscall(313, opened['module'], b'', 0) == -1
+outside = os.open(os.environ['OUTSIDE'] + '/x', os.O_RDWR | os.O_CREAT)
+move = struct.pack('IIQQQQ', 0, opened['donor'], 0, 0, 0, 0)
+for request, argument in (0x4c0a, struct.pack('I', opened['loop']) + bytes(300)), (0x4c00, opened['loop2']), (0xc028660f, move):
+    try: fcntl.ioctl(outside, request, argument)
+    except OSError: pass
+    else: raise AssertionError(request)
+os.close(outside)",
+    );
+    for name in ["swap", "image", "configured", "module", "loop", "loop2", "donor"] {
+        assert_eq!(fs::read(agent.slow.join(name)).unwrap(), [b'k'; 5000], "{name}");
+    }
+    assert_eq!((agent.counter(Counter::AbsorbedRequests), agent.logged("Bypass")), (7, 3));
 }
