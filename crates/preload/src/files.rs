@@ -266,6 +266,12 @@ pub fn renew(_gate: &Gate, index: u32, fd: i32, writable: bool) -> Result<(), Er
     Ok(())
 }
 
+/// Whether this process uses any file by means the library does not see.
+pub fn any_bypassed() -> bool {
+    let uses = |record: &&Record| record.bypass.load(Ordering::Acquire) != BYPASS_NONE && record.is_current();
+    settings::served() && used().iter().any(|record| record.references.load(Ordering::Acquire) > 0 && uses(&record))
+}
+
 /// Before this process forks or executes a program: whoever comes of it has what this process has open, and says so to the agent
 /// only when it uses it.
 pub fn bequeath_all() {

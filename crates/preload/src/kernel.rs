@@ -371,6 +371,14 @@ pub fn wait_readable(fd: c_int) -> Result<(), Errno> {
     unsafe { syscall!(libc::SYS_ppoll, &raw mut waited, 1, none, none, 0) }.map(drop)
 }
 
+/// Whether a connection's other end is gone.
+pub fn is_hung_up(fd: c_int) -> bool {
+    let (mut looked, at_once) = (libc::pollfd { fd, events: 0, revents: 0 }, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    // SAFETY: `looked` is one element, the time is readable.
+    let found = unsafe { syscall!(libc::SYS_ppoll, &raw mut looked, 1, &raw const at_once, 0, 0) };
+    found.is_err() || looked.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
+}
+
 /// The soft limit on the size of files this process writes.
 pub fn file_size_limit() -> u64 {
     limit(libc::RLIMIT_FSIZE).unwrap_or(libc::RLIM_INFINITY)

@@ -22,8 +22,7 @@
 //! **What it does not see**: bytes that stdio, `mmap`, io_uring, Linux aio, static binaries or raw system calls move
 //! (docs/SYMBOLS.md). The agent is told of what it notices of these, and of a managed standard input, and keeps the file
 //! off flash until the process ends; so do not expect such files to be faster. Streams on inherited descriptors 1 and 2
-//! are not noticed: they write where nothing lies on flash, unless the file was opened to be overwritten in place. A
-//! child that uses nothing but a stream inherited over `fork` counts only as long as its parent lives.
+//! are not noticed: they write where nothing lies on flash, unless the file was opened to be overwritten in place.
 //!
 //! A raw `clone` skips the handler that separates a child from its parent; a `fork` in a signal handler that
 //! interrupted a call on a managed file, and a `siglongjmp` out of one, leave a request published that is none, as does

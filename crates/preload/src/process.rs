@@ -60,6 +60,9 @@ pub fn bequeath() -> bool {
 }
 
 unsafe extern "C" fn before_fork() {
+    if files::any_bypassed() {
+        session::stand_in();
+    }
     gate::GATE.take();
     gate::QUEUE.take();
     gate::RECORDING.take();
@@ -78,6 +81,7 @@ unsafe extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     START_TIME.store(0, Ordering::Relaxed);
     session::abandon();
+    session::stands_in_for_the_parent();
     descriptors::settle_inherited();
     aio::abandon();
     recording::abandon();

@@ -8,6 +8,7 @@
 mod connection;
 mod loan;
 mod mapping;
+mod standing_in;
 pub mod uses;
 
 use std::cell::Cell;
@@ -31,6 +32,7 @@ use crate::settings::settings;
 
 pub use connection::{Answer, complain, say_once};
 pub use mapping::shared;
+pub use standing_in::{stand_in, stands_in_for_the_parent};
 
 use loan::Loan;
 

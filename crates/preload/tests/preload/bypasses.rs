@@ -69,6 +69,39 @@ assert os.pread(fd, 9999, 0) == b'x' * 5000";
 }
 
 #[test]
+fn a_mapping_that_a_child_inherited_counts_when_its_parent_has_ended() {
+    let agent = Agent::start();
+    // The parent's end is the command's; the child holds none of its pipes.
+    python(
+        &agent,
+        "import mmap, os, time
+fd = os.open('f', os.O_RDWR | os.O_CREAT); os.pwrite(fd, b'A' * 65536, 0)
+mapping, parent = mmap.mmap(fd, 65536), os.getpid()
+if os.fork(): os._exit(0)
+for k in range(3): os.dup2(os.open(os.devnull, os.O_RDWR), k)
+while os.getppid() == parent: time.sleep(0.001)
+def say(what): open(os.environ['OUTSIDE'] + '/' + what, 'w').close()
+say('alone')
+for _ in range(30000):
+    if mapping[:4096] == b'B' * 4096: break
+    time.sleep(0.001)
+else: os._exit(1)
+mapping[:2048] = b'C' * 2048
+say('stored')",
+    );
+    python(
+        &agent,
+        "import os, time
+def wait(what):
+    while not os.path.exists(os.environ['OUTSIDE'] + '/' + what): time.sleep(0.001)
+wait('alone')
+fd = os.open('f', os.O_RDWR); os.pwrite(fd, b'B' * 4096, 0)
+wait('stored')
+assert os.pread(fd, 4097, 0) == b'C' * 2048 + b'B' * 2048 + b'A'",
+    );
+}
+
+#[test]
 fn what_the_kernel_is_to_use_by_itself_is_whole_before() {
     let agent = Agent::start();
     python(

@@ -1,0 +1,50 @@
+//! A connection that a process makes before it forks, and nobody ever speaks over: children keep it open.
+//!
+//! What a process reads and writes unseen, by a stream or a mapping, its children read and write by what they inherited, without a call
+//! that the library would see. To the agent a process lives as long as any of its connections is open. So what it said of its files stands
+//! until the last child that has them unseen has ended or executed a program, whoever ends first; the kernel sees to it at the fork.
+//!
+//! An agent that is started anew when the process has ended does not know of its children before they use the files by a call.
+
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use libc::c_int;
+
+use super::join;
+use crate::descriptors::{self, Own};
+use crate::kernel;
+
+const NONE: c_int = -1;
+
+/// The connection of this process; those that it inherited are nobody's to close.
+static CONNECTION: AtomicI32 = AtomicI32::new(NONE);
+
+/// Sees to it that there is one, if an agent can be reached.
+pub fn stand_in() {
+    let saved = kernel::errno();
+    let known = CONNECTION.load(Ordering::Acquire);
+    if known == NONE || kernel::is_hung_up(known) {
+        if known != NONE {
+            descriptors::close_own(known);
+        }
+        CONNECTION.store(connection().unwrap_or(NONE), Ordering::Release);
+    }
+    kernel::set_errno(saved);
+}
+
+fn connection() -> Option<c_int> {
+    let mut session = join(true).ok()?;
+    // Not closed in a child, as connections that are spoken over are.
+    let socket = session.socket.take()?;
+    let copy = kernel::fcntl(socket, libc::F_DUPFD_CLOEXEC, 3);
+    descriptors::close_own(socket);
+    let socket = copy.and_then(|copy| descriptors::make_own(copy, Own::File)).ok();
+    // Its slot is this process's as long as the agent sees the connection.
+    std::mem::forget(session);
+    socket
+}
+
+/// In a forked child: the parent's is kept open as it is; the next is this process's own.
+pub fn stands_in_for_the_parent() {
+    CONNECTION.store(NONE, Ordering::Relaxed);
+}
