@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libc::c_int;
 
-use crate::{aio, descriptors, files, gate, kernel, recording, session};
+use crate::{aio, descriptors, files, gate, kernel, recording, rings, session};
 
 /// The process the tables belong to.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -84,6 +84,7 @@ unsafe extern "C" fn in_child() {
     session::stands_in_for_the_parent();
     descriptors::settle_inherited();
     aio::abandon();
+    rings::abandon();
     recording::abandon();
     gate::RECORDING.release();
     gate::QUEUE.release();

@@ -75,7 +75,7 @@ pub unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: imp
             libc::SYS_ioctl => result(symbols::ioctl(fd, b as _, c as *mut c_void)),
             // By its number again, not by its name: a library behind this one, such as UCX, may have put itself in the place
             // of libc's mmap and call here.
-            libc::SYS_mmap => transfers::mmap(d as c_int, e as c_int, || pass() as *mut c_void) as c_long,
+            libc::SYS_mmap => transfers::mmap(d as c_int, e as c_int, f, || pass() as *mut c_void) as c_long,
             #[cfg(target_arch = "x86_64")]
             libc::SYS_unlink => result(symbols::unlink(a as *const _)),
             libc::SYS_unlinkat => result(symbols::unlinkat(fd, b as *const _, c as c_int)),
@@ -108,7 +108,8 @@ pub unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: imp
                 result(symbols::execveat(fd, b as *const _, c as *const _, d as *const _, e as c_int))
             }
             libc::SYS_io_submit => rings::submit_raw(b, c as *const *const _, pass),
-            libc::SYS_io_uring_setup => rings::set_up_raw(pass),
+            libc::SYS_io_uring_setup => rings::set_up_raw(rings::flags_of(b as *const c_void), pass),
+            libc::SYS_io_uring_enter if b != 0 => rings::submits_raw(pass),
             libc::SYS_swapon => result(symbols::swapon(a as *const _, b as c_int)),
             libc::SYS_acct => result(symbols::acct(a as *const _)),
             libc::SYS_mount => {

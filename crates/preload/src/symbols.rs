@@ -216,7 +216,7 @@ hooks! {
     mmap | mmap64 (
         address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off64_t
     ) -> *mut c_void
-        = |pass| transfers::mmap(flags, fd, pass);
+        = |pass| transfers::mmap(flags, fd, offset, pass);
     sendfile | sendfile64 (to: c_int, from: c_int, offset: *mut off64_t, length: size_t) -> ssize_t
         = |pass| copying::sendfile(to, from, offset, length, pass);
     copy_file_range (
@@ -452,13 +452,36 @@ hooks! {
 
     io_submit (context: *mut c_void, count: c_long, blocks: *const *const rings::Submission) -> c_int
         = |pass| rings::submit(count, blocks, pass);
-    io_uring_queue_init (entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int = |pass| rings::set_up(pass);
+    io_uring_queue_init (entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int
+        = |pass| rings::set_up(flags, pass);
     io_uring_queue_init_params (entries: c_uint, ring: *mut c_void, parameters: *mut c_void) -> c_int
-        = |pass| rings::set_up(pass);
+        = |pass| rings::set_up(rings::flags_of(parameters), pass);
     io_uring_queue_init_mem (
         entries: c_uint, ring: *mut c_void, parameters: *mut c_void, memory: *mut c_void, length: size_t
     ) -> c_int
-        = |pass| rings::set_up(pass);
+        = |pass| rings::set_up(rings::flags_of(parameters), pass);
+    io_uring_setup (entries: c_uint, parameters: *mut c_void) -> c_int
+        = |pass| rings::set_up(rings::flags_of(parameters), pass);
+    io_uring_submit | io_uring_submit_and_get_events (ring: *mut c_void) -> c_int = |pass| rings::submits(pass);
+    io_uring_submit_and_wait (ring: *mut c_void, count: c_uint) -> c_int = |pass| rings::submits(pass);
+    io_uring_submit_and_wait_timeout | io_uring_wait_cqes (
+        ring: *mut c_void, outcome: *mut c_void, count: c_uint, time: *mut c_void, mask: *mut c_void
+    ) -> c_int
+        = |pass| rings::submits(pass);
+    io_uring_submit_and_wait_min_timeout | io_uring_wait_cqes_min_timeout (
+        ring: *mut c_void, outcome: *mut c_void, count: c_uint, time: *mut c_void, least: c_uint, mask: *mut c_void
+    ) -> c_int
+        = |pass| rings::submits(pass);
+    io_uring_submit_and_wait_reg (ring: *mut c_void, outcome: *mut c_void, count: c_uint, index: c_int) -> c_int
+        = |pass| rings::submits(pass);
+    io_uring_wait_cqe_timeout (ring: *mut c_void, outcome: *mut c_void, time: *mut c_void) -> c_int
+        = |pass| rings::submits(pass);
+    io_uring_enter (ring: c_uint, count: c_uint, least: c_uint, flags: c_uint, mask: *mut c_void) -> c_int
+        = |pass| rings::submits(pass);
+    io_uring_enter2 (
+        ring: c_uint, count: c_uint, least: c_uint, flags: c_uint, argument: *mut c_void, length: size_t
+    ) -> c_int
+        = |pass| rings::submits(pass);
 }
 
 trampolines! {

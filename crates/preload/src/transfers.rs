@@ -6,12 +6,12 @@
 
 use std::ffi::c_void;
 
-use libc::c_int;
+use libc::{c_int, off64_t};
 
 use crate::data_path::{WHOLE, write_back};
 use crate::descriptors;
 use crate::kernel::{self, Errno};
-use crate::{files, recording, settings};
+use crate::{files, recording, rings, settings};
 
 /// Makes the slow file whole, if the descriptor is managed, and keeps others from replacing that until the program's call has ended.
 pub fn brought_back<R>(fd: c_int, pass: impl Fn() -> R) -> Result<R, Errno> {
@@ -32,9 +32,15 @@ pub fn brought_back<R>(fd: c_int, pass: impl Fn() -> R) -> Result<R, Errno> {
 
 /// `mmap`.
 #[inline]
-pub fn mmap(flags: c_int, fd: c_int, pass: impl Fn() -> *mut c_void) -> *mut c_void {
+pub fn mmap(flags: c_int, fd: c_int, offset: off64_t, pass: impl Fn() -> *mut c_void) -> *mut c_void {
     if fd < 0 || flags & libc::MAP_ANONYMOUS != 0 {
         return pass();
+    }
+    if offset == rings::REQUESTS_AT
+        && let Err(errno) = rings::mapped(fd)
+    {
+        kernel::set_errno(errno);
+        return libc::MAP_FAILED;
     }
     let saved = kernel::errno();
     // What is mapped for reading can be made writable later.

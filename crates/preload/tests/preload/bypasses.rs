@@ -2,6 +2,7 @@
 //! children inherit, rings, and the kernel itself.
 
 use std::fs;
+use std::path::Path;
 
 use headstart_core::protocol::shared::Counter;
 
@@ -99,6 +100,50 @@ fd = os.open('f', os.O_RDWR); os.pwrite(fd, b'B' * 4096, 0)
 wait('stored')
 assert os.pread(fd, 4097, 0) == b'C' * 2048 + b'B' * 2048 + b'A'",
     );
+}
+
+#[test]
+fn a_ring_counts_from_when_requests_can_come_through_it() {
+    let ways = [
+        // As fio: mapped by libc, entered by an instruction.
+        "libc = ctypes.CDLL(None); parameters = ctypes.create_string_buffer(120)
+ring = libc.syscall(425, 8, parameters)
+if ring < 0: sys.exit()
+probe = ctypes.create_string_buffer(16 + 8 * 64)
+libc.syscall(427, ring, 8, probe, 64)
+use = lambda: mmap.mmap(ring, 8 * 64, offset=0x10000000)",
+        "uring = ctypes.CDLL('liburing.so.2'); ring = ctypes.create_string_buffer(4096)
+if uring.io_uring_queue_init(8, ring, 0) < 0: sys.exit()
+use = lambda: uring.io_uring_submit(ring)",
+    ];
+    for way in ways {
+        if way.contains("liburing") && !Path::new("/usr/lib/x86_64-linux-gnu/liburing.so.2").exists() {
+            println!("SKIPPED: no liburing");
+            continue;
+        }
+        let agent = Agent::start();
+        let output = python(
+            &agent,
+            &format!(
+                "import ctypes, mmap, os, sys
+fd = os.open('f', os.O_RDWR | os.O_CREAT); os.pwrite(fd, b'a' * 5000, 0)
+{way}
+os.pwrite(fd, b'b' * 5000, 5000); other = os.open('g', os.O_RDWR | os.O_CREAT); os.pwrite(other, b'c', 0)
+use()
+with open('/proc/self/fd/%d' % fd, 'rb', buffering=0) as f: pass
+os.pwrite(fd, b'd' * 5000, 10000); os.pwrite(os.open('h', os.O_RDWR | os.O_CREAT), b'e', 0)
+print('used')"
+            ),
+        );
+        if output.stdout.is_empty() {
+            println!("SKIPPED: no rings here");
+            continue;
+        }
+        assert_eq!(agent.counter(Counter::AbsorbedRequests), 3, "{way}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("io_uring"));
+        let expected = [[b'a'; 5000], [b'b'; 5000], [b'd'; 5000]].concat();
+        assert!(fs::read(agent.slow.join("f")).unwrap() == expected, "{way}");
+    }
 }
 
 #[test]
