@@ -101,6 +101,11 @@ extern "C" fn can_fua(_: Handle) -> c_int {
     api::FUA_NATIVE
 }
 
+/// Asked of the disk, which may not be able to.
+extern "C" fn can_trim(_: Handle) -> c_int {
+    c_int::from(serving().handle.discards())
+}
+
 /// Zeros are a record without payload, where writes go to flash.
 extern "C" fn can_fast_zero(_: Handle) -> c_int {
     c_int::from(serving().zeros_are_fast)
@@ -174,7 +179,7 @@ pub extern "C" fn plugin_init() -> *const Plugin {
         can_flush: Some(yes),
         // Reads that flash does not hold make the disk seek.
         is_rotational: Some(yes),
-        can_trim: Some(yes),
+        can_trim: Some(can_trim),
         unused_version_1: [None; 5],
         errno_is_preserved: 0,
         dump_plugin: None,

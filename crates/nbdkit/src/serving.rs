@@ -13,7 +13,6 @@ use std::time::Duration;
 use headstart_volume::export::opening::open;
 use headstart_volume::export::{ending, service};
 use headstart_volume::server::{Handle, Server};
-use headstart_volume::settings::Mode;
 use headstart_volume::status::State;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -60,7 +59,7 @@ pub fn start(parameters: Parameters) -> Result<(), String> {
     let (hdd, ssd) = parameters.devices()?;
     let server = open(hdd, ssd, parameters.wishes).map_err(|error| error.to_string())?;
     let handle = server.handle();
-    let zeros_are_fast = handle.status().is_ok_and(|status| status.mode == Mode::WriteBack);
+    let zeros_are_fast = handle.zeros_are_fast();
     let serving = Serving {
         handle: handle.clone(),
         zeros_are_fast,

@@ -42,6 +42,10 @@ pub trait Block: Send + Sync {
     /// Its size, a multiple of 512.
     fn size_bytes(&self) -> u64;
 
+    /// Whether a discard gives up the room that a range takes; if not, clients are not told that they can, as by the
+    /// disk itself.
+    fn discards(&self) -> bool;
+
     /// Takes a request and returns at once.
     fn submit(&self, request: Request, done: Done);
 

@@ -268,6 +268,7 @@ impl<P: Policy> EventLoop<P> {
         let action = match &order.action {
             order::Action::Read => Action::Read(self.buffers.for_read(order.length)),
             order::Action::Write(parts) => Action::Write(self.buffers.gather(&order, parts, &self.requests)),
+            order::Action::Zero => Action::Zero(order.length),
             order::Action::Flush => Action::Flush,
         };
         let Order { id, device, offset, session, .. } = order;

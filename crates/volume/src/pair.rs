@@ -9,6 +9,7 @@ mod owner;
 mod place;
 mod streams;
 mod usage;
+mod zeroing;
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -21,6 +22,7 @@ use headstart_core::volume::superblock::{Serving, Uuid};
 
 use crate::block::Buffer;
 use crate::device::DeviceName;
+use crate::storage::positioned;
 pub use identity::text as identity_text;
 pub use open_device::{Access, OpenDevice, OpenError, Problem, flash_bytes_min};
 use streams::{ReadAhead, WriteBehind};
@@ -181,6 +183,12 @@ impl Devices for Pair {
         self.end_streams(device)?;
         let written = self.device(device).write(offset, bytes);
         self.checked(written, device, "write", offset)
+    }
+
+    fn zero(&mut self, device: Device, range: Range) -> Result<(), Failed> {
+        self.end_streams(device)?;
+        let zeroed = positioned::zero(&self.device(device).file, range.offset, range.length);
+        self.checked(zeroed, device, "zero", range.offset)
     }
 
     fn flush(&mut self, device: Device) -> Result<(), Failed> {

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 
 use headstart_core::units::Nanos;
 use headstart_core::volume::devices::{Devices, Failed};
-use headstart_core::volume::engine::Engine;
+use headstart_core::volume::engine::{Engine, ZERO_BYTES_MAX};
 use headstart_core::volume::policy::chain::{self, Chain};
 use headstart_core::volume::policy::{Policy, WriteThrough, itransformer, liu};
 use headstart_core::volume::recovery::{self, Given, Recovered, Refusal, Superblocks};
@@ -117,8 +117,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Recovers a volume and serves it.
-    pub fn start(pair: Pair, settings: Settings) -> Result<Server, StartError> {
+    /// Recovers a volume and serves it. A disk that makes zeros by itself is told to.
+    pub fn start(pair: Pair, mut settings: Settings) -> Result<Server, StartError> {
+        settings.engine.zero_bytes_max = if pair.disk.makes_zeros() { ZERO_BYTES_MAX } else { 0 };
         let names = [&pair.disk, &pair.flash].map(|device| DeviceStatus {
             name: device.name.to_string(),
             bytes: device.bytes,
@@ -187,7 +188,8 @@ impl Server {
         let bell = Arc::new(Bell::new().map_err(|source| StartError::storage(&names, source))?);
         let mailbox = Arc::new(Mailbox::new(Arc::clone(&bell)));
         let pool = Arc::new(Pool::default());
-        let handle = Handle::new(Arc::clone(&mailbox), Arc::clone(&pool), size_bytes, uuid);
+        let discards = settings.engine.zero_bytes_max > 0;
+        let handle = Handle::new(Arc::clone(&mailbox), Arc::clone(&pool), size_bytes, discards, uuid);
         let control = settings.control.as_ref().map(|directory| {
             let error = |source| StartError::Control { directory: directory.clone(), source };
             Listener::start(directory, handle.clone()).map_err(error)

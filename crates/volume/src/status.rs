@@ -105,6 +105,12 @@ pub struct DeviceStatus {
     pub writes_total: u64,
     /// Bytes of them.
     pub written_bytes_total: u64,
+    /// Ranges that it made zeros by itself.
+    #[serde(default)]
+    pub zeros_total: u64,
+    /// Bytes of them.
+    #[serde(default)]
+    pub zeroed_bytes_total: u64,
     /// Flushes.
     pub flushes_total: u64,
     /// Operations that failed.

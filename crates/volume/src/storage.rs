@@ -44,6 +44,8 @@ pub enum Action {
     Read(Buffer),
     /// Write these, one behind the other.
     Write(Vec<Slice>),
+    /// Make so many bytes zeros and give up the room they take; an error if the device does not by itself.
+    Zero(u64),
     /// Make durable what had completed before this was submitted.
     Flush,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use headstart_core::request::Range;
 use headstart_core::units::Nanos;
 use headstart_core::volume::devices::Devices;
 use headstart_core::volume::engine::Engine;
@@ -74,6 +75,7 @@ impl<'a, D: Devices, P: Policy> Synchronous<'a, D, P> {
                 order.transform(&mut bytes);
                 self.devices.write(order.device, order.offset, &bytes)
             }
+            Action::Zero => self.devices.zero(order.device, Range::new(order.offset, order.length)),
             Action::Flush => self.devices.flush(order.device),
         };
         self.engine.on_completion(Nanos::ZERO, order.id, done.map(|()| &filled[..]).map_err(|_| ()));

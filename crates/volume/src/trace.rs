@@ -43,6 +43,8 @@ pub enum Operation {
     Read,
     /// Wrote.
     Write,
+    /// Made zeros, without being given any.
+    Zero,
     /// Flushed.
     Flush,
 }
@@ -70,6 +72,7 @@ impl Trace {
         let operation = match order.action {
             Action::Read => Operation::Read,
             Action::Write(_) => Operation::Write,
+            Action::Zero => Operation::Zero,
             Action::Flush => Operation::Flush,
         };
         self.accesses.push_back(Access { at_ns: now.0, device, operation, offset: order.offset, length: order.length });

@@ -143,6 +143,18 @@ fn punched_and_zeroed_ranges_read_as_zeros_and_other_modes_are_refused() {
 }
 
 #[test]
+fn a_hole_is_refused_where_the_disk_discards_nothing_and_zeros_are_made() {
+    let mut disk = Memory::new(SIZE);
+    disk.discards = false;
+    let Some(stage) = Stage::over(disk) else { return };
+    let file = stage.open(0);
+    let keep = libc::FALLOC_FL_KEEP_SIZE;
+    assert_eq!(errno(fallocate(&file, libc::FALLOC_FL_PUNCH_HOLE | keep, 0, 4096)), libc::EOPNOTSUPP);
+    fallocate(&file, libc::FALLOC_FL_ZERO_RANGE, 4096, 4096).unwrap();
+    assert_eq!(stage.disk.asked(), [Asked::Zero(Range::new(4096, 4096), false)]);
+}
+
+#[test]
 fn what_a_disk_cannot_do_is_refused_and_changes_nothing() {
     let Some(stage) = Stage::start() else { return };
     for flags in [0, libc::O_DIRECT] {

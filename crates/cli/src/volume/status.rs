@@ -124,8 +124,12 @@ fn print_device(kind: &str, device: &DeviceStatus, guarded: &str) {
         (false, 1..) => ", errors",
         (false, 0) => "",
     };
+    let zeroed = match device.zeroed_bytes_total {
+        0 => String::new(),
+        bytes => format!("{} made zeros, ", ByteSize(bytes)),
+    };
     println!(
-        "{kind:<10} {} ({}{guarded}{failed}): {} read, {} written, {} flushes, {} errors",
+        "{kind:<10} {} ({}{guarded}{failed}): {} read, {} written, {zeroed}{} flushes, {} errors",
         device.name,
         ByteSize(device.bytes),
         ByteSize(device.read_bytes_total),
@@ -172,6 +176,7 @@ fn row(access: &Access) -> [String; 5] {
     let operation = match access.operation {
         Operation::Read => "read",
         Operation::Write => "write",
+        Operation::Zero => "zero",
         Operation::Flush => "flush",
     };
     let seconds = format!("{}.{:09}", access.at_ns / 1_000_000_000, access.at_ns % 1_000_000_000);

@@ -21,7 +21,7 @@ pub enum Device {
 pub struct Failed {
     /// Of which device.
     pub device: Device,
-    /// "read", "write" or "flush".
+    /// "read", "write", "zero" or "flush".
     pub action: &'static str,
     /// Where.
     pub offset: u64,
@@ -35,6 +35,17 @@ pub trait Devices {
     fn write(&mut self, device: Device, offset: u64, bytes: &[u8]) -> Result<(), Failed>;
     /// Everything written before is durable when it returns.
     fn flush(&mut self, device: Device) -> Result<(), Failed>;
+    /// Makes a range of whole blocks zeros; durable after the next `flush`.
+    fn zero(&mut self, device: Device, range: Range) -> Result<(), Failed> {
+        let zeros = vec![0; range.length.min(1 << 20) as usize];
+        let mut offset = range.offset;
+        while offset < range.end() {
+            let bytes = (range.end() - offset).min(zeros.len() as u64);
+            self.write(device, offset, &zeros[..bytes as usize])?;
+            offset += bytes;
+        }
+        Ok(())
+    }
     /// Says that a range is about to be read, in the order of its bytes; a device may begin at once. Nothing else follows from it.
     fn read_ahead(&mut self, device: Device, range: Range) {
         let _ = (device, range);

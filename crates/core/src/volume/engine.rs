@@ -49,7 +49,7 @@ pub use super::counters::{Counters, Waits};
 use super::devices::Device;
 use super::guard::{self, Regions};
 use super::heads::Slots;
-use super::layout::{SECTOR_BYTES, Segments};
+use super::layout::{BLOCK_BYTES, SECTOR_BYTES, Segments};
 use super::log_map::LogMap;
 use super::order::{Action, Error, Order, OrderId, Output, Part, Request, Tag};
 use super::policy::{Load, Policy, SegmentCounts, Turn};
@@ -94,7 +94,17 @@ pub struct Settings {
     pub disk_orders_min: usize,
     /// Blocks of a slot of staging (128 KiB: a stripe of flash).
     pub staging_slot_blocks: u32,
+    /// Longest range that the disk is told at once to make zeros ([`ZERO_BYTES_MAX`] of one that can); 0: it cannot,
+    /// and zeros are written to it.
+    pub zero_bytes_max: u64,
 }
+
+/// A disk of 10 TB is zeros after 160,000 orders, and a write of the same place waits no longer than for some other
+/// write (64 MiB, as btrfs discards).
+pub const ZERO_BYTES_MAX: u64 = 64 << 20;
+
+/// Zeros are written to the disk in orders of this size.
+const ZEROS_BYTES: u64 = 1 << 20;
 
 /// Writes of the foreground that follow each other are gathered into orders of at most so many bytes (as long as those of write-back).
 const GATHERED_BYTES_MAX: u64 = 2 << 20;
@@ -110,6 +120,7 @@ impl Default for Settings {
             disk_bytes_max: 1 << 20,
             disk_orders_min: 8,
             staging_slot_blocks: 32,
+            zero_bytes_max: 0,
         }
     }
 }
@@ -120,6 +131,8 @@ enum Purpose {
     Record(u64),
     /// Parts of writes, one behind the other on the disk.
     Bypass(Vec<(u64, Range)>),
+    /// A part of a write of zeros, which the disk makes.
+    Zeroing(u64, Range),
     Read(Tag),
     DiskRead(Tag),
     CopyRead(Tag),
@@ -364,6 +377,10 @@ impl<P: Policy> Engine<P> {
             Purpose::Bypass(parts) => {
                 self.end_foreground(order);
                 self.on_bypass(parts, result.is_ok());
+            }
+            Purpose::Zeroing(id, part) => {
+                self.end_foreground(order);
+                self.on_zeroed(id, part, result.is_ok());
             }
             Purpose::Read(tag) => self.on_read(tag, order, result),
             Purpose::DiskRead(tag) => {
@@ -703,6 +720,41 @@ impl<P: Policy> Engine<P> {
             parts.push(part);
         }
         parts
+    }
+
+    /// What makes a range of the disk zeros that lies on one side of the guard's limits: orders to the disk to do it,
+    /// or writes where it cannot.
+    fn zero_orders(&self, range: Range) -> Vec<(Range, Action)> {
+        let whole = match self.is_guarded(range) {
+            // Zeros that are hidden are other bytes on the disk.
+            true => Range::default(),
+            false => self.zeroed_by_disk(range),
+        };
+        let mut orders = Vec::new();
+        let edges = if whole.is_empty() {
+            [range, whole]
+        } else {
+            [Range::between(range.offset, whole.offset), Range::between(whole.end(), range.end())]
+        };
+        let pieces = |range: Range, bytes_max: u64| {
+            let begins = (range.offset..range.end()).step_by(bytes_max as usize);
+            begins.map(move |offset| Range::between(offset, range.end().min(offset + bytes_max)))
+        };
+        let write = |part: Range| (part, Action::Write(vec![Part::Zeros(part.length)]));
+        orders.extend(pieces(edges[0], ZEROS_BYTES).map(write));
+        orders.extend(pieces(whole, self.settings.zero_bytes_max.max(BLOCK_BYTES)).map(|part| (part, Action::Zero)));
+        orders.extend(pieces(edges[1], ZEROS_BYTES).map(write));
+        orders
+    }
+
+    /// The part of a range that the disk can make zeros by itself: whole blocks, so that it does whatever its sectors
+    /// are.
+    fn zeroed_by_disk(&self, range: Range) -> Range {
+        if self.settings.zero_bytes_max == 0 {
+            return Range::default();
+        }
+        let end = range.end() / BLOCK_BYTES * BLOCK_BYTES;
+        Range::between(range.offset.next_multiple_of(BLOCK_BYTES).min(end), end)
     }
 
     /// Moves everything that can move.

@@ -58,7 +58,7 @@ impl Piece {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Placeless {
     zeros: bool,
     seq: u64,
@@ -203,10 +203,24 @@ impl LogMap {
     }
 
     fn insert_placeless(&mut self, range: Range, value: Placeless) {
-        self.placeless.insert(range, value);
+        let before = self.placeless.len();
+        if self.snapshot.is_none() {
+            // Zeros of a whole disk are written back piece by piece, and are two extents meanwhile, not as many as
+            // there are pieces.
+            self.placeless.join(range, value);
+        } else {
+            // A checkpoint has come as far as some extent's end.
+            self.placeless.insert(range, value);
+        }
         self.dirty_bytes += if value.dirty { range.length } else { 0 };
         self.dirty_zero_bytes += if value.is_dirty_zeros() { range.length } else { 0 };
-        self.encoded_bytes += Piece::encoded_bytes(Range::default());
+        self.count_placeless(before);
+    }
+
+    /// There are not so many any more.
+    fn count_placeless(&mut self, before: usize) {
+        let each = Piece::encoded_bytes(Range::default());
+        self.encoded_bytes = self.encoded_bytes + each * self.placeless.len() as u64 - each * before as u64;
     }
 
     /// The log says nothing of the range any more, by the record `ended_by`.
@@ -234,8 +248,7 @@ impl LogMap {
             self.dirty_bytes -= if value.dirty { part.length } else { 0 };
             self.dirty_zero_bytes -= if value.is_dirty_zeros() { part.length } else { 0 };
         }
-        let each = Piece::encoded_bytes(Range::default());
-        self.encoded_bytes = self.encoded_bytes + each * self.placeless.len() as u64 - each * before as u64;
+        self.count_placeless(before);
     }
 
     /// Carves what is not newer than `upto`.

@@ -77,6 +77,10 @@ pub enum Action {
     Read,
     /// Write what these parts make.
     Write(Vec<Part>),
+    /// Make the range zeros without being given any, and give up the room that it takes; durable as a write is. Asked
+    /// of a disk that can ([`zero_bytes_max`](super::engine::Settings::zero_bytes_max)), of whole blocks, and of
+    /// nothing that the guard hides.
+    Zero,
     /// Make durable what had completed when this order was given.
     Flush,
 }

@@ -124,6 +124,8 @@ pub trait Policy {
     }
     /// A write-back of this range has begun.
     fn on_write_back(&mut self, now: Nanos, range: Range);
+    /// A write-back of zeros has begun that the disk makes by itself: how long that takes says nothing of its writes.
+    fn on_zeroing(&mut self, _range: Range) {}
     /// A read has come that the log does not answer alone: what to fetch to staging, this or what will follow it.
     fn on_read(&mut self, _range: Range, _load: &Load) -> Option<Range> {
         None
@@ -222,6 +224,10 @@ impl Policy for AddressOrder {
     }
 
     fn on_write_back(&mut self, _now: Nanos, range: Range) {
+        self.cursor = range.end();
+    }
+
+    fn on_zeroing(&mut self, range: Range) {
         self.cursor = range.end();
     }
 

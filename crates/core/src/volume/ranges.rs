@@ -79,11 +79,35 @@ impl<V: Copy> Ranges<V> {
     }
 }
 
+impl<V: Copy + PartialEq> Ranges<V> {
+    /// Gives every byte of `range` this value, as one with what touches it and has the same.
+    pub fn join(&mut self, range: Range, value: V) {
+        if range.is_empty() {
+            return;
+        }
+        self.carve(range);
+        let (mut offset, mut end) = (range.offset, range.end());
+        let before = self.by_offset.range(..offset).next_back().map(|(begin, held)| (*begin, *held));
+        if let Some((begin, held)) = before
+            && held == (offset, value)
+        {
+            offset = begin;
+        }
+        if let Some((behind, held)) = self.by_offset.get(&end).copied()
+            && held == value
+        {
+            self.by_offset.remove(&end);
+            end = behind;
+        }
+        self.by_offset.insert(offset, (end, value));
+    }
+}
+
 impl Ranges<u64> {
     /// Gives every byte of `range` this value, but for those that have a greater one.
     pub fn raise(&mut self, range: Range, value: u64) {
         let greater: Vec<(Range, u64)> = self.carve(range).into_iter().filter(|(_, held)| *held > value).collect();
-        self.insert(range, value);
+        self.join(range, value);
         greater.into_iter().for_each(|(part, held)| self.insert(part, held));
     }
 }
@@ -105,5 +129,16 @@ mod tests {
         );
         assert_eq!(ranges.carve(Range::new(21, 3)), [held(21, 22, 9), held(22, 24, 5)]);
         assert_eq!(ranges.next(21), Some(held(24, 30, 5)));
+    }
+
+    #[test]
+    fn what_is_raised_piece_by_piece_to_the_same_value_is_one() {
+        let mut ranges = Ranges::default();
+        for offset in [30, 0, 20, 10, 45] {
+            ranges.raise(Range::new(offset, 10), 4u64);
+        }
+        ranges.raise(Range::new(40, 5), 7);
+        let held = |offset, end, value| (Range::between(offset, end), value);
+        assert_eq!(ranges.iter().collect::<Vec<_>>(), [held(0, 40, 4), held(40, 45, 7), held(45, 55, 4)]);
     }
 }

@@ -330,6 +330,7 @@ fn operation(action: &Action) -> Operation {
         Action::Read => Operation::Read,
         Action::Write(_) => Operation::Write,
         Action::Flush => Operation::Flush,
+        Action::Zero => unreachable!("the disks of a model make no zeros by themselves"),
     }
 }
 

@@ -3,7 +3,7 @@
 //! The engine itself writes back, with its checks and its order of steps; here its orders are carried out one after the other. A crash
 //! anywhere leaves a volume that can be attached, or detached, again.
 
-use headstart_core::volume::engine::{Engine, Settings};
+use headstart_core::volume::engine::{Engine, Settings, ZERO_BYTES_MAX};
 use headstart_core::volume::log_map::LogMap;
 use headstart_core::volume::policy::AddressOrder;
 use headstart_core::volume::recovery::{self, Refusal};
@@ -31,7 +31,9 @@ pub fn detach(pair: &mut Pair) -> Result<Detached, Refusal> {
     let given = pair.given(false, None);
     let recovered = recovery::attach(pair, &given)?;
     let written_back_bytes = held(&recovered.map).iter().map(|(_, length)| length).sum();
-    let engine = Engine::new(recovered, AddressOrder::default(), Settings::default());
+    let zero_bytes_max = if pair.disk.makes_zeros() { ZERO_BYTES_MAX } else { 0 };
+    let settings = Settings { zero_bytes_max, ..Settings::default() };
+    let engine = Engine::new(recovered, AddressOrder::default(), settings);
     let engine = Synchronous::new(pair, engine).drain();
     let left = held(engine.map());
     let (mut superblock, is_empty) = engine.into_superblock();

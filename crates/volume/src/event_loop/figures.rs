@@ -95,6 +95,10 @@ impl Figures {
                 device.writes_total += 1;
                 device.written_bytes_total += order.length;
             }
+            Action::Zero => {
+                device.zeros_total += 1;
+                device.zeroed_bytes_total += order.length;
+            }
             Action::Flush => device.flushes_total += 1,
         }
     }

@@ -8,7 +8,8 @@
 //! |---|---|
 //! | read, write | the same; a write with O_DSYNC, O_SYNC or RWF_DSYNC is FUA |
 //! | fsync, fdatasync | FLUSH; a loop device sends it for its own FLUSH and FUA |
-//! | fallocate PUNCH_HOLE, ZERO_RANGE | DISCARD, WRITE_ZEROES; other modes EOPNOTSUPP |
+//! | fallocate PUNCH_HOLE | DISCARD; EOPNOTSUPP where the volume's disk does not discard |
+//! | fallocate ZERO_RANGE | WRITE_ZEROES; other modes EOPNOTSUPP |
 //! | truncate to another size | EINVAL, as on a disk |
 //!
 //! A file opened with O_DIRECT bypasses the page cache. Without it reads may be unaligned, since the kernel reads whole pages; writes go
@@ -263,6 +264,9 @@ impl Filesystem for Disk {
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        if mode & libc::FALLOC_FL_PUNCH_HOLE != 0 && !self.block.discards() {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
         match zeroed(offset, length, mode, self.block.size_bytes()) {
             Ok(range) if range.is_empty() => reply.ok(),
             Ok(range) => self.block.submit(Request::Zero { range, fua: false }, acknowledge(reply)),

@@ -10,6 +10,7 @@ use headstart_core::volume::superblock::Uuid;
 use crate::block::{Block, Buffer, Done, Request};
 use crate::control::{Answer as CommandAnswer, Command};
 use crate::event_loop::mailbox::{Answer, Mailbox, Message};
+use crate::settings::Mode;
 use crate::status::Status;
 use crate::storage::buffers::Pool;
 use crate::trace::Access;
@@ -28,12 +29,13 @@ pub struct Handle {
     mailbox: Arc<Mailbox>,
     pool: Arc<Pool>,
     size_bytes: u64,
+    discards: bool,
     uuid: Uuid,
 }
 
 impl Handle {
-    pub(super) fn new(mailbox: Arc<Mailbox>, pool: Arc<Pool>, size_bytes: u64, uuid: Uuid) -> Handle {
-        Handle { mailbox, pool, size_bytes, uuid }
+    pub(super) fn new(mailbox: Arc<Mailbox>, pool: Arc<Pool>, size_bytes: u64, discards: bool, uuid: Uuid) -> Handle {
+        Handle { mailbox, pool, size_bytes, discards, uuid }
     }
 
     pub(super) fn mailbox(&self) -> &Mailbox {
@@ -88,6 +90,11 @@ impl Handle {
         }
     }
 
+    /// Whether zeros cost no more than a record, or than telling the disk to make them.
+    pub fn zeros_are_fast(&self) -> bool {
+        self.discards || self.status().is_ok_and(|status| status.mode == Mode::WriteBack)
+    }
+
     /// Lets the volume end, and returns at once. Once more with `keep_dirty` ends a stop that writes back.
     pub fn stop(&self, keep_dirty: bool) -> Result<(), Ended> {
         self.ask(Command::Stop { keep_dirty }).map(drop)
@@ -105,6 +112,10 @@ impl Handle {
 impl Block for Handle {
     fn size_bytes(&self) -> u64 {
         self.size_bytes
+    }
+
+    fn discards(&self) -> bool {
+        self.discards
     }
 
     fn submit(&self, request: Request, done: Done) {

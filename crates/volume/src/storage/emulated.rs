@@ -64,6 +64,8 @@ impl Emulation {
         let (kind, length) = match &action {
             Action::Read(buffer) => (server::Operation::Read, buffer.len()),
             Action::Write(slices) => (server::Operation::Write, slices.iter().map(|slice| slice.bytes().len()).sum()),
+            // Its disk is one that has to be written: nothing asks for this. A model would take what a write takes.
+            Action::Zero(length) => (server::Operation::Write, *length as usize),
             Action::Flush => (server::Operation::Flush, 0),
         };
         self.advance(now);

@@ -229,6 +229,9 @@ impl Storage for Faulty {
         if let Action::Write(slices) = &operation.action {
             slices.iter().for_each(|slice| written.extend_from_slice(slice.bytes()));
         }
+        if let Action::Zero(length) = operation.action {
+            written.resize(length as usize, 0);
+        }
         if state.is_cut {
             // It may have reached the medium or not.
             if !written.is_empty() {

@@ -84,6 +84,9 @@ impl Storage for Memory {
                 offset += bytes.len() as u64;
                 Some(done)
             }),
+            Action::Zero(length) => {
+                self.media.with(device, offset, length as usize, |held| held.fill(0)).map(|()| empty())
+            }
             Action::Flush => Some(empty()),
         };
         let result = done.ok_or_else(|| io::Error::from_raw_os_error(libc::EIO));

@@ -1,4 +1,8 @@
-//! One operation on a file, there and then.
+//! One operation on a file or block device, there and then.
+//!
+//! Zeros are made by a hole: of a file, and of a block device too, where the kernel then gives the room up only if the
+//! device promises that what it gives up reads as zeros, and refuses if it does not (`blkdev_fallocate`). So nothing
+//! else need be known of what a device leaves behind.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -6,6 +10,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
 use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::uio::pwritev;
 
 use super::buffers::{Slice, empty};
@@ -20,9 +25,24 @@ pub fn perform(file: &File, operation: Operation) -> Completion {
     let result = match action {
         Action::Read(mut buffer) => file.read_exact_at(&mut buffer, offset).map(|()| buffer),
         Action::Write(slices) => write(file, &slices, offset).map(|()| empty()),
+        Action::Zero(length) => zero(file, offset, length).map(|()| empty()),
         Action::Flush => file.sync_data().map(|()| empty()),
     };
     Completion { id, result }
+}
+
+/// How zeros are made.
+pub const HOLE: FallocateFlags = FallocateFlags::FALLOC_FL_PUNCH_HOLE.union(FallocateFlags::FALLOC_FL_KEEP_SIZE);
+
+/// Makes zeros without writing any.
+pub fn zero(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    loop {
+        match fallocate(file, HOLE, offset as i64, length as i64) {
+            Ok(()) => return Ok(()),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Writes slices one behind the other.

@@ -15,7 +15,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use super::bell::Bell;
 use super::buffers::empty;
-use super::{Action, Completion, Files, Operation, Storage};
+use super::{Action, Completion, Files, Operation, Storage, positioned};
 
 /// Operations in the kernel at once.
 const SLOTS: usize = 1024;
@@ -113,6 +113,9 @@ impl Uring {
                 }
                 many => opcode::Writev::new(file, many.as_ptr(), many.len() as u32).offset(offset).build(),
             },
+            Action::Zero(length) => {
+                opcode::Fallocate::new(file, *length).offset(offset).mode(positioned::HOLE.bits()).build()
+            }
             Action::Flush => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
         };
         self.push(&entry.user_data(slot as u64));
@@ -133,7 +136,7 @@ impl Uring {
                     libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() }
                 }));
             }
-            Action::Flush => {}
+            Action::Zero(_) | Action::Flush => {}
         }
         self.slots[slot] = Some(InFlight { operation, vectors, length, done: 0 });
         self.transfer(slot);
@@ -182,7 +185,7 @@ impl Uring {
         self.free.push(slot);
         let buffer = match in_flight.operation.action {
             Action::Read(buffer) => buffer,
-            Action::Write(_) | Action::Flush => empty(),
+            Action::Write(_) | Action::Zero(_) | Action::Flush => empty(),
         };
         self.completed.push(Completion { id: in_flight.operation.id, result: result.map(|_| buffer) });
     }

@@ -26,6 +26,7 @@ struct State {
 /// The disk; answers only while `hold` requests wait.
 pub struct Memory {
     bytes: usize,
+    pub discards: bool,
     state: Arc<(Mutex<State>, Condvar)>,
 }
 
@@ -56,7 +57,7 @@ impl Memory {
                 state = mutex.lock().unwrap();
             }
         });
-        Memory { bytes, state }
+        Memory { bytes, discards: true, state }
     }
 
     /// What came since the last call.
@@ -88,6 +89,10 @@ fn serve(data: &mut [u8], request: Request) -> io::Result<Buffer> {
 impl Block for Memory {
     fn size_bytes(&self) -> u64 {
         self.bytes as u64
+    }
+
+    fn discards(&self) -> bool {
+        self.discards
     }
 
     fn submit(&self, request: Request, done: Done) {

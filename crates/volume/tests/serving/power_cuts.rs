@@ -68,6 +68,7 @@ impl World {
             checkpoint_every_blocks: random.pick(&[4, 16, 1000]),
             owed_max: random.pick(&[1, 4, 1000]),
             checkpoint_chunk_bytes: 4096,
+            zero_bytes_max: random.pick(&[0, 4096, 1 << 20]),
             ..engine::Settings::default()
         };
         let idle = Duration::from_secs(random.pick(&[0, 3600]));

@@ -215,6 +215,9 @@ impl Policy for Tested {
     fn on_write_back(&mut self, now: Nanos, range: Range) {
         delegate!(self, on_write_back(now, range))
     }
+    fn on_zeroing(&mut self, range: Range) {
+        delegate!(self, on_zeroing(range))
+    }
     fn on_segment_read(&mut self, read: SegmentRead) -> Option<Range> {
         delegate!(self, on_segment_read(read))
     }

@@ -10,7 +10,16 @@ const SECTOR: usize = 512;
 pub struct Storage {
     pub current: Vec<u8>,
     durable: Vec<u8>,
-    unflushed: Vec<(u64, Vec<u8>)>,
+    unflushed: Vec<Unflushed>,
+}
+
+/// What may be lost.
+#[derive(Clone)]
+pub struct Unflushed {
+    pub offset: u64,
+    pub bytes: Vec<u8>,
+    /// Zeros that the device makes: until they are durable a crash may leave anything there.
+    pub is_zeroing: bool,
 }
 
 impl Storage {
@@ -23,8 +32,13 @@ impl Storage {
     }
 
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
-        put(&mut self.current, offset, bytes);
-        self.unflushed.push((offset, bytes.to_vec()));
+        self.take(Unflushed { offset, bytes: bytes.to_vec(), is_zeroing: false });
+    }
+
+    /// Carries it out.
+    pub fn take(&mut self, unflushed: Unflushed) {
+        put(&mut self.current, unflushed.offset, &unflushed.bytes);
+        self.unflushed.push(unflushed);
     }
 
     /// Some sectors of a write that failed.
@@ -42,13 +56,13 @@ impl Storage {
     }
 
     pub fn flush(&mut self, mark: usize) {
-        for (offset, bytes) in self.unflushed.drain(..mark) {
+        for Unflushed { offset, bytes, .. } in self.unflushed.drain(..mark) {
             put(&mut self.durable, offset, &bytes);
         }
     }
 
     /// What was not flushed is lost, kept or torn at sectors, in any order; `in_flight` as well.
-    pub fn crash(&mut self, in_flight: Vec<(u64, Vec<u8>)>, random: &mut Random) {
+    pub fn crash(&mut self, in_flight: Vec<Unflushed>, random: &mut Random) {
         let mood = random.below(5);
         let mut writes = std::mem::take(&mut self.unflushed);
         writes.extend(in_flight);
@@ -57,7 +71,11 @@ impl Storage {
                 writes.swap(index, random.below(index as u64 + 1) as usize);
             }
         }
-        for (offset, bytes) in writes {
+        for Unflushed { offset, mut bytes, is_zeroing } in writes {
+            for sector in bytes.chunks_mut(SECTOR).filter(|_| is_zeroing) {
+                let any = random.next() as u8;
+                sector.fill(random.pick(&[0, any]));
+            }
             let keep = match mood {
                 0 => false,
                 1 => true,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::chaos::{Chaos, Tested};
 use super::register::{FIRST, NEVER, Register, sector_bytes, version_of};
-use super::storage::{Pair, Storage};
+use super::storage::{Pair, Storage, Unflushed};
 use crate::chance::Random;
 use crate::request::Range;
 use crate::units::Nanos;
@@ -23,6 +23,12 @@ pub const GUARD_BLOCKS: u64 = 2;
 thread_local! {
     static HELD: Cell<u64> = const { Cell::new(0) };
     static LOST: Cell<u64> = const { Cell::new(0) };
+    static ZEROED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Orders by which the disk made zeros, in this test.
+pub fn zeroed() -> u64 {
+    ZEROED.get()
 }
 
 /// Writes that were answered before a device had them, in this test.
@@ -64,6 +70,18 @@ struct InFlight {
     order: Order,
     bytes: Vec<u8>,
     mark: usize,
+}
+
+impl InFlight {
+    /// What the order makes of its device, if anything.
+    fn unflushed(&self) -> Option<Unflushed> {
+        let is_zeroing = match self.order.action {
+            Action::Write(_) => false,
+            Action::Zero => true,
+            Action::Read | Action::Flush => return None,
+        };
+        Some(Unflushed { offset: self.order.offset, bytes: self.bytes.clone(), is_zeroing })
+    }
 }
 
 #[derive(Clone)]
@@ -123,6 +141,7 @@ impl World {
             disk_bytes_max: random.pick(&[1, 1 << 14, 1 << 20]),
             disk_orders_min: random.pick(&[1, 2, 8]),
             staging_slot_blocks: random.pick(&[1, 2]),
+            zero_bytes_max: random.pick(&[0, BLOCK_BYTES, 1 << 20]),
         };
         let recovered = recovery::attach(&mut pair, &given).expect("a new volume is attached");
         World {
@@ -263,16 +282,8 @@ impl World {
         for output in self.engine.take_outputs() {
             match output {
                 Output::Order(order) => {
-                    let mut bytes = match &order.action {
-                        Action::Write(parts) => self.gather(parts),
-                        Action::Read | Action::Flush => Vec::new(),
-                    };
-                    if let Action::Write(_) = order.action {
-                        assert_eq!(bytes.len() as u64, order.length, "parts make what is to be written");
-                        order.transform(&mut bytes);
-                    }
-                    let mark = self.storage(order.device).mark();
-                    self.orders.push(InFlight { order, bytes, mark });
+                    let in_flight = self.take_order(order);
+                    self.orders.push(in_flight);
                 }
                 Output::Acknowledge(tag) => self.on_acknowledged(tag),
                 Output::Reply { tag, result } => self.on_reply(tag, result.ok()),
@@ -281,6 +292,25 @@ impl World {
                 }
             }
         }
+    }
+
+    fn take_order(&mut self, order: Order) -> InFlight {
+        let mut bytes = match &order.action {
+            Action::Write(parts) => self.gather(parts),
+            Action::Zero => {
+                let is_whole = (order.offset | order.length).is_multiple_of(BLOCK_BYTES);
+                assert!(order.device == Device::Disk && order.session.is_none() && is_whole, "{order:?}");
+                ZEROED.set(ZEROED.get() + 1);
+                vec![0; order.length as usize]
+            }
+            Action::Read | Action::Flush => Vec::new(),
+        };
+        if let Action::Write(_) = order.action {
+            assert_eq!(bytes.len() as u64, order.length, "parts make what is to be written");
+            order.transform(&mut bytes);
+        }
+        let mark = self.storage(order.device).mark();
+        InFlight { order, bytes, mark }
     }
 
     fn gather(&self, parts: &[Part]) -> Vec<u8> {
@@ -384,7 +414,9 @@ impl World {
     }
 
     pub fn complete(&mut self, index: usize, fails: bool) {
-        let InFlight { order, bytes, mark } = self.orders.remove(index);
+        let in_flight = self.orders.remove(index);
+        let made = in_flight.unflushed();
+        let InFlight { order, bytes, mark } = in_flight;
         let mut random = self.random.clone();
         self.random.next();
         let storage = self.storage(order.device);
@@ -394,8 +426,8 @@ impl World {
                 data = storage.read(order.offset, order.length).to_vec();
                 order.transform(&mut data);
             }
-            Action::Write(_) if fails => storage.tear(order.offset, &bytes, &mut random),
-            Action::Write(_) => storage.write(order.offset, &bytes),
+            Action::Write(_) | Action::Zero if fails => storage.tear(order.offset, &bytes, &mut random),
+            Action::Write(_) | Action::Zero => storage.take(made.expect("it changes the device")),
             Action::Flush if !fails => storage.flush(mark),
             Action::Flush => {}
         }
@@ -428,9 +460,8 @@ impl World {
     /// The power fails; what is in flight may be on the media or not.
     pub fn crash(&mut self) {
         for device in [Device::Disk, Device::Flash] {
-            let writes = self.orders.iter().filter(|in_flight| in_flight.order.device == device);
-            let writes = writes.filter(|in_flight| matches!(in_flight.order.action, Action::Write(_)));
-            let in_flight: Vec<(u64, Vec<u8>)> = writes.map(|one| (one.order.offset, one.bytes.clone())).collect();
+            let given = self.orders.iter().filter(|in_flight| in_flight.order.device == device);
+            let in_flight: Vec<Unflushed> = given.filter_map(InFlight::unflushed).collect();
             let mut random = Random(self.random.next());
             self.storage(device).crash(in_flight, &mut random);
         }
@@ -441,9 +472,11 @@ impl World {
 
     /// The server is killed: what is in flight may still reach the devices, whose caches live on.
     pub fn kill(&mut self) {
-        for InFlight { order, bytes, .. } in std::mem::take(&mut self.orders) {
-            if matches!(order.action, Action::Write(_)) && self.random.chance(60) {
-                self.storage(order.device).write(order.offset, &bytes);
+        for in_flight in std::mem::take(&mut self.orders) {
+            if let Some(made) = in_flight.unflushed()
+                && self.random.chance(60)
+            {
+                self.storage(in_flight.order.device).take(made);
             }
         }
         self.buffers.clear();
@@ -516,14 +549,8 @@ impl World {
             for output in self.engine.take_outputs() {
                 match output {
                     Output::Order(order) => {
-                        let mark = self.storage(order.device).mark();
-                        let bytes = match &order.action {
-                            Action::Write(parts) => self.gather(parts),
-                            Action::Read | Action::Flush => Vec::new(),
-                        };
-                        let mut bytes = bytes;
-                        order.transform(&mut bytes);
-                        self.orders.push(InFlight { order, bytes, mark });
+                        let in_flight = self.take_order(order);
+                        self.orders.push(in_flight);
                     }
                     Output::Reply { tag: replied, result } if replied == tag => {
                         answer = Some(result.ok().map(|parts| self.gather(&parts)));
@@ -541,7 +568,9 @@ impl World {
                 assert!(self.skip(), "a read of the checker waits for ever: {:?}", self.engine);
                 continue;
             }
-            let InFlight { order, bytes, mark } = self.orders.remove(0);
+            let in_flight = self.orders.remove(0);
+            let made = in_flight.unflushed();
+            let InFlight { order, mark, .. } = in_flight;
             let storage = self.storage(order.device);
             let mut data = Vec::new();
             match order.action {
@@ -550,7 +579,7 @@ impl World {
                     order.transform(&mut data);
                     self.buffers.insert(order.id, data.clone());
                 }
-                Action::Write(_) => storage.write(order.offset, &bytes),
+                Action::Write(_) | Action::Zero => storage.take(made.expect("it changes the device")),
                 Action::Flush => storage.flush(mark),
             }
             self.engine.on_completion(self.time, order.id, Ok(&data));

@@ -2,6 +2,7 @@
 
 mod held;
 mod segments;
+mod zeroing;
 
 use super::*;
 use crate::volume::checkpoint::Extent;

@@ -23,6 +23,8 @@ pub struct WriteBack {
     parts: Vec<(Range, Part)>,
     missing: usize,
     failed: bool,
+    /// The disk makes zeros of it.
+    is_zeroing: bool,
 }
 
 /// What could not be written back is tried again after so long (assumed: a path to a disk has come back by then, and a disk that reports each
@@ -104,7 +106,15 @@ impl<P: Policy> Engine<P> {
         None
     }
 
+    /// Whether the disk makes zeros of a piece, or of most of it: nothing is gathered with that.
+    fn is_zeroed_by_disk(&self, piece: &Piece) -> bool {
+        piece.content == Content::Zeros && !self.zeroed_by_disk(piece.range).is_empty()
+    }
+
     fn begin_write_back(&mut self, first: Piece) {
+        if self.is_zeroed_by_disk(&first) {
+            return self.begin_zeroing(first);
+        }
         let bytes_max = self.policy.write_back_bytes_max();
         let mut pieces = vec![cut_long(first, bytes_max)];
         let mut end = pieces[0].range.end();
@@ -112,6 +122,7 @@ impl<P: Policy> Engine<P> {
         while let Some(next) = self.map.next_dirty(end).filter(|next| next.range.offset == end && !is_alone) {
             if self.apart.touches(next.range)
                 || next.range.end() - first.range.offset > bytes_max
+                || self.is_zeroed_by_disk(&next)
                 || !self.may_be_written_back(&next)
             {
                 break;
@@ -137,11 +148,31 @@ impl<P: Policy> Engine<P> {
             }
         }
         let missing = payloads.len();
-        let write_back = WriteBack { pieces, payloads, parts, missing, failed: false };
+        let write_back = WriteBack { pieces, payloads, parts, missing, failed: false, is_zeroing: false };
         self.policy.on_write_back(self.now, write_back.range());
         self.write_backs.insert(id, write_back);
         if missing == 0 {
             self.write_disk(id);
+        }
+    }
+
+    fn begin_zeroing(&mut self, first: Piece) {
+        // The next one begins with a block.
+        let end = (first.range.offset + self.settings.zero_bytes_max) / BLOCK_BYTES * BLOCK_BYTES;
+        let piece = Piece { range: Range::between(first.range.offset, first.range.end().min(end)), ..first };
+        self.write_backs_begun += 1;
+        let id = self.write_backs_begun;
+        self.policy.on_zeroing(piece.range);
+        let orders: Vec<_> = self.cuts(piece.range).into_iter().flat_map(|cut| self.zero_orders(cut)).collect();
+        let (payloads, parts, missing) = (Vec::new(), Vec::new(), orders.len());
+        self.write_backs
+            .insert(id, WriteBack { pieces: vec![piece], payloads, parts, missing, failed: false, is_zeroing: true });
+        for (range, action) in orders {
+            debug_assert!(
+                !self.map.heads.touches(range),
+                "rule 5: what ended a head is durable before its disk is written"
+            );
+            self.order(Device::Disk, action, range, Purpose::WriteBackWrite(id));
         }
     }
 
@@ -198,12 +229,19 @@ impl<P: Policy> Engine<P> {
         note_guarded(write_back, &mut self.guard_written, &self.regions);
         let pieces = write_back.pieces.clone();
         let (failed, is_one) = (write_back.failed, pieces.len() == 1);
+        let is_refused = failed && write_back.is_zeroing;
+        if is_refused {
+            // Written at once, as all zeros are from now on; if that fails too, the disk is bad there.
+            self.settings.zero_bytes_max = 0;
+        }
         if !failed {
             self.counters.write_backs_total += 1;
             self.counters.written_back_bytes_total += write_back.range().length;
         }
         for piece in pieces {
-            if failed && is_one {
+            if is_refused {
+                self.moves += 1;
+            } else if failed && is_one {
                 self.put_off(piece.range);
             } else if failed {
                 self.apart.insert(piece.range, ());

@@ -17,8 +17,6 @@ use crate::volume::record::{PAYLOAD_BLOCKS_MAX, blocks_of};
 
 /// Writes that wait for room behind those that have to, among which one is found that need not.
 const DIVERTED_MAX: usize = 64;
-/// Zeros are written to the disk in orders of this size.
-const ZEROS_BYTES: u64 = 1 << 20;
 
 /// How far a write is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,18 +298,35 @@ impl<P: Policy> Engine<P> {
         self.ask_to_hold(id);
         let write = &self.writes[&id];
         let (is_zero, is_patient) = (write.crcs.is_none(), self.held.is_patient(id) && !write.is_awaited());
+        let kind = if is_patient { Kind::Patient } else { Kind::Prompt };
         for cut in self.cuts(range) {
-            let mut rest = cut;
-            while !rest.is_empty() {
-                let length = if is_zero { rest.length.min(ZEROS_BYTES) } else { rest.length };
-                let part = Range::new(rest.offset, length);
-                rest = Range::between(part.end(), rest.end());
-                let parts = vec![self.writes[&id].part(part)];
-                let kind = if is_patient { Kind::Patient } else { Kind::Prompt };
-                self.queue_disk_as(Action::Write(parts), part, Purpose::Bypass(vec![(id, part)]), kind);
-                self.writes.get_mut(&id).expect("it is unfinished").missing += 1;
-            }
+            let orders = match is_zero {
+                true => self.zero_orders(cut),
+                false => vec![(cut, Action::Write(vec![self.writes[&id].part(cut)]))],
+            };
+            self.queue_bypass(id, orders, kind);
         }
+    }
+
+    fn queue_bypass(&mut self, id: u64, orders: Vec<(Range, Action)>, kind: Kind) {
+        self.writes.get_mut(&id).expect("it is unfinished").missing += orders.len();
+        for (part, action) in orders {
+            let purpose = match action {
+                Action::Zero => Purpose::Zeroing(id, part),
+                _ => Purpose::Bypass(vec![(id, part)]),
+            };
+            self.queue_disk_as(action, part, purpose, kind);
+        }
+    }
+
+    /// The disk has made a part of a write of zeros, or has refused to: then it is written, as all zeros are from now
+    /// on.
+    pub(super) fn on_zeroed(&mut self, id: u64, part: Range, ok: bool) {
+        if !ok {
+            self.settings.zero_bytes_max = 0;
+            self.queue_bypass(id, self.zero_orders(part), Kind::Prompt);
+        }
+        self.on_bypassed(id, true);
     }
 
     /// Whether something is under way, or may be, that could make room: in the log, or in a checkpoint.

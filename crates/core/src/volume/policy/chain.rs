@@ -247,6 +247,13 @@ impl Policy for Chain {
         }
     }
 
+    fn on_zeroing(&mut self, range: Range) {
+        match &mut self.itransformer {
+            Some(policy) => policy.on_zeroing(range),
+            None => self.rest.on_zeroing(range),
+        }
+    }
+
     fn on_segment_read(&mut self, read: SegmentRead) -> Option<Range> {
         let ahead = self.ahead(read);
         self.liu.as_mut()?.0.on_segment_read(read, ahead)

@@ -280,6 +280,11 @@ impl Policy for ITransformer {
         }
     }
 
+    fn on_zeroing(&mut self, range: Range) {
+        self.cursor = range.end();
+        self.is_fetch_next = true;
+    }
+
     fn on_read(&mut self, range: Range, load: &Load) -> Option<Range> {
         let may_fetch = range.length < self.settings.large_bytes_min;
         let delay_max = self.settings.delay_max.0;
