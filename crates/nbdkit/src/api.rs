@@ -50,7 +50,7 @@ pub struct Plugin {
     pub unused_extents: [Absent; 2],
     pub can_cache: Ask,
     pub unused_cache: Absent,
-    pub unused_thread_model: Absent,
+    pub thread_model_of_parameters: Step,
     pub can_fast_zero: Ask,
     pub unused_preconnect: Absent,
     pub get_ready: Step,
@@ -60,6 +60,8 @@ pub struct Plugin {
     pub block_size: Option<unsafe extern "C" fn(Handle, *mut u32, *mut u32, *mut u32) -> c_int>,
 }
 
+/// `NBDKIT_THREAD_MODEL_SERIALIZE_REQUESTS`: one request of a connection at a time, many connections.
+pub const THREAD_MODEL_SERIALIZE_REQUESTS: c_int = 2;
 /// `NBDKIT_THREAD_MODEL_PARALLEL`: many requests at once, also of one connection.
 pub const THREAD_MODEL_PARALLEL: c_int = 3;
 /// `NBDKIT_FUA_NATIVE`: the flag comes with the request.

@@ -1,7 +1,7 @@
 //! A volume over NBD: a plugin of nbdkit, which speaks the protocol, TLS and its filters.
 //!
 //! ```text
-//! nbdkit's threads, one a request: pread, pwrite, zero, trim, flush --Block::call--> the volume's event loop, in the same process
+//! nbdkit's threads, one a connection: pread, pwrite, zero, ... --Block::call--> the volume's event loop, same process
 //! ```
 //!
 //! | nbdkit calls | here |
@@ -68,6 +68,17 @@ unsafe extern "C" fn config(key: *const c_char, value: *const c_char) -> c_int {
 extern "C" fn config_complete() -> c_int {
     let mut parameters = PARAMETERS.lock().expect("no panic while holding the lock");
     outcome(parameters.get_or_insert_default().devices().map(drop))
+}
+
+/// Where several threads answer one connection, an nbdkit (1.32 at least) fails an assertion of its own when its
+/// client is killed: one of them closes the socket on which another answers, and the volume ends for all. So a
+/// connection has one request at a time unless it is asked for.
+extern "C" fn thread_model() -> c_int {
+    let parameters = PARAMETERS.lock().expect("no panic while holding the lock");
+    match parameters.as_ref().is_some_and(|parameters| parameters.is_parallel) {
+        true => api::THREAD_MODEL_PARALLEL,
+        false => api::THREAD_MODEL_SERIALIZE_REQUESTS,
+    }
 }
 
 extern "C" fn after_fork() -> c_int {
@@ -195,7 +206,7 @@ pub extern "C" fn plugin_init() -> *const Plugin {
         unused_extents: [None; 2],
         can_cache: Some(can_cache),
         unused_cache: None,
-        unused_thread_model: None,
+        thread_model_of_parameters: Some(thread_model),
         can_fast_zero: Some(can_fast_zero),
         unused_preconnect: None,
         get_ready: None,

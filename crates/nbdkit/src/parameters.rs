@@ -17,7 +17,9 @@ policy=POLICY         What goes to flash: auto, liu, itransformer, liu,itransfor
 delay-max-ms=MS       The most that iTransformer adds to a foreground request [50].
 liu-hold=SIZE         Memory for writes that LiU, alone, answers before the disk has them [0].
 liu-threshold=PERCENT Of a segment that is asked for, from which on LiU lifts and loads it [30].
-keep-dirty=BOOL       At the end leave on flash what is not on disk yet.";
+keep-dirty=BOOL       At the end leave on flash what is not on disk yet.
+parallel=BOOL         Several requests of a connection at once: faster with few connections, but a client that is
+                      killed can end an nbdkit that has this fault, as 1.32 does [false].";
 
 /// The parameters so far.
 #[derive(Debug, Default)]
@@ -26,6 +28,8 @@ pub struct Parameters {
     pub ssd: Option<DeviceName>,
     pub wishes: Wishes,
     pub keep_dirty: bool,
+    /// Several requests of a connection at once.
+    pub is_parallel: bool,
 }
 
 impl Parameters {
@@ -49,6 +53,7 @@ impl Parameters {
                 self.wishes.threshold_percent = Some(percent);
             }
             "keep-dirty" => self.keep_dirty = parsed(key, value)?,
+            "parallel" => self.is_parallel = parsed(key, value)?,
             _ => return Err(format!("'{key}' is no parameter of this plugin; nbdkit --help PLUGIN lists them")),
         }
         Ok(())
