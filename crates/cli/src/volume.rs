@@ -5,8 +5,8 @@ mod create;
 mod detach;
 mod flush;
 mod inspect;
-mod nbdkit;
 mod serve;
+mod socket;
 mod status;
 
 use std::process::ExitCode;

@@ -1,11 +1,15 @@
-//! A volume over NBD, through nbdkit, seen by the clients that people use.
+//! A volume over NBD, seen by the clients that people use.
 
+#[path = "volume_nbd/discards.rs"]
+mod discards;
+#[path = "volume_nbd/killed.rs"]
+mod killed;
 #[path = "support/volume.rs"]
 mod volume;
 
 use std::fs;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -45,7 +49,7 @@ fn clients_are_told_the_size_and_all_that_a_disk_can_do() {
         return;
     }
     let volume = TestVolume::create(64 * MIB, 32 * MIB);
-    let Some(served) = volume.serve_nbd(&[]) else { return };
+    let served = volume.serve_nbd(&[]);
     let said: Value = serde_json::from_str(&succeed(Command::new("nbdinfo").arg("--json").arg(volume.uri()))).unwrap();
     let export = &said["exports"][0];
     assert_eq!(export["export-size"], 64 * MIB, "{said}");
@@ -66,7 +70,7 @@ fn an_image_copied_in_over_several_connections_comes_out_and_ends_on_the_disk() 
     }
     for options in POLICIES {
         let volume = TestVolume::create_with(64 * MIB, 32 * MIB, options);
-        let Some(served) = volume.serve_nbd(&[]) else { return };
+        let served = volume.serve_nbd(&[]);
         let (image, copy) = (volume.path("image"), volume.path("copy"));
         for seed in [1, 2] {
             write_image(&image, 64 * MIB, seed);
@@ -86,7 +90,7 @@ fn qemu_reads_back_what_it_wrote_zeroed_and_discarded_in_sectors() {
         return;
     }
     let volume = TestVolume::create(64 * MIB, 32 * MIB);
-    let Some(served) = volume.serve_nbd(&[]) else { return };
+    let served = volume.serve_nbd(&[]);
     let written =
         ["write -P 0xaa 0 1M", "write -f -P 0xbb 4096 512", "write -f -P 0xcc 5632 4096", "write -z -u 64k 64k"];
     let zeroed = ["write -z -f 131072 512", "discard 256k 4k", "discard 300k 512", "write -P 0xdd 300k 512", "flush"];
@@ -109,7 +113,7 @@ fn qemu_reads_back_what_it_wrote_zeroed_and_discarded_in_sectors() {
     qemu_io(&volume, &["write -f -P 0xee 67108352 512", "read -P 0xee 67108352 512", "read -P 0 67104256 4096"]);
     qemu_io(&volume, &["write -P 0x11 16M 32M", "read -P 0x11 16M 32M", "write -z 16M 32M", "read -P 0 16M 32M"]);
     served.kill();
-    let Some(served) = volume.serve_nbd(&[]) else { return };
+    let served = volume.serve_nbd(&[]);
     qemu_io(&volume, &[&read[..], &["read -P 0 16M 32M", "read -P 0xee 67108352 512"]].concat());
     served.stop();
 }
@@ -135,7 +139,7 @@ fn fio_verifies_random_writes_and_trims() {
     let (in_order, at_random) = ("--rw=write --bs=1M", "--rw=randrw --bs=4k --io_size=24M --fsync=16");
     for options in POLICIES {
         let volume = TestVolume::create_with(64 * MIB, 24 * MIB, options);
-        let Some(served) = volume.serve_nbd(&[]) else { return };
+        let served = volume.serve_nbd(&[]);
         fio(&volume, "--rw=randtrimwrite --bs=16k --io_size=48M");
         fio(&volume, "--rw=randwrite --bsrange=512-64k --blockalign=512 --io_size=32M");
         fio(&volume, at_random);
@@ -154,7 +158,7 @@ fn fio_verifies_random_writes_and_trims() {
 #[test]
 fn a_volume_or_socket_that_is_served_is_refused_to_a_second_server() {
     let volume = TestVolume::create(64 * MIB, 32 * MIB);
-    let Some(served) = volume.serve_nbd(&[]) else { return };
+    let served = volume.serve_nbd(&[]);
     let refused = |socket: &str, words: &[&str]| {
         let output = volume.run("serve", &["--nbd", volume.path(socket).to_str().unwrap()]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -180,7 +184,7 @@ fn an_idle_client_holds_the_end_up_until_a_second_interrupt_and_loses_nothing() 
         return;
     }
     let volume = TestVolume::create_with(64 * MIB, 32 * MIB, LAZY);
-    let Some(served) = volume.serve_nbd(&["--keep-dirty"]) else { return };
+    let served = volume.serve_nbd(&["--keep-dirty"]);
     qemu_io(&volume, &["write -f -P 0x5a 1M 1M"]);
     let reads = || volume.status()["requests"]["read"]["requests_total"].as_u64().unwrap();
     let before = reads();
@@ -206,9 +210,16 @@ fn an_idle_client_holds_the_end_up_until_a_second_interrupt_and_loses_nothing() 
     assert!(fs::read_to_string(&log).unwrap().contains("stay on flash and are not lost"));
     client.kill().unwrap();
     client.wait().unwrap();
-    let Some(served) = volume.serve_nbd(&[]) else { return };
+    let served = volume.serve_nbd(&[]);
     qemu_io(&volume, &["read -P 0x5a 1M 1M"]);
     served.stop();
+}
+
+/// nbdkit's, of this build.
+fn plugin() -> PathBuf {
+    let plugin = Path::new(volume::HEADSTART).with_file_name("libnbdkit_headstart_plugin.so");
+    assert!(plugin.exists(), "{} is missing: run 'cargo build --workspace' before the tests", plugin.display());
+    plugin
 }
 
 #[test]
@@ -216,8 +227,7 @@ fn parameters_that_are_wrong_are_named() {
     if !has(&[("nbdkit", "nbdkit")]) {
         return;
     }
-    let plugin = Path::new(volume::HEADSTART).with_file_name("libnbdkit_headstart_plugin.so");
-    assert!(plugin.exists(), "{} is missing: run 'cargo build --workspace' before the tests", plugin.display());
+    let plugin = plugin();
     for (parameters, word) in [
         (&["hdd=a"][..], "ssd=DEV is missing"),
         (&["ssd=a"], "hdd=DEV is missing"),

@@ -1,11 +1,10 @@
 //! `headstart volume serve`: a volume as a disk, until it is told to stop.
 //!
-//! With `--nbd` this process becomes nbdkit, whose plugin serves the volume. With `--mount-file` it serves itself.
+//! Over NBD on a unix socket, or as a file.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,18 +14,15 @@ use headstart_core::units::ByteSize;
 use headstart_core::volume::policy::liu;
 use headstart_volume::export::ending;
 use headstart_volume::export::file::{FileExport, Unmounted, is_stale, loop_devices};
+use headstart_volume::export::nbd::NbdExport;
 use headstart_volume::export::opening::{Wishes, open};
 use headstart_volume::export::service;
-use headstart_volume::pair::Pair;
-use headstart_volume::server::Handle;
+use headstart_volume::server::{Handle, Server};
 use headstart_volume::settings::{Mode, PolicyName};
 use headstart_volume::status::State;
 
-use super::{Devices, nbdkit};
+use super::{Devices, socket};
 use crate::interrupts::Interrupts;
-
-/// Threads of nbdkit, each of which has a request in flight: twice the deepest queue that clients commonly keep (assumed 32).
-const NBD_THREADS: &str = "64";
 
 /// How often it is asked whether the volume is to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -37,7 +33,7 @@ pub struct Serve {
     #[command(flatten)]
     devices: Devices,
 
-    /// Serve NBD on a unix socket, with nbdkit
+    /// Serve NBD on a unix socket
     #[arg(long, value_name = "SOCKET", group = "export")]
     nbd: Option<PathBuf>,
 
@@ -73,33 +69,80 @@ pub struct Serve {
 impl Serve {
     pub fn execute(&self) -> Result<ExitCode> {
         match (&self.nbd, &self.mount_file) {
-            (Some(socket), _) => self.become_nbdkit(socket),
+            (Some(socket), _) => self.serve_nbd(socket),
             (None, Some(path)) => self.serve_file(path),
             (None, None) => unreachable!("the command line asks for one of them"),
         }
     }
 
-    fn become_nbdkit(&self, socket: &Path) -> Result<ExitCode> {
-        let plugin = nbdkit::plugin()?;
-        let mut command = Command::new(nbdkit::program()?);
-        // Opened once now, so that what is wrong with a device is said before anything listens.
-        drop(Pair::open(&self.devices.hdd, &self.devices.ssd)?);
-        nbdkit::free(socket)?;
-        command.args(["--foreground", "--threads", NBD_THREADS, "--unix"]).arg(socket).arg(plugin);
-        command.arg(format!("hdd={}", self.devices.hdd)).arg(format!("ssd={}", self.devices.ssd));
-        if let Some(mode) = self.mode {
-            command.arg(format!("mode={mode}"));
+    fn serve_nbd(&self, path: &Path) -> Result<ExitCode> {
+        crate::log_to_stderr("warn");
+        let interrupts = Interrupts::listen()?;
+        // Before the volume starts, which guards its disk.
+        socket::free(path)?;
+        let server = open(&self.devices.hdd, &self.devices.ssd, self.wishes())?;
+        let mut export = match NbdExport::listen(server.handle(), path) {
+            Ok(export) => export,
+            Err(refused) => {
+                // Nobody has used it: its disk is given back as it was.
+                let _ = server.stop(self.keep_dirty);
+                return Err(refused).with_context(|| format!("cannot listen on {}", path.display()));
+            }
+        };
+        service::ready();
+        self.wait_for_clients(&mut export, &server.handle(), &interrupts);
+        self.end(server, &interrupts)
+    }
+
+    /// Serves until an interrupt, or until somebody else ends the volume. Clients that are connected then are served
+    /// until they go, or until a second interrupt.
+    fn wait_for_clients(&self, export: &mut NbdExport, handle: &Handle, interrupts: &Interrupts) {
+        while interrupts.so_far() == 0 && is_serving(handle) {
+            std::thread::sleep(POLL_INTERVAL);
         }
-        if let Some(policy) = self.policy {
-            command.arg(format!("policy={policy}"));
+        export.close();
+        let clients = export.clients();
+        if clients == 0 || !is_serving(handle) {
+            return;
         }
-        command.arg(format!("delay-max-ms={}", self.delay_max_ms));
-        command.arg(format!("liu-hold={}", self.liu_hold.0));
-        command.arg(format!("liu-threshold={}", self.liu_threshold));
-        if self.keep_dirty {
-            command.arg("keep-dirty=true");
+        eprintln!(
+            "headstart: waiting for {clients} connections to close; interrupt again to cut them off and keep on flash what \
+             is not on disk yet"
+        );
+        if !self.keep_dirty {
+            // Whoever ends the volume waits for it, or cuts it short.
+            let handle = handle.clone();
+            std::thread::spawn(move || drop(handle.drain()));
         }
-        Err(command.exec()).context("cannot start nbdkit")
+        while export.clients() > 0 && interrupts.so_far() < 2 && is_serving(handle) {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Ends the volume, as far as interrupts let it.
+    fn end(&self, server: Server, interrupts: &Interrupts) -> Result<ExitCode> {
+        let interrupted_before = interrupts.so_far();
+        let stopped = ending::end(server, self.keep_dirty || interrupted_before > 1, || {
+            interrupts.so_far() > interrupted_before
+        })?;
+        if let Some(report) = ending::report(&stopped) {
+            eprintln!("headstart: {report}");
+        }
+        Ok(match (stopped.lost_bytes, stopped.dirty_bytes) {
+            (1.., _) => ExitCode::from(super::EXIT_LOST),
+            (0, 1..) if !self.keep_dirty => ExitCode::from(crate::EXIT_DIRTY),
+            _ => ExitCode::SUCCESS,
+        })
+    }
+
+    fn wishes(&self) -> Wishes {
+        Wishes {
+            mode: self.mode,
+            policy: self.policy,
+            delay_max: Some(Duration::from_millis(self.delay_max_ms.into())),
+            hold_bytes: Some(self.liu_hold.0),
+            threshold_percent: Some(self.liu_threshold),
+        }
     }
 
     fn serve_file(&self, path: &Path) -> Result<ExitCode> {
@@ -109,17 +152,13 @@ impl Serve {
         let was_there = stale.is_some() || path.exists();
         // Before the volume starts, which guards its disk.
         FileExport::prepare(path)?;
-        let delay_max = Some(Duration::from_millis(self.delay_max_ms.into()));
-        let hold_bytes = Some(self.liu_hold.0);
-        let threshold_percent = Some(self.liu_threshold);
-        let wishes = Wishes { mode: self.mode, policy: self.policy, delay_max, hold_bytes, threshold_percent };
         let give_back = || {
             if !was_there {
                 // It is empty; that it cannot be removed changes nothing.
                 let _ = fs::remove_file(path);
             }
         };
-        let server = open(&self.devices.hdd, &self.devices.ssd, wishes).inspect_err(|_| give_back())?;
+        let server = open(&self.devices.hdd, &self.devices.ssd, self.wishes()).inspect_err(|_| give_back())?;
         let export = match FileExport::mount(Arc::new(server.handle()), path) {
             Ok(export) => export,
             Err(refused) => {
@@ -138,18 +177,7 @@ impl Serve {
         );
         service::ready();
         wait_for_end(&export, &server.handle(), &interrupts)?;
-        let interrupted_before = interrupts.so_far();
-        let stopped = ending::end(server, self.keep_dirty || interrupted_before > 1, || {
-            interrupts.so_far() > interrupted_before
-        })?;
-        if let Some(report) = ending::report(&stopped) {
-            eprintln!("headstart: {report}");
-        }
-        Ok(match (stopped.lost_bytes, stopped.dirty_bytes) {
-            (1.., _) => ExitCode::from(super::EXIT_LOST),
-            (0, 1..) if !self.keep_dirty => ExitCode::from(crate::EXIT_DIRTY),
-            _ => ExitCode::SUCCESS,
-        })
+        self.end(server, &interrupts)
     }
 }
 
@@ -164,11 +192,15 @@ fn say_stale(path: &Path, devices: &[PathBuf]) {
     }
 }
 
+/// Whether nobody has ended the volume.
+fn is_serving(handle: &Handle) -> bool {
+    handle.status().is_ok_and(|status| status.state != State::Stopping)
+}
+
 /// Serves until an interrupt, or until somebody else ends the volume or unmounts the file. A file in use is served on until it is
 /// closed, or until a second interrupt.
 fn wait_for_end(export: &FileExport, handle: &Handle, interrupts: &Interrupts) -> Result<()> {
-    let is_serving = || handle.status().is_ok_and(|status| status.state != State::Stopping);
-    while interrupts.so_far() == 0 && !export.is_gone() && is_serving() {
+    while interrupts.so_far() == 0 && !export.is_gone() && is_serving(handle) {
         std::thread::sleep(POLL_INTERVAL);
     }
     let mut has_said = false;

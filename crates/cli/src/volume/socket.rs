@@ -1,51 +1,15 @@
-//! nbdkit: its program, our plugin, and the socket it is to listen on.
+//! The socket on which NBD is to be spoken.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// Environment: where the plugin is.
-const ENVIRONMENT_PLUGIN: &str = "HEADSTART_PLUGIN";
-
 /// What a socket's address has room for, on Linux.
 const SOCKET_PATH_MAX: usize = 107;
-
-/// As cargo names the plugin, and as nbdkit's own are named.
-const PLUGIN_NAMES: [&str; 2] = ["libnbdkit_headstart_plugin.so", "nbdkit-headstart-plugin.so"];
-
-/// The plugin: `$HEADSTART_PLUGIN`, beside this program, or in `../lib` of it.
-pub fn plugin() -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os(ENVIRONMENT_PLUGIN) {
-        let path = PathBuf::from(path);
-        return path.canonicalize().with_context(|| format!("{ENVIRONMENT_PLUGIN} names {}", path.display()));
-    }
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let beside = program.parent().map(Path::to_owned);
-    let installed = beside.as_deref().and_then(Path::parent).map(|prefix| prefix.join("lib"));
-    let candidates = [beside, installed].into_iter().flatten();
-    let found =
-        candidates.flat_map(|directory| PLUGIN_NAMES.map(|name| directory.join(name))).find(|path| path.exists());
-    found.with_context(|| {
-        let beside = program.with_file_name(PLUGIN_NAMES[0]);
-        format!(
-            "the plugin of nbdkit is not at {}; build it with 'make build' or name it in {ENVIRONMENT_PLUGIN}",
-            beside.display()
-        )
-    })
-}
-
-/// The program in PATH.
-pub fn program() -> Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut candidates = std::env::split_paths(&path).map(|directory| directory.join("nbdkit"));
-    candidates
-        .find(|candidate| nix::unistd::access(candidate, nix::unistd::AccessFlags::X_OK).is_ok())
-        .context("nbdkit is not installed, and --nbd needs it: apt install nbdkit (or use --mount-file)")
-}
 
 /// Makes room for a socket: removes one that nobody listens on.
 pub fn free(socket: &Path) -> Result<()> {
