@@ -1,8 +1,8 @@
 """4 KiB random reads over NBD: a volume in front of a fast file against nbdkit's own `file` plugin on the same file.
 
 That plugin has no O_DIRECT. With `cache=none fadvise=random` it reads from the device, too: no readahead, every page is dropped from the
-page cache once it was sent, and fio reads no block twice in a round; what is left of the cache is dropped before each round. Both run
-under one nbdkit with as many threads, in rounds that take turns."""
+page cache once it was sent, and fio reads no block twice in a round; what is left of the cache is dropped before each round. The rounds
+take turns."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ FLASH_BYTES = 256 << 20
 ROUNDS = 3
 ROUND_SECONDS = 8
 DEPTH = 32
-#: As `headstart volume serve` starts nbdkit.
+#: Of nbdkit: twice the depth.
 THREADS = 64
 
 
