@@ -466,7 +466,9 @@ enum Served {
 
 fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Envelope, request: Request) -> Served {
     let slot = &shared.slots[envelope.slot as usize];
-    let lease = |kind: u32, range: Range| {
+    // The slot's request may be another one: who cuts a file by name publishes none.
+    let lease = |kind: u32, file: u32, range: Range| {
+        slot.lease_file.store(file, Ordering::Relaxed);
         slot.lease_offset.store(range.offset, Ordering::Relaxed);
         slot.lease_length.store(range.length, Ordering::Relaxed);
         slot.lease.store(kind, Ordering::Release);
@@ -475,7 +477,7 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
         shared.used_slots().iter().any(|other| {
             !std::ptr::eq(other, slot)
                 && kinds.contains(&other.lease.load(Ordering::Acquire))
-                && other.file.load(Ordering::Relaxed) == file
+                && other.lease_file.load(Ordering::Relaxed) == file
                 && other.leased().overlaps(range)
         })
     };
@@ -563,14 +565,14 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             }
             slot.pieces_count.store(count as u32, Ordering::Relaxed);
             if count > 0 && inner.sooner {
-                lease(LEASE_SLOW_READ, Range::between(offset, end));
+                lease(LEASE_SLOW_READ, file, Range::between(offset, end));
                 Reply::Sooner { length: end - offset }
             } else if count > 0 {
-                lease(LEASE_FLASH_READ, Range::new(0, 0));
+                lease(LEASE_FLASH_READ, file, Range::new(0, 0));
                 Reply::Flash { length: end - offset }
             } else {
                 let length = parts.first().map_or(length, |part| part.range.offset - offset);
-                lease(LEASE_SLOW_READ, Range::new(offset, length));
+                lease(LEASE_SLOW_READ, file, Range::new(offset, length));
                 Reply::Disk { length }
             }
         }
@@ -579,7 +581,7 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             if held_up(file, range, &[LEASE_DIRECT_WRITE]) {
                 return Served::Later;
             }
-            lease(LEASE_DIRECT_WRITE, range);
+            lease(LEASE_DIRECT_WRITE, file, range);
             Reply::Go
         }
         Request::WriteDone { file, offset, length } => {
@@ -587,8 +589,8 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             slot.lease.store(LEASE_NONE, Ordering::Release);
             Reply::Done
         }
-        Request::Truncate { size, .. } => {
-            lease(LEASE_DIRECT_WRITE, Range::between(size, u64::MAX));
+        Request::Truncate { file, size } => {
+            lease(LEASE_DIRECT_WRITE, file, Range::between(size, u64::MAX));
             Reply::Go
         }
         Request::TruncateDone { file, size, changed } => {
@@ -601,7 +603,7 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
         }
         Request::Rearrange { file, from } => {
             inner.files[file as usize].write_back(Range::between(from, u64::MAX));
-            lease(LEASE_DIRECT_WRITE, Range::between(from, u64::MAX));
+            lease(LEASE_DIRECT_WRITE, file, Range::between(from, u64::MAX));
             Reply::Go
         }
         Request::RearrangeDone { file, from, size } => {
@@ -650,7 +652,7 @@ fn churn(shared: Shared, inner: &mut Inner) {
         let Some(extent) = cached.extents.first().copied() else { continue };
         let leased = shared.used_slots().iter().any(|slot| {
             slot.lease.load(Ordering::Acquire) == LEASE_DIRECT_WRITE
-                && slot.file.load(Ordering::Relaxed) == file as u32
+                && slot.lease_file.load(Ordering::Relaxed) == file as u32
                 && slot.leased().overlaps(extent.range)
         });
         if leased {

@@ -75,6 +75,15 @@ fn what_posix_spawn_cuts_in_the_child_is_cut_on_flash_as_well() {
 }
 
 #[test]
+fn what_a_spawned_child_writes_before_its_parent_can_say_that_it_cut_the_file_is_kept() {
+    let agent = Agent::start();
+    let slow = compiled_library(&agent, "slow_spawn");
+    let both = [library(), slow].map(PathBuf::into_os_string).join(":".as_ref());
+    succeed(command(&agent, compiled(&agent, "spawned")).env("LD_PRELOAD", both));
+    assert_eq!(agent.logged("TruncateDone"), 5);
+}
+
+#[test]
 fn what_a_spawned_child_cut_and_renamed_at_once_is_cut_on_flash_as_well() {
     let agent = Agent::start();
     let late = compiled_library(&agent, "late_spawn");
