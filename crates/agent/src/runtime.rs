@@ -229,10 +229,10 @@ fn survivors(shared: &mut SharedFile, complete: bool, boot_id: [u8; 16]) -> Resu
     if complete || !shared.is_adopted() {
         return Ok(found);
     }
-    match found.processes.keys().next() {
-        Some(process) => {
+    match found.processes.keys().next().map(|process| process.pid).or(found.unseen.then_some(0)) {
+        Some(pid) => {
             let why = "whose records in memory are gone";
-            Err(Error::LivingRank { pid: process.pid, path: shared.runtime().to_path_buf(), why })
+            Err(Error::LivingRank { pid, path: shared.runtime().to_path_buf(), why })
         }
         None => shared.replace(boot_id).map(|()| Survivors::default()),
     }

@@ -23,6 +23,7 @@ use nix::sys::stat::{major, minor};
 
 use crate::error::{Error, Result};
 use crate::runtime_directory::start_time;
+use crate::survivors;
 
 /// A page, of which the kernel gives memory.
 const PAGE_BYTES: usize = 4096;
@@ -96,6 +97,7 @@ impl SharedFile {
         let header = self.view().header;
         let pid = std::process::id();
         header.epoch.store(epoch, Ordering::Relaxed);
+        survivors::note_namespace(self.view(), self.adopted);
         header.agent_start.store(start_time(pid).unwrap_or(0), Ordering::Relaxed);
         header.agent_pid.store(pid.into(), Ordering::Release);
     }

@@ -49,6 +49,11 @@ pub fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     }
 }
 
+/// The process that made the connection, as this process's namespace shows it; zero if it does not.
+pub fn peer(connection: &OwnedFd) -> u32 {
+    getsockopt(connection, sockopt::PeerCredentials).map_or(0, |peer| u32::try_from(peer.pid()).unwrap_or(0))
+}
+
 /// A blocking connection to the socket at `path`.
 pub fn connect_to(path: &Path) -> io::Result<OwnedFd> {
     let socket = new_socket(SockType::SeqPacket, SockFlag::empty())?;

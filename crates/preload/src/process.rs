@@ -91,7 +91,11 @@ unsafe extern "C" fn in_child() {
     gate::GATE.release();
 }
 
-/// Start time in clock ticks since boot (field 22 of `/proc/self/stat`); zero where it cannot be read.
+/// Above the start time: the namespace of process numbers, so that an agent which sees none of two of them tells a number of one from the
+/// same of the other.
+const NAMESPACE_SHIFT: u32 = 40;
+
+/// Start time in clock ticks since boot (field 22 of `/proc/self/stat`), zero where it cannot be read, and the namespace.
 pub fn start_time() -> u64 {
     let known = START_TIME.load(Ordering::Relaxed);
     if known != 0 {
@@ -111,7 +115,10 @@ pub fn read_start_time() -> u64 {
     };
     let length = kernel::read(fd, &mut text).unwrap_or(0);
     let _: Result<usize, c_int> = kernel::close(fd);
-    parse_start_time(&text[..length]).unwrap_or(0)
+    let ticks = parse_start_time(&text[..length]).unwrap_or(0) & ((1 << NAMESPACE_SHIFT) - 1);
+    // SAFETY: a string.
+    let namespace = unsafe { kernel::facts_at(libc::AT_FDCWD, c"/proc/self/ns/pid".as_ptr(), 0) };
+    ticks | namespace.map_or(0, |found| found.inode) << NAMESPACE_SHIFT
 }
 
 /// The program's name, field 2, may hold spaces and parentheses: fields are counted from the last parenthesis.

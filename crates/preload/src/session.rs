@@ -41,6 +41,8 @@ pub struct Session {
     /// The slot; only its owner writes it, but for what the agent grants.
     pub slot: &'static Slot,
     index: u32,
+    /// Process and start time that the agent knows it by: those that its own namespace shows.
+    owner: (u32, u64),
     thread: u32,
     /// Whether it serves a signal handler that interrupted a request of its thread.
     pub nested: bool,
@@ -295,7 +297,7 @@ impl Session {
 
     fn owns_slot(&self) -> bool {
         let owner = (self.slot.owner_pid.load(Ordering::Acquire), self.slot.owner_tid.load(Ordering::Acquire));
-        owner == (process::number(), self.thread)
+        owner == (self.owner.0, self.thread)
     }
 
     /// A parked session goes on with another thread: an agent that starts while a request is under way looks whether it lives.

@@ -17,6 +17,7 @@ use crate::claim;
 use crate::error::{Error, Result};
 use crate::socket;
 use crate::store::as_path;
+use crate::survivors;
 
 use super::{EventLoop, FIRST_SURVIVOR, NO_SLOT, SWEEP_FILES, UNSENT_MAX};
 
@@ -167,6 +168,13 @@ impl EventLoop<'_> {
         if self.connections.get(&token).is_none_or(|connection| connection.slot.is_some()) {
             return self.hang_up(token);
         }
+        let process = match self.connections.get(&token) {
+            // What a thread says of the slot that it has is what the slot says.
+            Some(connection) if had == message::NO_SLOT => {
+                survivors::identify(socket::peer(&connection.socket), process)
+            }
+            _ => process,
+        };
         if version != PROTOCOL_VERSION {
             let text = format!(
                 "library speaks version {version}, the agent {PROTOCOL_VERSION}; stop the agent: headstart stop"

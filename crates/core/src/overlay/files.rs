@@ -19,6 +19,9 @@ const PATH_BYTES_MAX: usize = 4096;
 /// Further names that are kept of a file (assumed: who removes one does so soon after he made another).
 const OTHER_NAMES_MAX: usize = 16;
 
+/// Set in numbers of processes that the agent's namespace does not show: they are the processes' own.
+const UNSEEN: u32 = 1 << 31;
+
 /// A process: number and start time, so that a number used again is another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Process {
@@ -26,6 +29,18 @@ pub struct Process {
     pub pid: u32,
     /// Start time in clock ticks since boot.
     pub start_time: u64,
+}
+
+impl Process {
+    /// One that the agent's namespace of process numbers does not show, as it says of itself who it is.
+    pub fn unseen(pid: u32, start_time: u64) -> Process {
+        Process { pid: pid | UNSEEN, start_time }
+    }
+
+    /// Whether nothing can be found out by its number.
+    pub fn is_unseen(self) -> bool {
+        self.pid & UNSEEN != 0
+    }
 }
 
 /// What a change behind our back would alter.

@@ -40,11 +40,11 @@ pub enum Request<'a> {
     Hello {
         /// `PROTOCOL_VERSION` of the library.
         version: u32,
-        /// Process.
+        /// Process: as it sees itself, or as the slot that it has says. Of a new one the agent asks the socket.
         pid: u32,
         /// Thread.
         tid: u32,
-        /// Start time of the process, in clock ticks since boot.
+        /// Start time of the process, in clock ticks since boot, and above 40 bits its namespace of process numbers; or what the slot says.
         start_time: u64,
         /// The slot it has; [`NO_SLOT`] if none.
         slot: u32,

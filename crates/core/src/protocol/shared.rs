@@ -106,7 +106,9 @@ pub struct Header {
     pub data_files_used: AtomicU64,
     /// Bytes of writes that found no space and did not ask, since the agent started: it tells from them how much is wanted.
     pub refused_bytes: AtomicU64,
-    reserved: [AtomicU64; 5],
+    /// The namespace of the process numbers in the slots; zero: not known, all ones: they are of several.
+    pub pid_namespace: AtomicU64,
+    reserved: [AtomicU64; 4],
 }
 
 /// What everybody knows of one file.
@@ -240,7 +242,7 @@ pub struct Slot {
     pub lease_offset: AtomicU64,
     /// Its length.
     pub lease_length: AtomicU64,
-    /// Owner's process; zero: free.
+    /// Owner's process, as the agent that gave the slot away sees it; zero: free.
     pub owner_pid: AtomicU32,
     /// Owner's thread; zero once the library has given the slot up.
     pub owner_tid: AtomicU32,

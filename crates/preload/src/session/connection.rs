@@ -233,7 +233,8 @@ impl Session {
 
     fn begin((socket, index, slot): (c_int, u32, &'static Slot), thread: u32, nested: bool) -> Session {
         let (packet, answer) = (Vec::with_capacity(256), vec![0; MESSAGE_MAX]);
-        let session = Session { slot, index, thread, nested, socket: Some(socket), packet, answer };
+        let owner = (slot.owner_pid.load(Ordering::Acquire), slot.owner_start.load(Ordering::Relaxed));
+        let session = Session { slot, index, owner, thread, nested, socket: Some(socket), packet, answer };
         session.own_slot(true);
         session
     }
@@ -287,7 +288,7 @@ impl Session {
         let (mut patience, start) = (PATIENCE_MS, kernel::monotonic_ms());
         loop {
             let had = self.index;
-            let again = || hello(process::number(), process::start_time(), self.thread, had);
+            let again = || hello(self.owner.0, self.owner.1, self.thread, had);
             let (socket, index, _) = patiently(patience, patience, again)?;
             self.socket = Some(socket);
             if index != self.index {
