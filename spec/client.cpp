@@ -37,6 +37,7 @@ struct Rank {
   u8 slot, sbn, sb[2];                 // slot as memory shows it; store buffer of the rank (TSO)
   u8 slab, rl, rs, ip, ws, known;      // leases in shared memory: slab (slot+1), flash read, slow read, in-place write, direct-write mask; agent knows them
   u8 jdone;                            // the journal holds this rank's unanswered commit
+  u8 frozen;                           // stopped for ever (Ctrl-Z, a debugger), and alive
   u8 rdead, rdone, sdead[MAXB];        // monitors: snapshots at the start of a read / fsync
 };
 struct State {
@@ -48,7 +49,7 @@ struct State {
   u8 bph;                              // barrier: 0 none, 1 snapshot taken, 2 flash synced, 3 slow synced
   u8 asked;                            // some rank asked the agent that bytes survive power loss
   u8 bit, abn, ab[2];                  // granule bit as memory shows it; store buffer of the agent
-  u8 alive, epoch, akills, rkills;
+  u8 alive, epoch, akills, rkills, freezes;
   u8 ck, cb, cs, cph, cval, cc;        // copy: 0 none 1 fetch 2 write-back; block, slot, phase, value, cancelled
   u8 gk, gt, gv;                       // write of a killed agent that may still land: 1 slow, 2 flash; target; value
   u8 next[MAXB], done[MAXB], dead[MAXB], pdead[MAXB]; u8 prev[MAXB][4]; // monitors
@@ -63,9 +64,9 @@ struct Variant {                       // each true is one deviation from the sp
     clearOnClean=0, clearEarly=0, dropUnsynced=0, directIgnoresWb=0, wbIgnoresDirect=0, commitIgnoresDirect=0, commitTwice=0, ghostIgnored=0,
     fetchIgnoresDead=0, quarantineEnds=0, keepCleanPower=0, noCancel=0, cleanDespite=0, noAdopt=0, oldFiles=0, deadAgentSlow=0,
     dropFirst=0, noReadLease=0, inplace=0, ipDeadIgnored=0, ipDuringCopy=0, ipClean=0, ipDeadNever=0, slabReclaimed=0, fetchIgnoresDirect=0, readNoSlot=0, readNoLease=0, commitBeforeSlots=0, bitAfterCommit=0,
-    slowOfDirty=0, slowInDirect=0, slowFromDead=0, slowInCopy=0, keptUnderSlow=0, liftKeepsClean=0, liftCounts=0, askedUnsynced=0;
+    slowOfDirty=0, slowInDirect=0, slowFromDead=0, slowInCopy=0, keptUnderSlow=0, liftKeepsClean=0, liftCounts=0, askedUnsynced=0, waitSlot=0, waitLease=0, waitReader=0;
 };
-struct Config { const char *name, *what; int nr, nb, nslot, ops, maxw; bool wd, wa, rd, fs, wide, fetch, wb, evict, clear, tso; int rk, ak; bool keepClean = false, sooner = false, ask = false; };
+struct Config { const char *name, *what; int nr, nb, nslot, ops, maxw; bool wd, wa, rd, fs, wide, fetch, wb, evict, clear, tso; int rk, ak; bool keepClean = false, sooner = false, ask = false; int freezes = 0; };
 
 static Config C; static Variant V;
 static const char *viol;               // set by a step that breaks an invariant
@@ -79,10 +80,10 @@ static const char *ACT[] = {"start", "begin direct write", "begin absorbed write
   "fsync: bit clear", "fsync: bit set", "kernel fsync, returns", "KILL rank", "write of dead rank lands (slow)", "write of dead rank lands (flash)", "KILL agent", "agent restarts and adopts",
   "write of dead agent lands (slow)", "write of dead agent lands (flash)", "store buffer of agent drains", "agent sets bit (fetch)", "fetch: starts", "fetch: has read slow file", "fetch: flash written", "fetch: published", "fetch: discarded",
   "write-back: starts, has read flash", "write-back: lands on slow file", "write-back: marked clean", "write-back: not counted", "evict: drop appended", "agent clears bit", "barrier: snapshot", "barrier: flash synced", "barrier: slow synced",
-  "barrier: durable", "kernel flushes journal early", "agent grants overwrite in place", "overwrite in place lands", "overwrite in place returns", "agent gone: reads slow file", "nothing of dead rank can land: quarantine lifted", "agent answers read of clean bytes: disk"};
+  "barrier: durable", "kernel flushes journal early", "agent grants overwrite in place", "overwrite in place lands", "overwrite in place returns", "agent gone: reads slow file", "nothing of dead rank can land: quarantine lifted", "agent answers read of clean bytes: disk", "FREEZE rank", "agent refuses commit: go to disk"};
 enum { LSTART, LBD, LBA, LBR, LBF, LPUB, LRDRAIN, LCLR, LSETB, LSLOW, LRET, LGRANT, LDLAND, LDROP, LDEND, LSLAB, LNOSP, LFLASH, LCBIT, LCAPP, LCANS,
   LRCLR, LRSET, LRSLOW, LRDISK, LRFL, LRFLR, LFCLR, LFSET, LFK, LKR, LGRS, LGRF, LKA, LREST, LGAS, LGAF, LADRAIN, LFBIT, LFST, LFRD, LFWR, LFPUB, LFDIS,
-  LWST, LWLAND, LWCLEAN, LWNOT, LEVICT, LCLRBIT, LB1, LB2, LB3, LB4, LJF, LIG, LIL, LIR, LDAS, LLIFT, LRSOON };
+  LWST, LWLAND, LWCLEAN, LWNOT, LEVICT, LCLRBIT, LB1, LB2, LB3, LB4, LJF, LIG, LIL, LIR, LDAS, LLIFT, LRSOON, LFRZ, LREF };
 
 static std::vector<std::pair<State, Label>> out;
 static void emit(const State &s, int act, int arg) { if (viol && violAt < 0) violAt = out.size(); out.push_back({s, {(u8)act, (u8)arg}}); }
@@ -172,7 +173,7 @@ static void rankSteps(const State &s, int i) {
     if (k.pc == A_IO) { n = s; flashWrite(n, k.slab - 1, b * 4 + k.val[b]); m.pc = GONE; emit(n, LGRF, i); }
     if (k.pc == I_IO) { n = s; flashWrite(n, k.ip - 1, b * 4 + k.val[b]); m.pc = GONE; emit(n, LGRF, i); }
   } else {
-    switch (k.pc) {
+    if (!k.frozen) switch (k.pc) {
     case IDLE:
       if (!s.pool || k.sbn > 1) break;
       for (int mask = 1; mask < (1 << C.nb); mask++) {
@@ -216,8 +217,9 @@ static void rankSteps(const State &s, int i) {
     case I_RELEASE: n = s; m.ip = 0; completeWrite(n, m); emit(n, LIR, i); break;
     default: break;
     }
+    if (!k.frozen && s.freezes < C.freezes && k.pc != IDLE) { n = s; n.freezes++; m.frozen = 1; emit(n, LFRZ, i); }
     if (s.rkills < C.rk) {                              // kill -9
-      n = s; n.rkills++; m.alive = 0; while (m.sbn) { m.slot = m.sb[0]; m.sb[0] = m.sb[1]; m.sb[1] = 0; m.sbn--; }
+      n = s; n.rkills++; m.alive = 0; m.frozen = 0; while (m.sbn) { m.slot = m.sb[0]; m.sb[0] = m.sb[1]; m.sb[1] = 0; m.sbn--; }
       m.rdead = m.rdone = 0; for (int c = 0; c < MAXB; c++) m.sdead[c] = 0;
       if (k.pc == F_WAIT || k.pc == F_ASK || !(k.pc == D_IO || k.pc == D_LIO || k.pc == A_IO || k.pc == I_IO || k.pc == A_COMMIT)) m.pc = GONE;
       emit(n, LKR, i);
@@ -237,9 +239,10 @@ static void rankSteps(const State &s, int i) {
     if (!V.bitAfterCommit && !agentBit(s) && s.abn < 2) { n = s; storeBit(n, 1); emit(n, LCBIT, i); break; }
     if (!V.bitAfterCommit && !agentBit(s)) break;
     if (!V.noFenceAgent && s.abn) break;                // the agent's fence
-    if (!V.commitBeforeSlots && !slotsClear(s, i, V.waitDead)) break;
-    if (!V.commitIgnoresDirect && liveDirect(s, b, i)) break;
-    if (slowReader(s, b)) break;
+    bool cheap = !V.commitBeforeSlots && !slotsClear(s, i, V.waitDead), lease = (!V.commitIgnoresDirect && liveDirect(s, b, i)) || slowReader(s, b);
+    if (cheap || lease) {                               // waits, and is refused when that takes long: nothing was appended
+      if (!(cheap && V.waitSlot) && !(lease && V.waitLease)) { n = s; m.slab = 0; m.pc = k.alive ? D_SLOT : GONE; emit(n, LREF, i); }
+      break; }
     n = s; n.map[b] = k.slab | DIRTY; m.jdone = 1; if (s.ck == 1 && s.cb == b) n.cc = 1; emit(n, LCAPP, i);
     break; }
   case D_ASK: {
@@ -312,7 +315,7 @@ static void agentSteps(const State &s) {
     n = s;
     if (s.cph == 1) { n.cval = s.slow[s.cb]; n.cph = 2; emit(n, LFRD, s.cb); }
     else if (s.cph == 2) { flashWrite(n, s.cs, s.cval); n.cph = 3; emit(n, LFWR, s.cs); }
-    else if (s.cc || V.noCancel || !slowReader(s, s.cb)) { bool pub = V.noCancel || (!s.cc && !s.map[s.cb]); if (pub) n.map[s.cb] = s.cs + 1; n.ck = n.cb = n.cs = n.cph = n.cval = n.cc = 0; emit(n, pub ? LFPUB : LFDIS, 0); }
+    else if (s.cc || V.noCancel || !V.waitReader || !slowReader(s, s.cb)) { bool pub = V.noCancel || (!s.cc && !s.map[s.cb] && !slowReader(s, s.cb)); if (pub) n.map[s.cb] = s.cs + 1; n.ck = n.cb = n.cs = n.cph = n.cval = n.cc = 0; emit(n, pub ? LFPUB : LFDIS, 0); }
   }
   // write-back
   if (C.wb && !s.ck) for (int b = 0; b < C.nb; b++) if (s.map[b] & DIRTY) {
@@ -390,8 +393,8 @@ static Result explore(bool sym, bool progress, u64 limit) {
     for (int r = 0; r < C.nr && !stop; r++) run([&] { rankSteps(s, r); });
     if (!stop) run([&] { agentSteps(s); });
     if (stop) break;
-    if (progress) { bool g = true; for (int r = 0; r < C.nr; r++) if (s.r[r].alive && s.r[r].pc != IDLE) g = false;
-      for (int b = 0; b < C.nb; b++) if (s.map[b] & DIRTY) g = g && !C.wb;
+    if (progress) { bool g = true; for (int r = 0; r < C.nr; r++) if (s.r[r].alive && !s.r[r].frozen && s.r[r].pc != IDLE) g = false;
+      for (int b = 0; b < C.nb; b++) { bool held = false; for (int r = 0; r < C.nr; r++) if (s.r[r].frozen && (s.r[r].ws >> b & 1)) held = true; if ((s.map[b] & DIRTY) && !held) g = g && !C.wb; }
       goal.push_back(g); }
     for (auto &o : out) { canon(o.first, sym); bool fresh; u32 j = find(o.first, fresh); if (fresh) { par.push_back(i); lab.push_back(o.second); } if (progress) edges.push_back(j); }
     if (st.size() > limit) { res.full = false; break; }
@@ -405,7 +408,7 @@ static Result explore(bool sym, bool progress, u64 limit) {
     for (u32 i = 0; i < N; i++) for (u64 e = off[i]; e < off[i + 1]; e++) rev[pos[edges[e]]++] = i;
     std::vector<u8> ok(goal); std::vector<u32> q; for (u32 i = 0; i < N; i++) if (ok[i]) q.push_back(i);
     while (!q.empty()) { u32 i = q.back(); q.pop_back(); for (u64 e = ro[i]; e < ro[i + 1]; e++) if (!ok[rev[e]]) { ok[rev[e]] = 1; q.push_back(rev[e]); } }
-    for (u32 i = 0; i < N; i++) if (!ok[i]) { res.why = "I5 a rank is blocked for ever, or dirty bytes can never drain"; res.trace = path(i); break; }
+    for (u32 i = 0; i < N; i++) if (!ok[i]) { res.why = st[i].freezes ? "I6 a rank is blocked for ever by a frozen one, or dirty bytes can never drain" : "I5 a rank is blocked for ever, or dirty bytes can never drain"; res.trace = path(i); break; }
   }
   res.secs = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
   return res;
@@ -444,6 +447,11 @@ static Config configs[] = {
   {"soonerkill", "the same with 2 ranks, 5 operations, a rank killed",          2, 1, 1, 5, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 1, 0, false, true},
   {"soonerboth", "the same with 2 ranks, 4 operations, rank and agent killed",  2, 1, 1, 4, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 1, 1, false, true},
   {"asked1",     "2 ranks, 4 operations, fsync, 1 block, 1 slot, files synced once asked for", 2, 1, 1, 4, 3,  1, 1, 1, 1, 0,  1, 1, 1, 1, 0, 0, 0, false, false, true},
+  {"freeze",     "2 ranks, 5 operations, 1 block, 1 slot, a rank frozen in any state",       2, 1, 1, 5, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 0, 0, false, false, false, 1},
+  {"freeze3",    "3 ranks, 4 operations, 1 block, 1 slot, a rank frozen",       3, 1, 1, 4, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 0, 0, false, false, false, 1},
+  {"freezew",    "2 ranks, 4 operations, 2 blocks, 1 slot, wide, a rank frozen", 2, 2, 1, 4, 2,  1, 1, 1, 0, 1,  1, 1, 1, 1, 0, 0, 0, false, false, false, 1},
+  {"freezes",    "2 ranks, 4 operations, 1 block, 1 slot, store buffers, a rank frozen", 2, 1, 1, 4, 2,  1, 1, 1, 0, 0,  1, 1, 1, 1, 1, 0, 0, false, false, false, 1},
+  {"freezesoon", "2 ranks, 4 operations, 1 block, 1 slot, clean bytes read from the disks, a rank frozen", 2, 1, 1, 4, 3,  1, 1, 1, 0, 0,  1, 1, 1, 1, 0, 0, 0, false, true, false, 1},
   {"asked2",     "the same with 2 blocks, no reads or fetches",                 2, 2, 1, 4, 2,  1, 1, 0, 1, 0,  0, 1, 1, 1, 0, 0, 0, false, false, true},
 };
 static Variant variants[] = {
@@ -455,7 +463,7 @@ static Variant variants[] = {
   {"slot-kept", "library keeps its slot while it asks the agent", "plain1", [](Variant &v) { v.slotKept = 1; }},
   {"read-no-slot", "cheap reads publish no slot", "three", [](Variant &v) { v.readNoSlot = 1; }},
   {"read-no-lease", "a read sent to disk by the agent holds no lease", "three", [](Variant &v) { v.readNoLease = 1; }},
-  {"wait-dead", "agent waits for the slot of a dead rank until its own restart", "rankkill", [](Variant &v) { v.waitDead = v.noLift = 1; }},
+  {"wait-dead", "agent waits for the slot of a dead rank until its own restart", "rankkill", [](Variant &v) { v.waitDead = v.noLift = v.waitSlot = 1; }},
   {"never-lifted", "quarantine is never lifted", "rankkill both", [](Variant &v) { v.noLift = 1; }},
   {"append-only", "commit appended at once, no barrier: the kernel may write it first", "power2", [](Variant &v) { v.noBarrier = 1; }},
   {"record-in-memory", "commit kept in the agent's memory until its data is synced", "agentkill", [](Variant &v) { v.recInMemory = 1; }},
@@ -490,6 +498,9 @@ static Variant variants[] = {
   {"lift-keeps-clean", "clean extents kept when a quarantine is lifted", "soonerkill", [](Variant &v) { v.liftKeepsClean = 1; }},
   {"lift-counts", "write-back under way counts although a quarantine there was lifted", "soonerkill", [](Variant &v) { v.liftCounts = 1; }},
   {"asked-unsynced", "barriers that free space sync no slow file, asked for or not", "asked1 asked2", [](Variant &v) { v.askedUnsynced = 1; }},
+  {"wait-slot", "a commit waits for ever for a cheap request", "freeze", [](Variant &v) { v.waitSlot = 1; }},
+  {"wait-lease", "a commit waits for ever for a direct write or a read under a lease", "freeze", [](Variant &v) { v.waitLease = 1; }},
+  {"wait-reader", "a fetch waits for ever for a reader of the disks", "freeze", [](Variant &v) { v.waitReader = 1; }},
   {"in-place", "overwrite in place, not while copied; a dead holder's extent is copied only once its write has landed", "three rankkill power2 both", [](Variant &v) { v.inplace = 1; }},
   {"in-place-never", "the same, but a dead holder's extent is never copied", "rankkill", [](Variant &v) { v.inplace = 1; v.ipDeadNever = 1; }},
   {"in-place-dead", "the same, but a dead holder's extent is copied", "rankkill", [](Variant &v) { v.inplace = 1; v.ipDeadIgnored = 1; }},
@@ -500,9 +511,9 @@ static Config *cfg(const std::string &n) { for (auto &c : configs) if (n == c.na
 static Variant *var(const std::string &n) { for (auto &v : variants) if (n == v.name) return &v; fprintf(stderr, "no variant %s\n", n.c_str()); exit(2); }
 
 // Configurations that take minutes or gigabytes, variants that hold as well, and variants of which only a whole search of a large row tells.
-static const char *LARGE[] = {"plain1", "three", "power1", "power3", "rankkill3", "agentkill", "agentkill2", "both", "all", "soonerboth"};
-static const char *HOLD[] = {"clear-on-clean", "never-lifted", "in-place", "slow-in-copy"};
-static const char *DEEP[] = {"slot-kept", "in-place-never"};
+static const char *LARGE[] = {"plain1", "three", "power1", "power3", "rankkill3", "agentkill", "agentkill2", "both", "all", "soonerboth", "freeze3", "freezew"};
+static const char *HOLD[] = {"clear-on-clean", "never-lifted", "in-place", "slow-in-copy", "wait-reader", "slot-kept"};
+static const char *DEEP[] = {"in-place-never"};
 template <size_t N> static bool among(const char *(&names)[N], const char *name) { for (auto *n : names) if (!strcmp(n, name)) return true; return false; }
 static int check(bool all, u64 limit) {
   const u64 quick = 1500000;                            // every refutation but the deep ones comes sooner

@@ -56,6 +56,12 @@ pub fn start_time(pid: u32) -> Option<u64> {
     after_name.split(' ').nth(19)?.parse().ok()
 }
 
+/// Whether a process is stopped, by a signal or a debugger; of a freezer its state does not tell.
+pub fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|fields| fields.starts_with(['T', 't']))
+}
+
 /// Whether a process has ended with all its threads, and only waits for somebody to ask for its exit status.
 pub fn is_zombie(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -123,6 +123,8 @@ pub struct Status {
     /// Files with bytes on flash, or open: first those that cannot be written back, then those with dirty bytes; not all if
     /// they are many.
     pub files: Vec<FileStatus>,
+    /// Processes in the middle of a write to a slow file, which keeps bytes of it on flash from being written back.
+    pub held_up: Vec<HeldUpFile>,
     /// Number of files known.
     pub files_known: u64,
     /// Number of files with dirty bytes.
@@ -172,6 +174,17 @@ pub struct FilePlacement {
     /// Why the last copy failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// A file with bytes that cannot be written back now.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct HeldUpFile {
+    /// Where it is; bytes that are no UTF-8 are replaced.
+    pub path: String,
+    /// The process that is in the middle of a write to it.
+    pub pid: u32,
+    /// For how long it has been.
+    pub for_ms: u64,
 }
 
 /// One file.

@@ -3,20 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::claim;
 use headstart_agent::client::{Client, Overrides};
-use headstart_agent::runtime_directory::{self, is_zombie, start_time};
+use headstart_agent::runtime_directory::{self, is_stopped, is_zombie, start_time};
 use headstart_agent::site::Site;
-use headstart_agent::status::{Command, Status};
+use headstart_agent::status::{Command, HeldUpFile, Status};
 use headstart_core::protocol::SOCKET_FILE;
 use headstart_core::units::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupts::Interrupts;
+
+/// A drain waits so long for a write of a process that is stopped: whoever continues it at once is in time.
+const STOPPED_PATIENCE: Duration = Duration::from_secs(2);
+/// The same of one that is not: no single request of a disk takes so long (assumed).
+const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub struct Drain {
@@ -103,6 +108,7 @@ pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -
     let drains_before = status.service.drains_total;
     let total = status.dirty_bytes;
     let bar = progress_bar(total);
+    let mut progress = (status.dirty_bytes, Instant::now());
     while (status.dirty_bytes > 0 || status.draining) && status.service.drains_total == drains_before {
         bar.set_position(total.saturating_sub(status.dirty_bytes));
         if interrupts.so_far() > interrupted_before {
@@ -121,6 +127,16 @@ pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -
             bar.finish_and_clear();
             client.ask(&Command::KeepDirty)?;
             eprintln!("headstart: {stuck}");
+            return Ok(Drained { status, is_whole: false });
+        }
+        if progress.0 != status.dirty_bytes {
+            progress = (status.dirty_bytes, Instant::now());
+        }
+        if let Some(held) = status.held_up.iter().find(|held| is_stuck(held, progress.1.elapsed())) {
+            bar.finish_and_clear();
+            client.ask(&Command::KeepDirty)?;
+            eprintln!("headstart: {}", held_up(held, status.dirty_bytes));
+            status = make_durable(client, interrupts)?;
             return Ok(Drained { status, is_whole: false });
         }
         std::thread::sleep(Duration::from_millis(if status.dirty_bytes > 0 { 5 } else { 2 }));
@@ -155,6 +171,23 @@ pub fn make_durable(client: &Client, interrupts: &Interrupts) -> Result<Status> 
             }
         }
     }
+}
+
+/// Whether there is no use in waiting for a process in the middle of a write, beside which nothing has been written back for so long.
+fn is_stuck(held: &HeldUpFile, without_progress: Duration) -> bool {
+    let limit = if is_stopped(held.pid) { STOPPED_PATIENCE } else { PATIENCE };
+    without_progress >= limit && Duration::from_millis(held.for_ms) >= limit
+}
+
+fn held_up(held: &HeldUpFile, dirty_bytes: u64) -> String {
+    let what = if is_stopped(held.pid) { "is stopped" } else { "does not go on" };
+    format!(
+        "process {} {what} in the middle of a write to {}: {} stay on flash and are not lost; let it go on or end it, then \
+         'headstart drain'",
+        held.pid,
+        held.path,
+        ByteSize(dirty_bytes)
+    )
 }
 
 /// What cannot be written back, if anything.

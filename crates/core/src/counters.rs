@@ -129,6 +129,8 @@ figures! {
         DiskWriteExcludedBytes disk_write_excluded_bytes_total: REQUEST_BYTES [direction = "write", outcome = "disk", reason = "excluded"];
         DiskWriteBypassedRequests disk_write_bypassed_requests_total: REQUESTS [direction = "write", outcome = "disk", reason = "stream_or_mapping"];
         DiskWriteBypassedBytes disk_write_bypassed_bytes_total: REQUEST_BYTES [direction = "write", outcome = "disk", reason = "stream_or_mapping"];
+        DiskWriteHeldUpRequests disk_write_held_up_requests_total: REQUESTS [direction = "write", outcome = "disk", reason = "held_up"];
+        DiskWriteHeldUpBytes disk_write_held_up_bytes_total: REQUEST_BYTES [direction = "write", outcome = "disk", reason = "held_up"];
         DiskWriteAppendRequests disk_write_append_requests_total: REQUESTS [direction = "write", outcome = "disk", reason = "append"];
         DiskWriteAppendBytes disk_write_append_bytes_total: REQUEST_BYTES [direction = "write", outcome = "disk", reason = "append"];
         DiskWriteTooFarRequests disk_write_too_far_requests_total: REQUESTS [direction = "write", outcome = "disk", reason = "too_far"];
@@ -181,6 +183,8 @@ pub enum Served {
     WriteExcluded,
     /// A write to a file that a process uses as a stream or a mapping.
     WriteBypassed,
+    /// A write to bytes that requests of others held, which did not end.
+    WriteHeldUp,
     /// A write to the end of the file, wherever that is.
     WriteAppend,
     /// A write past a limit on file sizes, or so far past the end that it may be.
@@ -213,6 +217,7 @@ impl Served {
             Served::WriteOff => (Counter::DiskWriteOffRequests, Some(Counter::DiskWriteOffBytes)),
             Served::WriteExcluded => (Counter::DiskWriteExcludedRequests, Some(Counter::DiskWriteExcludedBytes)),
             Served::WriteBypassed => (Counter::DiskWriteBypassedRequests, Some(Counter::DiskWriteBypassedBytes)),
+            Served::WriteHeldUp => (Counter::DiskWriteHeldUpRequests, Some(Counter::DiskWriteHeldUpBytes)),
             Served::WriteAppend => (Counter::DiskWriteAppendRequests, Some(Counter::DiskWriteAppendBytes)),
             Served::WriteTooFar => (Counter::DiskWriteTooFarRequests, Some(Counter::DiskWriteTooFarBytes)),
             Served::WriteFlashFailed => {
@@ -295,6 +300,7 @@ figures! {
         barrier_errors_total: BARRIERS [outcome = "failed"];
         no_space_total: REFUSALS [reason = "no_space"];
         refused_bypassed_total: REFUSALS [reason = "stream_or_mapping"];
+        refused_held_up_total: REFUSALS [reason = "held_up"];
         critical_reads_total: HINTS_TAKEN [];
         slot_waits_total: WAITS [cause = "requests"];
         slot_wait_ns_total: WAIT_SECONDS [cause = "requests"];

@@ -73,7 +73,8 @@ use granules::Granules;
 use journal::{Identity, Journal, Record};
 use mapping::Mapping;
 use online::Online;
-use operations::Pending;
+pub use operations::WriterAboveDirty;
+use operations::{HeldUp, Pending};
 pub use output::{Answer, CopyKind, CopyOrder, CopyPiece, Output};
 pub use regions::Placement;
 use regions::Placing;
@@ -91,6 +92,8 @@ pub mod errno {
     pub const ENFILE: i32 = 23;
     /// The message broke the protocol.
     pub const EPROTO: i32 = 71;
+    /// What is asked for is in use, and stays so.
+    pub const EBUSY: i32 = 16;
     /// The file was changed behind our back while newer bytes wait on flash.
     pub const ESTALE: i32 = 116;
 }
@@ -123,6 +126,7 @@ pub struct Overlay {
     quarantine: Vec<Quarantined>,
     last_commits: BTreeMap<u32, u64>,
     pending: Vec<Pending>,
+    held_up: HeldUp,
     /// Requests that were pending so far.
     arrivals: u64,
     copies: BTreeMap<u64, CopyState>,
@@ -157,7 +161,7 @@ pub struct Overlay {
     last_uses: BTreeMap<u32, (u32, u64)>,
     outputs: Vec<Output>,
     counters: Counters,
-    /// The time, for what is measured alone: nothing is decided by it.
+    /// The time, as it was told last.
     measured_ns: u64,
 }
 
@@ -168,6 +172,8 @@ struct Direct {
     range: Range,
     extends: bool,
     truncates: bool,
+    /// When it was granted, or found at a start.
+    since_ns: u64,
 }
 
 /// What a dead thread may still write to a slow file.
@@ -211,6 +217,7 @@ impl Overlay {
             quarantine: Vec::new(),
             last_commits: BTreeMap::new(),
             pending: Vec::new(),
+            held_up: HeldUp::default(),
             arrivals: 0,
             copies: BTreeMap::new(),
             copied: BTreeMap::new(),
@@ -330,8 +337,8 @@ impl Overlay {
         }
     }
 
-    /// The time on a clock that never falls, for the pace of write-back and for measuring how long requests wait. Call it before
-    /// the verbs.
+    /// The time on a clock that never falls, for the pace of write-back, and for how long requests wait and have waited. Call it
+    /// before the verbs.
     pub fn set_time(&mut self, now_ns: u64) {
         self.measured_ns = now_ns;
     }

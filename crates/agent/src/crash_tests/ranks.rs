@@ -189,7 +189,7 @@ fn advance(w: &mut World, rank: usize, task: &mut Task) -> Next {
             Next::Done
         }
         (Step::SlabSent, Answer::Done) => Next::To(Step::Absorb { asked: true }),
-        (Step::SlabSent | Step::CommitSent, Answer::NoSpace) => Next::To(Step::Cheap),
+        (Step::SlabSent | Step::CommitSent, Answer::NoSpace | Answer::HeldUp) => Next::To(Step::Cheap),
         (Step::Asked, Answer::Flash { length }) => {
             let result = flash_read(w, rank, task);
             w.slot(rank).release_read();

@@ -1,5 +1,6 @@
 //! The command line's side: status, drains, capacity, stop.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 
 use headstart_core::overlay::Answer;
@@ -10,10 +11,13 @@ use crate::error::Error;
 use crate::origin::birth_ns;
 use crate::runtime_directory;
 use crate::selection::Selection;
-use crate::status::{self, Command, FileStatus, RequestCounters, Status};
+use crate::status::{self, Command, FileStatus, HeldUpFile, RequestCounters, Status};
 use crate::store::as_path;
 
 use super::{Ending, EventLoop, NO_SLOT, STATUS_FILES_MAX, STATUS_PATHS_MAX, SyncCommand};
+
+/// Processes named that hold something up.
+const HELD_UP_MAX: usize = 4;
 
 impl EventLoop<'_> {
     pub(super) fn control(&mut self, token: u64, text: &[u8]) {
@@ -71,7 +75,7 @@ impl EventLoop<'_> {
                 let threads = self.overlay.threads();
                 if threads > 0 {
                     status::Answer::Error {
-                        error: format!("{threads} threads of programs take part; let them end first"),
+                        error: format!("{threads} threads of programs take part{}; let them end first", self.whose()),
                     }
                 } else {
                     let status = self.status();
@@ -170,7 +174,29 @@ impl EventLoop<'_> {
 
     pub(super) fn status(&self) -> status::Answer {
         let (files, file_placements) = (self.file_statuses(), self.file_placements());
-        status::Answer::Status(Box::new(Status { files, file_placements, ..self.figures() }))
+        let held_up = self.held_up();
+        status::Answer::Status(Box::new(Status { files, file_placements, held_up, ..self.figures() }))
+    }
+
+    /// Whose threads take part, as far as that is known here.
+    fn whose(&self) -> String {
+        let seen = self.overlay.slots().filter_map(|slot| self.overlay.owner(slot)).filter(|owner| !owner.is_unseen());
+        let pids: BTreeSet<u32> = seen.map(|owner| owner.pid).collect();
+        let named: Vec<String> = pids.iter().take(HELD_UP_MAX).map(u32::to_string).collect();
+        match (named.len(), pids.len()) {
+            (0, _) => String::new(),
+            (named_count, count) if named_count < count => format!(" (processes {} and others)", named.join(", ")),
+            _ => format!(" (processes {})", named.join(", ")),
+        }
+    }
+
+    fn held_up(&self) -> Vec<HeldUpFile> {
+        let named = self.overlay.writers_above_dirty().take(HELD_UP_MAX).map(|held| HeldUpFile {
+            path: as_path(self.overlay.path(held.file).unwrap_or(b"")).display().to_string(),
+            pid: held.process.pid,
+            for_ms: held.age_ns / 1_000_000,
+        });
+        named.collect()
     }
 
     /// The same without files, where thousands of answers follow one another.
@@ -202,6 +228,7 @@ impl EventLoop<'_> {
             placement: self.placement_status(),
             file_placements: Vec::new(),
             files: Vec::new(),
+            held_up: Vec::new(),
             files_known: self.overlay.file_list().count() as u64,
             files_dirty: dirty().count() as u64,
             files_failed: dirty().filter(|(_, _, _, error)| error.is_some()).count() as u64,

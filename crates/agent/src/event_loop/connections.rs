@@ -367,6 +367,7 @@ impl EventLoop<'_> {
             Answer::Done => Reply::Done,
             Answer::NoSpace => Reply::NoSpace,
             Answer::Bypassed => Reply::Bypassed,
+            Answer::HeldUp => Reply::HeldUp,
             Answer::Flash { length } => Reply::Flash { length: *length },
             Answer::Disk { length } => Reply::Disk { length: *length },
             Answer::Sooner { length } => Reply::Sooner { length: *length },

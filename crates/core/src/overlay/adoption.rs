@@ -197,7 +197,10 @@ impl Overlay {
                 let (file, flags) = (cell.lease_file.load(Ordering::Relaxed), cell.lease_flags.load(Ordering::Relaxed));
                 let (extends, truncates) = (flags & DIRECT_EXTENDS != 0, flags & DIRECT_TRUNCATES != 0);
                 if self.files.contains_key(&file) {
-                    self.direct.insert(slot, Direct { file, range: cell.leased(), extends, truncates });
+                    self.direct.insert(
+                        slot,
+                        Direct { file, range: cell.leased(), extends, truncates, since_ns: self.measured_ns },
+                    );
                 } else {
                     cell.release_read();
                 }

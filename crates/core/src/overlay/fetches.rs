@@ -1,10 +1,11 @@
 //! Fetches: bytes that were read from the disk and are worth flash are copied there.
 //!
-//! A fetch yields to all: whoever writes cancels it.
+//! A fetch yields to all: whoever writes cancels it, and so does a request that it would have to wait for too long.
 
 use super::extent_map::{Benefit, Mapped};
 use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
+use super::operations::HELD_UP_NS;
 use super::recency::{Access, Stamp};
 use super::regions::{FETCHES_MAX, Room};
 use super::{CopyKind, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
@@ -36,6 +37,8 @@ pub(super) struct Fetch {
     place: u64,
     benefit: Benefit,
     step: FetchStep,
+    /// When the step began.
+    since_ns: u64,
     copy: u64,
     pub(super) cancelled: bool,
 }
@@ -156,6 +159,7 @@ impl Overlay {
             place: run.page * PAGE_BYTES + range.offset % PAGE_BYTES,
             benefit,
             step: FetchStep::Settling,
+            since_ns: self.measured_ns,
             copy: 0,
             cancelled: false,
         });
@@ -177,8 +181,17 @@ impl Overlay {
         ended.into_iter().for_each(|file| self.forget_if_done(shared, file));
     }
 
+    /// Gives a fetch up.
+    fn give_up_fetch(&mut self, fetch: &mut Fetch) -> bool {
+        fetch.cancelled = true;
+        self.space.give_back(fetch.run);
+        self.counters.fetches_cancelled_total += 1;
+        false
+    }
+
     /// Moves a fetch on; false when it has ended.
     fn advance_fetch(&mut self, shared: Shared<'_>, fetch: &mut Fetch) -> bool {
+        let is_held_up = self.measured_ns.saturating_sub(fetch.since_ns) >= HELD_UP_NS;
         match fetch.step {
             FetchStep::Settling => {
                 let forbidden = self.direct_overlaps(fetch.file, fetch.range)
@@ -186,11 +199,13 @@ impl Overlay {
                     || self.quarantines(fetch.file, fetch.range)
                     || self.files[&fetch.file].map.touches(fetch.range);
                 if forbidden || fetch.cancelled {
-                    self.space.give_back(fetch.run);
-                    self.counters.fetches_cancelled_total += 1;
-                    return false;
+                    return self.give_up_fetch(fetch);
                 }
-                if self.copies.len() < COPIES_MAX && self.granules.settled(shared, fetch.file, fetch.range) {
+                let is_settled = self.granules.settled(shared, fetch.file, fetch.range);
+                if !is_settled && is_held_up {
+                    return self.give_up_fetch(fetch);
+                }
+                if is_settled && self.copies.len() < COPIES_MAX {
                     let piece = CopyPiece { range: fetch.range, data_file: fetch.run.data_file, place: fetch.place };
                     fetch.copy = self.start_copy(shared, CopyKind::Fetch, fetch.file, fetch.range, vec![piece], 1);
                     fetch.step = FetchStep::Copying;
@@ -200,12 +215,10 @@ impl Overlay {
             FetchStep::Copying => true,
             FetchStep::Publishing => {
                 if fetch.cancelled {
-                    self.space.give_back(fetch.run);
-                    self.counters.fetches_cancelled_total += 1;
-                    return false;
+                    return self.give_up_fetch(fetch);
                 }
                 if self.slow_read_overlaps(shared, fetch.file, fetch.range) {
-                    return true;
+                    return !is_held_up || self.give_up_fetch(fetch);
                 }
                 self.publish(fetch);
                 false
@@ -216,7 +229,7 @@ impl Overlay {
     /// The copy of a fetch ended.
     pub(super) fn fetch_copied(&mut self, copy: u64, result: Result<(), i32>, cancelled: bool) {
         let Some(fetch) = self.fetches.iter_mut().find(|fetch| fetch.copy == copy) else { return };
-        fetch.step = FetchStep::Publishing;
+        (fetch.step, fetch.since_ns) = (FetchStep::Publishing, self.measured_ns);
         fetch.cancelled |= cancelled || result.is_err();
         let (file, range, places) = (fetch.file, fetch.range, fetch.places());
         if let Some(errno) = result.err().filter(|_| places) {

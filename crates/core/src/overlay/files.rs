@@ -52,7 +52,8 @@ pub struct Fingerprint {
     pub modified_ns: u64,
 }
 
-/// A change of size under way; only the agent extends.
+/// A change of size under way; only the agent extends. While `size` is no larger than the file's, it is announced for commits that wait
+/// until nobody else may be extending the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extension {
     pub(super) size: u64,
@@ -583,6 +584,34 @@ impl Overlay {
         Some(false)
     }
 
+    /// Whether the file can be made longer as soon as a commit up to `end` is applied, if it has to be. From here on writes that
+    /// extend it ask first, so that one that does not end keeps a commit from being applied, not from being answered.
+    pub(super) fn may_be_extended(&mut self, shared: Shared<'_>, number: u32, end: u64) -> bool {
+        let file = self.file(number);
+        let size = file.size;
+        match file.extension {
+            _ if end <= size => return true,
+            // Its own extension comes next.
+            Some(extension) if extension.running => return true,
+            Some(_) => {}
+            None => {
+                file.extension = Some(Extension { size: 0, running: false });
+                self.extending.insert(number);
+                shared.announce_extension(number);
+            }
+        }
+        !self.may_be_extending(shared, number, size)
+    }
+
+    /// A commit up to `end` is applied: what was announced begins as soon as its record is appended.
+    pub(super) fn extend_to(&mut self, number: u32, end: u64) {
+        if let Some(extension) = &mut self.file(number).extension
+            && !extension.running
+        {
+            extension.size = extension.size.max(end);
+        }
+    }
+
     /// At a start or first open: begins to make the file at least `size` long, if it is not.
     pub(super) fn complete_size(&mut self, shared: Shared<'_>, number: u32, size: u64) {
         // Nobody waits for it, so that nothing can have failed before.
@@ -596,7 +625,10 @@ impl Overlay {
             let size = self.files[&number].size;
             let extension = self.files[&number].extension.expect("an extending file has an extension");
             if extension.size <= size {
-                // A truncation made it long enough meanwhile.
+                if self.is_awaited_beyond(number, size) {
+                    continue;
+                }
+                // A truncation made it long enough meanwhile, or the commit was refused.
                 self.file(number).extension = None;
                 shared.end_extension(number);
                 self.extending.remove(&number);

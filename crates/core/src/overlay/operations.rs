@@ -3,7 +3,7 @@
 //! | request | waits for | then |
 //! |---|---|---|
 //! | slab | space that is coming, not for long | leases it, or says that there is none |
-//! | commit | the granules settle; no slow read, no direct write overlaps; no truncation that came before waits | cancels fetches, appends `Map`, extends the size |
+//! | commit | the granules settle; no slow read, no direct write overlaps; no truncation that came before waits; none may be extending, if it extends; not for long | cancels fetches, appends `Map`, extends the size; or is refused |
 //! | read | nothing | leases flash pieces, or the slow file up to the next extent |
 //! | write | write-backs on the range; an extension, if it extends too | cancels fetches, leases the slow range |
 //! | anything else, under a lease of its own | nothing | the direct write is over that the thread did not say the end of |
@@ -15,6 +15,7 @@
 
 mod commits;
 mod direct;
+mod held_up;
 mod pending;
 mod reads;
 
@@ -26,6 +27,8 @@ use crate::counters::Dropped;
 use crate::protocol::message::{Envelope, Request};
 use crate::protocol::shared::Shared;
 use crate::request::Range;
+pub use held_up::WriterAboveDirty;
+pub(super) use held_up::{HELD_UP_NS, HeldUp};
 pub(super) use pending::Pending;
 use pending::{CommitStep, Operation};
 
@@ -287,28 +290,29 @@ impl Overlay {
     }
 
     fn attempt(&mut self, shared: Shared<'_>, pending: &mut Pending) -> Option<Answer> {
-        let (envelope, arrival) = (pending.envelope, pending.arrival);
+        let Pending { envelope, arrival, waits_since_ns: since_ns, .. } = *pending;
         match pending.operation {
             Operation::Commit { file, range, data_file, place, ref mut step, ref mut kept, now_ns } => {
                 if *step == CommitStep::Waiting {
+                    let flash = (data_file, place);
                     if self.untrusted.contains_key(&data_file) {
                         // A sync of the data file failed: whether this was written before or after nobody knows.
-                        self.granules.let_go(file, range);
-                        self.space.give_back(Run::touching(data_file, place, range.length));
-                        self.show_slabs(shared, envelope.slot);
+                        self.refuse_commit(shared, envelope.slot, file, range, flash);
                         return Some(Answer::NoSpace);
                     }
-                    if !self.granules.settled(shared, file, range)
-                        || self.slow_read_overlaps(shared, file, range)
-                        || self.direct_overlaps(file, range)
-                        || self.would_hold_up_a_truncation(arrival, file, range)
-                    {
-                        return None;
+                    let is_known = self.is_known_to_be_held_up(shared, file, range);
+                    if is_known || self.is_in_the_way(shared, arrival, file, range) {
+                        let waits_ns = since_ns.map_or(0, |since_ns| self.measured_ns.saturating_sub(since_ns));
+                        if !is_known && waits_ns < HELD_UP_NS {
+                            return None;
+                        }
+                        self.remember_what_holds_up(shared, file, range);
+                        self.refuse_commit(shared, envelope.slot, file, range, flash);
+                        self.counters.refused_held_up_total += 1;
+                        return Some(Answer::HeldUp);
                     }
                     if self.files[&file].is_left_alone() {
-                        self.granules.let_go(file, range);
-                        self.space.give_back(Run::touching(data_file, place, range.length));
-                        self.show_slabs(shared, envelope.slot);
+                        self.refuse_commit(shared, envelope.slot, file, range, flash);
                         self.counters.refused_bypassed_total += 1;
                         return Some(Answer::Bypassed);
                     }
@@ -316,6 +320,7 @@ impl Overlay {
                     self.apply(shared, envelope, file, range, (data_file, place), now_ns);
                     *kept = before.unwrap_or(range.offset);
                     *step = CommitStep::Applied;
+                    self.extend_to(file, range.end());
                 }
                 if *step == CommitStep::Applied {
                     return None;
@@ -344,11 +349,16 @@ impl Overlay {
             Operation::Write { file, range, extends } => {
                 // The file may have become shorter since the thread looked at its size.
                 let extends = extends || range.end() > self.file(file).size;
-                self.grant_direct(shared, envelope.slot, Direct { file, range, extends, truncates: false })
+                self.grant_direct(
+                    shared,
+                    envelope.slot,
+                    Direct { file, range, extends, truncates: false, since_ns: self.measured_ns },
+                )
             }
             Operation::Truncate { file, size } => self.grant_truncation(shared, envelope.slot, file, size),
             Operation::Rearrange { file, from, ref mut barrier } => {
-                match self.written_back(file, Range::new(from, u64::MAX)) {
+                let moved = Range::new(from, u64::MAX);
+                match self.written_back(file, moved).or_else(|| self.stuck(file, moved)) {
                     None => {
                         *barrier = None;
                         return None;
@@ -375,9 +385,10 @@ impl Overlay {
                 Answer::Done => Answer::Opened { file },
                 error => error,
             }),
-            Operation::WriteBack { file, range } => self.written_back(file, range),
+            Operation::WriteBack { file, range } => self.written_back(file, range).or_else(|| self.stuck(file, range)),
             Operation::Bypass { file, writes } => {
-                let answer = self.written_back(file, Range::new(0, u64::MAX))?;
+                let all = Range::new(0, u64::MAX);
+                let answer = self.written_back(file, all).or_else(|| self.stuck(file, all))?;
                 if writes && answer == Answer::Done {
                     self.drop_all(file, Dropped::Bypass);
                 }

@@ -18,6 +18,8 @@ pub enum Answer {
     NoSpace,
     /// Nothing of the file may come to flash now: write the slow file.
     Bypassed,
+    /// Others' requests are in the way and do not end: write the slow file.
+    HeldUp,
     /// A flash-read lease on so many bytes; the pieces are in the slot.
     Flash {
         /// Bytes from the first one asked for.

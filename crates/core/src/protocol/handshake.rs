@@ -17,8 +17,8 @@
 //! the agent dies between two stores: [`sync`] rests on it.
 
 use super::shared::{
-    BITS_PER_FILE, FileEntry, GRANULE_BYTES, KIND_EXTEND, KIND_READ, KIND_WRITE, STATE_ASKING, STATE_CHEAP, STATE_FREE,
-    Shared, Slot, bit_of, bits_of,
+    BITS_PER_FILE, Counter, FileEntry, GRANULE_BYTES, KIND_EXTEND, KIND_READ, KIND_WRITE, STATE_ASKING, STATE_CHEAP,
+    STATE_FREE, Shared, Slot, bit_of, bits_of,
 };
 use super::sync::{Ordering, fence};
 use crate::request::Range;
@@ -84,6 +84,14 @@ impl Slot {
     /// Whether a request for `file` is under way, of whatever kind.
     pub fn is_busy_with(&self, file: u32) -> bool {
         !self.is_free() && self.file.load(Ordering::Acquire) == file
+    }
+
+    /// What tells the slot's request from the next: for whoever waited for it in vain, and decides nothing by it but where bytes go.
+    pub fn glance(&self) -> [u64; 4] {
+        let (state, lease) = (self.state.load(Ordering::Relaxed), self.lease.load(Ordering::Relaxed));
+        let ended = self.counters[Counter::CheapRequests as usize].load(Ordering::Relaxed);
+        let (seq, offset) = (self.seq.load(Ordering::Relaxed), self.offset.load(Ordering::Relaxed));
+        [u64::from(state) << 32 | u64::from(lease), seq, ended, offset]
     }
 
     fn is_cheap_in(&self, file: u32) -> bool {

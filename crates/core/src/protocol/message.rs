@@ -254,6 +254,8 @@ pub enum Reply<'a> {
     NoSpace,
     /// Nothing of the file may come to flash now, as a process uses it unseen: write the slow file.
     Bypassed,
+    /// Others' requests are in the way of a commit and do not end: write the slow file.
+    HeldUp,
     /// A flash-read lease; the pieces are in the slot, in file order from the first byte asked for.
     Flash {
         /// Bytes from the first one on that the pieces cover.
@@ -508,7 +510,7 @@ impl<'a> Reply<'a> {
                 w.u32(*file);
                 w.u8((*excluded).into());
             }
-            Reply::Done | Reply::NoSpace | Reply::Bypassed | Reply::Go => {}
+            Reply::Done | Reply::NoSpace | Reply::Bypassed | Reply::HeldUp | Reply::Go => {}
             Reply::Flash { length } | Reply::Disk { length } | Reply::Sooner { length } => w.u64(*length),
             Reply::Error { errno, text } => {
                 w.u32(*errno as u32);
@@ -536,6 +538,7 @@ impl<'a> Reply<'a> {
             Reply::Bypassed => 10,
             Reply::Regions { .. } => 11,
             Reply::Sooner { .. } => 12,
+            Reply::HeldUp => 13,
         }
     }
 
@@ -561,6 +564,7 @@ impl<'a> Reply<'a> {
             10 => Reply::Bypassed,
             11 => Reply::Regions { last: r.flag()?, packed: r.all() },
             12 => Reply::Sooner { length: r.u64()? },
+            13 => Reply::HeldUp,
             _ => return Err(DecodeError),
         };
         r.end()?;

@@ -209,6 +209,7 @@ fn absorb_slabs(
             Ok(Answer::Done) => done += length as usize,
             Ok(Answer::NoSpace) => return (done, Rest::Direct(Served::WriteNoSpace)),
             Ok(Answer::Bypassed) => return (done, Rest::Direct(Served::WriteBypassed)),
+            Ok(Answer::HeldUp) => return (done, Rest::Direct(Served::WriteHeldUp)),
             Ok(other) => return (done, Rest::Failed(session.unexpected(other))),
             Err(errno) => return (done, Rest::Failed(errno)),
         }

@@ -44,6 +44,8 @@ pub enum Answer {
     NoSpace,
     /// `Reply::Bypassed`.
     Bypassed,
+    /// `Reply::HeldUp`.
+    HeldUp,
     /// `Reply::Flash`.
     Flash(u64),
     /// `Reply::Disk`.
@@ -191,6 +193,7 @@ fn answer_of(packet: &[u8]) -> Result<Answer, Lost> {
         Ok((_, Reply::Done)) => Ok(Answer::Done),
         Ok((_, Reply::NoSpace)) => Ok(Answer::NoSpace),
         Ok((_, Reply::Bypassed)) => Ok(Answer::Bypassed),
+        Ok((_, Reply::HeldUp)) => Ok(Answer::HeldUp),
         Ok((_, Reply::Flash { length })) => Ok(Answer::Flash(length)),
         Ok((_, Reply::Disk { length })) => Ok(Answer::Disk(length)),
         Ok((_, Reply::Sooner { length })) => Ok(Answer::Sooner(length)),

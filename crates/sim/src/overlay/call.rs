@@ -213,7 +213,7 @@ impl Call {
                 }
                 self.absorb_rest(thread)
             }
-            (Stage::SlabAsked | Stage::CommitAsked { .. }, Answer::NoSpace | Answer::Bypassed) => {
+            (Stage::SlabAsked | Stage::CommitAsked { .. }, Answer::NoSpace | Answer::Bypassed | Answer::HeldUp) => {
                 self.give_up_flash(thread)
             }
             (Stage::GoAsked, Answer::Go) => {

@@ -382,7 +382,9 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
 fn on_answer(w: &mut World, slot: usize, o: &mut Operation, answer: Answer) -> bool {
     match (o.step.clone(), answer) {
         (Step::SlabSent, Answer::Done) => o.step = Step::Absorb { asked: true },
-        (Step::SlabSent | Step::CommitSent { .. }, Answer::NoSpace | Answer::Bypassed) => o.step = Step::Publish,
+        (Step::SlabSent | Step::CommitSent { .. }, Answer::NoSpace | Answer::Bypassed | Answer::HeldUp) => {
+            o.step = Step::Publish
+        }
         (Step::CommitSent { length }, Answer::Done) => {
             o.next += length;
             o.step = Step::Absorb { asked: false };

@@ -11,7 +11,7 @@ use crate::request::Range;
 
 impl Overlay {
     pub(super) fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, direct: Direct) -> Option<Answer> {
-        let Direct { file, range, extends, truncates } = direct;
+        let Direct { file, range, extends, truncates, .. } = direct;
         let copying = self.copies_in(file, range).any(|copy| copy.kind == CopyKind::WriteBack);
         if copying || (extends && self.file(file).extension.is_some()) {
             return None;
@@ -35,7 +35,8 @@ impl Overlay {
         if truncated || self.pending.iter().any(|pending| pending.is_mapped_beyond(file, size)) {
             return None;
         }
-        let direct = Direct { file, range: Range::new(size, u64::MAX), extends: true, truncates: true };
+        let range = Range::new(size, u64::MAX);
+        let direct = Direct { file, range, extends: true, truncates: true, since_ns: self.measured_ns };
         let answer = self.grant_direct(shared, slot, direct)?;
         // A write past the new size may extend the file again from here on, and must say so.
         shared.files[file as usize].size.fetch_min(size, Ordering::SeqCst);

@@ -39,6 +39,7 @@ fn replies() -> Vec<Reply<'static>> {
         Reply::Welcome(Welcome { read: parameters.clone(), write: parameters, slow: b"/slow", fast: b"/fast" }),
         Reply::Opened { file: 3, excluded: true },
         Reply::Bypassed,
+        Reply::HeldUp,
         Reply::Done,
         Reply::NoSpace,
         Reply::Flash { length: 9 },

@@ -25,7 +25,7 @@ fn restart(w: &mut World) {
 }
 
 fn try_for_a_while(w: &mut World, rank: usize) {
-    for _ in 0..30 {
+    for _ in 0..10 {
         ranks::step(w, rank, false);
         w.poll();
     }
