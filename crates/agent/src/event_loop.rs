@@ -316,6 +316,8 @@ impl<'a> EventLoop<'a> {
             || self.draining
             || self.shrinking
             || self.overlay.is_placing()
+            // Which it does not for longer than the disk is worth.
+            || self.overlay.waits_for_space()
             || self.overlay.waits_for_idleness()
         {
             WORK_POLL

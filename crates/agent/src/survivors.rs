@@ -67,7 +67,8 @@ impl Survivors {
                 continue;
             }
             let is_unseen = !is_ours || process.is_unseen();
-            if !is_unseen && !(has_thread(slot) && found.holds(process)) {
+            let lives = is_unseen || has_thread(slot) && found.holds(process);
+            if !lives {
                 continue;
             }
             found.unseen |= is_unseen;

@@ -127,6 +127,8 @@ pub struct Overlay {
     last_commits: BTreeMap<u32, u64>,
     pending: Vec<Pending>,
     held_up: HeldUp,
+    /// What the disks took for the last direct writes and write-backs.
+    disk_write_ns: Option<u64>,
     /// Requests that were pending so far.
     arrivals: u64,
     copies: BTreeMap<u64, CopyState>,
@@ -218,6 +220,7 @@ impl Overlay {
             last_commits: BTreeMap::new(),
             pending: Vec::new(),
             held_up: HeldUp::default(),
+            disk_write_ns: None,
             arrivals: 0,
             copies: BTreeMap::new(),
             copied: BTreeMap::new(),

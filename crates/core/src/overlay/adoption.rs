@@ -228,6 +228,7 @@ impl Overlay {
                             extents: 0,
                             flash_bytes: 0,
                             cancelled: true,
+                            since_ns: self.measured_ns,
                             record,
                         },
                     );

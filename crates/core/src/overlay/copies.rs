@@ -28,6 +28,8 @@ pub(super) struct CopyState {
     /// of the disks it needs longer.
     pub(super) flash_bytes: u64,
     pub(super) cancelled: bool,
+    /// When it began.
+    pub(super) since_ns: u64,
     /// Index of its record in the shared file.
     pub(super) record: usize,
 }
@@ -217,7 +219,17 @@ impl Overlay {
         self.copied.insert((file, range.offset), id);
         self.copies.insert(
             id,
-            CopyState { kind, file, range, pieces: pieces.clone(), extents, flash_bytes, cancelled: false, record },
+            CopyState {
+                kind,
+                file,
+                range,
+                pieces: pieces.clone(),
+                extents,
+                flash_bytes,
+                cancelled: false,
+                since_ns: self.measured_ns,
+                record,
+            },
         );
         self.outputs.push(Output::Copy(CopyOrder { id, kind, file, range, pieces }));
         id
@@ -253,6 +265,7 @@ impl Overlay {
         if copy.cancelled {
             return self.rewind_drain_round((copy.file, copy.range.offset));
         }
+        self.disk_write_took(self.measured_ns.saturating_sub(copy.since_ns));
         self.counters.write_backs_total += 1;
         self.counters.written_back_bytes_total += copy.range.length;
         self.counters.seeks_avoided_total += copy.extents - 1;

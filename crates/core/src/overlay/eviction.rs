@@ -94,7 +94,7 @@ impl Overlay {
 
     /// Whether places that wait for a barrier are worth one now. In FUSE nobody writes to a data file while it is synced; and each sync
     /// costs the flash something: better few barriers that free much.
-    fn is_worth_a_barrier(&self) -> bool {
+    pub(super) fn is_worth_a_barrier(&self) -> bool {
         let awaiting = self.space.awaiting_bytes();
         let more_is_coming = || self.copies.values().any(|copy| copy.kind == CopyKind::WriteBack);
         let is_due = || self.measured_ns.saturating_sub(self.barrier.ended_ns) > BARRIER_PERIOD_NS;

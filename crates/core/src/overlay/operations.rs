@@ -34,6 +34,12 @@ use pending::{CommitStep, Operation};
 
 /// A write waits for space no longer: the disks take it then (assumed: what a request takes behind a deep queue of write-backs).
 const SPACE_WAIT_NS: u64 = 100_000_000;
+/// Nor longer than so many times what the disks took for the last direct writes and write-backs, if that is not less than a message and a barrier take on a tmpfs
+/// (assumed).
+const SPACE_WAIT_TIMES: u64 = 4;
+const SPACE_WAIT_NS_MIN: u64 = 1_000_000;
+/// One part in so many of a new duration counts beside those before.
+const DISK_WRITE_SHARE: u64 = 8;
 
 impl Overlay {
     /// Opens are told apart from the rest because the runtime looks at the slow file first.
@@ -128,11 +134,11 @@ impl Overlay {
                     _ => {}
                 }
                 let fits = length <= REQUEST_BYTES_MAX.min(self.space.capacity_bytes());
-                if answer != Answer::NoSpace || !fits || !self.space_is_coming() {
+                if answer != Answer::NoSpace || !fits || !self.room_is_coming(file, range) {
                     self.counters.no_space_total += u64::from(answer == Answer::NoSpace);
                     return self.reply(envelope, answer);
                 }
-                Operation::Slab { file, range, until_ns: self.measured_ns + SPACE_WAIT_NS }
+                Operation::Slab { file, range, until_ns: self.measured_ns + self.space_wait_ns() }
             }
             Request::FlashFailed { file, offset, length } => {
                 let answer = self.flash_failed(file, Range::new(offset, length));
@@ -339,7 +345,7 @@ impl Overlay {
             Operation::Slab { file, range, until_ns } => {
                 let answer = self.slab(shared, envelope.slot, file, range);
                 if answer == Answer::NoSpace {
-                    if self.measured_ns < until_ns && self.space_is_coming() {
+                    if self.measured_ns < until_ns && self.room_is_coming(file, range) {
                         return None;
                     }
                     self.counters.no_space_total += 1;
@@ -420,6 +426,19 @@ impl Overlay {
     /// Whether places will be free when what is under way is done.
     pub(super) fn space_is_coming(&self) -> bool {
         self.space.removed_bytes() > 0 || self.copies.values().any(|copy| copy.kind == CopyKind::WriteBack)
+    }
+
+    /// How long a write may wait for space: what a disk that is busy takes, but no multiple of what this one does.
+    fn space_wait_ns(&self) -> u64 {
+        let taken_ns = self.disk_write_ns.map(|ns| ns.saturating_mul(SPACE_WAIT_TIMES).max(SPACE_WAIT_NS_MIN));
+        taken_ns.map_or(SPACE_WAIT_NS, |ns| ns.min(SPACE_WAIT_NS))
+    }
+
+    /// A direct write took so long, from its lease to its end, or a write-back.
+    pub(in crate::overlay) fn disk_write_took(&mut self, ns: u64) {
+        let ns = ns.min(SPACE_WAIT_NS);
+        let before = self.disk_write_ns.unwrap_or(ns);
+        self.disk_write_ns = Some(before - before / DISK_WRITE_SHARE + ns / DISK_WRITE_SHARE);
     }
 
     /// What an fsync is told after its barrier.

@@ -10,7 +10,7 @@ use super::extent_map::Mapped;
 use super::flash_space::{PAGE_BYTES, Run};
 use super::journal::Record;
 use super::reserve::Reserve;
-use super::{Answer, Output, Overlay, REQUEST_BYTES_MAX};
+use super::{Answer, CopyKind, Output, Overlay, REQUEST_BYTES_MAX};
 use crate::protocol::lease::Place;
 use crate::protocol::shared::{PIECES_MAX, Shared};
 use crate::request::Range;
@@ -72,7 +72,34 @@ impl Overlay {
             return Answer::NoSpace;
         }
         self.make_slab_room(shared, slot, file);
-        self.add_slab(shared, slot, file, range)
+        let answer = self.add_slab(shared, slot, file, range);
+        if answer == Answer::NoSpace && self.slabs_of(slot).empty().count() < PIECES_MAX {
+            // What it holds is too little for this write. Who asks has nothing there that is not committed.
+            self.return_slabs(shared, slot, None);
+            return self.add_slab(shared, slot, file, range);
+        }
+        answer
+    }
+
+    /// Sees to it that a write of `range` that found no room gets some, as far as clean extents can give it, however little is kept free
+    /// ahead of need; whether there will be enough when what is under way is done.
+    pub(super) fn room_is_coming(&mut self, file: u32, range: Range) -> bool {
+        let pages = Run::touching(0, range.offset % PAGE_BYTES, range.length).pages;
+        let needed = pages.saturating_mul(PAGE_BYTES).saturating_add(self.spared_bytes(file, range));
+        let clean = self.mapped_bytes().saturating_sub(self.mapping.dirty_bytes);
+        let can_give = self.room_bytes().saturating_add(clean) >= needed;
+        while can_give
+            && self.room_bytes() < needed
+            && let Some((file, mapped)) = self.least_recently_used()
+        {
+            self.evict(file, &mapped);
+            self.evicted.remember(file, mapped);
+        }
+        let write_backs = self.copies.values().filter(|copy| copy.kind == CopyKind::WriteBack);
+        let cleaned: u64 = write_backs.map(|copy| copy.range.length).sum();
+        let is_coming = self.space_is_coming() && self.room_bytes().saturating_add(cleaned) >= needed;
+        self.barrier.wanted |= is_coming && self.is_worth_a_barrier();
+        is_coming
     }
 
     /// After a commit: makes sure that the slot can take another write like `range` without asking. Slabs it has stay, as the

@@ -1,6 +1,6 @@
 //! Rules of the protocol whose absence the random cases do not notice, one interleaving each.
 
-use super::forced::{A, barrier, half_done_fetch, no_violation, other, run, world, write};
+use super::forced::{A, barrier, drain, half_done_fetch, no_violation, other, run, world, write};
 use super::ranks::{self, Kind};
 use super::world::{Task, World};
 use crate::overlay::{Answer, Capacity, CopyKind, NotSynced};
@@ -283,21 +283,31 @@ fn a_commit_whose_file_cannot_be_made_longer_takes_no_byte_back_that_was_acknowl
     assert_eq!(w.ranks[0].answer, Some(Answer::NoSpace), "it asks the disk, where a part may still fit");
 }
 
+/// Flash is full, but for a page that rank 0 holds, and if it `is_coming` one that a barrier will free.
+fn full_flash(is_coming: bool) -> World {
+    let other_page = Range::new(8192, 4096);
+    let mut w = world();
+    write(&mut w, 0, A, true);
+    write(&mut w, 2, if is_coming { A } else { other_page }, true);
+    assert_eq!(w.overlay.space.removed_bytes() > 0, is_coming);
+    assert_eq!(w.overlay.slab_pages(w.ranks[0].slot as u32), 1);
+    let taken = w.overlay.space.capacity_bytes() - w.overlay.space.available_bytes();
+    w.overlay.set_capacity(Capacity::Bytes(taken));
+    w
+}
+
+fn slab(pages: u64) -> Request<'static> {
+    Request::Slab { file: 0, offset: 16384, length: pages * 4096 }
+}
+
 #[test]
 fn a_write_waits_for_space_that_is_coming_and_not_for_long() {
-    let slab = |offset: u64| Request::Slab { file: 0, offset, length: 4096 };
-    let other_page = Range::new(8192, 4096);
     // What becomes of one whose barrier is done, is late, and of one that nothing would give space.
     for (is_coming, is_late, expected) in
         [(true, false, Answer::Done), (true, true, Answer::NoSpace), (false, false, Answer::NoSpace)]
     {
-        let mut w = world();
-        write(&mut w, 0, A, true);
-        write(&mut w, 2, if is_coming { A } else { other_page }, true);
-        assert_eq!(w.overlay.space.removed_bytes() > 0, is_coming);
-        let taken = w.overlay.space.capacity_bytes() - w.overlay.space.available_bytes();
-        w.overlay.set_capacity(Capacity::Bytes(taken));
-        w.request(0, &slab(16384));
+        let mut w = full_flash(is_coming);
+        w.request(0, &slab(2));
         assert_eq!(w.ranks[0].answer.is_some(), !is_coming, "it waits for what is coming alone");
         if is_late {
             for _ in 0..200 {
@@ -310,6 +320,52 @@ fn a_write_waits_for_space_that_is_coming_and_not_for_long() {
         assert_eq!(w.ranks[0].answer.take(), Some(expected));
         no_violation(&w);
     }
+}
+
+#[test]
+fn a_write_waits_for_no_space_that_would_not_be_enough() {
+    let mut w = full_flash(true);
+    w.request(0, &slab(3));
+    assert_eq!(w.ranks[0].answer.take(), Some(Answer::NoSpace));
+    no_violation(&w);
+}
+
+#[test]
+fn a_write_that_wants_more_than_is_kept_free_ahead_of_need_gets_the_room_of_clean_bytes() {
+    let mut w = full_flash(false);
+    drain(&mut w);
+    assert_eq!(w.overlay.dirty_bytes(), 0);
+    w.request(0, &slab(2));
+    while !w.tasks.is_empty() {
+        w.step_task(0); // no time goes by
+    }
+    assert_eq!(w.ranks[0].answer.take(), Some(Answer::Done));
+    no_violation(&w);
+}
+
+#[test]
+fn a_write_that_a_thread_s_own_slabs_have_room_for_together_waits_for_nobody() {
+    let mut w = full_flash(false);
+    w.request(0, &slab(1));
+    assert_eq!(w.ranks[0].answer.take(), Some(Answer::Done));
+    no_violation(&w);
+}
+
+#[test]
+fn a_write_waits_for_space_no_longer_than_the_disk_is_worth() {
+    let mut w = full_flash(true);
+    // A direct write that takes no time; what it drops, it drops elsewhere.
+    ranks::begin_write(&mut w, 3, 0, Range::new(65536, 10), false);
+    for _ in 0..20 {
+        ranks::step(&mut w, 3, false);
+    }
+    assert!(!w.ranks[3].is_busy() && w.overlay.disk_write_ns == Some(0));
+    w.request(0, &slab(2));
+    assert_eq!(w.ranks[0].answer, None, "a barrier may give it at once");
+    w.tasks.clear();
+    w.poll();
+    assert_eq!(w.ranks[0].answer.take(), Some(Answer::NoSpace));
+    no_violation(&w);
 }
 
 fn is_dirty(w: &World, range: Range) -> bool {

@@ -115,7 +115,9 @@ impl Overlay {
         let Some(direct) = self.direct.get(&slot) else {
             return; // answered before: nothing was committed under the lease
         };
+        let took_ns = self.measured_ns.saturating_sub(direct.since_ns);
         let range = range.intersection(direct.range);
+        self.disk_write_took(took_ns);
         self.evicted.forget(file, range);
         if self.file(file).map.touches(range) {
             self.append(&Record::Drop { file, offset: range.offset, length: range.length });

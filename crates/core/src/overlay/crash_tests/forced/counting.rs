@@ -136,7 +136,7 @@ fn waits_are_counted_once_by_what_they_are_for() {
     let before = w.overlay.counters();
     let taken = w.overlay.space.capacity_bytes() - w.overlay.space.available_bytes();
     w.overlay.set_capacity(Capacity::Bytes(taken));
-    w.request(0, &Request::Slab { file: 0, offset: 16384, length: 4096 });
+    w.request(0, &Request::Slab { file: 0, offset: 16384, length: 8192 });
     w.quiesce();
     assert_eq!(w.ranks[0].answer.take(), Some(Answer::Done));
     assert_eq!(waits(&w, &before), [("space_waits_total", 1)]);
