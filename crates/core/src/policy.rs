@@ -27,8 +27,6 @@ pub enum Reason {
 pub enum FetchTurn {
     /// Whenever they can take it.
     Soon,
-    /// The same, unless the file turns out to be read in order before it is fetched: then as [`FetchTurn::Idle`].
-    UnlessInOrder,
     /// While no program uses them.
     Idle,
 }

@@ -11,9 +11,8 @@ use crate::policy::s4d::Critical;
 use crate::policy::{Decision, FetchTurn};
 use crate::request::{Direction, Distance, Range, Request};
 
-/// In a hint's benefit, its [`FetchTurn`]; neither: soon.
+/// In a hint's benefit, its [`FetchTurn`]; else soon.
 const IDLE: u64 = 1 << 63;
-const UNLESS_IN_ORDER: u64 = 1 << 62;
 
 /// Cheap reads of which one is measured: a clock is read twice for it (assumed: a sixteenth of that is not felt, and as many reads as the
 /// judgement needs come soon).
@@ -23,20 +22,15 @@ const MEASURED_ONE_OF: u64 = 16;
 fn in_one(benefit_ns: u64, turn: FetchTurn) -> u64 {
     let bits = match turn {
         FetchTurn::Soon => 0,
-        FetchTurn::UnlessInOrder => UNLESS_IN_ORDER,
         FetchTurn::Idle => IDLE,
     };
-    benefit_ns & !(IDLE | UNLESS_IN_ORDER) | bits
+    benefit_ns & !IDLE | bits
 }
 
 /// The other way.
 fn apart(both: u64) -> (u64, FetchTurn) {
-    let turn = match both {
-        _ if both & IDLE != 0 => FetchTurn::Idle,
-        _ if both & UNLESS_IN_ORDER != 0 => FetchTurn::UnlessInOrder,
-        _ => FetchTurn::Soon,
-    };
-    (both & !(IDLE | UNLESS_IN_ORDER), turn)
+    let turn = if both & IDLE != 0 { FetchTurn::Idle } else { FetchTurn::Soon };
+    (both & !IDLE, turn)
 }
 
 impl Slot {
@@ -177,7 +171,7 @@ mod tests {
     #[test]
     fn a_hint_says_when_it_is_worth_a_fetch() {
         let slot = Slot::default();
-        for turn in [FetchTurn::Soon, FetchTurn::UnlessInOrder, FetchTurn::Idle] {
+        for turn in [FetchTurn::Soon, FetchTurn::Idle] {
             slot.hint(1, Range::new(9, 1), 9, turn);
             assert_eq!(slot.take_hint(), Some(hint(9, turn)));
         }

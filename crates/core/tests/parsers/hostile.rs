@@ -206,7 +206,7 @@ impl World<'_> {
         // A hint that may be taken.
         if self.source.flag() {
             let (file, range, benefit_ns) = (self.source.below(5), self.source.range(), self.source.number());
-            let turn = [FetchTurn::Soon, FetchTurn::UnlessInOrder, FetchTurn::Idle][self.source.below(3) as usize];
+            let turn = [FetchTurn::Soon, FetchTurn::Idle][self.source.below(2) as usize];
             self.memory.slots[slot].hint(file, range, benefit_ns, turn);
         }
     }

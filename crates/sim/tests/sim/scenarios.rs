@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use headstart_core::policy::chain::Chain;
 use headstart_sim::scenario::{Policy, Scenario};
 use headstart_sim::{Options, Report, run};
 
@@ -17,7 +18,7 @@ fn checked(scenario: &Scenario) -> Report {
 
 #[test]
 fn every_file_is_a_scenario_that_comes_back_from_its_text() {
-    for name in ["ior.toml", "carl-zipf.toml", "s4d-mix.toml"] {
+    for name in ["ior.toml", "carl-zipf.toml", "s4d-mix.toml", "easy-read.toml"] {
         let scenario = scenario(name);
         assert_eq!(Scenario::from_toml(&scenario.to_toml()).unwrap(), scenario, "{name}");
     }
@@ -47,4 +48,22 @@ fn the_s4d_scenario_gains_over_stock_by_its_random_instances() {
     let report = checked(&s4d);
     println!("{} after {} MB/s, {:?}", report.mb_per_s(), stock.mb_per_s(), report.overlay);
     assert!(report.mb_per_s() > 1.1 * stock.mb_per_s(), "{} after {}", report.mb_per_s(), stock.mb_per_s());
+}
+
+#[test]
+fn a_first_run_of_streams_is_as_fast_as_without_flash_and_nothing_is_fetched_beside_them() {
+    let easy = scenario("easy-read.toml");
+    let runs = |policy: Policy| -> (f64, u64) {
+        let reports = (1..=8).map(|seed| checked(&Scenario { policy, seed, ..easy.clone() }));
+        reports.fold((0.0, 0), |(seconds, fetched), report| {
+            (seconds + report.seconds, fetched + report.overlay.map_or(0, |overlay| overlay.fetched_bytes))
+        })
+    };
+    let (stock_s, _) = runs(Policy::Stock);
+    for chain in [Chain::S4d, Chain::Auto] {
+        let (seconds, fetched_bytes) = runs(Policy::Overlay(chain));
+        println!("{chain:?}: {seconds:.3} s after {stock_s:.3} s");
+        assert!(seconds < stock_s / 0.97, "{chain:?}: {seconds} s after {stock_s} s");
+        assert_eq!(fetched_bytes, 0, "{chain:?}");
+    }
 }

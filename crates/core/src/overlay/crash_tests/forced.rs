@@ -3,6 +3,7 @@
 mod adoption;
 mod counting;
 mod deaths;
+mod fetching;
 mod held_up;
 mod in_place;
 mod leaps;

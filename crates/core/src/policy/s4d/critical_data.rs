@@ -6,7 +6,7 @@
 //! What is fetched next the paper leaves open. Here a fetch of the oldest entry is followed by the entries of its granule, upwards: the
 //! disk moves less, and reads of granules that nothing was fetched of need not ask the agent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::policy::FetchTurn;
 use crate::protocol::shared::GRANULE_BYTES;
@@ -40,8 +40,6 @@ pub struct CriticalData {
     count: u64,
     order: BTreeMap<Place, Key>,
     entries: BTreeMap<Key, (Critical, Place)>,
-    /// Those that are [`FetchTurn::UnlessInOrder`].
-    undecided: BTreeSet<Key>,
     /// What is left of the granule from which the last entry was taken, upwards.
     ahead: std::ops::Range<Key>,
 }
@@ -54,16 +52,12 @@ impl CriticalData {
             count: 0,
             order: BTreeMap::new(),
             entries: BTreeMap::new(),
-            undecided: BTreeSet::new(),
             ahead: (0, 0)..(0, 0),
         }
     }
 
     /// Records a critical read; a range recorded before keeps its place, unless it was for idle disks and no longer is.
     pub fn insert(&mut self, critical: Critical) {
-        if critical.turn == FetchTurn::Idle {
-            self.decide(critical.file);
-        }
         let key = (critical.file, critical.range.offset);
         if let Some((known, _)) = self.entries.get(&key) {
             let range = Range::new(known.range.offset, known.range.length.max(critical.range.length));
@@ -71,7 +65,7 @@ impl CriticalData {
             let (was, turn) = (known.turn, known.turn.min(critical.turn));
             self.entries.get_mut(&key).expect("it is there").0 = Critical { range, benefit_ns, ..*known };
             if turn < was {
-                self.set_turn(key, turn);
+                self.hasten(key);
             }
             return;
         }
@@ -83,9 +77,6 @@ impl CriticalData {
         let place = self.new_place(critical.turn);
         self.order.insert(place, key);
         self.entries.insert(key, (critical, place));
-        if critical.turn == FetchTurn::UnlessInOrder {
-            self.undecided.insert(key);
-        }
     }
 
     fn new_place(&mut self, turn: FetchTurn) -> Place {
@@ -93,31 +84,18 @@ impl CriticalData {
         (turn == FetchTurn::Idle, self.count)
     }
 
-    /// The file is read in order.
-    fn decide(&mut self, file: u32) {
-        let undecided: Vec<Key> = self.undecided.range((file, 0)..=(file, u64::MAX)).copied().collect();
-        undecided.into_iter().for_each(|key| self.set_turn(key, FetchTurn::Idle));
-    }
-
-    /// Gives an entry another turn; that for idle disks is behind all others.
-    fn set_turn(&mut self, key: Key, turn: FetchTurn) {
-        let new_place = self.new_place(turn);
+    /// It is no longer for idle disks, and so comes before all that are.
+    fn hasten(&mut self, key: Key) {
+        let new_place = self.new_place(FetchTurn::Soon);
         let (critical, place) = self.entries.get_mut(&key).expect("the caller has it");
-        critical.turn = turn;
-        if place.0 != new_place.0 {
-            self.order.remove(place);
-            self.order.insert(new_place, key);
-            *place = new_place;
-        }
-        match turn {
-            FetchTurn::UnlessInOrder => self.undecided.insert(key),
-            FetchTurn::Soon | FetchTurn::Idle => self.undecided.remove(&key),
-        };
+        critical.turn = FetchTurn::Soon;
+        self.order.remove(place);
+        self.order.insert(new_place, key);
+        *place = new_place;
     }
 
     fn take(&mut self, place: Place) -> Critical {
         let key = self.order.remove(&place).expect("the caller found it");
-        self.undecided.remove(&key);
         self.entries.remove(&key).expect("each place is an entry's").0
     }
 
@@ -146,7 +124,6 @@ impl CriticalData {
     pub fn remove_file(&mut self, file: u32) {
         self.entries.retain(|key, _| key.0 != file);
         self.order.retain(|_, key| key.0 != file);
-        self.undecided.retain(|key| key.0 != file);
     }
 
     /// Number of entries.
@@ -205,23 +182,6 @@ mod tests {
         table.insert(critical(40));
         assert_eq!(table.pop(false), Some(critical(40)), "wanted more than before");
         assert_eq!((table.pop(true), table.pop(true)), (Some(idle(30)), None));
-        assert!(table.is_empty());
-    }
-
-    #[test]
-    fn the_first_read_of_a_file_waits_for_idle_disks_if_another_goes_on_before_it_is_fetched() {
-        let mut table = CriticalData::new(9);
-        let first = |file, offset| Critical { file, turn: FetchTurn::UnlessInOrder, ..critical(offset) };
-        let idle = |offset| Critical { turn: FetchTurn::Idle, ..critical(offset) };
-        [first(1, 0), first(1, 90), first(2, 0), critical(50), idle(98)]
-            .into_iter()
-            .for_each(|critical| table.insert(critical));
-        let taken: Vec<_> = std::iter::from_fn(|| table.pop(false)).collect();
-        assert_eq!(taken, [first(2, 0), critical(50)]);
-        table.insert(first(1, 90));
-        assert_eq!(table.pop(false), Some(first(1, 90)), "of a later process");
-        let taken: Vec<_> = std::iter::from_fn(|| table.pop(true)).collect();
-        assert_eq!(taken, [idle(98), idle(0)], "upwards from what was taken last");
         assert!(table.is_empty());
     }
 
