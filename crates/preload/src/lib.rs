@@ -56,6 +56,7 @@ mod input;
 mod ioctls;
 mod kernel;
 mod libraries;
+mod loaded;
 mod location;
 mod lookups;
 mod metadata;

@@ -19,9 +19,10 @@ use libc::{c_char, c_int};
 use crate::executing;
 use crate::files;
 use crate::kernel::{self, Facts};
+use crate::loaded::Loaded;
 use crate::location::{self, PathBuffer};
 use crate::settings;
-use object::{DT_RPATH, DT_RUNPATH, DT_STRTAB, Object};
+use object::{DT_RPATH, DT_RUNPATH, Object};
 
 /// Where the dynamic linker looks last (Debian, Red Hat and their kin).
 const OF_THE_SYSTEM: [&[u8]; 7] = [
@@ -166,34 +167,18 @@ fn is_own(path: &[u8]) -> bool {
 /// Adds the directories that a loaded object names; not if it is known that all lead elsewhere.
 unsafe extern "C" fn named_by(object: *mut libc::dl_phdr_info, _size: usize, collect: *mut c_void) -> c_int {
     // SAFETY: the dynamic linker describes an object that is loaded; what is collected is `loaded`'s.
-    let (object, named) = unsafe { (&*object, &mut *collect.cast::<Named>()) };
-    named.loaded = object.dlpi_adds;
+    let (object, named) = unsafe { (Loaded::of(object), &mut *collect.cast::<Named>()) };
+    named.loaded = object.count();
     if !named.searches && LEAD_ELSEWHERE.load(Ordering::Relaxed) == named.loaded {
         return 1;
     }
-    // SAFETY: as many headers, and a name that is a string.
-    let (headers, name) = unsafe {
-        (std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()), CStr::from_ptr(object.dlpi_name))
-    };
-    // The kernel's own, which is no file.
-    if name.to_bytes().starts_with(b"linux-") {
+    // The kernel's own is no file.
+    if object.path().starts_with(b"linux-") {
         return 0;
     }
-    let Some(dynamic) = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) else { return 0 };
-    let address = (object.dlpi_addr + dynamic.p_vaddr) as usize;
-    let count = dynamic.p_memsz as usize / size_of::<[u64; 2]>();
-    // SAFETY: its dynamic section is mapped as long as it is loaded.
-    let entries = unsafe { std::slice::from_raw_parts(ptr::with_exposed_provenance::<[u64; 2]>(address), count) };
-    let entry = |which| entries.iter().take_while(|entry| entry[0] != 0).find(|entry| entry[0] == which);
-    let Some(table) = entry(DT_STRTAB) else { return 0 };
-    // Of some objects, such as the kernel's own, the linker leaves it as it stands in the file.
-    let table = if table[1] < object.dlpi_addr { table[1] + object.dlpi_addr } else { table[1] };
-    for path in [DT_RPATH, DT_RUNPATH].into_iter().filter_map(entry) {
-        // SAFETY: a string of its table.
-        let path = unsafe { CStr::from_ptr(ptr::with_exposed_provenance((table + path[1]) as usize)) };
-        let of_program = &b"/proc/self/exe"[..];
-        let name = if name.is_empty() { of_program } else { name.to_bytes() };
-        named.directories.extend(listed(path.to_bytes(), &origin_of(name)));
+    for path in [DT_RPATH, DT_RUNPATH].into_iter().filter_map(|which| object.string(which)) {
+        let name = if object.path().is_empty() { b"/proc/self/exe" } else { object.path() };
+        named.directories.extend(listed(path, &origin_of(name)));
     }
     0
 }

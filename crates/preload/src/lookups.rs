@@ -11,18 +11,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{c_char, c_int};
 
+use crate::loaded::Loaded;
 use crate::settings;
-
-/// Files whose functions the hooks take the place of.
-const HOOKED: [&[u8]; 5] = [b"libc.so.6", b"libpthread.so.0", b"librt.so.1", b"libaio.so.1", b"liburing.so.2"];
-
-const DT_HASH: u64 = 4;
-const DT_STRTAB: u64 = 5;
-const DT_SYMTAB: u64 = 6;
-const DT_GNU_HASH: u64 = 0x6fff_fef5;
-const DT_VERSYM: u64 = 0x6fff_fff0;
-/// Of a version: not the one that a reference without a version means.
-const HIDDEN: u16 = 0x8000;
 
 static DLSYM: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static DLVSYM: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -83,115 +73,11 @@ impl Walk<'_> {
     }
 }
 
-/// An object that is loaded.
-struct Loaded<'o>(&'o libc::dl_phdr_info);
-
-impl Loaded<'_> {
-    fn headers(&self) -> &[libc::Elf64_Phdr] {
-        // SAFETY: the dynamic linker describes as many headers.
-        unsafe { std::slice::from_raw_parts(self.0.dlpi_phdr, self.0.dlpi_phnum.into()) }
-    }
-
-    fn holds(&self, address: usize) -> bool {
-        self.headers().iter().any(|header| {
-            let start = (self.0.dlpi_addr + header.p_vaddr) as usize;
-            header.p_type == libc::PT_LOAD && address >= start && address - start < header.p_memsz as usize
-        })
-    }
-
-    fn is_hooked(&self) -> bool {
-        // SAFETY: a string.
-        let name = unsafe { CStr::from_ptr(self.0.dlpi_name) }.to_bytes();
-        let file = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
-        HOOKED.contains(&file)
-    }
-
-    /// A table of its dynamic section.
-    fn table(&self, which: u64) -> Option<usize> {
-        let dynamic = self.headers().iter().find(|header| header.p_type == libc::PT_DYNAMIC)?;
-        let address = (self.0.dlpi_addr + dynamic.p_vaddr) as usize;
-        let count = dynamic.p_memsz as usize / size_of::<[u64; 2]>();
-        // SAFETY: the dynamic section is mapped as long as the object is.
-        let entries = unsafe { std::slice::from_raw_parts(ptr::with_exposed_provenance::<[u64; 2]>(address), count) };
-        let entry = entries.iter().take_while(|entry| entry[0] != 0).find(|entry| entry[0] == which)?;
-        // Of some objects, such as the kernel's own, the linker leaves it as it stands in the file.
-        let base = self.0.dlpi_addr;
-        Some((if entry[1] < base { entry[1] + base } else { entry[1] }) as usize)
-    }
-
-    /// Where it defines `name`, as a reference without a version means it.
-    fn defines(&self, name: &CStr) -> Option<*mut c_void> {
-        let (symbols, strings) = (self.table(DT_SYMTAB)?, self.table(DT_STRTAB)?);
-        let versions = self.table(DT_VERSYM);
-        let mut hidden = None;
-        let mut fits = |index: usize| {
-            // SAFETY: whoever asks found the index in the object's own table of hashes.
-            let symbol = unsafe { &*ptr::with_exposed_provenance::<libc::Elf64_Sym>(symbols).add(index) };
-            // SAFETY: the name is a string of its table.
-            let named = unsafe { CStr::from_ptr(ptr::with_exposed_provenance(strings + symbol.st_name as usize)) };
-            if symbol.st_shndx == 0 || symbol.st_value == 0 || named != name {
-                return None;
-            }
-            let found = ptr::with_exposed_provenance_mut((self.0.dlpi_addr + symbol.st_value) as usize);
-            // SAFETY: there is a version for each symbol.
-            let version = versions.map_or(0, |at| unsafe { *ptr::with_exposed_provenance::<u16>(at).add(index) });
-            if version & HIDDEN == 0 {
-                return Some(found);
-            }
-            hidden = hidden.or(Some(found));
-            None
-        };
-        let found = match (self.table(DT_GNU_HASH), self.table(DT_HASH)) {
-            // SAFETY: the object's own table.
-            (Some(table), _) => unsafe { by_gnu_hash(table, name, &mut fits) },
-            (None, Some(table)) => {
-                // SAFETY: the second word says how many symbols there are.
-                let count = unsafe { *ptr::with_exposed_provenance::<u32>(table).add(1) };
-                (0..count as usize).find_map(&mut fits)
-            }
-            (None, None) => None,
-        };
-        found.or(hidden)
-    }
-}
-
-/// Goes through the symbols of a name's bucket.
-///
-/// # Safety
-/// `table` is an object's DT_GNU_HASH.
-unsafe fn by_gnu_hash<R>(table: usize, name: &CStr, mut fits: impl FnMut(usize) -> Option<R>) -> Option<R> {
-    let hash = name.to_bytes().iter().fold(5381u32, |hash, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()));
-    let words = ptr::with_exposed_provenance::<u32>(table);
-    // SAFETY: the table's header, behind it a filter of 64-bit words, the buckets, and a hash for each symbol from the first on.
-    unsafe {
-        let (buckets, first, filter) = (*words, *words.add(1), *words.add(2));
-        if buckets == 0 {
-            return None;
-        }
-        let bucket = words.add(4 + 2 * filter as usize);
-        let hashes = bucket.add(buckets as usize);
-        let mut index = *bucket.add((hash % buckets) as usize);
-        while index >= first {
-            let found = *hashes.add((index - first) as usize);
-            if found | 1 == hash | 1
-                && let Some(result) = fits(index as usize)
-            {
-                return Some(result);
-            }
-            if found & 1 != 0 {
-                return None;
-            }
-            index += 1;
-        }
-    }
-    None
-}
-
 /// # Safety
 /// `walk` is a [`Walk`], `object` describes what is loaded.
 unsafe fn parts<'a>(object: *mut libc::dl_phdr_info, walk: *mut c_void) -> (Loaded<'a>, &'a mut Walk<'a>) {
     // SAFETY: the caller's contract.
-    unsafe { (Loaded(&*object), &mut *walk.cast()) }
+    unsafe { (Loaded::of(object), &mut *walk.cast()) }
 }
 
 fn is_ours(object: &Loaded) -> bool {
