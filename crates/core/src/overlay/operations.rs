@@ -373,7 +373,7 @@ impl Overlay {
                     error => return error,
                 }
                 // Bytes that the power brings back to flash would be written over those that the kernel moved to their place.
-                if barrier.is_none() && !(self.is_durable() && !self.barrier.is_running()) {
+                if barrier.is_none() && (!self.is_durable() || self.barrier.is_running()) {
                     self.barrier.wanted = true;
                     *barrier = Some(self.barrier.next());
                 }
