@@ -27,6 +27,8 @@ figures! {
         sync_messages_total: MESSAGES [kind = "sync"];
         write_back_messages_total: MESSAGES [kind = "write_back"];
         bypass_messages_total: MESSAGES [kind = "bypass"];
+        descriptor_messages_total: MESSAGES [kind = "descriptor"];
+        connect_messages_total: MESSAGES [kind = "connect"];
         unlinked_messages_total: MESSAGES [kind = "unlinked"];
         times_set_messages_total: MESSAGES [kind = "times_set"];
         name_messages_total: MESSAGES [kind = "name"];
@@ -54,6 +56,8 @@ impl ServiceCounters {
             Request::Sync { .. } => &mut self.sync_messages_total,
             Request::WriteBack { .. } => &mut self.write_back_messages_total,
             Request::Bypass { .. } => &mut self.bypass_messages_total,
+            Request::Descriptor { .. } => &mut self.descriptor_messages_total,
+            Request::Connect => &mut self.connect_messages_total,
             Request::Unlinked { .. } => &mut self.unlinked_messages_total,
             Request::TimesSet { .. } => &mut self.times_set_messages_total,
             Request::Name { .. } => &mut self.name_messages_total,

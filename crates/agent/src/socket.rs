@@ -1,12 +1,13 @@
 //! SEQPACKET sockets: one packet a message.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use nix::sys::socket::{
-    AddressFamily, Backlog, MsgFlags, SockFlag, SockType, UnixAddr, accept4, bind, connect, getsockopt, listen, recv,
-    send, socket, sockopt,
+    AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4, bind,
+    connect, getsockopt, listen, recv, recvmsg, send, sendmsg, socket, sockopt,
 };
 
 /// Longest packet.
@@ -32,7 +33,6 @@ pub fn listen_at(path: &Path, kind: SockType) -> io::Result<OwnedFd> {
 
 /// The next connection, if one waits; of another user: refused.
 pub fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
-    use std::os::fd::FromRawFd;
     match accept4(listener.as_raw_fd(), SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC) {
         Ok(descriptor) => {
             // SAFETY: `accept4` returned a new descriptor that nobody else owns.
@@ -69,6 +69,50 @@ pub fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usize>>
         Err(nix::errno::Errno::ECONNRESET) => Ok(Some(0)),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The same, with the descriptor that may come with it.
+pub fn receive_with(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
+    let mut control = nix::cmsg_space!([std::os::fd::RawFd; 1]);
+    let mut parts = [IoSliceMut::new(buffer)];
+    match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::MSG_CMSG_CLOEXEC) {
+        Ok(message) => {
+            let rights = message.cmsgs().into_iter().flatten().filter_map(|part| match part {
+                ControlMessageOwned::ScmRights(descriptors) => Some(descriptors),
+                _ => None,
+            });
+            // SAFETY: the kernel has just made them for this process, and nobody else has them.
+            let mut came = rights.flatten().map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) });
+            let first = came.next();
+            came.for_each(drop);
+            Ok(Some((message.bytes, first)))
+        }
+        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Ok(None),
+        Err(nix::errno::Errno::ECONNRESET) => Ok(Some((0, None))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sends one packet and a descriptor with it; false if a non-blocking socket takes none now.
+pub fn send_with(socket: &OwnedFd, packet: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<bool> {
+    let rights = [descriptor.as_raw_fd()];
+    let parts = [IoSlice::new(packet)];
+    let sent =
+        sendmsg::<()>(socket.as_raw_fd(), &parts, &[ControlMessage::ScmRights(&rights)], MsgFlags::MSG_NOSIGNAL, None);
+    match sent {
+        Ok(_) => Ok(true),
+        Err(nix::errno::Errno::EAGAIN) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A connection that came over another one, for the event loop.
+pub fn arrived(socket: OwnedFd) -> io::Result<OwnedFd> {
+    let flags = nix::fcntl::fcntl(&socket, nix::fcntl::FcntlArg::F_GETFL)?;
+    let flags = nix::fcntl::OFlag::from_bits_truncate(flags) | nix::fcntl::OFlag::O_NONBLOCK;
+    nix::fcntl::fcntl(&socket, nix::fcntl::FcntlArg::F_SETFL(flags))?;
+    let is_packets = getsockopt(&socket, sockopt::SockType)? == SockType::SeqPacket;
+    if is_packets { Ok(socket) } else { Err(io::Error::other("it is no socket for packets")) }
 }
 
 /// Sends one packet; false if a non-blocking socket takes none now.

@@ -9,6 +9,7 @@ use libc::c_int;
 
 use crate::descriptors::{self, Own};
 use crate::kernel::{self, Errno};
+use crate::session::Session;
 use crate::{process, session};
 
 /// Data files that are kept open at most; further ones are opened for each use.
@@ -25,14 +26,19 @@ static KEPT_USED: AtomicU32 = AtomicU32::new(0);
 
 /// Runs `work` with a descriptor of data file `number`, which serves slow file `file`. The caller's request is
 /// published, so that nobody closes the descriptor meanwhile.
-pub fn with<R>(file: u32, number: u32, work: impl FnOnce(c_int) -> Result<R, Errno>) -> Result<R, Errno> {
+pub fn with<R>(
+    session: &mut Session,
+    file: u32,
+    number: u32,
+    work: impl FnOnce(c_int) -> Result<R, Errno>,
+) -> Result<R, Errno> {
     for cell in &KEPT[..KEPT_USED.load(Ordering::Acquire) as usize] {
         let entry = cell.load(Ordering::Acquire);
         if entry != 0 && entry != TAKEN && (entry >> 32) as u32 == number {
             return work(entry as u32 as c_int - 1);
         }
     }
-    let fd = open(number)?;
+    let fd = open(session, number)?;
     // The list is the parent's of a `vfork` child, the descriptor is not.
     let keeps = if process::is_own() { &KEPT[..kept_max()] } else { &[] };
     for (index, cell) in keeps.iter().enumerate() {
@@ -88,10 +94,15 @@ fn kept_max() -> usize {
     KEPT_MAX.min(kernel::descriptor_limit() as usize / 8)
 }
 
-fn open(number: u32) -> Result<c_int, Errno> {
+fn open(session: &mut Session, number: u32) -> Result<c_int, Errno> {
     let (fast, name) = (session::fast_directory(), data_file_name(number));
     let path = [fast, b"/", FLASH_DIRECTORY.as_bytes(), b"/", name.as_bytes()].concat();
     let path = CString::new(path).map_err(|_| libc::EINVAL)?;
-    let fd = kernel::openat(libc::AT_FDCWD, &path, libc::O_RDWR | libc::O_CLOEXEC, 0)?;
+    let fd = match kernel::openat(libc::AT_FDCWD, &path, libc::O_RDWR | libc::O_CLOEXEC, 0) {
+        Ok(fd) => fd,
+        Err(errno @ (libc::EMFILE | libc::ENFILE | libc::EINTR | libc::ENOMEM)) => return Err(errno),
+        // It has become another user since, or has another root directory, other mounts or less rights.
+        Err(_) => session.data_file(number)?,
+    };
     descriptors::make_own(fd, Own::File)
 }

@@ -39,6 +39,10 @@ use offset::{HeldOffset, Offset};
 /// Descriptors at or above this number cannot be managed: opening a managed file there fails with EMFILE.
 pub const DESCRIPTORS_MAX: usize = 65536;
 
+/// Descriptors below this number are looked at where a process is about to lose what it takes to look later (assumed: programs that have
+/// inherited others do not count on them).
+pub const FIRST_MAX: c_int = 64;
+
 const UNKNOWN: u32 = 0;
 const UNMANAGED: u32 = 1;
 const CLOSING: u32 = 2;

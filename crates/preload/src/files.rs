@@ -255,7 +255,9 @@ pub fn renew(_gate: &Gate, index: u32, fd: i32, writable: bool) -> Result<(), Er
     let facts = kernel::facts(fd)?;
     // Another descriptor of it may be able to write.
     let writable = writable || record.writable.load(Ordering::Relaxed);
-    let (file, excluded) = tell_open(index, &facts, writable, location::path_of(fd, &mut buffer)?)?;
+    // Where the path cannot be told, behind another root for one, the agent knows the file by what it is.
+    let path = location::path_of(fd, &mut buffer).unwrap_or(b"");
+    let (file, excluded) = tell_open(index, &facts, writable, path)?;
     record.excluded.store(excluded, Ordering::Relaxed);
     tell_bypass(file, record.bypass.load(Ordering::Relaxed))?;
     record.regions.forked();
@@ -464,7 +466,8 @@ pub fn reopen_all(session: &mut Session) -> Result<(), Errno> {
         let Some(fd) = descriptors::any_of(index as u32) else { continue };
         let writable = record.writable.load(Ordering::Relaxed);
         let mut buffer = PathBuffer::empty();
-        let (Ok(facts), Ok(path)) = (kernel::facts(fd), location::path_of(fd, &mut buffer)) else { continue };
+        let Ok(facts) = kernel::facts(fd) else { continue };
+        let path = location::path_of(fd, &mut buffer).unwrap_or(b"");
         match session.call_joining(&open_request(&facts, writable, path))? {
             Answer::Opened(file, excluded) if file == record.file() => {
                 record.excluded.store(excluded, Ordering::Relaxed);

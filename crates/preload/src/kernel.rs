@@ -225,6 +225,62 @@ pub fn send(socket: c_int, packet: &[u8]) -> Result<usize, Errno> {
     unsafe { syscall!(libc::SYS_sendto, socket, packet.as_ptr(), packet.len(), libc::MSG_NOSIGNAL, none, 0) }
 }
 
+/// sendmsg(2) of a packet and a descriptor with it, without SIGPIPE.
+pub fn send_with(socket: c_int, packet: &[u8], fd: c_int) -> Result<usize, Errno> {
+    let mut part = iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
+    let mut control = Control::default();
+    let mut message = control.message(&mut part);
+    // SAFETY: the control buffer has room for one header and one descriptor.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(&message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
+        libc::CMSG_DATA(header).cast::<c_int>().write_unaligned(fd);
+        syscall!(libc::SYS_sendmsg, socket, &raw mut message, libc::MSG_NOSIGNAL)
+    }
+}
+
+/// recvmsg(2) of a packet and the descriptor that may come with it.
+pub fn receive_with(socket: c_int, buffer: &mut [u8]) -> Result<(usize, Option<c_int>), Errno> {
+    let mut part = iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = Control::default();
+    let mut message = control.message(&mut part);
+    // SAFETY: everything that the message names is writable and lives.
+    let length = unsafe { syscall!(libc::SYS_recvmsg, socket, &raw mut message, libc::MSG_CMSG_CLOEXEC) }?;
+    // SAFETY: the kernel filled the buffer, which has room for one descriptor.
+    let fd = unsafe {
+        let header = libc::CMSG_FIRSTHDR(&message);
+        let came =
+            !header.is_null() && ((*header).cmsg_level, (*header).cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+        came.then(|| libc::CMSG_DATA(header).cast::<c_int>().read_unaligned())
+    };
+    Ok((length, fd))
+}
+
+/// Room for one descriptor beside a packet: a header of 16 bytes and what is behind it.
+#[repr(C, align(8))]
+#[derive(Default)]
+struct Control([u8; 24]);
+
+impl Control {
+    fn message(&mut self, part: &mut iovec) -> libc::msghdr {
+        // SAFETY: a message of zeroes is valid.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (part, 1);
+        (message.msg_control, message.msg_controllen) = (self.0.as_mut_ptr().cast(), self.0.len());
+        message
+    }
+}
+
+/// Two sockets for packets, connected to each other.
+pub fn socket_pair() -> Result<[c_int; 2], Errno> {
+    let mut pair = [-1; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: `pair` has room for two numbers.
+    unsafe { syscall!(libc::SYS_socketpair, libc::AF_UNIX, kind, 0, pair.as_mut_ptr()) }.map(|_| pair)
+}
+
 /// recv(2).
 pub fn receive(socket: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
     let none = std::ptr::null_mut::<libc::sockaddr>();

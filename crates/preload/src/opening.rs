@@ -47,10 +47,8 @@ pub unsafe fn open(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t, 
 }
 
 /// The process may be about to have its system calls filtered: from then on it makes no call that libc would not make.
-pub fn told_of_filter(is_set: bool) {
-    if is_set {
-        direct::leave_to_libc();
-    }
+pub fn told_of_filter() {
+    direct::leave_to_libc();
 }
 
 /// Whether O_TRUNC has to wait until the agent agrees.

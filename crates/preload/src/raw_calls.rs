@@ -28,10 +28,8 @@ pub unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: imp
             #[cfg(target_arch = "x86_64")]
             libc::SYS_creat => result(symbols::creat(a as *const _, b as u32)),
             libc::SYS_openat => result(symbols::openat(fd, b as *const _, c as c_int, d as u32)),
-            libc::SYS_seccomp => {
-                opening::told_of_filter(true);
-                pass()
-            }
+            libc::SYS_seccomp => confinement::by_seccomp(a as _, c as usize, pass),
+            restricting if confinement::restricts(restricting) => confinement::restricted(pass),
             libc::SYS_prctl => result(symbols::prctl(fd, b as _, c as _, d as _, e as _)),
             libc::SYS_openat2 => {
                 let opened = opening::open2(fd, b as *const _, c as *const _, d as usize);

@@ -42,6 +42,11 @@ pub fn turn_on() {
     ON.store(true, Ordering::Relaxed);
 }
 
+/// From now on none is.
+pub fn turn_off() {
+    ON.store(false, Ordering::Relaxed);
+}
+
 /// Whether requests are recorded.
 #[inline]
 pub fn is_on() -> bool {

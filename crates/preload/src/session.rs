@@ -6,6 +6,7 @@
 //! no descriptor take turns at one session ([`loan`]).
 
 mod connection;
+pub mod door;
 mod loan;
 mod mapping;
 mod standing_in;
@@ -28,7 +29,7 @@ use headstart_core::request::{self, Direction, Distance, Range};
 use crate::descriptors::{self, Own, Target};
 use crate::kernel::{self, Errno};
 use crate::process;
-use crate::settings::settings;
+use crate::settings::{self, settings};
 
 pub use connection::{Answer, complain, say_once};
 pub use mapping::shared;
@@ -180,6 +181,10 @@ pub fn apart<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R
 }
 
 unsafe extern "C" fn end_of_thread(session: *mut c_void) {
+    // Its system calls may be filtered, so that it may not even hang up.
+    if !settings::active() {
+        return;
+    }
     THREAD.with(|thread| thread.session.set(ptr::null_mut()));
     let session: *mut Session = session.cast();
     // SAFETY: the pointer came from `Box::into_raw`, and the thread just gave it up.

@@ -357,12 +357,23 @@ hooks! {
     posix_spawn_file_actions_addfchdir_np (actions: *mut c_void, fd: c_int) -> c_int
         = |pass| spawning::enters_open(actions, fd, pass);
 
+    setuid (user: c_uint) -> c_int = |pass| confinement::restricted(pass);
+    setgid (group: c_uint) -> c_int = |pass| confinement::restricted(pass);
+    seteuid (user: c_uint) -> c_int = |pass| confinement::restricted(pass);
+    setegid (group: c_uint) -> c_int = |pass| confinement::restricted(pass);
+    setreuid (real: c_uint, effective: c_uint) -> c_int = |pass| confinement::restricted(pass);
+    setregid (real: c_uint, effective: c_uint) -> c_int = |pass| confinement::restricted(pass);
+    setresuid (real: c_uint, effective: c_uint, saved: c_uint) -> c_int = |pass| confinement::restricted(pass);
+    setresgid (real: c_uint, effective: c_uint, saved: c_uint) -> c_int = |pass| confinement::restricted(pass);
+    setfsuid (user: c_uint) -> c_int = |pass| confinement::restricted(pass);
+    setfsgid (group: c_uint) -> c_int = |pass| confinement::restricted(pass);
+    capset (header: *mut c_void, capabilities: *const c_void) -> c_int = |pass| confinement::restricted(pass);
     unshare (flags: c_int) -> c_int = |pass| confinement::moved(pass);
     setns (fd: c_int, kinds: c_int) -> c_int = |pass| confinement::moved(pass);
     chroot (path: *const c_char) -> c_int = |pass| confinement::moved(pass);
     pivot_root (new: *const c_char, old: *const c_char) -> c_int = |pass| confinement::moved(pass);
     prctl (option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int
-        = |pass| { opening::told_of_filter(option == libc::PR_SET_SECCOMP); pass() };
+        = |pass| confinement::by_prctl(option, a, b, pass);
     syscall (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long
         = |pass| raw_calls::syscall(number, [a, b, c, d, e, f], pass);
 }

@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headstart_core::overlay::journal::Identity;
 use headstart_core::overlay::{Answer, Process};
-use headstart_core::protocol::PROTOCOL_VERSION;
 use headstart_core::protocol::message::{self, Envelope, Reply, Request, Welcome};
+use headstart_core::protocol::{FLASH_DIRECTORY, PROTOCOL_VERSION, SHARED_FILE, data_file_name};
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
 use crate::claim;
@@ -62,17 +62,7 @@ impl EventLoop<'_> {
     pub(super) fn accept(&mut self) {
         while let Some(listener) = &self.listener {
             match socket::accept(listener) {
-                Ok(Some(socket)) => {
-                    self.service.connections_total += 1;
-                    let token = self.next_connection;
-                    self.next_connection += 1;
-                    match self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token)) {
-                        Ok(()) => {
-                            self.connections.insert(token, Connection { socket, slot: None, unsent: VecDeque::new() });
-                        }
-                        Err(error) => tracing::error!(%error, "a connection could not be watched"),
-                    }
-                }
+                Ok(Some(socket)) => self.take(socket),
                 Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(%error, "a connection was not accepted");
@@ -88,12 +78,34 @@ impl EventLoop<'_> {
         }
     }
 
+    /// A new connection.
+    fn take(&mut self, socket: OwnedFd) {
+        self.service.connections_total += 1;
+        let token = self.next_connection;
+        self.next_connection += 1;
+        match self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token)) {
+            Ok(()) => {
+                self.connections.insert(token, Connection { socket, slot: None, unsent: VecDeque::new() });
+            }
+            Err(error) => tracing::error!(%error, "a connection could not be watched"),
+        }
+    }
+
     pub(super) fn receive(&mut self, token: u64, buffer: &mut [u8]) {
         let Some(connection) = self.connections.get(&token) else { return };
-        match socket::receive(&connection.socket, buffer) {
+        match socket::receive_with(&connection.socket, buffer) {
             Ok(None) => {}
-            Ok(Some(0)) | Err(_) => self.hang_up(token),
-            Ok(Some(length)) => match Request::decode(&buffer[..length]) {
+            Ok(Some((0, _))) | Err(_) => self.hang_up(token),
+            Ok(Some((length, came))) => match Request::decode(&buffer[..length]) {
+                // Who was let in passes on what he was given: a process that may not connect itself any more.
+                Ok((_, Request::Connect)) => {
+                    self.service.message(&Request::Connect);
+                    match came.map(socket::arrived) {
+                        Some(Ok(socket)) => self.take(socket),
+                        Some(Err(error)) => tracing::warn!(%error, "a connection was not taken"),
+                        None => tracing::warn!("a connection was announced, and none came"),
+                    }
+                }
                 Ok((envelope, request)) => self.handle(token, envelope, &request),
                 Err(error) => {
                     tracing::warn!(%error, "a connection is closed");
@@ -126,6 +138,7 @@ impl EventLoop<'_> {
                         self.sweep(SWEEP_FILES);
                     }
                     Request::Regions { file, from } => self.tell_regions(token, envelope, file, from),
+                    Request::Descriptor { data_file } => self.give_descriptor(token, envelope, data_file),
                     Request::Unlinked { device, inode } => {
                         let is_named = |file| self.store.slow(file).is_some_and(|slow| slow.has_name());
                         self.overlay.on_unlinked(self.shared.view(), envelope, (device, inode), is_named);
@@ -159,6 +172,29 @@ impl EventLoop<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Sends the descriptor of a data file, or of the shared file, to a process that cannot open it by its path.
+    fn give_descriptor(&mut self, token: u64, envelope: Envelope, data_file: u32) {
+        let path = if data_file == message::THE_SHARED_FILE {
+            self.shared.runtime().join(SHARED_FILE)
+        } else {
+            self.options.site.fast.join(FLASH_DIRECTORY).join(data_file_name(data_file))
+        };
+        let file = match File::options().read(true).write(true).open(&path) {
+            Ok(file) => file,
+            Err(error) => {
+                let errno = crate::error::errno_of(&error);
+                return self.send_answer(envelope, &Answer::Error { errno, text: String::new() });
+            }
+        };
+        let Some(connection) = self.connections.get(&token) else { return };
+        let mut packet = Vec::new();
+        Reply::Done.encode(envelope, &mut packet);
+        // It waits for this answer alone, so that there is room.
+        if !matches!(socket::send_with(&connection.socket, &packet, file.as_fd()), Ok(true)) {
+            self.hang_up(token);
         }
     }
 

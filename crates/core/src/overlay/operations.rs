@@ -82,6 +82,8 @@ impl Overlay {
             | Request::TimesSet { .. }
             | Request::Unlinked { .. }
             | Request::Regions { .. }
+            | Request::Descriptor { .. }
+            | Request::Connect
             | Request::Control { .. } => {
                 unreachable!("the runtime handles these itself")
             }

@@ -7,7 +7,8 @@
 //!
 //! Every request carries (slot, seq); after the agent's death the library sends the pending one again, unchanged, and the
 //! agent answers a `Commit` its journal already holds without applying it again. Flash pieces and slabs do not travel in
-//! messages: the agent writes them into the slot before it replies.
+//! messages: the agent writes them into the slot before it replies. Descriptors travel with two of them, beside the packet
+//! (SCM_RIGHTS): for processes that cannot reach by its path what they need any more.
 
 mod fields;
 
@@ -23,6 +24,9 @@ pub const MESSAGE_MAX: usize = 16 * 1024;
 pub const REGIONS_PER_REPLY: usize = 600;
 
 const _: () = assert!(REGIONS_PER_REPLY * REGION_BYTES + 64 <= MESSAGE_MAX);
+
+/// In place of a data file's number: the shared file.
+pub const THE_SHARED_FILE: u32 = u32::MAX;
 
 /// Slot of a thread that has none.
 pub const NO_SLOT: u32 = u32::MAX;
@@ -195,6 +199,13 @@ pub enum Request<'a> {
         /// Absolute path.
         path: &'a [u8],
     },
+    /// Asks for a data file's descriptor, which comes with `Done`.
+    Descriptor {
+        /// Its number, or [`THE_SHARED_FILE`].
+        data_file: u32,
+    },
+    /// With this comes a socket, which is one more connection. Not answered; the sender needs no slot.
+    Connect,
     /// A program set the file's time of last write: it is no foreign change, and it holds until bytes are written.
     TimesSet {
         /// `st_dev`.
@@ -341,6 +352,8 @@ impl<'a> Request<'a> {
                 w.bytes(path);
             }
             Request::Close { file } | Request::Sync { file } => w.u32(file),
+            Request::Descriptor { data_file } => w.u32(data_file),
+            Request::Connect => {}
             Request::Slab { file, offset, length }
             | Request::Read { file, offset, length }
             | Request::WriteDone { file, offset, length }
@@ -437,6 +450,8 @@ impl<'a> Request<'a> {
             Request::Name { .. } => 22,
             Request::Rearrange { .. } => 23,
             Request::RearrangeDone { .. } => 24,
+            Request::Descriptor { .. } => 25,
+            Request::Connect => 26,
         }
     }
 
@@ -483,6 +498,8 @@ impl<'a> Request<'a> {
             22 => Request::Name { device: r.u64()?, inode: r.u64()?, stays: r.flag()?, path: r.all() },
             23 => Request::Rearrange { file: r.u32()?, from: r.u64()? },
             24 => Request::RearrangeDone { file: r.u32()?, from: r.u64()?, size: r.u64()? },
+            25 => Request::Descriptor { data_file: r.u32()? },
+            26 => Request::Connect,
             _ => return Err(DecodeError),
         };
         r.end()?;

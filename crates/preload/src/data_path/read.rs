@@ -201,22 +201,22 @@ fn drop_unread(session: &mut Session, target: &Target, range: Range, dirty_too: 
 /// Reads the lease's pieces, which begin at `offset` of the file, into bytes `from .. from + length`; fewer where the
 /// program's memory ends. A data file that ends early is an error: its bytes were promised.
 fn read_pieces(
-    session: &Session,
+    session: &mut Session,
     target: &Target,
     buffers: &Buffers,
     from: usize,
     offset: u64,
     length: usize,
 ) -> Result<usize, Unread> {
-    let mut done = 0;
-    for piece in session.slot.leased_pieces() {
+    let (mut done, slot) = (0, session.slot);
+    for piece in slot.leased_pieces() {
         let wanted = piece.length.min((length - done) as u64) as usize;
         if wanted == 0 {
             continue;
         }
         let mut read = 0;
         while read < wanted {
-            let part = data_files::with(target.file, piece.data_file, |fd| {
+            let part = data_files::with(session, target.file, piece.data_file, |fd| {
                 buffers.read(fd, from + done + read, wanted - read, piece.place + read as u64)
             });
             match part {

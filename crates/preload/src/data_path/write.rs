@@ -187,7 +187,7 @@ fn absorb_slabs(
             // The limit holds for data files too, but it is not meant for them.
             return (done, Rest::Direct(Served::WriteTooFar));
         }
-        let written = data_files::with(target.file, slab.data_file, |fd| {
+        let written = data_files::with(session, target.file, slab.data_file, |fd| {
             buffers.write(fd, from + done, length as usize, slab.place)
         });
         if written != Ok(length as usize) {

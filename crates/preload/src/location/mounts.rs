@@ -127,8 +127,8 @@ pub fn is_root_plain() -> bool {
 /// told.
 #[cold]
 pub fn real_path(facts: &Facts, path: &[u8]) -> Option<Vec<u8>> {
-    if let Some(mount) = kept(facts.mount).filter(|mount| mount.still_stands()) {
-        let found = mount.shows(path);
+    if let (Some(mount), Some(within)) = (kept(facts.mount).filter(|mount| mount.still_stands()), within()) {
+        let found = mount.shows(path, within);
         // A directory above what it shows may have been renamed.
         if found.as_deref().is_none_or(|found| is_there(facts, found)) {
             return found;
@@ -136,8 +136,10 @@ pub fn real_path(facts: &Facts, path: &[u8]) -> Option<Vec<u8>> {
     }
     let text = mountinfo()?;
     let own = lines(&text).find(|line| line.number == MOUNT.load(Ordering::Relaxed))?;
-    let within = joined(&own.root(), beneath(&settings().slow, &own.point())?);
-    WITHIN.store(Box::into_raw(Box::new(within)), Ordering::Release);
+    let now = joined(&own.root(), beneath(&settings().slow, &own.point())?);
+    if within() != Some(&now) {
+        WITHIN.store(Box::into_raw(Box::new(now.clone())), Ordering::Release);
+    }
     // Where the kernel does not number them, the last one on the way.
     let way_to = |line: &Line<'_>| facts.mount == 0 && beneath(path, &line.point()).is_some();
     let line = lines(&text).filter(|line| line.number == facts.mount || way_to(line)).last()?;
@@ -146,11 +148,16 @@ pub fn real_path(facts: &Facts, path: &[u8]) -> Option<Vec<u8>> {
     let identity = at.filter(|at| facts.mount != 0 && at.mount == facts.mount).map(|at| (at.device, at.inode));
     let is_ours = line.device == own.device;
     let mount = Box::new(Mount { number: facts.mount, identity: identity.unwrap_or_default(), is_ours, point, root });
-    let found = mount.shows(path);
+    let found = mount.shows(path, &now);
     if identity.is_some() {
         KEPT[facts.mount as usize % KEPT_MAX].store(Box::into_raw(mount), Ordering::Release);
     }
     found
+}
+
+fn within() -> Option<&'static Vec<u8>> {
+    // SAFETY: null, or a path that is never freed.
+    unsafe { WITHIN.load(Ordering::Acquire).as_ref() }
 }
 
 fn kept(number: u64) -> Option<&'static Mount> {
@@ -171,11 +178,9 @@ impl Mount {
         at.is_some_and(|at| at.mount == self.number && (at.device, at.inode) == self.identity)
     }
 
-    /// The managed directory's path of what has `path` by this mount.
-    fn shows(&self, path: &[u8]) -> Option<Vec<u8>> {
-        // SAFETY: null, or a path that is never freed.
-        let within = unsafe { WITHIN.load(Ordering::Acquire).as_ref() }.filter(|_| self.is_ours)?;
-        let real = joined(&self.root, beneath(path, &self.point)?);
+    /// The managed directory's path of what has `path` by this mount; `within`: where that directory is in its file system.
+    fn shows(&self, path: &[u8], within: &[u8]) -> Option<Vec<u8>> {
+        let real = joined(&self.root, beneath(path, &self.point).filter(|_| self.is_ours)?);
         Some(joined(&settings().slow, beneath(&real, within)?))
     }
 }

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use headstart_core::counters::Counter;
 use headstart_core::policy::s4d::S4d;
-use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, NO_SLOT, Reply, Request};
+use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, NO_SLOT, Reply, Request, THE_SHARED_FILE};
 use headstart_core::protocol::shared::{SLOTS_MAX, Slot};
 use headstart_core::protocol::{MARK_PREFIX, PROTOCOL_VERSION, SOCKET_FILE};
 use libc::c_int;
 
-use super::{SITE, Session, Site, mapping, own_socket};
+use super::{SITE, Session, Site, door, mapping, own_socket};
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
 use crate::settings::settings;
@@ -120,13 +120,20 @@ pub(super) fn spare_socket() -> Result<c_int, Errno> {
 }
 
 fn connect() -> Result<c_int, Errno> {
+    if let Some(socket) = door::enter() {
+        return own_socket(socket);
+    }
+    own_socket(connected()?)
+}
+
+/// A socket connected by its path, not marked as the library's.
+pub(super) fn connected() -> Result<c_int, Errno> {
     let socket = unconnected()?;
-    let result = connect_socket(socket);
-    if let Err(errno) = result {
+    if let Err(errno) = connect_socket(socket) {
         let _ = kernel::close(socket);
         return Err(errno);
     }
-    own_socket(socket)
+    Ok(socket)
 }
 
 fn connect_socket(socket: c_int) -> Result<(), Errno> {
@@ -174,6 +181,37 @@ fn exchange(socket: c_int, envelope: Option<Envelope>, packet: &[u8], answer: &m
                 Ok(_) => {}
                 Err(_) => return Err(Lost::Agent),
             },
+            Err(libc::EINTR) => {}
+            Err(_) => return Err(Lost::Agent),
+        }
+    }
+}
+
+/// Asks for a descriptor, which is the caller's then.
+fn exchange_for_descriptor(socket: c_int, envelope: Envelope, data_file: u32) -> Result<c_int, Lost> {
+    let (mut packet, mut answer) = (Vec::new(), [0; 256]);
+    Request::Descriptor { data_file }.encode(envelope, &mut packet);
+    loop {
+        match kernel::send(socket, &packet) {
+            Ok(_) => break,
+            Err(libc::EINTR) => {}
+            Err(_) => return Err(Lost::Agent),
+        }
+    }
+    loop {
+        match kernel::receive_with(socket, &mut answer) {
+            Ok((0, _)) => return Err(Lost::Agent),
+            Ok((length, Some(fd))) if answer_of(&answer[..length]).is_ok() => return Ok(fd),
+            Ok((length, fd)) => {
+                if let Some(fd) = fd {
+                    let _ = kernel::close(fd);
+                }
+                // Without one: there was no number for it, or the agent refused.
+                return Err(match answer_of(&answer[..length]) {
+                    Err(lost) => lost,
+                    Ok(_) => Lost::Refused(libc::EMFILE),
+                });
+            }
             Err(libc::EINTR) => {}
             Err(_) => return Err(Lost::Agent),
         }
@@ -261,6 +299,19 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// A descriptor of a data file, from the agent: this process cannot open it by its path. Where the agent is gone there is
+    /// none now.
+    pub fn data_file(&mut self, number: u32) -> Result<c_int, Errno> {
+        let seq = self.slot.seq.load(Ordering::Relaxed) + 1;
+        self.slot.seq.store(seq, Ordering::Release);
+        let socket = self.socket.ok_or(libc::EIO)?;
+        exchange_for_descriptor(socket, Envelope { slot: self.index, seq }, number).map_err(|lost| match lost {
+            Lost::Refused(errno) => errno,
+            // As if there were no number for it: what is on flash is not lost for that.
+            Lost::Agent | Lost::Socket => libc::ENFILE,
+        })
     }
 
     /// The regions of the packet of `length` bytes that came last.
@@ -375,7 +426,12 @@ fn introduce(socket: c_int, pid: u32, start_time: u64, thread: u32, had: u32) ->
         Ok((_, Reply::Error { errno, text })) => return Err(refused(errno, text)),
         _ => return Err(Lost::Refused(libc::EPROTO)),
     };
-    let shared = mapping::map().map_err(|errno| {
+    let by_agent = || match exchange_for_descriptor(socket, envelope, THE_SHARED_FILE) {
+        Ok(fd) => Ok(fd),
+        Err(Lost::Refused(errno)) => Err(errno),
+        Err(Lost::Agent | Lost::Socket) => Err(libc::ECONNRESET),
+    };
+    let shared = mapping::map(by_agent).map_err(|errno| {
         if errno == libc::ESTALE {
             return refused(
                 libc::EIO,

@@ -9,6 +9,7 @@ use headstart_core::protocol::{PROTOCOL_VERSION, SHARED_FILE};
 
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
+use crate::session::door;
 use crate::settings::settings;
 
 static REGION: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
@@ -34,15 +35,23 @@ pub fn runtime_path(name: &str) -> Result<CString, Errno> {
     CString::new([settings().runtime.as_slice(), b"/", name.as_bytes()].concat()).map_err(|_| libc::EINVAL)
 }
 
-/// Maps the shared file, or finds that the mapped one is still the agent's.
-pub fn map() -> Result<Shared<'static>, Errno> {
+/// Maps the shared file, or finds that the mapped one is still the agent's. Where its path leads to nothing for this process `by_agent`
+/// gives it; who came through the door has come to the agent whose file it is.
+pub fn map(by_agent: impl FnOnce() -> Result<i32, Errno>) -> Result<Shared<'static>, Errno> {
     let path = runtime_path(SHARED_FILE)?;
     if let Some(shared) = shared() {
         // SAFETY: a string.
-        let facts = unsafe { kernel::facts_at(libc::AT_FDCWD, path.as_ptr(), 0) }?;
+        let facts = match unsafe { kernel::facts_at(libc::AT_FDCWD, path.as_ptr(), 0) } {
+            Err(_) if door::is_there() => return Ok(shared),
+            found => found?,
+        };
         return if INODE.load(Ordering::Acquire) == facts.inode { Ok(shared) } else { Err(libc::ESTALE) };
     }
-    let fd = kernel::openat(libc::AT_FDCWD, &path, libc::O_RDWR | libc::O_CLOEXEC, 0)?;
+    let opened = kernel::openat(libc::AT_FDCWD, &path, libc::O_RDWR | libc::O_CLOEXEC, 0);
+    let fd = match opened {
+        Err(libc::EACCES | libc::EPERM | libc::ENOENT | libc::ENOTDIR | libc::EROFS) => by_agent()?,
+        opened => opened?,
+    };
     let result = map_descriptor(fd);
     let _ = kernel::close(fd);
     result
