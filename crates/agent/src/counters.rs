@@ -27,6 +27,7 @@ figures! {
         sync_messages_total: MESSAGES [kind = "sync"];
         write_back_messages_total: MESSAGES [kind = "write_back"];
         bypass_messages_total: MESSAGES [kind = "bypass"];
+        sealed_messages_total: MESSAGES [kind = "sealed"];
         descriptor_messages_total: MESSAGES [kind = "descriptor"];
         connect_messages_total: MESSAGES [kind = "connect"];
         unlinked_messages_total: MESSAGES [kind = "unlinked"];
@@ -56,6 +57,7 @@ impl ServiceCounters {
             Request::Sync { .. } => &mut self.sync_messages_total,
             Request::WriteBack { .. } => &mut self.write_back_messages_total,
             Request::Bypass { .. } => &mut self.bypass_messages_total,
+            Request::Sealed { .. } => &mut self.sealed_messages_total,
             Request::Descriptor { .. } => &mut self.descriptor_messages_total,
             Request::Connect => &mut self.connect_messages_total,
             Request::Unlinked { .. } => &mut self.unlinked_messages_total,

@@ -1,12 +1,13 @@
-//! Programs that give up, while they run, what it took to open their files: another user, another root, rules, filters.
+//! Programs that give up, while they run, what it took to open their files: another user, another root, rules, filters. And files that
+//! are protected from being written while bytes of them wait on flash.
 
 #[path = "support/site.rs"]
 mod site;
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use nix::libc;
 use site::{TestSite, managed, role, said, text};
@@ -164,4 +165,53 @@ fn a_program_in_the_strict_mode_of_seccomp_reads_and_writes_its_files() {
     site.played(&[], test, "program");
     assert_eq!(fs::read(site.slow.join("a")).unwrap(), b"directly");
     assert_eq!(site.figure("/agent/absorbed_requests_total"), 1);
+}
+
+/// A site on the disk's file system, if that has the flags of `chattr`.
+fn on_disk() -> Option<(tempfile::TempDir, TestSite)> {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (slow, fast) = (directory.path().join("slow"), directory.path().join("fast"));
+    fs::create_dir(&slow).unwrap();
+    fs::create_dir(&fast).unwrap();
+    let probe = slow.join("probe");
+    File::create(&probe).unwrap();
+    let flag = |flag| Command::new("chattr").arg(flag).arg(&probe).output().is_ok_and(|output| output.status.success());
+    if !flag("+i") {
+        println!("SKIPPED: no chattr, or a file system without its flags");
+        return None;
+    }
+    assert!(flag("-i"));
+    fs::remove_file(&probe).unwrap();
+    Some((directory, TestSite::on(slow, fast, "64MiB")))
+}
+
+#[test]
+fn a_file_is_written_back_before_it_becomes_immutable_and_nothing_is_absorbed_afterwards() {
+    let Some((_directory, site)) = on_disk() else { return };
+    let script = "
+late = os.open(slow + '/h', os.O_RDWR | os.O_CREAT); os.pwrite(late, b'early', 0)
+for fd, flag in zip(fds, ('+i', '+a')):
+    path = os.readlink('/proc/self/fd/%d' % fd); os.close(fd)
+    subprocess.run(['chattr', flag, path], check=True)
+subprocess.run(['chattr', '+i', slow + '/h'], check=True)
+try: os.pwrite(late, b'late!', 0)
+except PermissionError: pass
+end = os.open(slow + '/g', os.O_WRONLY | os.O_APPEND); assert os.write(end, b'more') == 4";
+    let output = site.headstart(&[
+        "run",
+        "--",
+        "/usr/bin/python3",
+        "-c",
+        &format!("{USE}{script}"),
+        text(&site.slow),
+        text(&site.path("plain")),
+    ]);
+    let checked = site.headstart(&["check"]);
+    for name in ["f", "g", "h"] {
+        let _ = Command::new("chattr").arg("-ia").arg(site.slow.join(name)).status();
+    }
+    assert!(output.status.success(), "{}\n{}", output.status, site.say(&output));
+    assert!(checked.status.success(), "{}", said(&checked));
+    assert!(fs::read(site.slow.join("f")).unwrap() == [b'.'; 65536]);
+    assert!(fs::read(site.slow.join("g")).unwrap() == [&[b'.'; 65536][..], b"more"].concat());
 }

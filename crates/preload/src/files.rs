@@ -362,6 +362,22 @@ fn tell_bypass(file: u32, bypass: u32) -> Result<(), Errno> {
     })
 }
 
+/// The slow file may refuse to be written from now on.
+pub fn tell_sealed(file: u32) -> Result<(), Errno> {
+    if !settings::served() {
+        return Ok(());
+    }
+    session::with(|session| match session.call(&Request::Sealed { file })? {
+        Answer::Done => Ok(()),
+        other => Err(session.unexpected(other)),
+    })
+}
+
+/// Makes the slow file of an open one whole, and waits until the agent has it open for writing no more.
+pub fn write_back_open(target: &Target) -> Result<(), Errno> {
+    session::with(|session| ask_write_back(session, target.file))
+}
+
 /// Makes the slow file whole for somebody who opens it unseen by `path`, whether this process has it open or not.
 pub fn write_back(facts: &Facts, path: &[u8]) -> Result<(), Errno> {
     if process::is_own() {

@@ -3,6 +3,9 @@
 //! Into a managed file a clone is made while nothing of it comes to flash; where file systems have none it is refused at once, with the
 //! error on which `cp` and libraries fall back to reading and writing. What the kernel does with a file on its own afterwards, or with two
 //! at a time, is a use that the library does not see: the file bypasses flash from then on, until the process ends.
+//!
+//! What makes a file immutable, or one to append to alone, comes to a file whose bytes are all on the slow disk, where a write-back would
+//! be refused from then on; so would be that of a write through a descriptor that was open before.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -13,7 +16,7 @@ use crate::descriptors;
 use crate::kernel;
 use crate::kernel::raw::syscall;
 use crate::transfers::{brought_back, copy};
-use crate::{opening, resizing, settings};
+use crate::{files, opening, resizing, settings};
 
 /// `FIEMAP`: asks where bytes lie on the slow disk.
 const FS_IOC_FIEMAP: c_ulong = 0xc020_660b;
@@ -35,12 +38,18 @@ const XFS_IOC_COMMIT_RANGE: c_ulong = 0x4058_5883;
 const SHARING: [u64; 9] =
     [0x9123_683e, 0x5846_5342, 0x7461_636f, 0xca45_1a4e, 0x2fc1_2fc1, 0x794c_7630, 0x6969, 0xff53_4d42, 0xfe53_4d42];
 
+/// Sets flags of a file: `chattr`; the same by XFS's call, with quotas and more; fs-verity.
+const FS_IOC_SETFLAGS: c_ulong = 0x4008_6602;
+const FS_IOC_SETFLAGS_32: c_ulong = 0x4004_6602;
+const FS_IOC_FSSETXATTR: c_ulong = 0x401c_5820;
+const FS_IOC_ENABLE_VERITY: c_ulong = 0x4080_6685;
+
 /// A file is to be seen as a disk, by its descriptor: as the argument itself, or first in it (linux/loop.h).
 const LOOP_SET_FD: c_ulong = 0x4c00;
 const LOOP_CHANGE_FD: c_ulong = 0x4c06;
 const LOOP_CONFIGURE: c_ulong = 0x4c0a;
 
-/// `ioctl`: clones, exchanges, maps of where bytes lie, allocation, and files as disks.
+/// `ioctl`: clones, exchanges, maps of where bytes lie, allocation, flags, and files as disks.
 ///
 /// # Safety
 /// The arguments are those of ioctl(2).
@@ -65,6 +74,9 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void, pass: im
         {
             // SAFETY: the caller's contract.
             unsafe { reserve(fd, request, argument, pass) }
+        }
+        FS_IOC_SETFLAGS | FS_IOC_SETFLAGS_32 | FS_IOC_FSSETXATTR | FS_IOC_ENABLE_VERITY => {
+            sealed(fd, request == FS_IOC_ENABLE_VERITY, pass)
         }
         EXT4_IOC_MOVE_EXT if !argument.is_null() => unseen(&[fd, number(4)], pass),
         XFS_IOC_SWAPEXT if !argument.is_null() => unseen(&[fd, number(8), number(16)], pass),
@@ -138,4 +150,34 @@ fn unseen(fds: &[c_int], pass: impl FnOnce() -> c_int) -> c_int {
     let told = fds.iter().try_for_each(|&fd| opening::bypass(fd, true));
     kernel::set_errno(told.err().unwrap_or(saved));
     if told.is_ok() { pass() } else { -1 }
+}
+
+/// A call after which the slow file may refuse to be written: everything goes back before, with the time of last write, and nothing comes to
+/// flash until this process has ended and the file is opened for writing anew. `unwritten`: the kernel asks that nobody has it open for
+/// writing.
+fn sealed(fd: c_int, unwritten: bool, pass: impl Fn() -> c_int) -> c_int {
+    let saved = kernel::errno();
+    let result = descriptors::on_managed(fd, |target| {
+        target.hold()?;
+        files::bypass(target, true)?;
+        if unwritten && settings::served() {
+            files::write_back_open(target)?;
+        }
+        kernel::set_errno(saved);
+        let result = pass();
+        let errno = kernel::errno();
+        if result == 0 {
+            files::tell_sealed(target.file)?;
+        }
+        kernel::set_errno(errno);
+        Ok(result)
+    });
+    match result {
+        Ok(Some(result)) => result,
+        Ok(None) => {
+            kernel::set_errno(saved);
+            pass()
+        }
+        Err(errno) => kernel::answer(Err(errno), saved) as c_int,
+    }
 }

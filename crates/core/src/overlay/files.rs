@@ -69,6 +69,8 @@ pub(super) struct File {
     pub(super) other_names: Vec<Vec<u8>>,
     /// `path` is gone, and no other name is known, though there is one.
     pub(super) is_nameless: bool,
+    /// The slow file may refuse to be written by whoever has it open now.
+    pub(super) is_sealed: bool,
     pub(super) map: ExtentMap,
     pub(super) size: u64,
     /// How long it is for a capacity that is a share of all files: direct writes make it longer without the agent.
@@ -112,6 +114,7 @@ impl File {
             path,
             other_names: Vec::new(),
             is_nameless: false,
+            is_sealed: false,
             map: ExtentMap::default(),
             size,
             expected_size: size,
@@ -142,9 +145,10 @@ impl File {
         if self.openers.is_empty() { self.size } else { self.place_end.max(self.size) }
     }
 
-    /// Whether what is written of it goes to the slow file alone: others use it unseen, or nobody would find its bytes.
+    /// Whether what is written of it goes to the slow file alone: others use it unseen, nobody would find its bytes, or they might be
+    /// refused there later.
     pub(super) fn is_left_alone(&self) -> bool {
-        !self.bypassers.is_empty() || self.is_nameless
+        !self.bypassers.is_empty() || self.is_nameless || self.is_sealed
     }
 
     /// Whether it has neither a name nor anybody who is known to have it open.
@@ -254,6 +258,7 @@ impl Overlay {
         // An intent of an agent that died may stand, with a fingerprint taken since: what is written from now on voids that.
         let begins_writing = writable && (!file.intent || file.fingerprint_stands);
         if writable {
+            file.is_sealed = false;
             file.writers.insert(process);
             file.intent = true;
             file.fingerprint_stands = false;

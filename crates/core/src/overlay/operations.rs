@@ -115,6 +115,7 @@ impl Overlay {
             | Request::Sync { file }
             | Request::WriteBack { file, .. }
             | Request::Bypass { file, .. }
+            | Request::Sealed { file }
             | Request::FlashFailed { file, .. }
                 if !known(file) =>
             {
@@ -226,6 +227,10 @@ impl Overlay {
             Request::WriteBack { file, offset, length } => {
                 self.file(file).write_back_error = None;
                 Operation::WriteBack { file, range: Range::new(offset, length) }
+            }
+            Request::Sealed { file } => {
+                self.file(file).is_sealed = true;
+                return self.reply(envelope, Answer::Done);
             }
             Request::Bypass { file, writes } => {
                 let process = self.processes.get(&slot).copied().unwrap_or_default();

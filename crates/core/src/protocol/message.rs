@@ -199,6 +199,12 @@ pub enum Request<'a> {
         /// Absolute path.
         path: &'a [u8],
     },
+    /// Bytes written to the slow file may be refused from now on, whoever has it open: it was made immutable, or one to append to. Nothing
+    /// of it comes to flash until it is opened for writing anew.
+    Sealed {
+        /// The file's index.
+        file: u32,
+    },
     /// Asks for a data file's descriptor, which comes with `Done`.
     Descriptor {
         /// Its number, or [`THE_SHARED_FILE`].
@@ -351,7 +357,7 @@ impl<'a> Request<'a> {
                 w.u8(writable.into());
                 w.bytes(path);
             }
-            Request::Close { file } | Request::Sync { file } => w.u32(file),
+            Request::Close { file } | Request::Sync { file } | Request::Sealed { file } => w.u32(file),
             Request::Descriptor { data_file } => w.u32(data_file),
             Request::Connect => {}
             Request::Slab { file, offset, length }
@@ -452,6 +458,7 @@ impl<'a> Request<'a> {
             Request::RearrangeDone { .. } => 24,
             Request::Descriptor { .. } => 25,
             Request::Connect => 26,
+            Request::Sealed { .. } => 27,
         }
     }
 
@@ -500,6 +507,7 @@ impl<'a> Request<'a> {
             24 => Request::RearrangeDone { file: r.u32()?, from: r.u64()?, size: r.u64()? },
             25 => Request::Descriptor { data_file: r.u32()? },
             26 => Request::Connect,
+            27 => Request::Sealed { file: r.u32()? },
             _ => return Err(DecodeError),
         };
         r.end()?;

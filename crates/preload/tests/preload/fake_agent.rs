@@ -628,6 +628,7 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
         // Its flash never fails.
         Request::FlashFailed { .. } => Reply::Error { errno: libc::EIO, text: b"" },
         Request::Close { .. }
+        | Request::Sealed { .. }
         | Request::Sync { .. }
         | Request::Unlinked { .. }
         | Request::TimesSet { .. }

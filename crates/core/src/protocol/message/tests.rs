@@ -22,6 +22,7 @@ fn requests() -> Vec<Request<'static>> {
         Request::Sync { file: 7 },
         Request::WriteBack { file: 7, offset: 1, length: 2 },
         Request::Bypass { file: 7, writes: true },
+        Request::Sealed { file: 7 },
         Request::Descriptor { data_file: 7 },
         Request::Connect,
         Request::TimesSet { device: 1, inode: 2, birth_ns: 3 },
