@@ -1,7 +1,7 @@
 //! The one thread that owns the overlay.
 //!
 //! It waits for packets, completions and time; hands each to the overlay; stores the records; carries out the outputs in
-//! order. It never waits for storage, except to size a file.
+//! order. It never waits for storage, except to size a file, to look at one, and to set its time.
 
 mod commands;
 mod connections;
@@ -10,6 +10,7 @@ mod log;
 mod marks;
 mod outputs;
 mod placement;
+mod times;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -40,6 +41,7 @@ use connections::{Connection, WaitingOpen};
 use executed::Executed;
 use marks::Marks;
 use placement::Incomplete;
+use times::Times;
 
 const LISTENER: u64 = 0;
 const MAILBOX: u64 = 1;
@@ -141,6 +143,7 @@ pub(crate) struct EventLoop<'a> {
     journal_bytes_max: u64,
     marks: Marks,
     executed: Executed,
+    times: Times,
     /// The capacity was changed, and flash may hold more.
     shrinking: bool,
     /// Directories known to lie in no managed directory but this.
@@ -223,6 +226,7 @@ impl<'a> EventLoop<'a> {
             journal_bytes_max,
             marks: Marks::new(shown),
             executed: Executed::default(),
+            times: Times::default(),
             shrinking: false,
             own_directories: BTreeSet::new(),
             incomplete: BTreeMap::new(),
@@ -289,6 +293,7 @@ impl<'a> EventLoop<'a> {
         self.carry_out_all()?;
         self.tiers().keep_descriptors();
         self.answer_executed();
+        self.show_times();
         if self.store.unwritten_bytes() > JOURNAL_UNWRITTEN_MAX {
             self.overlay.request_barrier();
         }
@@ -323,7 +328,7 @@ impl<'a> EventLoop<'a> {
             WORK_POLL
         } else if self.overlay.threads() > 0 {
             HINT_POLL
-        } else if let Some(left) = self.mark_after() {
+        } else if let Some(left) = self.mark_after().into_iter().chain(self.times.left()).min() {
             left
         } else {
             let _ = self.timer.unset();

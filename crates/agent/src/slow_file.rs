@@ -10,6 +10,7 @@ mod handle;
 
 use std::io;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use headstart_core::overlay::Fingerprint;
 
@@ -31,6 +32,8 @@ pub struct SlowFile {
     kept: Option<Kept>,
     /// The time of last write when the last write-backs had ended.
     ours_ns: Option<u64>,
+    /// The time of last write that [`SlowFile::show`] set.
+    shown_ns: Option<u64>,
 }
 
 /// A time of last write that outlasts write-backs.
@@ -53,6 +56,7 @@ impl SlowFile {
             write_backs: 0,
             kept: None,
             ours_ns: None,
+            shown_ns: None,
         }
     }
 
@@ -129,10 +133,38 @@ impl SlowFile {
         self.write_backs > 0
     }
 
-    /// A program set the time of last write.
-    pub fn times_set(&mut self) {
-        self.kept = self.modified_ns().map(|ns| Kept { ns, is_set: true });
+    /// A program set the time of last write. Whether it is the one that [`SlowFile::show`] has set, by chance or since.
+    pub fn times_set(&mut self) -> bool {
+        let found = self.modified_ns();
+        let is_ours = found.is_some() && found == self.shown_ns.take();
+        self.kept = found.map(|ns| Kept { ns, is_set: true });
         self.written = true;
+        is_ours
+    }
+
+    /// Sets the time of last write to what it is to be, for who sees the slow file alone, while programs have it open; false while
+    /// write-backs are under way, which are about to change it.
+    pub fn show(&mut self, absorbed_ns: u64) -> bool {
+        if self.write_backs > 0 {
+            return false;
+        }
+        let Some(found) = self.modified_ns() else { return true };
+        let wanted = self.wanted(found, absorbed_ns);
+        if wanted != found && self.file().set_modified(wanted).is_ok() {
+            self.shown_ns = Some(wanted);
+            self.written = true;
+            // One that was set, or was kept before, has ended with the absorbed write.
+            self.kept = self.kept.filter(|kept| kept.ns == wanted);
+        }
+        true
+    }
+
+    /// What the time of last write is to be, that is `found` now.
+    fn wanted(&self, found: u64, absorbed_ns: u64) -> u64 {
+        match self.kept_from(found) {
+            Some(Kept { is_set: true, .. }) if absorbed_ns > 0 => absorbed_ns,
+            kept => later(kept.map_or(found, |kept| kept.ns), absorbed_ns, unix_ns()),
+        }
     }
 
     fn modified_ns(&self) -> Option<u64> {
@@ -185,12 +217,8 @@ impl SlowFile {
 
     fn set_modified(&mut self, absorbed_ns: u64) -> io::Result<Fingerprint> {
         let found = fingerprint(&*self.file())?;
-        let kept = self.kept_from(found.modified_ns);
+        let wanted = self.wanted(found.modified_ns, absorbed_ns);
         self.kept = None;
-        let wanted = match kept {
-            Some(Kept { is_set: true, .. }) if absorbed_ns > 0 => absorbed_ns,
-            kept => kept.map_or(found.modified_ns, |kept| kept.ns).max(absorbed_ns),
-        };
         if wanted == found.modified_ns {
             return Ok(found);
         }
@@ -213,6 +241,17 @@ impl SlowFile {
             Err(error) => u64::from(error.raw_os_error() != Some(libc::ESTALE)),
         }
     }
+}
+
+/// Of two times of last write the later one; `absorbed_ns` is zero where nothing was absorbed. No write is later than `now_ns`: such a time
+/// was set, and the absorbed one ends it. Times before 1970 are negative numbers.
+fn later(found_ns: u64, absorbed_ns: u64, now_ns: u64) -> u64 {
+    let (found, absorbed, now) = (found_ns as i64, absorbed_ns as i64, now_ns as i64);
+    if absorbed != 0 && (found < absorbed || found > now) { absorbed_ns } else { found_ns }
+}
+
+fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
 }
 
 /// Size and time of last write now.
@@ -260,6 +299,49 @@ mod tests {
         let (_named, mut slow) = file();
         slow.may_be_written();
         assert_eq!(slow.settle(2000 * SECOND + 5).unwrap().unwrap().modified_ns, 2000 * SECOND + 5);
+    }
+
+    #[test]
+    fn times_before_1970_are_early_and_those_to_come_are_ended_by_a_write() {
+        let before_1970 = (-5_000 * SECOND as i64 - 7) as u64;
+        let named = tempfile::NamedTempFile::new().unwrap();
+        File::set_modified(named.as_file(), before_1970).unwrap();
+        let mut slow = SlowFile::new(Arc::new(named.reopen().unwrap()), None);
+        assert_eq!(slow.settle(0).unwrap().unwrap().modified_ns, before_1970);
+        slow.may_be_written();
+        slow.times_set();
+        slow.begin_write_back(true);
+        slow.end_write_back();
+        assert_eq!(slow.settle(0).unwrap().unwrap().modified_ns, before_1970, "a program set it");
+        slow.may_be_written();
+        assert_eq!(slow.settle(1000 * SECOND).unwrap().unwrap().modified_ns, 1000 * SECOND);
+        File::set_modified(named.as_file(), unix_ns() + 1000 * SECOND).unwrap();
+        slow.may_be_written();
+        assert_eq!(slow.settle(2000 * SECOND).unwrap().unwrap().modified_ns, 2000 * SECOND);
+    }
+
+    #[test]
+    fn a_time_is_shown_while_a_program_has_the_file_open_and_one_that_it_sets_at_that_moment_is_asked_for_again() {
+        let (named, mut slow) = file();
+        slow.may_be_written();
+        slow.begin_write_back(true);
+        assert!(!slow.show(2000 * SECOND), "a write-back is under way");
+        slow.end_write_back();
+        assert!(slow.show(2000 * SECOND));
+        assert_eq!(slow.look().unwrap().modified_ns, 2000 * SECOND);
+        assert!(slow.show(1500 * SECOND) && slow.show(0), "neither an earlier one nor none changes anything");
+        assert_eq!(slow.look().unwrap().modified_ns, 2000 * SECOND);
+        // The program's own was set before the agent set this.
+        assert!(slow.times_set());
+        File::set_modified(named.as_file(), 1000 * SECOND).unwrap();
+        assert!(!slow.times_set());
+        assert_eq!(slow.settle(0).unwrap().unwrap().modified_ns, 1000 * SECOND);
+        // One that nobody may write has the time of before as soon as it is written back.
+        slow.begin_write_back(false);
+        File::set_modified(named.as_file(), 3000 * SECOND).unwrap();
+        slow.end_write_back();
+        assert!(slow.show(0));
+        assert_eq!(slow.look().unwrap().modified_ns, 1000 * SECOND);
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub struct Attributes {
     pub links: u64,
     /// `st_size`.
     pub size: u64,
-    /// `st_mtime`, nanoseconds since 1970.
+    /// `st_mtime`, nanoseconds since 1970; of an earlier one the two's complement.
     pub modified_ns: u64,
     /// Birth time, nanoseconds since 1970; zero where unknown.
     pub birth_ns: u64,

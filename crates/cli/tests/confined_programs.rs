@@ -6,11 +6,12 @@ mod site;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::process::{Command, Output};
+use std::time::{Duration, SystemTime};
 
 use nix::libc;
-use site::{TestSite, managed, role, said, text};
+use site::{TestSite, managed, role, said, text, wait_for};
 
 /// The beginning of every script: `use` reads and writes through a descriptor that was opened before, `everybody` does so in this
 /// thread, in a new one, and in a child.
@@ -186,13 +187,14 @@ fn on_disk() -> Option<(tempfile::TempDir, TestSite)> {
 }
 
 #[test]
-fn a_file_is_written_back_before_it_becomes_immutable_and_nothing_is_absorbed_afterwards() {
+fn a_file_is_written_back_with_its_time_before_it_becomes_immutable_and_nothing_is_absorbed_afterwards() {
     let Some((_directory, site)) = on_disk() else { return };
     let script = "
 late = os.open(slow + '/h', os.O_RDWR | os.O_CREAT); os.pwrite(late, b'early', 0)
 for fd, flag in zip(fds, ('+i', '+a')):
-    path = os.readlink('/proc/self/fd/%d' % fd); os.close(fd)
+    path = os.readlink('/proc/self/fd/%d' % fd); os.close(fd); before = os.stat(path).st_mtime_ns
     subprocess.run(['chattr', flag, path], check=True)
+    assert os.stat(path).st_mtime_ns == before
 subprocess.run(['chattr', '+i', slow + '/h'], check=True)
 try: os.pwrite(late, b'late!', 0)
 except PermissionError: pass
@@ -214,4 +216,65 @@ end = os.open(slow + '/g', os.O_WRONLY | os.O_APPEND); assert os.write(end, b'mo
     assert!(checked.status.success(), "{}", said(&checked));
     assert!(fs::read(site.slow.join("f")).unwrap() == [b'.'; 65536]);
     assert!(fs::read(site.slow.join("g")).unwrap() == [&[b'.'; 65536][..], b"more"].concat());
+}
+
+#[test]
+fn times_before_1970_and_to_come_are_right_while_files_are_open_and_afterwards() {
+    let site = TestSite::with_capacity("64MiB");
+    let (early, to_come) = (-315_619_200i64, 1_956_528_000);
+    for (name, time) in [("old", early), ("read", early), ("future", to_come)] {
+        fs::write(site.slow.join(name), b"0").unwrap();
+        let path = site.slow.join(name);
+        assert!(Command::new("touch").args(["-d", &format!("@{time}")]).arg(path).status().unwrap().success());
+    }
+    let script = "
+import time
+early = -315619200
+def seconds(path): return os.stat(slow + '/' + path).st_mtime
+now = time.time()
+for name in 'old', 'future':
+    fd = os.open(slow + '/' + name, os.O_RDWR); os.pwrite(fd, b'1', 0)
+    assert now - 1 <= seconds(name) <= time.time() + 1, (name, seconds(name))
+    os.close(fd)
+    assert now - 1 <= seconds(name) <= time.time() + 1, (name, seconds(name))
+fd = os.open(slow + '/read', os.O_RDONLY); os.read(fd, 1); assert os.fstat(fd).st_mtime == early
+for fd, way in zip(fds, (lambda: os.utime(fds[0], (early, early)), lambda: os.utime(slow + '/g', (early, early)))):
+    way(); assert os.fstat(fd).st_mtime == early
+os.close(fds[0]); assert seconds('f') == early";
+    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64;
+    run_script(&site, script);
+    let seconds = |name: &str| fs::metadata(site.slow.join(name)).unwrap().mtime();
+    assert_eq!((seconds("read"), seconds("f"), seconds("g")), (early, early, early));
+    for name in ["old", "future"] {
+        assert!((started - 2..to_come - 1).contains(&seconds(name)), "{name}: {}", seconds(name));
+    }
+}
+
+#[test]
+fn the_time_of_an_absorbed_write_comes_to_the_slow_file_while_it_is_open_and_one_that_is_set_stands() {
+    let test = "the_time_of_an_absorbed_write_comes_to_the_slow_file_while_it_is_open_and_one_that_is_set_stands";
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    if role().is_some() {
+        let path = managed().join("a");
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        for turn in 0..3 {
+            file.write_all_at(b"absorbed", turn * 4096).unwrap();
+            let absorbed = file.metadata().unwrap().mtime_nsec();
+            // As who is not in the run sees it.
+            let seen = || {
+                let output = Command::new("stat").env_remove("LD_PRELOAD").args(["-c", "%.9Y"]).arg(&path).output();
+                String::from_utf8(output.unwrap().stdout).unwrap()
+            };
+            wait_for("the time is shown", || seen().trim().ends_with(&format!(".{absorbed:09}")));
+            file.set_modified(long_ago).unwrap();
+            assert!(file.metadata().unwrap().modified().unwrap() == long_ago);
+        }
+        return;
+    }
+    let site = TestSite::with_capacity("64MiB");
+    fs::write(site.slow.join("a"), b"").unwrap();
+    site.played(&["--keep-dirty"], test, "program");
+    assert!(fs::metadata(site.slow.join("a")).unwrap().modified().unwrap() == long_ago);
+    site.succeed(&["drain"]);
+    assert!(fs::metadata(site.slow.join("a")).unwrap().modified().unwrap() == long_ago);
 }

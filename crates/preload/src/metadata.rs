@@ -7,7 +7,8 @@ use headstart_core::protocol::message::Request;
 use headstart_core::protocol::shared::FileEntry;
 use libc::{c_char, c_int};
 
-use crate::{descriptors, files, kernel, location, session};
+use crate::session::{self, Answer};
+use crate::{descriptors, files, kernel, location};
 
 /// Corrects what a `stat` that succeeded says of a file that this process has open.
 ///
@@ -71,7 +72,7 @@ pub unsafe fn times_set(
     path: *const c_char,
     times: *const libc::timespec,
     flags: c_int,
-    pass: impl FnOnce() -> c_int,
+    pass: impl Fn() -> c_int,
 ) -> c_int {
     let result = pass();
     // SAFETY: the caller's contract; the kernel has just read them.
@@ -93,7 +94,11 @@ pub unsafe fn times_set(
         && (files::entry_of(facts.device, facts.inode).is_some() || unsafe { is_managed(dir, path, flags) })
     {
         let (device, inode, birth_ns) = (facts.device, facts.inode, facts.birth_ns);
-        let _ = session::with(|session| session.call(&Request::TimesSet { device, inode, birth_ns }));
+        let tell = || session::with(|session| session.call(&Request::TimesSet { device, inode, birth_ns }));
+        // The agent has shown the time of the last absorbed write since, and knows now that it is not to.
+        if tell() == Ok(Answer::Go) && pass() == 0 {
+            let _ = tell();
+        }
     }
     kernel::set_errno(saved);
     result
@@ -109,7 +114,8 @@ unsafe fn is_managed(dir: c_int, path: *const c_char, flags: c_int) -> bool {
 /// The later of the slow file's time and that of the last absorbed write, which a time in the future does not outlast.
 fn latest(slow: (i64, i64), absorbed: (i64, i64)) -> (i64, i64) {
     if absorbed == (0, 0) || slow <= absorbed {
-        return slow.max(absorbed);
+        // Times before 1970 are negative.
+        return if absorbed == (0, 0) { slow } else { absorbed };
     }
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is writable.
@@ -121,4 +127,18 @@ fn latest(slow: (i64, i64), absorbed: (i64, i64)) -> (i64, i64) {
 fn modified(entry: &FileEntry) -> (i64, i64) {
     let modified_ns = entry.modified_ns.load(Ordering::Relaxed) as i64;
     (modified_ns / 1_000_000_000, modified_ns % 1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_an_absorbed_write_ends_earlier_ones_and_those_to_come() {
+        let (before_1970, to_come) = ((-315_619_200, 5), (i64::from(u32::MAX), 0));
+        assert_eq!(latest(before_1970, (0, 0)), before_1970, "nothing was absorbed");
+        assert_eq!(latest(before_1970, (7, 0)), (7, 0));
+        assert_eq!(latest(to_come, (7, 0)), (7, 0));
+        assert_eq!(latest((8, 0), (7, 0)), (8, 0));
+    }
 }

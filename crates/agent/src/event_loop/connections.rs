@@ -150,8 +150,8 @@ impl EventLoop<'_> {
                         self.send_answer(envelope, &Answer::NoSpace);
                     }
                     Request::TimesSet { device, inode, birth_ns } => {
-                        self.times_set(Identity { device, inode, birth_ns });
-                        self.send_answer(envelope, &Answer::Done);
+                        let is_ours = self.times_set(Identity { device, inode, birth_ns });
+                        self.send_answer(envelope, if is_ours { &Answer::Go } else { &Answer::Done });
                     }
                     _ => {
                         let now_ns =
@@ -161,6 +161,7 @@ impl EventLoop<'_> {
                         self.overlay.on_request(self.shared.view(), now_ns, envelope, request);
                         match *request {
                             Request::Close { file } => self.take_fingerprint(file),
+                            Request::Commit { file, .. } => self.times.absorbed(file),
                             Request::Slab { .. }
                                 if self.overlay.waits_for_space()
                                     || self.overlay.counters().no_space_total > no_space_before =>

@@ -3,6 +3,8 @@
 //!
 //! Giving it up takes a barrier that syncs the file. A file that a program has open for writing cannot be executed anyway: nobody
 //! waits for that, nor for a second barrier.
+//!
+//! Who is about to use a file by means that nobody sees may be about to make it immutable: it has its time by then.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +26,18 @@ struct Held {
 pub(super) struct Executed {
     /// Files that threads want whole, by slot: a thread asks one thing at a time.
     asked: BTreeMap<u32, u32>,
+    /// Files that threads are about to use unseen, by slot.
+    left: BTreeMap<u32, u32>,
     held: Vec<Held>,
 }
 
 impl Executed {
     /// A thread's request.
     pub(super) fn note(&mut self, envelope: Envelope, request: &Request<'_>) {
+        match *request {
+            Request::Bypass { file, writes: true } => drop(self.left.insert(envelope.slot, file)),
+            _ => drop(self.left.remove(&envelope.slot)),
+        }
         match *request {
             Request::WriteBack { file, offset: 0, length: u64::MAX } => drop(self.asked.insert(envelope.slot, file)),
             _ => drop(self.asked.remove(&envelope.slot)),
@@ -39,6 +47,7 @@ impl Executed {
     /// The thread is gone.
     pub(super) fn forget(&mut self, slot: u32) {
         self.asked.remove(&slot);
+        self.left.remove(&slot);
         self.held.retain(|held| held.envelope.slot != slot);
     }
 
@@ -56,6 +65,9 @@ impl Executed {
 impl EventLoop<'_> {
     /// Sends an answer, or holds it if the file may be executed only later.
     pub(super) fn answer(&mut self, envelope: Envelope, answer: &Answer) {
+        if let Some(file) = self.executed.left.remove(&envelope.slot) {
+            self.show_time(file);
+        }
         let asked = self.executed.asked.remove(&envelope.slot);
         let Some(file) = asked.filter(|file| *answer == Answer::Done && self.will_be_released(*file)) else {
             return self.send_answer(envelope, answer);

@@ -68,14 +68,14 @@ impl EventLoop<'_> {
         self.tiers().take_fingerprint(file);
     }
 
-    /// A program set the time of last write: it stands until bytes are written, through write-backs too.
-    pub(super) fn times_set(&mut self, identity: Identity) {
-        let Some(file) = self.overlay.find(identity) else { return };
-        if let Some(slow) = self.store.slow_mut(file) {
-            slow.times_set();
-        }
+    /// A program set the time of last write: it stands until bytes are written, through write-backs too. Whether the agent has set it
+    /// since, so that it is not the program's.
+    pub(super) fn times_set(&mut self, identity: Identity) -> bool {
+        let Some(file) = self.overlay.find(identity) else { return false };
+        let is_ours = self.store.slow_mut(file).is_some_and(|slow| slow.times_set());
         self.shared().files[file as usize].modified_ns.store(0, Ordering::Relaxed);
         self.take_fingerprint(file);
+        is_ours
     }
 
     /// Forgets files that a program without the library removed: looks at the next `count` files that nobody has open.

@@ -73,7 +73,7 @@ impl Storage for RealStorage {
     }
 }
 
-/// Time of last write in nanoseconds since 1970.
+/// Time of last write in nanoseconds since 1970; before that a negative number, in two's complement.
 pub fn modified_ns(found: &std::fs::Metadata) -> u64 {
     (found.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec() as u64)
 }
@@ -145,7 +145,8 @@ impl File for std::fs::File {
     }
 
     fn set_modified(&self, modified_ns: u64) -> io::Result<()> {
-        let time = TimeSpec::new((modified_ns / 1_000_000_000) as i64, (modified_ns % 1_000_000_000) as i64);
+        let (ns, second_ns) = (modified_ns as i64, 1_000_000_000);
+        let time = TimeSpec::new(ns.div_euclid(second_ns), ns.rem_euclid(second_ns));
         Ok(futimens(self, &TimeSpec::UTIME_OMIT, &time)?)
     }
 

@@ -48,7 +48,7 @@ impl Process {
 pub struct Fingerprint {
     /// `st_size`.
     pub size: u64,
-    /// `st_mtime`, nanoseconds since 1970.
+    /// `st_mtime`, nanoseconds since 1970; of an earlier one the two's complement.
     pub modified_ns: u64,
 }
 

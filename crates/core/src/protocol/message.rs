@@ -212,7 +212,8 @@ pub enum Request<'a> {
     },
     /// With this comes a socket, which is one more connection. Not answered; the sender needs no slot.
     Connect,
-    /// A program set the file's time of last write: it is no foreign change, and it holds until bytes are written.
+    /// A program set the file's time of last write: it is no foreign change, and it holds until bytes are written. Answered by `Go`
+    /// where the agent has set it at that moment itself: it is to be set again.
     TimesSet {
         /// `st_dev`.
         device: u64,
