@@ -18,6 +18,9 @@ use crate::status::{Answer, Command, Status};
 /// How long an agent may take to start: replaying a long journal takes a while.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How long another agent may take to follow one that died, for whoever only asks.
+const SUCCESSION: Duration = Duration::from_secs(3);
+
 /// Status with which an agent ends that finds another one serving the directory.
 pub const EXIT_ALREADY_SERVED: i32 = 69;
 /// Status with which an agent ends that finds the directory or its flash in use, or bytes missing.
@@ -27,6 +30,8 @@ pub const EXIT_IN_USE: i32 = 70;
 pub struct Client {
     socket: OwnedFd,
     runtime: PathBuf,
+    /// How long an answer is waited for; for ever if absent.
+    patience: Option<Duration>,
 }
 
 /// What an agent is told that is started, instead of what the site file says.
@@ -44,6 +49,34 @@ impl Client {
     /// Connects to the site's agent.
     pub fn connect(site: &Site) -> Result<Client> {
         Client::of_directory(&site.slow)
+    }
+
+    /// The answer of the site's agent; none if none runs. One that dies before it has answered is followed by another
+    /// where a run starts it: that one is asked.
+    pub fn ask_living(site: &Site, command: &Command) -> Result<Option<Status>> {
+        let mut died: Option<Instant> = None;
+        loop {
+            let answer = match Client::connect(site) {
+                Err(_) if died.is_none() => return Ok(None),
+                Err(error) => Err(error),
+                Ok(client) => {
+                    died.get_or_insert_with(Instant::now);
+                    client.ask(command)
+                }
+            };
+            match answer {
+                Err(Error::NoAgent { .. }) if died.is_some_and(|first| first.elapsed() < SUCCESSION) => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(Error::NoAgent { .. }) => return Ok(None),
+                answer => return answer.map(Some),
+            }
+        }
+    }
+
+    /// Whether an agent of the site did not end in order, and none has followed.
+    pub fn is_orphaned(site: &Site) -> bool {
+        runtime_directory::path(&site.slow).join(SOCKET_FILE).exists() && Client::connect(site).is_err()
     }
 
     /// Connects to the agent of a managed directory, given without symbolic links.
@@ -96,7 +129,14 @@ impl Client {
     fn at(runtime: PathBuf) -> Result<Client> {
         let socket = socket::connect_to(&runtime.join(SOCKET_FILE))
             .map_err(|source| Error::NoAgent { path: runtime.clone(), source })?;
-        Ok(Client { socket, runtime })
+        Ok(Client { socket, runtime, patience: None })
+    }
+
+    /// The same; an agent that does not answer for so long is none.
+    pub fn with_patience(self, patience: Duration) -> Client {
+        // It is only how often the time is looked at.
+        let _ = socket::receive_within(&self.socket, patience.min(Duration::from_secs(1)));
+        Client { patience: Some(patience), ..self }
     }
 
     /// A connection that was answered: an agent on its way out still has a socket.
@@ -117,9 +157,13 @@ impl Client {
         Request::Control { text: &text }.encode(Envelope { slot: 0, seq: 0 }, &mut packet);
         socket::send_packet(&self.socket, &packet).map_err(gone)?;
         let mut buffer = vec![0; PACKET_MAX];
+        let asked = Instant::now();
         let length = loop {
             if let Some(length) = socket::receive(&self.socket, &mut buffer).map_err(gone)? {
                 break length;
+            }
+            if self.patience.is_some_and(|patience| asked.elapsed() >= patience) {
+                return Err(gone(std::io::Error::other("it does not answer")));
             }
         };
         match Reply::decode(&buffer[..length]) {

@@ -6,13 +6,14 @@
 mod commands;
 mod connections;
 mod executed;
+mod idleness;
 mod log;
 mod marks;
 mod outputs;
 mod placement;
 mod times;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ use crate::survivors::Survivors;
 
 use connections::{Connection, WaitingOpen};
 use executed::Executed;
+use idleness::Idleness;
 use marks::Marks;
 use placement::Incomplete;
 use times::Times;
@@ -72,6 +74,9 @@ const STATUS_PATHS_MAX: usize = 16 << 10;
 /// slow file system.
 const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 const SWEEP_FILES: usize = 256;
+
+/// Files forgotten last that keep their memory: 4 MiB.
+const FORGOTTEN_MAX: usize = 256;
 
 /// A command that waits for barriers.
 struct SyncCommand {
@@ -128,6 +133,8 @@ pub(crate) struct EventLoop<'a> {
     selection: Selection,
     /// Files that may not, as far as they were opened.
     excluded: BTreeSet<u32>,
+    /// Numbers of files that were forgotten and have memory, the last ones behind.
+    forgotten: VecDeque<u32>,
     started: Instant,
     syncs: Vec<SyncCommand>,
     draining: bool,
@@ -136,6 +143,7 @@ pub(crate) struct EventLoop<'a> {
     packet: Vec<u8>,
     last_sweep: Instant,
     last_log_look: Instant,
+    idleness: Idleness,
     /// The next file to look at.
     sweep_from: u32,
     /// Position of the journal at which it is replaced.
@@ -188,6 +196,7 @@ impl<'a> EventLoop<'a> {
         let journal_bytes_max = own.unwrap_or(JOURNAL_BYTES_MAX);
         let capacity = options.capacity.map(|capacity| capacity.to_string());
         let capacity = capacity.or_else(|| options.site.capacity.clone()).unwrap_or_else(|| "20%".into());
+        let idleness = Idleness::of(options.site.agent.as_ref().and_then(|agent| agent.idle_s));
         let selection = options.site.selection();
         let selection = selection.map_err(|problem| Error::Site { path: options.site_path.clone(), problem })?;
         let agent_starts_total = shared.view().header.epoch.load(Ordering::Relaxed);
@@ -213,6 +222,7 @@ impl<'a> EventLoop<'a> {
             service: ServiceCounters { agent_starts_total, ..ServiceCounters::default() },
             selection,
             excluded: BTreeSet::new(),
+            forgotten: VecDeque::new(),
             started: Instant::now(),
             syncs: Vec::new(),
             draining: false,
@@ -221,6 +231,7 @@ impl<'a> EventLoop<'a> {
             packet: Vec::with_capacity(PACKET_MAX),
             last_sweep: Instant::now(),
             last_log_look: Instant::now(),
+            idleness,
             sweep_from: 0,
             rotate_at: journal_bytes_max,
             journal_bytes_max,
@@ -281,6 +292,13 @@ impl<'a> EventLoop<'a> {
         }
     }
 
+    /// Gives back memory that only a next agent under living threads would need.
+    pub(crate) fn give_memory_back(&self) {
+        if self.overlay.threads() == 0 {
+            self.shared.give_back();
+        }
+    }
+
     fn shared(&self) -> Shared<'static> {
         self.shared.view()
     }
@@ -292,6 +310,7 @@ impl<'a> EventLoop<'a> {
         self.shrinking &= self.holds_too_much();
         self.carry_out_all()?;
         self.tiers().keep_descriptors();
+        self.release_forgotten();
         self.answer_executed();
         self.show_times();
         if self.store.unwritten_bytes() > JOURNAL_UNWRITTEN_MAX {
@@ -304,6 +323,7 @@ impl<'a> EventLoop<'a> {
             self.rotate_at = self.journal_bytes_max + 2 * self.overlay.journal_end();
             self.carry_out_all()?;
         }
+        self.end_if_idle();
         if self.ending == Ending::Syncing {
             self.end_once_durable()?;
         }
@@ -328,7 +348,9 @@ impl<'a> EventLoop<'a> {
             WORK_POLL
         } else if self.overlay.threads() > 0 {
             HINT_POLL
-        } else if let Some(left) = self.mark_after().into_iter().chain(self.times.left()).min() {
+        } else if let Some(left) =
+            self.mark_after().into_iter().chain(self.times.left()).chain(self.idleness.left()).min()
+        {
             left
         } else {
             let _ = self.timer.unset();

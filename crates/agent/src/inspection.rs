@@ -6,26 +6,36 @@
 //! | absent, older than the list, damaged, unreadable | the list; the attributes if there is no list | all of them |
 //! | of another user or node | the list | nothing that can be told from here |
 //!
-//! It changes nothing and takes no lock.
+//! It changes nothing and takes no lock. What moves meanwhile cannot be seen at one moment: whatever is worse than
+//! dirty counts only if a second look finds the same on the same grounds. So a data file that the second replay still
+//! names, though the first look did not find it, is missing: an agent removes one only after the record that it is not
+//! needed. Of slow files a running agent knows more than can be seen, and is asked.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+mod look;
 
-use headstart_core::overlay::Fingerprint;
-use headstart_core::overlay::recovery::RecoveredFile;
-use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
+use std::path::Path;
+use std::time::Duration;
+
+use headstart_core::protocol::FLASH_DIRECTORY;
 use serde::Serialize;
 
 use crate::claim::{self, Owner, Relation};
-use crate::dirty_list::{self, Entry, Listed};
+use crate::client::Client;
+use crate::dirty_list;
+use crate::discarded;
 use crate::error::{Error, Result};
-use crate::origin::{Origin, birth_ns};
-use crate::slow_file::fingerprint_of;
-use crate::storage::RealStorage;
-use crate::store::{self, Found, as_path};
-use crate::{discarded, renamed, runtime_directory};
+use crate::status::{Command, Status};
+
+use look::{Evidence, look};
+
+/// Between two looks: an agent that follows one that died has begun by then, most of the time.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The same where the list alone says how things stand, which is as old as its period.
+const PAUSE_OF_LIST: Duration = Duration::from_millis(1000);
+/// Looks after the first, where somebody is at work.
+const LOOKS: u32 = 3;
+/// How long an agent may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What it comes to; later ones are worse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -99,6 +109,12 @@ pub struct FileReport {
     pub lost: Vec<(u64, u64)>,
     /// Their bytes.
     pub lost_bytes: u64,
+    /// Why the agent cannot write it back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What that rests on.
+    #[serde(skip)]
+    evidence: Evidence,
 }
 
 /// How a directory stands.
@@ -116,6 +132,8 @@ pub struct Inspection {
     pub owner_is: Option<Relation>,
     /// The owner's agent is a living process of this node.
     pub agent_runs: bool,
+    /// A process of this user that takes part, with an agent or while it waits for one.
+    pub program_runs: Option<u32>,
     /// The journal.
     pub journal: JournalState,
     /// Epoch of the agent that wrote it.
@@ -132,197 +150,88 @@ pub struct Inspection {
     pub lost_bytes: u64,
     /// What else is wrong, in words.
     pub problems: Vec<String>,
+    /// What it comes to but for the files.
+    #[serde(skip)]
+    whole: Verdict,
 }
 
 /// Looks at a managed directory. `fast` is asked for where no claim and no list names it; `scan` looks for attributes on all files.
 pub fn inspect(slow: &Path, fast: Option<&Path>, scan: bool) -> Result<Inspection> {
-    let mut report = Inspection { directory: slow.display().to_string(), ..Inspection::default() };
-    if let Err(error) = std::fs::read_dir(slow) {
-        return Err(Error::file("read", slow, error));
+    let mut report = look(slow, fast, scan)?;
+    let mut looks = 0;
+    while report.is_doubtful() && looks < if report.is_in_use() { LOOKS } else { 1 } {
+        std::thread::sleep(if report.journal == JournalState::Elsewhere { PAUSE_OF_LIST } else { PAUSE });
+        report = look(slow, fast, scan)?.confirmed_by(&report);
+        looks += 1;
     }
-    let owner = claim::read(slow).unwrap_or_else(|error| report.worse(Verdict::Attention, error.to_string()));
-    let listed = dirty_list::read(slow).unwrap_or_else(|error| report.worse(Verdict::Attention, error.to_string()));
-    report.listed = dirty_list::is_there(slow);
-    report.listed_epoch = listed.as_ref().map_or(0, |listed| listed.heading.epoch);
-    let named = owner.as_ref().map(|owner| owner.fast.clone());
-    let named = named.or_else(|| listed.as_ref().map(|listed| listed.heading.fast.clone()));
-    let fast = named.map(PathBuf::from).or_else(|| fast.map(Path::to_path_buf));
-    report.fast = fast.as_ref().map(|fast| fast.display().to_string());
-    report.owner_is = owner.as_ref().map(Owner::relation);
-    report.agent_runs = owner.as_ref().is_some_and(Owner::is_alive);
-    report.owner = owner;
-    if report.owner_is.is_some_and(|relation| relation != Relation::Own) {
-        report.journal = JournalState::Elsewhere;
-        report.verdict = report.verdict.max(Verdict::OwnedElsewhere);
-        report.take_listed(slow, listed, false);
-        return Ok(report);
-    }
-    let found = fast.as_deref().and_then(|fast| report.replay(slow, fast));
-    match (found, fast) {
-        (Some(found), Some(fast)) if report.journal == JournalState::Usable => report.take_journal(&fast, &found),
-        _ => {
-            let scanned = scan || (listed.is_none() && (report.listed || report.journal == JournalState::Unusable));
-            let owed = listed.as_ref().is_some_and(Listed::owes);
-            report.take_listed(slow, listed, true);
-            if scanned {
-                report.take_attributes(slow);
-            }
-            if owed || report.lost_bytes > 0 {
-                report.verdict = Verdict::Lost;
-            }
-        }
+    if report.agent_runs && report.journal == JournalState::Usable {
+        report.ask_agent(slow);
     }
     Ok(report)
 }
 
 impl Inspection {
-    fn worse<T: Default>(&mut self, verdict: Verdict, problem: String) -> T {
-        self.verdict = self.verdict.max(verdict);
-        self.problems.push(problem);
-        T::default()
+    /// Whether its agent or a program is at work, so that nothing must be given up behind their back.
+    pub fn is_in_use(&self) -> bool {
+        self.agent_runs || self.program_runs.is_some()
     }
 
-    fn replay(&mut self, slow: &Path, fast: &Path) -> Option<Found> {
-        let runtime = runtime_directory::path(slow);
-        let boot_id = runtime_directory::boot_id().unwrap_or_default();
-        let given_up = discarded::epoch(slow).unwrap_or_else(|error| self.worse(Verdict::Attention, error.to_string()));
-        match store::recover(&RealStorage, fast, &runtime, boot_id) {
-            Err(error) => {
-                self.journal = JournalState::Unusable;
-                self.problems.push(error.to_string());
-                None
-            }
-            Ok(mut found) => {
-                self.journal_epoch = found.epoch;
-                self.journal = match found.epoch {
-                    0 => JournalState::Absent,
-                    epoch if epoch <= given_up => JournalState::GivenUp,
-                    epoch if epoch < self.listed_epoch => JournalState::Older,
-                    _ => JournalState::Usable,
-                };
-                if self.journal == JournalState::Absent && !fast.is_dir() {
-                    self.problems.push(format!("the fast directory {} is not there", fast.display()));
-                }
-                if let Err(error) = Origin::look(slow, fast, &mut found.recovered) {
-                    self.worse::<()>(Verdict::Attention, error.to_string());
-                }
-                renamed::find(slow, &mut found.recovered);
-                Some(found)
-            }
+    /// Whether a look at another moment may find less.
+    fn is_doubtful(&self) -> bool {
+        let clean = matches!(self.verdict, Verdict::Clean | Verdict::Dirty);
+        !clean && (self.whole != Verdict::OwnedElsewhere || self.files.iter().any(|file| file.slow != SlowState::Found))
+    }
+
+    /// Of slow files: what the agent says of them, which has them open and knows what it has written itself.
+    fn ask_agent(&mut self, slow: &Path) {
+        if self.files.is_empty() {
+            return;
         }
-    }
-
-    fn take_journal(&mut self, fast: &Path, found: &Found) {
-        for file in found.recovered.files.values() {
-            let Some(report) = inspect_file(fast, file) else { continue };
-            let stranger = matches!(report.slow, SlowState::Missing | SlowState::Replaced | SlowState::Changed);
-            let verdict = match () {
-                () if report.lost_bytes > 0 => Verdict::Lost,
-                () if stranger && !(self.agent_runs && file.intent) => Verdict::Attention,
-                () => Verdict::Dirty,
-            };
-            self.add(verdict, report);
+        let client = Client::of_directory(slow).map(|client| client.with_patience(PATIENCE));
+        match client.and_then(|client| client.ask(&Command::Examine)) {
+            Ok(status) => self.take_status(status),
+            // One that is on its way in or out.
+            Err(Error::NoAgent { .. }) => {}
+            Err(error) => self.problems.push(error.to_string()),
         }
+        self.conclude();
     }
 
-    fn add(&mut self, verdict: Verdict, report: FileReport) {
-        self.verdict = self.verdict.max(verdict);
-        self.dirty_bytes = self.dirty_bytes.saturating_add(report.dirty_bytes);
-        self.lost_bytes = self.lost_bytes.saturating_add(report.lost_bytes);
-        self.files.push(report);
-    }
-
-    fn take_listed(&mut self, slow: &Path, listed: Option<Listed>, lost: bool) {
-        for entry in listed.into_iter().flat_map(|listed| listed.entries) {
-            let path = slow.join(OsStr::from_bytes(&entry.path_bytes()));
-            self.add(self.verdict, listed_file(&path, &entry, lost));
-        }
-    }
-
-    /// What the attributes say of files that the list does not name.
-    fn take_attributes(&mut self, slow: &Path) {
-        let mut directories = vec![slow.to_path_buf()];
-        while let Some(directory) = directories.pop() {
-            for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
-                let path = entry.path();
-                let kind = entry.file_type().ok();
-                if kind.is_some_and(|kind| kind.is_dir()) {
-                    directories.push(path);
-                } else if kind.is_some_and(|kind| kind.is_file())
-                    && self.files.iter().all(|known| known.path != path.display().to_string())
-                {
-                    match dirty_list::attribute_of(&path) {
-                        Ok(Some(entry)) => self.add(Verdict::Lost, listed_file(&path, &entry, true)),
-                        Ok(None) => {}
-                        Err(error) => self.worse(Verdict::Attention, error.to_string()),
-                    }
-                }
+    fn take_status(&mut self, status: Status) {
+        // All are named, or those that are not keep what was seen of them.
+        let all = status.files_failed <= status.files.len() as u64;
+        for file in &mut self.files {
+            file.error =
+                status.files.iter().find(|named| named.path == file.path).and_then(|named| named.error.clone());
+            if file.error.is_none() && all {
+                file.slow = SlowState::Found;
             }
         }
-    }
-}
-
-fn listed_file(path: &Path, entry: &Entry, lost: bool) -> FileReport {
-    let slow = match std::fs::symlink_metadata(path) {
-        Err(_) => SlowState::Missing,
-        Ok(found) if entry.inode != 0 && found.ino() != entry.inode => SlowState::Replaced,
-        Ok(_) => SlowState::Found,
-    };
-    FileReport {
-        path: path.display().to_string(),
-        dirty_bytes: entry.dirty_bytes,
-        ranges: entry.ranges.clone(),
-        exact: entry.exact,
-        open_for_writing: entry.open_for_writing,
-        slow,
-        missing_data: Vec::new(),
-        lost: if lost { entry.ranges.clone() } else { Vec::new() },
-        lost_bytes: if lost { entry.dirty_bytes } else { 0 },
-    }
-}
-
-/// A file of the journal; none if nothing of it is dirty.
-fn inspect_file(fast: &Path, file: &RecoveredFile) -> Option<FileReport> {
-    let mut report =
-        FileReport { path: as_path(&file.path).display().to_string(), exact: true, ..FileReport::default() };
-    report.open_for_writing = file.intent;
-    for mapped in file.map.iter().filter(|mapped| mapped.dirty) {
-        let (offset, length) = (mapped.range.offset, mapped.range.length);
-        report.dirty_bytes += length;
-        join(&mut report.ranges, offset, length);
-        let data = fast.join(FLASH_DIRECTORY).join(data_file_name(mapped.data_file));
-        let there = std::fs::metadata(&data).is_ok_and(|found| found.len() >= mapped.place + length);
-        if !there {
-            report.lost_bytes += length;
-            join(&mut report.lost, offset, length);
-            let name = data.display().to_string();
-            if report.missing_data.last() != Some(&name) {
-                report.missing_data.push(name);
-            }
+        let is_new = |path: &String| self.files.iter().all(|file| file.path != *path);
+        let others = status.files.into_iter().filter(|named| is_new(&named.path));
+        let others: Vec<String> =
+            others.filter_map(|named| Some(format!("{}: {}", named.path, named.error?))).collect();
+        if !others.is_empty() {
+            self.whole = self.whole.max(Verdict::Attention);
+            self.problems.extend(others);
         }
     }
-    report.slow = slow_state(file);
-    (report.dirty_bytes > 0).then_some(report)
-}
 
-fn slow_state(file: &RecoveredFile) -> SlowState {
-    let Ok(found) = std::fs::symlink_metadata(as_path(&file.path)) else { return SlowState::Missing };
-    let identity = file.identity;
-    let another = identity.birth_ns != 0 && birth_ns(&found) != identity.birth_ns;
-    if another || (found.dev(), found.ino()) != (identity.device, identity.inode) {
-        return SlowState::Replaced;
-    }
-    let now: Fingerprint = fingerprint_of(&found);
-    match file.fingerprint {
-        Some(known) if !file.intent && known != now => SlowState::Changed,
-        _ => SlowState::Found,
-    }
-}
-
-fn join(ranges: &mut Vec<(u64, u64)>, offset: u64, length: u64) {
-    match ranges.last_mut().filter(|(last, length)| last + length == offset) {
-        Some((_, joined)) => *joined += length,
-        None => ranges.push((offset, length)),
+    /// Adds up what the files come to.
+    fn conclude(&mut self) {
+        let sum = |bytes: fn(&FileReport) -> u64| self.files.iter().map(bytes).fold(0, u64::saturating_add);
+        (self.dirty_bytes, self.lost_bytes) = (sum(|file| file.dirty_bytes), sum(|file| file.lost_bytes));
+        let in_use = self.is_in_use();
+        let verdict = |file: &FileReport| match self.journal {
+            JournalState::Elsewhere => Verdict::Clean,
+            _ if file.lost_bytes > 0 => Verdict::Lost,
+            JournalState::Usable => {
+                let stranger = file.slow != SlowState::Found && !(in_use && file.open_for_writing);
+                if stranger || file.error.is_some() { Verdict::Attention } else { Verdict::Dirty }
+            }
+            _ => Verdict::Clean,
+        };
+        self.verdict = self.files.iter().map(verdict).fold(self.whole, Verdict::max);
     }
 }
 

@@ -166,6 +166,10 @@ fn serve_claimed(
     let (last, owes_nothing) = (event_loop.last_marks(result.is_ok()), event_loop.owes_nothing());
     // The next agent must not start while a copy of this one may still land.
     workers.end(last);
+    if result.is_ok() {
+        // Everything is durable: the journal on flash says all.
+        event_loop.give_memory_back();
+    }
     drop(event_loop);
     if result.is_ok() {
         // Of one that failed the socket tells, as of one that was killed: programs and `run` wait for the next.

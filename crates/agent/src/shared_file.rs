@@ -6,15 +6,19 @@
 //! | this boot, version and size | adopted: what it says of leases and quarantines holds, whether its owners live or not |
 //! | another boot, version or size, or damaged; no process maps it | replaced |
 //! | the same, but a process maps it | refused: what that process does cannot be known |
+//!
+//! It goes with an agent that ends in order, unless a process still maps it; while one serves, memory behind files that
+//! are forgotten goes back.
 
 use std::fs::{File, OpenOptions};
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use headstart_core::protocol::shared::{MAGIC, Region, Shared};
+use headstart_core::protocol::shared::{FILES_MAX, MAGIC, Region, Shared};
 use headstart_core::protocol::{PROTOCOL_VERSION, SHARED_FILE};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
@@ -23,6 +27,7 @@ use nix::sys::stat::{major, minor};
 
 use crate::error::{Error, Result};
 use crate::runtime_directory::start_time;
+use crate::store::LIVE_JOURNAL_FILE;
 use crate::survivors;
 
 /// A page, of which the kernel gives memory.
@@ -60,6 +65,26 @@ impl SharedFile {
     /// The same for the parts of a file.
     pub fn reserve_file(&mut self, file: u32) -> Result<()> {
         Region::of_file(file).into_iter().try_for_each(|part| self.memory.reserve(part))
+    }
+
+    /// Gives memory back behind a file's parts that nobody uses, but for pages that hold something of a neighbour
+    /// `in_use`.
+    pub fn release_file(&mut self, file: u32, in_use: impl Fn(u32) -> bool) {
+        let before = file.checked_sub(1).is_none_or(&in_use);
+        let after = file as usize + 1 >= FILES_MAX || in_use(file + 1);
+        for part in Region::of_file(file) {
+            self.memory.release(part, before, after);
+        }
+    }
+
+    /// An agent ends in order, and no thread takes part: takes the file away, and the copy of the journal beside it,
+    /// unless a process still has the file mapped, as a forked child that never said anything.
+    pub fn give_back(&self) {
+        if self.memory.is_alone() {
+            for name in [LIVE_JOURNAL_FILE, SHARED_FILE] {
+                let _ = std::fs::remove_file(self.runtime.join(name));
+            }
+        }
     }
 
     /// That there is no memory for something else beside it.
@@ -176,6 +201,37 @@ impl Memory {
         self.reserved[pages].fill(true);
         Ok(())
     }
+
+    /// Gives back the pages of `part`; those at its ends only if the neighbour there uses them not.
+    fn release(&mut self, part: Range<usize>, before: bool, after: bool) {
+        let first = if before { part.start.div_ceil(PAGE_BYTES) } else { part.start / PAGE_BYTES };
+        let last = if after { part.end / PAGE_BYTES } else { part.end.div_ceil(PAGE_BYTES) };
+        if first >= last {
+            return;
+        }
+        self.reserved[first..last].fill(false);
+        let how = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        // Where it cannot be given back it stays.
+        let _ = fallocate(&self.file, how, (first * PAGE_BYTES) as i64, ((last - first) * PAGE_BYTES) as i64);
+    }
+
+    /// Whether no other process has the file open or mapped. A lease for writing is granted for a file that nobody else
+    /// has open; a mapping keeps it open.
+    fn is_alone(&self) -> bool {
+        // Whoever opens it at this moment has the owner of the lease told by this signal, which would end the process.
+        // SAFETY: ignoring a signal runs no code of this process.
+        let ignored = unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
+        if ignored == libc::SIG_ERR {
+            return false;
+        }
+        let lease = |kind: libc::c_int| {
+            // SAFETY: plain integers.
+            unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_SETLEASE, kind) == 0 }
+        };
+        let granted = lease(libc::F_WRLCK);
+        let _ = lease(libc::F_UNLCK);
+        granted
+    }
 }
 
 fn boot_words(boot_id: [u8; 16]) -> [u64; 2] {
@@ -189,10 +245,7 @@ fn adoptable(path: &Path, boot_id: [u8; 16]) -> Result<Option<(&'static Region, 
     let found = file.metadata().map_err(|error| Error::file("look at", path, error))?;
     if found.len() == Region::BYTES as u64 {
         let region = map(&file).map_err(|error| Error::file("map", path, error))?;
-        let header = region.view().header;
-        let same_boot = header.boot_id.iter().zip(boot_words(boot_id)).all(|(a, b)| a.load(Ordering::Relaxed) == b);
-        let ready = header.magic.load(Ordering::Acquire) == MAGIC;
-        if ready && same_boot && header.version.load(Ordering::Relaxed) == u64::from(PROTOCOL_VERSION) {
+        if is_of(region, boot_id) {
             return Ok(Some((region, Memory::of(file, path.parent().unwrap_or(path))?)));
         }
     }
@@ -205,6 +258,24 @@ fn adoptable(path: &Path, boot_id: [u8; 16]) -> Result<Option<(&'static Region, 
     }
 }
 
+/// The shared file as an agent left it or uses it, to be looked at; none if there is none of this version and boot.
+pub fn look(runtime: &Path, boot_id: [u8; 16]) -> Option<Shared<'static>> {
+    let file = File::open(runtime.join(SHARED_FILE)).ok()?;
+    if file.metadata().ok()?.len() != Region::BYTES as u64 {
+        return None;
+    }
+    let region = map_as(&file, ProtFlags::PROT_READ).ok()?;
+    is_of(region, boot_id).then(|| region.view())
+}
+
+/// Whether it is ready, of this boot and of this version.
+fn is_of(region: &Region, boot_id: [u8; 16]) -> bool {
+    let header = region.view().header;
+    let same_boot = header.boot_id.iter().zip(boot_words(boot_id)).all(|(a, b)| a.load(Ordering::Relaxed) == b);
+    let ready = header.magic.load(Ordering::Acquire) == MAGIC;
+    ready && same_boot && header.version.load(Ordering::Relaxed) == u64::from(PROTOCOL_VERSION)
+}
+
 /// Another process that maps the file: what is in it need not be understood to know that.
 fn user_of(device: u64, inode: u64) -> Option<u32> {
     let named = format!("{:02x}:{:02x} {inode}", major(device), minor(device));
@@ -215,19 +286,15 @@ fn user_of(device: u64, inode: u64) -> Option<u32> {
 }
 
 fn map(file: &File) -> std::io::Result<&'static Region> {
+    map_as(file, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
+}
+
+/// Whoever maps it for reading alone must not store to it.
+fn map_as(file: &File, protection: ProtFlags) -> std::io::Result<&'static Region> {
     let length = NonZeroUsize::new(Region::BYTES).expect("the region is not empty");
     // SAFETY: a new shared mapping at an address the kernel chooses, never unmapped, as long as the file, which is
     // `Region::BYTES` long and never shrinks: only this module sizes it.
-    let address = unsafe {
-        mmap(
-            None,
-            length,
-            ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
-            MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE,
-            file,
-            0,
-        )
-    }?;
+    let address = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE, file, 0) }?;
     // SAFETY: `Region` consists of atomics only, any bytes are valid for it, the mapping is page-aligned and lives as long as
     // the process.
     Ok(unsafe { &*address.as_ptr().cast::<Region>() })
@@ -235,6 +302,9 @@ fn map(file: &File) -> std::io::Result<&'static Region> {
 
 #[cfg(test)]
 mod tests {
+    use headstart_core::protocol::shared::GRANULE_BYTES;
+    use headstart_core::request;
+
     use super::*;
 
     #[test]
@@ -280,6 +350,46 @@ mod tests {
         std::io::BufRead::read_line(&mut output, &mut line).unwrap();
         assert_eq!(line, "mapped\n");
         Some(child)
+    }
+
+    #[test]
+    fn it_goes_with_its_agent_unless_a_process_maps_it() {
+        let runtime = tempfile::tempdir_in("/dev/shm").unwrap();
+        let shared = SharedFile::create(runtime.path(), [1; 16], 1).unwrap();
+        std::fs::write(runtime.path().join(LIVE_JOURNAL_FILE), b"records").unwrap();
+        let are_there = || [SHARED_FILE, LIVE_JOURNAL_FILE].map(|name| runtime.path().join(name).exists());
+        if let Some(mut child) = mapper(runtime.path()) {
+            shared.give_back();
+            assert_eq!(are_there(), [true; 2], "a process may still go by it");
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        shared.give_back();
+        assert_eq!(are_there(), [false; 2]);
+    }
+
+    #[test]
+    fn memory_behind_a_file_goes_back_but_for_what_neighbours_use() {
+        let runtime = tempfile::tempdir_in("/dev/shm").unwrap();
+        let mut shared = SharedFile::create(runtime.path(), [1; 16], 1).unwrap();
+        let blocks = || std::fs::metadata(runtime.path().join(SHARED_FILE)).unwrap().blocks();
+        let before = blocks();
+        // At the borders to those that go, and in the middle.
+        let granules = [(10, 65_535), (11, 32_768), (12, 32_768), (13, 0)];
+        let range = |granule: u64| request::Range::new(granule * GRANULE_BYTES, 1);
+        for (file, granule) in granules {
+            shared.reserve_file(file).unwrap();
+            shared.view().announce(file, range(granule));
+        }
+        shared.release_file(11, |file| file != 12);
+        shared.release_file(12, |file| file != 11);
+        let are_set = granules.map(|(file, granule)| !shared.view().all_clear(file, range(granule)));
+        assert_eq!(are_set, [true, false, false, true]);
+        assert!(shared.has_file(10) && shared.has_file(13) && !shared.has_file(11));
+        shared.reserve_file(11).unwrap();
+        assert!(shared.has_file(11));
+        [10, 11, 13].into_iter().for_each(|file| shared.release_file(file, |_| false));
+        assert!(blocks() <= before + 8, "{} and {before}", blocks());
     }
 
     #[test]

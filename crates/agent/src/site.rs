@@ -39,7 +39,7 @@
 //! include = ["results"]     # optional, and exclude: see `selection`
 //!
 //! [agent]                   # optional: dirty_high, dirty_low, dirty_full, write_back_share_min, copies_max,
-//!                           # journal_bytes_max, log_bytes_max, metrics, metrics_socket
+//!                           # journal_bytes_max, log_bytes_max, idle_s, metrics, metrics_socket
 //! ```
 
 mod environment;
@@ -123,6 +123,9 @@ pub struct AgentSettings {
     pub journal_bytes_max: Option<u64>,
     /// A log longer than this is put aside, in place of the one before; 1 MiB if absent.
     pub log_bytes_max: Option<u64>,
+    /// An agent that nobody needs for so many seconds ends and leaves the directory to others; 600 if absent, never if
+    /// zero.
+    pub idle_s: Option<u64>,
     /// Serves metrics at the socket `metrics` in the runtime directory.
     pub metrics: Option<bool>,
     /// Serves metrics at this socket.

@@ -4,11 +4,13 @@ use std::io;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, accept4, bind,
-    connect, getsockopt, listen, recv, recvmsg, send, sendmsg, socket, sockopt,
+    connect, getsockopt, listen, recv, recvmsg, send, sendmsg, setsockopt, socket, sockopt,
 };
+use nix::sys::time::TimeVal;
 
 /// Longest packet.
 pub const PACKET_MAX: usize = 128 << 10;
@@ -61,7 +63,14 @@ pub fn connect_to(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Receives one packet; `Some(0)` when the peer is gone, `None` when none waits on a non-blocking socket.
+/// From now on `receive` waits for so long at most on a blocking socket.
+pub fn receive_within(socket: &OwnedFd, patience: Duration) -> io::Result<()> {
+    let limit = TimeVal::new(patience.as_secs() as i64, patience.subsec_micros().into());
+    Ok(setsockopt(socket, sockopt::ReceiveTimeout, &limit)?)
+}
+
+/// Receives one packet; `Some(0)` when the peer is gone, `None` when none waits on a non-blocking socket or came in
+/// time.
 pub fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     match recv(socket.as_raw_fd(), buffer, MsgFlags::empty()) {
         Ok(length) => Ok(Some(length)),

@@ -11,6 +11,9 @@ pub use crate::counters::ServiceCounters;
 pub enum Command {
     /// How things stand.
     Status,
+    /// The same, with the files alone of which bytes cannot be written back as they are: the last try failed, or one
+    /// now would, as another program changed or removed the slow file.
+    Examine,
     /// Write dirty bytes back, all or those of one file.
     Drain {
         /// Absolute path of a file.

@@ -44,6 +44,9 @@ pub use recovery::{Found, recover};
 use slow_files::SlowFiles;
 pub use slow_files::{as_path, open_slow};
 
+/// The copy of the journal in the runtime directory.
+pub const LIVE_JOURNAL_FILE: &str = "journal.live";
+
 /// Everything the agent keeps open.
 #[derive(Debug)]
 pub struct Store {
@@ -82,7 +85,7 @@ impl Store {
         for (number, _) in slow.from(0).filter(|(_, slow)| !slow.has_name()) {
             overlay.disown(shared, number);
         }
-        let (header, live_path) = (Header { boot_id, epoch }, runtime.join("journal.live"));
+        let (header, live_path) = (Header { boot_id, epoch }, runtime.join(LIVE_JOURNAL_FILE));
         let journal = JournalFiles::begin(storage.clone(), directory, live_path, header, &mut overlay)?;
         data.remove_strangers();
         Ok((Store { storage, journal, data, slow }, overlay))

@@ -28,18 +28,18 @@ impl CapacityArguments {
         parse_capacity(self.capacity.as_deref())?;
         let site_path = Site::locate(site);
         let site = Site::load(&site_path)?;
-        let Ok(client) = Client::connect(&site) else {
+        let command = match &self.capacity {
+            Some(capacity) => Command::Configure { capacity: capacity.clone() },
+            None => Command::Status,
+        };
+        let Some(status) = Client::ask_living(&site, &command)? else {
             bail!(
                 "no agent runs for {}; the next one starts with the capacity in {}",
                 site.slow.display(),
                 site_path.display()
             );
         };
-        let command = match &self.capacity {
-            Some(capacity) => Command::Configure { capacity: capacity.clone() },
-            None => Command::Status,
-        };
-        self.print(&client.ask(&command)?);
+        self.print(&status);
         Ok(ExitCode::SUCCESS)
     }
 

@@ -88,22 +88,46 @@ fn print(found: &Inspection) {
     println!("journal    {journal}");
     found.problems.iter().for_each(|problem| println!("problem    {problem}"));
     found.files.iter().for_each(print_file);
+    println!("{}", advice(found));
+}
+
+/// What it comes to, and what to do. Nobody is told to give bytes up while an agent or a program may still need them.
+fn advice(found: &Inspection) -> String {
     let size = |bytes| ByteSize(bytes).to_string();
     let dirty = size(found.dirty_bytes);
+    let in_use = match (&found.owner, found.program_runs) {
+        (Some(owner), _) if found.agent_runs => Some(format!(
+            "The agent (process {}) runs: nothing is to be given up before programs have ended and \
+             'headstart stop --keep-dirty' has ended it; look again then",
+            owner.pid
+        )),
+        (_, Some(pid)) => Some(format!(
+            "A program (process {pid}) takes part and waits for an agent where it needs one: 'headstart agent' \
+             starts it, if no 'headstart run' does"
+        )),
+        _ => None,
+    };
+    let else_say = |otherwise: &str| in_use.clone().unwrap_or_else(|| otherwise.to_string());
     match found.verdict {
-        Verdict::Clean => println!("everything is on disk"),
-        Verdict::Dirty => println!("{dirty} wait on flash, all there: 'headstart drain' writes them back"),
-        Verdict::OwnedElsewhere => println!(
-            "{dirty} wait on flash of the owner: 'headstart drain' there writes them back; 'headstart disown {}' gives them up",
+        Verdict::Clean => "everything is on disk".into(),
+        Verdict::Dirty => format!("{dirty} wait on flash, all there: 'headstart drain' writes them back"),
+        Verdict::OwnedElsewhere if found.agent_runs => {
+            format!("{dirty} wait on flash of the owner, whose agent runs: 'headstart drain' there writes them back")
+        }
+        Verdict::OwnedElsewhere => format!(
+            "{dirty} wait on flash of the owner: 'headstart drain' there writes them back; if that node or flash is \
+             gone for good, 'headstart disown {}' gives them up",
             found.directory
         ),
-        Verdict::Attention => println!(
-            "{dirty} wait on flash, but not all can go back: mend the files named above, 'headstart drain FILE' over what \
-             changed, or 'headstart drain --discard FILE'"
+        Verdict::Attention => format!(
+            "{dirty} wait on flash, but not all can go back: mend the files named above, or 'headstart drain FILE' \
+             over what changed. {}",
+            else_say("'headstart drain --discard FILE' gives bytes up")
         ),
-        Verdict::Lost => println!(
-            "{} are lost unless the flash comes back as it was; 'headstart drain --discard' gives them up",
-            size(found.lost_bytes)
+        Verdict::Lost => format!(
+            "{} are lost unless the flash comes back as it was. {}",
+            size(found.lost_bytes),
+            else_say("'headstart drain --discard' gives them up")
         ),
     }
 }
@@ -120,6 +144,9 @@ pub fn print_file(file: &FileReport) {
         SlowState::Missing => println!("           the slow file is missing"),
         SlowState::Replaced => println!("           another file has its name now"),
         SlowState::Changed => println!("           another program changed the slow file since"),
+    }
+    if let Some(error) = &file.error {
+        println!("           cannot be written back: {error}");
     }
     if file.lost_bytes > 0 {
         println!("lost       {} of {}: bytes {}", ByteSize(file.lost_bytes), file.path, ranges(&file.lost));

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use headstart_agent::client::{Client, Overrides};
 use headstart_agent::inspection::{FileReport, Inspection, JournalState, Verdict, give_up, inspect};
 use headstart_agent::site::Site;
 use headstart_agent::status::Command;
@@ -14,7 +13,9 @@ use headstart_core::units::ByteSize;
 
 use crate::check::{directories, print_file};
 use crate::interrupts::Interrupts;
-use crate::write_back::{connect_or_start, make_durable};
+use crate::service::Service;
+use crate::supervision::Start;
+use crate::write_back::make_durable;
 
 #[derive(Debug, Args)]
 pub struct Disown {
@@ -53,8 +54,11 @@ impl Disown {
 }
 
 fn refuse_living(found: &Inspection) -> Result<()> {
-    match found.owner.as_ref().filter(|_| found.agent_runs) {
-        Some(owner) => bail!("the agent of {owner} runs (process {}): 'headstart stop' ends it first", owner.pid),
+    if let Some(owner) = found.owner.as_ref().filter(|_| found.agent_runs) {
+        bail!("the agent of {owner} runs (process {}): 'headstart stop' ends it first", owner.pid);
+    }
+    match found.program_runs {
+        Some(pid) => bail!("process {pid} takes part and may have newer bytes: end it first, or let an agent serve it"),
         None => Ok(()),
     }
 }
@@ -92,16 +96,16 @@ pub fn discard(site: Option<&Path>, paths: &[PathBuf], yes: bool) -> Result<Exit
 fn by_agent(site: Option<&Path>, files: &[&FileReport]) -> Result<()> {
     let site_path = Site::locate(site);
     let site = Site::load(&site_path)?;
-    let client: Client = connect_or_start(&site, &site_path, &Overrides::default())?;
+    let service = Service::connect(Start::for_command(&site, &site_path))?;
     if files.iter().any(|file| file.path.contains(char::REPLACEMENT_CHARACTER)) {
         // A name that is no UTF-8 cannot be told to the agent; it is only among these if all are meant.
-        client.ask(&Command::Discard { path: None })?;
+        service.ask(&Command::Discard { path: None })?;
     } else {
         for file in files {
-            client.ask(&Command::Discard { path: Some(file.path.clone()) })?;
+            service.ask(&Command::Discard { path: Some(file.path.clone()) })?;
         }
     }
-    make_durable(&client, &Interrupts::listen()?)?;
+    make_durable(&service, &Interrupts::listen()?)?;
     Ok(())
 }
 

@@ -17,6 +17,7 @@ mod plan;
 mod program;
 mod recording;
 mod run;
+mod service;
 mod simulate;
 mod site;
 mod status;

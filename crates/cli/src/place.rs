@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use headstart_agent::client::{Client, Overrides};
+use headstart_agent::client::Client;
 use headstart_agent::plan;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, Status};
@@ -27,7 +27,9 @@ use following::{Followed, Purpose, follow, path_of};
 use verifying::{Verified, verify};
 
 use crate::interrupts::Interrupts;
-use crate::write_back::{connect_or_start, drain_all, make_durable};
+use crate::service::Service;
+use crate::supervision::Start;
+use crate::write_back::{drain_all, make_durable};
 
 /// Between two questions to the agent how far it is: at first, and at most. It looks at every extent for an answer.
 const POLL_MIN: Duration = Duration::from_millis(2);
@@ -52,14 +54,14 @@ impl Place {
         let plan = plan::load(&self.plan)?;
         let site_path = Site::locate(site);
         let site = Site::load(&site_path)?;
-        let client = connect_or_start(&site, &site_path, &Overrides::default())?;
+        let service = Service::connect(Start::for_command(&site, &site_path))?;
         let interrupts = Interrupts::listen()?;
-        let followed = follow(&client, &site, &plan, Purpose::Placing)?;
+        let followed = follow(&|commands| service.ask_all(commands), &site, &plan, Purpose::Placing)?;
         followed.problems.iter().for_each(|problem| eprintln!("headstart: {problem}"));
-        let status = client.ask(&Command::Status)?;
+        let status = service.ask(&Command::Status)?;
         say_capacity(&plan, &followed, &status, &site);
-        let copied = place(&client, &interrupts)?;
-        make_durable(&client, &interrupts)?;
+        let copied = place(&service, &interrupts)?;
+        make_durable(&service, &interrupts)?;
         if !copied {
             eprintln!("headstart: stopped; what is on flash stays there, and 'headstart place' goes on from it");
             return Ok(ExitCode::from(crate::EXIT_FAILED));
@@ -68,7 +70,7 @@ impl Place {
             eprintln!("headstart: stopped before all was compared; the regions stay on flash");
             return Ok(ExitCode::from(crate::EXIT_FAILED));
         };
-        let status = client.ask(&Command::Status)?;
+        let status = service.ask(&Command::Status)?;
         report(&followed, &verified, &status);
         let failed = !followed.problems.is_empty() || !verified.mismatches.is_empty() || status.placement.failed > 0;
         Ok(if failed { ExitCode::from(crate::EXIT_FAILED) } else { ExitCode::SUCCESS })
@@ -80,25 +82,25 @@ impl Unplace {
         let plan = self.plan.as_deref().map(plan::load).transpose()?;
         let site_path = Site::locate(site);
         let site = Site::load(&site_path)?;
-        let client = connect_or_start(&site, &site_path, &Overrides::default())?;
+        let service = Service::connect(Start::for_command(&site, &site_path))?;
         let interrupts = Interrupts::listen()?;
-        let before = client.ask(&Command::Status)?.placement;
+        let before = service.ask(&Command::Status)?.placement;
         // What is clean leaves flash at once; what were dirty would stay as long as there is room.
         let so_far = interrupts.so_far();
-        let drained = drain_all(&client, &interrupts, false)?;
+        let drained = drain_all(&service, &interrupts, false)?;
         if interrupts.so_far() > so_far {
             return Ok(ExitCode::from(crate::EXIT_DIRTY));
         }
         match &plan {
-            None => drop(client.ask(&Command::Unplace { path: None })?),
+            None => drop(service.ask(&Command::Unplace { path: None })?),
             Some(plan) => {
                 for file in &plan.files {
                     let path = path_of(&file.path);
-                    client.ask(&Command::Unplace { path: Some(path.to_str().unwrap_or(&file.path).to_string()) })?;
+                    service.ask(&Command::Unplace { path: Some(path.to_str().unwrap_or(&file.path).to_string()) })?;
                 }
             }
         }
-        let status = make_durable(&client, &interrupts)?;
+        let status = make_durable(&service, &interrupts)?;
         let size = |bytes| ByteSize(bytes).to_string();
         println!(
             "unplaced   {} of {} files",
@@ -141,35 +143,41 @@ fn say_capacity(plan: &headstart_core::plan::Plan, followed: &Followed, status: 
 
 /// Copies what is missing. Clean bytes make way by themselves; where there was no room, dirty ones are written back, and then it goes
 /// on: those that kept it from going on may be clean by now. False if interrupted.
-fn place(client: &Client, interrupts: &Interrupts) -> Result<bool> {
+fn place(service: &Service, interrupts: &Interrupts) -> Result<bool> {
     let so_far = interrupts.so_far();
-    if !copy(client, interrupts)? {
+    if !copy(service, interrupts)? {
         return Ok(false);
     }
-    let status = client.ask(&Command::Status)?;
+    let status = service.ask(&Command::Status)?;
     if status.placement.placed_bytes >= status.placement.wanted_bytes {
         return Ok(true);
     }
-    drain_all(client, interrupts, false)?;
-    Ok(interrupts.so_far() == so_far && copy(client, interrupts)?)
+    drain_all(service, interrupts, false)?;
+    Ok(interrupts.so_far() == so_far && copy(service, interrupts)?)
 }
 
 /// Waits while the agent copies; false if interrupted.
-fn copy(client: &Client, interrupts: &Interrupts) -> Result<bool> {
+fn copy(service: &Service, interrupts: &Interrupts) -> Result<bool> {
     let so_far = interrupts.so_far();
-    let mut status = client.ask(&Command::Place { on: true })?;
+    let mut status = service.ask(&Command::Place { on: true })?;
+    let mut lives = service.lives();
     let bar = progress_bar("placing", status.placement.wanted_bytes);
     let mut pause = POLL_MIN;
     while status.placement.running {
         bar.set_position(status.placement.placed_bytes);
         if interrupts.so_far() > so_far {
             bar.finish_and_clear();
-            client.ask(&Command::Place { on: false })?;
+            service.ask(&Command::Place { on: false })?;
             return Ok(false);
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(POLL_MAX);
-        status = client.ask(&Command::Status)?;
+        status = service.ask(&Command::Status)?;
+        while lives != service.lives() {
+            // The next agent knows the regions, and copies for whoever asks.
+            lives = service.lives();
+            status = service.ask(&Command::Place { on: true })?;
+        }
     }
     bar.finish_and_clear();
     Ok(true)
@@ -220,12 +228,13 @@ fn progress_bar(what: &'static str, total: u64) -> ProgressBar {
 /// without regions.
 pub fn remind_of_plan(client: &Client, site: &Site, path: &Path) {
     if let Ok(plan) = plan::load(path) {
-        let _ = follow(client, site, &plan, Purpose::Running);
+        let tell = |commands: &[Command]| commands.iter().try_for_each(|command| client.ask(command).map(drop));
+        let _ = follow(&tell, site, &plan, Purpose::Running);
     }
 }
 
 /// The regions of a plan for a run, made known without copying anything.
-pub fn follow_for_run(client: &Client, site: &Site, path: &Path, random: bool) -> Result<()> {
+pub fn follow_for_run(service: &Service, site: &Site, path: &Path, random: bool) -> Result<()> {
     let plan = plan::load(path)?;
     if random && !matches!(plan.choice, headstart_core::plan::Choice::Random(_)) {
         bail!(
@@ -234,7 +243,7 @@ pub fn follow_for_run(client: &Client, site: &Site, path: &Path, random: bool) -
             path.display()
         );
     }
-    let followed = follow(client, site, &plan, Purpose::Running)?;
+    let followed = follow(&|commands| service.ask_all(commands), site, &plan, Purpose::Running)?;
     let without = |problem| eprintln!("headstart: {problem}; the program runs without its regions");
     followed.problems.iter().for_each(without);
     Ok(())

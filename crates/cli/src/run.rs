@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use headstart_agent::claim;
-use headstart_agent::client::{Client, Overrides};
+use headstart_agent::client::Overrides;
+use headstart_agent::inspection::{Verdict, inspect};
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command as Ask, Counters, RequestCounters, Status};
+use headstart_agent::{Error as AgentError, claim};
 use headstart_core::policy::chain::Chain;
 use headstart_core::protocol::{ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH};
+use headstart_core::units::ByteSize;
 use serde::Serialize;
 
 use crate::agent::parse_capacity;
@@ -22,6 +24,7 @@ use crate::place::follow_for_run;
 use crate::printing::refuse_unwritable;
 use crate::program::{Program, exit_code, exit_number, library};
 use crate::recording::{alone, record_in};
+use crate::service::Service;
 use crate::supervision::{Start, Supervision};
 use crate::unseen;
 use crate::write_back::{Drained, drain_all, make_durable};
@@ -119,39 +122,43 @@ impl Run {
         let (include, exclude) = (choose(&self.include, &site.include), choose(&self.exclude, &site.exclude));
         let overrides = Overrides { capacity: self.capacity.clone(), include, exclude };
         let follow = self.policy == Chain::Auto && self.plan.is_none();
-        let agent = Start { site: site.clone(), site_path, overrides, follow, plan: self.plan.clone() };
-        let client = match agent.connect() {
-            Ok(client) => client,
+        let agent = Start { site: site.clone(), site_path, overrides, follow, plan: self.plan.clone(), runs: true };
+        let service = match Service::connect(agent.clone()) {
+            Ok(service) => service,
             Err(error) => return self.without_flash(&site.slow, &site.fast, error),
         };
         if let Some(capacity) = &self.capacity {
-            self.configure(&client, &site, capacity)?;
+            self.configure(&service, &site, capacity)?;
         }
-        client.ask(&agent.selection())?;
-        self.know_regions(&client, &site)?;
-        let before = client.ask(&Ask::Status)?;
+        service.ask(&agent.selection())?;
+        self.know_regions(&service, &site)?;
+        let before = service.ask(&Ask::Status)?;
         let interrupts = Interrupts::listen()?;
-        unseen::forget_marks(client.runtime());
+        unseen::forget_marks(&service.runtime());
         unseen::warn(&self.program[0]);
         let start = Instant::now();
         let supervision = Supervision::begin(agent.clone(), before.pid)?;
-        let status = self.program().wait(self.preloaded(&site, &client, &library)?, &interrupts)?;
+        let status = self.program().wait(self.preloaded(&site, &service, &library)?, &interrupts)?;
         let program_time = start.elapsed();
         drop(supervision);
-        let drained = self.finish(&agent, &interrupts)?;
-        let drain_time = start.elapsed() - program_time;
-        if let Some(path) = &self.report {
-            let report = report(status, program_time, drain_time, &before, &drained.status);
-            let text = serde_json::to_string_pretty(&report)?;
-            if let Err(error) = std::fs::write(path, text) {
-                // The program has ended, and its status is what counts.
-                eprintln!("headstart: cannot write the report {}: {error}", path.display());
+        // From here on the program's status is what counts.
+        let is_done = match self.finish(&agent, &interrupts) {
+            Ok(drained) => {
+                let drain_time = start.elapsed() - program_time;
+                self.write_report(&report(status, program_time, drain_time, &before, &drained.status));
+                drained.is_whole || self.keep_dirty
             }
+            Err(error) => say_unfinished(&site, &error),
+        };
+        Ok(if is_done || !status.success() { exit_code(status) } else { ExitCode::from(crate::EXIT_DIRTY) })
+    }
+
+    fn write_report(&self, report: &Report) {
+        let Some(path) = &self.report else { return };
+        let text = serde_json::to_string_pretty(report).expect("a report has a JSON form");
+        if let Err(error) = std::fs::write(path, text) {
+            eprintln!("headstart: cannot write the report {}: {error}", path.display());
         }
-        if !drained.is_whole && !self.keep_dirty && status.success() {
-            return Ok(ExitCode::from(crate::EXIT_DIRTY));
-        }
-        Ok(exit_code(status))
     }
 
     /// Whether policy and plan go together.
@@ -168,15 +175,15 @@ impl Run {
     }
 
     /// Makes the plan's regions known; or finds that some are, where there would be nothing to go by.
-    fn know_regions(&self, client: &Client, site: &Site) -> Result<()> {
+    fn know_regions(&self, service: &Service, site: &Site) -> Result<()> {
         if let Some(plan) = &self.plan {
-            return follow_for_run(client, site, plan, self.policy == Chain::Random);
+            return follow_for_run(service, site, plan, self.policy == Chain::Random);
         }
         if self.policy == Chain::Auto {
-            client.ask(&Ask::Follow)?;
+            service.ask(&Ask::Follow)?;
         }
         let needed = matches!(self.policy, Chain::Carl | Chain::CarlS4d);
-        let known = client.ask(&Ask::Status)?.placement;
+        let known = service.ask(&Ask::Status)?.placement;
         if self.policy == Chain::Auto && !known.following {
             eprintln!(
                 "headstart: regions of a plan are known (files: {}): auto goes by them, and none follow what the program reads; \
@@ -194,8 +201,8 @@ impl Run {
     }
 
     /// The agent keeps the capacity after this run, and says so where that is not what the site file says.
-    fn configure(&self, client: &Client, site: &Site, capacity: &str) -> Result<()> {
-        client.ask(&Ask::Configure { capacity: capacity.to_string() })?;
+    fn configure(&self, service: &Service, site: &Site, capacity: &str) -> Result<()> {
+        service.ask(&Ask::Configure { capacity: capacity.to_string() })?;
         if site.capacity.as_deref().unwrap_or("20%") != capacity {
             eprintln!(
                 "headstart: capacity is {capacity} until the agent ends or 'headstart capacity' changes it, whatever the site file says"
@@ -226,9 +233,9 @@ impl Run {
         Program(&self.program)
     }
 
-    fn preloaded(&self, site: &Site, client: &Client, library: &Path) -> Result<Command> {
+    fn preloaded(&self, site: &Site, service: &Service, library: &Path) -> Result<Command> {
         let mut command = self.program().preloaded(library);
-        command.env(ENVIRONMENT_RUNTIME, client.runtime());
+        command.env(ENVIRONMENT_RUNTIME, service.runtime());
         command.env(ENVIRONMENT_SLOW, &site.slow);
         command.env(ENVIRONMENT_POLICY, self.policy.name());
         if let Some(directory) = &self.trace {
@@ -239,15 +246,37 @@ impl Run {
 
     /// After the program: writes everything back, unless dirty bytes are to be kept.
     fn finish(&self, agent: &Start, interrupts: &Interrupts) -> Result<Drained> {
-        let client = agent.connect()?;
+        // Another one may serve by now.
+        let service = Service::connect(agent.clone())?;
         if self.keep_dirty {
-            client.ask(&Ask::KeepDirty)?;
+            service.ask(&Ask::KeepDirty)?;
             // Kept dirty bytes must survive power loss once `run` has ended.
-            let status = make_durable(&client, interrupts)?;
+            let status = make_durable(&service, interrupts)?;
             return Ok(Drained { is_whole: status.dirty_bytes == 0, status });
         }
-        drain_all(&client, interrupts, false)
+        drain_all(&service, interrupts, false)
     }
+}
+
+/// What was to follow the program failed: says so, and what is left where. Whether nothing is, and only an agent was
+/// missing.
+fn say_unfinished(site: &Site, error: &anyhow::Error) -> bool {
+    let of_agent = error.downcast_ref();
+    let gone = matches!(of_agent, Some(AgentError::NoAgent { .. } | AgentError::NotStarted { .. }));
+    let error = of_agent.map_or_else(|| format!("{error:#}"), reason);
+    let found = inspect(&site.slow, Some(&site.fast), false).ok();
+    let is_clean = found.as_ref().is_some_and(|found| found.verdict == Verdict::Clean);
+    let left = match found {
+        Some(_) if is_clean => "nothing is only on flash".into(),
+        Some(found) => format!("{} are dirty on flash", ByteSize(found.dirty_bytes)),
+        None => "bytes may be dirty on flash".to_string(),
+    };
+    let advice =
+        if is_clean { "" } else { ", not lost: 'headstart drain' writes them back, 'headstart check' names them" };
+    eprintln!(
+        "headstart: the program has ended, and what it wrote cannot be brought to an end: {error}; {left}{advice}"
+    );
+    is_clean && gone
 }
 
 fn report(status: ExitStatus, program: Duration, drain: Duration, before: &Status, after: &Status) -> Report {

@@ -22,15 +22,17 @@ pub struct StatusArguments {
 impl StatusArguments {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
         let site = Site::load(&Site::locate(site))?;
-        let Ok(client) = Client::connect(&site) else {
+        let Some(status) = Client::ask_living(&site, &Command::Status)? else {
             if self.json {
                 println!("{}", serde_json::json!({ "running": false, "slow": site.slow, "fast": site.fast }));
             } else {
                 println!("no agent runs for {}; 'headstart run' starts one", site.slow.display());
             }
+            if Client::is_orphaned(&site) {
+                eprintln!("headstart: the last one was killed; nothing it acknowledged is lost: see 'headstart check'");
+            }
             return Ok(ExitCode::SUCCESS);
         };
-        let status = client.ask(&Command::Status)?;
         if self.json {
             let mut value = serde_json::to_value(&status)?;
             value["running"] = true.into();

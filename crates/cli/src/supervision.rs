@@ -30,7 +30,9 @@ use crate::write_back::connect_or_start;
 /// An agent that served for less than this was no help: time for some thousand answers.
 const SHORT_LIFE: Duration = Duration::from_millis(100);
 /// So many of them in a row are enough: with the pauses about 25 s, somewhat less than a rank waits for an agent.
-const SHORT_LIVES_MAX: u32 = 19;
+pub const SHORT_LIVES_MAX: u32 = 19;
+/// Of so many in a row the user is told, after somewhat more than a second: what passes sooner is no trouble of theirs.
+const SHORT_LIVES_TOLD: u32 = 7;
 /// Pause after the first of them; it doubles with each.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -45,9 +47,17 @@ pub struct Start {
     pub follow: bool,
     /// The plan of the run, whose regions are of whatever file has the name: an agent knows those only as long as it lives.
     pub plan: Option<PathBuf>,
+    /// It is for a run, whose patterns hold, and not for a command, which has none.
+    pub runs: bool,
 }
 
 impl Start {
+    /// For a command, which leaves the agent as it is.
+    pub fn for_command(site: &Site, site_path: &Path) -> Start {
+        let (site, site_path, overrides) = (site.clone(), site_path.to_path_buf(), Overrides::default());
+        Start { site, site_path, overrides, follow: false, plan: None, runs: false }
+    }
+
     /// Connects to the site's agent, or starts one.
     pub fn connect(&self) -> headstart_agent::Result<Client> {
         connect_or_start(&self.site, &self.site_path, &self.overrides)
@@ -59,18 +69,21 @@ impl Start {
     }
 
     /// The same; it is told what the agent before was told.
-    fn follow_on(&self) -> headstart_agent::Result<Watched> {
+    pub fn follow_on(&self) -> headstart_agent::Result<Watched> {
         let client = self.connect()?;
-        // Somebody else may have started it.
-        client.ask(&self.selection())?;
+        if self.runs {
+            // Somebody else may have started it.
+            client.ask(&self.selection())?;
+        }
         if let Some(plan) = &self.plan {
             remind_of_plan(&client, &self.site, plan);
         }
         let status = client.ask(if self.follow { &Ask::Follow } else { &Ask::Status })?;
-        Ok(Watched { pid: status.pid, _told: Some(client) })
+        Ok(Watched { pid: status.pid, told: client })
     }
 
-    fn socket(&self) -> PathBuf {
+    /// Where an agent listens, or one that was killed did.
+    pub fn socket(&self) -> PathBuf {
         runtime_directory::path(&self.site.slow).join(SOCKET_FILE)
     }
 
@@ -80,10 +93,17 @@ impl Start {
 }
 
 /// An agent.
-struct Watched {
+pub struct Watched {
     pid: u32,
     /// What it was told holds as long as this connection.
-    _told: Option<Client>,
+    told: Client,
+}
+
+impl Watched {
+    /// The connection.
+    pub fn into_client(self) -> Client {
+        self.told
+    }
 }
 
 /// Watches the agent until it is dropped.
@@ -99,7 +119,7 @@ impl Supervision {
         let stop = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC);
         let stop = Arc::new(stop.context("cannot create an event descriptor")?);
         let seen = stop.clone();
-        let thread = std::thread::spawn(move || watch(&start, Watched { pid, _told: None }, &seen));
+        let thread = std::thread::spawn(move || watch(&start, pid, &seen));
         Ok(Supervision { stop, thread: Some(thread) })
     }
 }
@@ -114,12 +134,13 @@ impl Drop for Supervision {
     }
 }
 
-fn watch(start: &Start, mut agent: Watched, stop: &EventFd) {
-    let mut short_lives = 0;
+fn watch(start: &Start, first: u32, stop: &EventFd) {
+    let (mut pid, mut short_lives) = (first, 0);
+    // What it was told holds as long as the connection.
+    let mut _agent: Option<Watched> = None;
     loop {
-        let pid = agent.pid;
         let began = Instant::now();
-        if !outlives(pid, stop) {
+        if !outlives(pid, short_lives, stop) {
             return;
         }
         // It may be a child of ours.
@@ -131,35 +152,38 @@ fn watch(start: &Start, mut agent: Watched, stop: &EventFd) {
         short_lives = if served { 0 } else { short_lives + 1 };
         if served {
             eprintln!("headstart: the agent (process {pid}) has ended while the program runs; starting another one");
-        } else if short_lives == 1 {
-            say_failing(&format!("the agent (process {pid}) ended as soon as it served"), &start.log());
         }
-        std::thread::sleep(pause_after(short_lives));
-        agent = loop {
+        let mut cause = format!("the agent (process {pid}) ended as soon as it served");
+        let next = loop {
+            if short_lives == SHORT_LIVES_TOLD {
+                say_failing(&cause, &start.log());
+            }
+            std::thread::sleep(pause_after(short_lives));
             if short_lives >= SHORT_LIVES_MAX {
                 return give_up(&start.log());
             }
             match start.follow_on() {
                 Ok(next) => break next,
-                Err(error) if short_lives == 0 => say_failing(&reason(&error), &start.log()),
-                Err(_) => {}
+                Err(error) => cause = reason(&error),
             }
             short_lives += 1;
-            std::thread::sleep(pause_after(short_lives));
         };
+        pid = next.pid;
+        _agent = Some(next);
     }
 }
 
-/// The first failure of a row.
+/// Some in a row have failed.
 fn say_failing(cause: &str, log: &Path) {
     eprintln!(
-        "headstart: no agent stays up: {cause}. Others are tried for some 25 s, while the program waits where it needs one; mend the \
-         cause meanwhile. See {}",
+        "headstart: no agent stays up: {cause}. Others are tried for some 25 s in all, while the program waits \
+         where it needs one; mend the cause meanwhile. See {}",
         log.display()
     );
 }
 
-fn pause_after(short_lives: u32) -> Duration {
+/// Pause before the next try, after so many in a row that failed.
+pub fn pause_after(short_lives: u32) -> Duration {
     let doublings = short_lives.saturating_sub(1).min(16);
     if short_lives == 0 { Duration::ZERO } else { (PAUSE_MIN * (1 << doublings)).min(PAUSE_MAX) }
 }
@@ -173,8 +197,9 @@ fn give_up(log: &Path) {
     );
 }
 
-/// Waits for the end of the process; false if it is no longer to be waited for.
-fn outlives(pid: u32, stop: &EventFd) -> bool {
+/// Waits for the end of the process; false if it is no longer to be waited for. Where the user was told that none stays
+/// up, this one's staying is told.
+fn outlives(pid: u32, short_lives: u32, stop: &EventFd) -> bool {
     let handle = match ProcessHandle::of_number(pid) {
         Ok(handle) => handle,
         Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => return true,
@@ -183,13 +208,19 @@ fn outlives(pid: u32, stop: &EventFd) -> bool {
             return false;
         }
     };
+    let mut is_awaited = short_lives >= SHORT_LIVES_TOLD;
     loop {
         let mut polled = [PollFd::new(stop.as_fd(), PollFlags::POLLIN), PollFd::new(handle.as_fd(), PollFlags::POLLIN)];
-        let _ = poll(&mut polled, PollTimeout::NONE);
+        let limit = PollTimeout::try_from(SHORT_LIFE).ok().filter(|_| is_awaited);
+        let polling = poll(&mut polled, limit.unwrap_or(PollTimeout::NONE));
         match polled.map(|fd| fd.any().unwrap_or(false)) {
             [true, _] => return false,
             [false, true] => return true,
             [false, false] => {}
+        }
+        if is_awaited && polling == Ok(0) {
+            eprintln!("headstart: an agent (process {pid}) serves again; the program goes on");
+            is_awaited = false;
         }
     }
 }

@@ -7,16 +7,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use headstart_agent::claim;
 use headstart_agent::client::{Client, Overrides};
 use headstart_agent::runtime_directory::{self, is_stopped, is_zombie, start_time};
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, HeldUpFile, Status};
+use headstart_agent::{Error, claim};
 use headstart_core::protocol::SOCKET_FILE;
 use headstart_core::units::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupts::Interrupts;
+use crate::service::Service;
+use crate::supervision::Start;
 
 /// A drain waits so long for a write of a process that is stopped: whoever continues it at once is in time.
 const STOPPED_PATIENCE: Duration = Duration::from_secs(2);
@@ -48,7 +50,7 @@ impl Drain {
         }
         let site_path = Site::locate(site);
         let site = Site::load(&site_path)?;
-        let client = connect_or_start(&site, &site_path, &Overrides::default())?;
+        let service = Service::connect(Start::for_command(&site, &site_path))?;
         for path in &self.paths {
             let path = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
             if !path.starts_with(&site.slow) {
@@ -60,13 +62,13 @@ impl Drain {
             let path = path.to_str().with_context(|| {
                 format!("{} is not UTF-8; drain everything, with --over-changes if it was changed", path.display())
             })?;
-            client.ask(&Command::Drain { path: Some(path.to_string()), over_changes: true })?;
+            service.ask(&Command::Drain { path: Some(path.to_string()), over_changes: true })?;
         }
         if !self.paths.is_empty() {
-            make_durable(&client, &Interrupts::listen()?)?;
+            make_durable(&service, &Interrupts::listen()?)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let drained = drain_all(&client, &Interrupts::listen()?, self.over_changes)?;
+        let drained = drain_all(&service, &Interrupts::listen()?, self.over_changes)?;
         if drained.is_whole && drained.status.dirty_bytes > 0 {
             eprintln!(
                 "headstart: {} were written by programs meanwhile, and stay on flash",
@@ -78,16 +80,11 @@ impl Drain {
 }
 
 /// The site's agent, started if none runs and nobody else owns the directory.
-pub fn connect_or_start(
-    site: &Site,
-    site_path: &Path,
-    overrides: &Overrides,
-) -> std::result::Result<Client, headstart_agent::Error> {
+pub fn connect_or_start(site: &Site, site_path: &Path, overrides: &Overrides) -> std::result::Result<Client, Error> {
     if Client::connect(site).is_err() {
         claim::examine(&site.slow, &site.fast)?;
     }
-    let program = std::env::current_exe()
-        .map_err(|error| headstart_agent::Error::system("find this program's own file", error))?;
+    let program = std::env::current_exe().map_err(|error| Error::system("find this program's own file", error))?;
     Client::connect_or_start(site, site_path, &program, overrides)
 }
 
@@ -100,12 +97,13 @@ pub struct Drained {
 }
 
 /// Writes back all that is dirty, over files that another program changed only if told to, makes that durable, and shows progress. An
-/// interrupt ends the wait: the bytes stay on flash and the user is told.
-pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -> Result<Drained> {
+/// interrupt ends the wait: the bytes stay on flash and the user is told. An agent that dies meanwhile is followed by
+/// another, which writes back the rest.
+pub fn drain_all(service: &Service, interrupts: &Interrupts, over_changes: bool) -> Result<Drained> {
     let drain = Command::Drain { path: None, over_changes };
     let interrupted_before = interrupts.so_far();
-    let mut status = client.ask(&drain)?;
-    let drains_before = status.service.drains_total;
+    let mut status = service.ask(&drain)?;
+    let (mut lives, mut drains_before) = (service.lives(), status.service.drains_total);
     let total = status.dirty_bytes;
     let bar = progress_bar(total);
     let mut progress = (status.dirty_bytes, Instant::now());
@@ -113,8 +111,8 @@ pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -
         bar.set_position(total.saturating_sub(status.dirty_bytes));
         if interrupts.so_far() > interrupted_before {
             bar.finish_and_clear();
-            client.ask(&Command::KeepDirty)?;
-            status = make_durable(client, interrupts)?;
+            service.ask(&Command::KeepDirty)?;
+            status = make_durable(service, interrupts)?;
             eprintln!(
                 "headstart: stopped; {} stay on flash and are not lost: write them back with 'headstart drain'",
                 ByteSize(status.dirty_bytes)
@@ -125,7 +123,7 @@ pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -
             && let Some(stuck) = stuck(&status)
         {
             bar.finish_and_clear();
-            client.ask(&Command::KeepDirty)?;
+            service.ask(&Command::KeepDirty)?;
             eprintln!("headstart: {stuck}");
             return Ok(Drained { status, is_whole: false });
         }
@@ -134,17 +132,23 @@ pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -
         }
         if let Some(held) = status.held_up.iter().find(|held| is_stuck(held, progress.1.elapsed())) {
             bar.finish_and_clear();
-            client.ask(&Command::KeepDirty)?;
+            service.ask(&Command::KeepDirty)?;
             eprintln!("headstart: {}", held_up(held, status.dirty_bytes));
-            status = make_durable(client, interrupts)?;
+            status = make_durable(service, interrupts)?;
             return Ok(Drained { status, is_whole: false });
         }
         std::thread::sleep(Duration::from_millis(if status.dirty_bytes > 0 { 5 } else { 2 }));
         // Somebody else's command may have ended the drain meanwhile.
-        status = client.ask(if status.draining { &Command::Status } else { &drain })?;
+        status = service.ask(if status.draining { &Command::Status } else { &drain })?;
+        while lives != service.lives() {
+            // The next agent knows of no drain, and counts its own.
+            lives = service.lives();
+            status = service.ask(&drain)?;
+            drains_before = status.service.drains_total;
+        }
     }
     bar.finish_and_clear();
-    make_durable(client, interrupts)?;
+    make_durable(service, interrupts)?;
     let stuck = stuck(&status);
     if let Some(stuck) = &stuck {
         eprintln!("headstart: {stuck}");
@@ -153,21 +157,27 @@ pub fn drain_all(client: &Client, interrupts: &Interrupts, over_changes: bool) -
 }
 
 /// Waits until everything acknowledged survives power loss; an interrupt ends the wait.
-pub fn make_durable(client: &Client, interrupts: &Interrupts) -> Result<Status> {
+pub fn make_durable(service: &Service, interrupts: &Interrupts) -> Result<Status> {
     let interrupted_before = interrupts.so_far();
-    let (sender, receiver) = std::sync::mpsc::channel();
-    let asking = client.again()?;
-    std::thread::spawn(move || {
-        // Nobody may wait any more.
-        let _ = sender.send(asking.ask(&Command::Sync));
-    });
-    loop {
-        match receiver.recv_timeout(Duration::from_millis(20)) {
-            Ok(answer) => return Ok(answer?),
-            Err(RecvTimeoutError::Timeout) if interrupts.so_far() == interrupted_before => {}
-            Err(_) => {
-                eprintln!("headstart: stopped; what the program wrote last may not survive power loss yet");
-                return Ok(client.ask(&Command::Status)?);
+    'agents: loop {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let asking = service.again()?;
+        std::thread::spawn(move || {
+            // Nobody may wait any more.
+            let _ = sender.send(asking.ask(&Command::Sync));
+        });
+        loop {
+            match receiver.recv_timeout(Duration::from_millis(20)) {
+                Ok(Err(gone @ Error::NoAgent { .. })) => {
+                    service.follow_on(gone)?;
+                    continue 'agents;
+                }
+                Ok(answer) => return Ok(answer?),
+                Err(RecvTimeoutError::Timeout) if interrupts.so_far() == interrupted_before => {}
+                Err(_) => {
+                    eprintln!("headstart: stopped; what the program wrote last may not survive power loss yet");
+                    return Ok(service.ask(&Command::Status)?);
+                }
             }
         }
     }
@@ -218,12 +228,21 @@ pub struct Stop {
 
 impl Stop {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
-        let site = Site::load(&Site::locate(site))?;
+        let site_path = Site::locate(site);
+        let site = Site::load(&site_path)?;
         let Ok(client) = Client::connect(&site) else {
             eprintln!("headstart: no agent runs for {}", site.slow.display());
             return Ok(ExitCode::SUCCESS);
         };
-        stop(&client, self.keep_dirty)?;
+        let start = Start::for_command(&site, &site_path);
+        stop(&client, self.keep_dirty).or_else(|error| match error.downcast_ref() {
+            // What it left is taken up by another, which then ends in order.
+            Some(Error::NoAgent { .. }) if start.socket().exists() => {
+                eprintln!("headstart: the agent died before it had ended; starting another one to end in order");
+                stop(&start.connect()?, self.keep_dirty)
+            }
+            _ => Err(error),
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -245,7 +264,7 @@ pub fn stop(client: &Client, keep_dirty: bool) -> Result<()> {
     // One that failed at that, or was killed meanwhile, leaves its socket.
     if client.runtime().join(SOCKET_FILE).exists() && client.again().is_err() {
         let log = runtime_directory::log(client.runtime());
-        return Err(headstart_agent::Error::NotDurable { fast: status.fast.into(), log }.into());
+        return Err(Error::NotDurable { fast: status.fast.into(), log }.into());
     }
     Ok(())
 }

@@ -224,6 +224,102 @@ fn one_files_dirty_bytes_are_given_up_and_the_disk_keeps_what_it_has() {
     assert!(site.succeed(&["drain", "--discard", "--yes"]).contains("nothing"));
 }
 
+/// Role `churn`: writes, cuts, renames and removes files of its own until `go` is there.
+fn churn() {
+    let at = |name: &str, number: u64| managed().join(format!("{name}{}", number % 7));
+    for number in 0.. {
+        let path = at("f", number);
+        let file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path).unwrap();
+        for piece in 0..20 {
+            let offset = (number * 31 + piece * 17) % 40 * 7000;
+            file.write_all_at(&content(number, offset, 6000), offset).unwrap();
+        }
+        file.set_len((number * 13 % 40) * 7000).unwrap();
+        drop(file);
+        match number % 5 {
+            0 => fs::remove_file(&path).unwrap(),
+            1 => fs::rename(&path, at("g", number)).unwrap(),
+            _ => {}
+        }
+        if number == 20 {
+            fs::write(managed().with_file_name("written"), b"").unwrap();
+        }
+        if managed().with_file_name("go").exists() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn beside_programs_that_write_and_agents_that_die_nothing_is_said_to_be_lost_or_changed() {
+    let test = "beside_programs_that_write_and_agents_that_die_nothing_is_said_to_be_lost_or_changed";
+    if role().is_some() {
+        return churn();
+    }
+    // So little that space is freed and used again all the time.
+    let site = TestSite::with_capacity("1MiB");
+    let program = site.play(&[], test, "churn").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the program has written", || site.path("written").exists());
+    for look in 0..24 {
+        if look % 8 == 7 {
+            site.kill_agent();
+        }
+        let output = site.headstart(&["check", "--json"]);
+        let found = || String::from_utf8_lossy(&output.stdout);
+        assert!(matches!(output.status.code(), Some(0 | 75)), "look {look}: {}", found());
+    }
+    fs::write(site.path("go"), b"").unwrap();
+    let output = program.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", site.say(&output));
+}
+
+#[test]
+fn nobody_is_told_to_give_up_bytes_while_an_agent_or_a_program_may_need_them() {
+    let test = "nobody_is_told_to_give_up_bytes_while_an_agent_or_a_program_may_need_them";
+    if role().is_some() {
+        return play();
+    }
+    let site = TestSite::with_capacity("64MiB");
+    for name in ["changed", "renamed"] {
+        fs::write(site.slow.join(name), vec![0; 3000]).unwrap();
+    }
+    site.played(&["--keep-dirty"], test, "changed 0 10,renamed 0 10");
+    fs::write(site.slow.join("changed"), vec![1; 4000]).unwrap();
+    fs::rename(site.slow.join("renamed"), site.slow.join("elsewhere")).unwrap();
+    let status_and_words = || {
+        let output = site.headstart(&["check"]);
+        (output.status.code(), said(&output))
+    };
+    // What the agent can write back, wherever its file is by now, is no trouble; what it cannot is.
+    let (status, words) = status_and_words();
+    assert!(status == Some(76) && words.contains("changed the file since"), "{words}");
+    assert!(!words.contains("--discard") && words.contains("stop --keep-dirty"), "{words}");
+    site.succeed(&["stop", "--keep-dirty"]);
+    let (status, words) = status_and_words();
+    assert!(status == Some(76) && words.contains("--discard"), "{words}");
+    site.succeed(&["drain", text(&site.slow.join("changed"))]);
+    site.succeed(&["drain"]);
+
+    // Bytes that are gone indeed, under an agent and under a program that outlives it.
+    let mut program = site.play(&["--keep-dirty"], test, "wait changed 0 10");
+    let mut program = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the program has written", || site.path("written").exists());
+    data_files(&site.fast).iter().for_each(|path| fs::remove_file(path).unwrap());
+    let (status, words) = status_and_words();
+    assert!(status == Some(77) && !words.contains("--discard"), "{words}");
+    let (run, agent) = (program.id() as i32, site.agent().unwrap());
+    site::kill(run, nix::sys::signal::Signal::SIGKILL);
+    program.wait().unwrap();
+    site::kill(agent, nix::sys::signal::Signal::SIGKILL);
+    wait_for("the agent is gone", || site::has_ended(agent));
+    let (status, words) = status_and_words();
+    assert!(status == Some(77) && !words.contains("--discard") && words.contains("headstart agent"), "{words}");
+    fs::write(site.path("go"), b"").unwrap();
+    wait_for("the program has ended", || !status_and_words().1.contains("takes part"));
+    let (status, words) = status_and_words();
+    assert!(status == Some(77) && words.contains("--discard"), "{words}");
+}
+
 #[test]
 fn dirty_bytes_of_a_file_that_was_renamed_under_a_living_agent_are_given_up_by_its_new_name() {
     let test = "dirty_bytes_of_a_file_that_was_renamed_under_a_living_agent_are_given_up_by_its_new_name";

@@ -18,12 +18,18 @@ use super::{Ending, EventLoop, NO_SLOT, STATUS_FILES_MAX, STATUS_PATHS_MAX, Sync
 
 /// Processes named that hold something up.
 const HELD_UP_MAX: usize = 4;
+/// Slow files looked at for one answer: each is a call on the slow file system.
+const EXAMINED_MAX: usize = 1024;
+
+/// A known file: number, path, dirty bytes, and why the last write-back failed.
+type ListedFile<'f> = (u32, &'f [u8], u64, Option<i32>);
 
 impl EventLoop<'_> {
     pub(super) fn control(&mut self, token: u64, text: &[u8]) {
         let answer = match serde_json::from_slice::<Command>(text) {
             Err(error) => status::Answer::Error { error: format!("no such command: {error}") },
             Ok(Command::Status) => self.status(),
+            Ok(Command::Examine) => self.examine(),
             Ok(Command::Drain { path: None, over_changes }) => {
                 self.sweep(usize::MAX);
                 if over_changes {
@@ -151,7 +157,7 @@ impl EventLoop<'_> {
 
     /// Whether flash holds more than the capacity, and that may still change.
     pub(super) fn holds_too_much(&self) -> bool {
-        let stuck = |(_, _, dirty_bytes, error): (u32, &[u8], u64, Option<i32>)| dirty_bytes > 0 && error.is_some();
+        let stuck = |(_, _, dirty_bytes, error): ListedFile<'_>| dirty_bytes > 0 && error.is_some();
         self.overlay.mapped_bytes() > self.overlay.capacity_bytes() && !self.overlay.file_list().any(stuck)
     }
 
@@ -173,7 +179,7 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn status(&self) -> status::Answer {
-        let (files, file_placements) = (self.file_statuses(), self.file_placements());
+        let (files, file_placements) = (self.file_statuses(self.overlay.file_list()), self.file_placements());
         let held_up = self.held_up();
         status::Answer::Status(Box::new(Status { files, file_placements, held_up, ..self.figures() }))
     }
@@ -197,6 +203,31 @@ impl EventLoop<'_> {
             for_ms: held.age_ns / 1_000_000,
         });
         named.collect()
+    }
+
+    /// With the files alone of which bytes cannot be written back.
+    fn examine(&self) -> status::Answer {
+        let dirty = self.overlay.file_list().filter(|(_, _, dirty_bytes, _)| *dirty_bytes > 0);
+        let examined = dirty.enumerate().filter_map(|(k, file)| self.examine_file(file, k < EXAMINED_MAX));
+        let files: Vec<_> = examined.collect();
+        let files_failed = files.len() as u64;
+        let files = self.file_statuses(files.into_iter());
+        status::Answer::Status(Box::new(Status { files, files_failed, ..self.figures() }))
+    }
+
+    /// The file with why its bytes cannot be written back, if so; `looks` at it where nothing is known.
+    fn examine_file<'f>(
+        &self,
+        (file, path, dirty_bytes, error): ListedFile<'f>,
+        looks: bool,
+    ) -> Option<ListedFile<'f>> {
+        let missing = || self.store.slow(file).is_none().then_some(libc::ENOENT);
+        let changed = || {
+            let slow = self.store.slow(file).filter(|_| looks && !self.overlay.is_open(file))?;
+            slow.is_changed().then_some(libc::ESTALE)
+        };
+        let error = error.or_else(missing).or_else(changed)?;
+        Some((file, path, dirty_bytes, Some(error)))
     }
 
     /// The same without files, where thousands of answers follow one another.
@@ -240,9 +271,9 @@ impl EventLoop<'_> {
     }
 
     /// The files worth naming first: those that cannot be written back, then those with dirty bytes.
-    pub(super) fn file_statuses(&self) -> Vec<FileStatus> {
-        let mut files: Vec<_> = self.overlay.file_list().collect();
-        let rank = |(_, _, dirty_bytes, error): &(u32, &[u8], u64, Option<i32>)| match dirty_bytes {
+    pub(super) fn file_statuses<'f>(&self, files: impl Iterator<Item = ListedFile<'f>>) -> Vec<FileStatus> {
+        let mut files: Vec<_> = files.collect();
+        let rank = |(_, _, dirty_bytes, error): &ListedFile<'_>| match dirty_bytes {
             0 => 2,
             _ => u32::from(error.is_none()),
         };

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::jobs::Completion;
 use crate::tiers::{Due, Tiers};
 
-use super::{Ending, EventLoop, SWEEP_PERIOD};
+use super::{Ending, EventLoop, FORGOTTEN_MAX, SWEEP_PERIOD};
 
 impl EventLoop<'_> {
     /// Overlay and store for one verb.
@@ -35,6 +35,9 @@ impl EventLoop<'_> {
         if matches!(output, Output::Copy(_)) && self.ending != Ending::No {
             return Ok(());
         }
+        if let Output::Forget(file) = &output {
+            self.forgotten.push_back(*file);
+        }
         match self.tiers().carry_out(output)? {
             None => {}
             Some(Due::Reply(envelope, answer)) => self.answer(envelope, &answer),
@@ -43,6 +46,20 @@ impl EventLoop<'_> {
             Some(Due::Ended(completion)) => self.workers.mailbox.post(completion),
         }
         Ok(())
+    }
+
+    /// Gives memory back behind files that were forgotten; the last ones keep it, as threads that were just closing
+    /// them may look at their bits once more.
+    pub(super) fn release_forgotten(&mut self) {
+        while self.forgotten.len() > FORGOTTEN_MAX
+            && let Some(file) = self.forgotten.pop_front()
+        {
+            let overlay = &self.overlay;
+            let keeps = |file: u32| overlay.path(file).is_some();
+            if !keeps(file) {
+                self.shared.release_file(file, keeps);
+            }
+        }
     }
 
     pub(super) fn complete(&mut self) -> Result<()> {

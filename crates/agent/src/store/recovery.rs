@@ -32,7 +32,7 @@ pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8;
         refuse_lost_journal(storage, &path)?;
         return Ok(Found { recovered: Recovered::default(), epoch: 0, complete: false });
     };
-    let live = read_journal(storage, &runtime.join("journal.live")).unwrap_or_else(|error| {
+    let live = read_journal(storage, &runtime.join(super::LIVE_JOURNAL_FILE)).unwrap_or_else(|error| {
         tracing::warn!(%error, "only what was made durable counts");
         None
     });

@@ -5,7 +5,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use headstart_agent::client::Client;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, RegionsOfFile};
 use headstart_core::plan::{Plan, PlanFile};
@@ -54,13 +53,16 @@ impl Followed {
     }
 }
 
+/// Gives commands to one agent, all or none of them.
+type Tell<'a> = &'a dyn Fn(&[Command]) -> headstart_agent::Result<()>;
+
 /// Tells the agent of every file of the plan. What it says of a file, and what the user should know of one, goes to stderr.
-pub fn follow(client: &Client, site: &Site, plan: &Plan, purpose: Purpose) -> Result<Followed> {
+pub fn follow(tell_agent: Tell<'_>, site: &Site, plan: &Plan, purpose: Purpose) -> Result<Followed> {
     let mut followed = Followed::default();
     for file in &plan.files {
         match look(file, site, purpose) {
             Err(problem) => followed.problems.push(format!("{}: {problem}", file.path)),
-            Ok(found) => match tell(client, &found, purpose) {
+            Ok(found) => match tell(tell_agent, &found, purpose) {
                 Err(headstart_agent::Error::Refused(problem)) => followed.problems.push(problem),
                 Err(error) => return Err(error.into()),
                 Ok(()) => followed.files.push(found),
@@ -122,22 +124,26 @@ fn clip(file: &PlanFile, now: u64, regions: &mut Vec<Wanted>) {
     }
 }
 
-fn tell(client: &Client, file: &FollowedFile, purpose: Purpose) -> std::result::Result<(), headstart_agent::Error> {
+fn tell(
+    tell_agent: Tell<'_>,
+    file: &FollowedFile,
+    purpose: Purpose,
+) -> std::result::Result<(), headstart_agent::Error> {
     let Some(path) = file.path.to_str() else {
         return Err(headstart_agent::Error::Refused(format!("{}: its name is not UTF-8", file.path.display())));
     };
+    let inode = file.identity.filter(|_| purpose == Purpose::Placing).map(|(_, inode)| inode);
+    let by_name = purpose == Purpose::Running;
+    let packed = |region: &Wanted| [region.range.offset, region.range.length, region.benefit_ns, region.gain_ns];
     let mut rest = file.regions.as_slice();
+    let mut commands = Vec::new();
     loop {
         let (page, after) = rest.split_at(rest.len().min(REGIONS_PER_PACKET));
         rest = after;
-        let packed = |region: &Wanted| [region.range.offset, region.range.length, region.benefit_ns, region.gain_ns];
-        let regions = page.iter().map(packed).collect();
-        let (path, more) = (path.to_string(), !rest.is_empty());
-        let inode = file.identity.filter(|_| purpose == Purpose::Placing).map(|(_, inode)| inode);
-        let by_name = purpose == Purpose::Running;
-        client.ask(&Command::Want(RegionsOfFile { path, inode, by_name, regions, more }))?;
+        let (path, regions, more) = (path.to_string(), page.iter().map(packed).collect(), !rest.is_empty());
+        commands.push(Command::Want(RegionsOfFile { path, inode, by_name, regions, more }));
         if !more {
-            return Ok(());
+            return tell_agent(&commands);
         }
     }
 }
