@@ -30,10 +30,7 @@ pub enum TestbedCommand {
     /// Show what the servers did and whether their times can be trusted
     Stats(Stats),
     /// Let the servers forget what they have read, as a restart would; what is on flash stays
-    Cool {
-        /// Name or a directory of the testbed; the only one if absent
-        which: Option<String>,
-    },
+    Cool(Which),
     /// Measure what the cost model needs, in virtual time, and print it
     Profile(Box<Shape>),
     /// Serve one emulated disk as a file, for losetup, mkfs and mount
@@ -63,14 +60,34 @@ pub struct Up {
     /// Directory for the flash servers' file system; created if absent
     #[arg(long, value_name = "DIR")]
     fast: PathBuf,
-    /// Name, to run several
-    #[arg(long, default_value = "default")]
-    name: String,
+    /// Name, to run several [default: default]
+    #[arg(value_name = "NAME", conflicts_with = "name")]
+    which: Option<String>,
+    /// The same
+    #[arg(long)]
+    name: Option<String>,
     /// Where the bytes live; a tmpfs keeps the times right
     #[arg(long, value_name = "DIR")]
     backing: Option<PathBuf>,
     #[command(flatten)]
     shape: Shape,
+}
+
+/// Which testbed is meant.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// Name or a directory of the testbed; the only one if absent
+    #[arg(value_name = "NAME", conflicts_with = "name")]
+    which: Option<String>,
+    /// The same
+    #[arg(long)]
+    name: Option<String>,
+}
+
+impl Which {
+    fn get(&self) -> Option<&str> {
+        self.which.as_deref().or(self.name.as_deref())
+    }
 }
 
 #[derive(Debug, Args)]
@@ -152,8 +169,8 @@ impl Shape {
 
 #[derive(Debug, Args)]
 pub struct Down {
-    /// Name or a directory of the testbed; the only one if absent
-    which: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// Keep the backing files
     #[arg(long)]
     keep_files: bool,
@@ -164,8 +181,8 @@ pub struct Down {
 
 #[derive(Debug, Args)]
 pub struct Stats {
-    /// Name or a directory of the testbed; the only one if absent
-    which: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -196,7 +213,7 @@ impl TestbedCommand {
             TestbedCommand::Up(up) => up.execute(site)?,
             TestbedCommand::Down(down) => down.execute()?,
             TestbedCommand::Stats(stats) => stats.execute()?,
-            TestbedCommand::Cool { which } => headstart_testbed::lifecycle::cool(which.as_deref())?,
+            TestbedCommand::Cool(which) => headstart_testbed::lifecycle::cool(which.get())?,
             TestbedCommand::Profile(shape) => {
                 let config = shape.config()?;
                 config.validate_servers()?;
@@ -226,12 +243,16 @@ impl TestbedCommand {
 }
 
 impl Up {
+    fn name(&self) -> &str {
+        self.which.as_deref().or(self.name.as_deref()).unwrap_or("default")
+    }
+
     fn execute(&self, site: Option<&Path>) -> Result<()> {
         let site_path = Site::locate(site);
         refuse_foreign(&site_path)?;
         refuse_taken(&site_path, &self.slow)?;
         let config = TestbedConfig {
-            name: self.name.clone(),
+            name: self.name().to_string(),
             slow: self.slow.clone(),
             fast: self.fast.clone(),
             // The servers work in another directory.
@@ -249,7 +270,7 @@ impl Up {
         let running = headstart_testbed::up(&config)?;
         let written = write_site(&site_path, &running.slow, &running.fast, &parameters);
         if written.is_err() {
-            let _ = headstart_testbed::down(Some(&self.name), false);
+            let _ = headstart_testbed::down(Some(self.name()), false);
         }
         written?;
         println!("testbed {}: slow {}, fast {}", running.name, running.slow.display(), running.fast.display());
@@ -331,13 +352,13 @@ fn write_site(path: &Path, slow: &Path, fast: &Path, parameters: &SiteParameters
 
 impl Down {
     fn execute(&self) -> Result<()> {
-        if let Ok(stats) = headstart_testbed::stats(self.which.as_deref()) {
+        if let Ok(stats) = headstart_testbed::stats(self.which.get()) {
             let settled = self.settle(&stats.config.slow);
             if !self.force {
                 settled.context("the testbed stays up (--force takes it down all the same)")?;
             }
         }
-        let down = headstart_testbed::down(self.which.as_deref(), self.keep_files)?;
+        let down = headstart_testbed::down(self.which.get(), self.keep_files)?;
         for message in &down.messages {
             eprintln!("headstart: {message}");
         }
@@ -357,14 +378,14 @@ impl Down {
 
 impl Stats {
     fn execute(&self) -> Result<()> {
-        let stats = headstart_testbed::stats(self.which.as_deref())?;
+        let stats = headstart_testbed::stats(self.which.get())?;
         if self.json {
             println!("{}", serde_json::to_string(&stats)?);
         } else {
             println!("{stats}");
         }
         if self.reset {
-            headstart_testbed::lifecycle::reset_stats(self.which.as_deref())?;
+            headstart_testbed::lifecycle::reset_stats(self.which.get())?;
         }
         Ok(())
     }

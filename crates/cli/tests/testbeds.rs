@@ -29,16 +29,22 @@ fn a_testbed_with_dirty_bytes_stays_up_whoever_has_its_site_file() {
     let _testbed = Testbed(&site);
     let second = [site.path("slow-2"), site.path("fast-2"), site.path("backing-2"), site.path("second.toml")];
     let [slow, fast, backing, file] = second.each_ref().map(|path| text(path));
-    let up = ["testbed", "up", "--name", "second", "--slow", slow, "--fast", fast, "--backing", backing];
-    site.fail(125, &up, &[text(&site.file), "'default'", "--site"]);
+    for name in [&["--name", "second"][..], &["second"]] {
+        let up = [&["testbed", "up"], name, &["--slow", slow, "--fast", fast, "--backing", backing]].concat();
+        site.fail(125, &up, &[text(&site.file), "'default'", "--site"]);
+    }
 
     site.played(&["--keep-dirty", "--capacity", "1MiB"], TEST, "program");
     site.fail(125, &["--site", file, "testbed", "down", "default"], &["8.8KiB", "headstart drain", "--force"]);
     site.kill_agent();
-    site.fail(125, &["testbed", "down", "default"], &[text(&site.slow), "--force"]);
+    site.fail(125, &["testbed", "down", "--name", "default"], &[text(&site.slow), "--force"]);
+    for name in [&["--name", "default"][..], &["default"], &[]] {
+        site.succeed(&[&["testbed", "cool"], name].concat());
+        site.succeed(&[&["testbed", "stats"], name].concat());
+    }
     site.succeed(&["drain"]);
     assert_eq!(fs::read(site.slow.join("a")).unwrap(), [1; 9000]);
-    site.succeed(&["testbed", "down", "default"]);
+    site.succeed(&["testbed", "down", "--name", "default"]);
 }
 
 /// Pieces of a file here and there, twice over, the second time other bytes; each process that reads them finds those.
