@@ -40,7 +40,11 @@ pub fn report(stopped: &Stopped) -> Option<String> {
         (true, true) => "disk and flash have failed; ",
     };
     let on_flash = match stopped.dirty_bytes {
-        0 => "nothing is left on flash alone".to_owned(),
+        0 if stopped.is_released => "nothing is left on flash alone".to_owned(),
+        // What flash says is what the next start goes by, and it could not be told.
+        0 => "the disk has everything, but stays hidden from others, as flash still says otherwise: serve the \
+              volume again once flash works, or 'headstart volume detach'"
+            .to_owned(),
         bytes => format!(
             "{} stay on flash and are not lost: serve the volume again to go on from there; do not use the disk without it",
             ByteSize(bytes)
@@ -53,5 +57,29 @@ pub fn report(stopped: &Stopped) -> Option<String> {
             "{failed}{} that were answered and not flushed are LOST, and older bytes may be on the disk: check what was written last; {on_flash}",
             ByteSize(bytes)
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_is_said_to_stand_alone_only_if_it_was_released() {
+        let stopped = |is_released, flash_failed| Stopped {
+            dirty_bytes: 0,
+            lost_bytes: 0,
+            is_released,
+            disk_failed: false,
+            flash_failed,
+        };
+        assert_eq!(report(&stopped(true, false)), None);
+        assert_eq!(report(&stopped(false, false)), None, "heads of segments stay on flash, clean");
+        assert!(report(&stopped(true, true)).unwrap().ends_with("nothing is left on flash alone"));
+        let hidden = report(&stopped(false, true)).unwrap();
+        assert!(
+            hidden.contains("hidden") && hidden.contains("volume detach") && !hidden.contains("nothing"),
+            "{hidden}"
+        );
     }
 }
