@@ -13,6 +13,8 @@ use super::{Opened, Shared, text};
 const SCRIPT: &str = include_str!("dxt_text.py");
 /// The script's exit status where the package is missing.
 const NO_PACKAGE: i32 = 3;
+/// The same where a part of the log is cut or damaged, which stderr names.
+const DAMAGED: i32 = 4;
 
 /// Whether a file begins as logs of version 3 do: with the version, as text that a zero ends.
 pub fn is_log(head: &[u8]) -> bool {
@@ -46,9 +48,17 @@ pub fn read(path: &Path, layer: Layer, common: &Shared) -> Result<Opened> {
     if status.code() == Some(NO_PACKAGE) {
         bail!("{shown} is a log of Darshan, and python3 lacks the package darshan, which reads it; {install}");
     }
-    if !status.success() {
-        let last = errors.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim();
-        bail!("{shown}: Darshan's Python package cannot read this log: {last}");
+    let last = errors.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim();
+    if status.code() == Some(DAMAGED) {
+        bail!("{shown}: {last}; nothing of it is used");
+    }
+    // Darshan's library says so on stderr, and goes on as if the log ended there.
+    let failed = errors.lines().find(|line| line.starts_with("Error"));
+    if !status.success() || failed.is_some() {
+        bail!(
+            "{shown}: Darshan's Python package cannot read this log: {}",
+            failed.filter(|_| status.success()).unwrap_or(last)
+        );
     }
     opened.with_context(|| shown.to_string())
 }

@@ -91,6 +91,33 @@ fn every_kind_of_trace_is_replayed_in_the_simulator() {
 }
 
 #[test]
+fn a_log_that_is_cut_or_damaged_is_refused_with_what_is_missing() {
+    let Some((python, package)) = darshan() else { return };
+    let site = TestSite::with_capacity("64MiB");
+    let damaged = site.path("damaged.darshan");
+    for log in ["examples/example_logs/dxt.darshan", "examples/example_logs/ior_hdf5_example.darshan"] {
+        let whole = fs::read(package.join(log)).unwrap();
+        let refused = |bytes: &[u8], why: &str| {
+            fs::write(&damaged, bytes).unwrap();
+            let output = convert(&site, &python, &damaged, &[]).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!((output.status.code(), output.stdout.len()), (Some(125), 0), "{log}, {why}: {said}");
+            assert!(said.contains("damaged.darshan") && said.contains(why), "{log}, {why}: {said}");
+        };
+        for part in [1, 10, 50, 90, 99] {
+            refused(&whole[..whole.len() * part / 100], "");
+        }
+        refused(&whole[..whole.len() - 1], "is cut");
+        // Of both, the extended trace is the second half at least.
+        for part in [60, 80, 97] {
+            let mut bytes = whole.clone();
+            bytes[whole.len() * part / 100] ^= 16;
+            refused(&bytes, "is damaged");
+        }
+    }
+}
+
+#[test]
 fn the_text_of_a_log_says_what_the_log_does() {
     let Some((python, package)) = darshan() else { return };
     let site = TestSite::with_capacity("64MiB");
