@@ -9,8 +9,10 @@
 //! /scratch/a close             350126 /scratch/a close
 //! ```
 //!
-//! Version 3 says when a request was submitted, in microseconds (as fio 3.33 writes them); version 2 only how long to wait before
-//! the next one. None says when it ended, or by whom it was made.
+//! Version 3 says when a request was submitted, in microseconds (as fio 3.33 writes and replays them). Version 2 only
+//! says before which time no later request is made: `wait` N is replayed as until N milliseconds have passed since the
+//! start, whatever fio's manual says of microseconds since the last one (measured with fio 3.33: waits of 500 and 1500
+//! lie a second apart, and one of 400 behind them is none). None says when a request ended, or by whom it was made.
 
 use std::collections::BTreeSet;
 
@@ -71,8 +73,8 @@ impl Reader {
             b"open" => drop(self.open.insert(files.index(name))),
             b"close" => drop(self.open.remove(&files.index(name))),
             b"wait" if !self.timed => {
-                let waited_us = number(next()?).ok_or(Loss::MalformedLines)?;
-                self.time_us = self.time_us.checked_add(waited_us).ok_or(Loss::MalformedLines)?;
+                let until_ms = number(next()?).ok_or(Loss::MalformedLines)?;
+                self.time_us = self.time_us.max(until_ms.checked_mul(1000).ok_or(Loss::MalformedLines)?);
             }
             b"sync" | b"datasync" | b"trim" => {}
             b"read" | b"write" => {

@@ -345,9 +345,15 @@ fn both_versions_of_fios_log_are_read() {
         (Operation::Write, Range::new(45056, 512), 254_000, None),
     ];
     assert_eq!(found, expected);
-    let (records, losses) =
-        iolog_text("fio version 2 iolog\n/a add\n/a open\n/a read 0 4096\n/a wait 150 0\n/a write 8192 512\n");
-    assert_eq!(records.iter().map(|record| record.start.0).collect::<Vec<_>>(), [0, 150_000]);
+    let (records, losses) = iolog_text(
+        "fio version 2 iolog\n/a add\n/a open\n/a read 0 4096\n/a wait 150 0\n/a write 8192 512\n/a wait 100 0\n\
+                    /a read 0 1\n/a wait 151 0\n/a read 0 1\n",
+    );
+    assert_eq!(
+        records.iter().map(|record| record.start.0 / 1_000_000).collect::<Vec<_>>(),
+        [0, 150, 150, 151],
+        "milliseconds since the start"
+    );
     assert_eq!(losses.to_string(), format!("1 {}", Loss::NeverClosed.text()));
 }
 
