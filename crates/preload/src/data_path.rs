@@ -109,7 +109,9 @@ fn here(
     let _offset = target.hold_offset();
     let fd = target.fd;
     let (offset, reserved) = match kernel::lseek(fd, length as i64, libc::SEEK_CUR) {
-        Ok(end) => (end - length as u64, length),
+        Ok(end) if end >= length as u64 => (end - length as u64, length),
+        // Some files of the kernel's have no offset to speak of.
+        Ok(offset) => (offset, 0),
         // The offset cannot lie that far behind; few of the bytes can be there either.
         Err(libc::EINVAL | libc::EOVERFLOW) => (kernel::lseek(fd, 0, libc::SEEK_CUR)?, 0),
         Err(errno) => return Err(errno),

@@ -146,10 +146,13 @@ fn really(facts: Option<Facts>, length: usize, buffer: &mut PathBuffer) -> &[u8]
     &buffer.room()[..length]
 }
 
-/// Whether an absolute, canonical path lies under the managed directory.
+/// Whether a path, as the kernel tells it of an open file, lies under the managed directory. Not all of them are paths:
+/// those of pipes and sockets begin with no slash.
 pub fn is_managed(path: &[u8]) -> bool {
     let slow = settings().slow.as_slice();
-    slow == b"/" || path.strip_prefix(slow).is_some_and(|rest| rest.starts_with(b"/"))
+    // All paths lie under the root, which alone ends in a slash.
+    let below = slow.strip_suffix(b"/").unwrap_or(slow);
+    path.strip_prefix(below).is_some_and(|rest| rest.starts_with(b"/"))
 }
 
 /// Whether no agent owns the managed directory and nothing of it is only on flash: its claim is there as long as an agent

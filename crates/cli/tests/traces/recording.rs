@@ -66,6 +66,29 @@ fn the_exit_status_is_the_programs_and_a_program_without_requests_leaves_no_trac
 }
 
 #[test]
+fn a_program_traced_on_all_files_there_are_uses_pipes_and_devices_as_ever() {
+    let site = TestSite::with_capacity("64MiB");
+    fs::write(site.path("in"), [7; 5000]).unwrap();
+    // A pipe between two processes, devices, files of the kernel's, a name without a directory.
+    let script = "cat in | dd of=out bs=1000 count=4 iflag=fullblock status=none && \
+                  dd if=/dev/zero of=/dev/null bs=100 count=3 status=none && \
+                  cat /proc/self/status /sys/kernel/mm/transparent_hugepage/enabled > /dev/null && echo told";
+    let mut command = site.command(HEADSTART);
+    command.args(["trace", "--slow", "/", "-o", "trace", "--", "sh", "-c", script]).current_dir(site.directory.path());
+    let output = succeed(&site, &mut command);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "told\n", "{}", site.say(&output));
+    assert_eq!(fs::read(site.path("out")).unwrap(), [7; 4000]);
+    let out = site.path("out").to_str().unwrap().to_string();
+    let (lines, _) = lines(&site, &trace_of(&site));
+    let written: u64 = lines
+        .iter()
+        .filter(|line| line["file"] == out.as_str() && line["op"] == "write")
+        .map(|line| line["length"].as_u64().unwrap())
+        .sum();
+    assert_eq!(written, 4000);
+}
+
+#[test]
 fn a_killed_process_loses_no_request_that_had_returned() {
     const COUNT: u64 = 5000;
     if role().is_some() {
