@@ -16,6 +16,8 @@ pub enum Kind {
     Read,
     Write,
     Truncate,
+    /// The kernel is asked to move bytes from there on, and refuses.
+    Rearrange,
     Fsync,
     WriteBack,
     Bypass(bool),
@@ -158,7 +160,8 @@ fn choose(w: &mut World, rank: usize) {
                 60..78 => begin(w, rank, Kind::Write, inode, file, range, Step::Publish),
                 78..82 => {
                     let tail = Range::new(range.offset, u64::MAX);
-                    begin(w, rank, Kind::Truncate, inode, file, tail, Step::Ask);
+                    let kind = if choice == 81 { Kind::Rearrange } else { Kind::Truncate };
+                    begin(w, rank, kind, inode, file, tail, Step::Ask);
                 }
                 82..90 => begin(w, rank, Kind::Fsync, inode, file, range, Step::KernelSync),
                 90..92 => begin(w, rank, Kind::WriteBack, inode, file, range, Step::Ask),
@@ -345,6 +348,7 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
         Step::DirectIo => {
             match o.kind {
                 Kind::Truncate => w.inodes[o.inode].store.truncate(o.range.offset),
+                Kind::Rearrange => {}
                 _ => write_slow(w, o),
             }
             o.step = Step::DirectDone;
@@ -354,6 +358,10 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
             match o.kind {
                 Kind::Truncate => {
                     w.request(rank, &Request::TruncateDone { file: o.file, size: o.range.offset, changed: true });
+                }
+                Kind::Rearrange => {
+                    let size = w.inodes[o.inode].store.size();
+                    w.request(rank, &Request::RearrangeDone { file: o.file, from: o.range.offset, size });
                 }
                 _ => w.request(rank, &Request::WriteDone { file: o.file, offset: rest.offset, length: rest.length }),
             }
@@ -407,6 +415,7 @@ fn on_answer(w: &mut World, slot: usize, o: &mut Operation, answer: Answer) -> b
             o.step = Step::SlowIo { length };
         }
         (Step::GoSent, Answer::Go) => o.step = Step::DirectIo,
+        (Step::GoSent, Answer::Error { .. }) if w.may_fail && o.kind == Kind::Rearrange => return false,
         (Step::DoneSent | Step::LastSent, Answer::Done) => return false,
         (Step::LastSent, Answer::Opened { file }) => {
             w.open[slot / 2].insert(o.inode, Some(file));
@@ -472,6 +481,11 @@ fn ask(w: &mut World, rank: usize, o: &mut Operation) {
         }
         Kind::Truncate => {
             w.request(rank, &Request::Truncate { file, size: offset });
+            o.step = Step::GoSent;
+            return;
+        }
+        Kind::Rearrange => {
+            w.request(rank, &Request::Rearrange { file, from: offset });
             o.step = Step::GoSent;
             return;
         }
@@ -563,6 +577,7 @@ pub fn die(w: &mut World, rank: usize) {
         return;
     }
     let late = match (&o.step, o.kind) {
+        (_, Kind::Rearrange) => return,
         (Step::AbsorbIo { data_file, place, length }, _) => {
             Late::Flash { data_file: *data_file, bytes: written(&o, *place, Range::new(o.next, *length)) }
         }
