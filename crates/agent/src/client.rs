@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
-use headstart_core::protocol::SOCKET_FILE;
 use headstart_core::protocol::message::{Envelope, Reply, Request};
+use headstart_core::protocol::{ENVIRONMENT_SWITCH, SOCKET_FILE};
 
 use crate::error::{Error, Result};
 use crate::runtime_directory;
@@ -190,7 +190,9 @@ fn start(site_path: &Path, program: &Path, overrides: &Overrides, log_path: &Pat
     for (option, values) in [("--capacity", capacity.as_slice()), ("--include", include), ("--exclude", exclude)] {
         process.args(values.iter().map(|value| format!("{option}={value}")));
     }
-    process.stdin(Stdio::null()).stdout(log).stderr(errors).env_remove("LD_PRELOAD");
+    process.stdin(Stdio::null()).stdout(log).stderr(errors);
+    // Within another run it must not be served itself: what is missing of the library would be put back.
+    process.env_remove("LD_PRELOAD").env(ENVIRONMENT_SWITCH, "off");
     // It must not keep a file system busy that somebody wants to unmount.
     process.env(runtime_directory::ENVIRONMENT_BASE, runtime_directory::base()).current_dir("/");
     detach(&mut process);

@@ -13,6 +13,7 @@ figures! {
         journal_appended_bytes_total: JOURNAL_APPENDED [];
         journal_rotations_total: JOURNAL_ROTATIONS [];
         drains_total: DRAINS [];
+        strangers_total: STRANGERS [];
         log_rotations_total: LOG_ROTATIONS [];
         hello_messages_total: MESSAGES [kind = "hello"];
         open_messages_total: MESSAGES [kind = "open"];

@@ -11,6 +11,7 @@ mod log;
 mod marks;
 mod outputs;
 mod placement;
+mod strangers;
 mod times;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -43,13 +44,17 @@ use executed::Executed;
 use idleness::Idleness;
 use marks::Marks;
 use placement::Incomplete;
+use strangers::Strangers;
 use times::Times;
 
 const LISTENER: u64 = 0;
 const MAILBOX: u64 = 1;
 const TIMER: u64 = 2;
 const SIGNALS: u64 = 3;
+const STRANGERS: u64 = 4;
 const FIRST_CONNECTION: u64 = 16;
+/// Programs that the library is not in are numbered from here.
+const FIRST_STRANGER: u64 = 1 << 62;
 /// Processes of the agent before are numbered from here.
 const FIRST_SURVIVOR: u64 = 1 << 63;
 
@@ -152,6 +157,7 @@ pub(crate) struct EventLoop<'a> {
     marks: Marks,
     executed: Executed,
     times: Times,
+    strangers: Strangers,
     /// The capacity was changed, and flash may hold more.
     shrinking: bool,
     /// Directories known to lie in no managed directory but this.
@@ -199,6 +205,7 @@ impl<'a> EventLoop<'a> {
         let idleness = Idleness::of(options.site.agent.as_ref().and_then(|agent| agent.idle_s));
         let selection = options.site.selection();
         let selection = selection.map_err(|problem| Error::Site { path: options.site_path.clone(), problem })?;
+        let strangers = Strangers::new(shared.runtime())?;
         let agent_starts_total = shared.view().header.epoch.load(Ordering::Relaxed);
         Ok(EventLoop {
             options,
@@ -238,6 +245,7 @@ impl<'a> EventLoop<'a> {
             marks: Marks::new(shown),
             executed: Executed::default(),
             times: Times::default(),
+            strangers,
             shrinking: false,
             own_directories: BTreeSet::new(),
             incomplete: BTreeMap::new(),
@@ -250,6 +258,7 @@ impl<'a> EventLoop<'a> {
     pub(crate) fn run(&mut self) -> Result<()> {
         let mut events = [EpollEvent::empty(); 64];
         let mut buffer = vec![0; PACKET_MAX];
+        self.know_strangers()?;
         self.settle()?;
         loop {
             if let Ending::Now { durable } = self.ending {
@@ -275,6 +284,7 @@ impl<'a> EventLoop<'a> {
                     }
                     SIGNALS => self.on_signal(),
                     survivor if survivor >= FIRST_SURVIVOR => self.survivor_ended(survivor),
+                    stranger if stranger >= FIRST_STRANGER || stranger == STRANGERS => self.stranger_ended(stranger)?,
                     connection => {
                         if event.events().contains(EpollFlags::EPOLLOUT) {
                             self.send_unsent(connection);
@@ -313,6 +323,8 @@ impl<'a> EventLoop<'a> {
         self.release_forgotten();
         self.answer_executed();
         self.show_times();
+        self.answer_strangers();
+        self.carry_out_all()?;
         if self.store.unwritten_bytes() > JOURNAL_UNWRITTEN_MAX {
             self.overlay.request_barrier();
         }
@@ -339,6 +351,7 @@ impl<'a> EventLoop<'a> {
             SLOT_POLL
         } else if self.executed.are_awaited()
             || self.draining
+            || self.strangers.are_awaited()
             || self.shrinking
             || self.overlay.is_placing()
             // Which it does not for longer than the disk is worth.

@@ -12,13 +12,21 @@ pub fn path(slow: &Path) -> PathBuf {
     base().join(format!("{:016x}", hash(slow.as_os_str().as_bytes())))
 }
 
+/// The same where runtime directories are unless `HEADSTART_RUNTIME_BASE` says otherwise.
+pub fn default_path(of: &Path) -> PathBuf {
+    default_base().join(format!("{:016x}", hash(of.as_os_str().as_bytes())))
+}
+
+fn default_base() -> PathBuf {
+    PathBuf::from(format!("/dev/shm/headstart-{}", nix::unistd::getuid()))
+}
+
 /// Environment: where runtime directories are.
 pub const ENVIRONMENT_BASE: &str = "HEADSTART_RUNTIME_BASE";
 
 /// Where runtime directories are; absolute, as programs change their directory.
 pub fn base() -> PathBuf {
-    let base = std::env::var_os(ENVIRONMENT_BASE)
-        .map_or_else(|| PathBuf::from(format!("/dev/shm/headstart-{}", nix::unistd::getuid())), PathBuf::from);
+    let base = std::env::var_os(ENVIRONMENT_BASE).map_or_else(default_base, PathBuf::from);
     std::path::absolute(&base).unwrap_or(base)
 }
 

@@ -36,6 +36,9 @@
 //! request_cpu_ms = 0.02     # of one, for a request that flash serves
 //! copy_cpu_ms = 0.05        # of one, for a piece that is written back
 //!
+//! strangers = "wait"        # optional: programs that the library cannot be in wait until flash is empty, and keep it so while they live;
+//!                           # "warn": they are only named on stderr; "refuse": they are not started
+//!
 //! include = ["results"]     # optional, and exclude: see `selection`
 //!
 //! [agent]                   # optional: dirty_high, dirty_low, dirty_full, write_back_share_min, copies_max,
@@ -50,6 +53,7 @@ use headstart_core::cost::benefit::Parameters;
 use headstart_core::cost::region;
 use headstart_core::cost::software::Software;
 use headstart_core::overlay::{Capacity, Settings};
+use headstart_core::protocol::Strangers;
 use headstart_core::request::Direction;
 use headstart_core::stripe::rotating_bytes;
 use serde::{Deserialize, Serialize};
@@ -82,6 +86,9 @@ pub struct Site {
     /// Patterns of the files that may not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<String>,
+    /// What becomes of programs that the library cannot be in, by a name of [`Strangers`]; `wait` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strangers: Option<String>,
     /// Cost models.
     pub s4d: CostModels,
     /// CARL's cost models, of idle devices; made from S4D's if absent.
@@ -133,6 +140,13 @@ pub struct AgentSettings {
 }
 
 impl Site {
+    /// What becomes of programs that the library cannot be in.
+    pub fn strangers(&self) -> std::result::Result<Strangers, String> {
+        let Some(name) = &self.strangers else { return Ok(Strangers::default()) };
+        Strangers::named(name.as_bytes())
+            .ok_or_else(|| format!("strangers is {name:?}; it must be wait, warn or refuse"))
+    }
+
     /// Where the site file is looked for: `explicit`, else `HEADSTART_SITE`, else `headstart/site.toml` in the user's
     /// configuration directory, else `/etc/headstart/site.toml`.
     pub fn locate(explicit: Option<&Path>) -> PathBuf {
@@ -196,6 +210,7 @@ impl Site {
             let (slow, fast) = (site.slow.display(), site.fast.display());
             return Err(bad(format!("slow and fast must not lie inside each other, as {slow} and {fast} do")));
         }
+        site.strangers().map_err(&bad)?;
         site.s4d.read.check().map_err(|error| bad(format!("[s4d.read] {error}")))?;
         site.s4d.write.check().map_err(|error| bad(format!("[s4d.write] {error}")))?;
         site.region_costs().check().map_err(|(direction, error)| {
@@ -311,6 +326,7 @@ mod tests {
             capacity: Some("20%".into()),
             include: Vec::new(),
             exclude: Vec::new(),
+            strangers: None,
             s4d: CostModels { read: parameters.clone(), write: parameters },
             carl: None,
             software: None,

@@ -57,6 +57,24 @@ pub enum Command {
     },
     /// Regions that programs read again and again are moved to flash, while the connection lasts, unless a plan's are known.
     Follow,
+    /// A program that the library is not in is about to start: answered once nothing is on flash and nothing comes there until it, and
+    /// whatever holds the fifo [`headstart_core::protocol::STRANGERS_FILE`], has ended. An error says what could not go back.
+    Stranger {
+        /// The process that it will be, if that is known.
+        pid: Option<u32>,
+        /// Its path.
+        path: String,
+    },
+    /// It has started.
+    StrangerStarted {
+        /// Its process.
+        pid: u32,
+    },
+    /// It did not start.
+    NoStranger {
+        /// The process that it would have been.
+        pid: u32,
+    },
     /// End, if no process takes part.
     Stop,
 }
@@ -119,6 +137,8 @@ pub struct Status {
     pub durable: bool,
     /// Everything is being written back.
     pub draining: bool,
+    /// Programs that live and that the library is not in: nothing comes to flash meanwhile.
+    pub strangers: u64,
     /// How far regions that belong on flash are there.
     pub placement: PlacementStatus,
     /// The same by file: first those that could not be copied, then those that are not whole on flash; not all if they are many.

@@ -5,6 +5,7 @@ mod printing;
 
 mod advise;
 mod agent;
+mod arrival;
 mod calibrate;
 mod capacity;
 mod check;

@@ -13,7 +13,8 @@ use headstart_agent::{Error, claim};
 use headstart_core::protocol::{ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE};
 
 use crate::interrupts::Interrupts;
-use crate::program::{Program, exit_code, library};
+use crate::program::{Program, check_library, exit_code, library, nameable};
+use crate::unseen::Looks;
 use crate::{trace, unseen};
 
 #[derive(Debug, Args)]
@@ -40,6 +41,7 @@ impl Recording {
             return Ok(exit_code(program.wait(program.command(), &Interrupts::listen()?)?));
         }
         let library = library()?;
+        check_library(&library)?;
         let slow = self.managed(site)?;
         let output = self.output.clone().unwrap_or_else(default_output);
         let was_there = output.exists();
@@ -95,7 +97,8 @@ fn default_output() -> PathBuf {
 
 /// A program that records its requests on files below `slow` and has no agent.
 pub fn alone(program: &Program, library: &Path, slow: &Path, output: &Path) -> Result<Command> {
-    let mut command = program.preloaded(library);
+    let library = nameable(library.to_path_buf(), None)?;
+    let mut command = program.preloaded(&library, &Looks::of(&program.0[0]));
     record_in(&mut command, output)?;
     command.env(ENVIRONMENT_SLOW, slow).env_remove(ENVIRONMENT_RUNTIME);
     Ok(command)

@@ -14,19 +14,22 @@ use headstart_agent::site::Site;
 use headstart_agent::status::{Command as Ask, Counters, RequestCounters, Status};
 use headstart_agent::{Error as AgentError, claim};
 use headstart_core::policy::chain::Chain;
-use headstart_core::protocol::{ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH};
+use headstart_core::protocol::{
+    ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_STRANGERS, ENVIRONMENT_SWITCH,
+};
 use headstart_core::units::ByteSize;
 use serde::Serialize;
 
 use crate::agent::parse_capacity;
+use crate::arrival::{Arrival, Outcome};
 use crate::interrupts::Interrupts;
 use crate::place::follow_for_run;
 use crate::printing::refuse_unwritable;
-use crate::program::{Program, exit_code, exit_number, library};
+use crate::program::{Program, check_library, exit_code, exit_number, library, nameable};
 use crate::recording::{alone, record_in};
 use crate::service::Service;
 use crate::supervision::{Start, Supervision};
-use crate::unseen;
+use crate::unseen::{self, Kept, Looks};
 use crate::write_back::{Drained, drain_all, make_durable};
 
 /// The names of policies, each with what it does.
@@ -110,6 +113,7 @@ impl Run {
         self.report.as_deref().map_or(Ok(()), refuse_unwritable)?;
         let site_path = Site::locate(site);
         let library = library()?;
+        check_library(&library)?;
         let site = match Site::load(&site_path) {
             Err(headstart_agent::Error::FastDirectory { path, slow, fast, problem }) => {
                 let (known_slow, known_fast) = (slow.clone(), fast.clone());
@@ -135,10 +139,15 @@ impl Run {
         let before = service.ask(&Ask::Status)?;
         let interrupts = Interrupts::listen()?;
         unseen::forget_marks(&service.runtime());
-        unseen::warn(&self.program[0]);
+        if before.strangers > 0 {
+            eprintln!(
+                "headstart: programs that the library is not in still live ({}): nothing comes to flash until they have ended",
+                before.strangers
+            );
+        }
         let start = Instant::now();
         let supervision = Supervision::begin(agent.clone(), before.pid)?;
-        let status = self.program().wait(self.preloaded(&site, &service, &library)?, &interrupts)?;
+        let status = self.watched(&site, &service, &library, &interrupts)?;
         let program_time = start.elapsed();
         drop(supervision);
         // From here on the program's status is what counts.
@@ -229,12 +238,46 @@ impl Run {
         Ok(exit_code(self.program().wait(command, &Interrupts::listen()?)?))
     }
 
+    /// Runs the program to its end. One that the library cannot be in is kept apart from flash; of any other it is seen that the
+    /// library comes up in it.
+    fn watched(&self, site: &Site, service: &Service, library: &Path, interrupts: &Interrupts) -> Result<ExitStatus> {
+        let looks = Looks::of(&self.program[0]);
+        let strangers = site.strangers().map_err(anyhow::Error::msg)?;
+        let mut command = self.preloaded(site, service, library, &looks)?;
+        if let Some((path, why)) = &looks.stranger {
+            let kept = Kept::admit(service, strangers, path, *why)?;
+            kept.iter().for_each(|kept| kept.hand_down(&mut command));
+            let started = |pid| {
+                kept.into_iter().for_each(|kept| kept.started(pid));
+                Ok(())
+            };
+            return self.program().wait_after(command, interrupts, started);
+        }
+        let arrival = Arrival::expect(&mut command)?;
+        let name = Path::new(&self.program[0]);
+        let mut outcome = Outcome::Arrived;
+        let started = |pid| {
+            outcome = arrival.wait(pid, library);
+            match outcome {
+                Outcome::NotLoaded => unseen::unloaded(service, strangers, name, pid),
+                Outcome::Arrived | Outcome::Ended => Ok(()),
+            }
+        };
+        let status = self.program().wait_after(command, interrupts, started)?;
+        if outcome == Outcome::Ended && status.success() {
+            unseen::say_unloaded(name);
+        }
+        Ok(status)
+    }
+
     fn program(&self) -> Program<'_> {
         Program(&self.program)
     }
 
-    fn preloaded(&self, site: &Site, service: &Service, library: &Path) -> Result<Command> {
-        let mut command = self.program().preloaded(library);
+    fn preloaded(&self, site: &Site, service: &Service, library: &Path, looks: &Looks) -> Result<Command> {
+        let library = nameable(library.to_path_buf(), Some(&service.runtime()))?;
+        let mut command = self.program().preloaded(&library, looks);
+        command.env(ENVIRONMENT_STRANGERS, site.strangers().map_err(anyhow::Error::msg)?.name());
         command.env(ENVIRONMENT_RUNTIME, service.runtime());
         command.env(ENVIRONMENT_SLOW, &site.slow);
         command.env(ENVIRONMENT_POLICY, self.policy.name());

@@ -32,6 +32,7 @@ impl SiteCommand {
                     capacity: Some("20%".into()),
                     include: Vec::new(),
                     exclude: Vec::new(),
+                    strangers: None,
                     s4d: CostModels { read: parameters.clone(), write: parameters },
                     carl: None,
                     software: None,

@@ -58,6 +58,12 @@ fn print(status: &Status) {
         if status.draining { ", being written back" } else { "" },
         if status.durable { ", safe against power loss" } else { "" },
     );
+    if status.strangers > 0 {
+        println!(
+            "strangers  {} programs live that the library is not in: nothing comes to flash until they have ended",
+            status.strangers
+        );
+    }
     print_placement(status);
     for (name, patterns) in [("include", &status.include), ("exclude", &status.exclude)] {
         if !patterns.is_empty() {

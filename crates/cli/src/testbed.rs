@@ -334,6 +334,7 @@ fn write_site(path: &Path, slow: &Path, fast: &Path, parameters: &SiteParameters
         capacity: Some("20%".into()),
         include: Vec::new(),
         exclude: Vec::new(),
+        strangers: None,
         s4d: CostModels { read: model(&parameters.read), write: model(&parameters.write) },
         carl: Some(parameters.carl.clone()),
         software: None,

@@ -42,6 +42,7 @@ mod reserve;
 mod settings;
 mod slabs;
 mod sooner;
+mod strangers;
 mod untrusted;
 mod write_back;
 
@@ -157,6 +158,8 @@ pub struct Overlay {
     placing: Placing,
     online: Option<Online>,
     reserve: Reserve,
+    /// Nothing comes to flash, as programs live that nobody sees.
+    is_kept_off: bool,
     /// What the header said last of bytes refused.
     refused_bytes: u64,
     /// Where the last use of flash by each thread ended: file, offset.
@@ -240,6 +243,7 @@ impl Overlay {
             placing: Placing::default(),
             online: None,
             reserve: Reserve::default(),
+            is_kept_off: false,
             refused_bytes: 0,
             last_uses: BTreeMap::new(),
             outputs: Vec::new(),
@@ -285,7 +289,9 @@ impl Overlay {
         self.keep_numbers(shared);
         self.plan_barrier();
         let coming = u64::from(self.space_is_coming());
-        shared.header.free_bytes.store(self.space.available_bytes().max(coming), Ordering::Relaxed);
+        // Where nothing comes to flash nobody needs to ask.
+        let free_bytes = if self.is_kept_off { 0 } else { self.space.available_bytes().max(coming) };
+        shared.header.free_bytes.store(free_bytes, Ordering::Relaxed);
     }
 
     /// Whether something waits for another thread's slot or lease, of which no message tells.

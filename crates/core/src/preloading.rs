@@ -54,7 +54,7 @@ pub struct Preload<'a> {
     pub first: Option<&'a [u8]>,
 }
 
-impl Preload<'_> {
+impl<'a> Preload<'a> {
     fn is_led(&self) -> bool {
         let leader = entries(self.list).next().map(file_name);
         self.first.is_none_or(|first| leader == Some(file_name(first)))
@@ -63,6 +63,12 @@ impl Preload<'_> {
     /// Whether nothing is missing.
     pub fn is_complete(&self) -> bool {
         self.has_library && self.is_led()
+    }
+
+    /// The sanitizer's runtime, where it is put into the list: it is there for this program alone.
+    pub fn borrowed(&self) -> Option<&'a [u8]> {
+        let is_named = |first: &&[u8]| entries(self.list).any(|entry| file_name(entry) == file_name(first));
+        self.first.filter(|first| !is_named(first))
     }
 
     /// Hands on the pieces of the completed list: ours before all others but for runtimes of sanitizers, and others in the order

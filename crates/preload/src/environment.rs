@@ -6,38 +6,76 @@
 //! - An environment that says `HEADSTART=off` or names another managed directory is left as it is.
 //! - Where no library can be named (its path has a space or a colon), the variables alone are put back.
 
+mod own;
+mod room;
+mod survey;
+
 use std::ffi::{CStr, CString, c_void};
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-use headstart_core::preloading::{self, Preload};
+use headstart_core::image::{self, Stranger};
+use headstart_core::preloading::{self, is_nameable};
 use headstart_core::protocol::{
-    ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE,
+    ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_STRANGERS, ENVIRONMENT_TRACE,
 };
 use libc::{c_char, c_int};
 
 use crate::kernel;
-use crate::location::PathBuffer;
-use crate::{process, session};
+use crate::location::{PATH_MAX, PathBuffer};
+use crate::process;
+
+pub use own::settle;
+pub use room::Room;
+use survey::Survey;
 
 /// An environment or a list of arguments.
 pub type Strings = *const *const c_char;
 
+/// How the library's file is called where nobody renamed it.
+const LIBRARY_FILE: &[u8] = b"libheadstart.so";
 /// Pointers, and bytes of text, that lie on the stack.
 const POINTERS: usize = 512;
 const TEXT_BYTES: usize = 512;
+/// Bytes of what is kept, that fit into a page of most runs.
+const TEXTS_BYTES: usize = 4096;
 
 /// The variables, by their place in [`Kept::variables`].
-const VARIABLES: [&str; 4] = [ENVIRONMENT_SLOW, ENVIRONMENT_RUNTIME, ENVIRONMENT_POLICY, ENVIRONMENT_TRACE];
+const VARIABLES: [&str; 5] =
+    [ENVIRONMENT_SLOW, ENVIRONMENT_RUNTIME, ENVIRONMENT_POLICY, ENVIRONMENT_STRANGERS, ENVIRONMENT_TRACE];
 const SLOW: usize = 0;
 const RUNTIME: usize = 1;
 
-/// What children are to have.
+/// What children are to have. All texts lie in one piece, as each piece of memory is a call of the kernel's, and every program that
+/// starts makes them.
 struct Kept {
-    /// Path of the library; none if no list can hold it.
-    library: Option<CString>,
-    /// `NAME=value`, where the library found them.
-    variables: [Option<CString>; VARIABLES.len()],
+    texts: Vec<u8>,
+    /// Where the library's path begins; none if no list can hold it.
+    library: Option<usize>,
+    /// Where `NAME=value` begins, if the library found it.
+    variables: [Option<usize>; VARIABLES.len()],
+}
+
+impl Kept {
+    fn at(&self, place: Option<usize>) -> Option<&CStr> {
+        CStr::from_bytes_until_nul(&self.texts[place?..]).ok()
+    }
+
+    fn library(&self) -> Option<&CStr> {
+        self.at(self.library)
+    }
+
+    fn variable(&self, k: usize) -> Option<&CStr> {
+        self.at(self.variables[k])
+    }
+
+    /// Keeps a text, which holds no NUL.
+    fn keep(&mut self, parts: &[&[u8]]) -> usize {
+        let place = self.texts.len();
+        parts.iter().for_each(|part| self.texts.extend_from_slice(part));
+        self.texts.push(0);
+        place
+    }
 }
 
 static KEPT: OnceLock<Kept> = OnceLock::new();
@@ -54,17 +92,44 @@ pub fn current() -> Strings {
 }
 
 /// Called once: remembers what there is.
-pub fn start(variable: impl Fn(&str) -> Option<Vec<u8>>) {
-    let assigned = |name: &str| {
-        let value = variable(name)?;
-        CString::new([name.as_bytes(), b"=", &value].concat()).ok()
-    };
-    let library = own_path().filter(|path| preloading::is_nameable(path)).and_then(|path| CString::new(path).ok());
-    KEPT.get_or_init(|| Kept { library, variables: VARIABLES.map(assigned) });
+pub fn start() {
+    KEPT.get_or_init(|| {
+        let texts = Vec::with_capacity(TEXTS_BYTES);
+        let mut kept = Kept { texts, library: None, variables: [None; VARIABLES.len()] };
+        // SAFETY: libc's list, which the program has not begun to change.
+        for string in unsafe { each(current()) } {
+            // The first of several counts, as for `getenv`.
+            let of = VARIABLES.iter().position(|name| assigned(string, name).is_some());
+            if let Some(k) = of.filter(|k| kept.variables[*k].is_none()) {
+                kept.variables[k] = Some(kept.keep(&[string.to_bytes()]));
+            }
+        }
+        let mut buffer = PathBuffer::empty();
+        if let Some([directory, name]) = listed().or_else(|| own_path(&mut buffer)) {
+            let place = kept.keep(&[directory, name]);
+            kept.library =
+                Some(place).filter(|_| kept.at(Some(place)).is_some_and(|path| is_nameable(path.to_bytes())));
+        }
+        kept
+    });
 }
 
-/// Where the library lies, by the name it was loaded by.
-fn own_path() -> Option<Vec<u8>> {
+/// What a variable has now; to be looked at before the program can change it.
+pub fn value<'a>(name: &str) -> Option<&'a [u8]> {
+    // SAFETY: libc's list.
+    unsafe { each(current()) }.find_map(|string| assigned(string, name))
+}
+
+/// Where the library lies by the list it was loaded from, which is sooner found than by the linker's tables.
+fn listed<'b>() -> Option<[&'b [u8]; 2]> {
+    let entries = preloading::entries(value(preloading::VARIABLE).unwrap_or_default());
+    let mut ours = entries.filter(|entry| preloading::file_name(entry) == LIBRARY_FILE);
+    let first = ours.next().filter(|path| path.starts_with(b"/"))?;
+    ours.next().is_none().then_some([b"", first])
+}
+
+/// Where the library lies, by the name it was loaded by; a relative one behind the directory it was.
+fn own_path(buffer: &mut PathBuffer) -> Option<[&[u8]; 2]> {
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: any address may be asked for; what is found is written where there is room for it.
     let known = unsafe { libc::dladdr(own_path as *const c_void, found.as_mut_ptr()) } != 0;
@@ -76,42 +141,12 @@ fn own_path() -> Option<Vec<u8>> {
     // SAFETY: the linker's own string.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     if name.starts_with(b"/") {
-        return Some(name.to_vec());
+        return Some([b"", name]);
     }
-    let mut buffer = PathBuffer::empty();
-    let directory = kernel::readlink(c"/proc/self/cwd", buffer.room()).ok()?;
-    Some([directory, b"/", name].concat())
-}
-
-/// Elements that lie on the stack if there are not too many.
-pub struct Room<T, const COUNT: usize> {
-    few: [MaybeUninit<T>; COUNT],
-    many: Vec<T>,
-    length: usize,
-    is_large: bool,
-}
-
-impl<T: Copy, const COUNT: usize> Room<T, COUNT> {
-    /// Room for so many elements.
-    pub fn of(count: usize) -> Room<T, COUNT> {
-        let is_large = count > COUNT;
-        let many = if is_large { Vec::with_capacity(count) } else { Vec::new() };
-        Room { few: [const { MaybeUninit::uninit() }; COUNT], many, length: 0, is_large }
-    }
-
-    /// Adds one.
-    pub fn push(&mut self, element: T) {
-        if self.is_large {
-            return self.many.push(element);
-        }
-        self.few[self.length].write(element);
-        self.length += 1;
-    }
-
-    /// The first of those there are.
-    pub fn as_ptr(&self) -> *const T {
-        if self.is_large { self.many.as_ptr() } else { self.few.as_ptr().cast() }
-    }
+    let room = buffer.room();
+    let length = kernel::readlink(c"/proc/self/cwd", &mut room[..PATH_MAX - 1]).ok()?.len();
+    room[length] = b'/';
+    Some([&room[..=length], name])
 }
 
 /// The strings of a list that ends with null.
@@ -133,140 +168,51 @@ fn assigned<'a>(string: &'a CStr, name: &str) -> Option<&'a [u8]> {
     string.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
-/// What an environment has, and what it lacks.
-struct Survey<'a> {
-    count: usize,
-    /// What the dynamic linker goes by: the last of several.
-    list: Option<&'a [u8]>,
-    /// Variables to be given.
-    given: [Option<&'static CStr>; VARIABLES.len()],
-    preload: Option<Preload<'a>>,
+/// What a program needs besides, by its file.
+pub struct Needs {
+    /// A sanitizer's runtime before the library: its name, and how long that is.
+    first: ([u8; 64], usize),
+    /// The library is not to be named: a program with another libc would not start.
+    pub no_library: bool,
 }
 
-impl<'a> Survey<'a> {
-    /// Nothing where the environment is to be left as it is.
-    ///
-    /// # Safety
-    /// As [`each`].
-    unsafe fn of(environment: Strings) -> Option<Survey<'a>> {
-        let kept = KEPT.get()?;
-        let mut survey = Survey { count: 0, list: None, given: [None; VARIABLES.len()], preload: None };
-        let mut has = [false; VARIABLES.len()];
-        // SAFETY: the caller's contract.
-        for string in unsafe { each(environment) } {
-            survey.count += 1;
-            match string.to_bytes().first() {
-                Some(b'L') => survey.list = assigned(string, preloading::VARIABLE).or(survey.list),
-                Some(b'H') => {
-                    if assigned(string, ENVIRONMENT_SWITCH) == Some(b"off") {
-                        return None;
-                    }
-                    for (k, name) in VARIABLES.iter().enumerate() {
-                        let Some(value) = assigned(string, name) else { continue };
-                        let own = kept.variables[k].as_deref().and_then(|own| assigned(own, name));
-                        if k == SLOW && Some(trimmed(value)) != own.map(trimmed) {
-                            return None;
-                        }
-                        has[k] |= k != RUNTIME || !value.is_empty();
-                    }
-                }
-                _ => {}
-            }
-        }
-        // A runtime directory means nothing without the managed one.
-        has[RUNTIME] &= has[SLOW];
-        for (k, given) in survey.given.iter_mut().enumerate() {
-            *given = kept.variables[k].as_deref().filter(|_| !has[k]);
-        }
-        if let Some(library) = kept.library.as_deref() {
-            let library = library.to_bytes();
-            let list = survey.list.unwrap_or_default();
-            let has_library = preloading::entries(list).any(|entry| is_ours(entry, library));
-            let preload = Preload { list, library, has_library, first: None };
-            survey.preload = Some(preload).filter(|preload| !preload.is_complete());
-        }
-        Some(survey).filter(|survey| survey.preload.is_some() || survey.given.iter().any(Option::is_some))
-    }
-
-    /// Whether the completed environment has something else in the place of the string.
-    fn replaces(&self, string: &CStr) -> bool {
-        let given = |k: usize| self.given[k].is_some() && assigned(string, VARIABLES[k]).is_some();
-        (0..VARIABLES.len()).any(given) || self.preload.is_some() && assigned(string, preloading::VARIABLE).is_some()
-    }
-
-    /// Hands on what is put back.
-    fn compose_preload(&self, add: &mut impl FnMut(&[u8])) {
-        if let Some(preload) = &self.preload {
-            add(preloading::VARIABLE.as_bytes());
-            add(b"=");
-            preload.compose(add);
-            add(b"\0");
-        }
-    }
-    /// Calls `call` with the completed environment. Apart, so that its stack is taken only where something is missing.
-    ///
-    /// # Safety
-    /// The survey is of this environment, as [`each`] takes it.
-    #[inline(never)]
-    unsafe fn complete<const POINTERS: usize, const BYTES: usize>(
-        &self,
-        environment: Strings,
-        call: impl FnOnce(Strings) -> c_int,
-    ) -> c_int {
-        let mut length = 0;
-        self.compose_preload(&mut |piece| length += piece.len());
-        let mut text = Room::<u8, BYTES>::of(length);
-        self.compose_preload(&mut |piece| piece.iter().for_each(|&byte| text.push(byte)));
-        let mut strings = Room::<*const c_char, POINTERS>::of(self.count + VARIABLES.len() + 2);
-        // SAFETY: the caller's contract.
-        for string in unsafe { each(environment) }.filter(|string| !self.replaces(string)) {
-            strings.push(string.as_ptr());
-        }
-        if self.preload.is_some() {
-            strings.push(text.as_ptr().cast());
-        }
-        self.given.iter().flatten().for_each(|given| strings.push(given.as_ptr()));
-        strings.push(std::ptr::null());
-        let result = call(strings.as_ptr());
-        // `posix_spawn` returns the error, exec sets it.
-        if result == libc::E2BIG || result == -1 && kernel::errno() == libc::E2BIG {
-            let given: usize = self.given.iter().flatten().map(|given| given.to_bytes().len() + 1).sum();
-            session::complain(format_args!(
-                "a program is not started: its arguments and its environment are as long as the kernel takes, and the {} bytes \
-                 that put the library into it find no room; make them so much shorter",
-                length + given
-            ));
-            kernel::set_errno(libc::E2BIG);
-        }
-        result
+impl Default for Needs {
+    fn default() -> Needs {
+        Needs { first: ([0; 64], 0), no_library: false }
     }
 }
 
-fn trimmed(path: &[u8]) -> &[u8] {
-    let end = path.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
-    &path[..end]
+impl Needs {
+    /// Finds the sanitizer's runtime in the program that begins with `head` and that `fd` reads.
+    pub fn find_sanitizer(&mut self, head: &[u8], fd: c_int) {
+        let read = |offset: u64, to: &mut [u8]| {
+            let to = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+            // SAFETY: the element is memory that may be written.
+            unsafe { kernel::read_at(fd, &[to], offset) }.unwrap_or(0)
+        };
+        self.first.1 = image::sanitizer(head, &mut self.first.0, read).map_or(0, <[u8]>::len);
+    }
+
+    fn first(&self) -> Option<&[u8]> {
+        (self.first.1 > 0).then(|| &self.first.0[..self.first.1])
+    }
 }
 
-/// Whether an entry of a list is the library, maybe by another path: one that is not there would not be loaded.
-fn is_ours(entry: &[u8], library: &[u8]) -> bool {
-    if entry == library {
-        return true;
-    }
-    let mut buffer = PathBuffer::empty();
-    let same_name = preloading::file_name(entry) == preloading::file_name(library);
-    same_name
-        && entry.contains(&b'/')
-        // SAFETY: a string.
-        && buffer.fill(&[entry]).is_some_and(|path| unsafe { kernel::facts_at(libc::AT_FDCWD, path.as_ptr(), 0) }.is_ok())
+/// Whether the library's file is gone, so that no program would have it.
+pub fn lost_library() -> Option<Stranger> {
+    let library = KEPT.get()?.library()?;
+    // SAFETY: a string.
+    let found = unsafe { kernel::facts_at(libc::AT_FDCWD, library.as_ptr(), 0) };
+    matches!(found, Err(libc::ENOENT | libc::ENOTDIR | libc::EACCES)).then_some(Stranger::NoLibrary)
 }
 
 /// Calls `call`, an exec or a spawn, with the environment, or one that has what it lacks. Where that makes it too long, says so.
 ///
 /// # Safety
 /// `environment` is null or a list of strings that ends with null.
-pub unsafe fn completed(environment: Strings, call: impl FnOnce(Strings) -> c_int) -> c_int {
+pub unsafe fn completed(environment: Strings, needs: &Needs, call: impl FnOnce(Strings) -> c_int) -> c_int {
     // SAFETY: the caller's contract.
-    let Some(survey) = (unsafe { Survey::of(environment) }) else { return call(environment) };
+    let Some(survey) = (unsafe { Survey::of(environment, needs) }) else { return call(environment) };
     // SAFETY: the caller's contract.
     unsafe {
         if process::is_own() {
@@ -286,8 +232,9 @@ pub unsafe fn command(command: *const c_char) -> Option<CString> {
     if command.is_null() {
         return None;
     }
+    let needs = Needs::default();
     // SAFETY: libc's list.
-    let survey = unsafe { Survey::of(current()) }?;
+    let survey = unsafe { Survey::of(current(), &needs) }?;
     // SAFETY: the caller's contract.
     let command = unsafe { CStr::from_ptr(command) }.to_bytes();
     let mut text = b"export".to_vec();

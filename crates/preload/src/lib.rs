@@ -73,6 +73,7 @@ mod session;
 mod settings;
 mod spawning;
 mod stdio;
+mod strangers;
 mod symbols;
 mod trampolines;
 mod transfers;

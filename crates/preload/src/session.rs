@@ -5,6 +5,7 @@
 //! its thread is already in one (a signal handler) gets a session of its own for that call. Threads for which the program has left
 //! no descriptor take turns at one session ([`loan`]).
 
+mod command;
 mod connection;
 pub mod door;
 mod loan;
@@ -31,8 +32,9 @@ use crate::kernel::{self, Errno};
 use crate::process;
 use crate::settings::{self, settings};
 
+pub use command::command;
 pub use connection::{Answer, complain, say_once};
-pub use mapping::shared;
+pub use mapping::{runtime_path, shared};
 pub use standing_in::{stand_in, stands_in_for_the_parent};
 
 use loan::Loan;

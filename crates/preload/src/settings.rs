@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use headstart_core::policy::chain::Chain;
 use headstart_core::protocol::{
-    ENVIRONMENT_POLICY, ENVIRONMENT_RANKS, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE,
+    ENVIRONMENT_POLICY, ENVIRONMENT_RANKS, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_STRANGERS,
+    ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE, Strangers,
 };
 
 use crate::{environment, kernel, process, recording, session};
@@ -36,6 +37,8 @@ pub struct Settings {
     pub slow: Vec<u8>,
     /// The policies at work.
     pub policies: Chain,
+    /// What becomes of programs that the library cannot be in.
+    pub strangers: Strangers,
     /// The directory that requests are recorded in, if they are.
     pub trace: Option<Vec<u8>>,
     /// The process's rank in its parallel program, as the launcher told it.
@@ -79,6 +82,10 @@ fn start() -> u32 {
     if STARTING_HERE.with(Cell::get) {
         return OFF;
     }
+    if environment::current().is_null() {
+        // A sanitizer begins before libc does, and calls hooked functions: nothing is known yet, and nothing decided.
+        return OFF;
+    }
     if STATE.compare_exchange(UNKNOWN, STARTING, Ordering::AcqRel, Ordering::Acquire).is_err() {
         while STATE.load(Ordering::Acquire) == STARTING {
             std::hint::spin_loop();
@@ -87,6 +94,7 @@ fn start() -> u32 {
     }
     STARTING_HERE.with(|here| here.set(true));
     let errno = kernel::errno();
+    environment::settle();
     let found = read();
     let state = match &found {
         None => OFF,
@@ -97,7 +105,7 @@ fn start() -> u32 {
         let records = settings.trace.is_some();
         SETTINGS.set(settings).expect("one thread starts the library");
         abort_on_panic();
-        environment::start(variable);
+        environment::start();
         process::start();
         session::start();
         if records {
@@ -134,7 +142,9 @@ fn read() -> Option<Settings> {
         return None;
     }
     let policies = variable(ENVIRONMENT_POLICY).and_then(|value| std::str::from_utf8(&value).ok()?.parse().ok());
-    Some(Settings { runtime, slow, policies: policies.unwrap_or_default(), trace, rank: rank() })
+    let policies = policies.unwrap_or_default();
+    let strangers = environment::value(ENVIRONMENT_STRANGERS).and_then(Strangers::named).unwrap_or_default();
+    Some(Settings { runtime, slow, policies, strangers, trace, rank: rank() })
 }
 
 /// The rank, by whichever launcher tells it.

@@ -15,6 +15,7 @@ use libc::{AT_FDCWD, FILE, c_char, c_int, c_long, c_uint, c_ulong, iovec, mode_t
 
 use crate::aio::{self, ControlBlock, Operation};
 use crate::environment::{self, Strings, current};
+use crate::executing::Start;
 use crate::trampolines::{lists, trampolines};
 use crate::{
     arrivals, closing, confinement, copying, data_calls, executing, input, ioctls, lookups, metadata, names, opening,
@@ -317,33 +318,33 @@ hooks! {
         };
 
     execve (path: *const c_char, arguments: Strings, environment: Strings) -> c_int
-        = |_pass| executing::by_path(AT_FDCWD, path, 0, environment, |all| real::execve(path, arguments, all));
+        = |_pass| executing::by_path(Start::Here, (AT_FDCWD, path, 0), environment, |all| real::execve(path, arguments, all));
     execv (path: *const c_char, arguments: Strings) -> c_int
-        = |_pass| executing::by_path(AT_FDCWD, path, 0, current(), |all| real::execve(path, arguments, all));
+        = |_pass| executing::by_path(Start::Here, (AT_FDCWD, path, 0), current(), |all| real::execve(path, arguments, all));
     execvp (name: *const c_char, arguments: Strings) -> c_int
-        = |_pass| executing::by_name(name, current(), |all| real::execvpe(name, arguments, all));
+        = |_pass| executing::by_name(Start::Here, name, current(), |all| real::execvpe(name, arguments, all));
     execvpe (name: *const c_char, arguments: Strings, environment: Strings) -> c_int
-        = |_pass| executing::by_name(name, environment, |all| real::execvpe(name, arguments, all));
+        = |_pass| executing::by_name(Start::Here, name, environment, |all| real::execvpe(name, arguments, all));
     execveat (dir: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int
         = |_pass| executing::by_path(
-            dir, path, flags, environment, |all| real::execveat(dir, path, arguments, all, flags)
+            Start::Here, (dir, path, flags), environment, |all| real::execveat(dir, path, arguments, all, flags)
         );
     fexecve (fd: c_int, arguments: Strings, environment: Strings) -> c_int
         = |_pass| executing::by_path(
-            fd, c"".as_ptr(), libc::AT_EMPTY_PATH, environment, |all| real::fexecve(fd, arguments, all)
+            Start::Here, (fd, c"".as_ptr(), libc::AT_EMPTY_PATH), environment, |all| real::fexecve(fd, arguments, all)
         );
     posix_spawn (
         process: *mut c_int, path: *const c_char, actions: *const c_void, attributes: *const c_void,
         arguments: Strings, environment: Strings
     ) -> c_int
-        = |_pass| executing::by_path(AT_FDCWD, path, 0, environment, |all| {
+        = |_pass| executing::by_path(Start::Child(process), (AT_FDCWD, path, 0), environment, |all| {
             spawning::spawn(actions, || real::posix_spawn(process, path, actions, attributes, arguments, all))
         });
     posix_spawnp (
         process: *mut c_int, name: *const c_char, actions: *const c_void, attributes: *const c_void,
         arguments: Strings, environment: Strings
     ) -> c_int
-        = |_pass| executing::by_name(name, environment, |all| {
+        = |_pass| executing::by_name(Start::Child(process), name, environment, |all| {
             spawning::spawn(actions, || real::posix_spawnp(process, name, actions, attributes, arguments, all))
         });
     posix_spawn_file_actions_init | posix_spawn_file_actions_destroy (actions: *mut c_void) -> c_int
@@ -508,10 +509,10 @@ trampolines! {
 
 lists! {
     execl = |path, arguments, _| {
-        executing::by_path(AT_FDCWD, path, 0, current(), |all| real::execve(path, arguments, all))
+        executing::by_path(Start::Here, (AT_FDCWD, path, 0), current(), |all| real::execve(path, arguments, all))
     };
     execle = |path, arguments, environment| {
-        executing::by_path(AT_FDCWD, path, 0, environment, |all| real::execve(path, arguments, all))
+        executing::by_path(Start::Here, (AT_FDCWD, path, 0), environment, |all| real::execve(path, arguments, all))
     };
-    execlp = |name, arguments, _| executing::by_name(name, current(), |all| real::execvpe(name, arguments, all));
+    execlp = |name, arguments, _| executing::by_name(Start::Here, name, current(), |all| real::execvpe(name, arguments, all));
 }

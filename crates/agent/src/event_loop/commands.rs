@@ -77,6 +77,12 @@ impl EventLoop<'_> {
             Ok(Command::Place { on }) => self.place(token, on),
             Ok(Command::Unplace { path }) => self.unplace(path.as_deref()),
             Ok(Command::Follow) => self.follow(token),
+            Ok(Command::Stranger { pid, path }) => return self.stranger(token, pid, &path),
+            Ok(Command::StrangerStarted { pid }) => {
+                self.stranger_started(pid);
+                self.short_status()
+            }
+            Ok(Command::NoStranger { pid }) => self.no_stranger(pid),
             Ok(Command::Stop) => {
                 let threads = self.overlay.threads();
                 if threads > 0 {
@@ -141,7 +147,9 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn answer_command(&mut self, command: u64, answer: &Answer) {
-        let Some((token, path)) = self.commands.remove(&command) else { return };
+        let Some((token, path)) = self.commands.remove(&command) else {
+            return self.left_flash(command, answer);
+        };
         let answer = match answer {
             Answer::Error { errno, text } => {
                 let error = std::io::Error::from_raw_os_error(*errno);
@@ -256,6 +264,7 @@ impl EventLoop<'_> {
             threads: self.overlay.threads() as u64,
             durable: self.overlay.is_durable(),
             draining: self.draining,
+            strangers: self.strangers.count(self.overlay.is_kept_off()),
             placement: self.placement_status(),
             file_placements: Vec::new(),
             files: Vec::new(),
@@ -300,6 +309,7 @@ impl EventLoop<'_> {
             self.ending = Ending::Now { durable: false };
         }
         self.executed.barrier_ended();
+        self.strangers.barrier_ended();
         let mut answered = Vec::new();
         self.syncs.retain_mut(|sync| {
             sync.barriers -= 1;

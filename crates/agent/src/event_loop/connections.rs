@@ -293,6 +293,7 @@ impl EventLoop<'_> {
         self.commands.retain(|_, (waiting, _)| *waiting != token);
         self.syncs.retain(|sync| sync.token != token);
         self.stop_placing_for(token);
+        self.forget_waiting(token);
         if let Some(slot) = connection.slot {
             self.by_slot.remove(&slot);
             self.opens.retain(|open| open.envelope.slot != slot);

@@ -49,7 +49,7 @@ const REGION_COSTS: &[&str] = &[
 
 /// Every setting: its table, its keys, how they are read.
 const SETTINGS: &[(&[&str], &[&str], Form)] = &[
-    (&[], &["slow", "fast", "capacity"], Form::Text),
+    (&[], &["slow", "fast", "capacity", "strangers"], Form::Text),
     (&[], &["include", "exclude"], Form::List),
     (
         &["agent"],
@@ -142,6 +142,7 @@ mod tests {
             capacity: Some("20%".into()),
             include: vec!["a".into()],
             exclude: vec!["b".into()],
+            strangers: Some("warn".into()),
             s4d: CostModels { read: parameters.clone(), write: parameters },
             carl: Some(region::Costs { read: region.clone(), write: region }),
             software: Some(Software::default()),

@@ -230,6 +230,7 @@ fn a_changed_site_file_is_one_or_none() {
             capacity: Some("1.5GiB".into()),
             include: vec!["results".into()],
             exclude: vec!["**/*.log".into()],
+            strangers: Some("wait".into()),
             s4d: CostModels { read: parameters.clone(), write: parameters },
             carl: None,
             software: None,

@@ -300,6 +300,7 @@ impl Calibration {
             capacity: kept.capacity.or(Some("20%".into())),
             include: kept.include,
             exclude: kept.exclude,
+            strangers: kept.strangers,
             s4d: CostModels { read, write },
             carl: Some(self.carl.clone()),
             software: kept.software,
@@ -334,6 +335,7 @@ pub struct Kept {
     capacity: Option<String>,
     include: Vec<String>,
     exclude: Vec<String>,
+    strangers: Option<String>,
     software: Option<Software>,
     agent: Option<AgentSettings>,
 }
@@ -353,6 +355,6 @@ pub fn kept_settings(path: &Path) -> Result<Kept> {
     }
     let site: Site = toml::from_str(&text)
         .with_context(|| format!("{} is no longer a site file; repair it or move it away", path.display()))?;
-    let Site { capacity, include, exclude, software, agent, .. } = site;
-    Ok(Kept { capacity, include, exclude, software, agent })
+    let Site { capacity, include, exclude, strangers, software, agent, .. } = site;
+    Ok(Kept { capacity, include, exclude, strangers, software, agent })
 }

@@ -73,6 +73,7 @@ impl TestSite {
             capacity: Some(capacity.into()),
             include: Vec::new(),
             exclude: Vec::new(),
+            strangers: None,
             s4d: CostModels { read: parameters.clone(), write: parameters },
             carl: None,
             software: None,

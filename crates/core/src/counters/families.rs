@@ -75,6 +75,7 @@ families! {
     JOURNAL_APPENDED: "headstart_journal_appended_bytes_total", Counter, Bytes, "Bytes appended to the journal.";
     JOURNAL_ROTATIONS: "headstart_journal_rotations_total", Counter, Count, "Grown journals that were replaced.";
     DRAINS: "headstart_drains_total", Counter, Count, "Drains after which all was on disk that was dirty when they were asked for.";
+    STRANGERS: "headstart_strangers_total", Counter, Count, "Programs that the library was not in, for which flash was emptied before they started.";
     LOG_ROTATIONS: "headstart_log_rotations_total", Counter, Count, "Logs that were put aside because they had grown.";
     AGENT_STARTS: "headstart_agent_starts_total", Counter, Count, "Starts of agents of this fast directory, this one included.";
     CAPACITY: "headstart_capacity_bytes", Gauge, Bytes, "Flash that may be used.";

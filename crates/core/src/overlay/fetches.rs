@@ -108,7 +108,8 @@ impl Overlay {
             range = Range::between(mapped.range.end(), range.end());
         }
         let fetching = self.fetches.iter().any(|fetch| fetch.file == critical.file && fetch.range.overlaps(range));
-        if range.is_empty() || fetching || file.unlinked || file.openers.is_empty() || !file.bypassers.is_empty() {
+        let unwanted = self.is_kept_off || !file.bypassers.is_empty();
+        if range.is_empty() || fetching || file.unlinked || file.openers.is_empty() || unwanted {
             return true;
         }
         let benefit = Benefit::per_kib(critical.benefit_ns.saturating_mul(1024) / critical.range.length);

@@ -29,8 +29,8 @@ use crate::protocol::shared::Shared;
 use crate::request::Range;
 pub use held_up::WriterAboveDirty;
 pub(super) use held_up::{HELD_UP_NS, HeldUp};
-pub(super) use pending::Pending;
-use pending::{CommitStep, Operation};
+use pending::CommitStep;
+pub(super) use pending::{Operation, Pending};
 
 /// A write waits for space no longer: the disks take it then (assumed: what a request takes behind a deep queue of write-backs).
 const SPACE_WAIT_NS: u64 = 100_000_000;
@@ -245,7 +245,7 @@ impl Overlay {
         self.enqueue(envelope, operation);
     }
 
-    fn enqueue(&mut self, envelope: Envelope, operation: Operation) {
+    pub(super) fn enqueue(&mut self, envelope: Envelope, operation: Operation) {
         self.arrivals += 1;
         self.pending.push(Pending::new(self.arrivals, envelope, operation));
     }
@@ -324,7 +324,7 @@ impl Overlay {
                         self.counters.refused_held_up_total += 1;
                         return Some(Answer::HeldUp);
                     }
-                    if self.files[&file].is_left_alone() {
+                    if self.is_left_alone(file) {
                         self.refuse_commit(shared, envelope.slot, file, range, flash);
                         self.counters.refused_bypassed_total += 1;
                         return Some(Answer::Bypassed);

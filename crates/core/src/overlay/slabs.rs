@@ -65,7 +65,7 @@ impl Overlay {
 
     /// Leases space for a write of `range`: in one run if there is one, else in several that hold it together.
     pub(super) fn slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
-        if self.files[&file].is_left_alone() {
+        if self.is_left_alone(file) {
             return Answer::Bypassed;
         }
         if range.length > REQUEST_BYTES_MAX {

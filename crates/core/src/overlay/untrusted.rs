@@ -91,7 +91,7 @@ impl Overlay {
             self.append(&Record::Extents { file, data_file: mapped.data_file, extents });
             self.set_dirty(file, &mapped);
         }
-        let bypassed = !self.files[&file].bypassers.is_empty();
+        let bypassed = self.is_kept_off || !self.files[&file].bypassers.is_empty();
         for mapped in self.evicted.take(file) {
             if bypassed || self.files[&file].map.touches(mapped.range) {
                 continue;

@@ -23,9 +23,9 @@ use crate::settings::settings;
 use crate::{data_files, descriptors, files, location, process};
 
 /// How long a process that has lost the agent waits for another one.
-const PATIENCE_MS: u64 = 30_000;
+pub(super) const PATIENCE_MS: u64 = 30_000;
 /// Pause between attempts to connect.
-const RETRY_MS: u64 = 50;
+pub(super) const RETRY_MS: u64 = 50;
 /// Lines one process writes to stderr at most.
 const COMPLAINTS_MAX: u32 = 20;
 
@@ -108,7 +108,7 @@ pub fn say_once(facts: &kernel::Facts) -> bool {
     }
 }
 
-fn unconnected() -> Result<c_int, Errno> {
+pub(super) fn unconnected() -> Result<c_int, Errno> {
     // SAFETY: no memory is involved.
     unsafe { syscall!(libc::SYS_socket, libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) }
         .map(|socket| socket as c_int)
@@ -136,7 +136,7 @@ pub(super) fn connected() -> Result<c_int, Errno> {
     Ok(socket)
 }
 
-fn connect_socket(socket: c_int) -> Result<(), Errno> {
+pub(super) fn connect_socket(socket: c_int) -> Result<(), Errno> {
     let path = mapping::runtime_path(SOCKET_FILE)?;
     let mut path = path.as_bytes();
     let mut link = Vec::new();

@@ -777,6 +777,34 @@ fn a_file_written_by_means_nobody_sees_leaves_flash_until_that_process_ends() {
 }
 
 #[test]
+fn while_a_program_that_nobody_sees_lives_every_file_is_off_flash_and_nothing_comes_there() {
+    let mut w = world();
+    write(&mut w, 2, A, true);
+    w.memory.view().slots[2].hint(0, Range::new(8192, 4096), 1 << 30, FetchTurn::Soon);
+    w.overlay.keep_off(w.memory.view(), true);
+    let file = w.overlay.files_on_flash().collect::<Vec<_>>();
+    assert_eq!(file, [w.open[0][&0].unwrap()]);
+    // Of no request that the world knows: it reports the answer.
+    let envelope = Envelope { slot: w.ranks[0].slot as u32, seq: 1 << 40 };
+    w.overlay.take_off(w.memory.view(), envelope, file[0]);
+    w.carry_out();
+    w.quiesce();
+    let answers = std::mem::take(&mut w.violations);
+    assert!(matches!(&answers[..], [answer] if answer.contains("awaits: Done")), "{answers:?}");
+    assert_eq!((w.overlay.dirty_bytes(), w.overlay.extents()), (0, 0), "the bytes went back and left");
+    for rank in [0, 2] {
+        write(&mut w, rank, A, true);
+    }
+    w.quiesce();
+    assert_eq!(w.overlay.extents(), 0, "neither a write nor a critical read brings bytes back");
+    assert_eq!(w.memory.view().header.free_bytes.load(Ordering::Relaxed), 0, "nobody needs to ask");
+    w.overlay.keep_off(w.memory.view(), false);
+    write(&mut w, 2, A, true);
+    assert_eq!(w.overlay.dirty_bytes(), A.length);
+    no_violation(&w);
+}
+
+#[test]
 fn a_file_only_read_by_means_nobody_sees_keeps_its_clean_bytes_on_flash() {
     let mut w = world();
     write(&mut w, 2, A, true);

@@ -18,7 +18,7 @@ pub(in crate::overlay) struct Pending {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Operation {
+pub(in crate::overlay) enum Operation {
     /// Once it is applied, bytes below `kept` were on flash before, or may have been.
     Commit {
         file: u32,
@@ -72,7 +72,7 @@ pub(super) enum Operation {
 
 /// How far a commit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CommitStep {
+pub(in crate::overlay) enum CommitStep {
     /// Waits for whoever is in its way.
     Waiting,
     /// In the map; its record may not be appended yet.
