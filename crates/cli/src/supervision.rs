@@ -158,9 +158,11 @@ fn watch(start: &Start, first: u32, stop: &EventFd) {
             if short_lives == SHORT_LIVES_TOLD {
                 say_failing(&cause, &start.log());
             }
-            std::thread::sleep(pause_after(short_lives));
             if short_lives >= SHORT_LIVES_MAX {
                 return give_up(&start.log());
+            }
+            if is_over_within(pause_after(short_lives), stop) {
+                return;
             }
             match start.follow_on() {
                 Ok(next) => break next,
@@ -171,6 +173,13 @@ fn watch(start: &Start, first: u32, stop: &EventFd) {
         pid = next.pid;
         _agent = Some(next);
     }
+}
+
+/// Waits for so long; whether the program has ended meanwhile.
+fn is_over_within(pause: Duration, stop: &EventFd) -> bool {
+    let mut polled = [PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+    let _ = poll(&mut polled, PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX));
+    polled[0].any().unwrap_or(false)
 }
 
 /// Some in a row have failed.
