@@ -1,5 +1,6 @@
 //! Which process this is: a forked child is a new one, a `vfork` child is not yet one.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libc::c_int;
@@ -13,6 +14,11 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// The process's start time in clock ticks since boot; zero until asked for.
 static START_TIME: AtomicU64 = AtomicU64::new(0);
 
+thread_local! {
+    /// Set before the thread makes a child that shares its memory: the thread's own until that has gone its way, then the thread again.
+    static MAY_BE_CHILD: Cell<bool> = const { Cell::new(false) };
+}
+
 /// The number of forks that lead here, from 1.
 #[inline]
 pub fn generation() -> u32 {
@@ -23,6 +29,15 @@ pub fn generation() -> u32 {
 /// but not the descriptors; it must leave the tables alone.
 pub fn is_own() -> bool {
     kernel::process() == PROCESS.load(Ordering::Relaxed)
+}
+
+/// The same without a system call, but after the thread made a child by `vfork` or its kin.
+#[inline]
+pub fn is_own_thread() -> bool {
+    if MAY_BE_CHILD.get() && is_own() {
+        MAY_BE_CHILD.set(false);
+    }
+    !MAY_BE_CHILD.get()
 }
 
 /// The process's number.
@@ -55,6 +70,7 @@ pub fn forked<R: From<bool> + PartialEq>(pass: impl FnOnce() -> R) -> R {
 
 /// `vfork`, and what starts programs inside libc, which run no handlers: the child has the descriptors that this process has.
 pub fn bequeath() -> bool {
+    MAY_BE_CHILD.set(true);
     files::bequeath_all();
     true
 }

@@ -47,7 +47,7 @@ pub unsafe fn open(dir: c_int, path: *const c_char, flags: c_int) -> Option<Resu
         || flags & (libc::O_TRUNC | libc::O_PATH) != 0
         || is_put_off(&PAUSE)
         || !is_as_libc()
-        || !process::is_own()
+        || !process::is_own_thread()
     {
         return None;
     }
