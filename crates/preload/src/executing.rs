@@ -102,9 +102,10 @@ unsafe fn go(start: Start, seen: Seen, environment: Strings, call: impl FnOnce(S
         let saved = kernel::errno();
         match start {
             Start::Here => token.give_back(),
-            // SAFETY: the program's variable, into which the call has put the child's number.
             Start::Child(number) => {
-                token.hand_over((result == 0 && !number.is_null()).then(|| unsafe { number.read() } as u32))
+                let has_started = result == 0 && !number.is_null();
+                // SAFETY: the program's variable, into which the call has put the child's number.
+                token.hand_over(has_started.then(|| unsafe { number.read() } as u32));
             }
         }
         kernel::set_errno(saved);
