@@ -19,7 +19,7 @@ use libc::{c_char, c_int};
 use crate::executing;
 use crate::files;
 use crate::kernel::{self, Facts};
-use crate::loaded::Loaded;
+use crate::loaded::{self, Loaded};
 use crate::location::{self, PathBuffer};
 use crate::settings;
 use object::{DT_RPATH, DT_RUNPATH, Object};
@@ -126,7 +126,7 @@ pub unsafe fn loaded(path: *const c_char) {
     }
     let mut named = Named { directories: search.library_path.clone(), loaded: 0, searches: search.on };
     // SAFETY: `named_by` is called during this call alone, with what nobody else uses meanwhile.
-    unsafe { libc::dl_iterate_phdr(Some(named_by), ptr::from_mut(&mut named).cast()) };
+    unsafe { loaded::each(named_by, ptr::from_mut(&mut named).cast()) };
     search.on |= named.directories.iter().any(|directory| is_managed(directory));
     if search.on {
         search.find(name, &named.directories, &[]);

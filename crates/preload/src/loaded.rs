@@ -1,18 +1,88 @@
 //! Objects that are loaded, as the dynamic linker describes them: what they say of directories, and the functions that they define.
+//!
+//! They are listed by libc's own `dl_iterate_phdr`. A sanitizer's runtime stands in front of it, and calls its own `dlsym`, which is ours,
+//! before it has found what it stands in front of.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Files whose functions the hooks take the place of.
-const HOOKED: [&[u8]; 5] = [b"libc.so.6", b"libpthread.so.0", b"librt.so.1", b"libaio.so.1", b"liburing.so.2"];
+const HOOKED: [&[u8]; 5] = [LIBC, b"libpthread.so.0", b"librt.so.1", b"libaio.so.1", b"liburing.so.2"];
 
 const DT_HASH: u64 = 4;
 const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
 const DT_VERSYM: u64 = 0x6fff_fff0;
+const LIBC: &[u8] = b"libc.so.6";
 /// Of a version: not the one that a reference without a version means.
 const HIDDEN: u16 = 0x8000;
+
+/// What `dl_iterate_phdr` calls.
+pub type Visit = unsafe extern "C" fn(*mut libc::dl_phdr_info, usize, *mut c_void) -> c_int;
+type Iterate = unsafe extern "C" fn(Option<Visit>, *mut c_void) -> c_int;
+
+/// libc's `dl_iterate_phdr`.
+static ITERATE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// An entry of the dynamic linker's list (link.h).
+#[repr(C)]
+struct LinkMap {
+    address: u64,
+    name: *const c_char,
+    dynamic: *const c_void,
+    next: *const LinkMap,
+    previous: *const LinkMap,
+}
+
+/// How the dynamic linker shows debuggers its list (link.h).
+#[repr(C)]
+struct Debugged {
+    version: c_int,
+    list: *const LinkMap,
+}
+
+unsafe extern "C" {
+    static _r_debug: Debugged;
+}
+
+/// Calls `visit` with each object that is loaded, until it returns something else than zero.
+///
+/// # Safety
+/// `visit` may be called with `data`.
+pub unsafe fn each(visit: Visit, data: *mut c_void) {
+    let mut iterate = ITERATE.load(Ordering::Relaxed);
+    if iterate.is_null() {
+        iterate = in_libc(c"dl_iterate_phdr").expect("libc has dl_iterate_phdr");
+        ITERATE.store(iterate, Ordering::Relaxed);
+    }
+    // SAFETY: it is that function; the caller's contract.
+    unsafe { std::mem::transmute::<*mut c_void, Iterate>(iterate)(Some(visit), data) };
+}
+
+/// Where libc defines `name`. Asked for the first time while the library starts, when no other thread loads anything.
+fn in_libc(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the dynamic linker's list, which changes only where something is loaded or unloaded.
+    let mut at = unsafe { _r_debug.list.as_ref() };
+    while let Some(object) = at {
+        // SAFETY: its name is a string.
+        let path = unsafe { CStr::from_ptr(object.name) }.to_bytes();
+        if path.rsplit(|&byte| byte == b'/').next() == Some(LIBC) {
+            // SAFETY: a shared library lies in memory from its first byte on.
+            let head = unsafe { &*ptr::with_exposed_provenance::<libc::Elf64_Ehdr>(object.address as usize) };
+            // SAFETY: a structure of numbers and pointers.
+            let mut found: libc::dl_phdr_info = unsafe { std::mem::zeroed() };
+            (found.dlpi_addr, found.dlpi_name) = (object.address, object.name);
+            found.dlpi_phdr = ptr::with_exposed_provenance((object.address + head.e_phoff) as usize);
+            found.dlpi_phnum = head.e_phnum;
+            return Loaded(&found).defines(name);
+        }
+        // SAFETY: as above.
+        at = unsafe { object.next.as_ref() };
+    }
+    None
+}
 
 /// An object that is loaded.
 pub struct Loaded<'o>(&'o libc::dl_phdr_info);

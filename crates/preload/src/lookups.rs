@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{c_char, c_int};
 
-use crate::loaded::Loaded;
+use crate::loaded::{self, Loaded, Visit};
 use crate::settings;
 
 static DLSYM: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -64,12 +64,10 @@ struct Walk<'n> {
     named: bool,
 }
 
-type Visit = unsafe extern "C" fn(*mut libc::dl_phdr_info, usize, *mut c_void) -> c_int;
-
 impl Walk<'_> {
     fn all(&mut self, visit: Visit) {
         // SAFETY: `visit` is called during this call alone, with this.
-        unsafe { libc::dl_iterate_phdr(Some(visit), ptr::from_mut(self).cast()) };
+        unsafe { loaded::each(visit, ptr::from_mut(self).cast()) };
     }
 }
 
