@@ -181,7 +181,7 @@ mod tests {
         }
         assert_eq!(
             ServiceCounters::FIGURES.iter().filter(|figure| figure.family.name.contains("messages")).count(),
-            20
+            23
         );
     }
 

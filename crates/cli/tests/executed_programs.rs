@@ -34,11 +34,10 @@ fn run(site: &TestSite, options: &[&str], script: &str) -> Output {
 fn a_program_just_built_is_executed_in_the_same_run_and_right_after_it() {
     let Some(site) = site_with_source() else { return };
     for number in 0..5 {
-        let script =
-            format!("cc -o built{number} name.c && ./built{number} && cp built{number} copy && ./copy; rm copy");
+        let script = format!("cc -o built name.c && ./built && cp built copy{number} && ./copy{number}; rm built");
         let output = run(&site, &[], &script);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("./built{number}\n./copy\n"));
-        let after = Command::new(site.slow.join(format!("built{number}"))).output().expect("it can be executed");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("./built\n./copy{number}\n"));
+        let after = Command::new(site.slow.join(format!("copy{number}"))).output().expect("it can be executed");
         assert!(after.status.success());
     }
     assert!(site.figure("/files_known") > 0, "the agent still knows them");

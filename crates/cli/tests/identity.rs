@@ -109,7 +109,7 @@ fn bytes_are_found_by_the_name_that_stays_when_a_file_with_several_loses_one_and
         fs::remove_file(here("1")).unwrap();
         fs::rename(here("55555"), here("22")).unwrap();
         fs::remove_file(below("333")).unwrap();
-        let foreign = Command::new("ln").env_remove("LD_PRELOAD").arg(here("4444")).arg(below("4444")).status();
+        let foreign = Command::new("ln").env("HEADSTART", "off").arg(here("4444")).arg(below("4444")).status();
         assert!(foreign.unwrap().success());
         let open = fs::OpenOptions::new().write(true).open(here("4444")).unwrap();
         fs::remove_file(here("4444")).unwrap();
