@@ -78,7 +78,9 @@ pub unsafe fn by_name(
     let saved = kernel::errno();
     process::bequeath();
     // SAFETY: the caller's contract.
-    let seen = unsafe { look_for(start, CStr::from_ptr(name).to_bytes()) };
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    // SAFETY: the bytes are a string's.
+    let seen = libraries::with_environment(environment, || unsafe { look_for(start, name) });
     kernel::set_errno(saved);
     // SAFETY: the caller's contract.
     unsafe { go(start, seen.unwrap_or_default(), environment, call) }

@@ -32,6 +32,8 @@ put";
         "LD_LIBRARY_PATH=$SLOW python3 -c \"import ctypes; assert ctypes.CDLL('libdep.so').dependency() == 42\"",
         "LD_LIBRARY_PATH=/nowhere:$SLOW $OUTSIDE/elsewhere",
         "export LD_LIBRARY_PATH=$SLOW; exec $OUTSIDE/elsewhere",
+        "PATH=$OUTSIDE:$PATH python3 -c \"import os; environment = dict(os.environ, LD_LIBRARY_PATH=os.environ['SLOW']); \
+         child = os.posix_spawnp('elsewhere', ['elsewhere'], environment); assert os.waitpid(child, 0)[1] == 0\"",
         "$OUTSIDE/old",
         "LD_PRELOAD=$LD_PRELOAD:$SLOW/libplug.so python3 -c 'import ctypes; assert ctypes.CDLL(None).answer() == 42'",
     ] {
