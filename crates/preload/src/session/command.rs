@@ -4,7 +4,7 @@
 use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, Reply, Request};
 use libc::c_int;
 
-use super::connection::{PATIENCE_MS, RETRY_MS, connect_socket, unconnected};
+use super::connection::{PATIENCE_MS, RETRY_MS, connected};
 use crate::kernel::{self, Errno};
 
 /// How an answer begins that is an error, and its text.
@@ -37,14 +37,13 @@ pub fn command(text: &[u8], refused: impl FnOnce(&[u8])) -> Result<(), Errno> {
 }
 
 fn ask(text: &[u8], answer: &mut [u8]) -> Result<usize, Errno> {
-    let socket = unconnected()?;
+    let socket = connected()?;
     let answered = exchange(socket, text, answer);
     let _ = kernel::close(socket);
     answered
 }
 
 fn exchange(socket: c_int, text: &[u8], answer: &mut [u8]) -> Result<usize, Errno> {
-    connect_socket(socket)?;
     let mut packet = Vec::with_capacity(text.len() + 64);
     Request::Control { text }.encode(Envelope { slot: 0, seq: 0 }, &mut packet);
     while let Err(errno) = kernel::send(socket, &packet) {
