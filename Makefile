@@ -22,7 +22,7 @@ help:
 	@echo "make lint          formatting and clippy"
 
 setup:
-	@bench/setup.sh
+	@lab/bench/setup.sh
 
 build: setup $(PROGRAMS)
 	$(CARGO) build --release --workspace
@@ -37,35 +37,35 @@ install:
 $(WORKLOAD): FORCE | setup
 	$(CARGO) build --release --package headstart-workload
 
-build/patterns: $(wildcard bench/patterns/*.[ch]) $(WORKLOAD) | setup
+build/patterns: $(wildcard lab/bench/patterns/*.[ch]) $(WORKLOAD) | setup
 	@mkdir -p build
-	mpicc.openmpi -O2 -Wall -Wextra -Werror -Wl,--gc-sections -o $@ $(wildcard bench/patterns/*.c) $(WORKLOAD) -lm
+	mpicc.openmpi -O2 -Wall -Wextra -Werror -Wl,--gc-sections -o $@ $(wildcard lab/bench/patterns/*.c) $(WORKLOAD) -lm
 
-build/latency: bench/latency.c | setup
+build/latency: lab/bench/latency.c | setup
 	@mkdir -p build
 	cc -O2 -std=c11 -Wall -Wextra -Werror -o $@ $<
 
-build/null.so: bench/null/null.c | setup
+build/null.so: lab/bench/null/null.c | setup
 	@mkdir -p build
 	cc -O2 -std=gnu11 -Wall -Wextra -Werror -fPIC -shared -o $@ $< -ldl
 
 demo: build
-	@python3 bench/demo.py
+	@python3 lab/bench/demo.py
 
 bench-client: build
 	$(CARGO) build --release --package headstart-agent --example map_bytes
-	@python3 bench/client.py
+	@python3 lab/bench/client.py
 
 bench-carl: build
-	@python3 bench/carl.py
+	@python3 lab/bench/carl.py
 
 bench-sim: build
 	$(CARGO) build --release --package headstart-sim --examples
-	@python3 bench/sim.py
+	@python3 lab/bench/sim.py
 
 bench-volume: build
 	$(CARGO) build --release --package headstart-volume --examples
-	@python3 bench/volume.py
+	@python3 lab/bench/volume.py
 
 test: build
 	$(CARGO) build --workspace --all-targets
@@ -83,25 +83,25 @@ check-protocols: build/protocol/client build/protocol/volume
 
 # The model checker has atomics of its own, hence a target directory of its own.
 check-handshake:
-	RUSTFLAGS="--cfg loom" $(CARGO) test --package headstart-core --release --target-dir target/loom --test handshake
+	RUSTFLAGS="--cfg loom" $(CARGO) test --package headstart-protocol --release --target-dir target/loom --test handshake
 
 soak: build build/protocol/client build/protocol/volume
 	build/protocol/client check all
 	SECONDS_EACH=$${SECONDS_EACH:-100} build/protocol/volume check all
-	DEEP=1 LOOM_MAX_PREEMPTIONS=$${PREEMPTIONS:-4} RUSTFLAGS="--cfg loom" $(CARGO) test --package headstart-core --release \
+	DEEP=1 LOOM_MAX_PREEMPTIONS=$${PREEMPTIONS:-4} RUSTFLAGS="--cfg loom" $(CARGO) test --package headstart-protocol --release \
 		--target-dir target/loom --test handshake a_granule_goes
-	CASES=$${CASES:-50} $(CARGO) test --package headstart-core --package headstart-agent --test parsers
+	CASES=$${CASES:-50} $(CARGO) test --package headstart-parsers
 	$(CARGO) build --workspace
-	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-core --package headstart-agent -- --nocapture crash
+	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-overlay --package headstart-block --package headstart-agent -- --nocapture crash
 	CASES=$${CASES:-50} $(CARGO) test --release --package headstart-volume --test serving -- --nocapture power_cuts
 
 fuzz:
-	@fuzz/run.sh $(or $(SECONDS),60)
+	@lab/fuzz/run.sh $(or $(SECONDS),60)
 
 lint: setup
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	RUSTFLAGS="--cfg loom" $(CARGO) clippy --package headstart-core --release --target-dir target/loom --test handshake -- -D warnings
+	RUSTFLAGS="--cfg loom" $(CARGO) clippy --package headstart-protocol --release --target-dir target/loom --test handshake -- -D warnings
 
 clean:
-	rm -rf build target fuzz/target
+	rm -rf build target lab/fuzz/target

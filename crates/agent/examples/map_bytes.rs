@@ -4,20 +4,22 @@
 //! cargo run --release -p headstart-agent --example map_bytes [EXTENTS]
 //! ```
 //!
-//! Threads absorb every other page, in address order and in random order, into one file and into 64; the agent's own state machine
-//! takes their requests, one process and no I/O. Then everything is written back, read once in random order, and evicted. Memory is
-//! what the allocator gave out, its headers included, for everything the overlay keeps; time is the thread's on a processor. The
-//! last line is a JSON object with the worst of the cases.
+//! Threads absorb every other page, in address order and in random order, into one file and into 64; the
+//! agent's own state machine takes their requests, one process and no I/O. Then everything is written back,
+//! read once in random order, and evicted. Memory is what the allocator gave out, its headers included, for
+//! everything the overlay keeps; time is the thread's on a processor. The last line is a JSON object with the
+//! worst of the cases.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use headstart_core::overlay::journal::Identity;
-use headstart_core::overlay::{Answer, Capacity, Fingerprint, Output, Overlay, Process, Settings};
-use headstart_core::protocol::handover::COPIES_MAX;
-use headstart_core::protocol::memory::Memory;
-use headstart_core::protocol::message::{Envelope, Request};
-use headstart_core::protocol::shared::Slot;
+use headstart_overlay::journal::Identity;
+use headstart_overlay::{Answer, Fingerprint, Output, Overlay, Process, Settings};
+use headstart_protocol::handover::COPIES_MAX;
+use headstart_protocol::memory::Memory;
+use headstart_protocol::message::{Envelope, Request};
+use headstart_protocol::shared::Slot;
+use headstart_units::Capacity;
 
 /// Bytes given out now: what can be used of each block and the word in front of it.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);

@@ -1,5 +1,5 @@
-//! Who owns a managed directory: a file at its top, made durably before an agent uses the directory and removed when one ends
-//! with nothing dirty.
+//! Who owns a managed directory: a file at its top, made durably before an agent uses the directory and
+//! removed when one ends with nothing dirty.
 //!
 //! | claim found | what a starting agent does |
 //! |---|---|
@@ -17,7 +17,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use headstart_core::protocol::{FLASH_DIRECTORY, OWNER_FILE};
+use headstart_protocol::{FLASH_DIRECTORY, OWNER_FILE};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -212,8 +212,8 @@ pub struct SlowClaim {
 }
 
 impl SlowClaim {
-    /// Claims the directory durably, or takes over what this user and node left behind. The caller holds the locks that make it
-    /// the only agent of this site.
+    /// Claims the directory durably, or takes over what this user and node left behind. The caller holds the
+    /// locks that make it the only agent of this site.
     pub fn take(slow: &Path, fast: &Path) -> Result<SlowClaim> {
         let owner = Owner::this(slow, fast)?;
         let path = slow.join(OWNER_FILE);
@@ -278,8 +278,8 @@ fn write(path: &Path, owner: &Owner) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Gives a whole claim its name, which nobody else may have taken: by a link, as other nodes may try at the same time, or by
-/// creating it where there are no links.
+/// Gives a whole claim its name, which nobody else may have taken: by a link, as other nodes may try at the
+/// same time, or by creating it where there are no links.
 fn publish(fresh: &Path, path: &Path, owner: &Owner) -> io::Result<()> {
     match std::fs::hard_link(fresh, path) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EOPNOTSUPP | libc::ENOSYS)) => {
@@ -343,9 +343,9 @@ mod tests {
         let (_directory, slow, fast) = directories();
         let elsewhere = Owner { fast: "/elsewhere".into(), pid: u32::MAX, ..Owner::this(&slow, &fast).unwrap() };
         put(&slow, &elsewhere);
-        std::fs::write(slow.join(headstart_core::protocol::DIRTY_LIST_FILE), b"").unwrap();
+        std::fs::write(slow.join(headstart_protocol::DIRTY_LIST_FILE), b"").unwrap();
         assert!(SlowClaim::take(&slow, &fast).unwrap_err().to_string().contains("/elsewhere"));
-        std::fs::remove_file(slow.join(headstart_core::protocol::DIRTY_LIST_FILE)).unwrap();
+        std::fs::remove_file(slow.join(headstart_protocol::DIRTY_LIST_FILE)).unwrap();
         assert!(SlowClaim::take(&slow, &fast).is_ok());
     }
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
-use headstart_core::protocol::message::{Envelope, Reply, Request};
-use headstart_core::protocol::{ENVIRONMENT_SWITCH, SOCKET_FILE};
+use headstart_protocol::message::{Envelope, Reply, Request};
+use headstart_protocol::{ENVIRONMENT_SWITCH, SOCKET_FILE};
 
 use crate::error::{Error, Result};
 use crate::runtime_directory;
@@ -84,8 +84,9 @@ impl Client {
         Client::at(runtime_directory::path(slow))
     }
 
-    /// Connects to the site's agent; starts one with `program agent --site FILE` if none runs. Two that try at once end up with
-    /// the same agent: the second one started finds the lock taken and ends, and the first one is waited for.
+    /// Connects to the site's agent; starts one with `program agent --site FILE` if none runs. Two that try
+    /// at once end up with the same agent: the second one started finds the lock taken and ends, and the
+    /// first one is waited for.
     pub fn connect_or_start(site: &Site, site_path: &Path, program: &Path, overrides: &Overrides) -> Result<Client> {
         let runtime = runtime_directory::path(&site.slow);
         let log_path = runtime_directory::log(&runtime);

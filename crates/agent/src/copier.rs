@@ -3,8 +3,8 @@
 use std::io::{self, IoSliceMut};
 use std::sync::Mutex;
 
-use headstart_core::overlay::{CopyKind, CopyOrder};
-use headstart_core::request::Range;
+use headstart_overlay::{CopyKind, CopyOrder};
+use headstart_units::request::Range;
 
 use crate::error::errno_of;
 use crate::jobs::{Completion, Jobs};
@@ -22,8 +22,8 @@ pub struct CopyJob {
     pub data: Vec<FileRef>,
 }
 
-/// Buffers of finished copies, for the next ones: one that is used again costs no page faults, and may still be in the processor's
-/// cache. There are hundreds of copiers, of which few work at a time.
+/// Buffers of finished copies, for the next ones: one that is used again costs no page faults, and may still
+/// be in the processor's cache. There are hundreds of copiers, of which few work at a time.
 #[derive(Debug, Default)]
 pub struct Buffers {
     /// The last one given back is the last.
@@ -124,7 +124,7 @@ fn parts_of<'a>(order: &CopyOrder, mut bytes: &'a mut [u8]) -> Vec<IoSliceMut<'a
 
 #[cfg(test)]
 mod tests {
-    use headstart_core::overlay::CopyPiece;
+    use headstart_overlay::CopyPiece;
 
     use super::*;
     use crate::storage::{Access, RealStorage, Storage};

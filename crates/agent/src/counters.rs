@@ -1,7 +1,7 @@
 //! What the agent's event loop counts itself; the overlay and the library count the rest.
 
-use headstart_core::figures;
-use headstart_core::protocol::message::Request;
+use headstart_protocol::figures;
+use headstart_protocol::message::Request;
 
 figures! {
     /// What the event loop did.

@@ -1,22 +1,29 @@
-//! The agent's storage, crashed at every operation: store, overlay, copies, barriers, rotation, start and recovery over storage in
-//! memory that loses what was not synced, with scripted threads and a reference model ([`history`]).
+//! The agent's storage, crashed at every operation: store, overlay, copies, barriers, rotation, start and
+//! recovery over storage in memory that loses what was not synced, with scripted threads and a reference
+//! model ([`history`]).
 //!
-//! A run is recorded with a copy of the disk before every operation that changes it, those of the threads too. Each copy is a
-//! crash point: the agent and its threads die there, or the power fails and any part of what was not synced is lost, torn at
-//! sectors, or kept alone, bytes, sizes and names alike. An agent starts from what is left, and every file is read. At one
-//! point in eight the recovery is crashed again at every operation of its own, both ways, and the agent that recovered goes on
-//! with its threads, perhaps crashes once more, and drains. `SEED=n` repeats a case, `CASES=n` runs n times as many. Each test promises a
-//! number of crash points ([`Points`]) and fails below it: the two that crash at any operation 34,000 together, 1.7 million in `make soak`.
+//! A run is recorded with a copy of the disk before every operation that changes it, those of the threads
+//! too. Each copy is a crash point: the agent and its threads die there, or the power fails and any part of
+//! what was not synced is lost, torn at sectors, or kept alone, bytes, sizes and names alike. An agent starts
+//! from what is left, and every file is read. At one point in eight the recovery is crashed again at every
+//! operation of its own, both ways, and the agent that recovered goes on with its threads, perhaps crashes
+//! once more, and drains. `SEED=n` repeats a case, `CASES=n` runs n times as many. Each test promises a
+//! number of crash points ([`Points`]) and fails below it: the two that crash at any operation 34,000
+//! together, 1.7 million in `make soak`.
 //!
-//! Covered: several files, threads that are killed and others in their place, and copies; absorbed and direct writes, reads, fsync, truncation, open, close, unlink,
-//! rename; fetches and eviction; rotation; sizes; a second crash; operations after it; every call failing once or from then
-//! on with `EIO` or `ENOSPC` (of which `EIO` for good spares memory); starts without room, crashed at every operation; the kernel
-//! failing to write what is unsynced; data files closed and opened all the time; both journals cut at every byte and with every bit flipped.
+//! Covered: several files, threads that are killed and others in their place, and copies; absorbed and direct
+//! writes, reads, fsync, truncation, open, close, unlink, rename; fetches and eviction; rotation; sizes; a
+//! second crash; operations after it; every call failing once or from then on with `EIO` or `ENOSPC` (of
+//! which `EIO` for good spares memory); starts without room, crashed at every operation; the kernel failing
+//! to write what is unsynced; data files closed and opened all the time; both journals cut at every byte and
+//! with every bit flipped.
 //!
-//! Not covered: threads that outlive an agent (its shared file is new here), a copy interrupted by threads between its reading
-//! and its writing (core's crash tests do that), several threads in one process, writes that are no multiple of 256 bytes, names
-//! of slow files lost or kept apart from each other's, at random what power loss brings back of a removed file (`names_and_sizes` has that), pages that leave the
-//! cache between a failed sync, of a program too, and the agent's hearing of it with its own next one, and bits flipped in data files, which nothing on the client detects.
+//! Not covered: threads that outlive an agent (its shared file is new here), a copy interrupted by threads
+//! between its reading and its writing (core's crash tests do that), several threads in one process, writes
+//! that are no multiple of 256 bytes, names of slow files lost or kept apart from each other's, at random
+//! what power loss brings back of a removed file (`names_and_sizes` has that), pages that leave the cache
+//! between a failed sync, of a program too, and the agent's hearing of it with its own next one, and bits
+//! flipped in data files, which nothing on the client detects.
 
 mod history;
 mod journal_bytes;
@@ -24,8 +31,8 @@ mod names_and_sizes;
 mod ranks;
 mod world;
 
-use headstart_core::chance::Random;
-use headstart_core::protocol::shared::GRANULE_BYTES;
+use headstart_units::GRANULE_BYTES;
+use headstart_units::chance::Random;
 use history::{CELL_BYTES, Loss};
 use ranks::Operation;
 use world::{SlowPath, World, new_disk};
@@ -53,7 +60,8 @@ struct Points {
     all: u64,
 }
 
-/// Runs the case of each seed; one that fails names its seed. The test fails if it went through fewer crash points than it promises.
+/// Runs the case of each seed; one that fails names its seed. The test fails if it went through fewer crash
+/// points than it promises.
 fn for_each_seed(
     count: u64,
     salt: u64,
@@ -120,8 +128,8 @@ fn recovered(
     Ok(world)
 }
 
-/// One crash at every operation of a run; at some of them a second one at every operation of the recovery, and at some the
-/// agent that recovered goes on, crashes once more, and drains.
+/// One crash at every operation of a run; at some of them a second one at every operation of the recovery,
+/// and at some the agent that recovered goes on, crashes once more, and drains.
 fn crash_everywhere(seed: u64, loss: Loss) -> Result<u64, String> {
     let (world, snapshots) = recorded(seed, 400)?;
     let mut points = 0;
@@ -196,8 +204,9 @@ fn nothing_synced_is_lost_and_nothing_foreign_appears_when_the_power_fails_at_an
     for_each_seed(20, 2, Points { each: 100, all: 16_000 }, |seed| crash_everywhere(seed, Loss::Power));
 }
 
-/// A file's last holders die while one's absorbed bytes beyond its end are acknowledged and the agent waits for another's write before it
-/// makes the file as long: what the file looks like in between is nobody's change.
+/// A file's last holders die while one's absorbed bytes beyond its end are acknowledged and the agent waits
+/// for another's write before it makes the file as long: what the file looks like in between is nobody's
+/// change.
 #[test]
 fn a_file_that_the_agent_makes_longer_for_the_dead_is_not_changed_by_a_stranger() {
     let (disk, files) = new_disk();
@@ -223,8 +232,8 @@ fn a_file_that_the_agent_makes_longer_for_the_dead_is_not_changed_by_a_stranger(
     }
 }
 
-/// A run in which the call counted `at` fails: nobody waits for ever, errors name their file, and no byte is lost but those of a
-/// sync that failed. True once there is no such call.
+/// A run in which the call counted `at` fails: nobody waits for ever, errors name their file, and no byte is
+/// lost but those of a sync that failed. True once there is no such call.
 fn run_with_fault(seed: u64, fault: Fault) -> Result<bool, String> {
     let (disk, files) = new_disk();
     let storage = FaultyStorage::new(disk, false, Some(fault));
@@ -314,8 +323,8 @@ fn what_the_kernel_could_not_write_is_never_vouched_for_whoever_closed_its_file_
     });
 }
 
-/// An agent is killed, and of the next one's start the call counted `at` finds no room; then that one is killed at any operation, or the
-/// power fails. True once there is no such call.
+/// An agent is killed, and of the next one's start the call counted `at` finds no room; then that one is
+/// killed at any operation, or the power fails. True once there is no such call.
 fn start_without_room(seed: u64, at: u64, world: &World) -> Result<bool, String> {
     let moment = (world.storage.tick(), Loss::Processes);
     let disk = crashed(world.storage.disk(), moment.1, &mut Random(seed));

@@ -1,14 +1,16 @@
 //! What a managed directory shows while flash holds newer bytes: a list at its top, and an attribute on each file.
 //!
-//! The list is there before the first byte is absorbed and until all is clean; what it says is at most as old as the agent's
-//! period of refreshing it, and its heading says which files were open for writing, of which more may have become dirty since.
-//! It is text: lines for people that begin with `#`, then one JSON object a line, the first for the whole.
+//! The list is there before the first byte is absorbed and until all is clean; what it says is at most as old
+//! as the agent's period of refreshing it, and its heading says which files were open for writing, of which
+//! more may have become dirty since. It is text: lines for people that begin with `#`, then one JSON object a
+//! line, the first for the whole.
 //!
-//! It is replaced whole, synced before it is renamed. Attributes change no time that a fingerprint looks at; file systems without
-//! them have the list alone.
+//! It is replaced whole, synced before it is renamed. Attributes change no time that a fingerprint looks at;
+//! file systems without them have the list alone.
 //!
-//! File systems change an attribute as they write a file's end, alone: the call would wait for all write-backs of the file that are
-//! under way, and those to come for the call. So attributes follow the list at once only while the file is left alone.
+//! File systems change an attribute as they write a file's end, alone: the call would wait for all
+//! write-backs of the file that are under way, and those to come for the call. So attributes follow the list
+//! at once only while the file is left alone.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -21,8 +23,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headstart_core::protocol::DIRTY_LIST_FILE;
-use headstart_core::request::Range;
+use headstart_protocol::DIRTY_LIST_FILE;
+use headstart_units::request::Range;
 use serde::{Deserialize, Serialize};
 use xattr::FileExt;
 
@@ -345,8 +347,8 @@ impl DirtyList {
         attempt().inspect_err(|_| drop(std::fs::remove_file(&fresh)))
     }
 
-    /// Sets what differs, a bounded number at a time, but where write-backs are under way and it was done lately; and removes what is
-    /// dirty no more.
+    /// Sets what differs, a bounded number at a time, but where write-backs are under way and it was done
+    /// lately; and removes what is dirty no more.
     fn set_attributes(&mut self, files: &[Shown], entries: &[Entry]) -> io::Result<()> {
         let mut left = ATTRIBUTES_MAX;
         let mut dirty = Vec::new();

@@ -1,13 +1,13 @@
 //! What the user gave up: flash that comes back after its bytes were given up must not write them over newer ones.
 //!
-//! `.headstart-discarded` at the top of the managed directory names the epoch up to which journals count no more. It stays: nobody
-//! knows when an old device is plugged in again.
+//! `.headstart-discarded` at the top of the managed directory names the epoch up to which journals count no
+//! more. It stays: nobody knows when an old device is plugged in again.
 
 use std::io::{self, Write};
 use std::path::Path;
 
-use headstart_core::overlay::journal::Header;
-use headstart_core::protocol::FLASH_DIRECTORY;
+use headstart_overlay::journal::Header;
+use headstart_protocol::FLASH_DIRECTORY;
 use serde::{Deserialize, Serialize};
 
 use crate::claim;
@@ -17,8 +17,8 @@ use crate::text_file;
 
 const FILE: &str = ".headstart-discarded";
 
-/// Last epoch that an agent can have: one more with each start, no journal comes near it. Whatever claims to be later would leave
-/// none to the next agent.
+/// Last epoch that an agent can have: one more with each start, no journal comes near it. Whatever claims to
+/// be later would leave none to the next agent.
 pub const EPOCH_MAX: u64 = 1 << 62;
 /// Longest text that is read.
 const BYTES_MAX: u64 = 64 << 10;

@@ -1,7 +1,7 @@
 //! The one thread that owns the overlay.
 //!
-//! It waits for packets, completions and time; hands each to the overlay; stores the records; carries out the outputs in
-//! order. It never waits for storage, except to size a file, to look at one, and to set its time.
+//! It waits for packets, completions and time; hands each to the overlay; stores the records; carries out the
+//! outputs in order. It never waits for storage, except to size a file, to look at one, and to set its time.
 
 mod commands;
 mod connections;
@@ -21,9 +21,9 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use headstart_core::overlay::{Overlay, Process};
-use headstart_core::policy::carl::Regions;
-use headstart_core::protocol::shared::Shared;
+use headstart_overlay::{Overlay, Process};
+use headstart_policy::client::carl::Regions;
+use headstart_protocol::shared::Shared;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -344,8 +344,8 @@ impl<'a> EventLoop<'a> {
         Ok(())
     }
 
-    /// Time matters only where threads leave hints and traces of which no message tells. Messages, however many, do not put off
-    /// what was due.
+    /// Time matters only where threads leave hints and traces of which no message tells. Messages, however
+    /// many, do not put off what was due.
     fn set_timer(&mut self) {
         let period = if self.overlay.waits_for_slots() {
             SLOT_POLL
@@ -389,7 +389,8 @@ impl<'a> EventLoop<'a> {
         }
     }
 
-    /// Serves nobody any more, so that a barrier comes to an end. What is in flight is left as it is: replay finds it dirty.
+    /// Serves nobody any more, so that a barrier comes to an end. What is in flight is left as it is: replay
+    /// finds it dirty.
     fn end(&mut self) {
         self.ending = Ending::Syncing;
         if let Some(listener) = self.listener.take() {

@@ -1,16 +1,18 @@
-//! A slow file by way of a process that has it open: it may have no name any more, or another one than the journal says.
+//! A slow file by way of a process that has it open: it may have no name any more, or another one than the
+//! journal says.
 //!
 //! A file system behind FUSE opens no file without a name a second time; there the process's own descriptor is copied.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 
-use headstart_core::overlay::journal::Identity;
+use headstart_overlay::journal::Identity;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use crate::process::ProcessHandle;
 
-/// Opens the file for reading and writing, or for reading where the user may not write, if one of the processes has it open.
+/// Opens the file for reading and writing, or for reading where the user may not write, if one of the
+/// processes has it open.
 pub fn open(identity: Identity, pids: &[u32]) -> Option<File> {
     let held: Vec<(u32, i32)> = pids.iter().flat_map(|&pid| descriptors(identity, pid)).collect();
     let reopen = |write: bool| {

@@ -16,7 +16,7 @@ mod look;
 use std::path::Path;
 use std::time::Duration;
 
-use headstart_core::protocol::FLASH_DIRECTORY;
+use headstart_protocol::FLASH_DIRECTORY;
 use serde::Serialize;
 
 use crate::claim::{self, Owner, Relation};
@@ -155,7 +155,8 @@ pub struct Inspection {
     whole: Verdict,
 }
 
-/// Looks at a managed directory. `fast` is asked for where no claim and no list names it; `scan` looks for attributes on all files.
+/// Looks at a managed directory. `fast` is asked for where no claim and no list names it; `scan` looks for
+/// attributes on all files.
 pub fn inspect(slow: &Path, fast: Option<&Path>, scan: bool) -> Result<Inspection> {
     let mut report = look(slow, fast, scan)?;
     let mut looks = 0;
@@ -235,8 +236,8 @@ impl Inspection {
     }
 }
 
-/// Gives up everything that a directory owes, without an agent: what is listed is lost, and flash of before is not trusted any
-/// more. The caller has told the user and made sure that no agent serves the directory.
+/// Gives up everything that a directory owes, without an agent: what is listed is lost, and flash of before
+/// is not trusted any more. The caller has told the user and made sure that no agent serves the directory.
 pub fn give_up(slow: &Path, inspection: &Inspection) -> Result<()> {
     if inspection.listed || inspection.dirty_bytes > 0 {
         discarded::remember(slow, inspection.listed_epoch.max(inspection.journal_epoch))?;

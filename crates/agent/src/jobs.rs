@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex};
 
-use headstart_core::overlay::{CopyKind, NotSynced};
+use headstart_overlay::{CopyKind, NotSynced};
 
 use crate::status::Status;
 

@@ -6,7 +6,7 @@
 //!                              '--jobs--> syncer (one thread: barriers, journal)
 //! ```
 //!
-//! Everything that decides is `headstart_core::overlay`; this crate carries its outputs out. Data never passes through it,
+//! Everything that decides is `headstart_overlay`; this crate carries its outputs out. Data never passes through it,
 //! but for the copies it makes itself.
 
 pub mod claim;

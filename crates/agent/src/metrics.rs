@@ -2,7 +2,8 @@
 
 pub mod server;
 
-use headstart_core::counters::families::{self, Family, Kind, Unit};
+use headstart_protocol::counters::families;
+use headstart_protocol::counters::families::{Family, Kind, Unit};
 use prometheus::TextEncoder;
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
@@ -100,8 +101,8 @@ mod tests {
     use super::*;
     use crate::counters::ServiceCounters;
 
-    /// Reads the text as `promtool check metrics` does: HELP and TYPE once for each family and before its samples, samples of a
-    /// family together, none twice, names and units as Prometheus wants them.
+    /// Reads the text as `promtool check metrics` does: HELP and TYPE once for each family and before its
+    /// samples, samples of a family together, none twice, names and units as Prometheus wants them.
     fn parse(text: &str) -> BTreeMap<String, f64> {
         let (mut helped, mut typed) = (BTreeMap::new(), BTreeMap::<String, String>::new());
         let mut found = BTreeMap::new();

@@ -1,7 +1,8 @@
 //! Which node and which user this is.
 //!
-//! A node is its host name and its machine id: clones of one image share the id, and names change. `HEADSTART_NODE` names it
-//! instead where neither lasts, as in containers that are made anew; then the name alone counts.
+//! A node is its host name and its machine id: clones of one image share the id, and names change.
+//! `HEADSTART_NODE` names it instead where neither lasts, as in containers that are made anew; then the name
+//! alone counts.
 
 /// Environment: the node's name.
 pub const ENVIRONMENT_NODE: &str = "HEADSTART_NODE";

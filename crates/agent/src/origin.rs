@@ -1,9 +1,9 @@
-//! Which managed directory the journal speaks of, so that its files are found again after the directory was moved, or after its
-//! file system was mounted anew and got another device number.
+//! Which managed directory the journal speaks of, so that its files are found again after the directory was
+//! moved, or after its file system was mounted anew and got another device number.
 //!
-//! Journals name files by absolute path, device, inode and birth time. `FAST/.headstart/slow` says where the managed directory
-//! was and which device number its own file system had; a start translates both to what they are now. Files on other file systems
-//! mounted below keep the numbers they have.
+//! Journals name files by absolute path, device, inode and birth time. `FAST/.headstart/slow` says where the
+//! managed directory was and which device number its own file system had; a start translates both to what
+//! they are now. Files on other file systems mounted below keep the numbers they have.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -11,8 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use headstart_core::overlay::recovery::Recovered;
-use headstart_core::protocol::FLASH_DIRECTORY;
+use headstart_overlay::recovery::Recovered;
+use headstart_protocol::FLASH_DIRECTORY;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -48,8 +48,8 @@ impl Origin {
         Ok(Origin { slow: text, inode: found.ino(), birth_ns: birth_ns(&found), devices: vec![found.dev()] })
     }
 
-    /// Finds out where the managed directory was and translates what was replayed to where it is. The journal may name either
-    /// device number until [`Origin::settle`].
+    /// Finds out where the managed directory was and translates what was replayed to where it is. The journal
+    /// may name either device number until [`Origin::settle`].
     pub fn translate(slow: &Path, fast: &Path, recovered: &mut Recovered) -> Result<Origin> {
         let now = Origin::now(slow)?;
         let Some(earlier) = Origin::earlier(fast)? else { return Ok(now) };
@@ -68,8 +68,8 @@ impl Origin {
         Ok(())
     }
 
-    /// None where no agent of this flash has served a directory. One that cannot be understood is not taken for none: files of a
-    /// directory that was moved would not be found again.
+    /// None where no agent of this flash has served a directory. One that cannot be understood is not taken
+    /// for none: files of a directory that was moved would not be found again.
     fn earlier(fast: &Path) -> Result<Option<Origin>> {
         let path = path(fast);
         match text_file::read_own(&path, BYTES_MAX) {
@@ -129,9 +129,9 @@ impl Origin {
 
 #[cfg(test)]
 mod tests {
-    use headstart_core::overlay::extent_map::ExtentMap;
-    use headstart_core::overlay::journal::Identity;
-    use headstart_core::overlay::recovery::RecoveredFile;
+    use headstart_overlay::extent_map::ExtentMap;
+    use headstart_overlay::journal::Identity;
+    use headstart_overlay::recovery::RecoveredFile;
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! The plan file: a plan of [`headstart_core::plan`] as a text that people can read and change.
+//! The plan file: a plan of [`headstart_insight::plan`] as a text that people can read and change.
 //!
 //! ```toml
 //! version = 1
@@ -31,9 +31,9 @@ use std::io::{self, Write as _};
 use std::ops;
 use std::path::Path;
 
-use headstart_core::plan::prediction::Prediction;
-use headstart_core::plan::{Choice, Plan, PlanFile, PlanRegion};
-use headstart_core::request::Range;
+use headstart_insight::plan::prediction::Prediction;
+use headstart_insight::plan::{Choice, Plan, PlanFile, PlanRegion};
+use headstart_units::request::Range;
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -1,8 +1,9 @@
-//! Slow files that lie elsewhere than the journal says: power failed before the record of a rename was durable, or a stranger renamed
-//! them while no agent ran. They are known by what they are.
+//! Slow files that lie elsewhere than the journal says: power failed before the record of a rename was
+//! durable, or a stranger renamed them while no agent ran. They are known by what they are.
 //!
-//! Looked at are the paths that the list of dirty files has for the inode, and the directory where the file was: a file that is
-//! replaced whole is written beside its name and renamed. Not searched are other directories.
+//! Looked at are the paths that the list of dirty files has for the inode, and the directory where the file
+//! was: a file that is replaced whole is written beside its name and renamed. Not searched are other
+//! directories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -10,8 +11,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use headstart_core::overlay::journal::Identity;
-use headstart_core::overlay::recovery::{Recovered, RecoveredFile};
+use headstart_overlay::journal::Identity;
+use headstart_overlay::recovery::{Recovered, RecoveredFile};
 
 use crate::dirty_list::{self, Listed};
 use crate::origin::birth_ns;
@@ -43,8 +44,8 @@ pub fn find(slow: &Path, recovered: &mut Recovered) {
     }
 }
 
-/// Whether the file of this identity lies there. Where the file system keeps no times of birth an inode used again is told apart
-/// by nothing but the caller.
+/// Whether the file of this identity lies there. Where the file system keeps no times of birth an inode used
+/// again is told apart by nothing but the caller.
 fn is(path: &Path, identity: Identity) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| {
         let same = (found.dev(), found.ino()) == (identity.device, identity.inode);

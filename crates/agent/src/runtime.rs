@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use headstart_core::overlay::recovery::RecoveredFile;
-use headstart_core::overlay::{Capacity, Settings};
-use headstart_core::protocol::SOCKET_FILE;
-use headstart_core::request::Range;
+use headstart_overlay::Settings;
+use headstart_overlay::recovery::RecoveredFile;
+use headstart_protocol::SOCKET_FILE;
+use headstart_units::Capacity;
+use headstart_units::request::Range;
 use nix::sys::socket::SockType;
 
 use crate::claim::{self, SlowClaim};
@@ -90,7 +91,8 @@ impl Workers {
     }
 }
 
-/// Runs the agent in the foreground until it is told to stop or receives SIGTERM; what was acknowledged is durable then.
+/// Runs the agent in the foreground until it is told to stop or receives SIGTERM; what was acknowledged is
+/// durable then.
 pub fn serve(options: Options) -> Result<()> {
     let descriptors_max = raise_descriptor_limit();
     let runtime = runtime_directory::path(&options.site.slow);
@@ -147,8 +149,8 @@ fn serve_claimed(
     let recovered = found.recovered;
     let (store, mut overlay) =
         Store::begin(storage, &fast, runtime, boot_id, epoch, settings, recovered, view, living, data_files_open_max)?;
-    // The lock was free, so that the last thread of the agent before is gone: none of its calls is under way, and what it was
-    // writing back has landed, as far as the slow directory is one of this kernel's own.
+    // The lock was free, so that the last thread of the agent before is gone: none of its calls is under way,
+    // and what it was writing back has landed, as far as the slow directory is one of this kernel's own.
     overlay.on_old_copies_landed(shared.view());
     origin.settle(&fast)?;
     list.continue_in(epoch);
@@ -227,7 +229,8 @@ fn serve_metrics(site: &Site, runtime: &Path, workers: &Workers) -> Option<Endpo
         .ok()
 }
 
-/// The threads that go on under this agent. Where the records they rest on are gone, the agent may start only if there are none.
+/// The threads that go on under this agent. Where the records they rest on are gone, the agent may start only
+/// if there are none.
 fn survivors(shared: &mut SharedFile, complete: bool, boot_id: [u8; 16]) -> Result<Survivors> {
     let found = Survivors::find(shared.view());
     if complete || !shared.is_adopted() {
@@ -263,7 +266,8 @@ struct Descriptors {
 }
 
 impl Descriptors {
-    /// An eighth for threads, an eighth for data files, of which as many again as are kept may be in use by jobs, and some.
+    /// An eighth for threads, an eighth for data files, of which as many again as are kept may be in use by
+    /// jobs, and some.
     fn of(descriptors_max: u64) -> Descriptors {
         let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX).max(1);
         let slow_files = (descriptors_max - descriptors_max / 4).saturating_sub(64);
@@ -271,9 +275,9 @@ impl Descriptors {
     }
 }
 
-/// Asks for real-time priority: a rank that waits for an answer must not wait for a time slice of ranks that compute. The
-/// thread only decides and never blocks on storage, so it cannot starve them. Where it is not permitted, a lower niceness is
-/// tried, and then nothing.
+/// Asks for real-time priority: a rank that waits for an answer must not wait for a time slice of ranks that
+/// compute. The thread only decides and never blocks on storage, so it cannot starve them. Where it is not
+/// permitted, a lower niceness is tried, and then nothing.
 fn prefer_this_thread() {
     let parameters = libc::sched_param { sched_priority: 10 };
     // SAFETY: the pointer is to a valid structure that lives across the call; zero means the calling thread.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// The runtime directory for the managed directory `slow`. `HEADSTART_RUNTIME_BASE` moves it; it must be on a tmpfs, because
-/// what lies there must vanish with the machine's memory.
+/// The runtime directory for the managed directory `slow`. `HEADSTART_RUNTIME_BASE` moves it; it must be on a
+/// tmpfs, because what lies there must vanish with the machine's memory.
 pub fn path(slow: &Path) -> PathBuf {
     base().join(format!("{:016x}", hash(slow.as_os_str().as_bytes())))
 }

@@ -1,9 +1,9 @@
 //! Which files may come to flash: patterns of the site, the most specific wins.
 //!
-//! A pattern is a glob relative to the slow directory: `*` and `?` stay within one name, `**` crosses directories. One that
-//! matches a directory speaks for everything below it. Of the patterns that speak for a file, the one with the most characters
-//! that stand for themselves decides; of two equally specific ones, that which excludes. A file for which none speaks is
-//! included if the site has no include patterns.
+//! A pattern is a glob relative to the slow directory: `*` and `?` stay within one name, `**` crosses
+//! directories. One that matches a directory speaks for everything below it. Of the patterns that speak for a
+//! file, the one with the most characters that stand for themselves decides; of two equally specific ones,
+//! that which excludes. A file for which none speaks is included if the site has no include patterns.
 
 use std::path::Path;
 

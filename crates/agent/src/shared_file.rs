@@ -18,8 +18,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use headstart_core::protocol::shared::{FILES_MAX, MAGIC, Region, Shared};
-use headstart_core::protocol::{PROTOCOL_VERSION, SHARED_FILE};
+use headstart_protocol::shared::{FILES_MAX, MAGIC, Region, Shared};
+use headstart_protocol::{PROTOCOL_VERSION, SHARED_FILE};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
@@ -162,8 +162,9 @@ fn begin(runtime: &Path, boot_id: [u8; 16]) -> Result<(&'static Region, Memory)>
     Ok((region, memory))
 }
 
-/// The memory behind the file, page by page. On a tmpfs that is full a page that was never touched has none, and whoever touches
-/// it, a program or the agent, is ended by SIGBUS: so memory is asked for before, and its lack is an error.
+/// The memory behind the file, page by page. On a tmpfs that is full a page that was never touched has none,
+/// and whoever touches it, a program or the agent, is ended by SIGBUS: so memory is asked for before, and its
+/// lack is an error.
 struct Memory {
     file: File,
     directory: PathBuf,
@@ -295,15 +296,15 @@ fn map_as(file: &File, protection: ProtFlags) -> std::io::Result<&'static Region
     // SAFETY: a new shared mapping at an address the kernel chooses, never unmapped, as long as the file, which is
     // `Region::BYTES` long and never shrinks: only this module sizes it.
     let address = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE, file, 0) }?;
-    // SAFETY: `Region` consists of atomics only, any bytes are valid for it, the mapping is page-aligned and lives as long as
-    // the process.
+    // SAFETY: `Region` consists of atomics only, any bytes are valid for it, the mapping is page-aligned and
+    // lives as long as the process.
     Ok(unsafe { &*address.as_ptr().cast::<Region>() })
 }
 
 #[cfg(test)]
 mod tests {
-    use headstart_core::protocol::shared::GRANULE_BYTES;
-    use headstart_core::request;
+    use headstart_units::GRANULE_BYTES;
+    use headstart_units::request;
 
     use super::*;
 

@@ -49,13 +49,14 @@ mod environment;
 
 use std::path::{Path, PathBuf};
 
-use headstart_core::cost::benefit::Parameters;
-use headstart_core::cost::region;
-use headstart_core::cost::software::Software;
-use headstart_core::overlay::{Capacity, Settings};
-use headstart_core::protocol::Strangers;
-use headstart_core::request::Direction;
-use headstart_core::stripe::rotating_bytes;
+use headstart_overlay::Settings;
+use headstart_policy::cost::benefit::Parameters;
+use headstart_policy::cost::region;
+use headstart_policy::cost::software::Software;
+use headstart_protocol::Strangers;
+use headstart_units::Capacity;
+use headstart_units::request::Direction;
+use headstart_units::stripe::rotating_bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -179,7 +180,8 @@ impl Site {
         Ok(site)
     }
 
-    /// The same where the directories may not be there, as for what is only predicted: they are without symbolic links as far as they are.
+    /// The same where the directories may not be there, as for what is only predicted: they are without
+    /// symbolic links as far as they are.
     pub fn read(path: &Path) -> Result<Site> {
         let text = text_file::read(path, BYTES_MAX).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::NoSiteFile { path: path.to_path_buf() },
@@ -314,7 +316,7 @@ fn directory(path: &Path) -> std::result::Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use headstart_core::cost::benefit::SeekPoint;
+    use headstart_policy::cost::benefit::SeekPoint;
 
     use super::*;
 

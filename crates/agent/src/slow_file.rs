@@ -1,10 +1,11 @@
 //! A slow file the agent has open: what it looks like, and its time of last write.
 //!
-//! Our own write-backs change neither of the two that people see. While nobody has the file open, its *fingerprint* tells a change
-//! behind our back; while write-backs are under way the time in it means nothing, and it is taken anew when they have ended.
-//! Then the time of last write is put back to what it was, or to that of the last absorbed write if that is later. If a
-//! program could write the file at the same time it stays as it is, because it may be the program's; only one that a program has
-//! set is put back for whoever has the file open, too.
+//! Our own write-backs change neither of the two that people see. While nobody has the file open, its
+//! *fingerprint* tells a change behind our back; while write-backs are under way the time in it means
+//! nothing, and it is taken anew when they have ended. Then the time of last write is put back to what it
+//! was, or to that of the last absorbed write if that is later. If a program could write the file at the same
+//! time it stays as it is, because it may be the program's; only one that a program has set is put back for
+//! whoever has the file open, too.
 
 mod handle;
 
@@ -12,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use headstart_core::overlay::Fingerprint;
+use headstart_overlay::Fingerprint;
 
 use crate::storage::{File, FileRef, modified_ns};
 
@@ -103,7 +104,8 @@ impl SlowFile {
         Ok(Fingerprint { modified_ns: known.map_or(found.modified_ns, |known| known.modified_ns), ..found })
     }
 
-    /// Nobody had it open, and the overlay has drawn its conclusions from how it looks: from now on that is what a change is told by.
+    /// Nobody had it open, and the overlay has drawn its conclusions from how it looks: from now on that is
+    /// what a change is told by.
     pub fn looked(&mut self, found: Fingerprint) {
         if self.write_backs == 0 {
             self.fingerprint = self.fingerprint.map(|_| found);
@@ -142,8 +144,8 @@ impl SlowFile {
         is_ours
     }
 
-    /// Sets the time of last write to what it is to be, for who sees the slow file alone, while programs have it open; false while
-    /// write-backs are under way, which are about to change it.
+    /// Sets the time of last write to what it is to be, for who sees the slow file alone, while programs have
+    /// it open; false while write-backs are under way, which are about to change it.
     pub fn show(&mut self, absorbed_ns: u64) -> bool {
         if self.write_backs > 0 {
             return false;
@@ -200,8 +202,9 @@ impl SlowFile {
         self.ours_ns = self.modified_ns();
     }
 
-    /// Nobody has it open: sets the time of last write, and returns the fingerprint. Nothing while write-backs are under way.
-    /// What was not written by ours since the last time keeps its fingerprint, so that a change meanwhile is noticed.
+    /// Nobody has it open: sets the time of last write, and returns the fingerprint. Nothing while
+    /// write-backs are under way. What was not written by ours since the last time keeps its fingerprint, so
+    /// that a change meanwhile is noticed.
     pub fn settle(&mut self, absorbed_ns: u64) -> Option<io::Result<Fingerprint>> {
         if self.write_backs > 0 {
             return None;
@@ -243,8 +246,9 @@ impl SlowFile {
     }
 }
 
-/// Of two times of last write the later one; `absorbed_ns` is zero where nothing was absorbed. No write is later than `now_ns`: such a time
-/// was set, and the absorbed one ends it. Times before 1970 are negative numbers.
+/// Of two times of last write the later one; `absorbed_ns` is zero where nothing was absorbed. No write is
+/// later than `now_ns`: such a time was set, and the absorbed one ends it. Times before 1970 are negative
+/// numbers.
 fn later(found_ns: u64, absorbed_ns: u64, now_ns: u64) -> u64 {
     let (found, absorbed, now) = (found_ns as i64, absorbed_ns as i64, now_ns as i64);
     if absorbed != 0 && (found < absorbed || found > now) { absorbed_ns } else { found_ns }

@@ -19,8 +19,8 @@ fn new_socket(kind: SockType, flags: SockFlag) -> io::Result<OwnedFd> {
     Ok(socket(AddressFamily::Unix, kind, flags | SockFlag::SOCK_CLOEXEC, None)?)
 }
 
-/// A listening socket at `path`, for this user alone; what stood there is replaced, so that whoever finds nothing there knows
-/// that no agent is on its way.
+/// A listening socket at `path`, for this user alone; what stood there is replaced, so that whoever finds
+/// nothing there knows that no agent is on its way.
 pub fn listen_at(path: &Path, kind: SockType) -> io::Result<OwnedFd> {
     use std::os::unix::fs::PermissionsExt;
     let fresh = path.with_extension("new");

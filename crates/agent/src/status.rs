@@ -1,6 +1,6 @@
 //! What the agent says of itself: the answer to `status`, also what `drain` watches.
 
-pub use headstart_core::counters::{Counters, RequestCounters};
+pub use headstart_protocol::counters::{Counters, RequestCounters};
 use serde::{Deserialize, Serialize};
 
 pub use crate::counters::ServiceCounters;
@@ -55,10 +55,12 @@ pub enum Command {
         /// Absolute path of a file.
         path: Option<String>,
     },
-    /// Regions that programs read again and again are moved to flash, while the connection lasts, unless a plan's are known.
+    /// Regions that programs read again and again are moved to flash, while the connection lasts, unless a
+    /// plan's are known.
     Follow,
-    /// A program that the library is not in is about to start: answered once nothing is on flash and nothing comes there until it, and
-    /// whatever holds the fifo [`headstart_core::protocol::STRANGERS_FILE`], has ended. An error says what could not go back.
+    /// A program that the library is not in is about to start: answered once nothing is on flash and nothing
+    /// comes there until it, and whatever holds the fifo [`headstart_protocol::STRANGERS_FILE`], has ended.
+    /// An error says what could not go back.
     Stranger {
         /// The process that it will be, if that is known.
         pid: Option<u32>,
@@ -141,10 +143,11 @@ pub struct Status {
     pub strangers: u64,
     /// How far regions that belong on flash are there.
     pub placement: PlacementStatus,
-    /// The same by file: first those that could not be copied, then those that are not whole on flash; not all if they are many.
+    /// The same by file: first those that could not be copied, then those that are not whole on flash; not
+    /// all if they are many.
     pub file_placements: Vec<FilePlacement>,
-    /// Files with bytes on flash, or open: first those that cannot be written back, then those with dirty bytes; not all if
-    /// they are many.
+    /// Files with bytes on flash, or open: first those that cannot be written back, then those with dirty
+    /// bytes; not all if they are many.
     pub files: Vec<FileStatus>,
     /// Processes in the middle of a write to a slow file, which keeps bytes of it on flash from being written back.
     pub held_up: Vec<HeldUpFile>,

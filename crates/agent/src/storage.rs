@@ -1,10 +1,11 @@
 //! The seam between the agent and its files: journals, data files, slow files.
 //!
-//! Everything the agent does to a file that must survive something goes through these verbs, so that tests can lose, tear and
-//! reorder what was not synced, and fail any call. Offsets are explicit; a read or write is of all bytes or fails.
+//! Everything the agent does to a file that must survive something goes through these verbs, so that tests
+//! can lose, tear and reorder what was not synced, and fail any call. Offsets are explicit; a read or write
+//! is of all bytes or fails.
 //!
-//! Two kinds of change become durable apart from each other: a file's bytes and size with [`File::sync`], the names in a
-//! directory (creations, renames, removals) with [`Storage::sync_directory`].
+//! Two kinds of change become durable apart from each other: a file's bytes and size with [`File::sync`], the
+//! names in a directory (creations, renames, removals) with [`Storage::sync_directory`].
 
 #[cfg(test)]
 pub mod faulty;
@@ -15,7 +16,7 @@ use std::io::{self, IoSliceMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use headstart_core::overlay::journal::Identity;
+use headstart_overlay::journal::Identity;
 
 pub use real::{RealStorage, modified_ns};
 
@@ -48,8 +49,8 @@ pub enum Access {
     Create,
     /// For reading and writing; must exist.
     Existing,
-    /// A program's file: for reading and writing, or for reading where the user may not write or it is being executed. Never
-    /// follows a symbolic link.
+    /// A program's file: for reading and writing, or for reading where the user may not write or it is being
+    /// executed. Never follows a symbolic link.
     Slow,
     /// The same for reading alone, so that it may be executed.
     SlowRead,
@@ -81,8 +82,8 @@ pub trait File: Send + Sync + Debug {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Cuts the file, or extends it by zeros.
     fn set_size(&self, size: u64) -> io::Result<()>;
-    /// Makes what was written durable. After an error the bytes written since the last sync may be gone, and a later sync that
-    /// succeeds says nothing about them.
+    /// Makes what was written durable. After an error the bytes written since the last sync may be gone, and
+    /// a later sync that succeeds says nothing about them.
     fn sync(&self, scope: Scope) -> io::Result<()>;
     /// Allocates storage without changing the size; what cannot be allocated ahead on this file system is not.
     fn allocate(&self, offset: u64, length: u64) -> io::Result<()>;
@@ -114,7 +115,8 @@ pub trait Storage: Send + Sync + Debug {
     fn list(&self, directory: &Path) -> io::Result<Vec<PathBuf>>;
     /// Makes creations, renames and removals in a directory durable.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
-    /// Opens a slow file by way of a process that has it open, if one of `pids` has: it may have no name any more, or another one.
+    /// Opens a slow file by way of a process that has it open, if one of `pids` has: it may have no name any
+    /// more, or another one.
     fn open_held(&self, identity: Identity, pids: &[u32]) -> Option<FileRef>;
     /// Makes the bytes of all files durable in the file system that `path` is in, or was.
     fn sync_file_system(&self, path: &Path) -> io::Result<()>;

@@ -6,8 +6,9 @@
 //! <runtime>/journal.live           every appended record; lives as long as the machine's memory
 //! ```
 //!
-//! *Append* is a write to `journal.live`: it survives the agent, and only a barrier lets a record count after power loss, so
-//! that the journal in the fast directory needs writing with the next barrier, not with every record.
+//! *Append* is a write to `journal.live`: it survives the agent, and only a barrier lets a record count after
+//! power loss, so that the journal in the fast directory needs writing with the next barrier, not with every
+//! record.
 
 pub mod claim;
 mod data_files;
@@ -22,13 +23,13 @@ use std::io;
 use std::ops::RangeBounds;
 use std::path::Path;
 
-use headstart_core::overlay::adoption::{open_files, truncated_files};
-use headstart_core::overlay::flash_space::Run;
-use headstart_core::overlay::journal::Header;
-use headstart_core::overlay::recovery::Recovered;
-use headstart_core::overlay::{NotSynced, Overlay, Settings};
-use headstart_core::protocol::FLASH_DIRECTORY;
-use headstart_core::protocol::shared::Shared;
+use headstart_overlay::adoption::{open_files, truncated_files};
+use headstart_overlay::flash_space::Run;
+use headstart_overlay::journal::Header;
+use headstart_overlay::recovery::Recovered;
+use headstart_overlay::{NotSynced, Overlay, Settings};
+use headstart_protocol::FLASH_DIRECTORY;
+use headstart_protocol::shared::Shared;
 
 use crate::error::Result;
 use crate::held_file;
@@ -57,8 +58,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Adopts what was found and begins a new epoch: everything it names is synced, then a journal that says the same takes the
-    /// old one's place.
+    /// Adopts what was found and begins a new epoch: everything it names is synced, then a journal that says
+    /// the same takes the old one's place.
     pub fn begin(
         storage: StorageRef,
         fast: &Path,
@@ -126,8 +127,9 @@ impl Store {
         self.journal.done(written);
     }
 
-    /// Begins a journal that says no more than the overlay knows; it takes the place of the grown one with the barrier that the
-    /// overlay now asks for. No barrier is under way. False, and nothing is changed, if the fast directory has no room for both.
+    /// Begins a journal that says no more than the overlay knows; it takes the place of the grown one with
+    /// the barrier that the overlay now asks for. No barrier is under way. False, and nothing is changed, if
+    /// the fast directory has no room for both.
     pub fn rotate(&mut self, overlay: &mut Overlay) -> Result<bool> {
         self.journal.rotate(overlay)
     }
@@ -172,7 +174,8 @@ impl Store {
         self.data.want_barrier()
     }
 
-    /// A job that syncs these files, and the slow directories that names have left; [`Store::barrier_synced`] ends it. Slow files that `is_written` a program may write meanwhile.
+    /// A job that syncs these files, and the slow directories that names have left; [`Store::barrier_synced`]
+    /// ends it. Slow files that `is_written` a program may write meanwhile.
     pub fn barrier_job(
         &mut self,
         data_files: &[u32],

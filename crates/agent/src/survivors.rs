@@ -1,20 +1,22 @@
 //! The threads that an agent finds in the shared file of the one before.
 //!
-//! A slot's thread lives if its process does and, while a request of it is under way, the thread itself: a process that called
-//! exec has lost all but one. A slot whose thread has given it up is nobody's. Those that live come back when they next ask
-//! something, which may be never: so each process is held by a descriptor that tells when it ends.
+//! A slot's thread lives if its process does and, while a request of it is under way, the thread itself: a
+//! process that called exec has lost all but one. A slot whose thread has given it up is nobody's. Those that
+//! live come back when they next ask something, which may be never: so each process is held by a descriptor
+//! that tells when it ends.
 //!
-//! A process is known by the number that the agent's own namespace shows, which the kernel tells of a connection; what it calls itself in a
-//! container may be another one's number here. One that the namespace does not show, or whose number is of another agent's, is never
-//! taken for dead: that the socket ends tells of its end.
+//! A process is known by the number that the agent's own namespace shows, which the kernel tells of a
+//! connection; what it calls itself in a container may be another one's number here. One that the namespace
+//! does not show, or whose number is of another agent's, is never taken for dead: that the socket ends tells
+//! of its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use headstart_core::overlay::Process;
-use headstart_core::protocol::shared::{
+use headstart_overlay::Process;
+use headstart_protocol::shared::{
     LEASE_GIVEN_UP, LEASE_NONE, LEASE_QUARANTINED, STATE_FREE, STATE_QUARANTINED, Shared, Slot,
 };
 
@@ -24,7 +26,8 @@ use crate::runtime_directory::start_time;
 /// Numbers of several namespaces.
 const SEVERAL: u64 = u64::MAX;
 
-/// The process behind a connection: the number that this process sees, zero if none, and what the process says of itself.
+/// The process behind a connection: the number that this process sees, zero if none, and what the process
+/// says of itself.
 pub fn identify(seen: u32, told: Process) -> Process {
     match start_time(seen) {
         Some(start_time) if seen != 0 => Process { pid: seen, start_time },
@@ -128,7 +131,7 @@ fn is_thread_of(pid: u32, tid: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use headstart_core::protocol::shared::{STATE_ASKING, STATE_CHEAP};
+    use headstart_protocol::shared::{STATE_ASKING, STATE_CHEAP};
 
     use super::*;
     use crate::shared_file::SharedFile;

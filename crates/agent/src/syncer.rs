@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use headstart_core::overlay::NotSynced;
+use headstart_overlay::NotSynced;
 
 use crate::error::errno_of;
 use crate::jobs::{Completion, Jobs};
@@ -114,8 +114,8 @@ fn sync_files(
     failed.map_or(Ok(()), Err)
 }
 
-/// Makes it durable that names have left a directory. Where it is gone itself, has another name or is not ours to open, all of its file system
-/// is synced.
+/// Makes it durable that names have left a directory. Where it is gone itself, has another name or is not
+/// ours to open, all of its file system is synced.
 fn sync_left(storage: &dyn Storage, directory: &Path) -> std::io::Result<()> {
     storage.sync_directory(directory).or_else(|_| storage.sync_file_system(directory))
 }

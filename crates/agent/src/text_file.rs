@@ -13,7 +13,8 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<String> {
     text_of(File::open(path)?, bytes_max)
 }
 
-/// The same of a file that Headstart wrote beside those of programs: what stands in its place may be a pipe, which nobody waits for.
+/// The same of a file that Headstart wrote beside those of programs: what stands in its place may be a pipe,
+/// which nobody waits for.
 ///
 /// # Errors
 /// It is no regular file, cannot be read, is longer, or is no UTF-8.

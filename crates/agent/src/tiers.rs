@@ -1,14 +1,15 @@
 //! Overlay and store together: carries out what the overlay wants done to files, and tells it what was done.
 //!
-//! The event loop and the crash tests both drive this. Jobs that wait for storage are handed back, to be run by threads.
+//! The event loop and the crash tests both drive this. Jobs that wait for storage are handed back, to be run
+//! by threads.
 
 use std::io;
 use std::sync::atomic::Ordering;
 
-use headstart_core::overlay::journal::Identity;
-use headstart_core::overlay::{Answer, CopyKind, CopyOrder, CopyPiece, Fingerprint, Output, Overlay};
-use headstart_core::protocol::message::Envelope;
-use headstart_core::protocol::shared::Shared;
+use headstart_overlay::journal::Identity;
+use headstart_overlay::{Answer, CopyKind, CopyOrder, CopyPiece, Fingerprint, Output, Overlay};
+use headstart_protocol::message::Envelope;
+use headstart_protocol::shared::Shared;
 
 use crate::copier::CopyJob;
 use crate::error::{Result, errno_of};
@@ -132,7 +133,8 @@ impl Tiers<'_> {
         order.pieces.iter().map(open).collect()
     }
 
-    /// Opens a slow file that could not be opened when the agent started: it may have been renamed while there was none.
+    /// Opens a slow file that could not be opened when the agent started: it may have been renamed while
+    /// there was none.
     fn look_for_slow(&mut self, file: u32) {
         let (Some(path), Some(identity)) = (self.overlay.path(file), self.overlay.identity(file)) else { return };
         if self.store.slow(file).is_none()
@@ -183,8 +185,8 @@ impl Tiers<'_> {
         }
     }
 
-    /// Replaces the journal; nothing while a barrier is under way, and the next one is held back until then. False if there is no
-    /// room for it.
+    /// Replaces the journal; nothing while a barrier is under way, and the next one is held back until then.
+    /// False if there is no room for it.
     pub fn rotate(&mut self) -> Result<Option<bool>> {
         self.overlay.hold_barriers(true);
         if self.overlay.is_barrier_running() {
@@ -196,8 +198,8 @@ impl Tiers<'_> {
         Ok(Some(replaced))
     }
 
-    /// A process opens a slow file: looks at it, and keeps it open. Its number if it has one now, or the answer if it cannot be
-    /// opened; else the overlay answers.
+    /// A process opens a slow file: looks at it, and keeps it open. Its number if it has one now, or the
+    /// answer if it cannot be opened; else the overlay answers.
     pub fn open(
         &mut self,
         envelope: Envelope,
@@ -236,8 +238,8 @@ impl Tiers<'_> {
         Ok(Some(number))
     }
 
-    /// Nobody opens it, but the agent is to know of it: looks at the slow file, keeps it open for reading, and remembers how it
-    /// looks. Its number.
+    /// Nobody opens it, but the agent is to know of it: looks at the slow file, keeps it open for reading,
+    /// and remembers how it looks. Its number.
     pub fn know(&mut self, identity: Identity, path: &[u8]) -> std::result::Result<u32, Answer> {
         let known = self.known(identity);
         let opened = match known {
@@ -299,8 +301,8 @@ impl Tiers<'_> {
         open.into_iter().for_each(|file| self.take_fingerprint(file));
     }
 
-    /// Nobody may have the file open any more: remembers how it looks, so that a change behind our back is noticed; forgets it
-    /// if it has lost its name.
+    /// Nobody may have the file open any more: remembers how it looks, so that a change behind our back is
+    /// noticed; forgets it if it has lost its name.
     pub fn take_fingerprint(&mut self, file: u32) {
         if !self.overlay.is_at_rest(file) || self.overlay.path(file).is_none() {
             return;

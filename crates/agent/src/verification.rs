@@ -1,9 +1,9 @@
-//! Comparing what flash holds of a file with the file: by the journal, as an agent that starts now would find it, past the page
-//! cache of the data files, beside an agent at work.
+//! Comparing what flash holds of a file with the file: by the journal, as an agent that starts now would find
+//! it, past the page cache of the data files, beside an agent at work.
 //!
-//! Bytes are compared while nobody is kept from changing them. Those that differ are looked at again, some times: only what the
-//! journal said each time, before and after, to be clean at the same place, of a file that nobody has open for writing, is said to
-//! differ.
+//! Bytes are compared while nobody is kept from changing them. Those that differ are looked at again, some
+//! times: only what the journal said each time, before and after, to be clean at the same place, of a file
+//! that nobody has open for writing, is said to differ.
 
 use std::fs::File;
 use std::io;
@@ -11,11 +11,11 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use headstart_core::overlay::extent_map::Mapped;
-use headstart_core::overlay::recovery::RecoveredFile;
-use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
-use headstart_core::request::Range;
-use headstart_core::units::MIB;
+use headstart_overlay::extent_map::Mapped;
+use headstart_overlay::recovery::RecoveredFile;
+use headstart_protocol::{FLASH_DIRECTORY, data_file_name};
+use headstart_units::MIB;
+use headstart_units::request::Range;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use crate::error::{Error, Result};
@@ -59,8 +59,8 @@ impl Verification {
         Ok(Verification { slow: slow.into(), fast: fast.into(), found: replay(slow, fast)?, data: None })
     }
 
-    /// Compares what flash holds of `range`, extent by extent: `heard` learns of each how it compares and how long it is, and says
-    /// whether to go on. False if it did not.
+    /// Compares what flash holds of `range`, extent by extent: `heard` learns of each how it compares and how
+    /// long it is, and says whether to go on. False if it did not.
     ///
     /// # Errors
     /// The slow file or a data file cannot be read.
@@ -124,7 +124,8 @@ impl Verification {
             self.data = Some((extent.data_file, File::open(path)?));
         }
         let (_, data) = self.data.as_ref().expect("it was just opened");
-        // What was synced leaves the page cache, so that flash itself is read; where it cannot, the comparison is of the cache.
+        // What was synced leaves the page cache, so that flash itself is read; where it cannot, the
+        // comparison is of the cache.
         let (place, length) = (extent.place as i64, extent.range.length as i64);
         let _ = posix_fadvise(data, place, length, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
         let (mut on_flash, mut on_disk) = (Vec::new(), Vec::new());

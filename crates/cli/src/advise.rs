@@ -13,11 +13,11 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::site::Site;
-use headstart_core::advice::{Advice, CriticalCosts, Policy, advise};
-use headstart_core::cost::region::gain_table::REGION_BYTES;
-use headstart_core::overlay::flash_space::PAGE_BYTES;
-use headstart_core::plan::TracedFile;
-use headstart_core::units::ByteSize;
+use headstart_insight::advice::{Advice, CriticalCosts, Policy, advise};
+use headstart_insight::plan::TracedFile;
+use headstart_policy::cost::region::gain_table::REGION_BYTES;
+use headstart_units::ByteSize;
+use headstart_units::PAGE_BYTES;
 
 use crate::convert::{LayerName, warn};
 use crate::plan::files::PlannedFiles;
@@ -43,8 +43,8 @@ pub struct Advise {
     #[arg(long, value_enum, default_value = "posix")]
     layer: LayerName,
 
-    /// Where to write a page with all of it and its plots, for a browser: one file that needs no other, in place of one that is
-    /// there
+    /// Where to write a page with all of it and its plots, for a browser: one file that needs no other, in
+    /// place of one that is there
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
 
@@ -116,8 +116,8 @@ impl Advise {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The file with regions as asked for; else such that a small file, too, has enough of them to choose from. `end` is that of its
-    /// last request, if a pass has found it.
+    /// The file with regions as asked for; else such that a small file, too, has enough of them to choose
+    /// from. `end` is that of its last request, if a pass has found it.
     fn with_regions(&self, file: &TracedFile, end: Option<u64>) -> TracedFile {
         let file = file.clone();
         let (None, Some(size_bytes)) = (self.region, file.size_bytes.or(end)) else { return file };

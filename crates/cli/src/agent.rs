@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use headstart_agent::site::Site;
 use headstart_agent::{Options, serve};
-use headstart_core::overlay::Capacity;
+use headstart_units::Capacity;
 
 #[derive(Debug, Args)]
 pub struct AgentArguments {

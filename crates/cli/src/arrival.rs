@@ -1,7 +1,8 @@
-//! Whether the library has come up in the program that was started: it writes a byte to a pipe that the program inherits.
+//! Whether the library has come up in the program that was started: it writes a byte to a pipe that the
+//! program inherits.
 //!
-//! Where it is silent, what is mapped into the program tells: the dynamic linker maps what is preloaded before the libc that the
-//! program needs. Nothing is waited for once the program has ended.
+//! Where it is silent, what is mapped into the program tells: the dynamic linker maps what is preloaded
+//! before the libc that the program needs. Nothing is waited for once the program has ended.
 
 use std::fs;
 use std::io::{PipeReader, PipeWriter, Read};
@@ -11,7 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use headstart_agent::process::ProcessHandle;
-use headstart_core::protocol::ENVIRONMENT_ARRIVAL;
+use headstart_protocol::ENVIRONMENT_ARRIVAL;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::program::hand_down;

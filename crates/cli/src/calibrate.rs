@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::site::Site;
-use headstart_core::calibration::findings::Striping;
-use headstart_core::calibration::schedule::{Planned, Tier, loads};
-use headstart_core::calibration::{Load, Measured, Pattern};
-use headstart_core::request::Direction;
-use headstart_core::units::{ByteSize, GIB};
+use headstart_insight::calibration::findings::Striping;
+use headstart_insight::calibration::schedule::{Planned, Tier, loads};
+use headstart_insight::calibration::{Load, Measured, Pattern};
+use headstart_units::request::Direction;
+use headstart_units::{ByteSize, GIB};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupts::Interrupts;
@@ -30,7 +30,8 @@ use target::{Target, is_same};
 /// Minutes without an option, and of `--quick`.
 const MINUTES: f64 = 6.0;
 const MINUTES_QUICK: f64 = 1.5;
-/// Shares of the time for writing scratch files; the rest is for measuring. A tier without a scratch file leaves its share to that.
+/// Shares of the time for writing scratch files; the rest is for measuring. A tier without a scratch file
+/// leaves its share to that.
 const FILL_SHARE_SLOW: f64 = 0.25;
 const FILL_SHARE_FAST: f64 = 0.08;
 /// Flash needs no long distances.
@@ -40,12 +41,14 @@ const EXIT_INTERRUPTED: u8 = 130;
 
 /// Measure both tiers and write the site file
 ///
-/// In a directory one scratch file is written, measured and removed; nothing else there is touched. A device (or a file that stands
-/// for one) is only read, unless --overwrite-device is given: its write costs are then taken to be its read costs.
+/// In a directory one scratch file is written, measured and removed; nothing else there is touched. A device
+/// (or a file that stands for one) is only read, unless --overwrite-device is given: its write costs are then
+/// taken to be its read costs.
 ///
-/// Measured are random reads and writes of 4 KiB to 16 MiB and streams, each 1 to 32 at a time and with as many as there are ranks,
-/// seeks by distance, and the latencies of small reads over 1 GB and over all there is. The machine and both tiers should be idle;
-/// 'chrt -f 40 headstart calibrate ...' at least keeps other programs of the node from making replies look late.
+/// Measured are random reads and writes of 4 KiB to 16 MiB and streams, each 1 to 32 at a time and with as
+/// many as there are ranks, seeks by distance, and the latencies of small reads over 1 GB and over all there
+/// is. The machine and both tiers should be idle; 'chrt -f 40 headstart calibrate ...' at least keeps other
+/// programs of the node from making replies look late.
 #[derive(Debug, Args)]
 pub struct Calibrate {
     /// The disks: a directory, a block device, or a file that stands for one
@@ -54,8 +57,8 @@ pub struct Calibrate {
     /// The flash: a directory, a block device, or a file that stands for one
     #[arg(long, value_name = "DIR|DEV")]
     fast: PathBuf,
-    /// The site file to write [default: the one that all commands read]. One that something else wrote is not overwritten; of one
-    /// written here capacity, include, exclude and [agent] are kept
+    /// The site file to write [default: the one that all commands read]. One that something else wrote is not
+    /// overwritten; of one written here capacity, include, exclude and [agent] are kept
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The managed directory to write into the site file if --slow is a device

@@ -8,13 +8,14 @@ use clap::Args;
 use headstart_agent::client::Client;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, Status};
-use headstart_core::units::ByteSize;
+use headstart_units::ByteSize;
 
 use crate::agent::parse_capacity;
 
 #[derive(Debug, Args)]
 pub struct CapacityArguments {
-    /// Flash to use until the agent ends: 20% of the files in use, or a size. What is too much is written back and evicted
+    /// Flash to use until the agent ends: 20% of the files in use, or a size. What is too much is written
+    /// back and evicted
     #[arg(value_name = "20%|SIZE")]
     capacity: Option<String>,
 

@@ -8,7 +8,7 @@ use clap::Args;
 use headstart_agent::Error;
 use headstart_agent::inspection::{FileReport, Inspection, JournalState, SlowState, Verdict, inspect};
 use headstart_agent::site::Site;
-use headstart_core::units::ByteSize;
+use headstart_units::ByteSize;
 
 /// Ranges printed of one file; `--json` has all that are known.
 const RANGES_PRINTED: usize = 8;
@@ -46,7 +46,8 @@ impl Check {
     }
 }
 
-/// The slow directory meant, and the fast one if the site file speaks of it. A fast directory that is gone is no error here.
+/// The slow directory meant, and the fast one if the site file speaks of it. A fast directory that is gone is
+/// no error here.
 pub fn directories(directory: Option<&Path>, site: Option<&Path>) -> Result<(PathBuf, Option<PathBuf>)> {
     let of_site = match Site::load(&Site::locate(site)) {
         Ok(site) => Ok((site.slow, site.fast)),

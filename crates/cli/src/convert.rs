@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use headstart_core::trace::dxt::Layer;
-use headstart_core::trace::{Losses, Record};
+use headstart_trace::dxt::Layer;
+use headstart_trace::{Losses, Record};
 use indicatif::ProgressBar;
 use serde::Serialize;
 

@@ -9,7 +9,7 @@ use clap::Args;
 use headstart_agent::inspection::{FileReport, Inspection, JournalState, Verdict, give_up, inspect};
 use headstart_agent::site::Site;
 use headstart_agent::status::Command;
-use headstart_core::units::ByteSize;
+use headstart_units::ByteSize;
 
 use crate::check::{directories, print_file};
 use crate::interrupts::Interrupts;

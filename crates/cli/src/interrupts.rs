@@ -12,8 +12,8 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::iterator::exfiltrator::origin::Origin;
 use signal_hook::low_level::siginfo::Cause;
 
-/// Ctrl-C, SIGTERM and SIGHUP. A terminal sends Ctrl-C to the program as well; the others are passed on to it, and an interrupt that
-/// somebody else sent.
+/// Ctrl-C, SIGTERM and SIGHUP. A terminal sends Ctrl-C to the program as well; the others are passed on to
+/// it, and an interrupt that somebody else sent.
 pub struct Interrupts {
     count: Arc<AtomicU32>,
     program: Arc<AtomicI32>,

@@ -113,8 +113,8 @@ fn abort_on_panic() {
     }));
 }
 
-/// Whoever reads what is printed may have enough, as `head` has: then the command ends, without a word. Not for commands that have
-/// something to finish, nor for those that start programs, which would inherit it.
+/// Whoever reads what is printed may have enough, as `head` has: then the command ends, without a word. Not
+/// for commands that have something to finish, nor for those that start programs, which would inherit it.
 fn end_with_reader() {
     // SAFETY: the default action runs no code of this process, and no other thread runs yet.
     let set =
@@ -194,6 +194,7 @@ fn log_to_stderr(default: &str) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("HEADSTART_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
-    // A line that cannot be written, as where the agent's log lies in a full tmpfs, is lost; saying so would end the agent.
+    // A line that cannot be written, as where the agent's log lies in a full tmpfs, is lost; saying so would
+    // end the agent.
     log.log_internal_errors(false).init();
 }

@@ -1,7 +1,7 @@
 //! `headstart paper`: simulates what the papers measured and prints their figures beside ours.
 //!
 //! ```text
-//! scenarios/paper --> catalogue --> simulations (each distinct one once) --> measure --> judgement --> row --> table | JSON | SVG
+//! lab/scenarios/paper --> catalogue --> simulations (each distinct one once) --> measure --> judgement --> row --> table | JSON | SVG
 //! ```
 
 mod calibration;
@@ -36,8 +36,9 @@ use window::Outcome;
 
 /// Simulate what the papers of CARL, S4D-Cache, LiU and iTransformer measured, and compare
 ///
-/// A row is a figure or table of a paper. What was fitted, and to which rows, is in scenarios/paper/calibration.toml; everything else is
-/// found as it falls. docs/MODELS.md explains each miss.
+/// A row is a figure or table of a paper. What was fitted, and to which rows, is in
+/// lab/scenarios/paper/calibration.toml; everything else is found as it falls. docs/MODELS.md explains each
+/// miss.
 #[derive(Debug, Args)]
 pub struct PaperArguments {
     /// Rows, such as L19,C3 [default: all]

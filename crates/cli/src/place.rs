@@ -5,7 +5,8 @@
 //!                                                                 `- no room beside dirty bytes: drain -> copy
 //! ```
 //!
-//! Each step may be interrupted and done again: what the agent knows is in its journal, and what is on flash is not copied twice.
+//! Each step may be interrupted and done again: what the agent knows is in its journal, and what is on flash
+//! is not copied twice.
 
 mod following;
 mod verifying;
@@ -20,7 +21,7 @@ use headstart_agent::client::Client;
 use headstart_agent::plan;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, Status};
-use headstart_core::units::ByteSize;
+use headstart_units::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use following::{Followed, Purpose, follow, path_of};
@@ -113,7 +114,7 @@ impl Unplace {
 }
 
 /// What cannot fit is said beforehand; what fits is placed all the same.
-fn say_capacity(plan: &headstart_core::plan::Plan, followed: &Followed, status: &Status, site: &Site) {
+fn say_capacity(plan: &headstart_insight::plan::Plan, followed: &Followed, status: &Status, site: &Site) {
     let size = |bytes| ByteSize(bytes).to_string();
     let wanted_bytes = status.placement.wanted_bytes;
     if wanted_bytes > status.capacity_bytes {
@@ -141,8 +142,9 @@ fn say_capacity(plan: &headstart_core::plan::Plan, followed: &Followed, status: 
     }
 }
 
-/// Copies what is missing. Clean bytes make way by themselves; where there was no room, dirty ones are written back, and then it goes
-/// on: those that kept it from going on may be clean by now. False if interrupted.
+/// Copies what is missing. Clean bytes make way by themselves; where there was no room, dirty ones are
+/// written back, and then it goes on: those that kept it from going on may be clean by now. False if
+/// interrupted.
 fn place(service: &Service, interrupts: &Interrupts) -> Result<bool> {
     let so_far = interrupts.so_far();
     if !copy(service, interrupts)? {
@@ -224,8 +226,8 @@ fn progress_bar(what: &'static str, total: u64) -> ProgressBar {
     bar
 }
 
-/// Tells an agent that follows the one before in the middle of a run. What is wrong with the plan was said when the run began, and a program goes on
-/// without regions.
+/// Tells an agent that follows the one before in the middle of a run. What is wrong with the plan was said
+/// when the run began, and a program goes on without regions.
 pub fn remind_of_plan(client: &Client, site: &Site, path: &Path) {
     if let Ok(plan) = plan::load(path) {
         let tell = |commands: &[Command]| commands.iter().try_for_each(|command| client.ask(command).map(drop));
@@ -236,7 +238,7 @@ pub fn remind_of_plan(client: &Client, site: &Site, path: &Path) {
 /// The regions of a plan for a run, made known without copying anything.
 pub fn follow_for_run(service: &Service, site: &Site, path: &Path, random: bool) -> Result<()> {
     let plan = plan::load(path)?;
-    if random && !matches!(plan.choice, headstart_core::plan::Choice::Random(_)) {
+    if random && !matches!(plan.choice, headstart_insight::plan::Choice::Random(_)) {
         bail!(
             "{} was not made with random regions, as --policy random wants; make one with 'headstart plan --choice random', or \
              use --policy carl",

@@ -13,11 +13,11 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use headstart_agent::plan::save;
 use headstart_agent::site::Site;
-use headstart_core::cost::region::gain_table::REGION_BYTES;
-use headstart_core::overlay::Capacity;
-use headstart_core::overlay::flash_space::PAGE_BYTES;
-use headstart_core::plan::{Choice, Options, Plan, TracedFile, plan};
-use headstart_core::units::ByteSize;
+use headstart_insight::plan::{Choice, Options, Plan, TracedFile, plan};
+use headstart_policy::cost::region::gain_table::REGION_BYTES;
+use headstart_units::ByteSize;
+use headstart_units::Capacity;
+use headstart_units::PAGE_BYTES;
 use nix::errno::Errno;
 
 use crate::agent::parse_capacity;
@@ -153,7 +153,8 @@ impl PlanArguments {
     }
 }
 
-/// A plan for more than the flash can ever hold would only be found out when it is placed; flash that is not here is not asked.
+/// A plan for more than the flash can ever hold would only be found out when it is placed; flash that is not
+/// here is not asked.
 fn refuse_too_large(capacity_bytes: u64, fast: &Path) -> Result<()> {
     let found = match nix::sys::statvfs::statvfs(fast) {
         Err(Errno::ENOENT) => return Ok(()),

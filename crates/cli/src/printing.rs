@@ -1,5 +1,5 @@
-//! `println!`, `print!` and `eprintln!` of this crate. Those of the standard library panic where nobody reads any more or no room is left, and a
-//! panic ends the process whatever it has to finish.
+//! `println!`, `print!` and `eprintln!` of this crate. Those of the standard library panic where nobody reads
+//! any more or no room is left, and a panic ends the process whatever it has to finish.
 
 use std::fmt::Arguments;
 use std::fs::OpenOptions;
@@ -21,7 +21,8 @@ pub fn error(arguments: Arguments<'_>) {
     let _ = stderr().lock().write_fmt(arguments);
 }
 
-/// Refuses, before there is anything to lose, a file that could not be written; what is there stays, and what is not is not left behind.
+/// Refuses, before there is anything to lose, a file that could not be written; what is there stays, and what
+/// is not is not left behind.
 pub fn refuse_unwritable(path: &Path) -> Result<()> {
     let unwritable = || format!("cannot write {}", path.display());
     if path.exists() {

@@ -13,9 +13,10 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Context, Result, bail};
 use headstart_agent::runtime_directory;
-use headstart_core::image::{HEAD_BYTES, Image, Stranger};
-use headstart_core::preloading::{self, Preload};
-use headstart_core::protocol::ENVIRONMENT_FIRST;
+use headstart_program::image::{HEAD_BYTES, Image, Stranger};
+use headstart_program::preloading;
+use headstart_program::preloading::Preload;
+use headstart_protocol::ENVIRONMENT_FIRST;
 use nix::sys::statvfs::{FsFlags, statvfs};
 
 use crate::interrupts::Interrupts;
@@ -32,8 +33,9 @@ impl Program<'_> {
         command
     }
 
-    /// With the library before whatever else the user preloads, but for a sanitizer's runtime: that of a program that is linked with
-    /// one comes first, for this program alone. One with another libc would not start with the library.
+    /// With the library before whatever else the user preloads, but for a sanitizer's runtime: that of a
+    /// program that is linked with one comes first, for this program alone. One with another libc would not
+    /// start with the library.
     pub fn preloaded(&self, library: &Path, looks: &Looks) -> Command {
         let mut command = self.command();
         if looks.stranger.as_ref().is_some_and(|(_, why)| *why == Stranger::OtherLinker) {
@@ -94,8 +96,8 @@ pub fn hand_down(command: &mut Command, descriptor: RawFd) {
     }
 }
 
-/// The library by a name that LD_PRELOAD can hold: the dynamic linker splits it at spaces and colons. Where the library's own path has
-/// one, a link to it in the runtime directory, or where that is by default.
+/// The library by a name that LD_PRELOAD can hold: the dynamic linker splits it at spaces and colons. Where
+/// the library's own path has one, a link to it in the runtime directory, or where that is by default.
 pub fn nameable(library: PathBuf, runtime: Option<&Path>) -> Result<PathBuf> {
     let is_nameable = |path: &Path| preloading::is_nameable(path.as_os_str().as_bytes());
     if is_nameable(&library) {

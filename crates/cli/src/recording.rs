@@ -1,4 +1,5 @@
-//! `headstart trace`: a program with the library preloaded, which writes its requests down and otherwise stays out of the way.
+//! `headstart trace`: a program with the library preloaded, which writes its requests down and otherwise
+//! stays out of the way.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::site::Site;
 use headstart_agent::{Error, claim};
-use headstart_core::protocol::{ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE};
+use headstart_protocol::{ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE};
 
 use crate::interrupts::Interrupts;
 use crate::program::{Program, check_library, exit_code, library, nameable};
@@ -23,8 +24,8 @@ pub struct Recording {
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// The directory whose files are traced [default: the site's slow directory]. Where other sites manage directories below it, drain
-    /// them first: files there are read and written as they are on disk
+    /// The directory whose files are traced [default: the site's slow directory]. Where other sites manage
+    /// directories below it, drain them first: files there are read and written as they are on disk
     #[arg(long, value_name = "DIR")]
     slow: Option<PathBuf>,
 

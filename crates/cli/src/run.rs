@@ -13,11 +13,11 @@ use headstart_agent::inspection::{Verdict, inspect};
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command as Ask, Counters, RequestCounters, Status};
 use headstart_agent::{Error as AgentError, claim};
-use headstart_core::policy::chain::Chain;
-use headstart_core::protocol::{
+use headstart_policy::client::chain::Chain;
+use headstart_protocol::{
     ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_STRANGERS, ENVIRONMENT_SWITCH,
 };
-use headstart_core::units::ByteSize;
+use headstart_units::ByteSize;
 use serde::Serialize;
 
 use crate::agent::parse_capacity;
@@ -53,8 +53,8 @@ pub struct Run {
     #[arg(long, value_parser = policies(), default_value = "s4d")]
     policy: Chain,
 
-    /// The plan whose regions go to flash as the program asks for them; without it those that are known, of 'headstart place'
-    /// or a run before
+    /// The plan whose regions go to flash as the program asks for them; without it those that are known, of
+    /// 'headstart place' or a run before
     #[arg(long, value_name = "PLAN.toml")]
     plan: Option<PathBuf>,
 
@@ -63,7 +63,8 @@ pub struct Run {
     #[arg(long, value_name = "20%|SIZE", allow_hyphen_values = true)]
     capacity: Option<String>,
 
-    /// Files that may come to flash, relative to the slow directory, instead of what the site file says; may be repeated
+    /// Files that may come to flash, relative to the slow directory, instead of what the site file says; may
+    /// be repeated
     #[arg(long, value_name = "GLOB")]
     include: Vec<String>,
 
@@ -238,8 +239,8 @@ impl Run {
         Ok(exit_code(self.program().wait(command, &Interrupts::listen()?)?))
     }
 
-    /// Runs the program to its end. One that the library cannot be in is kept apart from flash; of any other it is seen that the
-    /// library comes up in it.
+    /// Runs the program to its end. One that the library cannot be in is kept apart from flash; of any other
+    /// it is seen that the library comes up in it.
     fn watched(&self, site: &Site, service: &Service, library: &Path, interrupts: &Interrupts) -> Result<ExitStatus> {
         let looks = Looks::of(&self.program[0]);
         let strangers = site.strangers().map_err(anyhow::Error::msg)?;

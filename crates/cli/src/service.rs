@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use headstart_agent::Error;
 use headstart_agent::client::Client;
 use headstart_agent::status::{Command, Status};
-use headstart_core::protocol::SOCKET_FILE;
+use headstart_protocol::SOCKET_FILE;
 
 use crate::supervision::{SHORT_LIVES_MAX, Start, pause_after};
 

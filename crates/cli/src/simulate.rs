@@ -12,9 +12,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::site::Site;
 use headstart_agent::text_file;
-use headstart_core::units::Nanos;
 use headstart_sim::scenario::{Costs, Directions, Job, Policy, Scenario, ServerPolicy, Size};
 use headstart_sim::{Options, Report, ServerAccess, run, run_programs};
+use headstart_units::Nanos;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
@@ -35,8 +35,8 @@ pub struct Simulate {
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
 
-    /// What lies between disk servers and their disks, in place of what the scenario says: stock, or a volume with these policies
-    /// (auto, liu, itransformer, liu,itransformer, none)
+    /// What lies between disk servers and their disks, in place of what the scenario says: stock, or a volume
+    /// with these policies (auto, liu, itransformer, liu,itransformer, none)
     #[arg(long, value_name = "POLICY")]
     server_policy: Option<ServerPolicy>,
 
@@ -52,8 +52,8 @@ pub struct Simulate {
     #[arg(long)]
     check: bool,
 
-    /// Write there what servers and their devices do, one by one, as CSV: commands of disks and flash, and requests as they are answered,
-    /// with the milliseconds since they arrived
+    /// Write there what servers and their devices do, one by one, as CSV: commands of disks and flash, and
+    /// requests as they are answered, with the milliseconds since they arrived
     #[arg(long, value_name = "FILE")]
     trace_addresses: Option<PathBuf>,
 

@@ -7,10 +7,12 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use headstart_agent::client::Client;
 use headstart_agent::site::{CostModels, Site};
-use headstart_core::cost::benefit::Parameters;
-use headstart_core::overlay::Capacity;
-use headstart_core::request::{Direction, Distance, Range, Request};
-use headstart_core::units::{ByteSize, KIB, MIB};
+use headstart_policy::client::Request;
+use headstart_policy::cost::benefit::Parameters;
+use headstart_policy::order::Distance;
+use headstart_units::Capacity;
+use headstart_units::request::{Direction, Range};
+use headstart_units::{ByteSize, KIB, MIB};
 
 #[derive(Debug, Subcommand)]
 pub enum SiteCommand {

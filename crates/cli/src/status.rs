@@ -8,9 +8,10 @@ use clap::Args;
 use headstart_agent::client::Client;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, Counters, RequestCounters, Status};
-use headstart_core::counters::Figure;
-use headstart_core::counters::families::{self, Family};
-use headstart_core::units::ByteSize;
+use headstart_protocol::counters::Figure;
+use headstart_protocol::counters::families;
+use headstart_protocol::counters::families::Family;
+use headstart_units::ByteSize;
 
 #[derive(Debug, Args)]
 pub struct StatusArguments {

@@ -1,8 +1,9 @@
 //! While a program runs, an agent does: one that dies is followed by another, which goes on with the shared file.
 //!
-//! The ranks wait for it where bits are set, and go on elsewhere. An agent that was told to stop has taken its socket away; nobody
-//! follows it. Agents that die again and again as soon as they serve are started at longer and longer distances, for about as long
-//! as ranks are patient, and then given up: something is wrong that another start does not mend.
+//! The ranks wait for it where bits are set, and go on elsewhere. An agent that was told to stop has taken
+//! its socket away; nobody follows it. Agents that die again and again as soon as they serve are started at
+//! longer and longer distances, for about as long as ranks are patient, and then given up: something is wrong
+//! that another start does not mend.
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use headstart_agent::process::ProcessHandle;
 use headstart_agent::runtime_directory;
 use headstart_agent::site::Site;
 use headstart_agent::status::Command as Ask;
-use headstart_core::protocol::SOCKET_FILE;
+use headstart_protocol::SOCKET_FILE;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -45,7 +46,8 @@ pub struct Start {
     pub overrides: Overrides,
     /// Regions follow what programs read.
     pub follow: bool,
-    /// The plan of the run, whose regions are of whatever file has the name: an agent knows those only as long as it lives.
+    /// The plan of the run, whose regions are of whatever file has the name: an agent knows those only as
+    /// long as it lives.
     pub plan: Option<PathBuf>,
     /// It is for a run, whose patterns hold, and not for a command, which has none.
     pub runs: bool,

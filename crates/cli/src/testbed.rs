@@ -8,13 +8,13 @@ use clap::{Args, Subcommand};
 use headstart_agent::claim;
 use headstart_agent::client::Client;
 use headstart_agent::site::{CostModels, Site, resolved};
-use headstart_core::cost::benefit::{Parameters, SeekPoint};
-use headstart_core::units::ByteSize;
+use headstart_policy::cost::benefit::{Parameters, SeekPoint};
 use headstart_testbed::TestbedConfig;
 use headstart_testbed::config::{DriveReadAhead, Elevator, Network};
 use headstart_testbed::disk::DiskConfig;
 use headstart_testbed::figures::figures;
 use headstart_testbed::profile::{Rates, SiteParameters, site_parameters};
+use headstart_units::ByteSize;
 
 use crate::write_back::stop;
 
@@ -122,7 +122,8 @@ pub struct Shape {
     /// The servers' I/O scheduler: deadline or noop
     #[arg(long, default_value = "deadline")]
     elevator: String,
-    /// What lies between each disk server and its disk: stock, or a volume with these policies (auto, liu, itransformer, liu,itransformer, none)
+    /// What lies between each disk server and its disk: stock, or a volume with these policies (auto, liu,
+    /// itransformer, liu,itransformer, none)
     #[arg(long, value_name = "POLICY", default_value = "stock")]
     server_policy: String,
     /// The volumes' flash: revodrive-x2, onyx, pm9a3
@@ -367,7 +368,8 @@ impl Down {
         Ok(())
     }
 
-    /// The agent has files of the testbed open, so it goes first. Whichever site file it was started with: another testbed may have it now.
+    /// The agent has files of the testbed open, so it goes first. Whichever site file it was started with:
+    /// another testbed may have it now.
     fn settle(&self, slow: &Path) -> Result<()> {
         match Client::of_directory(slow) {
             Ok(client) => stop(&client, self.force),

@@ -6,8 +6,8 @@
 //! binary log of Darshan --darshan--> text--/
 //! ```
 //!
-//! Memory does not grow with the trace, but for a path for each file: one block for each thread that recorded, and for texts one
-//! chunk to sort and a piece of each chunk that was sorted before.
+//! Memory does not grow with the trace, but for a path for each file: one block for each thread that
+//! recorded, and for texts one chunk to sort and a piece of each chunk that was sorted before.
 
 mod darshan;
 mod native;
@@ -21,9 +21,10 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
-use headstart_core::trace::dxt::{self, Layer};
-use headstart_core::trace::header::MAGIC;
-use headstart_core::trace::{Files, Loss, Losses, Record, iolog};
+use headstart_trace::dxt;
+use headstart_trace::dxt::Layer;
+use headstart_trace::header::MAGIC;
+use headstart_trace::{Files, Loss, Losses, Record, iolog};
 
 /// Bytes that tell one kind of trace from another.
 const HEAD_BYTES: u64 = 64;
@@ -51,7 +52,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Opens a directory that `headstart trace` made, a file of it, or what another tool wrote. `layer`: of Darshan's traces.
+    /// Opens a directory that `headstart trace` made, a file of it, or what another tool wrote. `layer`: of
+    /// Darshan's traces.
     pub fn open(path: &Path, layer: Layer) -> Result<Trace> {
         let common = Shared::default();
         let (records, origin_unix_ns) =

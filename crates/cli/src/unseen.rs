@@ -1,6 +1,7 @@
-//! Programs that the library cannot be in: `run` names its own before it starts, the library those it sees executed, once a run, for
-//! which it leaves marks in the runtime directory. Before such a program starts, the agent empties flash and keeps it empty while the
-//! program lives, or what it started ([`Kept`]); or it is refused, as the site has it.
+//! Programs that the library cannot be in: `run` names its own before it starts, the library those it sees
+//! executed, once a run, for which it leaves marks in the runtime directory. Before such a program starts,
+//! the agent empties flash and keeps it empty while the program lives, or what it started ([`Kept`]); or it
+//! is refused, as the site has it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -14,8 +15,9 @@ use std::process::Command;
 use anyhow::{Result, bail};
 use headstart_agent::Error;
 use headstart_agent::status::Command as Ask;
-use headstart_core::image::{self, HEAD_BYTES, Image, Stranger};
-use headstart_core::protocol::{MARK_PREFIX, STRANGERS_FILE, Strangers};
+use headstart_program::image;
+use headstart_program::image::{HEAD_BYTES, Image, Stranger};
+use headstart_protocol::{MARK_PREFIX, STRANGERS_FILE, Strangers};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::Pid;
@@ -178,7 +180,8 @@ impl Kept<'_> {
     }
 }
 
-/// A program runs in which the library did not come up though it should have: it is held until flash is empty, or ended.
+/// A program runs in which the library did not come up though it should have: it is held until flash is
+/// empty, or ended.
 pub fn unloaded(service: &Service, strangers: Strangers, path: &Path, pid: u32) -> Result<()> {
     let process = Pid::from_raw(pid as i32);
     let signalled = |signal| kill(process, signal).is_ok();

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use headstart_core::units::ByteSize;
+use headstart_units::ByteSize;
 use headstart_volume::device::DeviceName;
 use headstart_volume::survey::Verdict;
 

@@ -12,8 +12,8 @@ use headstart_agent::runtime_directory::{self, is_stopped, is_zombie, start_time
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, HeldUpFile, Status};
 use headstart_agent::{Error, claim};
-use headstart_core::protocol::SOCKET_FILE;
-use headstart_core::units::ByteSize;
+use headstart_protocol::SOCKET_FILE;
+use headstart_units::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupts::Interrupts;
@@ -92,13 +92,14 @@ pub fn connect_or_start(site: &Site, site_path: &Path, overrides: &Overrides) ->
 pub struct Drained {
     /// What there is then.
     pub status: Status,
-    /// All that was dirty when it was asked for is on disk. What other programs write meanwhile is for their own run to drain.
+    /// All that was dirty when it was asked for is on disk. What other programs write meanwhile is for their
+    /// own run to drain.
     pub is_whole: bool,
 }
 
-/// Writes back all that is dirty, over files that another program changed only if told to, makes that durable, and shows progress. An
-/// interrupt ends the wait: the bytes stay on flash and the user is told. An agent that dies meanwhile is followed by
-/// another, which writes back the rest.
+/// Writes back all that is dirty, over files that another program changed only if told to, makes that
+/// durable, and shows progress. An interrupt ends the wait: the bytes stay on flash and the user is told. An
+/// agent that dies meanwhile is followed by another, which writes back the rest.
 pub fn drain_all(service: &Service, interrupts: &Interrupts, over_changes: bool) -> Result<Drained> {
     let drain = Command::Drain { path: None, over_changes };
     let interrupted_before = interrupts.so_far();
@@ -183,7 +184,8 @@ pub fn make_durable(service: &Service, interrupts: &Interrupts) -> Result<Status
     }
 }
 
-/// Whether there is no use in waiting for a process in the middle of a write, beside which nothing has been written back for so long.
+/// Whether there is no use in waiting for a process in the middle of a write, beside which nothing has been
+/// written back for so long.
 fn is_stuck(held: &HeldUpFile, without_progress: Duration) -> bool {
     let limit = if is_stopped(held.pid) { STOPPED_PATIENCE } else { PATIENCE };
     without_progress >= limit && Duration::from_millis(held.for_ms) >= limit
@@ -247,7 +249,8 @@ impl Stop {
     }
 }
 
-/// Stops the agent; refuses to leave dirty bytes behind unless told to, and says so if what was acknowledged is not durable.
+/// Stops the agent; refuses to leave dirty bytes behind unless told to, and says so if what was acknowledged
+/// is not durable.
 pub fn stop(client: &Client, keep_dirty: bool) -> Result<()> {
     let status = client.ask(&Command::Status)?;
     if status.dirty_bytes > 0 && !keep_dirty {

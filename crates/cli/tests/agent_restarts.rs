@@ -1,5 +1,5 @@
-//! The agent is killed again and again while programs read, write, cut and sync: `run` starts the next one, nobody sees an
-//! error, and nothing acknowledged is lost. Prints its seed and takes `SEED=`.
+//! The agent is killed again and again while programs read, write, cut and sync: `run` starts the next one,
+//! nobody sees an error, and nothing acknowledged is lost. Prints its seed and takes `SEED=`.
 
 #[path = "support/site.rs"]
 mod site;
@@ -50,7 +50,8 @@ fn block(generation: u64, offset: u64) -> Vec<u8> {
     bytes
 }
 
-/// The generation of the block at `offset`, which must be whole. A read beside a write may see a part of each: it is tried again.
+/// The generation of the block at `offset`, which must be whole. A read beside a write may see a part of
+/// each: it is tried again.
 fn generation(file: &File, offset: u64) -> u64 {
     for _ in 0..10_000 {
         let mut bytes = vec![0; BLOCK as usize];

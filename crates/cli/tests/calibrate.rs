@@ -1,5 +1,5 @@
-//! `headstart calibrate`: what it refuses, what it leaves behind, and that its site file is used. How good its figures are is seen in
-//! virtual time (`crates/testbed/tests/calibration.rs`) and in `bench/`.
+//! `headstart calibrate`: what it refuses, what it leaves behind, and that its site file is used. How good
+//! its figures are is seen in virtual time (`lab/testbed/tests/calibration.rs`) and in `lab/bench/`.
 
 #[path = "support/site.rs"]
 mod site;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use headstart_agent::site::Site;
-use headstart_core::cost::benefit::Parameters;
+use headstart_policy::cost::benefit::Parameters;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use site::{HEADSTART, TestSite, kill, wait_for};

@@ -11,7 +11,8 @@ use std::process::{Output, Stdio};
 use serde_json::{Value, json};
 use site::{TestSite, content, data_files, managed, role, wait_for};
 
-/// Role: `FILE OFFSET LENGTH`, separated by commas, are written; with `wait` in front the program stays until `go` is there.
+/// Role: `FILE OFFSET LENGTH`, separated by commas, are written; with `wait` in front the program stays until
+/// `go` is there.
 fn play() {
     let role = role().unwrap();
     let (waits, orders) = role.strip_prefix("wait ").map_or((false, role.as_str()), |rest| (true, rest));

@@ -1,5 +1,5 @@
-//! Programs that give up, while they run, what it took to open their files: another user, another root, rules, filters. And files that
-//! are protected from being written while bytes of them wait on flash.
+//! Programs that give up, while they run, what it took to open their files: another user, another root,
+//! rules, filters. And files that are protected from being written while bytes of them wait on flash.
 
 #[path = "support/site.rs"]
 mod site;
@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 use nix::libc;
 use site::{TestSite, managed, role, said, text, wait_for};
 
-/// The beginning of every script: `use` reads and writes through a descriptor that was opened before, `everybody` does so in this
-/// thread, in a new one, and in a child.
+/// The beginning of every script: `use` reads and writes through a descriptor that was opened before,
+/// `everybody` does so in this thread, in a new one, and in a child.
 const USE: &str = "import os, sys, ctypes, threading, struct, subprocess
 libc = ctypes.CDLL(None, use_errno=True)
 slow, away = sys.argv[1:3]

@@ -13,8 +13,8 @@ use std::process::Command;
 
 use headstart_agent::site::{AgentSettings, CostModels, Site};
 use headstart_agent::status::{Counters, RequestCounters, ServiceCounters};
-use headstart_core::cost::benefit::Parameters;
-use headstart_core::counters::families;
+use headstart_policy::cost::benefit::Parameters;
+use headstart_protocol::counters::families;
 use serde_json::Value;
 use site::{TestSite, content, managed, role, wait_for};
 
@@ -258,8 +258,8 @@ fn requests_wait_no_longer_than_they_are_said_to() {
     wait_for("the journal is counted", || site.figure("/service/journal_appended_bytes_total") > 0);
 }
 
-/// What a program does with files of the managed directory, of which `disk` has 5000 bytes; and what moves among the figures of requests
-/// and their bytes.
+/// What a program does with files of the managed directory, of which `disk` has 5000 bytes; and what moves
+/// among the figures of requests and their bytes.
 type Reason = (&'static [&'static str], &'static str, &'static [(&'static str, u64)]);
 
 const REASONS: [Reason; 11] = [

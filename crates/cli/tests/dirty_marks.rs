@@ -12,8 +12,8 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use site::{TestSite, content, managed, role, wait_for};
 
-/// Roles: `write FILE OFFSET LENGTH` (several, separated by commas), then, with `wait` in front, stays until the file `go` is
-/// there; `open FILE` opens for writing and waits.
+/// Roles: `write FILE OFFSET LENGTH` (several, separated by commas), then, with `wait` in front, stays until
+/// the file `go` is there; `open FILE` opens for writing and waits.
 fn play() {
     let role = role().unwrap();
     let (waits, orders) = role.strip_prefix("wait ").map_or((false, role.as_str()), |rest| (true, rest));

@@ -1,4 +1,5 @@
-//! Whatever is wrong is said in words that name the file or device and what to do; Headstart's own failures end with 125.
+//! Whatever is wrong is said in words that name the file or device and what to do; Headstart's own failures
+//! end with 125.
 
 #[path = "support/site.rs"]
 mod site;

@@ -91,7 +91,8 @@ fn as_user(site: &TestSite, arguments: &[&str]) {
 fn a_file_made_read_only_while_its_bytes_wait_on_flash_is_written_back() {
     let Some(site) = site_of_a_user() else { return };
     let headstart = |arguments: &[&str]| as_user(&site, arguments);
-    // Synced, closed and read-only, and all of it on flash; the barrier of the second sync finds nobody who has it open.
+    // Synced, closed and read-only, and all of it on flash; the barrier of the second sync finds nobody who
+    // has it open.
     let script = "dd if=source of=a bs=512 conv=fsync status=none && chmod 444 a && \
                   dd if=source of=b bs=512 conv=fsync status=none";
     headstart(&["run", "--keep-dirty", "--", "sh", "-c", script]);

@@ -1,6 +1,6 @@
-//! Processes that do not go on in the middle of a request, stopped or waiting for something else: nobody waits for them for ever, and what
-//! they keep from being written back is said, with their numbers. And processes of other namespaces of process numbers, as containers
-//! have them, over a restart of the agent.
+//! Processes that do not go on in the middle of a request, stopped or waiting for something else: nobody
+//! waits for them for ever, and what they keep from being written back is said, with their numbers. And
+//! processes of other namespaces of process numbers, as containers have them, over a restart of the agent.
 //!
 //! A test plays its own program: it starts itself again under `headstart run`, as a role.
 
@@ -44,8 +44,8 @@ fn ended(mut child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Spawns a program whose first file, which it is to cut, is this one, and whose second is a fifo that nobody writes to yet: until
-/// somebody does, the cut is under way.
+/// Spawns a program whose first file, which it is to cut, is this one, and whose second is a fifo that nobody
+/// writes to yet: until somebody does, the cut is under way.
 fn cut_and_wait() {
     open("f").write_all_at(&content(1, 0, 9000), 0).unwrap();
     say("pid", &std::process::id().to_string());

@@ -1,4 +1,5 @@
-//! Files are known by what they are, not by where their directory lies, which device it has, or which inode is used again.
+//! Files are known by what they are, not by where their directory lies, which device it has, or which inode
+//! is used again.
 
 #[path = "support/site.rs"]
 mod site;
@@ -98,8 +99,8 @@ fn a_rename_that_power_loss_takes_from_the_journal_takes_no_byte_that_was_synced
 fn bytes_are_found_by_the_name_that_stays_when_a_file_with_several_loses_one_and_its_agent() {
     let test = "bytes_are_found_by_the_name_that_stays_when_a_file_with_several_loses_one_and_its_agent";
     if role().is_some() {
-        // As mail is delivered; the first name goes, or another takes its place; the new one goes; and one of which the agent heard
-        // nothing stays.
+        // As mail is delivered; the first name goes, or another takes its place; the new one goes; and one of
+        // which the agent heard nothing stays.
         let (here, below) = (|name: &str| managed().join(name), |name: &str| managed().join("below").join(name));
         let write = |name: &str| fs::write(here(name), whole(name.len() as u64)).unwrap();
         ["1", "22", "333", "4444", "55555"].into_iter().for_each(write);

@@ -1,6 +1,6 @@
-//! Files without a name whose bytes are on flash, in the hands of forked children and executed programs that have not used them yet
-//! when the last process is gone that had: nothing is lost of what was acknowledged. What nobody can have inherited costs no write
-//! to the disk.
+//! Files without a name whose bytes are on flash, in the hands of forked children and executed programs that
+//! have not used them yet when the last process is gone that had: nothing is lost of what was acknowledged.
+//! What nobody can have inherited costs no write to the disk.
 //!
 //! A test plays its own program: it starts itself again under `headstart run`, as a role. All writes are absorbed.
 
@@ -200,7 +200,8 @@ fn a_program_reads_on_standard_input_what_was_written_before_it_was_executed() {
     }
 }
 
-/// A program with the file as standard input, which waits before it reads that until its starter has closed the file; what it printed.
+/// A program with the file as standard input, which waits before it reads that until its starter has closed
+/// the file; what it printed.
 fn started(start: impl FnOnce(File, &Path) -> std::process::Child) {
     let directory = managed().with_file_name("plain");
     let fifo = directory.join("fifo");

@@ -15,7 +15,8 @@ const FILL: &str = "head -c 65536 /dev/zero | tr '\\0' A | dd of=f bs=4096 iflag
 fn installed(site: &TestSite, name: &str) -> PathBuf {
     let directory = site.path(name);
     fs::create_dir(&directory).unwrap();
-    // By another process: one that a test beside this one starts would have the copy open for writing, and it could not be executed.
+    // By another process: one that a test beside this one starts would have the copy open for writing, and it
+    // could not be executed.
     let files = ["headstart", "libheadstart.so"].map(|file| Path::new(HEADSTART).with_file_name(file));
     assert!(Command::new("cp").args(files).arg(&directory).status().unwrap().success());
     directory

@@ -17,7 +17,7 @@ use std::path::Path;
 
 use headstart_agent::site::Site;
 use headstart_agent::status::ServiceCounters;
-use headstart_core::protocol::SOCKET_FILE;
+use headstart_protocol::SOCKET_FILE;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, send, socket};
 use site::{TestSite, wait_for};
 

@@ -1,4 +1,5 @@
-//! `headstart volume create`, `check`, `inspect` and `detach`: what they do, what they refuse, and that a refusal writes nothing.
+//! `headstart volume create`, `check`, `inspect` and `detach`: what they do, what they refuse, and that a
+//! refusal writes nothing.
 
 #[path = "support/loop_device.rs"]
 mod loop_device;
@@ -16,7 +17,7 @@ mod sizes;
 
 use std::fs;
 
-use headstart_core::request::Range;
+use headstart_units::request::Range;
 use serde_json::{Value, json};
 use volume::{TestVolume, failed, said};
 

@@ -1,4 +1,5 @@
-//! `headstart paper`: the calibration rows, and that a row is a file. Rows of policies at the papers' scale are `make bench-sim`'s.
+//! `headstart paper`: the calibration rows, and that a row is a file. Rows of policies at the papers' scale
+//! are `make bench-sim`'s.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ fn json(arguments: &[&str]) -> Value {
 }
 
 fn scenarios() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/paper")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/scenarios/paper")
 }
 
 /// A directory with the machines that came with the program and no rows.

@@ -1,9 +1,10 @@
-//! Programs on MooseFS and GlusterFS, disks and flash being two storage classes or two volumes of it: MPI programs, and agents that
-//! are killed under programs.
+//! Programs on MooseFS and GlusterFS, disks and flash being two storage classes or two volumes of it: MPI
+//! programs, and agents that are killed under programs.
 //!
-//! The clients of MooseFS do not show one process's writes to another before they are synced or closed, so that a check between
-//! processes that share bytes at once, as on GlusterFS in `reference_model.rs`, fails there without Headstart too: here each process
-//! has a file of its own. Files without a name are left out, as the next agent could not always reach them.
+//! The clients of MooseFS do not show one process's writes to another before they are synced or closed, so
+//! that a check between processes that share bytes at once, as on GlusterFS in `reference_model.rs`, fails
+//! there without Headstart too: here each process has a file of its own. Files without a name are left out,
+//! as the next agent could not always reach them.
 
 #[path = "support/file_system.rs"]
 mod file_system;
@@ -87,8 +88,8 @@ fn plain(name: &str) -> PathBuf {
     managed().with_file_name(format!("plain.{name}"))
 }
 
-/// Writes, reads, syncs and closes a file of its own, compares it with an array of bytes, and says how far it is, until it is told to
-/// stop.
+/// Writes, reads, syncs and closes a file of its own, compares it with an array of bytes, and says how far it
+/// is, until it is told to stop.
 fn rank(number: u64, mut random: u64) {
     random += number;
     let mut below = |limit: usize| {

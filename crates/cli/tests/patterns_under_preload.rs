@@ -1,5 +1,6 @@
-//! MPI-IO access patterns under Headstart with so little flash that write-back, fetch and eviction run all the time: every byte
-//! read is verified by the program, and the slow file is the same as after a run without Headstart.
+//! MPI-IO access patterns under Headstart with so little flash that write-back, fetch and eviction run all
+//! the time: every byte read is verified by the program, and the slow file is the same as after a run without
+//! Headstart.
 
 #[path = "support/mounts.rs"]
 mod mounts;
@@ -26,7 +27,7 @@ fn patterns() -> Option<&'static Path> {
                 return None;
             }
         }
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/patterns");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/bench/patterns");
         let sources = fs::read_dir(sources).unwrap().map(|entry| entry.unwrap().path());
         let sources = sources.filter(|path| path.extension().is_some_and(|extension| extension == "c"));
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("patterns-{}", std::process::id()));
@@ -44,8 +45,8 @@ fn patterns() -> Option<&'static Path> {
     program.as_deref()
 }
 
-/// The launcher's arguments and the program's. OMPIO of Open MPI 4.1.4 reads and writes wrong bytes of its own when it sieves data, so
-/// that is switched off.
+/// The launcher's arguments and the program's. OMPIO of Open MPI 4.1.4 reads and writes wrong bytes of its
+/// own when it sieves data, so that is switched off.
 fn launch(program: &Path, pattern: &[&str], file: &Path) -> Vec<String> {
     let launcher = ["mpirun.openmpi", "--oversubscribe", "-n", RANKS, "--mca", "fbtl_posix_write_datasieving", "0"];
     let mut arguments: Vec<String> = launcher.iter().map(|word| word.to_string()).collect();
@@ -75,8 +76,8 @@ fn same_bytes(site: &TestSite, program: &Path, pattern: &[&str]) {
     }
 }
 
-/// Runs a pattern until its writes have been absorbed, written back and, where flash is too small for them, evicted. How much of each
-/// fits into one run is a matter of time; that the bytes are right is not.
+/// Runs a pattern until its writes have been absorbed, written back and, where flash is too small for them,
+/// evicted. How much of each fits into one run is a matter of time; that the bytes are right is not.
 fn takes_part(capacity: &str, pattern: &[&str], figures: &[&str]) {
     let Some(program) = patterns() else { return };
     let site = TestSite::with_capacity(capacity);
@@ -174,7 +175,8 @@ fn reads_are_fetched_to_flash_and_the_next_run_finds_them_there() {
     let write = launch(program, &[&shape[..], &["--op", "write"]].concat(), &slow);
     assert!(site.command(&write[0]).args(&write[1..]).status().unwrap().success());
     let read = launch(program, &[&shape[..], &["--op", "read", "--think-us", "2000"]].concat(), &slow);
-    // Fetches take the disk while programs do not; how many fit into one run is a matter of time, not of right or wrong.
+    // Fetches take the disk while programs do not; how many fit into one run is a matter of time, not of
+    // right or wrong.
     for _ in 0..20 {
         let output = site.command(HEADSTART).args(["run", "--"]).args(&read).output().unwrap();
         assert!(output.status.success(), "{}", site.say(&output));

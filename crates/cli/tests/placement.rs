@@ -19,9 +19,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use headstart_agent::plan;
-use headstart_core::plan::prediction::Prediction;
-use headstart_core::plan::{Choice, Plan, PlanFile, PlanRegion};
-use headstart_core::request::Range;
+use headstart_insight::plan::prediction::Prediction;
+use headstart_insight::plan::{Choice, Plan, PlanFile, PlanRegion};
+use headstart_units::request::Range;
 use serde_json::Value;
 use site::{TestSite, content, managed, role};
 
@@ -31,8 +31,8 @@ const PIECE: u64 = 4096;
 /// Size of file `a`.
 const SIZE: u64 = 8 * MIB;
 
-/// Plays a role: steps separated by `;`. `read NAME GENERATION OFFSET LENGTH` expects bytes, `write` writes them; `say FILE` makes FILE
-/// beside the site, `wait FILE` waits for one. Files stay open to the end.
+/// Plays a role: steps separated by `;`. `read NAME GENERATION OFFSET LENGTH` expects bytes, `write` writes
+/// them; `say FILE` makes FILE beside the site, `wait FILE` waits for one. Files stay open to the end.
 fn play() {
     let role = role().unwrap();
     let mut open = Vec::new();

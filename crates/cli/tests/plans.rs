@@ -17,7 +17,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use headstart_agent::plan::load;
-use headstart_core::plan::{Plan, PlanFile};
+use headstart_insight::plan::{Plan, PlanFile};
 use serde_json::Value;
 use site::{HEADSTART, TestSite};
 

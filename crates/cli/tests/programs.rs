@@ -1,7 +1,9 @@
-//! Unmodified programs under Headstart: what they print, how they end and every byte they leave are those of a run without it.
+//! Unmodified programs under Headstart: what they print, how they end and every byte they leave are those of
+//! a run without it.
 //!
 //! A test runs shell scripts (`comparison.rs`); the programs written for it lie in `programs/sources`.
-//! `docs/PROGRAMS.md` lists what is run and what each needs. `CASES=N` multiplies the sizes and modes of the heavier ones.
+//! `docs/PROGRAMS.md` lists what is run and what each needs. `CASES=N` multiplies the sizes and modes of the
+//! heavier ones.
 
 #[path = "programs/bash.rs"]
 mod bash;

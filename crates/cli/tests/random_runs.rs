@@ -1,5 +1,6 @@
-//! Random operations against a byte array, in one run after another, with everything that may happen to the agent in between:
-//! nothing, a drain, a stop, kill -9, the loss of memory, a foreign change. Prints its seed and takes `SEED=`.
+//! Random operations against a byte array, in one run after another, with everything that may happen to the
+//! agent in between: nothing, a drain, a stop, kill -9, the loss of memory, a foreign change. Prints its seed
+//! and takes `SEED=`.
 
 #[path = "support/site.rs"]
 mod site;

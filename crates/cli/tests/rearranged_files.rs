@@ -1,4 +1,5 @@
-//! Calls by which the slow file system allocates, removes, moves and shares bytes of files come to what they come to without Headstart.
+//! Calls by which the slow file system allocates, removes, moves and shares bytes of files come to what they
+//! come to without Headstart.
 //!
 //! A test plays its own program, in the managed directory and beside it on the same file system.
 
@@ -36,7 +37,8 @@ fn clone(file: &File, from: Option<&File>, at: u64, length: u64, to: u64) -> std
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Random calls that change where the bytes of a file lie and how long it is, as databases make them; what each came to.
+/// Random calls that change where the bytes of a file lie and how long it is, as databases make them; what
+/// each came to.
 fn rearranged(path: &Path, seed: u64) -> Vec<String> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut below = |limit: u64| {

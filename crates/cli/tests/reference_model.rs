@@ -1,10 +1,10 @@
-//! Eight processes on shared files against an array of bytes a file, with a cache so small that everything is absorbed, written
-//! back, fetched, evicted and refused all the time; then the same while ranks and agents are killed; then both under policies that
-//! go by regions, while other regions are placed and given back. Prints its seed and takes `SEED=`; `CASES=` multiplies the
-//! operations.
+//! Eight processes on shared files against an array of bytes a file, with a cache so small that everything is
+//! absorbed, written back, fetched, evicted and refused all the time; then the same while ranks and agents
+//! are killed; then both under policies that go by regions, while other regions are placed and given back.
+//! Prints its seed and takes `SEED=`; `CASES=` multiplies the operations.
 //!
-//! Not checked here: power loss (the crash tests of `core` and `agent`), mappings and streams, order between operations of
-//! different files.
+//! Not checked here: power loss (the crash tests of `core` and `agent`), mappings and streams, order between
+//! operations of different files.
 
 #[path = "support/site.rs"]
 mod site;
@@ -204,7 +204,8 @@ fn eight_processes_on_glusterfs_see_what_they_wrote() {
         Inside::Here(slow, fast) => {
             let site = |name: &str| TestSite::on(made(&slow, name), made(&fast, name), "256KiB");
             run(GLUSTERFS, site("quiet"), 4_000, 0, false);
-            // It opens no file a second time that has no name: the next agent could not always reach what ranks have open.
+            // It opens no file a second time that has no name: the next agent could not always reach what
+            // ranks have open.
             run(GLUSTERFS, site("killed"), 2_000, 10, false);
         }
         Inside::Elsewhere => drop(played(GLUSTERFS)),

@@ -9,8 +9,8 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 
-use headstart_core::counters::{RequestCounters, families};
-use headstart_core::protocol::message::{Envelope, Reply, Request};
+use headstart_protocol::counters::{RequestCounters, families};
+use headstart_protocol::message::{Envelope, Reply, Request};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, recv, send, socket};
 use site::{HEADSTART, TestSite, content, managed, role, wait_for};
@@ -19,7 +19,8 @@ use site::{HEADSTART, TestSite, content, managed, role, wait_for};
 const LENGTH: usize = 300_000;
 const PIECE: usize = 3000;
 
-/// Roles: `write N` writes generation N in small pieces, `read N` expects it; `wait` waits for the file `go` beside the site.
+/// Roles: `write N` writes generation N in small pieces, `read N` expects it; `wait` waits for the file `go`
+/// beside the site.
 fn play() {
     let role = role().unwrap();
     let (verb, generation) = role.split_once(' ').unwrap();
@@ -375,7 +376,8 @@ fn an_interrupted_program_is_drained_and_a_second_interrupt_keeps_what_is_dirty(
     assert_eq!(output.status.code(), Some(128 + 2), "{}", site.say(&output));
     assert!(on_disk(&site) == whole(1), "the first interrupt drains");
 
-    // A disk that takes no bytes: the drain lasts until the second interrupt. The agent's copies are held up by stopping it.
+    // A disk that takes no bytes: the drain lasts until the second interrupt. The agent's copies are held up
+    // by stopping it.
     fs::remove_file(site.path("written")).unwrap();
     let run = start(&site, &[], test, "write-wait 2");
     wait_for("the program has written", || site.path("written").exists());

@@ -8,7 +8,7 @@ fn sim(arguments: &[&str]) -> Output {
 }
 
 fn scenario(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/scenarios").join(name)
 }
 
 #[track_caller]

@@ -1,4 +1,5 @@
-//! Programs that the library is not in, beside others whose bytes are on flash: each reads the newest bytes, and loses none.
+//! Programs that the library is not in, beside others whose bytes are on flash: each reads the newest bytes,
+//! and loses none.
 
 #[path = "support/site.rs"]
 mod site;
@@ -128,7 +129,8 @@ fn a_script_whose_interpreter_is_static_reads_what_was_on_flash() {
     let site = TestSite::with_capacity("16MiB");
     let Some(tool) = tool(&site, &["-static"]) else { return };
     let text = site.path("script");
-    // By another process: one that a test beside this one starts would have it open for writing, and it could not be executed.
+    // By another process: one that a test beside this one starts would have it open for writing, and it could
+    // not be executed.
     let made = format!("echo '#!{}' > '{1}'; chmod 755 '{1}'", tool.display(), text.display());
     assert!(Command::new("sh").args(["-c", &made]).status().unwrap().success());
     let said = done(

@@ -1,5 +1,5 @@
-//! `headstart trace`, `run --trace` and `convert`: what programs do against what is recorded of it, and traces that are damaged or
-//! of other tools.
+//! `headstart trace`, `run --trace` and `convert`: what programs do against what is recorded of it, and
+//! traces that are damaged or of other tools.
 
 #[path = "traces/damage.rs"]
 mod damage;

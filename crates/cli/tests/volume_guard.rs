@@ -1,5 +1,6 @@
-//! The guard on real file systems, partition tables and labels: while it is on, no tool recognises the raw disk or changes a byte of it, told to
-//! repair or not; after `detach` the disk has everything, after `detach --force` everything that was on it.
+//! The guard on real file systems, partition tables and labels: while it is on, no tool recognises the raw
+//! disk or changes a byte of it, told to repair or not; after `detach` the disk has everything, after
+//! `detach --force` everything that was on it.
 
 #[path = "support/loop_device.rs"]
 mod loop_device;

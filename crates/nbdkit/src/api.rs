@@ -1,7 +1,8 @@
-//! The part of nbdkit's C interface that this plugin uses: version 2, as nbdkit-plugin.h declares it (nbdkit-plugin(3)).
+//! The part of nbdkit's C interface that this plugin uses: version 2, as nbdkit-plugin.h declares it
+//! (nbdkit-plugin(3)).
 //!
-//! The interface is stable: members are only added at the end, and nbdkit goes by `struct_size`. Not by the `nbdkit` crate, whose
-//! structure ends before `cleanup` and `block_size`, which this plugin needs.
+//! The interface is stable: members are only added at the end, and nbdkit goes by `struct_size`. Not by the
+//! `nbdkit` crate, whose structure ends before `cleanup` and `block_size`, which this plugin needs.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 

@@ -21,7 +21,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Mutex;
 
 use api::{Handle, Plugin};
-use headstart_core::request::Range;
+use headstart_units::request::Range;
 use headstart_volume::block::{Block, Buffer, Request};
 use parameters::Parameters;
 use serving::serving;

@@ -1,10 +1,11 @@
-//! What comes after the plugin's name on nbdkit's command line: `hdd=DEV ssd=DEV` and settings, as of `headstart volume serve`.
+//! What comes after the plugin's name on nbdkit's command line: `hdd=DEV ssd=DEV` and settings, as of
+//! `headstart volume serve`.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use headstart_core::units::ByteSize;
+use headstart_units::ByteSize;
 use headstart_volume::device::DeviceName;
 use headstart_volume::export::opening::Wishes;
 

@@ -17,7 +17,7 @@ use std::mem::offset_of;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 
-use headstart_core::request::Range;
+use headstart_units::request::Range;
 use libc::{c_int, c_void, sigevent};
 
 use crate::buffers::Buffers;

@@ -1,9 +1,10 @@
-//! Calls after which a process reaches less than before, or the same by other paths: another user, fewer capabilities, Landlock's rules,
-//! another root directory, other mounts.
+//! Calls after which a process reaches less than before, or the same by other paths: another user, fewer
+//! capabilities, Landlock's rules, another root directory, other mounts.
 //!
-//! What the library opens later it opens by paths, as long as that goes: data files, and the agent's socket for a thread's connection. So
-//! before such a call a *door* is made ([`door`]) by which connections come all the same, and descriptors that this process has, and has
-//! not used yet, are made known. Data files come from the agent then. A filter of system calls is another matter ([`filter`]).
+//! What the library opens later it opens by paths, as long as that goes: data files, and the agent's socket
+//! for a thread's connection. So before such a call a *door* is made ([`door`]) by which connections come all
+//! the same, and descriptors that this process has, and has not used yet, are made known. Data files come
+//! from the agent then. A filter of system calls is another matter ([`filter`]).
 
 mod filter;
 
@@ -39,7 +40,8 @@ pub fn restricted<R>(pass: impl FnOnce() -> R) -> R {
     pass()
 }
 
-/// `unshare`, `setns`, `chroot`, `pivot_root`: the same, and which mounts there are, and what numbers they have, is asked anew.
+/// `unshare`, `setns`, `chroot`, `pivot_root`: the same, and which mounts there are, and what numbers they
+/// have, is asked anew.
 pub fn moved(pass: impl FnOnce() -> c_int) -> c_int {
     prepare();
     let result = pass();

@@ -1,8 +1,9 @@
 //! Copies into a managed file that a program asks the kernel for: `copy_file_range`, `sendfile`, `splice`.
 //!
-//! From a file the library reads and writes piece by piece, so that the bytes go to flash or to disk as those of any write, and
-//! come from wherever they lie. From a pipe the kernel writes the slow file, as a direct write of what stands in the pipe: a write
-//! that failed after the library had taken bytes out of the pipe would lose them.
+//! From a file the library reads and writes piece by piece, so that the bytes go to flash or to disk as those
+//! of any write, and come from wherever they lie. From a pipe the kernel writes the slow file, as a direct
+//! write of what stands in the pipe: a write that failed after the library had taken bytes out of the pipe
+//! would lose them.
 
 use libc::{c_int, c_uint, off64_t};
 
@@ -12,7 +13,7 @@ use crate::descriptors::{self, Target};
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
 use crate::{settings, symbols, transfers};
-use headstart_core::request::Range;
+use headstart_units::request::Range;
 
 /// Bytes that are read and written at once, as by `cp` (assumed: what programs that copy by themselves ask for).
 const PIECE_BYTES: usize = 256 << 10;

@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
+use headstart_protocol::{FLASH_DIRECTORY, data_file_name};
 use libc::c_int;
 
 use crate::descriptors::{self, Own};
@@ -65,8 +65,8 @@ pub fn forget(file: u32) {
     }
 }
 
-/// Closes a data file for who needs its descriptor more; whether there was one, and its number may be given out. The caller has no
-/// request under way, not even one that it interrupted.
+/// Closes a data file for who needs its descriptor more; whether there was one, and its number may be given
+/// out. The caller has no request under way, not even one that it interrupted.
 pub fn close_one() -> bool {
     let limit = kernel::descriptor_limit();
     let mut kept = 0..KEPT_USED.load(Ordering::Acquire) as usize;

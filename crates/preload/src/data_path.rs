@@ -14,11 +14,11 @@ pub use write::{punch, write_directly};
 
 use std::sync::atomic::{Ordering, fence};
 
-use headstart_core::protocol::handshake;
-use headstart_core::protocol::message::Request;
-use headstart_core::protocol::shared::Shared;
-use headstart_core::request::Range;
-use headstart_core::trace::Operation;
+use headstart_protocol::handshake;
+use headstart_protocol::message::Request;
+use headstart_protocol::shared::Shared;
+use headstart_trace::Operation;
+use headstart_units::request::Range;
 
 use crate::buffers::Buffers;
 use crate::descriptors::Target;
@@ -97,8 +97,8 @@ pub fn write_here(target: &Target, buffers: &Buffers, durable: bool) -> Result<u
     here(target, buffers.length(), is_last, |offset| write_at(target, buffers, offset, durable))
 }
 
-/// A call at the descriptor's offset, which other threads of the process wait to use: the offset is reserved by one seek, and what was
-/// not moved is given back where `may_give` says so of the reserved part's end.
+/// A call at the descriptor's offset, which other threads of the process wait to use: the offset is reserved
+/// by one seek, and what was not moved is given back where `may_give` says so of the reserved part's end.
 fn here(
     target: &Target,
     length: usize,

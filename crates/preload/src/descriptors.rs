@@ -13,8 +13,9 @@
 //! hooked call makes that number anew; checking (device, inode) at every call would cost a system call each.
 //!
 //! A call on a managed descriptor that another thread is closing or replacing waits for that to happen (`closing`):
-//! passed through, it would use the slow file without a slot. Who closes or replaces one waits for the calls under way on its
-//! number ([`uses`]), so that no call ends on another file than it began on; meanwhile the entry is WANTED.
+//! passed through, it would use the slow file without a slot. Who closes or replaces one waits for the calls
+//! under way on its number ([`uses`]), so that no call ends on another file than it began on; meanwhile the
+//! entry is WANTED.
 
 mod closing;
 mod offset;
@@ -24,7 +25,7 @@ pub use closing::{Closing, Undisturbed};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering, fence};
 
-use headstart_core::protocol::shared::{FileEntry, Shared};
+use headstart_protocol::shared::{FileEntry, Shared};
 use libc::c_int;
 
 use crate::files::{self, Record};
@@ -39,8 +40,8 @@ use offset::{HeldOffset, Offset};
 /// Descriptors at or above this number cannot be managed: opening a managed file there fails with EMFILE.
 pub const DESCRIPTORS_MAX: usize = 65536;
 
-/// Descriptors below this number are looked at where a process is about to lose what it takes to look later (assumed: programs that have
-/// inherited others do not count on them).
+/// Descriptors below this number are looked at where a process is about to lose what it takes to look later
+/// (assumed: programs that have inherited others do not count on them).
 pub const FIRST_MAX: c_int = 64;
 
 const UNKNOWN: u32 = 0;
@@ -123,8 +124,8 @@ impl Target {
         if self.still_open() { Ok(()) } else { Err(CHANGED) }
     }
 
-    /// Before a write: sees to it that the flags are those of now. Another process that has the same open description may have changed
-    /// them, if this one forked or is the child of one that has it.
+    /// Before a write: sees to it that the flags are those of now. Another process that has the same open
+    /// description may have changed them, if this one forked or is the child of one that has it.
     #[inline]
     pub fn know_flags(&self) -> Result<(), Errno> {
         if !self.record.is_inherited() {
@@ -175,8 +176,8 @@ impl Target {
 }
 
 /// The managed file behind a descriptor of a data call; nothing if it is not managed. An error is the call's result:
-/// the file is managed, but the agent refused it or cannot be reached. Always inlined: a target handed over in memory costs more
-/// than all that is done here.
+/// the file is managed, but the agent refused it or cannot be reached. Always inlined: a target handed over
+/// in memory costs more than all that is done here.
 #[inline(always)]
 pub fn managed(fd: c_int) -> Result<Option<Target>, Errno> {
     let Some(cell) = TABLE.get(fd as usize) else { return Ok(None) };
@@ -227,8 +228,8 @@ fn record_of(entry: u32) -> (u32, &'static Record) {
     (index, files::record(index))
 }
 
-/// The entry of a descriptor once it is known what it is, nobody is closing it, and the agent knows its file; nothing if it is not
-/// managed then.
+/// The entry of a descriptor once it is known what it is, nobody is closing it, and the agent knows its file;
+/// nothing if it is not managed then.
 #[cold]
 fn settled(fd: c_int) -> Result<Option<u32>, Errno> {
     match TABLE[fd as usize].load(Ordering::Acquire) {
@@ -442,8 +443,9 @@ impl Drop for Duplicate {
     }
 }
 
-/// F_SETFL changed the flags of a managed descriptor. Descriptors that came apart have a description each, though the kernel may
-/// have one for all of them; so those of all that are open on the file are asked for again.
+/// F_SETFL changed the flags of a managed descriptor. Descriptors that came apart have a description each,
+/// though the kernel may have one for all of them; so those of all that are open on the file are asked for
+/// again.
 pub fn flags_changed(fd: c_int) {
     let Some(cell) = TABLE.get(fd as usize) else { return };
     // One that came from elsewhere and was not used yet may share what others have.
@@ -495,8 +497,9 @@ pub enum Own {
     File,
 }
 
-/// Moves a descriptor of the library out of the program's way, to a high number, and marks it, but not in a `vfork` child, whose
-/// numbers are not those of the table. It is closed on exec. Where no number is left a connection stays where it is.
+/// Moves a descriptor of the library out of the program's way, to a high number, and marks it, but not in a
+/// `vfork` child, whose numbers are not those of the table. It is closed on exec. Where no number is left a
+/// connection stays where it is.
 pub fn make_own(fd: c_int, own: Own) -> Result<c_int, Errno> {
     let limit = kernel::descriptor_limit().min(DESCRIPTORS_MAX as u64) as i64;
     let wanted = [limit - 1024, limit - 256, 900, limit / 2, 3];

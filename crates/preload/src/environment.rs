@@ -1,8 +1,10 @@
-//! What the environment of every child must hold, or the library is not in it: LD_PRELOAD with the library, and the variables that
-//! it came up with. Programs clear and replace both; at every exec and spawn what is missing is put back.
+//! What the environment of every child must hold, or the library is not in it: LD_PRELOAD with the library,
+//! and the variables that it came up with. Programs clear and replace both; at every exec and spawn what is
+//! missing is put back.
 //!
-//! - The program's own environment is never changed: the child gets a list of its own. That of a `vfork` child lies on the stack:
-//!   memory from the kernel, which a long one takes, stays its parent's when it executes.
+//! - The program's own environment is never changed: the child gets a list of its own. That of a `vfork`
+//!   child lies on the stack: memory from the kernel, which a long one takes, stays its parent's when it
+//!   executes.
 //! - An environment that says `HEADSTART=off` or names another managed directory is left as it is.
 //! - Where no library can be named (its path has a space or a colon), the variables alone are put back.
 
@@ -14,9 +16,11 @@ use std::ffi::{CStr, CString, c_void};
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-use headstart_core::image::{self, Stranger};
-use headstart_core::preloading::{self, is_nameable};
-use headstart_core::protocol::{
+use headstart_program::image;
+use headstart_program::image::Stranger;
+use headstart_program::preloading;
+use headstart_program::preloading::is_nameable;
+use headstart_protocol::{
     ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_STRANGERS, ENVIRONMENT_TRACE,
 };
 use libc::{c_char, c_int};
@@ -46,8 +50,8 @@ const VARIABLES: [&str; 5] =
 const SLOW: usize = 0;
 const RUNTIME: usize = 1;
 
-/// What children are to have. All texts lie in one piece, as each piece of memory is a call of the kernel's, and every program that
-/// starts makes them.
+/// What children are to have. All texts lie in one piece, as each piece of memory is a call of the kernel's,
+/// and every program that starts makes them.
 struct Kept {
     texts: Vec<u8>,
     /// Where the library's path begins; none if no list can hold it.
@@ -87,7 +91,8 @@ unsafe extern "C" {
 
 /// The environment as libc has it now.
 pub fn current() -> Strings {
-    // SAFETY: a pointer is read whole; a program that changes it meanwhile has the same race with every exec of its own.
+    // SAFETY: a pointer is read whole; a program that changes it meanwhile has the same race with every exec
+    // of its own.
     unsafe { (&raw const environ).read_volatile() }
 }
 
@@ -206,7 +211,8 @@ pub fn lost_library() -> Option<Stranger> {
     matches!(found, Err(libc::ENOENT | libc::ENOTDIR | libc::EACCES)).then_some(Stranger::NoLibrary)
 }
 
-/// Calls `call`, an exec or a spawn, with the environment, or one that has what it lacks. Where that makes it too long, says so.
+/// Calls `call`, an exec or a spawn, with the environment, or one that has what it lacks. Where that makes it
+/// too long, says so.
 ///
 /// # Safety
 /// `environment` is null or a list of strings that ends with null.
@@ -223,8 +229,8 @@ pub unsafe fn completed(environment: Strings, needs: &Needs, call: impl FnOnce(S
     }
 }
 
-/// The command for a shell that libc starts with the environment it has, if that lacks something: the shell, which the library is
-/// not in, only puts that there and executes another one in its place.
+/// The command for a shell that libc starts with the environment it has, if that lacks something: the shell,
+/// which the library is not in, only puts that there and executes another one in its place.
 ///
 /// # Safety
 /// `command` is a string.

@@ -5,7 +5,8 @@
 
 use std::ffi::{CStr, c_void};
 
-use headstart_core::image::{self, HEAD_BYTES, Image, Stranger};
+use headstart_program::image;
+use headstart_program::image::{HEAD_BYTES, Image, Stranger};
 use libc::{c_char, c_int, c_uint};
 
 use crate::environment::{self, Needs, Strings};

@@ -11,11 +11,12 @@
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-use headstart_core::policy::Reason;
-use headstart_core::policy::carl::Regions;
-use headstart_core::protocol::message::Request;
-use headstart_core::protocol::shared::{FILES_MAX, FileEntry};
-use headstart_core::request::{Course, Distance, Range};
+use headstart_policy::client::Reason;
+use headstart_policy::client::carl::Regions;
+use headstart_policy::order::{Course, Distance};
+use headstart_protocol::message::Request;
+use headstart_protocol::shared::{FILES_MAX, FileEntry};
+use headstart_units::request::Range;
 
 use crate::descriptors::{self, Target};
 use crate::gate::{Gate, gate};
@@ -129,7 +130,8 @@ impl Record {
         !self.unseen.swap(true, Ordering::Relaxed)
     }
 
-    /// Others may have it open who never say so. What is absorbed of it outlives all who did, also where it has no name.
+    /// Others may have it open who never say so. What is absorbed of it outlives all who did, also where it
+    /// has no name.
     pub fn bequeath(&self) {
         self.inherited.store(true, Ordering::Relaxed);
         self.tell_inherited();
@@ -169,8 +171,8 @@ impl Record {
         }
     }
 
-    /// Before a request: asks for the regions if the policies want to know them and they have changed. Where nobody answers the
-    /// request goes on without.
+    /// Before a request: asks for the regions if the policies want to know them and they have changed. Where
+    /// nobody answers the request goes on without.
     #[inline]
     pub fn know_regions(&self) {
         if !settings::settings().policies.asks_regions() {
@@ -274,8 +276,8 @@ pub fn any_bypassed() -> bool {
     settings::served() && used().iter().any(|record| record.references.load(Ordering::Acquire) > 0 && uses(&record))
 }
 
-/// Before this process forks or executes a program: whoever comes of it has what this process has open, and says so to the agent
-/// only when it uses it.
+/// Before this process forks or executes a program: whoever comes of it has what this process has open, and
+/// says so to the agent only when it uses it.
 pub fn bequeath_all() {
     used().iter().filter(|record| record.references.load(Ordering::Acquire) > 0).for_each(Record::bequeath);
 }
@@ -349,8 +351,8 @@ fn tell_bypass(file: u32, bypass: u32) -> Result<(), Errno> {
             Answer::Done => {}
             other => return Err(session.unexpected(other)),
         }
-        // What is written unseen may also be made durable unseen (msync, a ring): the records that took the old bytes off
-        // flash must be durable before, lest the old bytes come back with the power.
+        // What is written unseen may also be made durable unseen (msync, a ring): the records that took the
+        // old bytes off flash must be durable before, lest the old bytes come back with the power.
         let lingers = session::shared().is_some_and(|shared| has_set_bits(&shared.files[file as usize]));
         if !writes || !lingers {
             return Ok(());

@@ -2,9 +2,10 @@
 //! `fork` takes all but the last, so that a child finds what they guard whole.
 //!
 //! The *gate* guards opening and closing of managed files, and the tables' slow paths. It is held across the round trip
-//! of `Open` and `Close`, so that a close and an open of the same file reach the agent in the order of the tables. It is
-//! never taken while a slot is published. The *queue's lock* guards the list of asynchronous operations, for moments. *Loan* is held
-//! for a request of a thread without a session of its own; a child forgets what it guards.
+//! of `Open` and `Close`, so that a close and an open of the same file reach the agent in the order of the
+//! tables. It is never taken while a slot is published. The *queue's lock* guards the list of asynchronous
+//! operations, for moments. *Loan* is held for a request of a thread without a session of its own; a child
+//! forgets what it guards.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;

@@ -1,11 +1,14 @@
-//! What ioctl does to bytes of files: clones, exchanges, maps of where they lie, allocation, and files that become disks.
+//! What ioctl does to bytes of files: clones, exchanges, maps of where they lie, allocation, and files that
+//! become disks.
 //!
-//! Into a managed file a clone is made while nothing of it comes to flash; where file systems have none it is refused at once, with the
-//! error on which `cp` and libraries fall back to reading and writing. What the kernel does with a file on its own afterwards, or with two
-//! at a time, is a use that the library does not see: the file bypasses flash from then on, until the process ends.
+//! Into a managed file a clone is made while nothing of it comes to flash; where file systems have none it is
+//! refused at once, with the error on which `cp` and libraries fall back to reading and writing. What the
+//! kernel does with a file on its own afterwards, or with two at a time, is a use that the library does not
+//! see: the file bypasses flash from then on, until the process ends.
 //!
-//! What makes a file immutable, or one to append to alone, comes to a file whose bytes are all on the slow disk, where a write-back would
-//! be refused from then on; so would be that of a write through a descriptor that was open before.
+//! What makes a file immutable, or one to append to alone, comes to a file whose bytes are all on the slow
+//! disk, where a write-back would be refused from then on; so would be that of a write through a descriptor
+//! that was open before.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -28,13 +31,15 @@ const FS_IOC_UNRESVSP64: c_ulong = 0x4030_582b;
 const FS_IOC_ZERO_RANGE: c_ulong = 0x4030_5839;
 /// The same of XFS before, which may change the size as well.
 const XFS_IOC_ALLOCSP: [c_ulong; 4] = [0x4030_580a, 0x4030_580b, 0x4030_5824, 0x4030_5825];
-/// Exchanges of bytes or extents between two files, and where in the argument the descriptors are: a number of 32 or of 64 bits.
+/// Exchanges of bytes or extents between two files, and where in the argument the descriptors are: a number
+/// of 32 or of 64 bits.
 const EXT4_IOC_MOVE_EXT: c_ulong = 0xc028_660f;
 const XFS_IOC_SWAPEXT: c_ulong = 0xc0c0_586d;
 const XFS_IOC_EXCHANGE_RANGE: c_ulong = 0x4028_5881;
 const XFS_IOC_COMMIT_RANGE: c_ulong = 0x4058_5883;
 
-/// File systems that share blocks between files: Btrfs, XFS, OCFS2, bcachefs, ZFS, overlay, NFS, CIFS, SMB2 (linux/magic.h).
+/// File systems that share blocks between files: Btrfs, XFS, OCFS2, bcachefs, ZFS, overlay, NFS, CIFS, SMB2
+/// (linux/magic.h).
 const SHARING: [u64; 9] =
     [0x9123_683e, 0x5846_5342, 0x7461_636f, 0xca45_1a4e, 0x2fc1_2fc1, 0x794c_7630, 0x6969, 0xff53_4d42, 0xfe53_4d42];
 
@@ -55,7 +60,8 @@ const LOOP_CONFIGURE: c_ulong = 0x4c0a;
 /// The arguments are those of ioctl(2).
 #[inline]
 pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void, pass: impl Fn() -> c_int) -> c_int {
-    // SAFETY: the caller's contract: a structure that has a descriptor there. The kernel does not care how it is aligned.
+    // SAFETY: the caller's contract: a structure that has a descriptor there. The kernel does not care how it
+    // is aligned.
     let number = |at: usize| unsafe { argument.byte_add(at).cast::<c_int>().read_unaligned() };
     match request {
         libc::FICLONE => clone(argument as usize as c_int, fd, 0, pass),
@@ -152,9 +158,9 @@ fn unseen(fds: &[c_int], pass: impl FnOnce() -> c_int) -> c_int {
     if told.is_ok() { pass() } else { -1 }
 }
 
-/// A call after which the slow file may refuse to be written: everything goes back before, with the time of last write, and nothing comes to
-/// flash until this process has ended and the file is opened for writing anew. `unwritten`: the kernel asks that nobody has it open for
-/// writing.
+/// A call after which the slow file may refuse to be written: everything goes back before, with the time of
+/// last write, and nothing comes to flash until this process has ended and the file is opened for writing
+/// anew. `unwritten`: the kernel asks that nobody has it open for writing.
 fn sealed(fd: c_int, unwritten: bool, pass: impl Fn() -> c_int) -> c_int {
     let saved = kernel::errno();
     let result = descriptors::on_managed(fd, |target| {

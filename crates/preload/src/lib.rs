@@ -7,27 +7,30 @@
 //!                                                    session: the thread's slot and socket -> agent
 //! ```
 //!
-//! A process that never opens a managed file never speaks to the agent: its calls cost one table look-up. Where there is no agent
-//! and requests are recorded ([`recording`]), they go to the kernel as they are.
+//! A process that never opens a managed file never speaks to the agent: its calls cost one table look-up.
+//! Where there is no agent and requests are recorded ([`recording`]), they go to the kernel as they are.
 //!
 //! **Invariants.**
 //! - A managed file's bytes are read or written in the slow file only with a published slot and clear bits, or under a
 //!   lease.
 //! - The library calls the kernel itself (`kernel`), so that no hook is entered twice and no slot is left behind by a
 //!   cancelled thread. Hooks of unmanaged descriptors call the next library in the chain.
-//! - No lock and no allocation in a data call, but for the first one that finds other regions of its file (`regions`), and for the
-//!   lock of a description's offset (`descriptors`) in one that uses it; opening and closing a managed file take one lock (`gate`).
+//! - No lock and no allocation in a data call, but for the first one that finds other regions of its file
+//!   (`regions`), and for the lock of a description's offset (`descriptors`) in one that uses it; opening and
+//!   closing a managed file take one lock (`gate`).
 //! - A forked child never uses its parent's sockets or slots (`process`).
 //!
 //! **What it does not see**: bytes that stdio, `mmap`, io_uring, Linux aio, static binaries or raw system calls move
-//! (docs/SYMBOLS.md). The agent is told of what it notices of these, and of a managed standard input, and keeps the file
-//! off flash until the process ends; so do not expect such files to be faster. Streams on inherited descriptors 1 and 2
-//! are not noticed: they write where nothing lies on flash, unless the file was opened to be overwritten in place.
+//! (docs/SYMBOLS.md). The agent is told of what it notices of these, and of a managed standard input, and
+//! keeps the file off flash until the process ends; so do not expect such files to be faster. Streams on
+//! inherited descriptors 1 and 2 are not noticed: they write where nothing lies on flash, unless the file was
+//! opened to be overwritten in place.
 //!
 //! A raw `clone` skips the handler that separates a child from its parent; a `fork` in a signal handler that
 //! interrupted a call on a managed file, and a `siglongjmp` out of one, leave a request published that is none, as does
 //! asynchronous cancellation; who closes its descriptor or uses its offset in another thread then waits for ever.
-//! Managed descriptors must be below [`descriptors::DESCRIPTORS_MAX`]. A vector of buffers must itself be readable memory.
+//! Managed descriptors must be below [`descriptors::DESCRIPTORS_MAX`]. A vector of buffers must itself be
+//! readable memory.
 //!
 //! **Beside other preloaded libraries**: one before this one sees every call; one behind it sees none on managed files,
 //! whose calls go to the kernel. Profilers belong before it.

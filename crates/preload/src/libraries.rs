@@ -1,10 +1,12 @@
-//! Libraries that the dynamic linker is about to read: those that a program or another library needs, and those that are asked for by
-//! their names. What of them lies under the managed directory is made whole first.
+//! Libraries that the dynamic linker is about to read: those that a program or another library needs, and
+//! those that are asked for by their names. What of them lies under the managed directory is made whole
+//! first.
 //!
-//! They are looked for as ld.so(8) says: DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, the system's directories; all that are found in managed
-//! ones, whichever is taken in the end. Where none of the directories that the first object, the environment and what is loaded already
-//! name lies under the managed one, no other object is looked at. So a library of elsewhere that is found elsewhere and alone names a
-//! managed directory is not followed; nor are `$LIB` and `$PLATFORM`.
+//! They are looked for as ld.so(8) says: DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, the system's directories; all
+//! that are found in managed ones, whichever is taken in the end. Where none of the directories that the
+//! first object, the environment and what is loaded already name lies under the managed one, no other object
+//! is looked at. So a library of elsewhere that is found elsewhere and alone names a managed directory is not
+//! followed; nor are `$LIB` and `$PLATFORM`.
 
 mod object;
 
@@ -157,7 +159,8 @@ pub fn of_program(fd: c_int) {
 /// Whether this library is loaded from there, which every program is given.
 fn is_own(path: &[u8]) -> bool {
     let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: any address may be asked for; what is found is written where there is room for it, and its name is a string.
+    // SAFETY: any address may be asked for; what is found is written where there is room for it, and its name
+    // is a string.
     unsafe {
         libc::dladdr(is_own as *const c_void, found.as_mut_ptr()) != 0
             && CStr::from_ptr(found.assume_init().dli_fname).to_bytes() == path
@@ -242,7 +245,8 @@ impl Search {
         Search { library_path, on, seen: Vec::new() }
     }
 
-    /// Makes an object whole if it is managed, and what it needs; `above`: the DT_RPATH of those that need it. Whether it is an object.
+    /// Makes an object whole if it is managed, and what it needs; `above`: the DT_RPATH of those that need
+    /// it. Whether it is an object.
     fn visit(&mut self, path: &[u8], above: &[Vec<u8>]) -> bool {
         let mut buffer = PathBuffer::empty();
         let Some(name) = buffer.fill(&[path]) else { return false };

@@ -1,7 +1,8 @@
-//! Objects that are loaded, as the dynamic linker describes them: what they say of directories, and the functions that they define.
+//! Objects that are loaded, as the dynamic linker describes them: what they say of directories, and the
+//! functions that they define.
 //!
-//! They are listed by libc's own `dl_iterate_phdr`. A sanitizer's runtime stands in front of it, and calls its own `dlsym`, which is ours,
-//! before it has found what it stands in front of.
+//! They are listed by libc's own `dl_iterate_phdr`. A sanitizer's runtime stands in front of it, and calls
+//! its own `dlsym`, which is ours, before it has found what it stands in front of.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -199,7 +200,8 @@ impl<'o> Loaded<'o> {
 unsafe fn by_gnu_hash<R>(table: usize, name: &CStr, mut fits: impl FnMut(usize) -> Option<R>) -> Option<R> {
     let hash = name.to_bytes().iter().fold(5381u32, |hash, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()));
     let words = ptr::with_exposed_provenance::<u32>(table);
-    // SAFETY: the table's header, behind it a filter of 64-bit words, the buckets, and a hash for each symbol from the first on.
+    // SAFETY: the table's header, behind it a filter of 64-bit words, the buckets, and a hash for each symbol
+    // from the first on.
     unsafe {
         let (buckets, first, filter) = (*words, *words.add(1), *words.add(2));
         if buckets == 0 {

@@ -1,4 +1,5 @@
-//! Where a file really lies: only that decides whether it is managed, not the name it was opened by, nor the mount ([`mounts`]).
+//! Where a file really lies: only that decides whether it is managed, not the name it was opened by, nor the
+//! mount ([`mounts`]).
 
 pub mod mounts;
 
@@ -8,7 +9,7 @@ use std::io::Write;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use headstart_core::protocol::{DIRTY_LIST_FILE, OWNER_FILE};
+use headstart_protocol::{DIRTY_LIST_FILE, OWNER_FILE};
 use libc::{c_char, c_int};
 
 use crate::kernel::{self, Errno, Facts};
@@ -27,7 +28,8 @@ struct Room(UnsafeCell<[u8; PATH_MAX]>);
 unsafe impl Sync for Room {}
 
 static POOL: [Room; ROOMS] = [const { Room(UnsafeCell::new([0; PATH_MAX])) }; ROOMS];
-/// A bit for each room that is in use. A handler that jumps away and a thread that is in one while another forks leave theirs set.
+/// A bit for each room that is in use. A handler that jumps away and a thread that is in one while another
+/// forks leave theirs set.
 static IN_USE: AtomicU32 = AtomicU32::new(0);
 
 /// Room for a path, which does not lie on the stack: a thread or a handler may have one that a path alone would fill.
@@ -114,8 +116,8 @@ impl Link {
     }
 }
 
-/// The absolute path of an open file now, with ` (deleted)` behind it if it has none any more: that in the managed directory, by
-/// whatever path it was reached, else as the kernel knows it.
+/// The absolute path of an open file now, with ` (deleted)` behind it if it has none any more: that in the
+/// managed directory, by whatever path it was reached, else as the kernel knows it.
 pub fn path_of(fd: c_int, buffer: &mut PathBuffer) -> Result<&[u8], Errno> {
     path_of_known(fd, None, buffer)
 }
@@ -155,8 +157,8 @@ pub fn is_managed(path: &[u8]) -> bool {
     path.strip_prefix(below).is_some_and(|rest| rest.starts_with(b"/"))
 }
 
-/// Whether no agent owns the managed directory and nothing of it is only on flash: its claim is there as long as an agent
-/// lives, and its list of dirty files as long as there are any.
+/// Whether no agent owns the managed directory and nothing of it is only on flash: its claim is there as long
+/// as an agent lives, and its list of dirty files as long as there are any.
 pub fn is_nobodys() -> bool {
     [OWNER_FILE, DIRTY_LIST_FILE].iter().all(|name| {
         let path = [settings().slow.as_slice(), b"/", name.as_bytes()].concat();

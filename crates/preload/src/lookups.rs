@@ -1,9 +1,10 @@
-//! `dlsym` and `dlvsym`: whoever looks for one of libc's functions in libc itself gets the hook in its place, as one who is linked with
-//! it does.
+//! `dlsym` and `dlvsym`: whoever looks for one of libc's functions in libc itself gets the hook in its place,
+//! as one who is linked with it does.
 //!
-//! A look-up from here on (RTLD_NEXT) or by the usual order (RTLD_DEFAULT) goes by who asks, so that it is left to libc with the
-//! program's return address; the hooks stand in that order anyway. A library that defines the function itself stands in front of libc's, or
-//! behind the hook: it means libc's, and would call itself without end if it got the hook.
+//! A look-up from here on (RTLD_NEXT) or by the usual order (RTLD_DEFAULT) goes by who asks, so that it is
+//! left to libc with the program's return address; the hooks stand in that order anyway. A library that
+//! defines the function itself stands in front of libc's, or behind the hook: it means libc's, and would call
+//! itself without end if it got the hook.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;

@@ -1,10 +1,10 @@
-//! `stat` and its kin: sizes are right on the slow file; the time of the last write may be newer than the slow file says, and
-//! the blocks that lie on flash are missing from it.
+//! `stat` and its kin: sizes are right on the slow file; the time of the last write may be newer than the
+//! slow file says, and the blocks that lie on flash are missing from it.
 
 use std::sync::atomic::Ordering;
 
-use headstart_core::protocol::message::Request;
-use headstart_core::protocol::shared::FileEntry;
+use headstart_protocol::message::Request;
+use headstart_protocol::shared::FileEntry;
 use libc::{c_char, c_int};
 
 use crate::session::{self, Answer};
@@ -47,8 +47,8 @@ pub unsafe fn dated_x(found: *mut libc::statx, pass: impl FnOnce() -> c_int) -> 
     result
 }
 
-/// Blocks that the file counts as at least while any of it may be on flash. The slow file has holes there, and `tar --sparse` does
-/// not read a file that has no blocks.
+/// Blocks that the file counts as at least while any of it may be on flash. The slow file has holes there,
+/// and `tar --sparse` does not read a file that has no blocks.
 fn blocks(entry: &FileEntry, size: u64) -> u64 {
     if entry.set_bits.load(Ordering::Acquire) == 0 { 0 } else { size.div_ceil(512) }
 }
@@ -62,11 +62,12 @@ unsafe fn keeps_modified(times: *const libc::timespec) -> bool {
     !times.is_null() && unsafe { (*times.add(1)).tv_nsec } == libc::UTIME_OMIT
 }
 
-/// `utimensat` and its kin: tells the agent, so that the time is taken neither for a stranger's change nor for that of a
-/// write-back.
+/// `utimensat` and its kin: tells the agent, so that the time is taken neither for a stranger's change nor
+/// for that of a write-back.
 ///
 /// # Safety
-/// `path` is a string, or none for the descriptor `dir` itself; `times` are those of the call, or none where it sets both.
+/// `path` is a string, or none for the descriptor `dir` itself; `times` are those of the call, or none where
+/// it sets both.
 pub unsafe fn times_set(
     dir: c_int,
     path: *const c_char,

@@ -1,8 +1,10 @@
-//! Links, removing and renaming: the agent hears of names that come, change and go, so that it finds files by names that are there,
-//! and forgets what nobody can read any more. Of a name that goes while others stay it hears before, of all else afterwards.
+//! Links, removing and renaming: the agent hears of names that come, change and go, so that it finds files by
+//! names that are there, and forgets what nobody can read any more. Of a name that goes while others stay it
+//! hears before, of all else afterwards.
 //!
-//! The managed directory is to programs as a file system of its own: links and renames across its border fail with EXDEV, so that
-//! the bytes are copied. Other processes may have what comes in open, and take it for unmanaged. Two names within it may be exchanged.
+//! The managed directory is to programs as a file system of its own: links and renames across its border fail
+//! with EXDEV, so that the bytes are copied. Other processes may have what comes in open, and take it for
+//! unmanaged. Two names within it may be exchanged.
 
 use libc::{c_char, c_int, c_uint};
 
@@ -10,7 +12,7 @@ use crate::descriptors;
 use crate::kernel::{self, Errno, Facts};
 use crate::location;
 use crate::session::{self, Answer};
-use headstart_core::protocol::message::Request;
+use headstart_protocol::message::Request;
 
 /// A name of a regular file under the managed directory that is about to go.
 struct Going {
@@ -142,7 +144,8 @@ pub unsafe fn link(
     result
 }
 
-/// `rename`, `renameat`, `renameat2`. Across the border of the managed directory it fails with EXDEV, as between file systems.
+/// `rename`, `renameat`, `renameat2`. Across the border of the managed directory it fails with EXDEV, as
+/// between file systems.
 ///
 /// # Safety
 /// The arguments are those of renameat2(2).

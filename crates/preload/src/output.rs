@@ -1,9 +1,10 @@
-//! Output of streams that libc opened before the library saw a file behind them: `dup2` of a managed file onto descriptor 1 makes
-//! `printf` write to it, inside libc, and so does a program that is started with its output redirected.
+//! Output of streams that libc opened before the library saw a file behind them: `dup2` of a managed file
+//! onto descriptor 1 makes `printf` write to it, inside libc, and so does a program that is started with its
+//! output redirected.
 //!
-//! Every way into such a stream is a symbol here. The first call tells the agent, as `fopen` does; while the stream's descriptor is
-//! no managed file, a call costs a look at the table. A program that only writes to the descriptor (`dd` and `cat` do) goes on using
-//! flash.
+//! Every way into such a stream is a symbol here. The first call tells the agent, as `fopen` does; while the
+//! stream's descriptor is no managed file, a call costs a look at the table. A program that only writes to
+//! the descriptor (`dd` and `cat` do) goes on using flash.
 
 use libc::{FILE, c_int, size_t};
 
@@ -25,7 +26,8 @@ unsafe fn may_write(stream: *mut FILE) -> bool {
     unsafe { stdio::may_use(stream, true) }
 }
 
-/// Before libc writes a message and ends the program, which no refusal may keep it from: the caller has nothing to go on with.
+/// Before libc writes a message and ends the program, which no refusal may keep it from: the caller has
+/// nothing to go on with.
 fn ends() -> bool {
     let saved = kernel::errno();
     // SAFETY: libc's own, open or null.

@@ -15,7 +15,8 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 static START_TIME: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Set before the thread makes a child that shares its memory: the thread's own until that has gone its way, then the thread again.
+    /// Set before the thread makes a child that shares its memory: the thread's own until that has gone its
+    /// way, then the thread again.
     static MAY_BE_CHILD: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -68,7 +69,8 @@ pub fn forked<R: From<bool> + PartialEq>(pass: impl FnOnce() -> R) -> R {
     }
 }
 
-/// `vfork`, and what starts programs inside libc, which run no handlers: the child has the descriptors that this process has.
+/// `vfork`, and what starts programs inside libc, which run no handlers: the child has the descriptors that
+/// this process has.
 pub fn bequeath() -> bool {
     MAY_BE_CHILD.set(true);
     files::bequeath_all();
@@ -107,11 +109,12 @@ unsafe extern "C" fn in_child() {
     gate::GATE.release();
 }
 
-/// Above the start time: the namespace of process numbers, so that an agent which sees none of two of them tells a number of one from the
-/// same of the other.
+/// Above the start time: the namespace of process numbers, so that an agent which sees none of two of them
+/// tells a number of one from the same of the other.
 const NAMESPACE_SHIFT: u32 = 40;
 
-/// Start time in clock ticks since boot (field 22 of `/proc/self/stat`), zero where it cannot be read, and the namespace.
+/// Start time in clock ticks since boot (field 22 of `/proc/self/stat`), zero where it cannot be read, and
+/// the namespace.
 pub fn start_time() -> u64 {
     let known = START_TIME.load(Ordering::Relaxed);
     if known != 0 {

@@ -71,8 +71,8 @@ pub unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: imp
             }
             libc::SYS_sendfile => symbols::sendfile(fd, b as c_int, c as *mut _, d as usize) as c_long,
             libc::SYS_ioctl => result(symbols::ioctl(fd, b as _, c as *mut c_void)),
-            // By its number again, not by its name: a library behind this one, such as UCX, may have put itself in the place
-            // of libc's mmap and call here.
+            // By its number again, not by its name: a library behind this one, such as UCX, may have put
+            // itself in the place of libc's mmap and call here.
             libc::SYS_mmap => transfers::mmap(d as c_int, e as c_int, f, || pass() as *mut c_void) as c_long,
             #[cfg(target_arch = "x86_64")]
             libc::SYS_unlink => result(symbols::unlink(a as *const _)),

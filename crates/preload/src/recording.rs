@@ -1,12 +1,12 @@
-//! Recording: what each request on a managed file was, written down in a file of this process (`headstart_core::trace`).
+//! Recording: what each request on a managed file was, written down in a file of this process (`headstart_trace`).
 //!
 //! ```text
 //! request -> the thread's stream -> block, mapped from the process's file -> block full: the next one
 //! ```
 //!
-//! A thread writes to memory that the file and it share, so that nothing is lost when the process is killed, leaves by `_exit`
-//! or executes another program, and there is nothing to flush. It takes no lock and allocates nothing, but for a block every
-//! thousand requests or more.
+//! A thread writes to memory that the file and it share, so that nothing is lost when the process is killed,
+//! leaves by `_exit` or executes another program, and there is nothing to flush. It takes no lock and
+//! allocates nothing, but for a block every thousand requests or more.
 //!
 //! With an agent, times are those of the program: they hold what Headstart did to serve the request. Without one
 //! ([`crate::settings::served`] says no) every request goes to the kernel as it is.
@@ -16,8 +16,8 @@ mod stream;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use headstart_core::trace::Operation;
-use headstart_core::trace::block::Request;
+use headstart_trace::Operation;
+use headstart_trace::block::Request;
 
 use crate::descriptors::Target;
 use crate::kernel::{self, Errno};
@@ -32,8 +32,8 @@ static ON: AtomicBool = AtomicBool::new(false);
 pub enum Place {
     /// From this byte of the file on.
     At(u64),
-    /// Behind all others, which only the kernel knows: found out afterwards, so that another process that appends at the same
-    /// moment can make it wrong.
+    /// Behind all others, which only the kernel knows: found out afterwards, so that another process that
+    /// appends at the same moment can make it wrong.
     End,
 }
 

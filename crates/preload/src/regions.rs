@@ -1,8 +1,8 @@
 //! The regions of a file that belong on flash (CARL), as the agent told them.
 //!
-//! The file's entry in the shared table says by one number whether there are any and whether they have changed; the first request
-//! that finds another number than before asks. Requests read them at the same time, and none waits: the list of before is given
-//! back once nobody reads, at the next change if need be.
+//! The file's entry in the shared table says by one number whether there are any and whether they have
+//! changed; the first request that finds another number than before asks. Requests read them at the same
+//! time, and none waits: the list of before is given back once nobody reads, at the next change if need be.
 //!
 //! ```text
 //! number of the entry: 0 -> none      as known -> look them up      another -> one thread asks, the others see none meanwhile
@@ -11,13 +11,14 @@
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use headstart_core::policy::carl::Regions;
-use headstart_core::protocol::message::{Request, decode_regions};
+use headstart_policy::client::carl::Regions;
+use headstart_protocol::message::{Request, decode_regions};
 
 use crate::kernel::Errno;
 use crate::session::{self, Answer, Session};
 
-/// What a list is of: an opening of a file, by its serial number, and the file's number and that of its regions at the agent.
+/// What a list is of: an opening of a file, by its serial number, and the file's number and that of its
+/// regions at the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
     /// The record's number of this opening.
@@ -87,7 +88,8 @@ impl Cell {
     fn replace(&self, known: Known) {
         let known = Box::into_raw(Box::new(known));
         let before = self.known.swap(known, Ordering::SeqCst);
-        // SAFETY: whoever finds `known` reads neither its `older` nor what that leads to, and `asking` keeps others from here.
+        // SAFETY: whoever finds `known` reads neither its `older` nor what that leads to, and `asking` keeps
+        // others from here.
         unsafe { (*known).older = before };
         if self.readers.load(Ordering::SeqCst) > 0 {
             return;
@@ -134,8 +136,8 @@ pub fn ask(session: &mut Session, file: u32) -> Result<Regions, Errno> {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use headstart_core::policy::carl::Wanted;
-    use headstart_core::request::Range;
+    use headstart_policy::client::carl::Wanted;
+    use headstart_units::request::Range;
 
     use super::*;
 

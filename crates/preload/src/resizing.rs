@@ -2,8 +2,8 @@
 
 use std::ffi::CStr;
 
-use headstart_core::protocol::message::Request;
-use headstart_core::request::Range;
+use headstart_protocol::message::Request;
+use headstart_units::request::Range;
 use libc::{c_char, c_int};
 
 use crate::data_path;
@@ -40,8 +40,8 @@ pub fn resize_with(
     }
 }
 
-/// Has `kernel` move bytes that lie at `from` or behind it in the slow file: they are off flash before, and none comes meanwhile. What
-/// becomes of the size only the kernel knows.
+/// Has `kernel` move bytes that lie at `from` or behind it in the slow file: they are off flash before, and
+/// none comes meanwhile. What becomes of the size only the kernel knows.
 pub fn rearrange(target: &Target, from: u64, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
     session::with(|session| {
         match session.call(&Request::Rearrange { file: target.file, from })? {
@@ -181,8 +181,8 @@ pub fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: impl Fn
     })
 }
 
-/// `posix_fallocate`, which returns its error. Where the file system cannot, libc writes a zero over each zero that it reads: no
-/// write-back may come in between.
+/// `posix_fallocate`, which returns its error. Where the file system cannot, libc writes a zero over each
+/// zero that it reads: no write-back may come in between.
 pub fn posix_fallocate(fd: c_int, offset: i64, pass: impl Fn() -> c_int) -> c_int {
     let saved = kernel::errno();
     let kernel = || match kernel::uncancelled(&pass) {

@@ -5,10 +5,11 @@
 //! process uses one, every managed file it has open or opens later is bypassed. A ring is seen if it is set up through
 //! libc's `syscall` or by liburing as a shared library.
 //!
-//! Many programs set a ring up to see whether there are any, and for what. So it counts as used not before requests can come to the
-//! kernel: with liburing from the first call that submits; else from when the program maps the memory for requests, as it may hand them
-//! over by a call that nobody sees; in any case from the set-up on where the kernel looks for requests by itself, or takes them from memory
-//! that was the program's before.
+//! Many programs set a ring up to see whether there are any, and for what. So it counts as used not before
+//! requests can come to the kernel: with liburing from the first call that submits; else from when the
+//! program maps the memory for requests, as it may hand them over by a call that nobody sees; in any case
+//! from the set-up on where the kernel looks for requests by itself, or takes them from memory that was the
+//! program's before.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

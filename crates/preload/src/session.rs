@@ -2,8 +2,8 @@
 //!
 //! A session begins at the thread's first managed call and ends with the thread. The last session to end in a process
 //! is parked for the next thread, so that the agent sees the process as long as it lives. A call that is entered while
-//! its thread is already in one (a signal handler) gets a session of its own for that call. Threads for which the program has left
-//! no descriptor take turns at one session ([`loan`]).
+//! its thread is already in one (a signal handler) gets a session of its own for that call. Threads for which
+//! the program has left no descriptor take turns at one session ([`loan`]).
 
 mod command;
 mod connection;
@@ -19,13 +19,15 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use headstart_core::counters::Counter;
-use headstart_core::policy::Decision;
-use headstart_core::policy::carl::Regions;
-use headstart_core::policy::s4d::S4d;
-use headstart_core::protocol::message::{Envelope, Request};
-use headstart_core::protocol::shared::{SLOTS_MAX, Slot};
-use headstart_core::request::{self, Direction, Distance, Range};
+use headstart_policy::client;
+use headstart_policy::client::Decision;
+use headstart_policy::client::carl::Regions;
+use headstart_policy::client::s4d::S4d;
+use headstart_policy::order::Distance;
+use headstart_protocol::counters::Counter;
+use headstart_protocol::message::{Envelope, Request};
+use headstart_protocol::shared::{SLOTS_MAX, Slot};
+use headstart_units::request::{Direction, Range};
 
 use crate::descriptors::{self, Own, Target};
 use crate::kernel::{self, Errno};
@@ -235,8 +237,8 @@ pub fn wait_for_requests(file: u32) {
     }
 }
 
-/// How a request of this process lies to those before it, the last of which it becomes: its own, and where the cost model of a policy asks for it,
-/// those of other processes.
+/// How a request of this process lies to those before it, the last of which it becomes: its own, and where
+/// the cost model of a policy asks for it, those of other processes.
 #[inline]
 pub fn distance(target: &Target, direction: Direction, range: Range) -> Distance {
     let distance = target.record.distance(range);
@@ -251,10 +253,10 @@ pub fn distance(target: &Target, direction: Direction, range: Range) -> Distance
     }
 }
 
-/// What the site, and then the policies of this run, want of the first part of a request, which is not empty; how far that reaches
-/// is where the part ends. Most requests are one part.
+/// What the site, and then the policies of this run, want of the first part of a request, which is not empty;
+/// how far that reaches is where the part ends. Most requests are one part.
 #[inline]
-pub fn decide(target: &Target, request: &request::Request) -> (request::Request, Decision) {
+pub fn decide(target: &Target, request: &client::Request) -> (client::Request, Decision) {
     if let Some(reason) = target.record.stays_on_disk() {
         return (*request, Decision::Disk(reason));
     }
@@ -294,8 +296,8 @@ impl Session {
         libc::EIO
     }
 
-    /// A request is given up: no call of the kernel is under way for it, and nobody must wait for what was granted. Unless the slot is
-    /// another's by now.
+    /// A request is given up: no call of the kernel is under way for it, and nobody must wait for what was
+    /// granted. Unless the slot is another's by now.
     fn give_up(&self) {
         if self.owns_slot() {
             self.slot.give_up();
@@ -307,7 +309,8 @@ impl Session {
         owner == (self.owner.0, self.thread)
     }
 
-    /// A parked session goes on with another thread: an agent that starts while a request is under way looks whether it lives.
+    /// A parked session goes on with another thread: an agent that starts while a request is under way looks
+    /// whether it lives.
     fn belongs_to(&mut self, thread: u32) {
         if self.thread != thread {
             self.thread = thread;

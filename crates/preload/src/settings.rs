@@ -5,8 +5,8 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use headstart_core::policy::chain::Chain;
-use headstart_core::protocol::{
+use headstart_policy::client::chain::Chain;
+use headstart_protocol::{
     ENVIRONMENT_POLICY, ENVIRONMENT_RANKS, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_STRANGERS,
     ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE, Strangers,
 };
@@ -55,8 +55,8 @@ pub fn active() -> bool {
     }
 }
 
-/// Whether there is an agent to ask. Hooks that bring no byte of a request and follow no descriptor only pass through without
-/// one.
+/// Whether there is an agent to ask. Hooks that bring no byte of a request and follow no descriptor only pass
+/// through without one.
 #[inline]
 pub fn served() -> bool {
     match STATE.load(Ordering::Acquire) {
@@ -71,8 +71,8 @@ pub fn settings() -> &'static Settings {
     SETTINGS.get().expect("settings are read before the library is active")
 }
 
-/// No agent serves this process, and none needs to: from now on hooks only pass through, or requests are only recorded. No
-/// descriptor of it is managed.
+/// No agent serves this process, and none needs to: from now on hooks only pass through, or requests are only
+/// recorded. No descriptor of it is managed.
 pub fn retire() {
     STATE.store(if recording::is_on() { ALONE } else { OFF }, Ordering::Release);
 }

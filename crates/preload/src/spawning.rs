@@ -1,8 +1,9 @@
-//! Files that `posix_spawn` cuts. libc opens them in the child, past every hook: so what a program adds to its file actions is
-//! remembered here, and the agent lets the files be cut before the child is made.
+//! Files that `posix_spawn` cuts. libc opens them in the child, past every hook: so what a program adds to
+//! its file actions is remembered here, and the agent lets the files be cut before the child is made.
 //!
-//! The child does the cutting, as it may end at an action before that, and the agent hears whether it happened. A file that is
-//! made by another process between the look at its name and the child's `open` is cut untold.
+//! The child does the cutting, as it may end at an action before that, and the agent hears whether it
+//! happened. A file that is made by another process between the look at its name and the child's `open` is
+//! cut untold.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString, c_void};
@@ -21,12 +22,13 @@ enum Step {
     Cut(CString, c_int),
     /// Changes the directory.
     Enter(CString),
-    /// Changes it to that of a descriptor, which the parent has too: one that the child opens is no directory of a managed file that
-    /// could be found.
+    /// Changes it to that of a descriptor, which the parent has too: one that the child opens is no directory
+    /// of a managed file that could be found.
     EnterOpen(c_int),
 }
 
-/// The steps of all file actions of the process, each with the address of its actions, in order. Only touched under the gate.
+/// The steps of all file actions of the process, each with the address of its actions, in order. Only touched
+/// under the gate.
 struct Steps(UnsafeCell<Vec<(usize, Step)>>);
 
 // SAFETY: `with` takes the gate.
@@ -139,8 +141,9 @@ impl Cut {
         kernel::facts(self.fd).ok().map(|facts| facts.size)
     }
 
-    /// Whether the child cut it, given what became of the spawn and how long it was when the agent let it be cut: from then on nobody
-    /// else changes its size. What the child wrote since is nothing that was there before; it or another may have renamed the file.
+    /// Whether the child cut it, given what became of the spawn and how long it was when the agent let it be
+    /// cut: from then on nobody else changes its size. What the child wrote since is nothing that was there
+    /// before; it or another may have renamed the file.
     fn happened(&self, status: c_int, before: Option<u64>) -> bool {
         let mut buffer = PathBuffer::empty();
         let shrank = self.size().is_some_and(|size| size == 0 || before.is_some_and(|before| size < before));
@@ -198,7 +201,8 @@ fn to_cut(steps: &[Step]) -> Result<Vec<Cut>, Errno> {
             cuts.push(cut);
         }
     }
-    // Each is held while the next is asked for: in the order that all processes have, so that no two wait for each other.
+    // Each is held while the next is asked for: in the order that all processes have, so that no two wait for
+    // each other.
     cuts.sort_by_key(|cut| files::record(cut.record).file());
     Ok(cuts)
 }

@@ -16,8 +16,9 @@ unsafe extern "C-unwind" {
     fn funlockfile(stream: *mut FILE);
 }
 
-/// A stream's lock, which is recursive. Another thread that holds it may use the stream, and would wait for whoever closes the
-/// descriptor, which libc does under the same lock: so it is taken before the descriptor is marked.
+/// A stream's lock, which is recursive. Another thread that holds it may use the stream, and would wait for
+/// whoever closes the descriptor, which libc does under the same lock: so it is taken before the descriptor
+/// is marked.
 struct Locked(*mut FILE);
 
 impl Locked {
@@ -149,8 +150,8 @@ pub unsafe fn freopen(
     pass: impl FnOnce() -> *mut FILE,
 ) -> *mut FILE {
     let saved = kernel::errno();
-    // Before the file is cut, which is undone by whoever writes to it before libc has the stream. Let go of before the stream may have
-    // to be closed.
+    // Before the file is cut, which is undone by whoever writes to it before libc has the stream. Let go of
+    // before the stream may have to be closed.
     let locked = Locked::wait(stream);
     // Without a path it is the stream's own file, which libc opens by this name.
     let link = (path.is_null() && !stream.is_null()).then(|| Link::of(number(stream)));
@@ -222,8 +223,9 @@ pub fn may_print(fd: c_int) -> bool {
 /// `fclose`, `endmntent`, `pclose`.
 pub fn fclose(stream: *mut FILE, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
-    // Only waited for: nobody may begin to use the stream any more. libc takes the lock of its list of streams before this one, and
-    // so does a flush of all streams, for which a thread that held this one would wait.
+    // Only waited for: nobody may begin to use the stream any more. libc takes the lock of its list of
+    // streams before this one, and so does a flush of all streams, for which a thread that held this one
+    // would wait.
     drop(Locked::wait(stream));
     let fd = if stream.is_null() { -1 } else { number(stream) };
     let _closing = Closing::begin(fd);
@@ -231,8 +233,8 @@ pub fn fclose(stream: *mut FILE, pass: impl FnOnce() -> c_int) -> c_int {
     pass()
 }
 
-/// Before libc reads from or writes to a stream that it may have opened before the library saw a file behind it; if it may not,
-/// errno says why.
+/// Before libc reads from or writes to a stream that it may have opened before the library saw a file behind
+/// it; if it may not, errno says why.
 ///
 /// # Safety
 /// `stream` is open, or null.

@@ -1,12 +1,14 @@
-//! Programs that the library will not be in, which read and write the slow files alone: each is named on stderr once a run. Before one
-//! starts the agent empties flash, and keeps it empty while the program lives, or what it started; or the program is refused.
+//! Programs that the library will not be in, which read and write the slow files alone: each is named on
+//! stderr once a run. Before one starts the agent empties flash, and keeps it empty while the program lives,
+//! or what it started; or the program is refused.
 //!
-//! That it lives a descriptor tells, the end of a fifo that it inherits and hands down, and its process (`strangers.rs` of the agent).
+//! That it lives a descriptor tells, the end of a fifo that it inherits and hands down, and its process
+//! (`strangers.rs` of the agent).
 
 use std::io::Write;
 
-use headstart_core::image::Stranger;
-use headstart_core::protocol::{STRANGERS_FILE, Strangers};
+use headstart_program::image::Stranger;
+use headstart_protocol::{STRANGERS_FILE, Strangers};
 use libc::c_int;
 
 use crate::kernel::raw::syscall;
@@ -106,7 +108,8 @@ fn about(path: &[u8], pid: Option<u32>) -> Vec<u8> {
     text
 }
 
-/// Whether the system would start the program, which `fd` addresses, with other rights, and so keep the library out of it.
+/// Whether the system would start the program, which `fd` addresses, with other rights, and so keep the
+/// library out of it.
 pub fn gains_rights(fd: c_int, facts: &Facts) -> Option<Stranger> {
     let setuid = facts.mode & libc::S_ISUID != 0 && facts.owner.0 != kernel::real_user();
     let setgid = facts.mode & libc::S_ISGID != 0 && facts.owner.1 != kernel::real_group();

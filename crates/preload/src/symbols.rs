@@ -56,7 +56,8 @@ impl Symbol {
     }
 }
 
-/// Whether what comes after our `open` and its kin is libc's: no other library in the chain sees a file opened in their stead.
+/// Whether what comes after our `open` and its kin is libc's: no other library in the chain sees a file
+/// opened in their stead.
 pub fn opens_by_libc() -> bool {
     let libc = library_of(libc::gnu_get_libc_version as *const c_void);
     [c"open", c"open64", c"openat", c"openat64"].iter().all(|name| {

@@ -1,5 +1,6 @@
-//! Functions that cannot be written as hooks: variadic ones, `dlopen`, which looks at who called it, and `vfork`, whose child
-//! would spoil the frame that its parent returns to. Of a list of arguments a function is made that takes them as `execv` does.
+//! Functions that cannot be written as hooks: variadic ones, `dlopen`, which looks at who called it, and
+//! `vfork`, whose child would spoil the frame that its parent returns to. Of a list of arguments a function
+//! is made that takes them as `execv` does.
 //!
 //! A trampoline keeps the argument registers, lets `before` look at the first ones, and jumps to the function that
 //! `before` returns, with the program's return address on the stack.
@@ -8,8 +9,9 @@ use libc::{c_char, c_int};
 
 use crate::environment::{Room, Strings};
 
-/// Makes trampolines. `|[a, b, c]| body` sees the first three arguments, and yields whether the call may go on; if it may
-/// not, it returns -1 with the errno that was set. What stands behind `then` may change them before it does.
+/// Makes trampolines. `|[a, b, c]| body` sees the first three arguments, and yields whether the call may go
+/// on; if it may not, it returns -1 with the errno that was set. What stands behind `then` may change them
+/// before it does.
 macro_rules! trampolines {
     ($($name:ident = $body:expr $(, then $change:expr)?;)*) => { $(
         #[doc = "Takes the place of libc's."]
@@ -109,8 +111,8 @@ macro_rules! jump {
     };
 }
 
-/// Makes functions of lists of arguments, each a pointer: `|path, arguments, behind| body` sees the first one, the others up to null as
-/// execve(2) takes them, and what comes behind null, which only `execle` has.
+/// Makes functions of lists of arguments, each a pointer: `|path, arguments, behind| body` sees the first
+/// one, the others up to null as execve(2) takes them, and what comes behind null, which only `execle` has.
 macro_rules! lists {
     ($($name:ident = |$path:ident, $arguments:ident, $behind:tt| $body:expr;)*) => { $(
         #[doc = "Takes the place of libc's."]
@@ -146,7 +148,8 @@ const ARGUMENTS: usize = 32;
 /// Hands the first argument on, the list of the others up to null, and what comes behind it, if anything does.
 ///
 /// # Safety
-/// The program called with a path and a list that ends with null: the first of them in `registers`, the others on its `stack`.
+/// The program called with a path and a list that ends with null: the first of them in `registers`, the
+/// others on its `stack`.
 pub unsafe fn collect(
     registers: *const usize,
     stack: *const usize,

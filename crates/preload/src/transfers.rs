@@ -1,5 +1,5 @@
-//! Calls by which the kernel moves bytes without the library seeing them: mmap, and copies from a managed file (those to one are in
-//! [`crate::copying`]; what ioctl does in [`crate::ioctls`]).
+//! Calls by which the kernel moves bytes without the library seeing them: mmap, and copies from a managed
+//! file (those to one are in [`crate::copying`]; what ioctl does in [`crate::ioctls`]).
 //!
 //! A managed source is written back first. A mapping is seen by nobody for as long as it stands: nothing of its file
 //! comes to flash until the process ends.
@@ -13,7 +13,8 @@ use crate::descriptors;
 use crate::kernel::{self, Errno};
 use crate::{files, recording, rings, settings};
 
-/// Makes the slow file whole, if the descriptor is managed, and keeps others from replacing that until the program's call has ended.
+/// Makes the slow file whole, if the descriptor is managed, and keeps others from replacing that until the
+/// program's call has ended.
 pub fn brought_back<R>(fd: c_int, pass: impl Fn() -> R) -> Result<R, Errno> {
     let saved = kernel::errno();
     let passed = descriptors::on_managed(fd, |target| {
@@ -64,8 +65,8 @@ pub fn mmap(flags: c_int, fd: c_int, offset: off64_t, pass: impl Fn() -> *mut c_
     }
 }
 
-/// `sendfile`, `copy_file_range`, `splice` to what is not managed, or without an agent, and clones: `refusal` is what makes callers fall
-/// back.
+/// `sendfile`, `copy_file_range`, `splice` to what is not managed, or without an agent, and clones: `refusal`
+/// is what makes callers fall back.
 pub fn copy(from: c_int, to: c_int, refusal: Errno, pass: impl Fn() -> isize) -> isize {
     let saved = kernel::errno();
     if !settings::served() {

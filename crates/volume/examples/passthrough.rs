@@ -1,8 +1,9 @@
-//! What a volume costs when flash has no part in it: random reads of 4 KiB of a file, through the engine and by io_uring directly.
+//! What a volume costs when flash has no part in it: random reads of 4 KiB of a file, through the engine and
+//! by io_uring directly.
 //!
-//! `passthrough DIRECTORY [MIB [SECONDS [ROUNDS]]]` makes a disk of so many MiB and a flash in the directory, measures each way in turn, round
-//! by round, and prints one JSON object: rates in requests a second with 32 requests in flight, median times in microseconds with one, and
-//! what they come to.
+//! `passthrough DIRECTORY [MIB [SECONDS [ROUNDS]]]` makes a disk of so many MiB and a flash in the directory,
+//! measures each way in turn, round by round, and prints one JSON object: rates in requests a second with 32
+//! requests in flight, median times in microseconds with one, and what they come to.
 //!
 //! | way | |
 //! |---|---|
@@ -11,8 +12,8 @@
 //! | `threads` | so many threads that each wait for their request, as nbdkit's do |
 //! | `handoff` | nothing but a message to another thread and one back: what the threads' hand-over costs on this machine now |
 //!
-//! What the volume adds is `engine` less `direct`, as with the rates: the same client, with and without it. A thread that waits pays for two
-//! wake-ups besides, which any two threads do.
+//! What the volume adds is `engine` less `direct`, as with the rates: the same client, with and without it. A
+//! thread that waits pays for two wake-ups besides, which any two threads do.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -23,10 +24,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use headstart_core::chance::Random;
-use headstart_core::request::Range;
-use headstart_core::volume::recovery;
-use headstart_core::volume::superblock::Serving;
+use headstart_block::recovery;
+use headstart_block::superblock::Serving;
+use headstart_units::chance::Random;
+use headstart_units::request::Range;
 use headstart_volume::block::{Block, Request};
 use headstart_volume::device::DeviceName;
 use headstart_volume::pair::Pair;

@@ -1,23 +1,25 @@
 //! How long a start takes on a slice that is full, and its memory.
 //!
-//! `recovery make DIRECTORY [GB [PER_RECORD]]` writes the files of a volume whose log is full of isolated blocks of 4 KiB, so many to a
-//! record: nearly all of them in the checkpoint, as many behind it as the engine lets gather before it makes another. Both files are sparse.
-//! `recovery attach DIRECTORY` starts the volume once and prints one JSON object. Apart, so that memory is that of the start alone.
+//! `recovery make DIRECTORY [GB [PER_RECORD]]` writes the files of a volume whose log is full of isolated
+//! blocks of 4 KiB, so many to a record: nearly all of them in the checkpoint, as many behind it as the
+//! engine lets gather before it makes another. Both files are sparse. `recovery attach DIRECTORY` starts the
+//! volume once and prints one JSON object. Apart, so that memory is that of the start alone.
 
 use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
-use headstart_core::request::Range;
-use headstart_core::volume::checkpoint::{Encoder, Extent, Stored};
-use headstart_core::volume::devices::{Device, Devices};
-use headstart_core::volume::engine::Settings;
-use headstart_core::volume::guard::write_superblock;
-use headstart_core::volume::layout::BLOCK_BYTES;
-use headstart_core::volume::ranges::Ranges;
-use headstart_core::volume::record::{Entry, Header, Kind};
-use headstart_core::volume::recovery::{self, Recovered};
-use headstart_core::volume::superblock::{Serving, Superblock};
+use headstart_block::checkpoint::{Encoder, Extent, Stored};
+use headstart_block::devices::{Device, Devices};
+use headstart_block::engine::Settings;
+use headstart_block::guard::write_superblock;
+use headstart_block::record::{Entry, Header, Kind};
+use headstart_block::recovery;
+use headstart_block::recovery::Recovered;
+use headstart_block::superblock::{Serving, Superblock};
+use headstart_units::BLOCK_BYTES;
+use headstart_units::ranges::Ranges;
+use headstart_units::request::Range;
 use headstart_volume::device::DeviceName;
 use headstart_volume::pair::Pair;
 

@@ -1,14 +1,15 @@
 //! The programs of a scenario on a real file, in real time: a thread a rank, O_DIRECT, one request at a time each.
 //!
-//! `streams SCENARIO FILE [REQUESTS]` carries out the jobs of `SCENARIO` (as `headstart sim` does in virtual time) on `FILE`, no more than
-//! so many requests of each rank, and prints one JSON object. The programs' files follow each other in `FILE` behind its first two MiB.
+//! `streams SCENARIO FILE [REQUESTS]` carries out the jobs of `SCENARIO` (as `headstart sim` does in virtual
+//! time) on `FILE`, no more than so many requests of each rank, and prints one JSON object. The programs'
+//! files follow each other in `FILE` behind its first two MiB.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use headstart_core::request::{Direction, Range};
+use headstart_units::request::{Direction, Range};
 use headstart_volume::block::Buffer;
 use headstart_volume::storage::buffers::zeroed;
 use headstart_workload::{Description, Program, Step};

@@ -3,7 +3,7 @@
 use std::io;
 
 use aligned_vec::{AVec, ConstAlign};
-use headstart_core::request::Range;
+use headstart_units::request::Range;
 
 /// Bytes in memory that devices without a page cache accept: O_DIRECT asks for the alignment of a sector or a page.
 pub type Buffer = AVec<u8, ConstAlign<4096>>;
@@ -33,8 +33,8 @@ pub enum Request {
     Flush,
 }
 
-/// Hears the end of a request: a read's bytes, for others an empty buffer. Called once, on any thread, also for a request that the end
-/// of the volume overtakes (ESHUTDOWN); it must not block.
+/// Hears the end of a request: a read's bytes, for others an empty buffer. Called once, on any thread, also
+/// for a request that the end of the volume overtakes (ESHUTDOWN); it must not block.
 pub type Done = Box<dyn FnOnce(io::Result<Buffer>) + Send>;
 
 /// A disk that is served.

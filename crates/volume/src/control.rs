@@ -1,7 +1,7 @@
 //! The control socket of a served volume: how commands ask its server for something.
 //!
-//! A command is a line of JSON, its answer is another; a connection may carry several, one after the other. Whoever may open the socket
-//! is the server's user or root.
+//! A command is a line of JSON, its answer is another; a connection may carry several, one after the other.
+//! Whoever may open the socket is the server's user or root.
 
 pub mod directory;
 pub mod listener;

@@ -1,13 +1,15 @@
 //! `create`: an empty volume on flash. The disk is not written.
 //!
-//! What flash may hold already is looked for first, and named; only a detached volume is replaced without being told to. What the slice's
-//! beginning held is overwritten with zeros, so that no tool takes the flash for what it was.
+//! What flash may hold already is looked for first, and named; only a detached volume is replaced without
+//! being told to. What the slice's beginning held is overwritten with zeros, so that no tool takes the flash
+//! for what it was.
 
-use headstart_core::units::ByteSize;
-use headstart_core::volume::devices::{Device, Devices, Failed};
-use headstart_core::volume::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX};
-use headstart_core::volume::recovery;
-use headstart_core::volume::superblock::{Found, Serving, Uuid};
+use headstart_block::devices::{Device, Devices, Failed};
+use headstart_block::layout::GUARD_BLOCKS_MAX;
+use headstart_block::recovery;
+use headstart_block::superblock::{Found, Serving, Uuid};
+use headstart_units::BLOCK_BYTES;
+use headstart_units::ByteSize;
 
 use crate::control::directory;
 use crate::ends::{Ends, Reading};

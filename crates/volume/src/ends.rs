@@ -1,8 +1,9 @@
-//! The guarded blocks of a disk, most of which are its ends, read without the flash that remembers them: guarded or plain, and if guarded, by which
-//! session?
+//! The guarded blocks of a disk, most of which are its ends, read without the flash that remembers them:
+//! guarded or plain, and if guarded, by which session?
 //!
-//! Zeros under the guard are the keystream, whose words tell their session; there is hardly a disk without 8 bytes of zeros in its first
-//! and last MiB. Where there is none, all 65,536 sessions are tried for a signature. The decision itself is left to signatures:
+//! Zeros under the guard are the keystream, whose words tell their session; there is hardly a disk without 8
+//! bytes of zeros in its first and last MiB. Where there is none, all 65,536 sessions are tried for a
+//! signature. The decision itself is left to signatures:
 //!
 //! | recognised as it is | recognised under a session | then |
 //! |---|---|---|
@@ -10,14 +11,16 @@
 //! | no | yes | guarded |
 //! | both or neither | | undecided; somebody has to say |
 //!
-//! Zeros of both kinds mean that the server died while the guard went on or off; each sector may be either. Nothing is guessed then.
+//! Zeros of both kinds mean that the server died while the guard went on or off; each sector may be either.
+//! Nothing is guessed then.
 
 use std::collections::BTreeMap;
 use std::io;
 
-use headstart_core::request::Range;
-use headstart_core::volume::guard::{self, Regions};
-use headstart_core::volume::layout::GUARD_BLOCKS_MAX;
+use headstart_block::guard;
+use headstart_block::guard::Regions;
+use headstart_block::layout::GUARD_BLOCKS_MAX;
+use headstart_units::request::Range;
 
 use crate::pair::OpenDevice;
 use crate::signatures;

@@ -5,8 +5,8 @@
 //!                                 replies <--'  <--completions--'
 //! ```
 //!
-//! Each turn takes in everything that has arrived and completed, then carries out what the engine asks for, then waits: one system call for
-//! whatever that was. Nothing is decided here.
+//! Each turn takes in everything that has arrived and completed, then carries out what the engine asks for,
+//! then waits: one system call for whatever that was. Nothing is decided here.
 
 mod figures;
 pub mod mailbox;
@@ -17,12 +17,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headstart_core::units::Nanos;
-use headstart_core::volume::devices::Device;
-use headstart_core::volume::engine::Engine;
-use headstart_core::volume::order::{self, Error, Order, OrderId, Output, Part, Tag};
-use headstart_core::volume::policy::Policy;
-use headstart_core::volume::superblock::{GuardState, Superblock};
+use headstart_block::devices::Device;
+use headstart_block::engine::Engine;
+use headstart_block::order;
+use headstart_block::order::{Error, Order, OrderId, Output, Part, Tag};
+use headstart_block::superblock::{GuardState, Superblock};
+use headstart_policy::server::Policy;
+use headstart_units::Nanos;
 use slab::Slab;
 
 use crate::block::{Buffer, Request};
@@ -214,7 +215,7 @@ impl<P: Policy> EventLoop<P> {
         match result {
             Ok(mut buffer) if given.is_read => {
                 if let Some(session) = given.session {
-                    headstart_core::volume::guard::transform(session, given.offset, &mut buffer);
+                    headstart_block::guard::transform(session, given.offset, &mut buffer);
                 }
                 self.buffers.insert(id, buffer);
                 self.engine.on_completion(now, id, Ok(self.buffers.read(id)));
@@ -387,7 +388,7 @@ impl<P: Policy> EventLoop<P> {
     fn status(&self) -> Status {
         let superblock = self.engine.superblock();
         let ring = &self.engine.map().ring;
-        let block = headstart_core::volume::layout::BLOCK_BYTES;
+        let block = headstart_units::BLOCK_BYTES;
         let state = match (self.stopping, self.drains.is_empty()) {
             (true, _) => State::Stopping,
             (false, false) => State::Draining,

@@ -10,7 +10,7 @@
 //! io_uring | memory | emulated | faulty
 //! ```
 //!
-//! What is decided lies in `headstart_core::volume`, without I/O; here are files, threads and clocks.
+//! What is decided lies in `headstart_block`, without I/O; here are files, threads and clocks.
 
 pub mod block;
 pub mod control;

@@ -1,7 +1,9 @@
-//! The two devices of a volume, opened, and driven one operation after the other: what a start, a stop and the offline commands use.
+//! The two devices of a volume, opened, and driven one operation after the other: what a start, a stop and
+//! the offline commands use.
 //!
-//! Who has a pair open has the volume: nobody else opens either device for writing until it is closed ([`owner`]), the two are not the
-//! same bytes ([`place`]), and nothing else was found that uses them ([`usage`]).
+//! Who has a pair open has the volume: nobody else opens either device for writing until it is closed
+//! ([`owner`]), the two are not the same bytes ([`place`]), and nothing else was found that uses them
+//! ([`usage`]).
 
 mod identity;
 mod open_device;
@@ -15,10 +17,11 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use aligned_vec::AVec;
-use headstart_core::request::Range;
-use headstart_core::volume::devices::{Device, Devices, Failed};
-use headstart_core::volume::recovery::{self, Given, Refusal, Superblocks};
-use headstart_core::volume::superblock::{Serving, Uuid};
+use headstart_block::devices::{Device, Devices, Failed};
+use headstart_block::recovery;
+use headstart_block::recovery::{Given, Refusal, Superblocks};
+use headstart_block::superblock::{Serving, Uuid};
+use headstart_units::request::Range;
 
 use crate::block::Buffer;
 use crate::device::DeviceName;

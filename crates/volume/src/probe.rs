@@ -12,11 +12,11 @@ use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use headstart_core::chance::Random;
-use headstart_core::units::MIB;
-use headstart_core::volume::policy::liu::sizes::{PROBE_READ_BYTES, PROBE_SEQUENTIAL_BYTES, PROBED_BYTES, usual_s};
-use headstart_core::volume::policy::liu::{Basis, Origin, Probe, Sizes};
 use headstart_model::server::{ServerConfig, probe};
+use headstart_policy::server::liu::sizes::{PROBE_READ_BYTES, PROBE_SEQUENTIAL_BYTES, PROBED_BYTES, usual_s};
+use headstart_policy::server::liu::{Basis, Origin, Probe, Sizes};
+use headstart_units::MIB;
+use headstart_units::chance::Random;
 
 use crate::device::DeviceName;
 use crate::pair::{OpenDevice, Pair, aligned};
@@ -115,8 +115,8 @@ fn read(device: &OpenDevice, offset: u64, buffer: &mut [u8]) -> Result<f64, Prob
 
 #[cfg(test)]
 mod tests {
-    use headstart_core::units::KIB;
     use headstart_model::profile::Profile;
+    use headstart_units::KIB;
 
     use super::*;
 

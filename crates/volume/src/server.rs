@@ -5,8 +5,8 @@
 //! stop:  Engine::stop ends the thread --> recovery::release takes the guard off, if nothing is left on flash alone
 //! ```
 //!
-//! A server that is dropped ends as if it had been killed: what was durable stays so, and the next start goes on from there. Whatever way
-//! it ends, every request is answered.
+//! A server that is dropped ends as if it had been killed: what was durable stays so, and the next start goes
+//! on from there. Whatever way it ends, every request is answered.
 
 mod handle;
 
@@ -16,13 +16,15 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
-use headstart_core::units::Nanos;
-use headstart_core::volume::devices::{Devices, Failed};
-use headstart_core::volume::engine::{Engine, ZERO_BYTES_MAX};
-use headstart_core::volume::policy::chain::{self, Chain};
-use headstart_core::volume::policy::{Policy, WriteThrough, itransformer, liu};
-use headstart_core::volume::recovery::{self, Given, Recovered, Refusal, Superblocks};
-use headstart_core::volume::superblock::Superblock;
+use headstart_block::devices::{Devices, Failed};
+use headstart_block::engine::{Engine, ZERO_BYTES_MAX};
+use headstart_block::recovery;
+use headstart_block::recovery::{Given, Recovered, Refusal, Superblocks};
+use headstart_block::superblock::Superblock;
+use headstart_policy::server::chain;
+use headstart_policy::server::chain::Chain;
+use headstart_policy::server::{Policy, WriteThrough, itransformer, liu};
+use headstart_units::Nanos;
 
 use crate::control::listener::Listener;
 use crate::event_loop::mailbox::{Mailbox, Message};
@@ -220,7 +222,8 @@ impl Server {
         self.wait()
     }
 
-    /// Writes everything back and ends, and the disk goes its own way: nothing on flash counts until it is attached again.
+    /// Writes everything back and ends, and the disk goes its own way: nothing on flash counts until it is
+    /// attached again.
     pub fn detach(mut self) -> Result<Stopped, StopError> {
         let _ = self.handle.stop(false);
         self.finish(true)
@@ -241,7 +244,8 @@ impl Server {
         Ok(Stopped { dirty_bytes, lost_bytes, is_released, disk_failed: failed.0, flash_failed: failed.1 })
     }
 
-    /// Ends at once, as if killed: requests under way are answered with EIO, nothing is written back, and the guard stays on.
+    /// Ends at once, as if killed: requests under way are answered with EIO, nothing is written back, and the
+    /// guard stays on.
     pub fn kill(self) {}
 }
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use headstart_core::volume::engine;
-pub use headstart_core::volume::policy::chain::Names as PolicyName;
-use headstart_core::volume::policy::{itransformer, liu};
-use headstart_core::volume::superblock::Uuid;
+use headstart_block::engine;
+use headstart_block::superblock::Uuid;
+pub use headstart_policy::server::chain::Names as PolicyName;
+use headstart_policy::server::{itransformer, liu};
 use serde::{Deserialize, Serialize};
 
 use crate::control::directory;

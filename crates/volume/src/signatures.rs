@@ -1,8 +1,8 @@
 //! Partition tables, file systems and the like, by what they write to the first or the last MiB of a disk.
 //!
-//! A signature counts only together with fields that make sense beside it: the guard's 65,536 keystreams are tried on the same bytes, and a
-//! magic number of 16 bits (ext4, MBR) would be found under one of them by chance. Each test here is passed by fewer than one
-//! of 2^40 blocks of random bytes.
+//! A signature counts only together with fields that make sense beside it: the guard's 65,536 keystreams are
+//! tried on the same bytes, and a magic number of 16 bits (ext4, MBR) would be found under one of them by
+//! chance. Each test here is passed by fewer than one of 2^40 blocks of random bytes.
 
 use crate::ends::Ends;
 

@@ -2,8 +2,8 @@
 //!
 //! Names follow Prometheus: `_total` never falls while the server lives, `_bytes` and `_seconds` are units.
 
-use headstart_core::volume::counters::Counters;
-use headstart_core::volume::policy::liu::Basis;
+use headstart_block::counters::Counters;
+use headstart_policy::server::liu::Basis;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{Mode, PolicyName};
@@ -36,7 +36,8 @@ pub struct Status {
     /// Bytes that were answered and neither disk nor flash has yet.
     #[serde(default)]
     pub held_bytes: u64,
-    /// Bytes that were answered and neither would take: reads of them fail until they are written again, and FLUSH does.
+    /// Bytes that were answered and neither would take: reads of them fail until they are written again, and
+    /// FLUSH does.
     #[serde(default)]
     pub lost_bytes: u64,
     /// Size of the log.

@@ -1,7 +1,7 @@
 //! The devices of a volume while it serves: operations go in, completions come out, in any order.
 //!
-//! One thread owns a storage. `submit` takes an operation with its buffers, `wait` begins what was submitted and waits for completions or
-//! for the [`Bell`], `reap` takes what has completed, with the buffers of reads.
+//! One thread owns a storage. `submit` takes an operation with its buffers, `wait` begins what was submitted
+//! and waits for completions or for the [`Bell`], `reap` takes what has completed, with the buffers of reads.
 //!
 //! | implementation | for |
 //! |---|---|
@@ -11,7 +11,8 @@
 //! | [`emulated`] | devices that a model answers for, in front of another storage |
 //! | [`faulty`] | failures and power cuts, in front of another storage |
 //!
-//! Buffers are shared: an operation holds what it reads from or writes into until it has completed, whatever its owner does meanwhile.
+//! Buffers are shared: an operation holds what it reads from or writes into until it has completed, whatever
+//! its owner does meanwhile.
 
 pub mod bell;
 pub mod buffers;
@@ -27,7 +28,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headstart_core::volume::devices::Device;
+use headstart_block::devices::Device;
 use headstart_model::profile::Profile;
 
 use crate::block::Buffer;
@@ -77,7 +78,8 @@ pub trait Storage {
     /// Takes an operation. It begins at the next `wait` at the latest.
     fn submit(&mut self, operation: Operation);
 
-    /// Begins what was submitted, and returns when something has completed, the bell has rung or `timeout` is over; perhaps sooner.
+    /// Begins what was submitted, and returns when something has completed, the bell has rung or `timeout` is
+    /// over; perhaps sooner.
     fn wait(&mut self, timeout: Option<Duration>);
 
     /// Takes what has completed.

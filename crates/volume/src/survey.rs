@@ -1,20 +1,22 @@
 //! What a volume's devices hold, looked at without writing a byte: `check` and `inspect`.
 //!
-//! The start that a server would make is made on the devices with every write left out ([`Untouched`]), so that what is said here is what
-//! it would find. Then every dirty block is read, and what does not match its checksum is lost. Where a start would
-//! refuse, the records that it would not rely upon are looked for in all of the log, and name what may be lost.
+//! The start that a server would make is made on the devices with every write left out ([`Untouched`]), so
+//! that what is said here is what it would find. Then every dirty block is read, and what does not match its
+//! checksum is lost. Where a start would refuse, the records that it would not rely upon are looked for in
+//! all of the log, and name what may be lost.
 
 mod log_scan;
 mod report;
 
-use headstart_core::request::Range;
-use headstart_core::volume::devices::{Device, Devices, Failed};
-use headstart_core::volume::layout::BLOCK_BYTES;
-use headstart_core::volume::log_map::{Content, LogMap, Piece};
-use headstart_core::volume::ranges::Ranges;
-use headstart_core::volume::record::blocks_of;
-use headstart_core::volume::recovery::{self, Recovered, Refusal, Superblocks};
-use headstart_core::volume::superblock::Superblock;
+use headstart_block::devices::{Device, Devices, Failed};
+use headstart_block::log_map::{Content, LogMap, Piece};
+use headstart_block::record::blocks_of;
+use headstart_block::recovery;
+use headstart_block::recovery::{Recovered, Refusal, Superblocks};
+use headstart_block::superblock::Superblock;
+use headstart_units::BLOCK_BYTES;
+use headstart_units::ranges::Ranges;
+use headstart_units::request::Range;
 
 use crate::pair::Pair;
 pub use report::{

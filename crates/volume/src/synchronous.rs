@@ -1,13 +1,14 @@
-//! An engine whose orders are carried out at once, one request after the other: for detaching, where nothing else goes on.
+//! An engine whose orders are carried out at once, one request after the other: for detaching, where nothing
+//! else goes on.
 
 use std::collections::BTreeMap;
 
-use headstart_core::request::Range;
-use headstart_core::units::Nanos;
-use headstart_core::volume::devices::Devices;
-use headstart_core::volume::engine::Engine;
-use headstart_core::volume::order::{Action, Error, Order, OrderId, Output, Part, Request};
-use headstart_core::volume::policy::Policy;
+use headstart_block::devices::Devices;
+use headstart_block::engine::Engine;
+use headstart_block::order::{Action, Error, Order, OrderId, Output, Part, Request};
+use headstart_policy::server::Policy;
+use headstart_units::Nanos;
+use headstart_units::request::Range;
 
 /// An engine and its devices.
 pub struct Synchronous<'a, D, P> {

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use headstart_core::units::Nanos;
-use headstart_core::volume::devices::Device;
-use headstart_core::volume::order::{Action, Order};
+use headstart_block::devices::Device;
+use headstart_block::order::{Action, Order};
+use headstart_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// Most operations that are remembered (40 bytes each).

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use headstart_core::request::Range;
+use headstart_units::request::Range;
 use headstart_volume::block::Buffer;
 use headstart_volume::export::file::{FileExport, MountError, Unmounted};
 use memory::{Asked, Memory};

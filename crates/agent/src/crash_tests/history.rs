@@ -1,8 +1,9 @@
-//! The reference model: what happened to each file and when, so that for any moment it can be said which bytes may be there.
+//! The reference model: what happened to each file and when, so that for any moment it can be said which
+//! bytes may be there.
 //!
-//! Files consist of cells of 256 bytes, written whole; a cell names the write it came from, its file and its place, so that bytes
-//! that belong elsewhere are noticed. Time is counted in events, of which every storage operation is one: a crash at an
-//! operation is a moment.
+//! Files consist of cells of 256 bytes, written whole; a cell names the write it came from, its file and its
+//! place, so that bytes that belong elsewhere are noticed. Time is counted in events, of which every storage
+//! operation is one: a crash at an operation is a moment.
 
 use std::ops::Range;
 
@@ -137,8 +138,9 @@ impl History {
         written.max().unwrap_or(0).max(self.initial.len() as u64)
     }
 
-    /// Whether `write` is known to have taken effect, for good, at moment `now`; `all` touch the same cell. What a program wrote over
-    /// synced bytes on the slow file itself may be lost with them when that cannot be synced.
+    /// Whether `write` is known to have taken effect, for good, at moment `now`; `all` touch the same cell.
+    /// What a program wrote over synced bytes on the slow file itself may be lost with them when that cannot
+    /// be synced.
     fn counts(&self, write: &Write, all: &[&Write], now: u64, loss: Loss) -> bool {
         let Some(done) = write.done else { return false };
         let doubted = |from: u64, until: u64| self.doubts.iter().any(|doubt| (from..until).contains(doubt));
@@ -153,7 +155,8 @@ impl History {
         }
     }
 
-    /// The versions a cell may hold when everything at moment `now` was lost that `loss` takes. `begun` is when the look began.
+    /// The versions a cell may hold when everything at moment `now` was lost that `loss` takes. `begun` is
+    /// when the look began.
     fn allowed(&self, cell: u64, begun: u64, now: u64, loss: Loss) -> Vec<u32> {
         let touching: Vec<&Write> = self.writes.iter().filter(|write| write.cells.contains(&cell)).collect();
         let last =
@@ -204,7 +207,8 @@ impl History {
         }
     }
 
-    /// What was seen after a crash at `now` is all there is from then on; unless the power failed, more may be lost with it.
+    /// What was seen after a crash at `now` is all there is from then on; unless the power failed, more may
+    /// be lost with it.
     pub fn settle(&mut self, versions: Vec<u32>, size: u64, now: u64, loss: Loss) {
         let older = match loss {
             Loss::Processes => (0..self.cells()).map(|cell| self.allowed(cell, now, now, Loss::Power)).collect(),

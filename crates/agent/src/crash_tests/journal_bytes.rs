@@ -1,11 +1,11 @@
-//! The journal's files cut at every byte and with every bit flipped: what is found is what some whole records at the beginning
-//! say, or an error that names the file.
+//! The journal's files cut at every byte and with every bit flipped: what is found is what some whole records
+//! at the beginning say, or an error that names the file.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use headstart_core::overlay::journal::{HEADER_BYTES, records};
-use headstart_core::overlay::recovery::{Recovered, Replay};
+use headstart_overlay::journal::{HEADER_BYTES, records};
+use headstart_overlay::recovery::{Recovered, Replay};
 
 use super::world::{FAST, FLASH, RUNTIME};
 use super::{Points, for_each_seed, recorded};

@@ -1,9 +1,9 @@
-//! A file with bytes on flash alone is removed, renamed or cut, and the crash comes at any storage operation of that: the slow file
-//! system has done its part or not, and forgets it or not when the power fails.
+//! A file with bytes on flash alone is removed, renamed or cut, and the crash comes at any storage operation
+//! of that: the slow file system has done its part or not, and forgets it or not when the power fails.
 
 use std::path::Path;
 
-use headstart_core::chance::Random;
+use headstart_units::chance::Random;
 
 use super::history::{CELL_BYTES, Loss};
 use super::ranks::Operation;
@@ -14,7 +14,8 @@ use crate::storage::faulty::{Disk, FaultyStorage, Snapshot};
 /// Ways in which the power may fail at one operation.
 const POWER_FAILURES: u64 = 12;
 
-/// A file with dirty bytes, on which a program then did `operation`; what the disk looked like before each storage operation since.
+/// A file with dirty bytes, on which a program then did `operation`; what the disk looked like before each
+/// storage operation since.
 fn recorded(operation: &Operation, synced: bool) -> (World, Vec<Snapshot>) {
     let (disk, files) = new_disk();
     let mut world = World::start(1, FaultyStorage::new(disk, true, None), 1, files, 0).unwrap();
@@ -37,8 +38,8 @@ fn recorded(operation: &Operation, synced: bool) -> (World, Vec<Snapshot>) {
     (world, snapshots.into_iter().filter(|snapshot| snapshot.tick > begun).collect())
 }
 
-/// Starts an agent on what is left, reads all files and drains them. A file that has its name holds what it has to, also one that was removed and that the
-/// power failure brought back.
+/// Starts an agent on what is left, reads all files and drains them. A file that has its name holds what it
+/// has to, also one that was removed and that the power failure brought back.
 fn recovers(world: &World, disk: Disk, tick: u64, loss: Loss) -> Result<(), String> {
     let mut files = world.files.clone();
     let is_gone = name_of(&disk, files[0].inode).is_none();

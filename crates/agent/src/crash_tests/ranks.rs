@@ -5,11 +5,11 @@ use std::ops::Range as Cells;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use headstart_core::overlay::{Answer, Process};
-use headstart_core::protocol::data_file_name;
-use headstart_core::protocol::message::Request;
-use headstart_core::protocol::shared::{KIND_EXTEND, KIND_READ, KIND_WRITE, Slot};
-use headstart_core::request::Range;
+use headstart_overlay::{Answer, Process};
+use headstart_protocol::data_file_name;
+use headstart_protocol::message::Request;
+use headstart_protocol::shared::{KIND_EXTEND, KIND_READ, KIND_WRITE, Slot};
+use headstart_units::request::Range;
 
 use super::history::{CELL_BYTES, Loss, cell_bytes};
 use super::world::{FLASH, World};

@@ -1,18 +1,19 @@
-//! One agent with its threads over faulty storage: the overlay, the store and the jobs as the event loop drives them, in an order
-//! that comes from a seed.
+//! One agent with its threads over faulty storage: the overlay, the store and the jobs as the event loop
+//! drives them, in an order that comes from a seed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use headstart_core::overlay::journal::Identity;
-use headstart_core::overlay::{Capacity, Overlay, Settings};
-use headstart_core::policy::FetchTurn;
-use headstart_core::protocol::memory::Memory;
-use headstart_core::protocol::message::{Envelope, Request};
-use headstart_core::protocol::shared::{Shared, Slot};
-use headstart_core::request::Range;
+use headstart_overlay::journal::Identity;
+use headstart_overlay::{Overlay, Settings};
+use headstart_policy::client::FetchTurn;
+use headstart_protocol::memory::Memory;
+use headstart_protocol::message::{Envelope, Request};
+use headstart_protocol::shared::{Shared, Slot};
+use headstart_units::Capacity;
+use headstart_units::request::Range;
 
 use super::history::{CELL_BYTES, History, Loss};
 use super::ranks::{self, Operation, Rank};
@@ -20,7 +21,7 @@ use crate::error::Error;
 use crate::storage::faulty::{Disk, FaultyStorage};
 use crate::store::{self, Store};
 use crate::tiers::{Due, Tiers};
-use headstart_core::chance::Random;
+use headstart_units::chance::Random;
 
 pub const RANKS: usize = 3;
 /// Slow files at the start.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 
-use headstart_core::overlay::Answer;
-use headstart_core::overlay::journal::Identity;
-use headstart_core::protocol::message::{Envelope, Reply, Request};
+use headstart_overlay::Answer;
+use headstart_overlay::journal::Identity;
+use headstart_protocol::message::{Envelope, Reply, Request};
 
 use crate::error::Error;
 use crate::origin::birth_ns;
@@ -169,8 +169,8 @@ impl EventLoop<'_> {
         self.overlay.mapped_bytes() > self.overlay.capacity_bytes() && !self.overlay.file_list().any(stuck)
     }
 
-    /// While everything is being written back: once that is on disk which was dirty when it was asked for, a barrier, so that nothing of it
-    /// depends on the journal any more.
+    /// While everything is being written back: once that is on disk which was dirty when it was asked for, a
+    /// barrier, so that nothing of it depends on the journal any more.
     pub(super) fn keep_draining(&mut self) {
         if self.draining && self.overlay.has_drained() {
             self.service.drains_total += 1;

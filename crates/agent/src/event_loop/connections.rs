@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use headstart_core::overlay::journal::Identity;
-use headstart_core::overlay::{Answer, Process};
-use headstart_core::protocol::message::{self, Envelope, Reply, Request, Welcome};
-use headstart_core::protocol::{FLASH_DIRECTORY, PROTOCOL_VERSION, SHARED_FILE, data_file_name};
+use headstart_overlay::journal::Identity;
+use headstart_overlay::{Answer, Process};
+use headstart_protocol::message;
+use headstart_protocol::message::{Envelope, Reply, Request, Welcome};
+use headstart_protocol::{FLASH_DIRECTORY, PROTOCOL_VERSION, SHARED_FILE, data_file_name};
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
 use crate::claim;
@@ -134,7 +135,8 @@ impl EventLoop<'_> {
                         if !writable || !self.hold_open(token, envelope, identity, path) {
                             self.open(envelope, identity, writable, path);
                         }
-                        // Afterwards: a number that the sweep sets free may be given away only when the file behind it is closed.
+                        // Afterwards: a number that the sweep sets free may be given away only when the file
+                        // behind it is closed.
                         self.sweep(SWEEP_FILES);
                     }
                     Request::Regions { file, from } => self.tell_regions(token, envelope, file, from),
@@ -278,8 +280,8 @@ impl EventLoop<'_> {
         Ok(slot)
     }
 
-    /// A process that had slots when this agent started has ended: those of its threads that never came back hang up now. Of
-    /// the others their sockets tell.
+    /// A process that had slots when this agent started has ended: those of its threads that never came back
+    /// hang up now. Of the others their sockets tell.
     pub(super) fn survivor_ended(&mut self, token: u64) {
         let Some((process, handle)) = self.survivors.get((token - FIRST_SURVIVOR) as usize) else { return };
         let _ = self.epoll.delete(handle);
@@ -339,7 +341,8 @@ impl EventLoop<'_> {
                 // Created with a mode that forbids writing, to the agent too: nothing could be written back.
                 let written = self.overlay.is_open_for_writing(number);
                 let unwritable = written && self.store.slow(number).is_some_and(|slow| !slow.file().is_writable());
-                // By a name that nobody told of, others may use it outside of the directory, where no library sees it as ours.
+                // By a name that nobody told of, others may use it outside of the directory, where no library
+                // sees it as ours.
                 let told = self.overlay.known_names(number);
                 let elsewhere = self.store.slow(number).is_some_and(|slow| slow.names() > told);
                 if by_site || unwritable || nameless || elsewhere {
@@ -352,9 +355,9 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Before a file may get a number: has memory behind its part of the shared file. Where there is no more, a number that was used
-    /// before does. The file is refused if there is none, as the library is not to use it without: nobody would know of it when
-    /// another process opens it later and its bytes come to flash.
+    /// Before a file may get a number: has memory behind its part of the shared file. Where there is no more,
+    /// a number that was used before does. The file is refused if there is none, as the library is not to use
+    /// it without: nobody would know of it when another process opens it later and its bytes come to flash.
     pub(super) fn make_room(&mut self, identity: Identity, path: &[u8]) -> std::result::Result<(), Answer> {
         if self.overlay.keeps_number(identity) {
             return Ok(());
@@ -373,8 +376,8 @@ impl EventLoop<'_> {
         Err(Answer::Error { errno: libc::ENOSPC, text })
     }
 
-    /// Whether another agent owns a directory between the managed one and the file. Nobody can claim one later: a claim looks for
-    /// those above it.
+    /// Whether another agent owns a directory between the managed one and the file. Nobody can claim one
+    /// later: a claim looks for those above it.
     pub(super) fn managed_elsewhere(&mut self, path: &Path) -> Option<String> {
         let parent = path.parent()?;
         if self.own_directories.contains(parent) {

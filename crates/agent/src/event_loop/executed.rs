@@ -1,15 +1,15 @@
-//! Programs about to be executed: whoever asks that a whole file be written back is answered once the agent has given up its own
-//! descriptor for writing, or the kernel would refuse (ETXTBSY).
+//! Programs about to be executed: whoever asks that a whole file be written back is answered once the agent
+//! has given up its own descriptor for writing, or the kernel would refuse (ETXTBSY).
 //!
-//! Giving it up takes a barrier that syncs the file. A file that a program has open for writing cannot be executed anyway: nobody
-//! waits for that, nor for a second barrier.
+//! Giving it up takes a barrier that syncs the file. A file that a program has open for writing cannot be
+//! executed anyway: nobody waits for that, nor for a second barrier.
 //!
 //! Who is about to use a file by means that nobody sees may be about to make it immutable: it has its time by then.
 
 use std::collections::BTreeMap;
 
-use headstart_core::overlay::Answer;
-use headstart_core::protocol::message::{Envelope, Request};
+use headstart_overlay::Answer;
+use headstart_protocol::message::{Envelope, Request};
 
 use super::EventLoop;
 

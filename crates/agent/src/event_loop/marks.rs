@@ -10,8 +10,8 @@
 
 use std::time::{Duration, Instant};
 
-use headstart_core::overlay::journal::Identity;
-use headstart_core::protocol::message::Envelope;
+use headstart_overlay::journal::Identity;
+use headstart_protocol::message::Envelope;
 
 use crate::dirty_list::Shown;
 use crate::marker::MarkJob;

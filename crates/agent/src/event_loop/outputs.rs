@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use headstart_core::overlay::Output;
-use headstart_core::overlay::journal::Identity;
+use headstart_overlay::Output;
+use headstart_overlay::journal::Identity;
 
 use crate::error::Result;
 use crate::jobs::Completion;
@@ -85,8 +85,8 @@ impl EventLoop<'_> {
         self.tiers().take_fingerprint(file);
     }
 
-    /// A program set the time of last write: it stands until bytes are written, through write-backs too. Whether the agent has set it
-    /// since, so that it is not the program's.
+    /// A program set the time of last write: it stands until bytes are written, through write-backs too.
+    /// Whether the agent has set it since, so that it is not the program's.
     pub(super) fn times_set(&mut self, identity: Identity) -> bool {
         let Some(file) = self.overlay.find(identity) else { return false };
         let is_ours = self.store.slow_mut(file).is_some_and(|slow| slow.times_set());

@@ -1,21 +1,23 @@
 //! Regions that belong on flash: commands that say which, and programs that ask.
 //!
-//! A plan may have more regions than a packet holds, and reading it takes a while: the command line reads it, looks at the files and
-//! sends the regions of one file after another, in as many packets as it takes; those of a file count with the last of them.
+//! A plan may have more regions than a packet holds, and reading it takes a while: the command line reads it,
+//! looks at the files and sends the regions of one file after another, in as many packets as it takes; those
+//! of a file count with the last of them.
 //!
-//! Regions belong to a file, and are in the journal. A run may also want them for a name, as many programs make their files anew: they
-//! are then given to whatever file is opened by that name and has none, as long as this agent lives.
+//! Regions belong to a file, and are in the journal. A run may also want them for a name, as many programs
+//! make their files anew: they are then given to whatever file is opened by that name and has none, as long
+//! as this agent lives.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use headstart_core::overlay::{Answer, Placement};
-use headstart_core::plan::REGIONS_MAX;
-use headstart_core::policy::carl::{Regions, Wanted};
-use headstart_core::protocol::message::{Envelope, REGIONS_PER_REPLY, Reply, encode_regions};
-use headstart_core::request::Range;
+use headstart_insight::plan::REGIONS_MAX;
+use headstart_overlay::{Answer, Placement};
+use headstart_policy::client::carl::{Regions, Wanted};
+use headstart_protocol::message::{Envelope, REGIONS_PER_REPLY, Reply, encode_regions};
+use headstart_units::request::Range;
 
 use crate::status::{self, FilePlacement, PlacementStatus, RegionsOfFile};
 use crate::store::as_path;

@@ -1,9 +1,11 @@
-//! Programs that the library is not in. Before one starts, whoever starts it asks: what is dirty goes back, all bytes leave flash, and
-//! nothing comes there until it has ended, and what it started as well. Then the question is answered.
+//! Programs that the library is not in. Before one starts, whoever starts it asks: what is dirty goes back,
+//! all bytes leave flash, and nothing comes there until it has ended, and what it started as well. Then the
+//! question is answered.
 //!
-//! Two things tell that one lives. Its process, which is known by number: one that closes all its descriptors counts too. And a fifo in
-//! the runtime directory, which whoever starts it opens and hands down: that of its descendants. Both outlive an agent that is
-//! killed: a file in the runtime directory names each process, and the fifo says by itself whether somebody has it open.
+//! Two things tell that one lives. Its process, which is known by number: one that closes all its descriptors
+//! counts too. And a fifo in the runtime directory, which whoever starts it opens and hands down: that of its
+//! descendants. Both outlive an agent that is killed: a file in the runtime directory names each process, and
+//! the fifo says by itself whether somebody has it open.
 //!
 //! Nobody waits for ever: where bytes cannot go back, or none did for [`STALL`], the answer says so.
 
@@ -14,9 +16,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use headstart_core::overlay::Answer;
-use headstart_core::protocol::message::Envelope;
-use headstart_core::protocol::{STRANGER_PREFIX, STRANGERS_FILE};
+use headstart_overlay::Answer;
+use headstart_protocol::message::Envelope;
+use headstart_protocol::{STRANGER_PREFIX, STRANGERS_FILE};
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
 use crate::error::{Error, Result};
@@ -27,7 +29,8 @@ use crate::store::as_path;
 
 use super::{EventLoop, FIRST_STRANGER, NO_SLOT, STRANGERS};
 
-/// How long no dirty byte may have gone back before a question is answered nevertheless (assumed: a copy takes a second at most).
+/// How long no dirty byte may have gone back before a question is answered nevertheless (assumed: a copy
+/// takes a second at most).
 const STALL: Duration = Duration::from_secs(10);
 
 /// Somebody who waits to start one.

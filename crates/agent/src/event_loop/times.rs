@@ -1,5 +1,6 @@
-//! Times of last write, for those who see the slow file alone: while a program has a file open its slow file gets the time of the last
-//! absorbed write not much later than that. When nobody has it open any more it gets it at once (`Tiers::take_fingerprint`).
+//! Times of last write, for those who see the slow file alone: while a program has a file open its slow file
+//! gets the time of the last absorbed write not much later than that. When nobody has it open any more it
+//! gets it at once (`Tiers::take_fingerprint`).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
@@ -7,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::EventLoop;
 
-/// A time is shown this long after the first write that it is to show (assumed: what those who poll a file put up with; it is two calls
-/// on the slow file system in this time).
+/// A time is shown this long after the first write that it is to show (assumed: what those who poll a file
+/// put up with; it is two calls on the slow file system in this time).
 const DELAY: Duration = Duration::from_secs(1);
 /// Files whose times are shown before the next event is looked at.
 const FILES_AT_ONCE: usize = 16;
@@ -57,8 +58,8 @@ impl EventLoop<'_> {
         }
     }
 
-    /// Sets the slow file's time to that of the last absorbed write, or to what it was before write-backs of a file that nobody writes;
-    /// false if some are under way.
+    /// Sets the slow file's time to that of the last absorbed write, or to what it was before write-backs of
+    /// a file that nobody writes; false if some are under way.
     pub(super) fn show_time(&mut self, file: u32) -> bool {
         let absorbed_ns = self.shared().files[file as usize].modified_ns.load(Ordering::Relaxed);
         let is_known = self.overlay.path(file).is_some();

@@ -7,10 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use headstart_core::overlay::Fingerprint;
-use headstart_core::overlay::journal::Identity;
-use headstart_core::overlay::recovery::RecoveredFile;
-use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
+use headstart_overlay::Fingerprint;
+use headstart_overlay::journal::Identity;
+use headstart_overlay::recovery::RecoveredFile;
+use headstart_protocol::{FLASH_DIRECTORY, data_file_name};
 
 use super::{FileReport, Inspection, JournalState, SlowState, Verdict};
 use crate::claim::{self, Owner, Relation};

@@ -1,8 +1,9 @@
 //! The metrics socket: HTTP on a unix socket, in threads of its own.
 //!
-//! The event loop is only asked for a snapshot of the figures, through its mailbox; everything else happens here. A connection
-//! is served once and closed. It has a few seconds in all, a request head of a few KiB, and there are a few of them at a time:
-//! further ones are told so, and a peer that sends nothing, or reads nothing, holds up nobody else.
+//! The event loop is only asked for a snapshot of the figures, through its mailbox; everything else happens
+//! here. A connection is served once and closed. It has a few seconds in all, a request head of a few KiB,
+//! and there are a few of them at a time: further ones are told so, and a peer that sends nothing, or reads
+//! nothing, holds up nobody else.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileTypeExt;

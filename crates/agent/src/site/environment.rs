@@ -1,11 +1,11 @@
-//! Settings from the environment: `HEADSTART_KEY` for a key at the top of the site file, `HEADSTART_SECTION_KEY` for one of a
-//! table. They come before the file's, and after the command line's.
+//! Settings from the environment: `HEADSTART_KEY` for a key at the top of the site file,
+//! `HEADSTART_SECTION_KEY` for one of a table. They come before the file's, and after the command line's.
 //!
 //! In a program under `headstart run`, `HEADSTART_SLOW` is what the library was told, and no setting.
 
 use std::ffi::OsString;
 
-use headstart_core::protocol::ENVIRONMENT_RUNTIME;
+use headstart_protocol::ENVIRONMENT_RUNTIME;
 use toml::{Table, Value};
 
 /// How a variable's text is read.
@@ -118,9 +118,9 @@ fn value(name: &str, text: &str, form: Form) -> Result<Value, String> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use headstart_core::cost::benefit::{Parameters, SeekPoint};
-    use headstart_core::cost::region;
-    use headstart_core::cost::software::Software;
+    use headstart_policy::cost::benefit::{Parameters, SeekPoint};
+    use headstart_policy::cost::region;
+    use headstart_policy::cost::software::Software;
 
     use super::*;
     use crate::site::{AgentSettings, CostModels, Site};

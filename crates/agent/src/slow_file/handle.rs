@@ -1,17 +1,21 @@
-//! The one descriptor the agent has of a slow file: for reading, and for writing too while there may be something to write.
+//! The one descriptor the agent has of a slow file: for reading, and for writing too while there may be
+//! something to write.
 //!
-//! A file that anybody has open for writing cannot be executed (ETXTBSY), and somebody who executes a program just built does
-//! not know of the agent. One descriptor is enough because it is exchanged only where nothing rests on the old one:
+//! A file that anybody has open for writing cannot be executed (ETXTBSY), and somebody who executes a program
+//! just built does not know of the agent. One descriptor is enough because it is exchanged only where nothing
+//! rests on the old one:
 //!
-//! - **For one that writes**, when a process opens the file for writing, or before a write-back. The kernel tells a descriptor of
-//!   failures to write since it was opened, and of older ones that nobody was told of; what the old descriptor alone would have
-//!   been told of is older than a sync that succeeded, or was written by a stranger.
-//! - **For one that reads**, after a barrier synced the file through the one that writes, if nobody has had it open for writing and
-//!   no write-back has been under way since before that sync, and nothing waits on flash. So the mode may change while bytes wait
-//!   or a writer is there, and a file system that syncs only through descriptors that write (some do, behind FUSE) is asked
-//!   through one.
+//! - **For one that writes**, when a process opens the file for writing, or before a write-back. The kernel
+//!   tells a descriptor of failures to write since it was opened, and of older ones that nobody was told of;
+//!   what the old descriptor alone would have been told of is older than a sync that succeeded, or was
+//!   written by a stranger.
+//! - **For one that reads**, after a barrier synced the file through the one that writes, if nobody has had
+//!   it open for writing and no write-back has been under way since before that sync, and nothing waits on
+//!   flash. So the mode may change while bytes wait or a writer is there, and a file system that syncs only
+//!   through descriptors that write (some do, behind FUSE) is asked through one.
 //!
-//! It is opened by way of `/proc/self/fd`: the file may have another name by now, or none. Where that fails the old one stays.
+//! It is opened by way of `/proc/self/fd`: the file may have another name by now, or none. Where that fails
+//! the old one stays.
 
 use std::fmt::{Debug, Formatter};
 use std::io;

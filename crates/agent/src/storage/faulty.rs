@@ -1,10 +1,11 @@
-//! Storage in memory that loses, tears and reorders what was not synced when the power fails, and fails the calls it is told to.
+//! Storage in memory that loses, tears and reorders what was not synced when the power fails, and fails the
+//! calls it is told to.
 //!
-//! A sync that fails behaves as Linux does: the changes since the last one are forgotten, though reads may still see them,
-//! and a later sync succeeds without them. Every other handle open at the time is told of the failure once. A failure that
-//! happened without a sync is told to every handle open at the time, or else to the first that is opened afterwards; but it is
-//! forgotten with the inode, where nobody has the file open. Names in directories do not behave so: they are kept in the file
-//! system's own log.
+//! A sync that fails behaves as Linux does: the changes since the last one are forgotten, though reads may
+//! still see them, and a later sync succeeds without them. Every other handle open at the time is told of the
+//! failure once. A failure that happened without a sync is told to every handle open at the time, or else to
+//! the first that is opened afterwards; but it is forgotten with the inode, where nobody has the file open.
+//! Names in directories do not behave so: they are kept in the file system's own log.
 
 mod disk;
 
@@ -13,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use headstart_core::overlay::journal::Identity;
+use headstart_overlay::journal::Identity;
 
 use super::{Access, Attributes, File, FileRef, Scope, Storage};
 use disk::Change;

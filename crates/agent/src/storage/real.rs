@@ -14,7 +14,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::uio::preadv;
 use xattr::FileExt as _;
 
-use headstart_core::overlay::journal::Identity;
+use headstart_overlay::journal::Identity;
 
 use crate::held_file;
 use crate::origin::birth_ns;

@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use headstart_core::protocol::FLASH_DIRECTORY;
+use headstart_protocol::FLASH_DIRECTORY;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 

@@ -1,22 +1,25 @@
 //! The data files: absorbed and fetched bytes.
 //!
-//! A data file is open while it is needed: created or grown, read or written by a copy, or unsynced. The others stay open in the
-//! order of their last use as far as `open_max` allows.
+//! A data file is open while it is needed: created or grown, read or written by a copy, or unsynced. The
+//! others stay open in the order of their last use as far as `open_max` allows.
 //!
-//! **A failure to write is not missed.** Bytes reach a data file through descriptors of programs and of the copiers; the kernel
-//! writes them when it likes, and forgets the pages it could not write. A sync tells of that if its descriptor was open at the
-//! time, or was opened since and nobody was told before (since Linux 4.13), unless the kernel has dropped the inode from memory
-//! meanwhile, and the error with it. It does not while anybody has the file open. So a data file is *unsynced*, and open here, from
-//! the moment a record names bytes of it ([`Output::Unsynced`], carried out before the commit is answered) or a fetch into it
-//! begins, until a sync that began later has succeeded. The writing program holds it open before: until its slow file is closed, or,
-//! beyond an eighth of the descriptors that its process may have, until the write has returned, so that an error could be lost only if the
-//! kernel wrote, failed and evicted the inode between that and the commit. Whatever sync fails, the next barrier says so
-//! of the file, once: what it held since the barrier before is never vouched for.
+//! **A failure to write is not missed.** Bytes reach a data file through descriptors of programs and of the
+//! copiers; the kernel writes them when it likes, and forgets the pages it could not write. A sync tells of
+//! that if its descriptor was open at the time, or was opened since and nobody was told before (since Linux
+//! 4.13), unless the kernel has dropped the inode from memory meanwhile, and the error with it. It does not
+//! while anybody has the file open. So a data file is *unsynced*, and open here, from the moment a record
+//! names bytes of it ([`Output::Unsynced`], carried out before the commit is answered) or a fetch into it
+//! begins, until a sync that began later has succeeded. The writing program holds it open before: until its
+//! slow file is closed, or, beyond an eighth of the descriptors that its process may have, until the write
+//! has returned, so that an error could be lost only if the kernel wrote, failed and evicted the inode
+//! between that and the commit. Whatever sync fails, the next barrier says so of the file, once: what it held
+//! since the barrier before is never vouched for.
 //!
-//! If every open file is unsynced, the one used least recently is synced here, in the event loop, and closed; a barrier is wanted
-//! before it comes to that. One that a job uses is never closed: where all are used there are more than `open_max`.
+//! If every open file is unsynced, the one used least recently is synced here, in the event loop, and closed;
+//! a barrier is wanted before it comes to that. One that a job uses is never closed: where all are used there
+//! are more than `open_max`.
 //!
-//! [`Output::Unsynced`]: headstart_core::overlay::Output::Unsynced
+//! [`Output::Unsynced`]: headstart_overlay::Output::Unsynced
 
 #[cfg(test)]
 mod tests;
@@ -26,10 +29,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use headstart_core::overlay::NotSynced;
-use headstart_core::overlay::flash_space::Run;
-use headstart_core::overlay::recovery::Recovered;
-use headstart_core::protocol::data_file_name;
+use headstart_overlay::NotSynced;
+use headstart_overlay::flash_space::Run;
+use headstart_overlay::recovery::Recovered;
+use headstart_protocol::data_file_name;
 
 use crate::error::{Error, Result};
 use crate::storage::{Access, FileRef, Scope, StorageRef};
@@ -220,7 +223,8 @@ impl DataFiles {
         self.unsynced.len() > self.open_max / 4 * 3
     }
 
-    /// What a barrier has to sync: those of `named` that were not synced since records named them, and others that fetches wrote.
+    /// What a barrier has to sync: those of `named` that were not synced since records named them, and others
+    /// that fetches wrote.
     pub fn begin_sync(&mut self, named: &[u32]) -> Vec<(u32, DataSync)> {
         let missing = named.iter().copied().filter(|number| !self.files.contains_key(number));
         let lost: BTreeSet<u32> = missing.chain(std::mem::take(&mut self.lost)).collect();
@@ -239,7 +243,8 @@ impl DataFiles {
         jobs
     }
 
-    /// The barrier could not sync these: those it did not try are to be synced yet. Nothing rests any more on one whose sync failed.
+    /// The barrier could not sync these: those it did not try are to be synced yet. Nothing rests any more on
+    /// one whose sync failed.
     pub fn not_synced(&mut self, failed: &NotSynced) {
         let untried = failed.data_files_untried.iter().filter(|number| self.files.contains_key(number));
         self.unsynced.extend(untried);

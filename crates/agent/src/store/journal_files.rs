@@ -1,12 +1,12 @@
-//! The journal's two files: the one in the fast directory, durable up to the last barrier, and the copy in memory with every
-//! appended record.
+//! The journal's two files: the one in the fast directory, durable up to the last barrier, and the copy in
+//! memory with every appended record.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use headstart_core::overlay::Overlay;
-use headstart_core::overlay::journal::{HEADER_BYTES, Header};
+use headstart_overlay::Overlay;
+use headstart_overlay::journal::{HEADER_BYTES, Header};
 
 use crate::error::{Error, Result};
 use crate::storage::{Access, File, FileRef, Scope, Storage, StorageRef};
@@ -15,8 +15,8 @@ use crate::storage::{Access, File, FileRef, Scope, Storage, StorageRef};
 const IN_HAND_BYTES: u64 = 1 << 20;
 const IN_HAND_BYTES_MIN: u64 = 64 << 10;
 
-/// Memory kept behind the end of the copy: what is told while no more is to be had, of bytes absorbed before. An assumption: some
-/// thousand records.
+/// Memory kept behind the end of the copy: what is told while no more is to be had, of bytes absorbed before.
+/// An assumption: some thousand records.
 const LIVE_IN_HAND_BYTES: u64 = 128 << 10;
 
 /// See the module.
@@ -68,9 +68,9 @@ impl JournalJob {
 }
 
 impl JournalFiles {
-    /// Writes a checkpoint: first beside, durable, then in place. The copy in memory goes first: it may say more, never less. Where
-    /// memory has no room for another copy, the one before is written over, once the journal says all that it said, and what it
-    /// has beyond that stays in hand.
+    /// Writes a checkpoint: first beside, durable, then in place. The copy in memory goes first: it may say
+    /// more, never less. Where memory has no room for another copy, the one before is written over, once the
+    /// journal says all that it said, and what it has beyond that stays in hand.
     pub fn begin(
         storage: StorageRef,
         directory: PathBuf,
@@ -185,9 +185,10 @@ impl JournalFiles {
         }
     }
 
-    /// Begins a journal that says no more than the overlay knows; it takes the place of the grown one with the barrier that the
-    /// overlay now asks for. No barrier is under way. False, and nothing is changed, if the fast directory has no room for both, or
-    /// while the one begun last has not taken its place: it has no other name than the next one would have.
+    /// Begins a journal that says no more than the overlay knows; it takes the place of the grown one with
+    /// the barrier that the overlay now asks for. No barrier is under way. False, and nothing is changed, if
+    /// the fast directory has no room for both, or while the one begun last has not taken its place: it has
+    /// no other name than the next one would have.
     pub fn rotate(&mut self, overlay: &mut Overlay) -> Result<bool> {
         if self.unpublished {
             return Ok(false);
@@ -211,8 +212,8 @@ impl JournalFiles {
         Ok(true)
     }
 
-    /// Creates what takes the place of `path` next with what it may need allocated: once the overlay has written into it there is no
-    /// way back.
+    /// Creates what takes the place of `path` next with what it may need allocated: once the overlay has
+    /// written into it there is no way back.
     fn reserve(&self, path: &Path, bytes: u64) -> Option<FileRef> {
         let fresh = path.with_extension("new");
         let _ = self.storage.remove(&fresh);
@@ -280,8 +281,9 @@ fn reuse(storage: &dyn Storage, path: &Path, bytes: u64) -> Option<(FileRef, u64
     Some((file, room))
 }
 
-/// Its header last: until then it is of an earlier agent than the journal, and does not count. Whoever fills the file system would
-/// have what is given back: of what lies behind the end, `room` is kept, as zeros, which are no record.
+/// Its header last: until then it is of an earlier agent than the journal, and does not count. Whoever fills
+/// the file system would have what is given back: of what lies behind the end, `room` is kept, as zeros,
+/// which are no record.
 fn overwrite(live: &dyn File, bytes: &[u8], room: u64) -> io::Result<()> {
     live.write_at(&bytes[HEADER_BYTES..], HEADER_BYTES as u64)?;
     let (end, size) = (bytes.len() as u64, live.attributes()?.size);

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use headstart_core::overlay::recovery::{Observation, Recovered, Replay};
-use headstart_core::protocol::shared::FILES_MAX;
-use headstart_core::protocol::{FLASH_DIRECTORY, data_file_name};
+use headstart_overlay::recovery::{Observation, Recovered, Replay};
+use headstart_protocol::shared::FILES_MAX;
+use headstart_protocol::{FLASH_DIRECTORY, data_file_name};
 
 use super::data_files::data_file_number;
 use super::journal_files::read_journal;
@@ -22,7 +22,8 @@ pub struct Found {
     pub complete: bool,
 }
 
-/// What is taken for possible of a data file that is missing or was cut: bytes that lie there cannot be read, the others can.
+/// What is taken for possible of a data file that is missing or was cut: bytes that lie there cannot be read,
+/// the others can.
 const LOST_BYTES_MAX: u64 = 1 << 40;
 
 /// Looks for a journal in the fast directory and its copy in memory, and replays what counts of them.

@@ -6,10 +6,10 @@ use std::ops::RangeBounds;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use headstart_core::overlay::extent_map::ExtentMap;
-use headstart_core::overlay::journal::Identity;
-use headstart_core::overlay::recovery::{Recovered, RecoveredFile};
-use headstart_core::request::Range;
+use headstart_overlay::extent_map::ExtentMap;
+use headstart_overlay::journal::Identity;
+use headstart_overlay::recovery::{Recovered, RecoveredFile};
+use headstart_units::request::Range;
 
 use crate::error::{Error, Result};
 use crate::slow_file::{SlowFile, fingerprint};
@@ -40,10 +40,11 @@ pub fn open_slow(storage: &dyn Storage, path: &[u8], identity: Identity, access:
 }
 
 impl SlowFiles {
-    /// Opens the slow files of a replay, makes durable what it says of them, and takes back what it may say no longer: bytes that
-    /// are clean on flash count only if the slow file looks as it did when nobody had it open. The files in `open` are left as they
-    /// are: those processes go on using them. Of those in `truncated`, which threads were about to cut, the size says whether they
-    /// have: it is left as it is, too. Returns the sizes.
+    /// Opens the slow files of a replay, makes durable what it says of them, and takes back what it may say
+    /// no longer: bytes that are clean on flash count only if the slow file looks as it did when nobody had
+    /// it open. The files in `open` are left as they are: those processes go on using them. Of those in
+    /// `truncated`, which threads were about to cut, the size says whether they have: it is left as it is,
+    /// too. Returns the sizes.
     pub fn open_recovered(
         storage: &dyn Storage,
         recovered: &mut Recovered,

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use headstart_core::overlay::journal::{HEADER_BYTES, Header, Identity, Journal, Record};
-use headstart_core::overlay::recovery::{Recovered, Replay};
-use headstart_core::overlay::{Output, Settings};
-use headstart_core::protocol::FLASH_DIRECTORY;
-use headstart_core::protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES};
-use headstart_core::request::Range;
+use headstart_overlay::journal::{HEADER_BYTES, Header, Identity, Journal, Record};
+use headstart_overlay::recovery::{Recovered, Replay};
+use headstart_overlay::{Output, Settings};
+use headstart_protocol::FLASH_DIRECTORY;
+use headstart_protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES};
+use headstart_units::request::Range;
 
 use super::recovery::Found;
 use super::{Store, claim};
@@ -146,8 +146,8 @@ fn a_journal_that_could_not_be_written_is_written_whole_the_next_time() {
     assert_eq!(recover(fast.path(), runtime.path(), BOOT).unwrap().recovered.dirty_bytes(), 0);
 }
 
-/// A thread cut a file of 8192 bytes, of which the third quarter waits on flash, to 4096 bytes, or was about to; then it died, and
-/// the agent with it, and nobody else has the file open.
+/// A thread cut a file of 8192 bytes, of which the third quarter waits on flash, to 4096 bytes, or was about
+/// to; then it died, and the agent with it, and nobody else has the file open.
 fn size_after_a_truncation(happened: bool) -> u64 {
     let (fast, runtime) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let _claim = claim(fast.path()).unwrap();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use headstart_core::advice::{Advice, Policy};
+use headstart_insight::advice::{Advice, Policy};
 
 /// What commands name.
 pub struct Commands {

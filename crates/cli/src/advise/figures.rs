@@ -1,7 +1,7 @@
 //! All of it as JSON.
 
-use headstart_core::advice::pictures::{Pictures, Sizes, latency_s};
-use headstart_core::advice::{FileSummary, Point, RegionSummary};
+use headstart_insight::advice::pictures::{Pictures, Sizes, latency_s};
+use headstart_insight::advice::{FileSummary, Point, RegionSummary};
 use serde::Serialize;
 
 use super::{Told, name, option, unknowns};

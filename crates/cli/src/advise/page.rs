@@ -1,5 +1,5 @@
-//! The page: one file, XHTML with SVG in it and no script, that needs nothing else. Colours follow the reader's preference for light
-//! or dark; it is laid out for a phone and for a desk.
+//! The page: one file, XHTML with SVG in it and no script, that needs nothing else. Colours follow the
+//! reader's preference for light or dark; it is laid out for a phone and for a desk.
 
 mod charts;
 mod escape;
@@ -8,8 +8,8 @@ mod svg;
 use std::fmt::Write;
 use std::path::Path;
 
-use headstart_core::advice::Policy;
-use headstart_core::units::ByteSize;
+use headstart_insight::advice::Policy;
+use headstart_units::ByteSize;
 
 use super::figures::{advised, speedup, top_files};
 use super::summary::{SHOWN, seconds, share};

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use headstart_core::advice::{POINTS, Policy};
-use headstart_core::units::ByteSize;
+use headstart_insight::advice::{POINTS, Policy};
+use headstart_units::ByteSize;
 
 use super::figures::{advised, speedup, top_files};
 use super::{Told, name, option, unknowns};

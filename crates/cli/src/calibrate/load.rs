@@ -7,10 +7,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use headstart_core::calibration::schedule::Planned;
-use headstart_core::calibration::{BLOCK_BYTES, Latencies, Load, Measured, Offsets, Pattern};
-use headstart_core::request::Direction;
-use headstart_core::units::Nanos;
+use headstart_insight::calibration::schedule::Planned;
+use headstart_insight::calibration::{BLOCK_BYTES, Latencies, Load, Measured, Offsets, Pattern};
+use headstart_units::Nanos;
+use headstart_units::request::Direction;
 
 /// Alignment that O_DIRECT asks for at most.
 const ALIGNMENT: usize = BLOCK_BYTES as usize;

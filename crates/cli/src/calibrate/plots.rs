@@ -5,11 +5,11 @@ mod chart;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use headstart_core::calibration::findings::{Costs, POSITIONING_SHARE};
-use headstart_core::calibration::schedule::{DEPTHS, SIZES};
-use headstart_core::calibration::{BLOCK_BYTES, Load, Measured, Pattern};
-use headstart_core::request::Direction;
-use headstart_core::units::ByteSize;
+use headstart_insight::calibration::findings::{Costs, POSITIONING_SHARE};
+use headstart_insight::calibration::schedule::{DEPTHS, SIZES};
+use headstart_insight::calibration::{BLOCK_BYTES, Load, Measured, Pattern};
+use headstart_units::ByteSize;
+use headstart_units::request::Direction;
 use plotters::chart::SeriesLabelPosition;
 
 use super::results::{Calibration, TierResult, span};

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use headstart_agent::site::{AgentSettings, CostModels, Site};
-use headstart_core::calibration::findings::{self, Costs, Pieces, Segment, Striping};
-use headstart_core::calibration::schedule::NEAR_SPAN_BYTES;
-use headstart_core::calibration::{BLOCK_BYTES, Disk, Flash, Measured, Pattern};
-use headstart_core::cost::software::Software;
-use headstart_core::cost::{benefit, region};
-use headstart_core::request::Direction;
-use headstart_core::units::ByteSize;
+use headstart_insight::calibration::findings;
+use headstart_insight::calibration::findings::{Costs, Pieces, Segment, Striping};
+use headstart_insight::calibration::schedule::NEAR_SPAN_BYTES;
+use headstart_insight::calibration::{BLOCK_BYTES, Disk, Flash, Measured, Pattern};
+use headstart_policy::cost::software::Software;
+use headstart_policy::cost::{benefit, region};
+use headstart_units::ByteSize;
+use headstart_units::request::Direction;
 use serde_json::{Value, json};
 
 use super::target::Target;

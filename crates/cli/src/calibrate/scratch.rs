@@ -1,8 +1,8 @@
 //! The scratch file of a calibration: the only thing it writes to a directory, and gone when it ends.
 //!
-//! It is named after host and process and held under a lock where the file system has locks. A calibration that was killed leaves it
-//! behind; the next one of the same host finds it unlocked, or its process gone, and removes it. One of another host is left alone and
-//! named: whether somebody writes it cannot be told.
+//! It is named after host and process and held under a lock where the file system has locks. A calibration
+//! that was killed leaves it behind; the next one of the same host finds it unlocked, or its process gone,
+//! and removes it. One of another host is left alone and named: whether somebody writes it cannot be told.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -74,8 +74,8 @@ impl Scratch {
         }
     }
 
-    /// Writes `bytes` bytes that nothing can compress, or as many as `limit` allows; returns how many. Tells of each piece how many
-    /// there are so far; stops where that says no.
+    /// Writes `bytes` bytes that nothing can compress, or as many as `limit` allows; returns how many. Tells
+    /// of each piece how many there are so far; stops where that says no.
     pub fn fill(&self, bytes: u64, limit: Duration, mut go_on: impl FnMut(u64) -> bool) -> Result<u64> {
         let mut buffer = Buffer::of(PIECE_BYTES);
         let start = Instant::now();

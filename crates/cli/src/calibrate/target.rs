@@ -1,4 +1,5 @@
-//! A tier to measure: a directory, in which a scratch file is written, or a device, of which nothing is written unless told to.
+//! A tier to measure: a directory, in which a scratch file is written, or a device, of which nothing is
+//! written unless told to.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom};
@@ -7,17 +8,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use headstart_core::calibration::findings::Striping;
-use headstart_core::calibration::schedule::{Planned, SPAN_BYTES_MIN, Tier};
-use headstart_core::calibration::{BLOCK_BYTES, DISK_S_MIN, Latencies, Load, Pattern};
-use headstart_core::request::Direction;
-use headstart_core::units::ByteSize;
+use headstart_insight::calibration::findings::Striping;
+use headstart_insight::calibration::schedule::{Planned, SPAN_BYTES_MIN, Tier};
+use headstart_insight::calibration::{BLOCK_BYTES, Latencies, Load, Pattern};
+use headstart_policy::cost::DISK_S_MIN;
+use headstart_units::ByteSize;
+use headstart_units::request::Direction;
 use nix::libc::{EBUSY, EINVAL, O_DIRECT, O_EXCL};
 
 use super::load::measure;
 use super::scratch::Scratch;
 
-/// No flash does (assumed: the fastest known to us take 10 us in the device alone); a copy out of the page cache takes 1 or 2 us.
+/// No flash does (assumed: the fastest known to us take 10 us in the device alone); a copy out of the page
+/// cache takes 1 or 2 us.
 const FLASH_S_MIN: f64 = 8e-6;
 /// How long to look whether it is memory.
 const PROBE_S: f64 = 1.0;

@@ -1,4 +1,5 @@
-//! What was fitted: no more knobs than rows to fit them to, all in `scenarios/paper/calibration.toml`, each with its range and reason.
+//! What was fitted: no more knobs than rows to fit them to, all in `lab/scenarios/paper/calibration.toml`,
+//! each with its range and reason.
 
 use serde::Deserialize;
 use toml::{Table, Value};

@@ -1,9 +1,9 @@
 //! The rows: those that came with the program, or a directory of the same form.
 //!
 //! ```text
-//! scenarios/paper/ID.toml              a row, see `figure`
-//! scenarios/paper/machines/NAME.toml   what several rows share: a scenario without jobs
-//! scenarios/paper/calibration.toml     what was fitted
+//! lab/scenarios/paper/ID.toml              a row, see `figure`
+//! lab/scenarios/paper/machines/NAME.toml   what several rows share: a scenario without jobs
+//! lab/scenarios/paper/calibration.toml     what was fitted
 //! ```
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::calibration::Calibration;
 use super::figure::{Figure, Point, Run};
 use super::overrides::{merge, set_all};
 
-static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../scenarios/paper");
+static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../lab/scenarios/paper");
 
 /// See the module.
 pub struct Catalogue {
@@ -131,11 +131,12 @@ impl Catalogue {
     }
 }
 
-/// From the end of the last first run to the begin of the second: time to bring to flash what they have shown to be worth it (assumed).
+/// From the end of the last first run to the begin of the second: time to bring to flash what they have shown
+/// to be worth it (assumed).
 const PAUSE_S: f64 = 60.0;
 
-/// The first job runs once more after a pause, on the same files, and servers have forgotten what memory held. What runs beside it the
-/// second time has had a first run as well, alone, in between.
+/// The first job runs once more after a pause, on the same files, and servers have forgotten what memory
+/// held. What runs beside it the second time has had a first run as well, alone, in between.
 fn repeat(scenario: &mut Table) -> Result<(), String> {
     let jobs = scenario.get_mut("job").and_then(Value::as_array_mut).ok_or("there is no job to repeat")?;
     let mut tables = jobs.iter().filter_map(Value::as_table).cloned();

@@ -1,5 +1,6 @@
-//! A row as an SVG: what we find as lines, or bars where there are few points, and what the paper prints as crosses, a printed range
-//! as a grey bar. Series of another unit than the first one are in the tables alone. Rows with panels are drawn by `scatter`.
+//! A row as an SVG: what we find as lines, or bars where there are few points, and what the paper prints as
+//! crosses, a printed range as a grey bar. Series of another unit than the first one are in the tables alone.
+//! Rows with panels are drawn by `scatter`.
 
 use std::path::Path;
 

@@ -148,7 +148,8 @@ pub struct Run {
     pub name: String,
     #[serde(default)]
     pub set: toml::Table,
-    /// The first job runs twice. The second time is measured; memory is emptied in between, and everything else is as the first left it.
+    /// The first job runs twice. The second time is measured; memory is emptied in between, and everything
+    /// else is as the first left it.
     #[serde(default)]
     pub again: bool,
 }

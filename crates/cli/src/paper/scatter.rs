@@ -1,5 +1,5 @@
-//! The panels of a row beside each other: disk or flash addresses, or latencies, against time. Panels that show the same have the same
-//! scale. What the paper prints of them is drawn across.
+//! The panels of a row beside each other: disk or flash addresses, or latencies, against time. Panels that
+//! show the same have the same scale. What the paper prints of them is drawn across.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;

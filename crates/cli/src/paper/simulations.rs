@@ -1,6 +1,7 @@
 //! The simulations that rows ask for: each distinct one once, as many at a time as there are threads.
 //!
-//! A simulation has no thread of its own and knows of no other, so that results do not depend on how many run beside each other.
+//! A simulation has no thread of its own and knows of no other, so that results do not depend on how many run
+//! beside each other.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

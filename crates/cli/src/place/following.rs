@@ -1,4 +1,5 @@
-//! Making the regions of a plan known to the agent: whether its files are still the ones that were traced, then their regions.
+//! Making the regions of a plan known to the agent: whether its files are still the ones that were traced,
+//! then their regions.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -7,10 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, RegionsOfFile};
-use headstart_core::plan::{Plan, PlanFile};
-use headstart_core::policy::carl::Wanted;
-use headstart_core::request::Range;
-use headstart_core::units::ByteSize;
+use headstart_insight::plan::{Plan, PlanFile};
+use headstart_policy::client::carl::Wanted;
+use headstart_units::ByteSize;
+use headstart_units::request::Range;
 
 /// Regions in one packet.
 const REGIONS_PER_PACKET: usize = 1000;
@@ -56,7 +57,8 @@ impl Followed {
 /// Gives commands to one agent, all or none of them.
 type Tell<'a> = &'a dyn Fn(&[Command]) -> headstart_agent::Result<()>;
 
-/// Tells the agent of every file of the plan. What it says of a file, and what the user should know of one, goes to stderr.
+/// Tells the agent of every file of the plan. What it says of a file, and what the user should know of one,
+/// goes to stderr.
 pub fn follow(tell_agent: Tell<'_>, site: &Site, plan: &Plan, purpose: Purpose) -> Result<Followed> {
     let mut followed = Followed::default();
     for file in &plan.files {

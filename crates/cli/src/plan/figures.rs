@@ -1,9 +1,9 @@
 //! What is printed of a plan.
 
-use headstart_core::cost::region::gain_table::FileRegions;
-use headstart_core::overlay::flash_space::PAGE_BYTES;
-use headstart_core::plan::{Plan, PlanRegion};
-use headstart_core::units::ByteSize;
+use headstart_insight::plan::{Plan, PlanRegion};
+use headstart_policy::cost::region::gain_table::FileRegions;
+use headstart_units::ByteSize;
+use headstart_units::PAGE_BYTES;
 use serde::Serialize;
 
 /// See the module.

@@ -1,5 +1,5 @@
-//! The files of a trace that a plan is made for, as they are now: regular ones below the slow directory, unless excluded. Names of
-//! one file are one file.
+//! The files of a trace that a plan is made for, as they are now: regular ones below the slow directory,
+//! unless excluded. Names of one file are one file.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use headstart_agent::selection::Selection;
 use headstart_agent::site::resolved;
-use headstart_core::plan::TracedFile;
+use headstart_insight::plan::TracedFile;
 
 /// Why files are left out, and how many.
 #[derive(Debug, Default)]

@@ -1,12 +1,13 @@
 //! Who waits for a request: a closed loop has at most one under way, and traces name processes and ranks.
 //!
-//! A *lane* is one such loop. Requests of a process that overlap are those of its threads, each of which has a lane. A process that
-//! begins where another of the same rank is idle goes on in that one's lane: the steps of a job wait for each other, so that the
-//! second begins the sooner the sooner the first is done. If the other one comes back it gets a lane of its own.
+//! A *lane* is one such loop. Requests of a process that overlap are those of its threads, each of which has
+//! a lane. A process that begins where another of the same rank is idle goes on in that one's lane: the steps
+//! of a job wait for each other, so that the second begins the sooner the sooner the first is done. If the
+//! other one comes back it gets a lane of its own.
 
-use headstart_core::request::{Access, Direction};
-use headstart_core::trace::{Operation, Record};
-use headstart_core::units::Nanos;
+use headstart_trace::{Operation, Record};
+use headstart_units::Nanos;
+use headstart_units::request::{Access, Direction};
 use rustc_hash::FxHashMap;
 
 type Rank = Option<u32>;
@@ -73,8 +74,8 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headstart_core::request::Range;
-    use headstart_core::trace::Operation;
+    use headstart_trace::Operation;
+    use headstart_units::request::Range;
 
     fn lanes(requests: &[(Rank, Option<u32>, u64, Option<u64>)]) -> Vec<u32> {
         let mut lanes = Lanes::default();

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use anyhow::Result;
-use headstart_core::request::Access;
-use headstart_core::trace::Losses;
-use headstart_core::trace::dxt::Layer;
+use headstart_trace::Losses;
+use headstart_trace::dxt::Layer;
+use headstart_units::request::Access;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::files::PlannedFiles;

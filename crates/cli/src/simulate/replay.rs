@@ -1,14 +1,14 @@
 //! The requests of a trace as a program.
 //!
-//! A program is asked for its steps while others are under way, and a trace belongs to the thread that opened it: each pass is read by a
-//! thread of its own, which stays a few thousand requests ahead.
+//! A program is asked for its steps while others are under way, and a trace belongs to the thread that opened
+//! it: each pass is read by a thread of its own, which stays a few thousand requests ahead.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{IntoIter, sync_channel};
 
 use anyhow::{Result, bail};
-use headstart_core::request::Access;
-use headstart_core::trace::dxt::Layer;
+use headstart_trace::dxt::Layer;
+use headstart_units::request::Access;
 use headstart_workload::{Program, Replay, Survey};
 
 use crate::convert::warn;

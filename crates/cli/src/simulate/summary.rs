@@ -1,8 +1,8 @@
 //! A report as people read it.
 
-use headstart_core::units::ByteSize;
 use headstart_sim::Report;
 use headstart_sim::report::{ServerReport, VolumeStats};
+use headstart_units::ByteSize;
 
 pub fn print(report: &Report) {
     println!("{}: {}, seed {}", report.name, report.policy, report.seed);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use headstart_core::trace::dxt::Layer;
+use headstart_trace::dxt::Layer;
 
 use super::{Opened, Shared, text};
 

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
-use headstart_core::request::Range;
-use headstart_core::trace::block::{BLOCK_BYTES, Decoder, Entry, HEAD_BYTES, Head, STREAMS_MAX};
-use headstart_core::trace::header::{self, HEADER_BYTES, Header, HeaderError, TimeLine};
-use headstart_core::trace::{Loss, Merge, Record};
+use headstart_trace::block::{BLOCK_BYTES, Decoder, Entry, HEAD_BYTES, Head, STREAMS_MAX};
+use headstart_trace::header;
+use headstart_trace::header::{HEADER_BYTES, Header, HeaderError, TimeLine};
+use headstart_trace::{Loss, Merge, Record};
+use headstart_units::request::Range;
 
 use super::{Opened, Shared, lose};
 

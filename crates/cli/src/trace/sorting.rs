@@ -1,5 +1,5 @@
-//! Brings the requests of a text into the order of their starts: chunks are sorted in memory, written to a temporary file without a
-//! name where there is more than one, and merged.
+//! Brings the requests of a text into the order of their starts: chunks are sorted in memory, written to a
+//! temporary file without a name where there is more than one, and merged.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,9 +8,9 @@ use std::rc::Rc;
 use std::vec;
 
 use anyhow::{Context, Result};
-use headstart_core::request::Range;
-use headstart_core::trace::{Merge, Operation, Record};
-use headstart_core::units::Nanos;
+use headstart_trace::{Merge, Operation, Record};
+use headstart_units::Nanos;
+use headstart_units::request::Range;
 
 use super::Shared;
 

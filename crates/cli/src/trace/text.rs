@@ -1,10 +1,12 @@
-//! Traces that are lines of text: read once, in order, then sorted. A line that the end of the file cuts is counted and not used.
+//! Traces that are lines of text: read once, in order, then sorted. A line that the end of the file cuts is
+//! counted and not used.
 
 use std::io::{BufRead, BufReader, Read};
 
 use anyhow::{Context, Result, bail};
-use headstart_core::trace::dxt::{self, Layer};
-use headstart_core::trace::{Files, Loss, Losses, Record, iolog};
+use headstart_trace::dxt;
+use headstart_trace::dxt::Layer;
+use headstart_trace::{Files, Loss, Losses, Record, iolog};
 
 use super::sorting::Sorter;
 use super::{Opened, Shared, lose};

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use headstart_core::units::ByteSize;
+use headstart_units::ByteSize;
 use headstart_volume::pair::{Access, Pair};
 use headstart_volume::survey::{self, Survey, Verdict};
 

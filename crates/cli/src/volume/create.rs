@@ -5,10 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use headstart_core::units::ByteSize;
-use headstart_core::volume::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, Segments};
-use headstart_core::volume::policy::liu::{self, Basis, HEAD_BYTES_MAX, Origin, Sizes};
-use headstart_core::volume::superblock::Serving;
+use headstart_block::layout::GUARD_BLOCKS_MAX;
+use headstart_block::superblock::Serving;
+use headstart_policy::server::liu;
+use headstart_policy::server::liu::{Basis, HEAD_BYTES_MAX, Origin, Sizes};
+use headstart_policy::server::segments::Segments;
+use headstart_units::BLOCK_BYTES;
+use headstart_units::ByteSize;
 use headstart_volume::control::directory;
 use headstart_volume::creation;
 use headstart_volume::pair::Pair;
@@ -33,13 +36,13 @@ pub struct Create {
     #[arg(long, value_name = "write-back|write-through", default_value_t)]
     mode: Mode,
 
-    /// What goes to flash. Kept in the volume; 'serve' may say otherwise, but liu only where there is room for heads, which auto, liu and
-    /// liu,itransformer make
+    /// What goes to flash. Kept in the volume; 'serve' may say otherwise, but liu only where there is room
+    /// for heads, which auto, liu and liu,itransformer make
     ///
     /// itransformer: for many streams or random writes at once; flash is a log of writes that survives power loss.
     ///
-    /// liu: for parts of the disk that are read again and again while little is written; flash holds the heads of their segments, and 256 MiB
-    /// of memory whole segments.
+    /// liu: for parts of the disk that are read again and again while little is written; flash holds the
+    /// heads of their segments, and 256 MiB of memory whole segments.
     ///
     /// auto: both, for a disk of which neither is known, or that sees both; it takes the memory too.
     ///
@@ -49,7 +52,8 @@ pub struct Create {
     #[arg(long, value_name = PolicyName::KNOWN, default_value_t = PolicyName::ITransformer)]
     policy: PolicyName,
 
-    /// LiU: length of a segment of the disk, its head included [default: from a measurement of the disk, of a few seconds, that writes nothing]
+    /// LiU: length of a segment of the disk, its head included
+    /// [default: from a measurement of the disk, of a few seconds, that writes nothing]
     #[arg(long, value_name = "SIZE", requires = "head")]
     segment: Option<ByteSize>,
 

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
-use headstart_core::units::ByteSize;
-use headstart_core::volume::devices::Device;
-use headstart_core::volume::recovery::{self, Superblocks};
+use headstart_block::devices::Device;
+use headstart_block::recovery;
+use headstart_block::recovery::Superblocks;
+use headstart_units::ByteSize;
 use headstart_volume::detaching::{Detached, detach, resume, undo_guard};
 use headstart_volume::device::DeviceName;
 use headstart_volume::ends::{Ends, Reading};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use headstart_core::units::ByteSize;
+use headstart_units::ByteSize;
 use headstart_volume::control::Client;
 use headstart_volume::export::progress::Progress;
 

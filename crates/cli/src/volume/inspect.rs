@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
-use headstart_core::units::ByteSize;
+use headstart_units::ByteSize;
 use headstart_volume::survey::{ExtentReport, RecordReport, Survey};
 
 use super::check::{look, print, print_json};

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
-use headstart_core::units::ByteSize;
-use headstart_core::volume::policy::liu;
+use headstart_policy::server::liu;
+use headstart_units::ByteSize;
 use headstart_volume::export::ending;
 use headstart_volume::export::file::{FileExport, Unmounted, is_stale, loop_devices};
 use headstart_volume::export::nbd::NbdExport;
@@ -197,8 +197,8 @@ fn is_serving(handle: &Handle) -> bool {
     handle.status().is_ok_and(|status| status.state != State::Stopping)
 }
 
-/// Serves until an interrupt, or until somebody else ends the volume or unmounts the file. A file in use is served on until it is
-/// closed, or until a second interrupt.
+/// Serves until an interrupt, or until somebody else ends the volume or unmounts the file. A file in use is
+/// served on until it is closed, or until a second interrupt.
 fn wait_for_end(export: &FileExport, handle: &Handle, interrupts: &Interrupts) -> Result<()> {
     while interrupts.so_far() == 0 && !export.is_gone() && is_serving(handle) {
         std::thread::sleep(POLL_INTERVAL);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use headstart_core::units::ByteSize;
+use headstart_units::ByteSize;
 use headstart_volume::control::{Answer, Client, Command, directory};
 use headstart_volume::status::{DeviceStatus, RequestStatus, State, Status};
 use headstart_volume::trace::{Access, DeviceName, Operation};

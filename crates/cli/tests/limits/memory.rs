@@ -73,7 +73,8 @@ fn write(number: u64) -> bool {
     true
 }
 
-/// Opens files while there is room and when there is none; threads come to take part as well. What was opened before goes on.
+/// Opens files while there is room and when there is none; threads come to take part as well. What was opened
+/// before goes on.
 fn crowd() {
     let first = opened(&path(FILES));
     assert!((0..3).all(write), "there is room");

@@ -5,13 +5,14 @@ use std::os::unix::fs::FileExt;
 use std::process::Command;
 use std::sync::{Barrier, Mutex};
 
-use headstart_core::protocol::shared::SLOTS_MAX;
+use headstart_protocol::shared::SLOTS_MAX;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::opened;
 use super::site::{HEADSTART, TestSite, content, managed, role, wait_for};
 
-/// Makes room for so many descriptors, for this process and those it starts; false, and says so, where that is not permitted.
+/// Makes room for so many descriptors, for this process and those it starts; false, and says so, where that
+/// is not permitted.
 fn descriptors(wanted: u64) -> bool {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let permitted = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted)).is_ok();
@@ -69,7 +70,8 @@ fn two_hundred_processes_write_one_file() {
     assert_eq!(site.figure("/threads"), 0);
 }
 
-/// More threads than slots. All live at once; those beyond the limit fail with EAGAIN, and can go on when others have ended.
+/// More threads than slots. All live at once; those beyond the limit fail with EAGAIN, and can go on when
+/// others have ended.
 fn crowd() {
     if !descriptors(3 * SLOTS_MAX as u64) {
         return;

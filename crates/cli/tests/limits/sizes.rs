@@ -6,7 +6,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use headstart_core::protocol::shared::{BITS_PER_FILE, GRANULE_BYTES};
+use headstart_protocol::shared::BITS_PER_FILE;
+use headstart_units::GRANULE_BYTES;
 
 use super::opened;
 use super::site::{TestSite, content, managed, role};

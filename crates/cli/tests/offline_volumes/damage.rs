@@ -53,16 +53,16 @@ fn a_record_that_rotted_is_named_with_what_later_ones_say() {
     flash.read_exact_at(&mut header, record).unwrap();
     assert!(header.starts_with(b"HSVLOG01"));
     let given = pair.given(true, None);
-    let recovered = headstart_core::volume::recovery::attach(&mut pair, &given).unwrap();
+    let recovered = headstart_block::recovery::attach(&mut pair, &given).unwrap();
     let place = recovered.superblock.layout().ring_offset(recovered.superblock.start_block);
-    let engine = headstart_core::volume::engine::Engine::new(
+    let engine = headstart_block::engine::Engine::new(
         recovered,
-        headstart_core::volume::policy::AddressOrder::default(),
-        headstart_core::volume::engine::Settings::default(),
+        headstart_policy::server::AddressOrder::default(),
+        headstart_block::engine::Settings::default(),
     );
     let mut served = headstart_volume::synchronous::Synchronous::new(&mut pair, engine);
     for offset in [3 << 20, 4 << 20, 5 << 20] {
-        let request = headstart_core::volume::order::Request::Write { offset, data: &[1; 4096], fua: true };
+        let request = headstart_block::order::Request::Write { offset, data: &[1; 4096], fua: true };
         served.request(request).unwrap();
     }
     drop(pair);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use headstart_core::units::{KIB, MIB};
+use headstart_units::{KIB, MIB};
 use serde_json::{Value, json};
 
 use crate::loop_device::Loop;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 
-use headstart_core::plan::Choice;
+use headstart_insight::plan::Choice;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use headstart_core::plan::Choice;
+use headstart_insight::plan::Choice;
 
 use super::*;
 

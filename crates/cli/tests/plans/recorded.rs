@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use headstart_core::plan::Choice;
+use headstart_insight::plan::Choice;
 
 use crate::site::{HEADSTART, TestSite};
 use crate::{MIB, make, plan};

@@ -1,9 +1,9 @@
 //! The same script in a plain directory and, under Headstart, in managed ones.
 //!
-//! One managed directory has little flash, so that write-back, fetch and eviction run beneath the program; the other has so much
-//! that everything stays dirty until the end of the script. Compared are standard output and exit status; what another program
-//! under Headstart reads while the bytes are still dirty; and, after the drain, every name, kind, mode, size and byte on the slow
-//! directory.
+//! One managed directory has little flash, so that write-back, fetch and eviction run beneath the program;
+//! the other has so much that everything stays dirty until the end of the script. Compared are standard
+//! output and exit status; what another program under Headstart reads while the bytes are still dirty; and,
+//! after the drain, every name, kind, mode, size and byte on the slow directory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,8 +30,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Empty directories. Nothing, and a line that says why, if one of `programs` is missing: pairs of a program and the package
-    /// to install.
+    /// Empty directories. Nothing, and a line that says why, if one of `programs` is missing: pairs of a
+    /// program and the package to install.
     pub fn new(programs: &[(&str, &str)]) -> Option<Comparison> {
         has(programs).then(|| Comparison::on(CAPACITIES.into_iter().map(TestSite::with_capacity).collect()))
     }
@@ -166,7 +166,8 @@ impl Comparison {
     }
 }
 
-/// Where scripts run under Headstart: not at the top, where Headstart itself says who owns the directory and what is dirty.
+/// Where scripts run under Headstart: not at the top, where Headstart itself says who owns the directory and
+/// what is dirty.
 pub fn managed(site: &TestSite) -> PathBuf {
     site.slow.join("work")
 }
@@ -220,7 +221,8 @@ fn member(archive: &[u8], place: usize) -> (String, i64) {
     (name, place as i64 - start as i64 - 512)
 }
 
-/// Whether all `programs` are there, pairs of a program and the package to install; a line that names the first missing one.
+/// Whether all `programs` are there, pairs of a program and the package to install; a line that names the
+/// first missing one.
 pub fn has(programs: &[(&str, &str)]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = |name: &str| std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
@@ -242,8 +244,8 @@ pub fn has_modules(modules: &[(&str, &str)]) -> bool {
     missing.is_none()
 }
 
-/// A program made of `sources`, in `programs/sources` unless they are paths, by `compiler` with `options`. It lies in a directory of
-/// this test run, named after the compiler and the first source.
+/// A program made of `sources`, in `programs/sources` unless they are paths, by `compiler` with `options`. It
+/// lies in a directory of this test run, named after the compiler and the first source.
 pub fn compiled<S: AsRef<Path>>(compiler: &str, sources: &[S], options: &[&str]) -> PathBuf {
     let name = sources[0].as_ref().file_name().unwrap().to_string_lossy();
     // Tests at the same time each make their own: a program cannot be started while it is written.

@@ -1,4 +1,5 @@
-//! fio, which verifies what it wrote. Its blocks tell their offset (`verify_pattern=%o`), so that the files can be compared as well.
+//! fio, which verifies what it wrote. Its blocks tell their offset (`verify_pattern=%o`), so that the files
+//! can be compared as well.
 
 use crate::comparison::{Comparison, cases};
 
@@ -15,7 +16,8 @@ fn comparison() -> Option<Comparison> {
     Comparison::new(&[("fio", "fio")])
 }
 
-/// Files written by an engine, verified by it, by another run of it and by psync, read and written at the same time, with syncs.
+/// Files written by an engine, verified by it, by another run of it and by psync, read and written at the
+/// same time, with syncs.
 fn verifies(engines: &[&str]) {
     let Some(comparison) = comparison() else { return };
     for engine in engines {

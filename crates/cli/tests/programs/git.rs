@@ -11,8 +11,8 @@ fn a_repository_lives_in_the_managed_directory() {
         export GIT_CONFIG_KEY_1=core.logAllRefUpdates GIT_CONFIG_VALUE_1=false GIT_CONFIG_KEY_2=core.fsync GIT_CONFIG_VALUE_2=all
         export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
         export GIT_AUTHOR_DATE='1700000000 +0000' GIT_COMMITTER_DATE='1700000000 +0000'\n";
-    // The index holds inode numbers and times of the files it names, a clone the path of its origin: they cannot be the same in two
-    // directories.
+    // The index holds inode numbers and times of the files it names, a clone the path of its origin: they
+    // cannot be the same in two directories.
     let own = "find . ( -path '*.git/index' -o -path './[ceb]*/config' -o -name FETCH_HEAD ) -delete"
         .replace("( ", "\\( ")
         .replace(" )", " \\)");

@@ -1,5 +1,5 @@
-//! HDF5: a parallel program (`sources/datasets.c`) on either MPI, and h5py, Debian's and the wheel of PyPI, which is built against an
-//! old glibc.
+//! HDF5: a parallel program (`sources/datasets.c`) on either MPI, and h5py, Debian's and the wheel of PyPI,
+//! which is built against an old glibc.
 
 use std::path::Path;
 

@@ -1,9 +1,10 @@
-//! MPI-IO: OMPIO and ROMIO of Open MPI, ROMIO of MPICH, in every form of call (`sources/modes.c`) and in the access patterns of
-//! parallel benchmarks (`bench/patterns`).
+//! MPI-IO: OMPIO and ROMIO of Open MPI, ROMIO of MPICH, in every form of call (`sources/modes.c`) and in the
+//! access patterns of parallel benchmarks (`lab/bench/patterns`).
 //!
-//! Left out is what goes wrong without Headstart in Debian 12: Open MPI 4.1.4's OMPIO hangs now and then with shared pointers
-//! and where files are resized, appended to and deleted on close (`sizes`), and writes wrong bytes when it sieves collective writes; its ROMIO dies in nonblocking collective writes;
-//! either ROMIO loses blocks that ranks write by a shared pointer at the same time.
+//! Left out is what goes wrong without Headstart in Debian 12: Open MPI 4.1.4's OMPIO hangs now and then with
+//! shared pointers and where files are resized, appended to and deleted on close (`sizes`), and writes wrong
+//! bytes when it sieves collective writes; its ROMIO dies in nonblocking collective writes; either ROMIO
+//! loses blocks that ranks write by a shared pointer at the same time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,11 +46,11 @@ const MPICH: Library = Library {
     skipped: "shared ishared",
 };
 
-/// `bench/patterns` for one compiler.
+/// `lab/bench/patterns` for one compiler.
 fn patterns(compiler: &'static str) -> PathBuf {
     static PROGRAMS: [OnceLock<PathBuf>; 2] = [const { OnceLock::new() }; 2];
     let made = || {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/patterns");
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/bench/patterns");
         let sources = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
         let mut sources: Vec<PathBuf> =
             sources.filter(|path| path.extension().is_some_and(|extension| extension == "c")).collect();
@@ -84,7 +85,8 @@ fn patterns_on(library: &Library) {
     let program = patterns(library.compiler);
     let comparison = Comparison::new(&[]).unwrap().with("PATTERNS", program);
     let tile = "--nx 1 --ny 2 --sx 64 --sy 48 --element 48 --header 100";
-    // ROMIO fills gaps beyond the end of the file with 0xff where no other rank has extended it yet, so that it is given its size first.
+    // ROMIO fills gaps beyond the end of the file with 0xff where no other rank has extended it yet, so that
+    // it is given its size first.
     let hpio = "--region-count 64 --region-size 1536 --region-spacing 700 --prealloc";
     let mut shapes: Vec<String> = [
         "ior --transfer 12345 --block 246900 --order deal_global",

@@ -1,4 +1,5 @@
-//! SQLite by its shell: rollback journal and write-ahead log, which is a mapping shared by processes, several of them at once.
+//! SQLite by its shell: rollback journal and write-ahead log, which is a mapping shared by processes, several
+//! of them at once.
 
 use std::path::Path;
 
@@ -34,7 +35,8 @@ fn databases_are_the_same_in_every_journal_mode() {
 fn several_processes_share_a_database() {
     let Some(comparison) = Comparison::new(&[("sqlite3", "sqlite3")]) else { return };
     for mode in ["delete", "wal"] {
-        // Who comes first is chance, so rows are compared, not bytes: the database is removed before the directories are.
+        // Who comes first is chance, so rows are compared, not bytes: the database is removed before the
+        // directories are.
         let script = format!(
             "sqlite3 a.db 'pragma journal_mode={mode}; create table t(p, k, v, primary key(p, k));'
              for p in 1 2 3 4; do (for k in $(seq 25); do echo \".timeout 60000\"; echo \"insert into t values($p, $k, printf('%.*c', $p * $k * 9, 'y'));\"; done | sqlite3 a.db) & done; wait

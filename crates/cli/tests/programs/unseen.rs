@@ -1,7 +1,8 @@
 //! Programs past the library: libaio and io_uring speak to the kernel themselves, static programs load no library.
 //!
-//! Static programs read and write the slow directory alone. That is right for files that only they use, and for everything after a
-//! drain; nothing is promised otherwise. `run` may also refuse such a program, with a line that says so.
+//! Static programs read and write the slow directory alone. That is right for files that only they use, and
+//! for everything after a drain; nothing is promised otherwise. `run` may also refuse such a program, with a
+//! line that says so.
 
 use std::fs;
 use std::path::Path;

@@ -37,7 +37,8 @@ impl Object {
         self.alternatives[offset as usize..][..bytes.len()].fill(CERTAIN);
     }
 
-    /// A write of which nobody knows whether, or how much of it, was done. What it may have appended is in doubt as a whole.
+    /// A write of which nobody knows whether, or how much of it, was done. What it may have appended is in
+    /// doubt as a whole.
     pub fn may_have_written(&mut self, offset: u64, bytes: &[u8]) {
         let least = self.size_least;
         if offset + bytes.len() as u64 > self.size() {

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headstart_agent::plan;
-use headstart_core::plan::prediction::Prediction;
-use headstart_core::plan::{Choice, Plan, PlanFile, PlanRegion};
-use headstart_core::request::Range;
+use headstart_insight::plan::prediction::Prediction;
+use headstart_insight::plan::{Choice, Plan, PlanFile, PlanRegion};
+use headstart_units::request::Range;
 
 use super::site::TestSite;
 use super::stage::{NAMES, Random, SIZE_MAX};
@@ -37,8 +37,8 @@ impl Plans {
         Plans { paths: (0..3).map(&mut draw).collect() }
     }
 
-    /// Places, gives back, and tells of other regions by name, until the run has ended. Files come and go meanwhile, and so do agents: what a command says of that is
-    /// not looked at, but for bytes that differ.
+    /// Places, gives back, and tells of other regions by name, until the run has ended. Files come and go
+    /// meanwhile, and so do agents: what a command says of that is not looked at, but for bytes that differ.
     pub fn come_and_go(&self, site: &TestSite, ended: &AtomicBool) {
         for turn in 0.. {
             for _ in 0..20 {

@@ -1,5 +1,5 @@
-//! The process that leads the run: gives every worker something to do at once, kills some of them, and compares what they saw
-//! with the model. It has no managed file open itself.
+//! The process that leads the run: gives every worker something to do at once, kills some of them, and
+//! compares what they saw with the model. It has no managed file open itself.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::Read;
@@ -22,8 +22,8 @@ const HISTORY: usize = 2000;
 /// An agent is left to live longer than `headstart run` calls no help.
 const AGENT_LIFE: Duration = Duration::from_millis(200);
 
-/// Begins the line on standard output that says how many operations were answered, how many kills there were, and how many of them
-/// were agents.
+/// Begins the line on standard output that says how many operations were answered, how many kills there were,
+/// and how many of them were agents.
 pub const TALLY: &str = "tally: ";
 
 /// What a run is to be.
@@ -196,8 +196,9 @@ impl Stage {
             self.note("the agent is killed".into());
             return None;
         }
-        // A child would outlive its parent, and nobody could say when it is done. Of a name that was removed and not spoken of
-        // nobody can say whether it was removed or moved: its bytes are kept, and the run does not end well.
+        // A child would outlive its parent, and nobody could say when it is done. Of a name that was removed
+        // and not spoken of nobody can say whether it was removed or moved: its bytes are kept, and the run
+        // does not end well.
         let spared = |operation: &Operation| {
             let by_child = matches!(operation, Operation::Write { means: Means::Child, .. });
             by_child || matches!(operation, Operation::Unlink { .. } | Operation::Rename { .. })
@@ -440,7 +441,8 @@ impl Stage {
         self.workers[worker].child.try_wait().unwrap().is_none()
     }
 
-    /// A living worker that has the object open. One that was killed in this round keeps its slots until the round is over.
+    /// A living worker that has the object open. One that was killed in this round keeps its slots until the
+    /// round is over.
     fn seen_through(&mut self, object: usize) -> Option<(usize, usize)> {
         (0..WORKERS).find_map(|worker| {
             let mut slots = self.workers[worker].slots.iter();
@@ -578,7 +580,8 @@ fn agent() -> i32 {
     status()["pid"].as_i64().unwrap() as i32
 }
 
-/// After a worker's death: what it had asked for is done, or never will be, since the agent heard of that before this question.
+/// After a worker's death: what it had asked for is done, or never will be, since the agent heard of that
+/// before this question.
 fn settle() {
     status();
     status();

@@ -1,4 +1,4 @@
-//! Tests below a parallel file system that a script of `bench/file_systems` brings up for them and takes down.
+//! Tests below a parallel file system that a script of `lab/bench/file_systems` brings up for them and takes down.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +28,7 @@ pub fn inside() -> Inside {
 /// Runs `test` once more below the file system of `script`; says that it is skipped where something is missing.
 pub fn enter(script: &str, test: &str) {
     let work = tempfile::Builder::new().prefix("headstart-file-system-").tempdir().unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/file_systems").join(script);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/bench/file_systems").join(script);
     let mut command = Command::new(script);
     command.arg(work.path()).arg(std::env::current_exe().unwrap());
     let output = command.args([test, "--exact", "--nocapture"]).env(ROLE, "inside").output().unwrap();

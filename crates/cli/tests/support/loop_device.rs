@@ -49,7 +49,8 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // A process that another test has forked and not yet executed has its descriptors, those of files there among them.
+        // A process that another test has forked and not yet executed has its descriptors, those of files
+        // there among them.
         let unmounted = (0..200).any(|tries| {
             std::thread::sleep(std::time::Duration::from_millis(if tries == 0 { 0 } else { 50 }));
             Command::new("umount").arg(&self.0).status().is_ok_and(|status| status.success())

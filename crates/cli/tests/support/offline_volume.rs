@@ -7,11 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use headstart_core::request::Range;
-use headstart_core::volume::engine::{Engine, Settings};
-use headstart_core::volume::order::Request;
-use headstart_core::volume::policy::AddressOrder;
-use headstart_core::volume::recovery;
+use headstart_block::engine::{Engine, Settings};
+use headstart_block::order::Request;
+use headstart_block::recovery;
+use headstart_policy::server::AddressOrder;
+use headstart_units::request::Range;
 use headstart_volume::device::DeviceName;
 use headstart_volume::pair::Pair;
 use headstart_volume::synchronous::Synchronous;

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use headstart_agent::site::{AgentSettings, CostModels, Site};
-use headstart_core::cost::benefit::Parameters;
+use headstart_policy::cost::benefit::Parameters;
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// The program under test.
 pub const HEADSTART: &str = env!("CARGO_BIN_EXE_headstart");
 
-/// What `bench/patterns` is linked with: the generator of its requests, which lies beside the program under test.
+/// What `lab/bench/patterns` is linked with: the generator of its requests, which lies beside the program under test.
 pub fn generator() -> [String; 3] {
     let archive = Path::new(HEADSTART).with_file_name("libheadstart_workload.a");
     assert!(archive.exists(), "{} is missing: run 'cargo build --workspace' before the tests", archive.display());

@@ -67,10 +67,12 @@ pub struct TestVolume {
     pub names: [String; 2],
 }
 
-/// Options of a volume that writes nothing back before half of its log is full; under iTransformer an idle disk is used for it.
+/// Options of a volume that writes nothing back before half of its log is full; under iTransformer an idle
+/// disk is used for it.
 pub const LAZY: &[&str] = &["--policy", "none"];
 
-/// Options of volumes as people serve them: writes in front of the disk, LiU's heads, and both. Segments are so short that there are many.
+/// Options of volumes as people serve them: writes in front of the disk, LiU's heads, and both. Segments are
+/// so short that there are many.
 pub const POLICIES: [&[&str]; 3] = [
     &["--policy", "itransformer"],
     &["--policy", "liu", "--segment", "1MiB", "--head", "256KiB"],

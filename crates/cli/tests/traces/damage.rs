@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use headstart_core::trace::block::{BLOCK_BYTES, HEAD_BYTES};
-use headstart_core::trace::header::HEADER_BYTES;
+use headstart_trace::block::{BLOCK_BYTES, HEAD_BYTES};
+use headstart_trace::header::HEADER_BYTES;
 
 use crate::site::TestSite;
 use crate::{Request, expected, lines, request, succeed, trace, trace_of};

@@ -7,7 +7,8 @@ use std::process::Command;
 use crate::site::{HEADSTART, TestSite};
 use crate::{lines, requests, succeed};
 
-/// The Python of `build/python` that has Darshan's package, and the logs that the package ships; none where it is missing.
+/// The Python of `build/python` that has Darshan's package, and the logs that the package ships; none where
+/// it is missing.
 fn darshan() -> Option<(PathBuf, PathBuf)> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build/python/bin");
     let script = "import darshan, os; print(os.path.dirname(darshan.__file__))";
@@ -51,7 +52,8 @@ fn the_logs_that_darshans_package_ships_are_read() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("without an extended trace"));
 }
 
-/// The simulator makes the requests of a binary log, of its text, of an iolog of either version and of our own trace; none is lost.
+/// The simulator makes the requests of a binary log, of its text, of an iolog of either version and of our
+/// own trace; none is lost.
 #[test]
 fn every_kind_of_trace_is_replayed_in_the_simulator() {
     let site = TestSite::with_capacity("64MiB");

@@ -5,9 +5,9 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::Command;
 
-use headstart_core::trace::Operation;
-use headstart_core::trace::block::{BLOCK_BYTES, Encoder, HEAD_BYTES, Request};
-use headstart_core::trace::header::{HEADER_BYTES, Header};
+use headstart_trace::Operation;
+use headstart_trace::block::{BLOCK_BYTES, Encoder, HEAD_BYTES, Request};
+use headstart_trace::header::{HEADER_BYTES, Header};
 
 use crate::site::{HEADSTART, TestSite};
 

@@ -1,8 +1,9 @@
 //! The flash goes away in the middle of writes, and comes back.
 //!
-//! It is a file on an XFS that is shut down, after which every request fails and what the XFS had not made durable is gone: as with a
-//! device that is pulled. Not checked here: what a flash that never comes back means (`detach --force`), and what a FLUSH said that was
-//! under way at that moment: XFS itself answers some of them well whose bytes are gone.
+//! It is a file on an XFS that is shut down, after which every request fails and what the XFS had not made
+//! durable is gone: as with a device that is pulled. Not checked here: what a flash that never comes back
+//! means (`detach --force`), and what a FLUSH said that was under way at that moment: XFS itself answers some
+//! of them well whose bytes are gone.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,7 +21,8 @@ use crate::volume::{LoopDevice, TestVolume, has, succeed, wait_for};
 const MIB: u64 = 1 << 20;
 const BLOCK: u64 = 4096;
 
-/// Blocks that the writers of this test overwrite again and again; fio writes as many behind them, each with its offset.
+/// Blocks that the writers of this test overwrite again and again; fio writes as many behind them, each with
+/// its offset.
 const BLOCKS: usize = 2048;
 const WRITERS: usize = 4;
 
@@ -65,8 +67,8 @@ fn read(file: &File, block: usize) -> io::Result<Buffer> {
     file.read_exact_at(&mut buffer, block as u64 * BLOCK).map(|()| buffer)
 }
 
-/// Overwrites its share of the blocks until something fails: writers with an odd number durably each time, the others with a FLUSH
-/// now and then.
+/// Overwrites its share of the blocks until something fails: writers with an odd number durably each time,
+/// the others with a FLUSH now and then.
 fn write(path: &Path, writer: usize, seed: u64, known: &[Mutex<Known>], count: &AtomicUsize) -> io::Error {
     let is_durable = writer % 2 == 1;
     let file = open(path, if is_durable { libc::O_DSYNC } else { 0 });

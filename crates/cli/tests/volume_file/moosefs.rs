@@ -29,7 +29,8 @@ fn files_below(directory: &Path) -> u64 {
     entries.map(|path| if path.is_dir() { files_below(&path) } else { u64::from(path.extension().is_some()) }).sum()
 }
 
-/// What runs below the file system: writes files to the class of disks, reads them back, and finds their chunks on the volume.
+/// What runs below the file system: writes files to the class of disks, reads them back, and finds their
+/// chunks on the volume.
 fn inside(bricks: &Path) {
     let slow = PathBuf::from(std::env::var_os("SLOW").expect("the script names it"));
     for number in 0..FILES {
@@ -67,7 +68,7 @@ fn chunk_servers_on_a_volume_keep_files_over_a_kill_of_the_server() {
         fs::create_dir(&brick).unwrap();
         symlink(brick, server.join("store")).unwrap();
     }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/file_systems/moosefs.sh");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/bench/file_systems/moosefs.sh");
     let mut command = Command::new(script);
     command.arg(&work).arg(std::env::current_exe().unwrap()).args([TEST, "--exact", "--nocapture"]);
     let output = command.env(BRICKS, &bricks).output().unwrap();

@@ -1,9 +1,9 @@
-//! Filters of system calls (seccomp). A program says in advance which calls it will make, and is ended for any other: the library must
-//! make none that the program would not make.
+//! Filters of system calls (seccomp). A program says in advance which calls it will make, and is ended for
+//! any other: the library must make none that the program would not make.
 //!
-//! A filter that lets the library's own calls through changes nothing: it is run here, over each of them, as the kernel will. Before any
-//! other one, and before the strict mode, the process leaves flash: what it has open is written back and bypasses flash from then on,
-//! and the hooks only pass on what the program calls.
+//! A filter that lets the library's own calls through changes nothing: it is run here, over each of them, as
+//! the kernel will. Before any other one, and before the strict mode, the process leaves flash: what it has
+//! open is written back and bypasses flash from then on, and the hooks only pass on what the program calls.
 
 use std::mem::MaybeUninit;
 use std::ptr;

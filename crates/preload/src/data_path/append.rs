@@ -2,13 +2,14 @@
 //!
 //! They land at or behind the end of the file. All that is mapped lies before it, so that nothing is dropped; but a
 //! commit behind the end at the same time must be excluded. So they claim everything from the known size on, and are
-//! cheap only while the file has no set bit at all. `posix_fallocate` may write before the end too, but no other bytes than it reads.
+//! cheap only while the file has no set bit at all. `posix_fallocate` may write before the end too, but no
+//! other bytes than it reads.
 
 use std::sync::atomic::Ordering;
 
-use headstart_core::counters::{Counter, Served};
-use headstart_core::protocol::shared::KIND_EXTEND;
-use headstart_core::request::Range;
+use headstart_protocol::counters::{Counter, Served};
+use headstart_protocol::shared::KIND_EXTEND;
+use headstart_units::request::Range;
 
 use super::{shared, write::under_lease};
 use crate::descriptors::{CHANGED, Target};

@@ -2,11 +2,13 @@
 
 use std::alloc::{self, Layout};
 
-use headstart_core::counters::{Counter, Served};
-use headstart_core::protocol::message;
-use headstart_core::protocol::read_times::{Side, is_measured};
-use headstart_core::protocol::shared::KIND_READ;
-use headstart_core::request::{Direction, Distance, Range, Request};
+use headstart_policy::client::Request;
+use headstart_policy::order::Distance;
+use headstart_protocol::counters::{Counter, Served};
+use headstart_protocol::message;
+use headstart_protocol::read_times::{Side, is_measured};
+use headstart_protocol::shared::KIND_READ;
+use headstart_units::request::{Direction, Range};
 
 use super::{DIRECT_ALIGNMENT, ask_write_back, is_in_sectors, shared};
 use crate::buffers::Buffers;
@@ -81,8 +83,9 @@ fn measure(target: &Target, side: Side, result: &Result<usize, Errno>, start_ns:
     }
 }
 
-/// Whether the slow file system refuses a read past the page cache for its alignment, which only it knows, and in holes does not look
-/// at: so dirty bytes go back first. What it gives may be old again by the time that it is there, and is read once more.
+/// Whether the slow file system refuses a read past the page cache for its alignment, which only it knows,
+/// and in holes does not look at: so dirty bytes go back first. What it gives may be old again by the time
+/// that it is there, and is read once more.
 #[cold]
 fn is_refused(session: &mut Session, target: &Target, buffers: &Buffers, range: Range) -> bool {
     if is_in_sectors(buffers, range) {
@@ -183,8 +186,8 @@ impl Unread {
     }
 }
 
-/// Tells the agent what flash does not give, after it has written back what is dirty of that, if it can; an error if the disk has it
-/// not.
+/// Tells the agent what flash does not give, after it has written back what is dirty of that, if it can; an
+/// error if the disk has it not.
 #[cold]
 fn drop_unread(session: &mut Session, target: &Target, range: Range, dirty_too: bool) -> Result<(), Errno> {
     let (file, Range { offset, length }) = (target.file, range);
@@ -266,8 +269,8 @@ fn read_slow(target: &Target, buffers: &Buffers, from: usize, part: Range) -> Re
     result
 }
 
-/// Counts bytes read from the slow file, and tells the agent of those that flash would have served sooner; why the disk served
-/// them.
+/// Counts bytes read from the slow file, and tells the agent of those that flash would have served sooner;
+/// why the disk served them.
 #[inline]
 fn count_disk(session: &Session, target: &Target, range: Range, distance: Distance, read: u64) -> Served {
     let request = Request { direction: Direction::Read, range, distance };

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use headstart_core::counters::{Counter, Served};
-use headstart_core::policy::{Decision, Reason};
-use headstart_core::protocol::lease::Place;
-use headstart_core::protocol::message::Request;
-use headstart_core::protocol::shared::{KIND_EXTEND, Slot};
-use headstart_core::request::{self, Direction, Range};
+use headstart_policy::client;
+use headstart_policy::client::{Decision, Reason};
+use headstart_protocol::counters::{Counter, Served};
+use headstart_protocol::lease::Place;
+use headstart_protocol::message::Request;
+use headstart_protocol::shared::{KIND_EXTEND, Slot};
+use headstart_units::request::{Direction, Range};
 
 use super::{DIRECT_ALIGNMENT, is_in_sectors, shared};
 use crate::buffers::Buffers;
@@ -31,7 +32,7 @@ pub fn write_at(target: &Target, buffers: &Buffers, offset: u64, durable: bool) 
     let range = Range::new(offset, buffers.length() as u64);
     target.record.know_regions();
     let distance = session::distance(target, Direction::Write, range);
-    let request = request::Request { direction: Direction::Write, range, distance };
+    let request = client::Request { direction: Direction::Write, range, distance };
     let written = session::with(|session| write_parts(session, target, buffers, request))?;
     if durable || target.durable() {
         super::sync(target, || kernel::sync(target.fd, true))?;
@@ -39,19 +40,20 @@ pub fn write_at(target: &Target, buffers: &Buffers, offset: u64, durable: bool) 
     Ok(written)
 }
 
-/// Writes the request part by part, as far as policies answer differently: in the file's order, each part as a write of its own.
-/// One that cannot be written whole ends the request, which has then written what lies before.
+/// Writes the request part by part, as far as policies answer differently: in the file's order, each part as
+/// a write of its own. One that cannot be written whole ends the request, which has then written what lies
+/// before.
 fn write_parts(
     session: &mut Session,
     target: &Target,
     buffers: &Buffers,
-    request: request::Request,
+    request: client::Request,
 ) -> Result<usize, Errno> {
     let (mut done, mut absorbed, mut served) = (0, 0, Served::Absorbed);
     let mut result = Ok(());
     while done < buffers.length() && result.is_ok() {
         let rest = Range::between(request.range.offset + done as u64, request.range.end());
-        let (part, decision) = decide(target, buffers, &request::Request { range: rest, ..request });
+        let (part, decision) = decide(target, buffers, &client::Request { range: rest, ..request });
         let by_part = write_part(session, target, buffers, done, part, decision);
         absorbed += by_part.absorbed;
         done += by_part.absorbed + by_part.direct;
@@ -68,13 +70,13 @@ fn write_parts(
 
 /// The first part of a write, and what is wanted of it.
 #[inline]
-fn decide(target: &Target, buffers: &Buffers, request: &request::Request) -> (Range, Decision) {
+fn decide(target: &Target, buffers: &Buffers, request: &client::Request) -> (Range, Decision) {
     let (part, decision) = session::decide(target, request);
     if target.uncached() { uncached(buffers, request.range, part.range, decision) } else { (part.range, decision) }
 }
 
-/// The same past the page cache, where only whole blocks can be written: a part that ends within one takes the rest along. What no
-/// disk with smaller blocks would take either is left to the kernel to refuse.
+/// The same past the page cache, where only whole blocks can be written: a part that ends within one takes
+/// the rest along. What no disk with smaller blocks would take either is left to the kernel to refuse.
 #[cold]
 fn uncached(buffers: &Buffers, whole: Range, part: Range, decision: Decision) -> (Range, Decision) {
     if !is_in_sectors(buffers, whole) {
@@ -144,7 +146,8 @@ fn count(slot: &Slot, absorbed: usize, result: Result<usize, Errno>, served: Ser
     }
 }
 
-/// Writes bytes `from ..` to slabs and commits them as `part`. Returns how much was absorbed, and what becomes of the rest.
+/// Writes bytes `from ..` to slabs and commits them as `part`. Returns how much was absorbed, and what
+/// becomes of the rest.
 fn absorb(session: &mut Session, target: &Target, buffers: &Buffers, from: usize, part: Range) -> (usize, Rest) {
     let header = &shared().header;
     if header.free_bytes.load(Ordering::Relaxed) == 0 && session.slot.whole_slab(target.file, part).is_none() {
@@ -217,8 +220,8 @@ fn absorb_slabs(
     (done, Rest::Direct(Served::WriteNoSpace))
 }
 
-/// A slab that takes all of `range`, or at least a large part of it; asks the agent if the slot holds none. Or why there is
-/// none.
+/// A slab that takes all of `range`, or at least a large part of it; asks the agent if the slot holds none.
+/// Or why there is none.
 fn slab_for(session: &mut Session, file: u32, range: Range) -> Result<Result<Place, Served>, Errno> {
     if let Some(slab) = session.slot.good_slab(file, range) {
         return Ok(Ok(slab));
@@ -244,8 +247,8 @@ pub fn punch(target: &Target, range: Range, kernel: impl FnOnce() -> Result<usiz
     session::with(|session| locked(session, target, range, || kernel().map(|value| (range.length, value))))
 }
 
-/// A write by a call that the library cannot make in pieces of its own: `kernel` writes to the slow file from the range's first byte
-/// on, and returns how many.
+/// A write by a call that the library cannot make in pieces of its own: `kernel` writes to the slow file from
+/// the range's first byte on, and returns how many.
 pub fn write_directly(
     target: &Target,
     range: Range,

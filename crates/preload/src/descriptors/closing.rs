@@ -1,7 +1,8 @@
 //! Descriptors between the decision to close or replace them and the kernel's having done so.
 //!
-//! Before that come the calls of other threads under way on the number: they end first (`uses`), whatever it takes. A handler that
-//! interrupted a call of its own thread waits for none of them, as they may wait for that call.
+//! Before that come the calls of other threads under way on the number: they end first (`uses`), whatever it
+//! takes. A handler that interrupted a call of its own thread waits for none of them, as they may wait for
+//! that call.
 //!
 //! Other threads that call on a managed one wait for as long as it takes, so nothing may come between the two: signals
 //! are blocked and the thread cannot be cancelled. A handler would wait for the thread it interrupts, and one that
@@ -44,8 +45,8 @@ pub(super) fn once_closed(fd: c_int) -> Result<Option<u32>, Errno> {
     }
 }
 
-/// Waits for the calls under way on descriptors that were just marked; calls that begin meanwhile wait in turn. While it waits
-/// none is CLOSING_MANAGED: handlers wait for one that is.
+/// Waits for the calls under way on descriptors that were just marked; calls that begin meanwhile wait in
+/// turn. While it waits none is CLOSING_MANAGED: handlers wait for one that is.
 #[inline]
 fn settle_calls(marked: &[Closing]) {
     let managed = || marked.iter().filter_map(|closing| Some((closing.fd, MANAGED + closing.description?)));
@@ -106,8 +107,8 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// Takes the descriptor out of the table, once the asynchronous operations and the calls on it have ended. Nothing happens in a
-    /// `vfork` child, which shares the table but not the descriptors.
+    /// Takes the descriptor out of the table, once the asynchronous operations and the calls on it have
+    /// ended. Nothing happens in a `vfork` child, which shares the table but not the descriptors.
     #[inline]
     pub fn begin(fd: c_int) -> Option<Closing> {
         Closing::of(fd, false)
@@ -182,8 +183,8 @@ impl Closing {
         }
     }
 
-    /// Puts `entry` in the mark's place, once; whether the mark was still there. It is not where the number was given out again before
-    /// this thread came to say so.
+    /// Puts `entry` in the mark's place, once; whether the mark was still there. It is not where the number
+    /// was given out again before this thread came to say so.
     #[inline]
     fn settle(&mut self, entry: u32) -> bool {
         let mark = std::mem::replace(&mut self.mark, UNKNOWN);

@@ -1,8 +1,9 @@
-//! Calls of one process that use an open description's offset come one after the other, as the kernel has it: a read that was given
-//! fewer bytes than it reserved gives the rest back, and nobody may have moved the offset meanwhile.
+//! Calls of one process that use an open description's offset come one after the other, as the kernel has it:
+//! a read that was given fewer bytes than it reserved gives the rest back, and nobody may have moved the
+//! offset meanwhile.
 //!
-//! Calls of other processes that share the description are not held up. A handler of a signal that interrupted a call waits for
-//! nobody, as whoever it waits for may wait for that call.
+//! Calls of other processes that share the description are not held up. A handler of a signal that
+//! interrupted a call waits for nobody, as whoever it waits for may wait for that call.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
@@ -53,7 +54,8 @@ impl Offset {
         }
     }
 
-    /// Whoever had it is not there any more: the parent's other threads in a forked child, or a call that a handler left by a jump.
+    /// Whoever had it is not there any more: the parent's other threads in a forked child, or a call that a
+    /// handler left by a jump.
     pub fn abandon(&self) {
         self.0.store(FREE, Ordering::Relaxed);
     }

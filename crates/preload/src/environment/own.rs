@@ -1,10 +1,10 @@
-//! What an exec, or `headstart run`, puts into the environment for one program alone: the program itself takes it out again, before it
-//! has begun, so that neither it nor its children see it.
+//! What an exec, or `headstart run`, puts into the environment for one program alone: the program itself
+//! takes it out again, before it has begun, so that neither it nor its children see it.
 
 use std::ffi::CStr;
 
-use headstart_core::preloading;
-use headstart_core::protocol::{ENVIRONMENT_ARRIVAL, ENVIRONMENT_FIRST};
+use headstart_program::preloading;
+use headstart_protocol::{ENVIRONMENT_ARRIVAL, ENVIRONMENT_FIRST};
 use libc::{c_char, c_int};
 
 use super::{Strings, assigned, current, each};
@@ -13,8 +13,8 @@ use crate::kernel;
 /// Written to whoever waits for the library.
 static PRESENT: u8 = b'!';
 
-/// Called once, before all else: takes out of the environment what was put there for this program alone, and tells whoever waits that
-/// the library has come up.
+/// Called once, before all else: takes out of the environment what was put there for this program alone, and
+/// tells whoever waits that the library has come up.
 pub fn settle() {
     let strings = current().cast_mut();
     if strings.is_null() {

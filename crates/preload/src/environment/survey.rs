@@ -2,8 +2,9 @@
 
 use std::ffi::CStr;
 
-use headstart_core::preloading::{self, Preload};
-use headstart_core::protocol::{ENVIRONMENT_FIRST, ENVIRONMENT_SWITCH};
+use headstart_program::preloading;
+use headstart_program::preloading::Preload;
+use headstart_protocol::{ENVIRONMENT_FIRST, ENVIRONMENT_SWITCH};
 use libc::{c_char, c_int};
 
 use super::{KEPT, Needs, RUNTIME, Room, SLOW, Strings, VARIABLES, assigned, each};
@@ -92,7 +93,8 @@ impl<'a> Survey<'a> {
         add(b"\0");
     }
 
-    /// The runtime that is put before the library for this program alone, so that it takes that out again for those it starts.
+    /// The runtime that is put before the library for this program alone, so that it takes that out again for
+    /// those it starts.
     fn borrowed(&self) -> Option<&'a [u8]> {
         self.preload.as_ref().filter(|_| !self.removes)?.borrowed()
     }

@@ -1,10 +1,11 @@
-//! The managed directory by other paths: bind mounts, a second mount of its file system, mount namespaces. A file is what it is by
-//! whatever path it was opened.
+//! The managed directory by other paths: bind mounts, a second mount of its file system, mount namespaces. A
+//! file is what it is by whatever path it was opened.
 //!
-//! The kernel tells a file's path by the mount that it was reached by. Only a file on the managed directory's file system that came by
-//! another mount than that directory's can be one of its files under another path; then `/proc/self/mountinfo` says which directory of
-//! the file system the mount shows, and so where the file lies. What it said of a mount is kept, and holds for as long as the mount's
-//! number and the directory at its place are the same.
+//! The kernel tells a file's path by the mount that it was reached by. Only a file on the managed directory's
+//! file system that came by another mount than that directory's can be one of its files under another path;
+//! then `/proc/self/mountinfo` says which directory of the file system the mount shows, and so where the file
+//! lies. What it said of a mount is kept, and holds for as long as the mount's number and the directory at
+//! its place are the same.
 
 use std::ffi::CString;
 use std::ptr;
@@ -123,8 +124,8 @@ pub fn is_root_plain() -> bool {
     }
 }
 
-/// Where a file of the managed directory lies that [`may_mislead`] and has this path; nothing if it lies elsewhere, or that cannot be
-/// told.
+/// Where a file of the managed directory lies that [`may_mislead`] and has this path; nothing if it lies
+/// elsewhere, or that cannot be told.
 #[cold]
 pub fn real_path(facts: &Facts, path: &[u8]) -> Option<Vec<u8>> {
     if let (Some(mount), Some(within)) = (kept(facts.mount).filter(|mount| mount.still_stands()), within()) {
@@ -178,7 +179,8 @@ impl Mount {
         at.is_some_and(|at| at.mount == self.number && (at.device, at.inode) == self.identity)
     }
 
-    /// The managed directory's path of what has `path` by this mount; `within`: where that directory is in its file system.
+    /// The managed directory's path of what has `path` by this mount; `within`: where that directory is in
+    /// its file system.
     fn shows(&self, path: &[u8], within: &[u8]) -> Option<Vec<u8>> {
         let real = joined(&self.root, beneath(path, &self.point).filter(|_| self.is_ours)?);
         Some(joined(&settings().slow, beneath(&real, within)?))

@@ -1,6 +1,7 @@
-//! Files that lie where their names say. What the kernel opens by an absolute name without following a symbolic link lies at that name: of
-//! one outside of the managed directory nothing has to be asked, and asking is twice what opening takes. A mount on the way may show the
-//! managed directory under another name: where the kernel met one it is asked which; on the root directory's own it would have refused.
+//! Files that lie where their names say. What the kernel opens by an absolute name without following a
+//! symbolic link lies at that name: of one outside of the managed directory nothing has to be asked, and
+//! asking is twice what opening takes. A mount on the way may show the managed directory under another name:
+//! where the kernel met one it is asked which; on the root directory's own it would have refused.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -21,8 +22,8 @@ unsafe extern "C-unwind" {
 
 const PTHREAD_CANCEL_ASYNCHRONOUS: c_int = 1;
 
-/// Opens that are left to libc after one that met a symbolic link, and for which a mount is expected after one that met one: names of
-/// one program are much alike.
+/// Opens that are left to libc after one that met a symbolic link, and for which a mount is expected after
+/// one that met one: names of one program are much alike.
 const PAUSE_OPENS: u32 = 64;
 
 /// How many of the next opens are left to libc; the largest number: all.
@@ -98,8 +99,9 @@ fn is_put_off(pause: &AtomicU32) -> bool {
     true
 }
 
-/// Whether a call by its number does what libc's does: no other library comes after this one that sees files opened, no filter ends the
-/// process for a call that it does not know, and nobody traces the process who may lead its names elsewhere.
+/// Whether a call by its number does what libc's does: no other library comes after this one that sees files
+/// opened, no filter ends the process for a call that it does not know, and nobody traces the process who may
+/// lead its names elsewhere.
 fn is_as_libc() -> bool {
     const UNKNOWN: u8 = 0;
     const NO: u8 = 1;
@@ -128,8 +130,9 @@ fn is_unwatched() -> bool {
     says(b"TracerPid:\t0") && says(b"Seccomp:\t0")
 }
 
-/// Whether an absolute path without symbolic links leads elsewhere than into `slow`, also where case is nothing. Not so of one that goes up,
-/// says a thing twice or is not plain enough to be told apart: the kernel is asked where it lies.
+/// Whether an absolute path without symbolic links leads elsewhere than into `slow`, also where case is
+/// nothing. Not so of one that goes up, says a thing twice or is not plain enough to be told apart: the
+/// kernel is asked where it lies.
 fn lies_outside(path: &[u8], slow: &[u8]) -> bool {
     let is_plain = |name: &&[u8]| !matches!(*name, b"" | b"." | b"..");
     let Some(path) = path.strip_prefix(b"/") else { return false };
@@ -142,8 +145,9 @@ fn lies_outside(path: &[u8], slow: &[u8]) -> bool {
     names().all(|name| is_plain(&name)) && differing.is_some_and(|(a, b)| are_apart(a, b))
 }
 
-/// openat2(2). A thread can be cancelled in it, as a fifo may make it wait for ever: as in libc up to 2.40. A function of its own without
-/// anything to clean up, so that unwinding from any of its instructions passes it by.
+/// openat2(2). A thread can be cancelled in it, as a fifo may make it wait for ever: as in libc up to 2.40. A
+/// function of its own without anything to clean up, so that unwinding from any of its instructions passes it
+/// by.
 ///
 /// # Safety
 /// As openat2(2).

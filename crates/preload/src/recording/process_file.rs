@@ -1,15 +1,16 @@
 //! The file that a process records into: a header, then blocks, given out one by one at its end.
 //!
-//! Space is taken from the file system before a block is mapped, so that no store meets a full one. Where there is none, one line
-//! on stderr says so, the program goes on, and the header counts the requests that are missing.
+//! Space is taken from the file system before a block is mapped, so that no store meets a full one. Where
+//! there is none, one line on stderr says so, the program goes on, and the header counts the requests that
+//! are missing.
 
 use std::ffi::CString;
 use std::fmt::Write;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
-use headstart_core::trace::block::BLOCK_BYTES;
-use headstart_core::trace::header::{BLOCKS_OFFSET, HEADER_BYTES, HOST_BYTES_MAX, Header, UNRECORDED_OFFSET};
+use headstart_trace::block::BLOCK_BYTES;
+use headstart_trace::header::{BLOCKS_OFFSET, HEADER_BYTES, HOST_BYTES_MAX, Header, UNRECORDED_OFFSET};
 
 use crate::descriptors::{self, Own};
 use crate::gate::RECORDING;

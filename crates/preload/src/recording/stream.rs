@@ -1,13 +1,13 @@
-//! A thread's part of the recording: a stream of blocks. A request that interrupted another one of its thread (in a signal
-//! handler) has a stream of its own meanwhile, so that the requests of each stream follow one another. A stream that a thread
-//! leaves behind is taken up by the next.
+//! A thread's part of the recording: a stream of blocks. A request that interrupted another one of its thread
+//! (in a signal handler) has a stream of its own meanwhile, so that the requests of each stream follow one
+//! another. A stream that a thread leaves behind is taken up by the next.
 
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
-use headstart_core::trace::block::{BLOCK_BYTES, Encoder, Full, HEAD_BYTES, Request, STREAMS_MAX};
+use headstart_trace::block::{BLOCK_BYTES, Encoder, Full, HEAD_BYTES, Request, STREAMS_MAX};
 
 use super::process_file;
 use crate::descriptors::Target;

@@ -1,7 +1,7 @@
-//! Commands, as the command line gives them: each over a connection of its own, which no thread's slot belongs to and of which no
-//! table is told, so that a `vfork` child may ask as well.
+//! Commands, as the command line gives them: each over a connection of its own, which no thread's slot
+//! belongs to and of which no table is told, so that a `vfork` child may ask as well.
 
-use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, Reply, Request};
+use headstart_protocol::message::{Envelope, MESSAGE_MAX, Reply, Request};
 use libc::c_int;
 
 use super::connection::{PATIENCE_MS, RETRY_MS, connected};
@@ -10,8 +10,8 @@ use crate::kernel::{self, Errno};
 /// How an answer begins that is an error, and its text.
 const ERROR: &[u8] = b"{\"error\":\"";
 
-/// Asks the agent and waits for the answer, over a restart of the agent if need be. ENOENT where none serves; the text of an error
-/// goes to `refused`.
+/// Asks the agent and waits for the answer, over a restart of the agent if need be. ENOENT where none serves;
+/// the text of an error goes to `refused`.
 pub fn command(text: &[u8], refused: impl FnOnce(&[u8])) -> Result<(), Errno> {
     let start = kernel::monotonic_ms();
     let mut answer = vec![0; MESSAGE_MAX];

@@ -1,19 +1,19 @@
 //! The wire: connecting, the first message, requests and answers, and what happens when the agent is gone.
 //!
-//! A process that was never connected fails at once, with ENOTCONN where nobody owns the managed directory, unless a socket tells
-//! of an agent that was killed: another one may be on its way. One that was connected waits: its clear bits stay valid, but what a
-//! set bit
-//! speaks for only the agent knows. It connects again for up to [`PATIENCE_MS`], says `Hello` for the same slot, opens
-//! its files again and repeats the pending request unchanged. `Hello` and these repeated `Open`s carry number zero.
+//! A process that was never connected fails at once, with ENOTCONN where nobody owns the managed directory,
+//! unless a socket tells of an agent that was killed: another one may be on its way. One that was connected
+//! waits: its clear bits stay valid, but what a set bit speaks for only the agent knows. It connects again
+//! for up to [`PATIENCE_MS`], says `Hello` for the same slot, opens its files again and repeats the pending
+//! request unchanged. `Hello` and these repeated `Open`s carry number zero.
 
 use std::fmt::{Arguments, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use headstart_core::counters::Counter;
-use headstart_core::policy::s4d::S4d;
-use headstart_core::protocol::message::{Envelope, MESSAGE_MAX, NO_SLOT, Reply, Request, THE_SHARED_FILE};
-use headstart_core::protocol::shared::{SLOTS_MAX, Slot};
-use headstart_core::protocol::{MARK_PREFIX, PROTOCOL_VERSION, SOCKET_FILE};
+use headstart_policy::client::s4d::S4d;
+use headstart_protocol::counters::Counter;
+use headstart_protocol::message::{Envelope, MESSAGE_MAX, NO_SLOT, Reply, Request, THE_SHARED_FILE};
+use headstart_protocol::shared::{SLOTS_MAX, Slot};
+use headstart_protocol::{MARK_PREFIX, PROTOCOL_VERSION, SOCKET_FILE};
 use libc::c_int;
 
 use super::{SITE, Session, Site, door, mapping, own_socket};
@@ -260,7 +260,8 @@ impl Session {
         Ok(Session::begin(joined, thread, nested))
     }
 
-    /// The same by the socket in `spare`, which stays there until it is connected. Where it is lost for nothing its number is free.
+    /// The same by the socket in `spare`, which stays there until it is connected. Where it is lost for
+    /// nothing its number is free.
     pub(super) fn join_by(spare: &mut Option<c_int>, thread: u32) -> Result<Session, Errno> {
         let joined = patiently(PATIENCE_MS, PATIENCE_MS, || {
             let (pid, start_time) = (process::number(), process::start_time());
@@ -301,8 +302,8 @@ impl Session {
         }
     }
 
-    /// A descriptor of a data file, from the agent: this process cannot open it by its path. Where the agent is gone there is
-    /// none now.
+    /// A descriptor of a data file, from the agent: this process cannot open it by its path. Where the agent
+    /// is gone there is none now.
     pub fn data_file(&mut self, number: u32) -> Result<c_int, Errno> {
         let seq = self.slot.seq.load(Ordering::Relaxed) + 1;
         self.slot.seq.store(seq, Ordering::Release);
@@ -361,7 +362,8 @@ impl Session {
     }
 }
 
-/// Tries `attempt` until it succeeds, is refused, or `patience_ms` are over, `without_socket_ms` where no agent was killed.
+/// Tries `attempt` until it succeeds, is refused, or `patience_ms` are over, `without_socket_ms` where no
+/// agent was killed.
 fn patiently<R>(
     patience_ms: u64,
     without_socket_ms: u64,

@@ -1,10 +1,11 @@
-//! A connection for later ones: made before the process gives up what it takes to connect by the socket's path (its user, its root
-//! directory, its mounts), and kept for the life of the process and of its children by `fork`. A new connection is one end of a pair of
-//! sockets, which goes to the agent through the door. Nothing comes back through it, so that any number of processes may use it.
+//! A connection for later ones: made before the process gives up what it takes to connect by the socket's
+//! path (its user, its root directory, its mounts), and kept for the life of the process and of its children
+//! by `fork`. A new connection is one end of a pair of sockets, which goes to the agent through the door.
+//! Nothing comes back through it, so that any number of processes may use it.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use headstart_core::protocol::message::{Envelope, Request};
+use headstart_protocol::message::{Envelope, Request};
 
 use super::connection;
 use crate::descriptors::{self, Own};

@@ -1,12 +1,13 @@
 //! The session of threads that get none of their own, because the program has used up its descriptors.
 //!
-//! With a thread's session the process keeps a socket in reserve, not connected. When a thread's first call finds no descriptor for
-//! another connection, that socket becomes the one of a session at which such threads take turns, a request each: between two
-//! requests a session may go from one thread to another, as a parked one does. A thread that has it waits for nobody but the agent,
-//! and signals are blocked meanwhile. Each call tries for a session of its own first.
+//! With a thread's session the process keeps a socket in reserve, not connected. When a thread's first call
+//! finds no descriptor for another connection, that socket becomes the one of a session at which such threads
+//! take turns, a request each: between two requests a session may go from one thread to another, as a parked
+//! one does. A thread that has it waits for nobody but the agent, and signals are blocked meanwhile. Each
+//! call tries for a session of its own first.
 //!
-//! Not served: a process that finds no descriptor at its first connection, a `vfork` child, a signal handler that interrupted a
-//! request, and `posix_spawn` that cuts files, whose child would find signals blocked.
+//! Not served: a process that finds no descriptor at its first connection, a `vfork` child, a signal handler
+//! that interrupted a request, and `posix_spawn` that cuts files, whose child would find signals blocked.
 
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
@@ -42,7 +43,8 @@ pub struct Loan<'t> {
 }
 
 impl Loan<'_> {
-    /// Waits for the threads before. `errno` says why the thread has no session, and is the error if there is none to lend either.
+    /// Waits for the threads before. `errno` says why the thread has no session, and is the error if there is
+    /// none to lend either.
     pub fn take(thread: &Thread, errno: Errno) -> Result<Loan<'_>, Errno> {
         let held = LOAN.hold();
         let mut session = LENT.load(Ordering::Relaxed);

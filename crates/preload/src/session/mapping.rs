@@ -4,8 +4,8 @@ use std::ffi::CString;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use headstart_core::protocol::shared::{MAGIC, Region, Shared};
-use headstart_core::protocol::{PROTOCOL_VERSION, SHARED_FILE};
+use headstart_protocol::shared::{MAGIC, Region, Shared};
+use headstart_protocol::{PROTOCOL_VERSION, SHARED_FILE};
 
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
@@ -35,8 +35,8 @@ pub fn runtime_path(name: &str) -> Result<CString, Errno> {
     CString::new([settings().runtime.as_slice(), b"/", name.as_bytes()].concat()).map_err(|_| libc::EINVAL)
 }
 
-/// Maps the shared file, or finds that the mapped one is still the agent's. Where its path leads to nothing for this process `by_agent`
-/// gives it; who came through the door has come to the agent whose file it is.
+/// Maps the shared file, or finds that the mapped one is still the agent's. Where its path leads to nothing
+/// for this process `by_agent` gives it; who came through the door has come to the agent whose file it is.
 pub fn map(by_agent: impl FnOnce() -> Result<i32, Errno>) -> Result<Shared<'static>, Errno> {
     let path = runtime_path(SHARED_FILE)?;
     if let Some(shared) = shared() {

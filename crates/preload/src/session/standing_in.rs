@@ -1,10 +1,12 @@
 //! A connection that a process makes before it forks, and nobody ever speaks over: children keep it open.
 //!
-//! What a process reads and writes unseen, by a stream or a mapping, its children read and write by what they inherited, without a call
-//! that the library would see. To the agent a process lives as long as any of its connections is open. So what it said of its files stands
-//! until the last child that has them unseen has ended or executed a program, whoever ends first; the kernel sees to it at the fork.
+//! What a process reads and writes unseen, by a stream or a mapping, its children read and write by what they
+//! inherited, without a call that the library would see. To the agent a process lives as long as any of its
+//! connections is open. So what it said of its files stands until the last child that has them unseen has
+//! ended or executed a program, whoever ends first; the kernel sees to it at the fork.
 //!
-//! An agent that is started anew when the process has ended does not know of its children before they use the files by a call.
+//! An agent that is started anew when the process has ended does not know of its children before they use the
+//! files by a call.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 

@@ -1,19 +1,19 @@
-//! Which descriptor numbers the threads of this process are using, so that whoever closes or replaces one waits until the calls
-//! under way on it have ended: the second half of such a call would use another file.
+//! Which descriptor numbers the threads of this process are using, so that whoever closes or replaces one
+//! waits until the calls under way on it have ended: the second half of such a call would use another file.
 //!
 //! ```text
 //! call:   note the number | fence | does it mean the same file? -> yes: the call, then the note is taken back
 //! close:  mark the number | fence | look at the notes           -> none: the kernel's close
 //! ```
 //!
-//! Of two sequentially consistent fences one comes first: either the call sees the mark or the close sees the note. A thread has
-//! the note of its slot; a call without a slot yet, and one in a handler that interrupted another call, takes a spare one.
-//! Where those are all taken, a call goes without, and nobody waits for it.
+//! Of two sequentially consistent fences one comes first: either the call sees the mark or the close sees the
+//! note. A thread has the note of its slot; a call without a slot yet, and one in a handler that interrupted
+//! another call, takes a spare one. Where those are all taken, a call goes without, and nobody waits for it.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use headstart_core::protocol::shared::SLOTS_MAX;
+use headstart_protocol::shared::SLOTS_MAX;
 use libc::c_int;
 
 use super::{SLOTS, THREAD, Thread};
@@ -103,8 +103,8 @@ fn notes() -> impl Iterator<Item = &'static AtomicU64> {
     of_threads.chain(spares)
 }
 
-/// Whether the calling thread is in a handler that interrupted a call of its own. It must wait for nobody: what it waits for may
-/// wait for that call.
+/// Whether the calling thread is in a handler that interrupted a call of its own. It must wait for nobody:
+/// what it waits for may wait for that call.
 #[cold]
 pub fn is_in_call() -> bool {
     THREAD.with(|thread| {

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::Stdio;
 
-use headstart_core::protocol::shared::Counter;
+use headstart_protocol::shared::Counter;
 
 use crate::data_path::selective;
 use crate::fake_agent::Agent;

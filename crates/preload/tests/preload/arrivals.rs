@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use headstart_core::protocol::shared::Counter;
+use headstart_protocol::shared::Counter;
 
 use crate::fake_agent::Agent;
 use crate::programs::{command, compiled, compiled_fortified, compiled_static, library, python, shell, succeed};

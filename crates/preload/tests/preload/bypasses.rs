@@ -1,10 +1,10 @@
-//! Ways to managed files that lead past libc's usual calls: libraries that bring others along, functions that are looked up, mappings that
-//! children inherit, rings, and the kernel itself.
+//! Ways to managed files that lead past libc's usual calls: libraries that bring others along, functions that
+//! are looked up, mappings that children inherit, rings, and the kernel itself.
 
 use std::fs;
 use std::path::Path;
 
-use headstart_core::protocol::shared::Counter;
+use headstart_protocol::shared::Counter;
 
 use crate::fake_agent::Agent;
 use crate::programs::{command, compiled, compiled_library, library, python, shell, succeed};

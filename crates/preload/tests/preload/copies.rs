@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use headstart_core::protocol::shared::Counter;
+use headstart_protocol::shared::Counter;
 
 use crate::fake_agent::Agent;
 use crate::programs::python;
 
-/// Runs `calls`, which sees two files with 10,000 bytes each and says with `t` what each call came to, under the managed directory and
-/// outside of it.
+/// Runs `calls`, which sees two files with 10,000 bytes each and says with `t` what each call came to, under
+/// the managed directory and outside of it.
 fn alike(agent: &Agent, calls: &str) {
     let script = format!(
         "import ctypes, errno, fcntl, os, struct

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use headstart_core::cost::benefit::Parameters;
-use headstart_core::protocol::shared::{Counter, HINTS_MAX};
-use headstart_core::request::Range;
+use headstart_policy::cost::benefit::Parameters;
+use headstart_protocol::shared::{Counter, HINTS_MAX};
+use headstart_units::request::Range;
 
 use crate::fake_agent::{self, Agent};
 use crate::programs::{command, compiled, python, succeed};

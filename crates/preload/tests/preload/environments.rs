@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use headstart_core::protocol::shared::Counter;
+use headstart_protocol::shared::Counter;
 
 use crate::fake_agent::Agent;
 use crate::programs::{command, compiled, library, null_interposer, python, shell, succeed};

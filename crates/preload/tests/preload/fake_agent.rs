@@ -15,20 +15,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use headstart_core::cost::benefit::Parameters;
-use headstart_core::counters::{RequestCounters, families};
-use headstart_core::policy::carl::Regions;
-use headstart_core::policy::s4d::Critical;
-use headstart_core::protocol::message::{
-    Envelope, MESSAGE_MAX, REGIONS_PER_REPLY, Reply, Request, Welcome, encode_regions,
+use headstart_policy::client::carl::Regions;
+use headstart_policy::client::s4d::Critical;
+use headstart_policy::cost::benefit::Parameters;
+use headstart_protocol::counters::{RequestCounters, families};
+use headstart_protocol::message::{Envelope, MESSAGE_MAX, REGIONS_PER_REPLY, Reply, Request, Welcome, encode_regions};
+use headstart_protocol::read_times::Side;
+use headstart_protocol::shared::{
+    Counter, FileEntry, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, MAGIC, PIECES_MAX, Piece,
+    Region, STATE_CHEAP, STATE_FREE, Shared, bits_of,
 };
-use headstart_core::protocol::read_times::Side;
-use headstart_core::protocol::shared::{
-    Counter, FileEntry, GRANULE_BYTES, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, MAGIC,
-    PIECES_MAX, Piece, Region, STATE_CHEAP, STATE_FREE, Shared, bits_of,
-};
-use headstart_core::protocol::{FLASH_DIRECTORY, PROTOCOL_VERSION, SHARED_FILE, SOCKET_FILE, data_file_name};
-use headstart_core::request::Range;
+use headstart_protocol::{FLASH_DIRECTORY, PROTOCOL_VERSION, SHARED_FILE, SOCKET_FILE, data_file_name};
+use headstart_units::GRANULE_BYTES;
+use headstart_units::request::Range;
 
 /// Slabs are at most this long, so that large writes come in parts.
 const SLAB_BYTES: u64 = 256 << 10;
@@ -62,8 +61,9 @@ impl Cached {
         self.extents = left;
     }
 
-    /// The slow file for a moment, for writing: in a thread with descriptors of its own, or processes that other tests start at that moment
-    /// would have it open until they execute their programs, and it could not be executed.
+    /// The slow file for a moment, for writing: in a thread with descriptors of its own, or processes that
+    /// other tests start at that moment would have it open until they execute their programs, and it could
+    /// not be executed.
     fn while_writable(&self, work: impl FnOnce(&File) -> std::io::Result<()> + Send) {
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -694,7 +694,7 @@ fn open(shared: Shared, fast: &Path, inner: &mut Inner, device: u64, inode: u64,
 
 fn commit(
     shared: Shared,
-    slot: &headstart_core::protocol::shared::Slot,
+    slot: &headstart_protocol::shared::Slot,
     inner: &mut Inner,
     file: u32,
     range: Range,

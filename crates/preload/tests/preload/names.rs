@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use headstart_core::protocol::shared::Counter;
+use headstart_protocol::shared::Counter;
 
 use crate::fake_agent::Agent;
 use crate::programs::{EXHAUSTED, command, compiled, compiled_library, library, python, succeed};

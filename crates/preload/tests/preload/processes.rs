@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use headstart_core::counters::families;
-use headstart_core::protocol::OWNER_FILE;
-use headstart_core::protocol::shared::Counter;
+use headstart_protocol::OWNER_FILE;
+use headstart_protocol::counters::families;
+use headstart_protocol::shared::Counter;
 
 use crate::data_path::{seed, selective};
 use crate::fake_agent::Agent;
@@ -542,7 +542,8 @@ fn no_call_takes_so_much_of_a_stack_that_a_small_one_would_not_hold_it() {
     let under = used(&mut command(&agent, &program));
     assert_eq!(plain.len(), 14);
     for ((call, before), (_, now)) in plain.into_iter().zip(under) {
-        // A handler's stack has 8 KiB (SIGSTKSZ) and a thread's 16 KiB (PTHREAD_STACK_MIN), of which the kernel and libc take most.
+        // A handler's stack has 8 KiB (SIGSTKSZ) and a thread's 16 KiB (PTHREAD_STACK_MIN), of which the
+        // kernel and libc take most.
         for (before, now) in before.into_iter().zip(now) {
             assert!(now < before + 4096, "{call}: {now} bytes of the stack, {before} without the library");
         }

@@ -54,7 +54,7 @@ pub fn compiled_library(agent: &Agent, name: &str) -> PathBuf {
 
 /// The null interposer of the benchmarks, compiled.
 pub fn null_interposer(agent: &Agent) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/null/null.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/bench/null/null.c");
     let library = agent.root.join("null.so");
     let options = ["-O2", "-std=gnu11", "-Wall", "-fPIC", "-shared", "-o"];
     let status = Command::new("cc").args(options).arg(&library).arg(source).status().unwrap();

@@ -3,9 +3,9 @@
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use headstart_core::policy::carl::{Regions, Wanted};
-use headstart_core::protocol::shared::Counter;
-use headstart_core::request::Range;
+use headstart_policy::client::carl::{Regions, Wanted};
+use headstart_protocol::shared::Counter;
+use headstart_units::request::Range;
 
 use crate::data_path::{seed, selective, torture};
 use crate::fake_agent::Agent;

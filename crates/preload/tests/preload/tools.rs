@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use headstart_core::protocol::shared::Counter;
+use headstart_protocol::shared::Counter;
 
 use crate::fake_agent::Agent;
 use crate::programs::{compiled_with_mpi, open_mpi, python, shell};

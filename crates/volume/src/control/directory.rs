@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use headstart_core::volume::superblock::Uuid;
+use headstart_block::superblock::Uuid;
 
 /// Environment: where runtime directories are, the client side's too.
 pub const ENVIRONMENT_BASE: &str = "HEADSTART_RUNTIME_BASE";

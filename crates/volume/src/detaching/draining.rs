@@ -1,12 +1,14 @@
-//! `detach`: everything that flash alone holds goes to the disk, the guard comes off, and the flash says that it counts no more.
+//! `detach`: everything that flash alone holds goes to the disk, the guard comes off, and the flash says that
+//! it counts no more.
 //!
-//! The engine itself writes back, with its checks and its order of steps; here its orders are carried out one after the other. A crash
-//! anywhere leaves a volume that can be attached, or detached, again.
+//! The engine itself writes back, with its checks and its order of steps; here its orders are carried out one
+//! after the other. A crash anywhere leaves a volume that can be attached, or detached, again.
 
-use headstart_core::volume::engine::{Engine, Settings, ZERO_BYTES_MAX};
-use headstart_core::volume::log_map::LogMap;
-use headstart_core::volume::policy::AddressOrder;
-use headstart_core::volume::recovery::{self, Refusal};
+use headstart_block::engine::{Engine, Settings, ZERO_BYTES_MAX};
+use headstart_block::log_map::LogMap;
+use headstart_block::recovery;
+use headstart_block::recovery::Refusal;
+use headstart_policy::server::AddressOrder;
 
 use crate::pair::Pair;
 use crate::synchronous::Synchronous;

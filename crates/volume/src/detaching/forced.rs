@@ -1,8 +1,9 @@
 //! `detach --force`: the guard comes off without the flash.
 //!
-//! XOR in place cannot be repeated, so a crash in between would leave sectors of both kinds that nothing tells apart. Both ends are
-//! therefore kept in a file first, and taken from it if a first try did not end: then each sector of the disk is either as in
-//! the file or as it will be. Where a sector is neither, the file is of another time, and nothing is written.
+//! XOR in place cannot be repeated, so a crash in between would leave sectors of both kinds that nothing
+//! tells apart. Both ends are therefore kept in a file first, and taken from it if a first try did not end:
+//! then each sector of the disk is either as in the file or as it will be. Where a sector is neither, the
+//! file is of another time, and nothing is written.
 //!
 //! The file: `HSVENDS1`, identity of the disk, its size, session, both ends as they were found, CRC32C of all that.
 
@@ -10,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use headstart_core::volume::layout::SECTOR_BYTES;
+use headstart_units::SECTOR_BYTES;
 
 use crate::ends::Ends;
 use crate::pair::OpenDevice;

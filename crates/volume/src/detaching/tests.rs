@@ -4,13 +4,13 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use headstart_core::request::Range;
-use headstart_core::volume::engine::{Engine, Settings};
-use headstart_core::volume::layout::GUARD_BLOCKS_MAX;
-use headstart_core::volume::order::Request;
-use headstart_core::volume::policy::AddressOrder;
-use headstart_core::volume::recovery;
-use headstart_core::volume::superblock::Serving;
+use headstart_block::engine::{Engine, Settings};
+use headstart_block::layout::GUARD_BLOCKS_MAX;
+use headstart_block::order::Request;
+use headstart_block::recovery;
+use headstart_block::superblock::Serving;
+use headstart_policy::server::AddressOrder;
+use headstart_units::request::Range;
 use tempfile::TempDir;
 
 use super::*;
@@ -79,7 +79,7 @@ impl Bench {
     }
 
     fn disk(&self) -> OpenDevice {
-        OpenDevice::open(&self.name("disk"), headstart_core::volume::devices::Device::Disk, Access::Serve).unwrap()
+        OpenDevice::open(&self.name("disk"), headstart_block::devices::Device::Disk, Access::Serve).unwrap()
     }
 
     fn bytes(&self, of: &str) -> Vec<u8> {

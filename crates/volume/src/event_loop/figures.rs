@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use headstart_core::volume::devices::Device;
-use headstart_core::volume::order::{Action, Order};
+use headstart_block::devices::Device;
+use headstart_block::order::{Action, Order};
 
 use crate::block::Request;
 use crate::status::{DeviceStatus, RequestStatus, Requests};

@@ -1,13 +1,15 @@
-//! The buffers of a serving volume: requests' data, what orders have read, and how parts of them become what is written or answered.
+//! The buffers of a serving volume: requests' data, what orders have read, and how parts of them become what
+//! is written or answered.
 //!
-//! A write's data stay where the caller put them until its reply, and go to the devices from there. A read whose reply is one whole buffer
-//! that nobody else needs hands that over. Bytes are copied where a device would not take them from where they lie (a sector within a block), where
-//! the guard's keystream goes over them, and where a reply has several parts.
+//! A write's data stay where the caller put them until its reply, and go to the devices from there. A read
+//! whose reply is one whole buffer that nobody else needs hands that over. Bytes are copied where a device
+//! would not take them from where they lie (a sector within a block), where the guard's keystream goes over
+//! them, and where a reply has several parts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use headstart_core::volume::order::{Order, OrderId, Part, Tag};
+use headstart_block::order::{Order, OrderId, Part, Tag};
 
 use crate::block::Buffer;
 use crate::storage::buffers::{Pool, Slice, empty, zeroed};
@@ -91,7 +93,8 @@ impl Buffers {
         for part in parts {
             self.slice(part, requests, &mut slices);
         }
-        // A single part's alignment is that of the order; parts of one transfer each have to be of whole sectors of the device.
+        // A single part's alignment is that of the order; parts of one transfer each have to be of whole
+        // sectors of the device.
         let whole = slices.len() == 1 || (slices.len() <= SLICES_MAX && slices.iter().all(Slice::is_aligned));
         if whole && order.session.is_none() {
             return slices;

@@ -1,14 +1,16 @@
-//! The end of a volume that somebody serves from a terminal or a service: everything is written back, unless it is interrupted.
+//! The end of a volume that somebody serves from a terminal or a service: everything is written back, unless
+//! it is interrupted.
 
 use std::time::Duration;
 
-use headstart_core::units::ByteSize;
+use headstart_units::ByteSize;
 
 use super::progress::Progress;
 use super::service;
 use crate::server::{Server, StopError, Stopped};
 
-/// Ends a volume. Writes back what only flash holds, unless told to keep it, until `is_interrupted`; shows how far it has come.
+/// Ends a volume. Writes back what only flash holds, unless told to keep it, until `is_interrupted`; shows
+/// how far it has come.
 pub fn end(server: Server, keep_dirty: bool, is_interrupted: impl Fn() -> bool) -> Result<Stopped, StopError> {
     service::stopping();
     let handle = server.handle();

@@ -1,8 +1,8 @@
 //! A volume as a file: `losetup --direct-io=on -f --show FILE` makes it a disk that can be mounted.
 //!
-//! The file is the root of a FUSE file system of its own, mounted on an empty regular file, so that the path the user names is the disk
-//! and nothing beside it is covered. Requests are submitted as the kernel hands them over, and answered from whatever thread completes
-//! them: as many are in flight as the kernel allows.
+//! The file is the root of a FUSE file system of its own, mounted on an empty regular file, so that the path
+//! the user names is the disk and nothing beside it is covered. Requests are submitted as the kernel hands
+//! them over, and answered from whatever thread completes them: as many are in flight as the kernel allows.
 //!
 //! | of the file | of the volume |
 //! |---|---|
@@ -12,8 +12,8 @@
 //! | fallocate ZERO_RANGE | WRITE_ZEROES; other modes EOPNOTSUPP |
 //! | truncate to another size | EINVAL, as on a disk |
 //!
-//! A file opened with O_DIRECT bypasses the page cache. Without it reads may be unaligned, since the kernel reads whole pages; writes go
-//! through at once, and one that is no multiple of 512 bytes gets EINVAL.
+//! A file opened with O_DIRECT bypasses the page cache. Without it reads may be unaligned, since the kernel
+//! reads whole pages; writes go through at once, and one that is no multiple of 512 bytes gets EINVAL.
 
 mod attributes;
 mod mount;
@@ -28,7 +28,7 @@ use fuser::{
     LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyOpen, ReplyStatfs, ReplyWrite, Request as Asked,
     Session, TimeOrNow, WriteFlags,
 };
-use headstart_core::request::Range;
+use headstart_units::request::Range;
 
 use self::attributes::{BLOCK_BYTES, attributes};
 pub use self::mount::{MountError, Unmounted, is_stale, loop_devices};
@@ -40,7 +40,8 @@ const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// What every request is a multiple of.
 const SECTOR_BYTES: u64 = 512;
 
-/// How many asynchronous requests the kernel keeps in flight; its default of 16 would leave a queue of 32 to wait in the kernel.
+/// How many asynchronous requests the kernel keeps in flight; its default of 16 would leave a queue of 32 to
+/// wait in the kernel.
 const BACKGROUND_REQUESTS: u16 = 1024;
 
 /// How long the kernel may keep attributes. They never change.
@@ -57,8 +58,8 @@ pub struct FileExport {
 }
 
 impl FileExport {
-    /// Makes sure that a volume can appear at `path`, a file that is empty or absent, and removes a mount that a killed server left there;
-    /// its absolute path.
+    /// Makes sure that a volume can appear at `path`, a file that is empty or absent, and removes a mount
+    /// that a killed server left there; its absolute path.
     pub fn prepare(path: &Path) -> Result<PathBuf, MountError> {
         mount::prepare(path)
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use headstart_core::units::ByteSize;
-use headstart_core::volume::superblock::Serving;
+use headstart_block::superblock::Serving;
+use headstart_units::ByteSize;
 use nix::unistd::{SysconfVar, sysconf};
 
 use crate::device::DeviceName;

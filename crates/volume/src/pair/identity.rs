@@ -7,17 +7,17 @@
 //! | loop device | that of the file behind it, `+` and the sector where it begins if it is not the first |
 //! | file | `file:`, its inode, `@` and its time of birth in ns, both hexadecimal |
 //!
-//! A file's identity has no number of its file system: XFS makes that of the device's number, which changes from boot to boot. Inode and
-//! time of birth are not the same for any two files, nor for a file and its copy, unless a whole file system is copied block by block;
-//! nothing in the file system tells that from its original. A text longer than 32 bytes is cut, and ends in `~` and a
-//! checksum of all of it.
+//! A file's identity has no number of its file system: XFS makes that of the device's number, which changes
+//! from boot to boot. Inode and time of birth are not the same for any two files, nor for a file and its
+//! copy, unless a whole file system is copied block by block; nothing in the file system tells that from its
+//! original. A text longer than 32 bytes is cut, and ends in `~` and a checksum of all of it.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use headstart_core::volume::superblock::DiskIdentity;
+use headstart_block::superblock::DiskIdentity;
 
 /// The identity of a device.
 pub fn of(path: &Path, metadata: &Metadata) -> DiskIdentity {

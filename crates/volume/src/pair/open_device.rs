@@ -5,9 +5,10 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-use headstart_core::volume::devices::Device;
-use headstart_core::volume::layout::{BLOCK_BYTES, GUARD_BLOCKS_MAX, Layout, SECTOR_BYTES};
-use headstart_core::volume::superblock::DiskIdentity;
+use headstart_block::devices::Device;
+use headstart_block::layout::{GUARD_BLOCKS_MAX, Layout};
+use headstart_block::superblock::DiskIdentity;
+use headstart_units::{BLOCK_BYTES, SECTOR_BYTES};
 
 use super::{aligned, identity, owner, usage};
 use crate::device::DeviceName;
@@ -108,14 +109,16 @@ pub struct OpenDevice {
     pub bytes: u64,
     /// What tells it from others.
     pub identity: DiskIdentity,
-    /// Past the page cache (O_DIRECT). Requests of sectors, on flash of blocks, are then aligned enough; memory has to be as well.
+    /// Past the page cache (O_DIRECT). Requests of sectors, on flash of blocks, are then aligned enough;
+    /// memory has to be as well.
     pub is_direct: bool,
     /// Of its reads and writes: the sector or block where it is direct, one byte where it is not.
     pub(super) unit_bytes: u64,
 }
 
 impl OpenDevice {
-    /// Opens a device as disk or flash, without the page cache where it can read and write what volumes ask of it like that.
+    /// Opens a device as disk or flash, without the page cache where it can read and write what volumes ask
+    /// of it like that.
     pub fn open(name: &DeviceName, role: Device, access: Access) -> Result<OpenDevice, OpenError> {
         let error = |problem| OpenError { name: name.clone(), problem };
         let mut device = OpenDevice::open_path(name, role, access).map_err(error)?;
@@ -216,7 +219,8 @@ fn open_or_say_who(path: &Path, metadata: &Metadata, access: Access, flags: i32)
     })
 }
 
-/// Whether the file reads what lies at a place that is a multiple of a unit and no more: 4Kn disks and some file systems refuse sectors.
+/// Whether the file reads what lies at a place that is a multiple of a unit and no more: 4Kn disks and some
+/// file systems refuse sectors.
 fn reads_units(file: &File, unit_bytes: u64) -> bool {
     let read = file.read_at(&mut aligned(unit_bytes as usize), unit_bytes);
     !read.is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL))

@@ -1,7 +1,7 @@
 //! The owner lock: one process has a volume.
 //!
-//! Both devices are locked with `flock`, which holds until the last descriptor of them is closed, however the process ends. Block devices
-//! are opened with O_EXCL besides.
+//! Both devices are locked with `flock`, which holds until the last descriptor of them is closed, however the
+//! process ends. Block devices are opened with O_EXCL besides.
 //!
 //! | covers | by |
 //! |---|---|
@@ -9,8 +9,9 @@
 //! | two servers on the same block device, also through other device nodes and from containers; mounts, swap, md, dm | O_EXCL: the kernel counts it per device |
 //! | a file on NFS, from two machines | `flock`, if the server has locks and the mount does not say `local_lock` |
 //!
-//! **Not covered**: a disk that two machines reach (SAS, iSCSI, a parallel file system without locks). Attached there twice, the superblock
-//! says so too late. Programs that open a device for writing and ask for no lock, `dd` for one, are not seen either.
+//! **Not covered**: a disk that two machines reach (SAS, iSCSI, a parallel file system without locks).
+//! Attached there twice, the superblock says so too late. Programs that open a device for writing and ask for
+//! no lock, `dd` for one, are not seen either.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -26,8 +27,9 @@ const TRIES_BLOCK_DEVICE: u32 = 40;
 const TRIES_FILE: u32 = 5;
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 
-/// A killed process that used io_uring lets go of its devices only when the kernel has ended its requests, some milliseconds after the
-/// process is gone; on a disk that does not answer, later than anybody would wait.
+/// A killed process that used io_uring lets go of its devices only when the kernel has ended its requests,
+/// some milliseconds after the process is gone; on a disk that does not answer, later than anybody would
+/// wait.
 const TRIES_AFTER_KILL: u32 = 200;
 
 /// Takes the lock, for as long as the file is open.

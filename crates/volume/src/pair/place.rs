@@ -1,13 +1,13 @@
 //! Where the bytes of a device really lie, as far as it can be told: two names may mean the same bytes.
 //!
-//! A partition lies in its disk, a loop device in a file or in another device. What device mapper and md make of others needs no look:
-//! the kernel refuses to open those others with O_EXCL.
+//! A partition lies in its disk, a loop device in a file or in another device. What device mapper and md make
+//! of others needs no look: the kernel refuses to open those others with O_EXCL.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use headstart_core::request::Range;
+use headstart_units::request::Range;
 
 use super::identity::{attribute, sysfs};
 use super::open_device::{OpenError, Problem};

@@ -1,23 +1,25 @@
 //! What a start reads and writes in one go: threads keep the device busy while the processor decodes or encodes.
 //!
-//! Reading ahead is a hint: what a thread could not read is read again by the caller, who then hears why. Writing behind is not: who
-//! writes behind asks for the end of it before anything else. A thread has a descriptor of its own of the device, and with it the owner lock:
-//! it is waited for before the device may be closed.
+//! Reading ahead is a hint: what a thread could not read is read again by the caller, who then hears why.
+//! Writing behind is not: who writes behind asks for the end of it before anything else. A thread has a
+//! descriptor of its own of the device, and with it the owner lock: it is waited for before the device may be
+//! closed.
 
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use headstart_core::request::Range;
-use headstart_core::volume::devices::Device;
+use headstart_block::devices::Device;
+use headstart_units::request::Range;
 
 use super::OpenDevice;
 use crate::block::Buffer;
 
 /// Bytes read at once.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Threads that read: a device that is read a chunk at a time rests between two (two read 1.2 to 2 times as fast as one).
+/// Threads that read: a device that is read a chunk at a time rests between two (two read 1.2 to 2 times as
+/// fast as one).
 const READERS: u64 = 2;
 /// Chunks that a reader is ahead.
 const CHUNKS_AHEAD: usize = 2;

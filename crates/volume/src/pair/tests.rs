@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use headstart_core::volume::devices::{Device, Devices};
+use headstart_block::devices::{Device, Devices};
 use tempfile::TempDir;
 
 use super::*;

@@ -34,7 +34,8 @@ fn of_block_device(device: u64) -> Option<String> {
     (!holders.is_empty()).then(|| format!("it is a part of {}; take that apart first", holders.join(", ")))
 }
 
-/// A loop device that was told to go goes when the last program that looks at it has closed it: udev and `pvs` do so for some milliseconds.
+/// A loop device that was told to go goes when the last program that looks at it has closed it: udev and
+/// `pvs` do so for some milliseconds.
 const TRIES_WHILE_GOING: u32 = 100;
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
-use headstart_core::volume::superblock::Uuid;
+use headstart_block::superblock::Uuid;
 
 use crate::block::{Block, Buffer, Done, Request};
 use crate::control::{Answer as CommandAnswer, Command};

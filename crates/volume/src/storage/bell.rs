@@ -1,7 +1,7 @@
 //! What wakes the thread that waits for devices: rung by any thread, heard by one.
 //!
-//! Ringing costs a system call only while that thread sleeps or is about to: it says so with [`Bell::listen`], then looks once more at
-//! what others may have left for it, then sleeps.
+//! Ringing costs a system call only while that thread sleeps or is about to: it says so with
+//! [`Bell::listen`], then looks once more at what others may have left for it, then sleeps.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

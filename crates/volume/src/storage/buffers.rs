@@ -1,4 +1,5 @@
-//! Buffers that operations share with whoever made them, and a pool, so that no request asks for memory that another has just returned.
+//! Buffers that operations share with whoever made them, and a pool, so that no request asks for memory that
+//! another has just returned.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -49,7 +50,8 @@ const CLASSES: usize = 11;
 /// Bytes that a class keeps.
 const CLASS_BYTES_MAX: usize = 16 << 20;
 
-/// Buffers that nobody uses. Their bytes are those of their last user: a reader of a device overwrites all of them or fails.
+/// Buffers that nobody uses. Their bytes are those of their last user: a reader of a device overwrites all of
+/// them or fails.
 #[derive(Debug, Default)]
 pub struct Pool {
     classes: [Mutex<Vec<Buffer>>; CLASSES],

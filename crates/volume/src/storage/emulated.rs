@@ -1,9 +1,10 @@
 //! Devices that answer as late as a model says: each stands behind its elevator, as a server's disk does.
 //!
-//! Bytes are copied to or from the file at once, through the page cache; a file on a tmpfs costs the least. The completion comes at the
-//! model's time. The model hears of an operation before its bytes are copied, and happens in order of its own time however late this thread looks, so
-//! that neither copies nor sleeps add up. A flush waits for the model alone: an emulated device forgets nothing, and its file is not synced.
-//! Nothing spins: who waits sleeps until the next time something is due.
+//! Bytes are copied to or from the file at once, through the page cache; a file on a tmpfs costs the least.
+//! The completion comes at the model's time. The model hears of an operation before its bytes are copied, and
+//! happens in order of its own time however late this thread looks, so that neither copies nor sleeps add up.
+//! A flush waits for the model alone: an emulated device forgets nothing, and its file is not synced. Nothing
+//! spins: who waits sleeps until the next time something is due.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -11,12 +12,12 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-use headstart_core::units::Nanos;
-use headstart_core::volume::devices::Device;
+use headstart_block::devices::Device;
 use headstart_model::elevator::ElevatorKind;
 use headstart_model::nic::NicConfig;
 use headstart_model::profile::Profile;
 use headstart_model::server::{self, DeviceConfig, Origin, Server, ServerConfig};
+use headstart_units::Nanos;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::buffers::empty;
@@ -35,7 +36,8 @@ pub struct Emulation {
     scratch: Vec<server::Completion>,
 }
 
-/// The host's end of a device: a disk behind deadline with 128 requests, flash without an elevator, as Linux sets them up.
+/// The host's end of a device: a disk behind deadline with 128 requests, flash without an elevator, as Linux
+/// sets them up.
 fn config(profile: Profile) -> ServerConfig {
     let config = ServerConfig::new(profile);
     let elevator = match config.device {

@@ -1,15 +1,16 @@
 //! Another storage whose devices fail, forget, and answer in any order, as a test wants it; and power cuts.
 //!
-//! What was written and not flushed is remembered with what it replaced. A cut takes the power away at an operation: neither it nor any
-//! that is under way is answered, and [`Faults::crash`] then leaves of what was not flushed some, all or none, whole or torn, in
-//! any order. A flush covers what was answered when it was given, and nothing else.
+//! What was written and not flushed is remembered with what it replaced. A cut takes the power away at an
+//! operation: neither it nor any that is under way is answered, and [`Faults::crash`] then leaves of what was
+//! not flushed some, all or none, whole or torn, in any order. A flush covers what was answered when it was
+//! given, and nothing else.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use headstart_core::chance::Random;
-use headstart_core::volume::devices::{Device, Devices};
+use headstart_block::devices::{Device, Devices};
+use headstart_units::chance::Random;
 
 use super::{Action, Completion, Operation, Storage};
 
@@ -28,7 +29,8 @@ pub struct Plan {
     pub cut: Option<u64>,
     /// A bit of one in so many reads of flash is wrong; zero: of none.
     pub flips_one_in: u64,
-    /// Turns of the loop by which the completions of disk and flash are late at most. Those that are there together come in any order.
+    /// Turns of the loop by which the completions of disk and flash are late at most. Those that are there
+    /// together come in any order.
     pub late_turns: [u64; 2],
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use headstart_core::volume::devices::{Device, Devices, Failed};
+use headstart_block::devices::{Device, Devices, Failed};
 
 use super::bell::Bell;
 use super::buffers::empty;

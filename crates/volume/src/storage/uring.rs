@@ -1,7 +1,7 @@
 //! Files by io_uring: one ring for both devices and for the bell, one system call for all that waits.
 //!
-//! An operation has a slot until it has completed; the slot owns its buffers. What has no slot waits. A transfer that the kernel cuts
-//! short goes on where it was cut.
+//! An operation has a slot until it has completed; the slot owns its buffers. What has no slot waits. A
+//! transfer that the kernel cuts short goes on where it was cut.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use headstart_core::volume::devices::Device;
+use headstart_block::devices::Device;
 use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 
@@ -70,8 +70,8 @@ impl Uring {
     }
 
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: what the entry points to lies in a slot that is kept until the entry has completed, or is the bell's descriptor,
-        // which lives as long as the ring.
+        // SAFETY: what the entry points to lies in a slot that is kept until the entry has completed, or is
+        // the bell's descriptor, which lives as long as the ring.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.enter(0, None);
         }
@@ -246,7 +246,8 @@ impl Drop for Uring {
             self.enter(1, None);
             self.collect();
         }
-        // The kernel takes a ring down at its leisure; the files, and with them the lock of their owner, are given up now.
+        // The kernel takes a ring down at its leisure; the files, and with them the lock of their owner, are
+        // given up now.
         if let Err(error) = self.ring.submitter().unregister_files() {
             tracing::warn!(%error, "the devices may seem to be in use for a moment");
         }

@@ -1,10 +1,11 @@
-//! The records of a log: those that follow each other from S on, and those that lie anywhere. What cannot be read is none, or bad payload.
+//! The records of a log: those that follow each other from S on, and those that lie anywhere. What cannot be
+//! read is none, or bad payload.
 
-use headstart_core::volume::devices::{Device, Devices};
-use headstart_core::volume::layout::BLOCK_BYTES;
-use headstart_core::volume::ranges::Ranges;
-use headstart_core::volume::record::{Header, Kind};
-use headstart_core::volume::superblock::Superblock;
+use headstart_block::devices::{Device, Devices};
+use headstart_block::record::{Header, Kind};
+use headstart_block::superblock::Superblock;
+use headstart_units::BLOCK_BYTES;
+use headstart_units::ranges::Ranges;
 
 use super::report::RecordReport;
 use crate::pair::Pair;

@@ -1,11 +1,11 @@
 //! What `check` and `inspect` say, as people and programs read it.
 
-use headstart_core::volume::layout::BLOCK_BYTES;
-use headstart_core::volume::log_map::{Content, Piece};
-use headstart_core::volume::policy::chain::Names;
-use headstart_core::volume::policy::liu::Basis;
-use headstart_core::volume::record::{Header, Kind};
-use headstart_core::volume::superblock::{Found, Guard, GuardState, Serving, Superblock};
+use headstart_block::log_map::{Content, Piece};
+use headstart_block::record::{Header, Kind};
+use headstart_block::superblock::{Found, Guard, GuardState, Serving, Superblock};
+use headstart_policy::server::chain::Names;
+use headstart_policy::server::liu::Basis;
+use headstart_units::BLOCK_BYTES;
 use serde::Serialize;
 
 use crate::control::directory;

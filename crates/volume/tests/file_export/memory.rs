@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 
-use headstart_core::request::Range;
+use headstart_units::request::Range;
 use headstart_volume::block::{Block, Buffer, Done, Request};
 
 /// What came, but for data.

@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use headstart_core::volume::devices::Devices;
-use headstart_core::volume::layout::{BLOCK_BYTES, Layout, Segments};
-use headstart_core::volume::recovery::{self, Given};
-use headstart_core::volume::superblock::Serving;
+use headstart_block::devices::Devices;
+use headstart_block::layout::Layout;
+use headstart_block::recovery;
+use headstart_block::recovery::Given;
+use headstart_block::superblock::Serving;
+use headstart_policy::server::segments::Segments;
+use headstart_units::BLOCK_BYTES;
 use headstart_volume::block::Buffer;
 use headstart_volume::device::DeviceName;
 use headstart_volume::pair::Pair;

@@ -1,9 +1,9 @@
 //! A policy that does anything it may.
 
-use headstart_core::chance::Random;
-use headstart_core::request::Range;
-use headstart_core::units::Nanos;
-use headstart_core::volume::policy::{Load, Policy};
+use headstart_policy::server::{Load, Policy};
+use headstart_units::Nanos;
+use headstart_units::chance::Random;
+use headstart_units::request::Range;
 
 #[derive(Clone, Debug)]
 pub struct Chaos {

@@ -1,14 +1,15 @@
 //! Users of a served disk, and the reference model that explains what they read.
 //!
-//! The model is that of the engine's crash tests: each sector an atomic register. A request begins before it is submitted and ends in its
-//! callback, on the volume's thread, both under the model's lock; so whatever the threads do, times are those a user could have seen.
+//! The model is that of the engine's crash tests: each sector an atomic register. A request begins before it
+//! is submitted and ends in its callback, on the volume's thread, both under the model's lock; so whatever
+//! the threads do, times are those a user could have seen.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use headstart_core::chance::Random;
-use headstart_core::request::Range;
-use headstart_core::volume::layout::SECTOR_BYTES;
+use headstart_units::SECTOR_BYTES;
+use headstart_units::chance::Random;
+use headstart_units::request::Range;
 use headstart_volume::block::{Block, Buffer, Request};
 use headstart_volume::server::Handle;
 use headstart_volume::storage::buffers::zeroed;

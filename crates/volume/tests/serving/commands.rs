@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use headstart_core::request::Range;
+use headstart_units::request::Range;
 use headstart_volume::block::{Block, Request};
 use headstart_volume::control::{Answer, Client, Command, ControlError, directory};
 use headstart_volume::server::Server;

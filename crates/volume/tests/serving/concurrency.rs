@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use headstart_core::chance::Random;
-use headstart_core::request::Range;
-use headstart_core::units::Nanos;
-use headstart_core::volume::devices::Device;
-use headstart_core::volume::policy::chain::{self, Names};
-use headstart_core::volume::policy::{AddressOrder, Chain, ITransformer, Policy, WriteThrough, liu};
-use headstart_core::volume::recovery::Given;
+use headstart_block::devices::Device;
+use headstart_block::recovery::Given;
+use headstart_policy::server::chain;
+use headstart_policy::server::chain::Names;
+use headstart_policy::server::{AddressOrder, Chain, ITransformer, Policy, WriteThrough, liu};
+use headstart_units::Nanos;
+use headstart_units::chance::Random;
+use headstart_units::request::Range;
 use headstart_volume::block::{Block, Request};
 use headstart_volume::server::{Backing, Handle, Server};
 use headstart_volume::settings::{Mode, Settings};

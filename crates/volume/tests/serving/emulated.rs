@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use headstart_core::request::Range;
 use headstart_model::profile::Profile;
+use headstart_units::request::Range;
 use headstart_volume::block::{Block, Request};
 use headstart_volume::device::DeviceName;
 use headstart_volume::pair::Pair;

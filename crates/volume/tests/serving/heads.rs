@@ -1,6 +1,6 @@
 //! LiU's heads, through the real event loop.
 
-use headstart_core::request::Range;
+use headstart_units::request::Range;
 use headstart_volume::block::{Block, Request};
 use headstart_volume::export::opening::Wishes;
 use headstart_volume::server::Server;

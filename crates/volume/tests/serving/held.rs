@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headstart_core::request::Range;
-use headstart_core::volume::devices::Device;
+use headstart_block::devices::Device;
+use headstart_units::request::Range;
 use headstart_volume::block::{Block, Buffer, Request};
 use headstart_volume::device::DeviceName;
 use headstart_volume::export::ending;

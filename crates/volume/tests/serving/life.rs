@@ -1,6 +1,6 @@
 //! Start, stop, kill: what is answered, and what is still there.
 
-use headstart_core::request::Range;
+use headstart_units::request::Range;
 use headstart_volume::block::{Block, Request};
 use headstart_volume::server::{Handle, Server, StopError, Stopped};
 use headstart_volume::settings::{PolicyName, Settings};
@@ -43,7 +43,7 @@ fn what_was_written_is_read_and_a_stop_leaves_it_on_the_disk_alone() {
     expected[512..1536].fill(0);
     expected[9 * 512..10 * 512].fill(2);
     expected[MIB as usize - 1024..].fill(3);
-    assert!(media.bytes(headstart_core::volume::devices::Device::Disk) == expected);
+    assert!(media.bytes(headstart_block::devices::Device::Disk) == expected);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_stop_under_itransformer_writes_everything_back() {
     handle.call(Request::Zero { range: Range::new(60 * MIB, 196 * MIB), fua: false }).unwrap();
     let stopped = server.stop(false).unwrap();
     assert_eq!((stopped.dirty_bytes, stopped.is_released), (0, true));
-    let disk = media.bytes(headstart_core::volume::devices::Device::Disk);
+    let disk = media.bytes(headstart_block::devices::Device::Disk);
     assert!(disk[60 * MIB as usize..].iter().all(|byte| *byte == 0));
     assert!((0..2000u64).all(|block| disk[(block * 7 * 4096) as usize] == block as u8));
 }

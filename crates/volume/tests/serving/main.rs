@@ -11,9 +11,8 @@ mod held;
 mod life;
 mod power_cuts;
 
-// The engine's crash tests and these have one reference model and one way to run seeds; they name their crate's modules.
-use headstart_core::{chance, request, volume};
-#[path = "../../../core/src/volume/crash_tests/chances.rs"]
+// The engine's crash tests and these have one reference model and one way to run seeds.
+#[path = "../../../block/src/crash_tests/chances.rs"]
 mod chances;
-#[path = "../../../core/src/volume/crash_tests/register.rs"]
+#[path = "../../../block/src/crash_tests/register.rs"]
 mod register;

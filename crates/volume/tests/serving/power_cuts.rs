@@ -1,18 +1,20 @@
-//! The power fails at any operation, through the real event loop; what was not flushed is lost, torn and reordered; the volume is
-//! served again. And failures of single operations, of devices, and of the server.
+//! The power fails at any operation, through the real event loop; what was not flushed is lost, torn and
+//! reordered; the volume is served again. And failures of single operations, of devices, and of the server.
 //!
-//! What the engine does is checked far more often by its own crash tests; here it is what lies around it: which buffer is written where,
-//! what a flush covers, who is answered, and that a start goes on from what is left.
+//! What the engine does is checked far more often by its own crash tests; here it is what lies around it:
+//! which buffer is written where, what a flush covers, who is answered, and that a start goes on from what is
+//! left.
 
 use std::time::Duration;
 
-use headstart_core::chance::Random;
-use headstart_core::units::Nanos;
-use headstart_core::volume::devices::Device;
-use headstart_core::volume::engine;
-use headstart_core::volume::policy::chain::{self, Names};
-use headstart_core::volume::policy::{Chain, liu};
-use headstart_core::volume::recovery::Given;
+use headstart_block::devices::Device;
+use headstart_block::engine;
+use headstart_block::recovery::Given;
+use headstart_policy::server::chain;
+use headstart_policy::server::chain::Names;
+use headstart_policy::server::{Chain, liu};
+use headstart_units::Nanos;
+use headstart_units::chance::Random;
 use headstart_volume::server::{Backing, Server};
 use headstart_volume::settings::Settings;
 use headstart_volume::storage::faulty::{Faults, Faulty, Plan};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use headstart_core::chance::Random;
+use headstart_units::chance::Random;
 
 const PAGE_BYTES: u64 = 4096;
 const SECTOR_BYTES: u64 = 512;

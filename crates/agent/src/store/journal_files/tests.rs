@@ -1,7 +1,7 @@
 //! The copy in memory where the file system it lies in is full.
 
-use headstart_core::overlay::Settings;
-use headstart_core::overlay::journal::{Journal, Record, records};
+use headstart_overlay::Settings;
+use headstart_overlay::journal::{Journal, Record, records};
 
 use super::*;
 use crate::storage::faulty::{Disk, FaultyStorage, MEMORY};

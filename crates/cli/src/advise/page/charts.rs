@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headstart_core::advice::pictures::{OFFSET_BINS, TIME_BINS, latency_s};
-use headstart_core::advice::{Curve, Policy};
-use headstart_core::request::Direction;
-use headstart_core::units::ByteSize;
+use headstart_insight::advice::pictures::{OFFSET_BINS, TIME_BINS, latency_s};
+use headstart_insight::advice::{Curve, Policy};
+use headstart_units::ByteSize;
+use headstart_units::request::Direction;
 
 use super::super::figures::{advised, top_files};
 use super::super::summary::share;
@@ -143,7 +143,7 @@ pub fn addresses(told: &Told) -> Chart {
         end += advice.files[file as usize].size_bytes.max(reached) as f64;
     }
     let begin = advice.pictures.begin;
-    let time_s = |one: &headstart_core::advice::pictures::Sampled| one.start.since(begin).seconds();
+    let time_s = |one: &headstart_insight::advice::pictures::Sampled| one.start.since(begin).seconds();
     let x = linear_seconds("time", sample.iter().map(time_s).fold(0.0, f64::max), true);
     let mut plot = Plot::new(WIDTH, HEIGHT, x, Axis::bytes("address", end));
     for (class, direction) in [("read-curve", Direction::Read), ("writes-dots", Direction::Write)] {

@@ -1,6 +1,7 @@
 //! Text as XML takes it.
 
-/// Text for content and attributes. What XML has no characters for becomes U+FFFD: file names may hold any byte but two.
+/// Text for content and attributes. What XML has no characters for becomes U+FFFD: file names may hold any
+/// byte but two.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

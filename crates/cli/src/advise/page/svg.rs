@@ -1,9 +1,9 @@
-//! Plots as inline SVG. Colours are classes, so that they follow the page's; plotters, which draws the curves of a calibration, writes
-//! colours into each element.
+//! Plots as inline SVG. Colours are classes, so that they follow the page's; plotters, which draws the curves
+//! of a calibration, writes colours into each element.
 
 use std::fmt::Write;
 
-use headstart_core::units::ByteSize;
+use headstart_units::ByteSize;
 
 use super::super::summary::seconds;
 use super::escape::escape;

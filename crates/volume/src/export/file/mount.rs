@@ -1,7 +1,7 @@
 //! The place where the file appears, and mounts that a killed server left there.
 //!
-//! A mount without its server is stale: every use fails with ENOTCONN until it is unmounted. A loop device that was made of it keeps
-//! failing, too, until it is detached.
+//! A mount without its server is stale: every use fails with ENOTCONN until it is unmounted. A loop device
+//! that was made of it keeps failing, too, until it is detached.
 
 use std::fs::{self, OpenOptions};
 use std::io;

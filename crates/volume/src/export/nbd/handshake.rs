@@ -158,7 +158,7 @@ pub fn shake_hands(stream: &mut (impl Read + Write), export: &Export) -> io::Res
 
 #[cfg(test)]
 mod tests {
-    use headstart_core::chance::Random;
+    use headstart_units::chance::Random;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
-use headstart_core::request::Range;
+use headstart_units::request::Range;
 
 use super::window::Window;
 use super::{Export, REQUEST_BYTES_MAX};
@@ -244,7 +244,7 @@ fn send(stream: &mut impl Write, answer: &Answer) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use headstart_core::chance::Random;
+    use headstart_units::chance::Random;
 
     use super::*;
 

@@ -1,0 +1,790 @@
+//! A volume that serves: requests and completions come in, orders and replies go out.
+//!
+//! ```text
+//! write --blockers gone--> policy --absorbs--> log queue -> record in flight -> map, reply
+//!                             '----bypasses-> no write-back on the range -> disk -> map says disk, owe CLEAN, reply
+//! owed --disk FLUSH--> flushed --CLEAN record completes, or checkpoint durable--> the log names it no more
+//! ```
+//!
+//! After each call [`Engine::take_outputs`] gives what is to be done. Every call ends in `pump`, which moves
+//! whatever can move until nothing does; nothing else starts work, so there is no order of events that
+//! forgets somebody who waits.
+//!
+//! | file | subject | rules of the protocol |
+//! |---|---|---|
+//! | `writes` | one write per range at a time, bypass | 1 |
+//! | `held` | writes that are answered before the disk has them | 1, 2 |
+//! | `reads` | pieces, pins, checksums | 1, 3 |
+//! | `fetches` | reading ahead, to staging | 1 |
+//! | `loads` | segments in memory | 1 |
+//! | `lifting` | heads on flash: lift, de-lift, NOHEAD | 1, 5 |
+//! | `disk_queue` | whose turn the disk is | |
+//! | `log` | records, holes, CLEAN | 3, 6 |
+//! | `flushing` | flushes of devices, FLUSH and FUA | 2 |
+//! | `write_back` | from flash to disk | 5 |
+//! | `checkpointing` | checkpoints | 4 |
+//!
+//! A device whose FLUSH failed, and flash where a superblock or checkpoint could not be written, counts as
+//! failed until the volume is attached again: without flash nothing is written and FLUSH fails; without disk
+//! the log goes on while it has room, and FLUSH fails. A write for which no room will ever come, because what
+//! is on flash cannot be written back, fails.
+
+mod checkpointing;
+mod disk_queue;
+mod fetches;
+mod flash_time;
+mod flushing;
+mod held;
+mod lifting;
+mod loads;
+mod log;
+mod log_queue;
+mod reads;
+#[cfg(test)]
+mod tests;
+mod write_back;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use super::counters::{Counters, Waits};
+use super::devices::Device;
+use super::guard::{self, Regions};
+use super::heads::Slots;
+use super::log_map::LogMap;
+use super::order::{Action, Error, Order, OrderId, Output, Part, Request, Tag};
+use super::recovery::Recovered;
+use super::staging::Staging;
+use super::superblock::{GuardState, Superblock};
+use checkpointing::Checkpoint;
+use disk_queue::{DiskQueue, Kind, Queued};
+use fetches::Fetch;
+use flash_time::FlashTime;
+use flushing::{DeviceFlush, Flush};
+use headstart_policy::server::segments::Segments;
+use headstart_policy::server::{Load, Policy, SegmentCounts, Turn};
+use headstart_units::Nanos;
+use headstart_units::ranges::Ranges;
+use headstart_units::request::Range;
+use headstart_units::{BLOCK_BYTES, SECTOR_BYTES};
+use held::Held;
+use lifting::Lift;
+use loads::LoadedSegment;
+use log::InFlight;
+use log_queue::LogQueue;
+use reads::Read;
+use write_back::WriteBack;
+use writes::Write;
+
+/// What may be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Records in flight at once. More are not faster, fewer gather more writes in each (assumed; half a queue of 32).
+    pub records_max: usize,
+    /// A checkpoint is made when the log has grown by so many blocks; bounds what a start replays (1 GiB).
+    pub checkpoint_every_blocks: u32,
+    /// CLEANs that are owed before a disk FLUSH and records for them are due; bounds their memory (1 MiB).
+    pub owed_max: usize,
+    /// Bytes of a checkpoint that are written at once (1 MiB: an SSD is no faster with more).
+    pub checkpoint_chunk_bytes: usize,
+    /// Foreground orders that the disk has at once (128, what Linux lets its schedulers sort).
+    pub disk_orders_max: usize,
+    /// Begun when the disk has less than so many bytes to do for the foreground, or fewer orders than
+    /// `disk_orders_min`. Of long orders a drive has enough with a few (1 MiB; with more it goes back and
+    /// forth between them), of short ones it sorts the more the better.
+    pub disk_bytes_max: u64,
+    /// However long they are: a drive that writes in order has the next one when it is done with one, and
+    /// those that many processes write side by side find each other (8: 320 KiB of 48 processes are written 8
+    /// percent faster than with 2).
+    pub disk_orders_min: usize,
+    /// Blocks of a slot of staging (128 KiB: a stripe of flash).
+    pub staging_slot_blocks: u32,
+    /// Longest range that the disk is told at once to make zeros ([`ZERO_BYTES_MAX`] of one that can); 0: it cannot,
+    /// and zeros are written to it.
+    pub zero_bytes_max: u64,
+}
+
+/// A disk of 10 TB is zeros after 160,000 orders, and a write of the same place waits no longer than for some other
+/// write (64 MiB, as btrfs discards).
+pub const ZERO_BYTES_MAX: u64 = 64 << 20;
+
+/// Zeros are written to the disk in orders of this size.
+const ZEROS_BYTES: u64 = 1 << 20;
+
+/// Writes of the foreground that follow each other are gathered into orders of at most so many bytes (as long
+/// as those of write-back).
+const GATHERED_BYTES_MAX: u64 = 2 << 20;
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            records_max: 16,
+            checkpoint_every_blocks: 1 << 18,
+            owed_max: 1 << 14,
+            checkpoint_chunk_bytes: 1 << 20,
+            disk_orders_max: 128,
+            disk_bytes_max: 1 << 20,
+            disk_orders_min: 8,
+            staging_slot_blocks: 32,
+            zero_bytes_max: 0,
+        }
+    }
+}
+
+/// What an order is for.
+#[derive(Clone, Debug)]
+enum Purpose {
+    Record(u64),
+    /// Parts of writes, one behind the other on the disk.
+    Bypass(Vec<(u64, Range)>),
+    /// A part of a write of zeros, which the disk makes.
+    Zeroing(u64, Range),
+    Read(Tag),
+    DiskRead(Tag),
+    CopyRead(Tag),
+    LoadFromDisk(u64),
+    LoadFromFlash(u64),
+    LiftRead(u64),
+    LiftWrite(u64),
+    Fetch(u64),
+    Stage(u64),
+    WriteBackRead(u64),
+    WriteBackWrite(u64),
+    DiskFlush,
+    FlashFlush,
+    CheckpointArea,
+    Superblock,
+}
+
+/// A volume that serves.
+#[derive(Clone, Debug)]
+pub struct Engine<P> {
+    /// The time of the last event.
+    now: Nanos,
+    superblock: Superblock,
+    regions: Regions,
+    guard_written: guard::Written,
+    settings: Settings,
+    policy: P,
+    map: LogMap,
+    orders: BTreeMap<OrderId, Purpose>,
+    orders_given: OrderId,
+    outputs: Vec<Output>,
+    /// Steps that may let others move.
+    moves: u64,
+
+    writes: BTreeMap<u64, Write>,
+    /// Those that wait until they may be written to the disk.
+    waiting_writes: BTreeSet<u64>,
+    /// Those that began when flash had failed.
+    refused: Vec<u64>,
+    writes_begun: u64,
+    /// Bytes of those that are not finished.
+    written_bytes: u64,
+    /// Those that were answered.
+    held: Held,
+    reads: BTreeMap<Tag, Read>,
+
+    disk_queue: DiskQueue,
+    /// Background work has the disk, since when; and for how long it had it before.
+    background_since: Option<Nanos>,
+    background: Nanos,
+    /// When a foreground order of the disk last came or ended.
+    foreground_at: Nanos,
+    staging: Staging,
+    fetches: BTreeMap<u64, Fetch>,
+    fetches_begun: u64,
+    /// Those that wait for their turn, by address.
+    fetch_queue: BTreeSet<(u64, u64)>,
+    fetch_cursor: u64,
+    fetches_reading: usize,
+    segments: Segments,
+    slots: Slots,
+    lifts: BTreeMap<u64, Lift>,
+    lifts_begun: u64,
+    lifts_reading: usize,
+    /// A write waits for the end of a head, or a lift for a slot.
+    heads_awaited: bool,
+    /// A lift waits until the log names its range no more.
+    cleans_awaited: bool,
+    /// By segment.
+    loads: BTreeMap<u64, LoadedSegment>,
+    /// Heads to be read from flash once the disk has its orders.
+    head_orders: Vec<(OrderId, Range, Purpose)>,
+    /// Writes of the disk that have ended, and how many of them a disk FLUSH covers that has, or that is under way.
+    disk_writes: u64,
+    disk_writes_flushed: u64,
+    disk_writes_in_flush: u64,
+    /// Buffers that more than one needs, and how many do.
+    shared: BTreeMap<OrderId, u32>,
+    counters: Counters,
+
+    log_queue: LogQueue,
+    flash_time: FlashTime,
+    /// Until then writes are kept from a log that fills.
+    paced_until: Nanos,
+    records: BTreeMap<u64, InFlight>,
+    seq_next: u64,
+    durable_to: u64,
+    /// A record failed: nothing is appended until a checkpoint covers its place.
+    has_hole: bool,
+    holes_in_a_row: u32,
+    /// Something waits for room in the ring.
+    is_full: bool,
+    /// A bypass waits for room in a checkpoint.
+    is_crowded: bool,
+    /// Bypasses under way.
+    bypasses: usize,
+
+    /// Ranges that the disk holds, not yet durably, and the newest seq it is as new as.
+    owed: Ranges<u64>,
+    /// Those that the disk FLUSH under way covers.
+    owed_in_flush: Ranges<u64>,
+    /// Those that the disk holds durably: a CLEAN may say so.
+    flushed: Ranges<u64>,
+    /// A bypass has completed since the last disk FLUSH was given.
+    bypassed: bool,
+    disk_flush: DeviceFlush,
+    flash_flush: DeviceFlush,
+    flushes: Vec<Flush>,
+
+    write_backs: BTreeMap<u64, WriteBack>,
+    write_backs_begun: u64,
+    /// Bytes written back since the last disk FLUSH was given.
+    unreclaimed_bytes: u64,
+    /// What could not be read from flash or written to the disk: tried again when it is written, when a drain
+    /// begins, or after a while.
+    stuck: Ranges<()>,
+    /// When it is tried again.
+    stuck_until: Nanos,
+    /// What could not be written back in one order with its neighbours: each is tried alone.
+    apart: Ranges<()>,
+    checkpoint: Checkpoint,
+    checkpoint_wanted: bool,
+    draining: bool,
+    stopping: bool,
+    disk_failed: bool,
+    flash_failed: bool,
+}
+
+impl<P: Policy> Engine<P> {
+    /// Serves what a start has recovered.
+    pub fn new(recovered: Recovered, policy: P, settings: Settings) -> Engine<P> {
+        let Recovered { superblock, map } = recovered;
+        let segments = superblock.serving.segments;
+        let mut policy = policy;
+        map.heads.iter_live().for_each(|head| policy.on_lifted(head.range.offset / segments.segment_bytes()));
+        let slots = Slots::new(segments, &map.heads);
+        let staging = Staging::new(superblock.layout().staging_blocks, settings.staging_slot_blocks);
+        Engine {
+            now: Nanos::ZERO,
+            regions: guard::regions(&superblock),
+            guard_written: guard::Written::new(&superblock.guard),
+            seq_next: superblock.start_seq,
+            durable_to: superblock.start_seq - 1,
+            superblock,
+            settings,
+            policy,
+            map,
+            orders: BTreeMap::new(),
+            orders_given: 0,
+            outputs: Vec::new(),
+            moves: 0,
+            writes: BTreeMap::new(),
+            waiting_writes: BTreeSet::new(),
+            refused: Vec::new(),
+            writes_begun: 0,
+            written_bytes: 0,
+            held: Held::default(),
+            reads: BTreeMap::new(),
+            disk_queue: DiskQueue::default(),
+            background_since: None,
+            background: Nanos::ZERO,
+            foreground_at: Nanos::ZERO,
+            staging,
+            fetches: BTreeMap::new(),
+            fetches_begun: 0,
+            fetch_queue: BTreeSet::new(),
+            fetch_cursor: 0,
+            fetches_reading: 0,
+            segments,
+            slots,
+            lifts: BTreeMap::new(),
+            lifts_begun: 0,
+            lifts_reading: 0,
+            heads_awaited: false,
+            cleans_awaited: false,
+            loads: BTreeMap::new(),
+            head_orders: Vec::new(),
+            disk_writes: 0,
+            disk_writes_flushed: 0,
+            disk_writes_in_flush: 0,
+            shared: BTreeMap::new(),
+            counters: Counters::default(),
+            log_queue: LogQueue::default(),
+            flash_time: FlashTime::default(),
+            paced_until: Nanos::ZERO,
+            records: BTreeMap::new(),
+            has_hole: false,
+            holes_in_a_row: 0,
+            is_full: false,
+            is_crowded: false,
+            bypasses: 0,
+            owed: Ranges::default(),
+            owed_in_flush: Ranges::default(),
+            flushed: Ranges::default(),
+            bypassed: false,
+            disk_flush: DeviceFlush::default(),
+            flash_flush: DeviceFlush::default(),
+            flushes: Vec::new(),
+            write_backs: BTreeMap::new(),
+            write_backs_begun: 0,
+            unreclaimed_bytes: 0,
+            stuck: Ranges::default(),
+            stuck_until: Nanos::ZERO,
+            apart: Ranges::default(),
+            checkpoint: Checkpoint::Idle,
+            checkpoint_wanted: false,
+            draining: false,
+            stopping: false,
+            disk_failed: false,
+            flash_failed: false,
+        }
+    }
+
+    /// A request. Its reply comes with some later outputs, perhaps with the next.
+    pub fn on_request(&mut self, now: Nanos, tag: Tag, request: Request<'_>) {
+        self.now = now;
+        let range = match request {
+            Request::Read(range) | Request::Zero { range, .. } => range,
+            Request::Write { offset, data, .. } => Range::new(offset, data.len() as u64),
+            Request::Flush => Range::default(),
+        };
+        let sectors = range.offset % 512 == 0 && range.length % 512 == 0;
+        if !sectors || range.end() > self.superblock.disk_bytes {
+            self.reply(tag, Err(Error::Invalid));
+            return;
+        }
+        match request {
+            Request::Flush => self.add_flush(tag),
+            _ if range.is_empty() => self.reply(tag, Ok(Vec::new())),
+            Request::Read(_) => self.add_read(tag, range),
+            Request::Write { data, fua, .. } => self.add_write(tag, range, Some(data), fua),
+            Request::Zero { fua, .. } => self.add_write(tag, range, None, fua),
+        }
+        self.pump();
+    }
+
+    /// An order has been carried out or has failed; `data` are the bytes that a read has filled.
+    pub fn on_completion(&mut self, now: Nanos, order: OrderId, result: Result<&[u8], ()>) {
+        self.now = now;
+        let Some(purpose) = self.orders.remove(&order) else { return };
+        match purpose {
+            Purpose::Record(seq) => self.on_record(seq, result.is_ok()),
+            Purpose::Bypass(parts) => {
+                self.end_foreground(order);
+                self.on_bypass(parts, result.is_ok());
+            }
+            Purpose::Zeroing(id, part) => {
+                self.end_foreground(order);
+                self.on_zeroed(id, part, result.is_ok());
+            }
+            Purpose::Read(tag) => self.on_read(tag, order, result),
+            Purpose::DiskRead(tag) => {
+                let (range, took) = self.end_foreground(order);
+                self.policy.on_disk_read(range, took);
+                self.on_read(tag, order, result);
+            }
+            Purpose::CopyRead(tag) => self.on_copy_read(tag, order, result),
+            Purpose::LoadFromDisk(segment) => {
+                self.end_foreground(order);
+                self.on_load(segment, order, result);
+            }
+            Purpose::LoadFromFlash(segment) => self.on_load(segment, order, result),
+            Purpose::LiftRead(id) => self.on_lift_read(id, result),
+            Purpose::LiftWrite(id) => self.on_lift_written(id, result.is_ok()),
+            Purpose::Fetch(id) => self.on_fetch(id, result),
+            Purpose::Stage(id) => self.on_staged(id, result.is_ok()),
+            Purpose::WriteBackRead(id) => self.on_write_back_read(id, order, result),
+            Purpose::WriteBackWrite(id) => self.on_write_back_write(id, result.is_ok()),
+            Purpose::DiskFlush => self.on_disk_flush(result.is_ok()),
+            Purpose::FlashFlush => self.on_flash_flush(result.is_ok()),
+            Purpose::CheckpointArea => self.on_checkpoint_area(result.is_ok()),
+            Purpose::Superblock => self.on_superblock(result.is_ok()),
+        }
+        self.pump();
+    }
+
+    /// When `on_timer` has something to do; none: only requests and completions move anything.
+    pub fn next_timer(&self) -> Option<Nanos> {
+        let due = self.policy.next_timer(&self.load()).into_iter().chain(self.log_due());
+        due.min().map(|at| at.max(Nanos(self.now.0 + 1)))
+    }
+
+    /// Does what is due. Before `next_timer`'s answer nothing is.
+    pub fn on_timer(&mut self, now: Nanos) {
+        self.now = now;
+        self.pump();
+    }
+
+    /// Nothing was asked for a while: a checkpoint puts the last records where a damaged one is told from one
+    /// never written.
+    pub fn on_idle(&mut self, now: Nanos) {
+        self.now = now;
+        self.checkpoint_wanted |= self.has_news() && self.writes.is_empty();
+        self.pump();
+    }
+
+    /// Writes back all that is dirty, and what becomes dirty meanwhile, until told otherwise; what failed
+    /// before is tried again. `is_drained` says when nothing is left, `may_drain` whether anything more can
+    /// come of it.
+    pub fn drain(&mut self, now: Nanos, drains: bool) {
+        self.now = now;
+        self.set_draining(drains);
+        self.pump();
+    }
+
+    /// Whether the disk holds everything, durably: a drain has nothing left to do.
+    pub fn is_drained(&self) -> bool {
+        let owed = !self.owed.is_empty() || !self.owed_in_flush.is_empty();
+        let is_empty = self.write_backs.is_empty() && self.log_queue.is_empty() && self.held.is_empty();
+        !owed && is_empty && self.map.is_written_back()
+    }
+
+    /// Whether something is being written back, or may be in time.
+    pub fn may_drain(&self) -> bool {
+        !self.write_backs.is_empty() || !self.held.is_empty() || self.may_write_back()
+    }
+
+    /// No request follows. Writes everything back unless told to keep it, and ends with a checkpoint; then
+    /// `has_stopped`.
+    pub fn stop(&mut self, now: Nanos, keep_dirty: bool) {
+        self.now = now;
+        self.stopping = true;
+        self.set_draining(!keep_dirty);
+        self.pump();
+    }
+
+    fn set_draining(&mut self, drains: bool) {
+        self.draining = drains;
+        if drains {
+            self.stuck = Ranges::default();
+        }
+    }
+
+    /// After `stop`: whether nothing is under way. Whatever can move has moved then.
+    pub fn has_stopped(&self) -> bool {
+        let answered = self.writes.is_empty() && self.flushes.is_empty() && self.reads.is_empty();
+        self.stopping && answered && self.orders.is_empty()
+    }
+
+    /// The superblock in force, and whether nothing is left on flash alone: what `recovery::release` goes by.
+    pub fn into_superblock(self) -> (Superblock, bool) {
+        assert!(self.orders.is_empty(), "a volume is given up when nothing is under way");
+        // What flash durably says is what the next start finds: a log that is empty in memory alone is not.
+        let is_empty = self.map.is_empty() && self.map.heads.is_empty() && !self.flash_failed && !self.has_news();
+        (self.superblock, is_empty)
+    }
+
+    /// The map, for status and tests.
+    pub fn map(&self) -> &LogMap {
+        &self.map
+    }
+
+    /// The superblock in force.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// What was counted, and what waited, so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Segments of the disk and slots for their heads.
+    pub fn segments(&self) -> Segments {
+        self.segments
+    }
+
+    /// Heads that may be read.
+    pub fn lifted_segments(&self) -> u64 {
+        self.map.heads.iter_live().count() as u64
+    }
+
+    /// What the policy knows of segments.
+    pub fn segment_counts(&self) -> SegmentCounts {
+        self.policy.segment_counts()
+    }
+
+    /// Forgets what is in memory of segments, as a start would; what is on flash stays.
+    pub fn empty_buffer(&mut self, now: Nanos) {
+        self.now = now;
+        self.evict_all();
+        self.policy.on_buffer_emptied();
+        self.pump();
+    }
+
+    /// Bytes of writes that were answered and are still on their way.
+    pub fn held_bytes(&self) -> u64 {
+        self.held.bytes()
+    }
+
+    /// Bytes that were answered and neither disk nor flash took; reads of them fail until they are written
+    /// again, and so does FLUSH.
+    pub fn lost_bytes(&self) -> u64 {
+        self.held.lost_bytes()
+    }
+
+    /// Whether some of a range are.
+    pub fn is_lost(&self, range: Range) -> bool {
+        self.held.is_lost(range)
+    }
+
+    /// Bytes of staging that hold something.
+    pub fn staged_bytes(&self) -> u64 {
+        self.staging.staged_bytes()
+    }
+
+    /// Which devices have failed: disk, flash.
+    pub fn has_failed(&self) -> (bool, bool) {
+        (self.disk_failed, self.flash_failed)
+    }
+
+    /// What is to be done since the last call, in order.
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// Something waits for room that write-back, CLEANs and checkpoints make.
+    fn is_short_of_room(&self) -> bool {
+        self.is_full || self.is_crowded
+    }
+
+    fn load(&self) -> Load {
+        Load {
+            now: self.now,
+            ring_blocks: self.map.ring.blocks(),
+            free_blocks: self.map.ring.free_blocks(),
+            is_dirty: self.map.has_dirty(),
+            write_backs: self.write_backs.len(),
+            is_full: self.is_short_of_room(),
+            flash_ps_per_byte: self.flash_time.ps_per_byte(),
+            written_bytes: self.written_bytes,
+            log_items: self.log_queue.len(),
+            log_bytes: self.log_queue.bytes(),
+            draining: self.draining,
+            waiting: self.disk_queue.len(),
+            admitted: self.disk_queue.admitted(),
+            oldest: self.disk_queue.oldest(),
+            in_flight: self.disk_queue.in_flight(),
+            in_flight_bytes: self.disk_queue.in_flight_bytes(),
+            foreground_at: self.foreground_at,
+            fetches_waiting: self.fetch_queue.len(),
+            fetches: self.fetches_reading,
+            staging_bytes: self.staging.bytes(),
+            lifts: self.lifts_reading,
+        }
+    }
+
+    /// Whether a checkpoint would say something new.
+    fn has_news(&self) -> bool {
+        let has_doomed = self.map.heads.doomed().next().is_some();
+        self.seq_next > self.superblock.start_seq || !self.flushed.is_empty() || has_doomed
+    }
+
+    fn absorbs(&self) -> bool {
+        self.superblock.guard.state == GuardState::On && !self.flash_failed
+    }
+
+    fn is_guarded(&self, range: Range) -> bool {
+        self.superblock.guard.state == GuardState::On && self.regions.touches(range)
+    }
+
+    fn new_order_id(&mut self) -> OrderId {
+        self.orders_given += 1;
+        self.orders_given
+    }
+
+    fn order(&mut self, device: Device, action: Action, range: Range, purpose: Purpose) -> OrderId {
+        let id = self.new_order_id();
+        self.emit(id, device, action, range, purpose);
+        id
+    }
+
+    fn emit(&mut self, id: OrderId, device: Device, action: Action, range: Range, purpose: Purpose) {
+        self.moves += 1;
+        self.orders.insert(id, purpose);
+        let order = self.make_order(id, device, action, range);
+        self.outputs.push(Output::Order(order));
+    }
+
+    fn make_order(&self, id: OrderId, device: Device, action: Action, range: Range) -> Order {
+        debug_assert!(
+            range.offset.is_multiple_of(SECTOR_BYTES) && range.length.is_multiple_of(SECTOR_BYTES),
+            "a device has sectors: {range:?}"
+        );
+        let guarded = device == Device::Disk && !range.is_empty() && self.is_guarded(range);
+        let session = guarded.then_some(self.superblock.guard.session);
+        Order { id, device, action, offset: range.offset, length: range.length, session }
+    }
+
+    /// An order of the foreground for the disk, which waits for its turn.
+    fn queue_disk(&mut self, action: Action, range: Range, purpose: Purpose) -> OrderId {
+        self.queue_disk_as(action, range, purpose, Kind::Prompt)
+    }
+
+    fn queue_disk_as(&mut self, action: Action, range: Range, purpose: Purpose, kind: Kind) -> OrderId {
+        let id = self.new_order_id();
+        let order = self.make_order(id, Device::Disk, action, range);
+        self.moves += 1;
+        self.foreground_at = self.now;
+        let background = self.background_time();
+        self.disk_queue.push(Queued { order, purpose, since: self.now, background, kind });
+        id
+    }
+
+    /// The disk is done with an order of the foreground; see [`DiskQueue::complete`].
+    fn end_foreground(&mut self, order: OrderId) -> (Range, Nanos) {
+        self.foreground_at = self.now;
+        self.disk_queue.complete(order, self.now)
+    }
+
+    /// For how long background work has had the disk.
+    fn background_time(&self) -> Nanos {
+        self.background + self.background_since.map_or(Nanos::ZERO, |since| self.now.since(since))
+    }
+
+    /// Gives the disk what may go there: the foreground's, in the order of addresses, or write-backs and fetches.
+    fn pump_disk(&mut self) {
+        let mut turn = self.policy.turn(&self.load());
+        if matches!(turn, Turn::Background | Turn::Shared) {
+            if turn == Turn::Background {
+                self.disk_queue.close();
+                self.background_since.get_or_insert(self.now);
+            }
+            self.pump_write_backs();
+            self.pump_fetches();
+            if turn == Turn::Background && self.load().background() == 0 {
+                // Nothing was to be done: nobody need wait for it.
+                turn = self.policy.turn(&self.load());
+            }
+        }
+        if turn == Turn::Background {
+            return;
+        }
+        let ended = self.background_since.take();
+        if let Some(since) = ended {
+            self.background += self.now.since(since);
+        }
+        match turn {
+            Turn::Closing if ended.is_some() => self.disk_queue.open(true),
+            Turn::Closing => self.disk_queue.close(),
+            _ => self.disk_queue.open(false),
+        }
+        let presses = self.presses();
+        while self.disk_queue.in_flight() < self.settings.disk_orders_max
+            && (self.disk_queue.in_flight() < self.settings.disk_orders_min
+                || self.disk_queue.in_flight_bytes() < self.settings.disk_bytes_max)
+            && let Some(mut queued) = self.disk_queue.pop(self.now, presses)
+        {
+            self.counters.held.add(self.background_time().since(queued.background));
+            if queued.kind != Kind::Single {
+                self.gather_writes(&mut queued);
+            }
+            self.moves += 1;
+            self.orders.insert(queued.order.id, queued.purpose);
+            self.outputs.push(Output::Order(queued.order));
+        }
+    }
+
+    /// Makes writes that follow one on the disk one order with it, as a drive takes longer for many short ones.
+    fn gather_writes(&mut self, first: &mut Queued) {
+        while let Some(next) = self.disk_queue.pop_following(first, GATHERED_BYTES_MAX) {
+            self.counters.held.add(self.background_time().since(next.background));
+            first.order.length += next.order.length;
+            let (Action::Write(parts), Action::Write(more)) = (&mut first.order.action, next.order.action) else {
+                unreachable!("only writes follow");
+            };
+            parts.extend(more);
+            let (Purpose::Bypass(all), Purpose::Bypass(of_next)) = (&mut first.purpose, next.purpose) else {
+                unreachable!("the foreground writes in bypasses only");
+            };
+            all.extend(of_next);
+        }
+    }
+
+    fn reply(&mut self, tag: Tag, result: Result<Vec<Part>, Error>) {
+        self.moves += 1;
+        self.outputs.push(Output::Reply { tag, result });
+    }
+
+    /// A range of the disk in parts that are guarded or not.
+    fn cuts(&self, range: Range) -> Vec<Range> {
+        if self.superblock.guard.state != GuardState::On {
+            return vec![range];
+        }
+        let mut rest = range;
+        let mut parts = Vec::new();
+        while !rest.is_empty() {
+            let part = self.regions.cut(rest);
+            rest = Range::between(part.end(), rest.end());
+            parts.push(part);
+        }
+        parts
+    }
+
+    /// What makes a range of the disk zeros that lies on one side of the guard's limits: orders to the disk to do it,
+    /// or writes where it cannot.
+    fn zero_orders(&self, range: Range) -> Vec<(Range, Action)> {
+        let whole = match self.is_guarded(range) {
+            // Zeros that are hidden are other bytes on the disk.
+            true => Range::default(),
+            false => self.zeroed_by_disk(range),
+        };
+        let mut orders = Vec::new();
+        let edges = if whole.is_empty() {
+            [range, whole]
+        } else {
+            [Range::between(range.offset, whole.offset), Range::between(whole.end(), range.end())]
+        };
+        let pieces = |range: Range, bytes_max: u64| {
+            let begins = (range.offset..range.end()).step_by(bytes_max as usize);
+            begins.map(move |offset| Range::between(offset, range.end().min(offset + bytes_max)))
+        };
+        let write = |part: Range| (part, Action::Write(vec![Part::Zeros(part.length)]));
+        orders.extend(pieces(edges[0], ZEROS_BYTES).map(write));
+        orders.extend(pieces(whole, self.settings.zero_bytes_max.max(BLOCK_BYTES)).map(|part| (part, Action::Zero)));
+        orders.extend(pieces(edges[1], ZEROS_BYTES).map(write));
+        orders
+    }
+
+    /// The part of a range that the disk can make zeros by itself: whole blocks, so that it does whatever its sectors
+    /// are.
+    fn zeroed_by_disk(&self, range: Range) -> Range {
+        if self.settings.zero_bytes_max == 0 {
+            return Range::default();
+        }
+        let end = range.end() / BLOCK_BYTES * BLOCK_BYTES;
+        Range::between(range.offset.next_multiple_of(BLOCK_BYTES).min(end), end)
+    }
+
+    /// Moves everything that can move.
+    fn pump(&mut self) {
+        loop {
+            let before = self.moves;
+            self.map.ring.release(self.superblock.start_seq, self.durable_to);
+            self.settle_heads();
+            self.pump_writes();
+            self.pump_log();
+            self.pump_lifts();
+            self.pump_disk();
+            self.pump_loads();
+            self.pump_flushes();
+            self.pump_checkpoint();
+            self.pump_device_flushes();
+            if self.moves == before && !self.fail_stalled() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Foreground orders of the disk that wait for their turn: sorted, as the disk's own scheduler would if its
+//! queue were long enough.
+//!
+//! While something else has the disk, or the scheduler below has enough, orders wait here. They leave upwards
+//! from where the last one was and around. When the gate is closed those that come wait behind it, so that a
+//! turn ends.
+//!
+//! Patient orders are those for which nobody waits: of writes that were answered. They leave when no others
+//! do, or a batch of them and of the others in turn when somebody waits for what they make; each kind has its
+//! own sweep.
+
+use std::collections::BTreeMap;
+
+use super::Purpose;
+use crate::order::{Action, Order, OrderId};
+use headstart_units::Nanos;
+use headstart_units::request::Range;
+
+/// To an order that has waited so long the sweep jumps (what the deadline elevator gives reads),
+const AGE_MAX: Nanos = Nanos(500_000_000);
+/// unless it has jumped so few orders ago (assumed; four batches of the deadline elevator).
+const JUMP_ORDERS_MIN: u32 = 64;
+
+/// Patient orders and others take turns by so many, if both wait and somebody waits for both (assumed: orders
+/// of writes are gathered to 2 MiB, of which so many take a quarter of a second).
+const TURN_ORDERS: u32 = 8;
+
+/// How an order waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// As all do.
+    Prompt,
+    /// Likewise, and it is never made one with another.
+    Single,
+    /// Behind the others.
+    Patient,
+}
+
+/// An order that waits.
+#[derive(Clone, Debug)]
+pub struct Queued {
+    pub order: Order,
+    pub purpose: Purpose,
+    pub since: Nanos,
+    /// Time that background work had had the disk when it came.
+    pub background: Nanos,
+    pub kind: Kind,
+}
+
+impl Queued {
+    fn range(&self) -> Range {
+        Range::new(self.order.offset, self.order.length)
+    }
+}
+
+/// By address; of the same one by name.
+type Key = (u64, OrderId);
+
+/// Orders of a sweep.
+#[derive(Clone, Debug, Default)]
+struct Sweep {
+    waiting: BTreeMap<Key, Queued>,
+    by_age: BTreeMap<OrderId, u64>,
+    cursor: u64,
+}
+
+impl Sweep {
+    fn insert(&mut self, queued: Queued) {
+        self.by_age.insert(queued.order.id, queued.order.offset);
+        self.waiting.insert((queued.order.offset, queued.order.id), queued);
+    }
+
+    fn remove(&mut self, key: Key) -> Queued {
+        self.by_age.remove(&key.1);
+        self.waiting.remove(&key).expect("it waits")
+    }
+
+    fn oldest(&self) -> Option<Key> {
+        self.by_age.first_key_value().map(|(id, offset)| (*offset, *id))
+    }
+
+    /// The next one upwards and around.
+    fn next(&self) -> Option<Key> {
+        let upwards = self.waiting.range((self.cursor, 0)..).next();
+        upwards.or_else(|| self.waiting.first_key_value()).map(|(key, _)| *key)
+    }
+}
+
+/// An order that the disk has.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    range: Range,
+    since: Nanos,
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct DiskQueue {
+    prompt: Sweep,
+    patient: Sweep,
+    /// Whose turn it is, and how many orders of it have left, if both wait.
+    is_patient_turn: bool,
+    turn_orders: u32,
+    /// Those that came after the gate was closed.
+    behind: Vec<Queued>,
+    is_closed: bool,
+    /// Orders since the sweep has jumped.
+    since_jump: u32,
+    in_flight: BTreeMap<OrderId, Given>,
+    in_flight_bytes: u64,
+    /// When the last of them was done.
+    last_done: Nanos,
+}
+
+impl DiskQueue {
+    /// Adds an order.
+    pub fn push(&mut self, queued: Queued) {
+        if self.is_closed {
+            self.behind.push(queued);
+        } else {
+            self.insert(queued);
+        }
+    }
+
+    fn insert(&mut self, queued: Queued) {
+        self.sweep(queued.kind == Kind::Patient).insert(queued);
+    }
+
+    fn sweep(&mut self, is_patient: bool) -> &mut Sweep {
+        if is_patient { &mut self.patient } else { &mut self.prompt }
+    }
+
+    /// Opens the gate for those behind it; `is_closed`: and closes it again.
+    pub fn open(&mut self, is_closed: bool) {
+        for queued in std::mem::take(&mut self.behind) {
+            self.insert(queued);
+        }
+        self.is_closed = is_closed;
+    }
+
+    /// Whoever comes from now on waits behind the gate.
+    pub fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Orders that begin within a range are patient no longer.
+    pub fn hasten(&mut self, range: Range) {
+        let found = self.patient.waiting.range((range.offset, 0)..(range.end(), 0)).map(|(key, _)| *key);
+        for key in found.collect::<Vec<_>>() {
+            let queued = self.patient.remove(key);
+            self.prompt.insert(Queued { kind: Kind::Prompt, ..queued });
+        }
+        let within = |queued: &&mut Queued| queued.kind == Kind::Patient && range.contains(queued.range());
+        self.behind.iter_mut().filter(within).for_each(|queued| queued.kind = Kind::Prompt);
+    }
+
+    /// The next order, which the disk has then; `presses`: somebody waits for what patient ones make.
+    pub fn pop(&mut self, now: Nanos, presses: bool) -> Option<Queued> {
+        let is_patient = self.is_patient_next(presses);
+        let next = self.sweep(is_patient).next()?;
+        self.since_jump = self.since_jump.saturating_add(1);
+        let jump = self.aged(now).filter(|_| self.since_jump > JUMP_ORDERS_MIN);
+        let (is_patient, key) = jump.unwrap_or((is_patient, next));
+        if jump.is_some() {
+            self.since_jump = 0;
+        }
+        let queued = self.take(is_patient, key);
+        self.in_flight.insert(key.1, Given { range: queued.range(), since: now });
+        Some(queued)
+    }
+
+    fn is_patient_next(&mut self, presses: bool) -> bool {
+        if self.prompt.waiting.is_empty() || self.patient.waiting.is_empty() || !presses {
+            return self.prompt.waiting.is_empty();
+        }
+        if self.turn_orders >= TURN_ORDERS {
+            (self.turn_orders, self.is_patient_turn) = (0, !self.is_patient_turn);
+        }
+        self.turn_orders += 1;
+        self.is_patient_turn
+    }
+
+    /// The oldest of all, and whether it is a patient one, if it has waited for so long that the sweep jumps to it.
+    fn aged(&self, now: Nanos) -> Option<(bool, Key)> {
+        let of = |sweep: &Sweep, is_patient| sweep.oldest().map(|key| (sweep.waiting[&key].since, is_patient, key));
+        let both = [of(&self.prompt, false), of(&self.patient, true)];
+        let (since, is_patient, key) = both.into_iter().flatten().min_by_key(|(_, _, key)| key.1)?;
+        (now.since(since) >= AGE_MAX).then_some((is_patient, key))
+    }
+
+    /// The next of the orders that waits, if it can be one with this: a write that begins where this ends, if
+    /// both together are no longer than so many bytes.
+    pub fn pop_following(&mut self, first: &Queued, bytes_max: u64) -> Option<Queued> {
+        let (order, is_patient) = (&first.order, first.kind == Kind::Patient);
+        let end = order.offset + order.length;
+        let (key, next) = self.sweep(is_patient).waiting.range((end, 0)..).next()?;
+        let are_writes = matches!((&order.action, &next.order.action), (Action::Write(_), Action::Write(_)));
+        let continues = next.order.offset == end && next.order.session == order.session;
+        let is_single = next.kind == Kind::Single;
+        if !are_writes || !continues || is_single || order.length + next.order.length > bytes_max {
+            return None;
+        }
+        let key = *key;
+        let queued = self.take(is_patient, key);
+        self.in_flight.get_mut(&order.id).expect("the disk has it").range.length += queued.order.length;
+        Some(queued)
+    }
+
+    /// One that waits is the disk's.
+    fn take(&mut self, is_patient: bool, key: Key) -> Queued {
+        let sweep = self.sweep(is_patient);
+        let queued = sweep.remove(key);
+        sweep.cursor = queued.range().end();
+        self.in_flight_bytes += queued.order.length;
+        queued
+    }
+
+    /// The disk is done with an order: where that was, and what it took since the disk had it or was done
+    /// with the one before.
+    pub fn complete(&mut self, order: OrderId, now: Nanos) -> (Range, Nanos) {
+        let Given { range, since } = self.in_flight.remove(&order).expect("the disk has it");
+        self.in_flight_bytes -= range.length;
+        let took = now.since(self.last_done.max(since));
+        self.last_done = now;
+        (range, took)
+    }
+
+    /// How many orders the disk has.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// How many bytes they are of.
+    pub fn in_flight_bytes(&self) -> u64 {
+        self.in_flight_bytes
+    }
+
+    /// Orders in front of the gate.
+    pub fn admitted(&self) -> usize {
+        self.prompt.waiting.len() + self.patient.waiting.len()
+    }
+
+    /// All that wait.
+    pub fn len(&self) -> usize {
+        self.admitted() + self.behind.len()
+    }
+
+    /// When the one that waits longest came.
+    pub fn oldest(&self) -> Option<Nanos> {
+        let since = |sweep: &Sweep| sweep.oldest().map(|key| (key.1, sweep.waiting[&key].since));
+        let admitted = [since(&self.prompt), since(&self.patient)].into_iter().flatten().min().map(|(_, since)| since);
+        admitted.or_else(|| self.behind.first().map(|queued| queued.since))
+    }
+}

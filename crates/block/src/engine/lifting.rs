@@ -1,0 +1,295 @@
+//! Lifts: a head comes to flash; and the ends of heads.
+//!
+//! ```text
+//! Reading (the disk, or the bytes of a load) -> Writing (a slot) -> Flushing (the disk) -> HEAD in flight -> live
+//!      '----------------- a write of the range begins: given up, the slot is free -----------'
+//! ```
+//!
+//! What is lifted is clean: the log names nothing of it, and no write of it is unfinished. The disk FLUSH
+//! after the read makes what was read durable before a record rests on it; it is left out while nothing was
+//! written to the disk since the last. What ends a head is in [`Heads`](crate::heads). Guarded blocks are
+//! never lifted: slots know no keystream.
+
+use std::sync::Arc;
+
+use super::{Engine, Purpose};
+use crate::devices::Device;
+use crate::order::{Action, OrderId, Part};
+use crate::record::Header;
+use headstart_policy::server::Policy;
+use headstart_units::BLOCK_BYTES;
+use headstart_units::request::Range;
+
+/// How far a lift is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Reading,
+    Writing,
+    Flushing,
+}
+
+/// A head on its way to flash.
+#[derive(Clone, Debug)]
+pub struct Lift {
+    segment: u64,
+    range: Range,
+    slot: u32,
+    crcs: Arc<[u32]>,
+    /// Whose buffer has the bytes.
+    order: OrderId,
+    stage: Stage,
+    is_cancelled: bool,
+    /// Writes of the disk that have to be durable before the HEAD.
+    disk_writes: u64,
+    from_load: bool,
+}
+
+impl<P: Policy> Engine<P> {
+    /// The head of a segment.
+    pub(super) fn head_range(&self, segment: u64) -> Range {
+        Range::new(segment * self.segments.segment_bytes(), self.segments.head_bytes())
+    }
+
+    /// First byte of a slot on flash.
+    pub(super) fn slot_offset(&self, slot: u32) -> u64 {
+        self.superblock.layout().head_offset(u64::from(slot) * u64::from(self.segments.head_blocks))
+    }
+
+    /// Whether a segment may have a head at all.
+    fn is_liftable(&self, range: Range) -> bool {
+        let is_up = self.absorbs() && !self.stopping && !self.disk_failed;
+        is_up && range.end() <= self.superblock.disk_bytes && !self.regions.touches(range)
+    }
+
+    /// Whether nothing speaks against a copy of the range being made now.
+    fn is_quiet(&self, range: Range) -> bool {
+        !self.map.heads.touches(range)
+            && !self.lifts.values().any(|lift| lift.range.overlaps(range))
+            && !self.writes.values().any(|write| write.range.overlaps(range))
+    }
+
+    /// A slot for a segment's head, if one is free. If not, some head gives way, unless one does already.
+    fn take_slot(&mut self, newcomer: u64) -> Result<u32, bool> {
+        if let Some(slot) = self.slots.take() {
+            return Ok(slot);
+        }
+        self.heads_awaited = true;
+        if self.map.heads.is_ending() || !self.lifts.is_empty() {
+            return Err(true);
+        }
+        let Some(segment) = self.policy.next_de_lift(newcomer) else { return Err(false) };
+        let doomed = self.map.heads.doom(self.head_range(segment));
+        self.counters.de_lifts_total += doomed.len() as u64;
+        self.moves += 1;
+        self.policy.on_head_lost(segment, false);
+        Err(!doomed.is_empty())
+    }
+
+    pub(super) fn pump_lifts(&mut self) {
+        if self.segments.is_none() {
+            return;
+        }
+        if self.stopping && self.draining {
+            // The disk is to be whole without the flash.
+            self.map.heads.doom(Range::between(0, self.superblock.disk_bytes));
+        }
+        self.end_doomed();
+        let ready = self.lifts.iter().filter(|(_, lift)| lift.stage == Stage::Flushing).map(|(id, _)| *id);
+        for id in ready.collect::<Vec<_>>() {
+            self.record_lift(id);
+        }
+        if self.stopping || self.flash_failed || self.disk_failed || self.checkpoint.holds_log() {
+            return;
+        }
+        while let Some(segment) = self.policy.next_lift(&self.load()) {
+            if let Err(again) = self.begin_lift(segment) {
+                self.policy.on_lift_refused(self.now, segment, again);
+                return;
+            }
+        }
+    }
+
+    /// `Err(true)`: perhaps later.
+    fn begin_lift(&mut self, segment: u64) -> Result<(), bool> {
+        let range = self.head_range(segment);
+        if !self.is_liftable(range) {
+            return Err(false);
+        }
+        if !self.is_quiet(range) {
+            return Err(self.map.heads.live(range).is_none());
+        }
+        let pieces = self.map.pieces(range);
+        if !pieces.is_empty() {
+            // What is clean but named becomes free by a CLEAN.
+            self.cleans_awaited |= pieces.iter().all(|piece| !piece.dirty);
+            self.moves += u64::from(self.cleans_awaited);
+            return Err(true);
+        }
+        if !self.has_room_for_heads(self.lifts.len() as u64 + 1) {
+            return Err(true);
+        }
+        let slot = self.take_slot(segment)?;
+        let id = self.add_lift(segment, slot, 0, Stage::Reading);
+        let order = self.order(Device::Disk, Action::Read, range, Purpose::LiftRead(id));
+        self.lifts.get_mut(&id).expect("it has just begun").order = order;
+        self.lifts_reading += 1;
+        Ok(())
+    }
+
+    fn add_lift(&mut self, segment: u64, slot: u32, order: OrderId, stage: Stage) -> u64 {
+        self.lifts_begun += 1;
+        let lift = Lift {
+            segment,
+            range: self.head_range(segment),
+            slot,
+            crcs: Vec::new().into(),
+            order,
+            stage,
+            is_cancelled: false,
+            disk_writes: self.disk_writes,
+            from_load: stage == Stage::Writing,
+        };
+        self.lifts.insert(self.lifts_begun, lift);
+        self.lifts_begun
+    }
+
+    /// A load has read a head from the disk, whole and valid: it comes to flash from there, if a slot is free.
+    pub(super) fn lift_from_load(&mut self, segment: u64, order: OrderId, data: &[u8]) {
+        let range = self.head_range(segment);
+        let may = self.is_liftable(range) && self.is_quiet(range) && self.map.pieces(range).is_empty();
+        if !may || self.flash_failed || !self.has_room_for_heads(self.lifts.len() as u64 + 1) {
+            return;
+        }
+        let Ok(slot) = self.take_slot(segment) else { return };
+        *self.shared.get_mut(&order).expect("the buffer holds it") += 1;
+        let id = self.add_lift(segment, slot, order, Stage::Writing);
+        self.write_lift(id, data);
+    }
+
+    fn write_lift(&mut self, id: u64, data: &[u8]) {
+        let lift = self.lifts.get_mut(&id).expect("it is under way");
+        lift.crcs = data.chunks(BLOCK_BYTES as usize).map(crc32c::crc32c).collect();
+        lift.stage = Stage::Writing;
+        let (slot, length) = (lift.slot, lift.range.length);
+        let part = Part::Buffer { order: lift.order, offset: 0, length };
+        let place = Range::new(self.slot_offset(slot), length);
+        self.order(Device::Flash, Action::Write(vec![part]), place, Purpose::LiftWrite(id));
+    }
+
+    pub(super) fn on_lift_read(&mut self, id: u64, result: Result<&[u8], ()>) {
+        self.lifts_reading -= 1;
+        let lift = &self.lifts[&id];
+        let (order, is_cancelled) = (lift.order, lift.is_cancelled);
+        self.shared.insert(order, 1);
+        match result {
+            Ok(data) if !is_cancelled => self.write_lift(id, data),
+            _ => self.give_up_lift(id),
+        }
+    }
+
+    pub(super) fn on_lift_written(&mut self, id: u64, ok: bool) {
+        let lift = self.lifts.get_mut(&id).expect("it is under way");
+        lift.stage = Stage::Flushing;
+        lift.is_cancelled |= !ok;
+        let order = std::mem::take(&mut lift.order);
+        self.release_buffer(order);
+    }
+
+    /// What was read is durable: the HEAD is appended.
+    fn record_lift(&mut self, id: u64) {
+        let lift = &self.lifts[&id];
+        if lift.is_cancelled || self.stopping || self.flash_failed {
+            return self.give_up_lift(id);
+        }
+        if self.disk_writes_flushed < lift.disk_writes {
+            if self.disk_failed {
+                return self.give_up_lift(id);
+            }
+            if self.disk_flush.is_idle() || self.disk_writes_in_flush < lift.disk_writes {
+                self.disk_flush.ask();
+            }
+            return;
+        }
+        let (range, slot, crcs, from_load) = (lift.range, lift.slot, Arc::clone(&lift.crcs), lift.from_load);
+        if self.append_head(range, slot, &crcs) {
+            self.counters.lifts_from_loads_total += u64::from(from_load);
+            self.lifts.remove(&id);
+        } else if !self.checkpoint.holds_log() && !self.has_hole && !self.is_recording() {
+            // The log is full: who writes needs its room more.
+            self.give_up_lift(id);
+        }
+    }
+
+    fn give_up_lift(&mut self, id: u64) {
+        let lift = self.lifts.remove(&id).expect("it is under way");
+        self.moves += 1;
+        if lift.order > 0 {
+            self.release_buffer(lift.order);
+        }
+        self.slots.give_back(lift.slot);
+        self.policy.on_lift_refused(self.now, lift.segment, !self.stopping);
+    }
+
+    /// A write of `range` begins or ends.
+    pub(super) fn cancel_lifts(&mut self, range: Range) {
+        for lift in self.lifts.values_mut().filter(|lift| lift.range.overlaps(range)) {
+            lift.is_cancelled = true;
+        }
+    }
+
+    /// A head is not read any more.
+    pub(super) fn lose_head(&mut self, offset: u64, again: bool) {
+        self.policy.on_head_lost(offset / self.segments.segment_bytes(), again);
+    }
+
+    /// The disk is to be written where a replay may find heads: they end first, durably (rule 5).
+    pub(super) fn end_heads(&mut self, range: Range) {
+        let doomed = self.map.heads.doom(range);
+        self.counters.written_heads_total += doomed.len() as u64;
+        self.moves += doomed.len() as u64;
+        self.heads_awaited = true;
+        doomed.into_iter().for_each(|offset| self.lose_head(offset, true));
+    }
+
+    /// A slot does not hold what its record says.
+    pub(super) fn drop_bad_head(&mut self, range: Range, slot: u32) {
+        self.counters.damaged_reads_total += 1;
+        if self.map.heads.live(range).is_some_and(|head| head.slot == slot) {
+            self.end_heads(range);
+        }
+    }
+
+    /// NOHEAD for what is doomed; without room in the log a checkpoint leaves it out.
+    fn end_doomed(&mut self) {
+        if self.flash_failed {
+            return;
+        }
+        loop {
+            let mut doomed = self.map.heads.doomed();
+            let mut ranges = Vec::new();
+            while Header::fits(ranges.len() + 1, 0)
+                && let Some(range) = doomed.next()
+            {
+                ranges.push(range);
+            }
+            drop(doomed);
+            if ranges.is_empty() {
+                return;
+            }
+            if !self.append_no_heads(&ranges) {
+                self.checkpoint_wanted |= !self.is_recording() && !self.checkpoint.holds_log();
+                return;
+            }
+        }
+    }
+
+    /// What has ended durably frees its slot.
+    pub(super) fn settle_heads(&mut self) {
+        for slot in self.map.heads.settle(self.durable_to) {
+            self.slots.give_back(slot);
+            self.moves += 1;
+        }
+        self.heads_awaited &= self.map.heads.is_ending();
+        self.cleans_awaited &= !self.owed.is_empty() || !self.owed_in_flush.is_empty() || !self.flushed.is_empty();
+    }
+}

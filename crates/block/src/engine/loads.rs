@@ -1,0 +1,327 @@
+//! Segments in memory: loads, and reads of what they bring.
+//!
+//! A load of a lifted segment orders its body from the disk in four sections and its head from flash, both at
+//! once; so flash answers while the disk moves. Without a head the head's part is a section more of the
+//! disk's. Whoever waits has his bytes as soon as their section has come. The buffers of these orders *are*
+//! the buffer: they stay until the policy evicts the segment.
+//!
+//! ```text
+//! Reading --the order ends--> Ready --evicted--> released
+//!    |  reads wait for it      |  reads take parts of it
+//!    '--failed, or not what its checksums say--> Lost: reads go elsewhere
+//! ```
+//!
+//! *Valid* is, as of fetches, what the log did not have instead when the load began and no write has touched
+//! since, neither one that was unfinished then.
+
+use super::reads::{Source, Waiter, matches};
+use super::{Engine, Purpose};
+use crate::devices::Device;
+use crate::order::{Action, OrderId, Part, Tag};
+use headstart_policy::server::{Policy, SegmentRead};
+use headstart_units::BLOCK_BYTES;
+use headstart_units::ranges::Ranges;
+use headstart_units::request::Range;
+
+/// Sections of a body (the paper's four).
+const SECTIONS: u64 = 4;
+
+/// The load that a read has begun, if it asks for nothing but a part of a head: it does not wait for the whole head.
+pub type Begun = Option<u64>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Reading,
+    Ready,
+    Lost,
+}
+
+#[derive(Clone, Debug)]
+struct Section {
+    range: Range,
+    order: OrderId,
+    stage: Stage,
+    waiters: Vec<Waiter>,
+    /// From flash: the slot, pinned, and its checksums.
+    head: Option<(u32, Vec<u32>)>,
+}
+
+/// A segment in memory, or on its way there.
+#[derive(Clone, Debug, Default)]
+pub struct LoadedSegment {
+    sections: Vec<Section>,
+    valid: Ranges<()>,
+    reading: usize,
+    is_evicted: bool,
+}
+
+impl LoadedSegment {
+    /// Whether a byte of a range is there, or was lost.
+    fn has(&self, range: Range) -> bool {
+        self.sections.iter().any(|section| section.range.overlaps(range))
+    }
+
+    fn is_valid(&self, range: Range) -> bool {
+        let covered: u64 = self.valid.overlapping(range).map(|(held, _)| held.intersection(range).length).sum();
+        covered == range.length
+    }
+
+    /// A write of `range` begins or ends.
+    pub fn cancel(&mut self, range: Range) {
+        self.valid.carve(range);
+    }
+}
+
+/// Where the first bytes of a part come from.
+enum From {
+    Buffer { order: OrderId, offset: u64 },
+    Load { segment: u64, section: usize },
+    Head,
+    Disk,
+}
+
+impl<P: Policy> Engine<P> {
+    /// Tells the policy of a read, loads what it wants and evicts what it gives up.
+    pub(super) fn touch_segments(&mut self, range: Range) -> Begun {
+        if self.segments.is_none() || self.stopping {
+            return None;
+        }
+        let mut begun = None;
+        for (segment, part) in self.segments.parts(range) {
+            let wanted = self.policy.on_segment_read(SegmentRead { segment, part });
+            if wanted.is_some_and(|wanted| self.begin_load(segment, wanted)) {
+                let is_lifted = self.map.heads.live(self.head_range(segment)).is_some();
+                let in_head = part.length == range.length && part.end() <= self.segments.head_bytes();
+                begun = (is_lifted && in_head).then_some(segment);
+            }
+        }
+        while let Some(segment) = self.policy.next_eviction() {
+            self.evict(segment);
+        }
+        begun
+    }
+
+    /// Begins to load what is missing of a part of a segment; whether there is any. A head on flash comes as a whole.
+    fn begin_load(&mut self, segment: u64, wanted: Range) -> bool {
+        let whole = Range::new(segment * self.segments.segment_bytes(), self.segments.segment_bytes());
+        let whole = Range::between(whole.offset, whole.end().min(self.superblock.disk_bytes));
+        let wanted = Range::new(whole.offset + wanted.offset, wanted.length).intersection(whole);
+        let mut missing = Ranges::default();
+        missing.insert(wanted, ());
+        if let Some(load) = self.loads.get_mut(&segment) {
+            load.is_evicted = false;
+            load.sections.iter().for_each(|section| _ = missing.carve(section.range));
+        }
+        if missing.is_empty() || self.disk_failed {
+            return false;
+        }
+        let missing: Vec<Range> = missing.iter().map(|(range, ())| range).collect();
+        missing.into_iter().for_each(|range| self.order_load(segment, range));
+        self.counters.loads_total += 1;
+        true
+    }
+
+    /// Orders a part of a segment of which nothing was ordered.
+    fn order_load(&mut self, segment: u64, wanted: Range) {
+        let head = self.head_range(segment).intersection(Range::new(0, self.superblock.disk_bytes));
+        let is_cut = self.loads.get(&segment).is_some_and(|load| load.has(head));
+        let lifted = self.map.heads.live(head).filter(|live| live.range == head && head.overlaps(wanted) && !is_cut);
+        let lifted = lifted.map(|live| (live.slot, live.crcs.to_vec()));
+        let wanted = if lifted.is_some() { wanted.hull(head) } else { wanted };
+        let mut valid = Ranges::default();
+        valid.insert(wanted, ());
+        for piece in self.map.pieces(wanted).into_iter().filter(|piece| piece.dirty) {
+            valid.carve(piece.range);
+        }
+        for write in self.writes.values().filter(|write| write.range.overlaps(wanted)) {
+            valid.carve(write.range);
+        }
+        let body = Range::between(wanted.offset.max(head.end()), wanted.end());
+        let of_head = head.intersection(wanted);
+        let step = body.length.div_ceil(SECTIONS).next_multiple_of(BLOCK_BYTES).max(BLOCK_BYTES);
+        let starts = (body.offset..body.end()).step_by(step as usize);
+        let parts = starts.map(|at| Range::between(at, (at + step).min(body.end())));
+        let of_disk = (lifted.is_none() && !of_head.is_empty()).then_some(of_head).into_iter().chain(parts);
+        let mut sections = Vec::new();
+        for range in of_disk.flat_map(|range| self.cuts(range)).collect::<Vec<_>>() {
+            let order = self.queue_disk(Action::Read, range, Purpose::LoadFromDisk(segment));
+            self.counters.loaded_disk_bytes_total += range.length;
+            sections.push(Section { range, order, stage: Stage::Reading, waiters: Vec::new(), head: None });
+        }
+        if let Some((slot, crcs)) = lifted {
+            self.slots.pin(slot);
+            let order = self.new_order_id();
+            let place = Range::new(self.slot_offset(slot), head.length);
+            self.head_orders.push((order, place, Purpose::LoadFromFlash(segment)));
+            self.counters.loaded_head_bytes_total += head.length;
+            let stage = Stage::Reading;
+            sections.push(Section { range: head, order, stage, waiters: Vec::new(), head: Some((slot, crcs)) });
+        }
+        let load = self.loads.entry(segment).or_default();
+        load.reading += sections.len();
+        load.sections.extend(sections);
+        valid.iter().for_each(|(range, ())| load.valid.insert(range, ()));
+    }
+
+    /// Flash gets its orders behind the disk, which takes longer.
+    pub(super) fn pump_loads(&mut self) {
+        for (order, range, purpose) in std::mem::take(&mut self.head_orders) {
+            self.emit(order, Device::Flash, Action::Read, range, purpose);
+        }
+        if self.stopping && self.reads.is_empty() {
+            self.evict_all();
+        }
+    }
+
+    pub(super) fn on_load(&mut self, segment: u64, order: OrderId, result: Result<&[u8], ()>) {
+        let load = self.loads.get_mut(&segment).expect("it stays while it is read");
+        load.reading -= 1;
+        let index = load.sections.iter().position(|section| section.order == order).expect("it reads this");
+        let section = &mut load.sections[index];
+        let (range, head) = (section.range, section.head.take());
+        let waiters = std::mem::take(&mut section.waiters);
+        let is_good = match (&result, &head) {
+            (Ok(data), Some((_, crcs))) => matches(data, crcs),
+            (result, _) => result.is_ok(),
+        };
+        section.stage = if is_good { Stage::Ready } else { Stage::Lost };
+        if !is_good {
+            load.valid.carve(range);
+        }
+        let others = load.sections.iter().enumerate().filter(|(other, _)| *other != index);
+        let hides = head.is_some() && is_good && others.into_iter().all(|(_, other)| other.stage == Stage::Reading);
+        self.counters.seeks_hidden_total += u64::from(hides);
+        self.shared.insert(order, 1);
+        for waiter in waiters {
+            let is_valid = self.loads[&segment].is_valid(waiter.range);
+            let part = is_valid.then(|| self.hold(order, waiter.range.offset - range.offset, waiter.range.length));
+            self.on_fetched(waiter, part);
+        }
+        if let Some((slot, _)) = head {
+            self.slots.unpin(slot);
+            if !is_good {
+                self.drop_bad_head(range, slot);
+            }
+        } else if let Ok(data) = result
+            && range == self.head_range(segment)
+            && self.loads[&segment].is_valid(range)
+        {
+            self.lift_from_load(segment, order, data);
+        }
+        if !is_good {
+            self.release_buffer(order);
+        }
+        let load = &self.loads[&segment];
+        if load.is_evicted && load.reading == 0 {
+            self.evict(segment);
+        }
+    }
+
+    /// A part of a buffer that is held for somebody.
+    fn hold(&mut self, order: OrderId, offset: u64, length: u64) -> Part {
+        *self.shared.get_mut(&order).expect("the buffer holds it") += 1;
+        Part::Buffer { order, offset, length }
+    }
+
+    /// A segment leaves the buffer, once it is there.
+    fn evict(&mut self, segment: u64) {
+        let Some(load) = self.loads.get_mut(&segment) else { return };
+        load.is_evicted = true;
+        if load.reading > 0 {
+            return;
+        }
+        let load = self.loads.remove(&segment).expect("it was there");
+        let ready = load.sections.iter().filter(|section| section.stage == Stage::Ready);
+        for order in ready.map(|section| section.order).collect::<Vec<_>>() {
+            self.release_buffer(order);
+        }
+    }
+
+    pub(super) fn evict_all(&mut self) {
+        let segments: Vec<u64> = self.loads.keys().copied().collect();
+        segments.into_iter().for_each(|segment| self.evict(segment));
+    }
+
+    /// What is neither in the log nor staged: from the buffer, a load under way, a head, or else.
+    pub(super) fn plan_segments(&mut self, tag: Tag, range: Range, begun: Begun) {
+        let mut at = range.offset;
+        let mut disk = Range::between(at, at);
+        while at < range.end() {
+            let (part, from) = self.source_of(Range::between(at, range.end()), begun);
+            at = part.end();
+            if let From::Disk = from {
+                disk = Range::between(if disk.is_empty() { part.offset } else { disk.offset }, part.end());
+                continue;
+            }
+            if !disk.is_empty() {
+                self.plan_disk(tag, disk);
+                disk = Range::between(at, at);
+            }
+            match from {
+                From::Buffer { order, offset } => {
+                    self.counters.buffer_read_bytes_total += part.length;
+                    let held = self.hold(order, offset, part.length);
+                    let segment = self.add_segment(tag);
+                    self.push(tag, segment, held, false);
+                }
+                From::Load { segment, section } => {
+                    self.counters.buffer_read_bytes_total += part.length;
+                    let waiter = self.wait(tag, part);
+                    self.loads.get_mut(&segment).expect("it was found").sections[section].waiters.push(waiter);
+                }
+                From::Head => self.plan_head(tag, part),
+                From::Disk => unreachable!("parts of the disk were put together"),
+            }
+        }
+        if !disk.is_empty() {
+            self.plan_disk(tag, disk);
+        }
+    }
+
+    /// The first part of a range that comes from one place, and which.
+    fn source_of(&self, range: Range, begun: Begun) -> (Range, From) {
+        let segment = range.offset / self.segments.segment_bytes();
+        let end = ((segment + 1) * self.segments.segment_bytes()).min(range.end());
+        let range = Range::between(range.offset, end);
+        let loaded = self.loads.get(&segment).and_then(|load| {
+            let covers = |section: &Section| section.range.contains(Range::new(range.offset, 1));
+            Some((load, load.sections.iter().position(covers)?))
+        });
+        if let Some((load, index)) = loaded {
+            let section = &load.sections[index];
+            let part = range.intersection(section.range);
+            let is_alone = begun == Some(segment) && section.head.is_some();
+            match section.stage {
+                Stage::Ready if load.is_valid(part) => {
+                    let offset = part.offset - section.range.offset;
+                    return (part, From::Buffer { order: section.order, offset });
+                }
+                Stage::Reading if load.is_valid(part) && !is_alone => {
+                    return (part, From::Load { segment, section: index });
+                }
+                Stage::Reading | Stage::Ready | Stage::Lost => return self.source_apart(part),
+            }
+        }
+        self.source_apart(range)
+    }
+
+    fn source_apart(&self, range: Range) -> (Range, From) {
+        match self.map.heads.live(range) {
+            Some(head) if head.range.offset <= range.offset => (range.intersection(head.range), From::Head),
+            Some(head) => (Range::between(range.offset, head.range.offset), From::Disk),
+            None => (range, From::Disk),
+        }
+    }
+
+    /// Reads a part of a head from its slot.
+    fn plan_head(&mut self, tag: Tag, part: Range) {
+        let head = self.map.heads.live(part).expect("it was found");
+        let down = part.offset / BLOCK_BYTES * BLOCK_BYTES;
+        let blocks = Range::between(down, part.end().next_multiple_of(BLOCK_BYTES));
+        let (slot, crcs) = (head.slot, head.crcs_of(blocks).to_vec());
+        let at = self.slot_offset(slot) + (blocks.offset - head.range.offset);
+        self.slots.pin(slot);
+        self.counters.head_read_bytes_total += part.length;
+        self.plan_copy(tag, part, at, Source::Head(slot), crcs);
+    }
+}

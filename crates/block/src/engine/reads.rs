@@ -1,0 +1,331 @@
+//! Reads: each piece from where its newest bytes are. A read pins what it reads on flash, and checks every block.
+//!
+//! A read is made of segments. What is planned for one is final, but for what staging or a fetch was to
+//! bring: if that fails or a write has come between, the segment is planned anew, without them. A read that
+//! waits for the disk reads what is there when its turn comes: something that was newest at some time since
+//! it began. So a write whose answer came before that is waited for, if the disk does not have it yet, and
+//! then the read is planned; writes that are answered later it need not see.
+
+use super::loads::Begun;
+use super::{Engine, Purpose};
+use crate::devices::Device;
+use crate::log_map::{Content, Piece};
+use crate::order::{Action, Error, OrderId, Output, Part, Tag};
+use crate::record::blocks_of;
+use crate::staging::Taken;
+use headstart_policy::server::Policy;
+use headstart_units::BLOCK_BYTES;
+use headstart_units::Nanos;
+use headstart_units::request::Range;
+
+/// A read of payload: what has to come back, and who holds it.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    /// Checksums of its blocks.
+    pub crcs: Vec<u32>,
+    /// The record, pinned.
+    pub seq: u64,
+}
+
+/// Whether blocks have these checksums.
+pub fn matches(data: &[u8], crcs: &[u32]) -> bool {
+    let blocks = data.chunks(BLOCK_BYTES as usize);
+    data.len() == crcs.len() * BLOCK_BYTES as usize
+        && blocks.zip(crcs).all(|(block, crc)| crc32c::crc32c(block) == *crc)
+}
+
+impl Payload {
+    /// Whether these are the blocks.
+    pub fn matches(&self, data: &[u8]) -> bool {
+        matches(data, &self.crcs)
+    }
+}
+
+/// A clean copy of the disk on flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In a slot of staging.
+    Staging(u32),
+    /// In a slot for heads.
+    Head(u32),
+}
+
+/// A part of a read that comes from a clean copy.
+#[derive(Clone, Debug)]
+struct Copied {
+    order: OrderId,
+    segment: usize,
+    range: Range,
+    source: Source,
+    crcs: Vec<u32>,
+}
+
+/// A read that is not finished.
+#[derive(Clone, Debug, Default)]
+pub struct Read {
+    segments: Vec<Vec<Part>>,
+    /// Orders that are missing; those of payload with what they have to bring.
+    missing: usize,
+    payloads: Vec<(OrderId, Payload)>,
+    copies: Vec<Copied>,
+    /// Which devices it was planned to read.
+    from_flash: bool,
+    from_disk: bool,
+    failed: bool,
+    /// Held writes that have to end before it is planned.
+    behind: usize,
+}
+
+/// A segment of a read that waits for a fetch.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiter {
+    pub tag: Tag,
+    pub segment: usize,
+    pub range: Range,
+    pub since: Nanos,
+}
+
+impl<P: Policy> Engine<P> {
+    pub(super) fn add_read(&mut self, tag: Tag, range: Range) {
+        let behind = self.wait_for_held(tag, range);
+        self.reads.insert(tag, Read { behind, ..Read::default() });
+        if behind == 0 {
+            self.plan_read(tag, range);
+        }
+    }
+
+    /// A held write that a read waited for has ended.
+    pub(super) fn on_held_end(&mut self, tag: Tag, range: Range) {
+        let read = self.reads.get_mut(&tag).expect("it waits");
+        read.behind -= 1;
+        if read.behind == 0 {
+            self.plan_read(tag, range);
+        }
+    }
+
+    fn plan_read(&mut self, tag: Tag, range: Range) {
+        if self.held.is_lost(range) {
+            self.reads.get_mut(&tag).expect("it is unfinished").failed = true;
+            return self.end_read(tag);
+        }
+        let begun = self.touch_segments(range);
+        let (mut at, mut asked) = (range.offset, false);
+        for piece in self.map.pieces(range).into_iter().filter(|piece| piece.dirty) {
+            self.plan_gap(tag, Range::between(at, piece.range.offset), range, &mut asked, begun);
+            at = piece.range.end();
+            let segment = self.add_segment(tag);
+            self.plan_piece(tag, segment, piece);
+        }
+        self.plan_gap(tag, Range::between(at, range.end()), range, &mut asked, begun);
+        match (self.reads[&tag].from_flash, self.reads[&tag].from_disk) {
+            (false, false) => self.counters.placeless_reads_total += 1,
+            (false, true) => self.counters.disk_reads_total += 1,
+            (true, false) => self.counters.flash_reads_total += 1,
+            (true, true) => self.counters.mixed_reads_total += 1,
+        }
+        self.end_read(tag);
+    }
+
+    pub(super) fn add_segment(&mut self, tag: Tag) -> usize {
+        let read = self.reads.get_mut(&tag).expect("it is unfinished");
+        read.segments.push(Vec::new());
+        read.segments.len() - 1
+    }
+
+    pub(super) fn push(&mut self, tag: Tag, segment: usize, part: Part, missing: bool) {
+        let read = self.reads.get_mut(&tag).expect("it is unfinished");
+        read.segments[segment].push(part);
+        read.missing += usize::from(missing);
+    }
+
+    /// A piece that the log holds.
+    fn plan_piece(&mut self, tag: Tag, segment: usize, piece: Piece) {
+        match piece.content {
+            Content::Payload { place } => {
+                let mut payloads = Vec::new();
+                let order = self.read_payload(piece, place, Purpose::Read(tag), &mut payloads);
+                let read = self.reads.get_mut(&tag).expect("it is unfinished");
+                read.payloads.append(&mut payloads);
+                read.from_flash = true;
+                let (offset, length) = (place % BLOCK_BYTES, piece.range.length);
+                self.push(tag, segment, Part::Buffer { order, offset, length }, true);
+            }
+            Content::Zeros => self.push(tag, segment, Part::Zeros(piece.range.length), false),
+            Content::Damaged => self.reads.get_mut(&tag).expect("it is unfinished").failed = true,
+        }
+    }
+
+    /// What the disk holds as well: from staging, the buffer, a head, with a fetch, or from the disk itself.
+    fn plan_gap(&mut self, tag: Tag, gap: Range, whole: Range, asked: &mut bool, begun: Begun) {
+        if gap.is_empty() {
+            return;
+        }
+        if !std::mem::replace(asked, true) {
+            let load = self.load();
+            if let Some(wanted) = self.policy.on_read(whole, &load) {
+                self.add_fetch(wanted);
+            }
+        }
+        let mut at = gap.offset;
+        for taken in self.staging.take(gap) {
+            self.plan_unstaged(tag, Range::between(at, taken.range.offset), begun);
+            at = taken.range.end();
+            self.plan_staged(tag, taken);
+        }
+        self.plan_unstaged(tag, Range::between(at, gap.end()), begun);
+    }
+
+    fn plan_staged(&mut self, tag: Tag, taken: Taken) {
+        let Taken { range, place, slot } = taken;
+        let block = (place / BLOCK_BYTES) as u32;
+        let crcs = self.staging.crcs(place, range.length).to_vec();
+        let at = self.superblock.layout().staging_offset(block);
+        self.counters.staged_read_bytes_total += range.length;
+        self.plan_copy(tag, range, at, Source::Staging(slot), crcs);
+    }
+
+    /// Reads a part from the blocks of a clean copy that hold it, from this byte of flash on.
+    pub(super) fn plan_copy(&mut self, tag: Tag, range: Range, at: u64, source: Source, crcs: Vec<u32>) {
+        let blocks = Range::new(at, crcs.len() as u64 * BLOCK_BYTES);
+        let order = self.order(Device::Flash, Action::Read, blocks, Purpose::CopyRead(tag));
+        let segment = self.add_segment(tag);
+        let (offset, length) = (range.offset % BLOCK_BYTES, range.length);
+        self.push(tag, segment, Part::Buffer { order, offset, length }, true);
+        let read = self.reads.get_mut(&tag).expect("it is unfinished");
+        read.copies.push(Copied { order, segment, range, source, crcs });
+        read.from_flash = true;
+    }
+
+    fn plan_unstaged(&mut self, tag: Tag, range: Range, begun: Begun) {
+        if range.is_empty() {
+            return;
+        }
+        if self.segments.is_none() {
+            self.plan_disk(tag, range);
+        } else {
+            self.plan_segments(tag, range, begun);
+        }
+    }
+
+    /// Of a part that is in no segment's buffer or head: with a fetch, or from the disk.
+    pub(super) fn plan_disk(&mut self, tag: Tag, range: Range) {
+        self.reads.get_mut(&tag).expect("it is unfinished").from_disk = true;
+        let segment = self.add_segment(tag);
+        let waiter = Waiter { tag, segment, range, since: self.now };
+        match self.join_fetch(waiter) {
+            super::fetches::Joined::Waits => self.reads.get_mut(&tag).expect("it is unfinished").missing += 1,
+            super::fetches::Joined::Has(part) => self.push(tag, segment, part, false),
+            super::fetches::Joined::No => self.read_disk(tag, segment, range),
+        }
+    }
+
+    /// A part waits for a fetch or a load.
+    pub(super) fn wait(&mut self, tag: Tag, range: Range) -> Waiter {
+        let segment = self.add_segment(tag);
+        self.reads.get_mut(&tag).expect("it is unfinished").missing += 1;
+        Waiter { tag, segment, range, since: self.now }
+    }
+
+    /// The end of a wait for a fetch or a load: with these bytes, or none.
+    pub(super) fn on_fetched(&mut self, waiter: Waiter, part: Option<Part>) {
+        let Waiter { tag, segment, range, .. } = waiter;
+        match part {
+            Some(part) => self.push(tag, segment, part, false),
+            None => self.plan_again(tag, segment, range),
+        }
+        self.reads.get_mut(&tag).expect("it is unfinished").missing -= 1;
+        self.end_read(tag);
+    }
+
+    /// Plans a segment from what log and disk hold now.
+    fn plan_again(&mut self, tag: Tag, segment: usize, range: Range) {
+        let mut at = range.offset;
+        for piece in self.map.pieces(range).into_iter().filter(|piece| piece.dirty) {
+            self.read_disk(tag, segment, Range::between(at, piece.range.offset));
+            at = piece.range.end();
+            self.plan_piece(tag, segment, piece);
+        }
+        self.read_disk(tag, segment, Range::between(at, range.end()));
+    }
+
+    fn read_disk(&mut self, tag: Tag, segment: usize, range: Range) {
+        if range.is_empty() {
+            return;
+        }
+        for part in self.cuts(range) {
+            let order = self.queue_disk(Action::Read, part, Purpose::DiskRead(tag));
+            self.push(tag, segment, Part::Buffer { order, offset: 0, length: part.length }, true);
+        }
+    }
+
+    /// Orders the whole blocks that hold a piece.
+    pub(super) fn read_payload(
+        &mut self,
+        piece: Piece,
+        place: u64,
+        purpose: Purpose,
+        payloads: &mut Vec<(OrderId, Payload)>,
+    ) -> OrderId {
+        let block = (place / BLOCK_BYTES) as u32;
+        let blocks = Range::new(self.superblock.layout().ring_offset(block), blocks_of(piece.range) * BLOCK_BYTES);
+        let payload = Payload { crcs: self.map.crcs(piece.range, place).to_vec(), seq: self.map.ring.pin(block) };
+        let order = self.order(Device::Flash, Action::Read, blocks, purpose);
+        payloads.push((order, payload));
+        order
+    }
+
+    pub(super) fn on_read(&mut self, tag: Tag, order: OrderId, result: Result<&[u8], ()>) {
+        let read = self.reads.get_mut(&tag).expect("it is unfinished");
+        read.missing -= 1;
+        let payload = read.payloads.iter().find(|(id, _)| *id == order).map(|(_, payload)| payload);
+        read.failed |= match (result, payload) {
+            (Ok(data), Some(payload)) => {
+                let damaged = !payload.matches(data);
+                self.counters.damaged_reads_total += u64::from(damaged);
+                damaged
+            }
+            (Ok(_), None) => false,
+            (Err(()), _) => true,
+        };
+        if let Some(payload) = payload {
+            self.map.ring.unpin(payload.seq);
+        }
+        self.end_read(tag);
+    }
+
+    pub(super) fn on_copy_read(&mut self, tag: Tag, order: OrderId, result: Result<&[u8], ()>) {
+        let read = self.reads.get_mut(&tag).expect("it is unfinished");
+        let index = read.copies.iter().position(|copied| copied.order == order).expect("it reads this");
+        let Copied { segment, range, source, crcs, .. } = read.copies.swap_remove(index);
+        match source {
+            Source::Staging(slot) => self.staging.unpin(slot),
+            Source::Head(slot) => self.slots.unpin(slot),
+        }
+        if !result.is_ok_and(|data| matches(data, &crcs)) {
+            // The disk has it too, or what is newer.
+            read.segments[segment].clear();
+            if let Source::Head(slot) = source {
+                self.drop_bad_head(range, slot);
+            }
+            self.outputs.push(Output::Release(order));
+            self.plan_again(tag, segment, range);
+        }
+        self.reads.get_mut(&tag).expect("it is unfinished").missing -= 1;
+        self.end_read(tag);
+    }
+
+    fn end_read(&mut self, tag: Tag) {
+        if self.reads[&tag].missing > 0 {
+            return;
+        }
+        let read = self.reads.remove(&tag).expect("it was there");
+        let parts: Vec<Part> = read.segments.into_iter().flatten().collect();
+        let buffers = parts.iter().filter_map(|part| match part {
+            Part::Buffer { order, .. } => Some(*order),
+            _ => None,
+        });
+        let buffers: Vec<OrderId> = buffers.collect();
+        self.reply(tag, if read.failed { Err(Error::Io) } else { Ok(parts) });
+        buffers.into_iter().for_each(|order| self.release_buffer(order));
+    }
+}

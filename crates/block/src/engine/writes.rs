@@ -1,0 +1,459 @@
+//! Writes, and zeros: one per range at a time (rule 1), in the order they came.
+//!
+//! A write that overlaps unfinished ones waits for all of them. Then it is decided once whether the log takes
+//! it. What the guard hides always goes there; of a longer write that bypasses flash it is a part of its own:
+//! one of many processes that was answered at once for all of it would be out of step with the others from
+//! then on. A bypass waits until no write-back is under way on its range, and none begins there while it
+//! waits. It may be answered meanwhile (`held`).
+
+use super::{Engine, Purpose};
+use crate::engine::disk_queue::Kind;
+use crate::engine::log_queue::Item;
+use crate::order::{Action, Error, Part, Tag};
+use crate::record::{PAYLOAD_BLOCKS_MAX, blocks_of};
+use headstart_policy::server::Policy;
+use headstart_units::BLOCK_BYTES;
+use headstart_units::Nanos;
+use headstart_units::request::Range;
+
+/// Writes that wait for room behind those that have to, among which one is found that need not.
+const DIVERTED_MAX: usize = 64;
+
+/// How far a write is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Older writes of its range are not finished.
+    Blocked,
+    /// In the log's queue or in flight there.
+    Logging,
+    /// Waits for write-backs of its range.
+    Waiting,
+    /// On its way to the disk.
+    Bypassing,
+    /// Its parts are, or in the log.
+    Split,
+}
+
+/// A write that is not finished.
+#[derive(Clone, Debug)]
+pub struct Write {
+    pub tag: Tag,
+    /// Where the data begin that the request brought.
+    data_offset: u64,
+    pub range: Range,
+    /// The one that this is a part of.
+    whole: Option<u64>,
+    fua: bool,
+    /// CRC32C of each block of payload; none: zeros.
+    crcs: Option<Vec<u32>>,
+    stage: Stage,
+    /// Older writes that overlap.
+    blockers: usize,
+    /// Newer ones that wait for this.
+    blocked: Vec<u64>,
+    /// Reads that wait for it.
+    pub readers: Vec<(Tag, Range)>,
+    /// The policy has left it to the disk, not want of room in the log.
+    is_left: bool,
+    /// The disk has failed to take it: it does not go there again.
+    is_barred: bool,
+    /// Records, orders or parts that are missing.
+    missing: usize,
+    failed: bool,
+}
+
+impl Write {
+    /// Whether it waits until it may be written to the disk.
+    pub fn waits_for_disk(&self) -> bool {
+        self.stage == Stage::Waiting
+    }
+
+    /// The parts that make bytes of the disk.
+    pub fn part(&self, range: Range) -> Part {
+        match self.crcs {
+            Some(_) => Part::Request { tag: self.tag, offset: range.offset - self.data_offset, length: range.length },
+            None => Part::Zeros(range.length),
+        }
+    }
+
+    /// Whether it may be answered before it is written. A full log would not take it if the disk does not.
+    pub fn may_be_held(&self) -> bool {
+        self.is_left && !self.fua && self.whole.is_none()
+    }
+
+    /// Whether somebody waits for its end beside who asked.
+    fn is_awaited(&self) -> bool {
+        !self.blocked.is_empty() || !self.readers.is_empty()
+    }
+
+    /// Whether the disk is being written, or will be as soon as nothing else is.
+    pub fn holds_disk(&self) -> bool {
+        matches!(self.stage, Stage::Waiting | Stage::Bypassing)
+    }
+}
+
+/// Checksums of the blocks of payload that hold `data`, zeros around it.
+fn checksums(offset: u64, data: &[u8]) -> Vec<u32> {
+    let (mut crcs, mut at) = (Vec::new(), 0);
+    while at < data.len() {
+        let skip = ((offset + at as u64) % BLOCK_BYTES) as usize;
+        let end = data.len().min(at + BLOCK_BYTES as usize - skip);
+        let zeros = [0; BLOCK_BYTES as usize];
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&zeros[..skip]), &data[at..end]);
+        crcs.push(crc32c::crc32c_append(crc, &zeros[skip + end - at..]));
+        at = end;
+    }
+    crcs
+}
+
+impl<P: Policy> Engine<P> {
+    /// A request to write `data`, or zeros.
+    pub(super) fn add_write(&mut self, tag: Tag, range: Range, data: Option<&[u8]>, fua: bool) {
+        self.writes_begun += 1;
+        let id = self.writes_begun;
+        let mut blockers = 0;
+        for older in self.writes.values_mut().filter(|older| older.range.overlaps(range)) {
+            older.blocked.push(id);
+            blockers += 1;
+            self.disk_queue.hasten(older.range);
+        }
+        let crcs = data.map(|data| checksums(range.offset, data));
+        let stage = Stage::Blocked;
+        let (data_offset, whole, blocked, missing, failed) = (range.offset, None, Vec::new(), 0, false);
+        let (readers, is_left, is_barred) = (Vec::new(), false, false);
+        let write = Write {
+            tag,
+            data_offset,
+            range,
+            whole,
+            fua,
+            crcs,
+            stage,
+            blockers,
+            blocked,
+            readers,
+            is_left,
+            is_barred,
+            missing,
+            failed,
+        };
+        self.written_bytes += write.range.length;
+        self.writes.insert(id, write);
+        if blockers == 0 {
+            self.begin_write(id);
+        }
+    }
+
+    fn begin_write(&mut self, id: u64) {
+        let range = self.writes[&id].range;
+        self.cancel_copies(range);
+        if self.flash_failed {
+            // The log may name the range, and nothing can say that it no longer holds.
+            self.refused.push(id);
+            return;
+        }
+        let is_zero = self.writes[&id].crcs.is_none();
+        let load = self.load();
+        if self.absorbs() && (is_zero || self.policy.absorbs(range, &load)) {
+            self.log(id);
+        } else if self.is_guarded(range) {
+            self.split(id, self.cuts(range));
+        } else {
+            self.leave(id);
+        }
+    }
+
+    /// The log takes a write.
+    fn log(&mut self, id: u64) {
+        self.counters.absorbed(self.writes[&id].range.length);
+        self.queue_write(id);
+    }
+
+    /// A write bypasses flash.
+    fn leave(&mut self, id: u64) {
+        self.writes.get_mut(&id).expect("it has begun").is_left = true;
+        let length = self.wait_for_disk(id);
+        match self.absorbs() {
+            true => self.counters.bypassed_unwanted(length),
+            false => self.counters.bypassed_off(length),
+        }
+    }
+
+    /// A write goes to the disk as soon as it may; its length.
+    fn wait_for_disk(&mut self, id: u64) -> u64 {
+        self.waiting_writes.insert(id);
+        let write = self.writes.get_mut(&id).expect("it has begun");
+        write.stage = Stage::Waiting;
+        write.range.length
+    }
+
+    /// Of a write that would bypass flash the log takes the cuts that the guard hides.
+    fn split(&mut self, id: u64, cuts: Vec<Range>) {
+        if cuts.len() == 1 {
+            return self.log(id);
+        }
+        let whole = self.writes.get_mut(&id).expect("it has just begun");
+        (whole.stage, whole.missing) = (Stage::Split, cuts.len());
+        let whole = whole.clone();
+        for range in cuts {
+            self.writes_begun += 1;
+            let part = self.writes_begun;
+            // Guarded ranges are of whole blocks.
+            let first = (range.offset / BLOCK_BYTES - whole.range.offset / BLOCK_BYTES) as usize;
+            let crcs = whole.crcs.as_ref().map(|crcs| crcs[first..first + blocks_of(range) as usize].to_vec());
+            let blocked = Vec::new();
+            self.writes.insert(part, Write { range, whole: Some(id), crcs, blocked, missing: 0, ..whole.clone() });
+            if self.is_guarded(range) { self.log(part) } else { self.leave(part) }
+        }
+    }
+
+    /// Cuts a write into what records have room for.
+    fn queue_write(&mut self, id: u64) {
+        let blocks_max = PAYLOAD_BLOCKS_MAX.min(u64::from(self.map.ring.blocks()) / 8);
+        let write = self.writes.get_mut(&id).expect("it has begun");
+        write.stage = Stage::Logging;
+        let Some(crcs) = &write.crcs else {
+            write.missing = 1;
+            self.log_queue.push(Item { write: id, range: write.range, crcs: None, since: self.now });
+            return;
+        };
+        let first = write.range.offset / BLOCK_BYTES;
+        for (index, chunk) in crcs.chunks(blocks_max as usize).enumerate() {
+            let blocks = Range::new((first + index as u64 * blocks_max) * BLOCK_BYTES, blocks_max * BLOCK_BYTES);
+            let range = write.range.intersection(blocks);
+            self.log_queue.push(Item { write: id, range, crcs: Some(chunk.to_vec()), since: self.now });
+            write.missing += 1;
+        }
+    }
+
+    /// A part of a write is in the log, or has ended.
+    pub(super) fn on_logged(&mut self, id: u64, ok: bool) {
+        let write = self.writes.get_mut(&id).expect("it is unfinished");
+        write.missing -= 1;
+        write.failed |= !ok;
+        if write.missing == 0 {
+            let ok = !write.failed;
+            self.end_write(id, ok);
+        }
+    }
+
+    /// The first write in the log's queue that has waited for long enough goes to the disk
+    /// instead, if nothing of it is in flight and it may.
+    pub(super) fn divert(&mut self) -> bool {
+        let wait = self.policy.waits_for_room(&self.load());
+        let may = |item: &&Item| self.now.since(item.since) >= wait && self.is_divertible(item);
+        let found = self.log_queue.iter_by_age().take(DIVERTED_MAX).find(may).map(|item| item.write);
+        let Some(id) = found else { return false };
+        self.log_queue.remove_write(id);
+        let write = self.writes.get_mut(&id).expect("it is unfinished");
+        write.missing = 0;
+        let length = self.wait_for_disk(id);
+        self.counters.diverted(length);
+        self.moves += 1;
+        true
+    }
+
+    /// Whether a write may go to the disk instead of the log.
+    fn is_divertible(&self, item: &Item) -> bool {
+        let write = &self.writes[&item.write];
+        let is_waiting = write.missing == self.log_queue.count_of(item.write) && !write.failed && !write.is_barred;
+        is_waiting && write.crcs.is_some() && !self.is_guarded(write.range)
+    }
+
+    pub(super) fn pump_writes(&mut self) {
+        // One after the other, not each within the end of the one it waited for.
+        while let Some(id) = self.refused.pop() {
+            self.end_write(id, false);
+        }
+        let was_crowded = std::mem::take(&mut self.is_crowded);
+        let waiting: Vec<u64> = self.waiting_writes.iter().copied().collect();
+        for id in waiting {
+            let range = self.writes[&id].range;
+            if self.disk_failed {
+                self.end_write(id, false);
+                continue;
+            }
+            if self.map.heads.touches(range) {
+                if self.flash_failed {
+                    self.end_write(id, false);
+                } else {
+                    self.end_heads(range);
+                }
+                continue;
+            }
+            let in_write_back = self.write_backs.values().any(|write_back| write_back.range().overlaps(range));
+            let has_room = self.has_room_for_bypass();
+            self.is_crowded |= !has_room;
+            if !in_write_back && has_room {
+                self.bypass(id, range);
+            }
+        }
+        // Room is made for those that wait for nothing else.
+        self.moves += u64::from(self.is_crowded && !was_crowded);
+    }
+
+    fn bypass(&mut self, id: u64, range: Range) {
+        self.writes.get_mut(&id).expect("it waits").stage = Stage::Bypassing;
+        self.waiting_writes.remove(&id);
+        self.bypasses += 1;
+        self.ask_to_hold(id);
+        let write = &self.writes[&id];
+        let (is_zero, is_patient) = (write.crcs.is_none(), self.held.is_patient(id) && !write.is_awaited());
+        let kind = if is_patient { Kind::Patient } else { Kind::Prompt };
+        for cut in self.cuts(range) {
+            let orders = match is_zero {
+                true => self.zero_orders(cut),
+                false => vec![(cut, Action::Write(vec![self.writes[&id].part(cut)]))],
+            };
+            self.queue_bypass(id, orders, kind);
+        }
+    }
+
+    fn queue_bypass(&mut self, id: u64, orders: Vec<(Range, Action)>, kind: Kind) {
+        self.writes.get_mut(&id).expect("it is unfinished").missing += orders.len();
+        for (part, action) in orders {
+            let purpose = match action {
+                Action::Zero => Purpose::Zeroing(id, part),
+                _ => Purpose::Bypass(vec![(id, part)]),
+            };
+            self.queue_disk_as(action, part, purpose, kind);
+        }
+    }
+
+    /// The disk has made a part of a write of zeros, or has refused to: then it is written, as all zeros are from now
+    /// on.
+    pub(super) fn on_zeroed(&mut self, id: u64, part: Range, ok: bool) {
+        if !ok {
+            self.settings.zero_bytes_max = 0;
+            self.queue_bypass(id, self.zero_orders(part), Kind::Prompt);
+        }
+        self.on_bypassed(id, true);
+    }
+
+    /// Whether something is under way, or may be, that could make room: in the log, or in a checkpoint.
+    fn may_make_room(&self) -> bool {
+        let owed = !self.owed.is_empty() || !self.owed_in_flush.is_empty();
+        let is_said = self.flushed.is_empty() && self.checkpoint.is_idle() && !self.checkpoint_wanted;
+        let is_durable = self.flash_flush.is_idle() && !self.map.heads.is_ending();
+        // A bypass of what could not be written back cleans it.
+        let is_bypassed = |range: Range| {
+            let overwrites = |write: &Write| write.stage == Stage::Bypassing && write.range.overlaps(range);
+            self.writes.values().any(overwrites)
+        };
+        // Once a reader of it has ended, what nobody needs is overwritten.
+        let is_free = self.map.ring.oldest().is_some_and(|oldest| !oldest.live);
+        let comes = self.is_log_in_flight()
+            || self.has_hole
+            || is_free
+            || !is_said
+            || !is_durable
+            || (owed && !self.disk_failed)
+            || !self.write_backs.is_empty()
+            || self.may_write_back()
+            // Until it has ended, room is kept for what it may cut.
+            || (self.is_crowded && self.bypasses > 0)
+            || self.stuck.iter().any(|(range, ())| is_bypassed(range));
+        comes && !self.flash_failed
+    }
+
+    /// Fails the first write that waits for room while nothing could make some; whether there was one. Reads,
+    /// timers and writes of other places go on meanwhile.
+    pub(super) fn fail_stalled(&mut self) -> bool {
+        let is_idle = self.orders.is_empty() && self.next_timer().is_none();
+        if !is_idle && (!self.is_short_of_room() || self.may_make_room()) {
+            return false;
+        }
+        // Who may be diverted waits for that.
+        let diverts = !is_idle && self.policy.waits_for_room(&self.load()) < Nanos::MAX;
+        let first = self.log_queue.iter_by_age().find(|item| !diverts || !self.is_divertible(item));
+        let first = first.map(|item| item.write);
+        if let Some(id) = first {
+            (0..self.log_queue.remove_write(id)).for_each(|_| self.on_logged(id, false));
+            return true;
+        }
+        let waits =
+            |(id, write): (&u64, &Write)| (write.waits_for_disk() && (is_idle || self.is_crowded)).then_some(*id);
+        let stalled = self.writes.iter().find_map(waits);
+        stalled.inspect(|id| self.end_write(*id, false)).is_some()
+    }
+
+    /// One that was gathered of several and failed is tried again part by part: others' bad sectors are not theirs.
+    pub(super) fn on_bypass(&mut self, parts: Vec<(u64, Range)>, ok: bool) {
+        if ok || parts.len() == 1 {
+            parts.into_iter().for_each(|(id, _)| self.on_bypassed(id, ok));
+            return;
+        }
+        for (id, range) in parts {
+            let action = Action::Write(vec![self.writes[&id].part(range)]);
+            self.queue_disk_as(action, range, Purpose::Bypass(vec![(id, range)]), Kind::Single);
+        }
+    }
+
+    fn on_bypassed(&mut self, id: u64, ok: bool) {
+        let write = self.writes.get_mut(&id).expect("it is unfinished");
+        write.missing -= 1;
+        write.failed |= !ok;
+        self.disk_writes += 1;
+        if write.missing > 0 {
+            return;
+        }
+        let (range, ok) = (write.range, !write.failed);
+        self.bypasses -= 1;
+        if ok {
+            // Rule 1: no record of the range is in flight, so that all there are are older.
+            let upto = self.seq_next - 1;
+            if self.map.set_clean(range, upto) {
+                self.owed.raise(range, upto);
+            }
+            self.stuck.carve(range);
+            self.apart.carve(range);
+            self.held.on_written(range);
+        }
+        // A bypass that failed may have written some of it, and reads may have seen that.
+        self.bypassed = true;
+        self.end_write(id, ok);
+    }
+
+    /// A held write that the disk has failed to take goes to the log; false if it does not, or has been there.
+    fn log_instead(&mut self, id: u64) -> bool {
+        let may = self.absorbs() && self.held.has(id);
+        let write = self.writes.get_mut(&id).expect("it is unfinished");
+        if !may || write.is_barred {
+            return false;
+        }
+        (write.is_barred, write.missing, write.failed) = (true, 0, false);
+        self.moves += 1;
+        self.queue_write(id);
+        true
+    }
+
+    /// Acknowledges a write and lets those behind it go on.
+    fn end_write(&mut self, id: u64, ok: bool) {
+        self.waiting_writes.remove(&id);
+        if !ok && self.log_instead(id) {
+            return;
+        }
+        let write = self.writes.remove(&id).expect("it is unfinished");
+        self.cancel_copies(write.range);
+        self.end_hold(id, write.range, ok);
+        // Before a newer write of the range begins, which may be answered at once.
+        write.readers.into_iter().for_each(|(tag, range)| self.on_held_end(tag, range));
+        if let Some(whole) = write.whole {
+            self.on_logged(whole, ok);
+        } else {
+            self.written_bytes -= write.range.length;
+            match (ok, write.fua) {
+                (true, true) => self.add_fua(write.tag),
+                (true, false) => self.reply(write.tag, Ok(Vec::new())),
+                (false, _) => self.reply(write.tag, Err(Error::Io)),
+            }
+        }
+        for blocked in write.blocked {
+            let next = self.writes.get_mut(&blocked).expect("it waits");
+            next.blockers -= 1;
+            if next.blockers == 0 {
+                self.begin_write(blocked);
+            }
+        }
+    }
+}

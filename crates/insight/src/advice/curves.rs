@@ -1,0 +1,518 @@
+//! Run times by policy and capacity, from what was collected.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cells::{CellId, Crossing, CrossingId};
+use super::collector::Collected;
+use super::knee::knee;
+use super::reuse::Flash;
+use super::{
+    Advice, Curve, FileSummary, GAIN_STEPS, POINTS, Point, Policy, Recommendation, RegionSummary, TOP_REGIONS,
+};
+use crate::plan::planning::Chosen;
+use crate::plan::prediction::{Fitted, Load, Portion, Prediction, Rank};
+use crate::plan::{Choice, PlanningError};
+use headstart_policy::client::carl::selection::Candidate;
+use headstart_policy::cost::region::gain_table::{RegionId, flash_bytes, parts};
+use headstart_policy::cost::software::{DISKS_WAVER, Software, both};
+use headstart_units::request::{Direction, Range};
+
+/// Flash that S4D keeps free, at least: a 32nd (`overlay/reserve.rs`).
+const RESERVE: f64 = 1.0 / 32.0;
+
+/// Share of flash that is dirty while write-back is behind: `dirty_full`.
+const DIRTY: f64 = 0.9;
+
+/// Share of flash that is dirty when write-back is at work: above `dirty_high`, as a first burst may fit.
+const BEGINS: f64 = 0.4;
+
+/// Share that stays dirty where there is room enough: `dirty_high`.
+const STAYS_DIRTY: f64 = 0.2;
+
+/// Of the time for which a read keeps a flash server, what writes lose by it, since a link carries both ways
+/// at once (assumed: of 0 to 0.5 nearest to runs on emulated servers).
+const READS_DELAY: f64 = 0.3;
+
+/// Share of the processors that write-back gets for which nothing waits (assumed: of 0.1 to 0.5 nearest to such runs).
+const UNHURRIED_CPU: f64 = 0.4;
+
+/// From the write of a byte until its place is free again: a deep queue of write-backs, and a barrier (assumed).
+const TURN_S: f64 = 0.25;
+
+/// Share of the pieces written back for which a disk starts anew, although the gap before them would pass
+/// sooner (assumed: of 0.2 to 0.5 it is nearest to simulated runs).
+const STARTS: f64 = 0.3;
+
+/// Of two policies, the one that is simpler to use is as good if it is slower by no more than this (assumed).
+const AS_GOOD: f64 = 1.03;
+
+/// A group of ranks and a kind of request: writes or reads, critical or not.
+type Kinds<T> = BTreeMap<(u32, bool, bool), T>;
+
+/// Requests by what a plan does with them.
+#[derive(Default)]
+struct Split {
+    /// Those to its regions, by group.
+    placed: BTreeMap<u32, Portion>,
+    /// The others.
+    rest: Kinds<Portion>,
+}
+
+/// Shares of the requests that a plan leaves that move to flash.
+#[derive(Clone, Copy, Default)]
+struct Moved {
+    /// Of reads, not critical and critical.
+    reads: [f64; 2],
+    /// Of critical writes.
+    writes: f64,
+}
+
+impl Moved {
+    fn share(&self, is_write: bool, is_critical: bool) -> f64 {
+        match (is_write, is_critical) {
+            (true, critical) => {
+                if critical {
+                    self.writes
+                } else {
+                    0.0
+                }
+            }
+            (false, critical) => self.reads[usize::from(critical)],
+        }
+    }
+}
+
+impl Collected {
+    /// The advice.
+    pub fn advice(self, software: Software) -> Result<Advice, PlanningError> {
+        let unplaced = self.split(None);
+        let load = self.load(&unplaced, Moved::default());
+        let fitted = load.fit();
+        let Prediction { measured_s, before_s, .. } = load.predict_fitted(&fitted);
+        let mut curves: Vec<Curve> = Policy::ALL.map(|policy| Curve { policy, points: Vec::new(), knee: None }).into();
+        for number in 0..POINTS {
+            let share = number as f64 / (POINTS - 1) as f64;
+            let capacity_bytes = (self.surveyed.total_bytes as f64 * share) as u64;
+            let off = Point { capacity_bytes, run_s: before_s, flash_share: 0.0, used_bytes: 0 };
+            let at = At { all: &self, fitted: &fitted, software, off };
+            let chosen = self.surveyed.choose(capacity_bytes, Choice::Gain)?;
+            let carl = self.split(Some(&chosen));
+            let beside = self.surveyed.choose(capacity_bytes, Choice::BesideS4d)?;
+            // Where bytes are only read, or written again and again, it is the same choice.
+            let other_split = (beside != chosen).then(|| self.split(Some(&beside)));
+            for curve in &mut curves {
+                curve.points.push(match curve.policy {
+                    _ if capacity_bytes == 0 => off,
+                    Policy::Off => off,
+                    Policy::Carl => at.placed(&carl, &chosen),
+                    Policy::S4d => at.s4d(&unplaced, None, true),
+                    Policy::S4dFirst => at.s4d(&unplaced, None, false),
+                    Policy::CarlS4d => at.s4d(other_split.as_ref().unwrap_or(&carl), Some(&beside), false),
+                    Policy::Random => match self.surveyed.choose(capacity_bytes, Choice::Random(0)) {
+                        Ok(drawn) => at.placed(&self.split(Some(&drawn)), &drawn),
+                        // Too many untouched regions to draw from.
+                        Err(_) => continue,
+                    },
+                });
+            }
+        }
+        curves.retain(|curve| curve.points.len() == POINTS);
+        for curve in &mut curves {
+            let (capacities, run_s) = columns(&curve.points);
+            curve.knee = knee(&capacities, &run_s);
+        }
+        let recommendation = recommend(&curves);
+        Ok(self.summary(curves, recommendation, measured_s, before_s))
+    }
+
+    /// Requests by what the choice does with them; all are left without one.
+    fn split(&self, chosen: Option<&Chosen>) -> Split {
+        let mut split = Split::default();
+        // Cells come by group, then region: a region's name is looked up once for each.
+        let mut last: Option<((RegionId, u8), bool)> = None;
+        for (CellId { group, region, kind }, portion) in &self.cells {
+            let key = (*region, kind.half);
+            let is_placed = match last {
+                Some((last, found)) if last == key => found,
+                _ => chosen.is_some_and(|chosen| chosen.unseen[usize::from(kind.half)].contains(region)),
+            };
+            last = Some((key, is_placed));
+            let sum = if is_placed {
+                split.placed.entry(*group).or_default()
+            } else {
+                split.rest.entry((*group, kind.direction == Direction::Write, kind.is_critical)).or_default()
+            };
+            sum.add_share(portion, 1.0);
+        }
+        for (id, crossing) in &self.crossings {
+            self.split_crossing(
+                &mut split,
+                chosen.map(|chosen| &chosen.unseen[usize::from(id.kind.half)]),
+                id,
+                crossing,
+            );
+        }
+        split
+    }
+
+    /// Adds a request over several regions, cut where the choice differs.
+    fn split_crossing(
+        &self,
+        split: &mut Split,
+        chosen: Option<&BTreeSet<RegionId>>,
+        id: &CrossingId,
+        crossing: &Crossing,
+    ) {
+        let region_bytes = self.surveyed.sizes[id.file as usize].region_bytes;
+        let mut runs: Vec<(Range, bool)> = Vec::new();
+        match chosen {
+            None => runs.push((id.range, false)),
+            Some(chosen) => {
+                for (number, part) in parts(id.range, region_bytes) {
+                    let is_placed = chosen.contains(&(id.file, number));
+                    match runs.last_mut() {
+                        Some((run, same)) if *same == is_placed => run.length += part.length,
+                        _ => runs.push((part, is_placed)),
+                    }
+                }
+            }
+        }
+        let parameters = self.costs.of(id.kind.direction);
+        let priced_s: f64 = runs.iter().map(|(run, _)| parameters.disk_s(run.length)).sum();
+        for (run, is_placed) in runs {
+            let run_s = parameters.disk_s(run.length);
+            let latency_s = crossing.latency_s * run_s / priced_s.max(1e-12) + crossing.untimed as f64 * run_s;
+            let mut one = Portion::default();
+            one.add_disk(run, parameters, 0.0);
+            one.add_flash(id.kind.direction, run, parameters);
+            let sum = if is_placed {
+                split.placed.entry(id.group).or_default()
+            } else {
+                split.rest.entry((id.group, id.kind.direction == Direction::Write, id.kind.is_critical)).or_default()
+            };
+            sum.add_share(&one, (crossing.timed + crossing.untimed) as f64);
+            sum.latency_s += latency_s;
+        }
+    }
+
+    fn load(&self, split: &Split, moved: Moved) -> Load<'_> {
+        let mut ranks: BTreeMap<u32, Rank> = BTreeMap::new();
+        for (group, presence) in &self.presences {
+            ranks.insert(*group, Rank { presence: *presence, ..Rank::default() });
+        }
+        for (group, portion) in &split.placed {
+            ranks.entry(*group).or_default().add(portion, 1.0);
+        }
+        for ((group, is_write, is_critical), portion) in &split.rest {
+            ranks.entry(*group).or_default().add(portion, moved.share(*is_write, *is_critical));
+        }
+        Load::of(&self.costs, ranks, self.requests, self.timed)
+    }
+
+    fn summary(
+        self,
+        curves: Vec<Curve>,
+        recommendation: Option<Recommendation>,
+        measured_s: Option<f64>,
+        disk_s: f64,
+    ) -> Advice {
+        let mut files: Vec<FileSummary> = (self.surveyed.files.iter().zip(&self.surveyed.sizes))
+            .map(|(file, size)| FileSummary {
+                path: file.path.clone(),
+                size_bytes: size.size_bytes,
+                region_bytes: size.region_bytes,
+                gain_s: 0.0,
+                requests: 0,
+                bytes: 0,
+            })
+            .collect();
+        let mut ranked: Vec<(Candidate, RegionSummary)> = Vec::new();
+        for (id, gain) in &self.surveyed.table {
+            let size = self.surveyed.sizes[id.0 as usize];
+            let (range, gain_ns) = (size.range(id.1), gain.gain_ns(size.region_bytes));
+            let gain_s = gain_ns as f64 * 1e-9;
+            let file = &mut files[id.0 as usize];
+            file.requests += gain.reads + gain.writes;
+            file.bytes = file.bytes.saturating_add(gain.bytes);
+            if range.is_empty() {
+                continue;
+            }
+            file.gain_s += gain_s.max(0.0);
+            let (reads, writes, bytes) = (gain.reads, gain.writes, gain.bytes);
+            let summary = RegionSummary { file: id.0 as usize, range, gain_s, reads, writes, bytes };
+            ranked.push((Candidate { id: *id, gain_ns, flash_bytes: flash_bytes(range) }, summary));
+        }
+        ranked.sort_unstable_by(|a, b| a.0.rank(&b.0));
+        let gaining = ranked.iter().take_while(|(candidate, _)| candidate.gain_ns > 0).count();
+        let (mut bytes, mut gain_s, mut gain_steps) = (0, 0.0, vec![(0, 0.0)]);
+        for (number, (candidate, summary)) in ranked[..gaining].iter().enumerate() {
+            bytes += candidate.flash_bytes;
+            gain_s += summary.gain_s;
+            if (number + 1) * GAIN_STEPS / gaining > number * GAIN_STEPS / gaining {
+                gain_steps.push((bytes, gain_s));
+            }
+        }
+        Advice {
+            requests: self.requests,
+            timed_requests: self.timed,
+            ranks: self.ranks,
+            groups: self.presences.len() as u64,
+            rounded_requests: self.rounded,
+            measured_s,
+            disk_s,
+            total_bytes: self.surveyed.total_bytes,
+            curves,
+            recommendation,
+            files,
+            touched_regions: ranked.len() as u64,
+            gaining_regions: gaining as u64,
+            gain_s,
+            gain_steps,
+            regions: ranked.into_iter().take(TOP_REGIONS).map(|(_, summary)| summary).collect(),
+            pictures: self.pictures,
+        }
+    }
+}
+
+/// Flash that writes fill, and how fast write-back empties it.
+#[derive(Clone, Copy, Default)]
+struct Room {
+    bytes: f64,
+    /// What all critical writes bring, and bring again after it was written back.
+    written_bytes: f64,
+    /// How fast the disks take it, in pieces of that length, on average.
+    s_per_byte: f64,
+    piece_bytes: f64,
+}
+
+impl Room {
+    /// Time of a run that absorbs that share of the writes. Flash serves them and is read for write-back,
+    /// processors work for both, and the last write needs room.
+    fn run_s(&self, absorbed: f64, flash: &OnFlash, software: &Software) -> f64 {
+        let written = absorbed * self.written_bytes;
+        if written <= BEGINS * self.bytes {
+            return flash.run_s;
+        }
+        let before = BEGINS * self.bytes / written;
+        let beyond = (written - self.bytes).max(0.0);
+        let copy_s_per_byte = software.copies_s(1.0 / self.piece_bytes.max(1.0));
+        // What is left of the run, while so many bytes are written back.
+        let left_s = |bytes: f64| {
+            let copying_s = (flash.copying_s - flash.run_s) * bytes / written;
+            let flash_s = flash.run_s * (1.0 - before) + copying_s + bytes * flash.delay_s_per_byte;
+            both(flash_s, beyond * self.s_per_byte, DISKS_WAVER)
+        };
+        // Disks and processors copy what they can, and at least what must go: the fewest bytes that they need
+        // all of that time for.
+        let s_per_byte = self.s_per_byte.max(copy_s_per_byte / UNHURRIED_CPU);
+        let (mut few, mut many) = (beyond, beyond.max(written - STAYS_DIRTY * self.bytes));
+        if few * s_per_byte >= left_s(few) {
+            many = few;
+        }
+        for _ in 0..30 {
+            let middle = (few + many) / 2.0;
+            if middle * s_per_byte < left_s(middle) { few = middle } else { many = middle }
+        }
+        flash.run_s * before + left_s(many)
+    }
+
+    /// Pieces that are written back if every write of that share is.
+    fn copies(&self, absorbed: f64) -> f64 {
+        absorbed * self.written_bytes / self.piece_bytes.max(1.0)
+    }
+
+    /// Time in which places are free as often as that share of the writes needs.
+    fn turns_s(&self, absorbed: f64) -> f64 {
+        let turns = absorbed * self.written_bytes / self.bytes.max(1.0);
+        if turns > 1.0 { turns * TURN_S } else { 0.0 }
+    }
+}
+
+/// What a run asks of flash.
+struct OnFlash {
+    /// How long it takes, with what software takes for it.
+    run_s: f64,
+    /// The same if all that is written were copied back beside it, as far as the processors go.
+    copying_s: f64,
+    /// How much longer for each byte that is read beside it.
+    delay_s_per_byte: f64,
+}
+
+/// One capacity.
+struct At<'a> {
+    all: &'a Collected,
+    fitted: &'a Fitted,
+    software: Software,
+    off: Point,
+}
+
+impl At<'_> {
+    /// With the regions of a plan on flash and nothing else.
+    fn placed(&self, split: &Split, chosen: &Chosen) -> Point {
+        let used = self.placed_bytes(chosen) as f64;
+        let load = self.all.load(split, Moved::default()).with(self.software);
+        if self.all.crossings.is_empty() {
+            self.point(&load, used)
+        } else {
+            // Requests are cut by the plan, and the network is fitted with their parts.
+            At { fitted: &load.fit(), ..*self }.point(&load, used)
+        }
+    }
+
+    /// With S4D for what a plan leaves, on the flash that it leaves.
+    fn s4d(&self, split: &Split, chosen: Option<&Chosen>, is_filled: bool) -> Point {
+        let placed_bytes = chosen.map_or(0, |chosen| self.placed_bytes(chosen));
+        let bytes = (self.off.capacity_bytes - placed_bytes) as f64 * (1.0 - RESERVE);
+        let sizes = &self.all.surveyed.sizes;
+        let is_left = |file: u32, offset: u64| {
+            chosen.is_none_or(|chosen| !chosen.regions.contains(&(file, offset / sizes[file as usize].region_bytes)))
+        };
+        let residence = &self.all.residence;
+        let written_bytes = residence.written_bytes(is_left);
+        let room = self.room(bytes, written_bytes);
+        let point = |absorbed: f64| {
+            let hits = residence.hits(Flash { bytes, absorbed, is_filled }, is_left);
+            let used = placed_bytes as f64 + (written_bytes * absorbed).min(bytes) + hits.fetched_bytes;
+            let load = self.all.load(split, Moved { reads: hits.reads, writes: absorbed }).with(self.software);
+            let point = self.point(&load, used);
+            let copying = self.software.with_copies(room.copies(absorbed), load.flash_requests());
+            let on_flash = self.on_flash(&point, load, copying);
+            Point { run_s: room.run_s(absorbed, &on_flash, &self.software), ..point }
+        };
+        let all = point(1.0);
+        if room.turns_s(1.0) <= all.run_s {
+            return all;
+        }
+        // Of little flash each place is used again and again, and what comes too soon for that goes to the disks.
+        let (mut fits, mut waits) = (0.0, 1.0);
+        for _ in 0..12 {
+            let middle = (fits + waits) / 2.0;
+            if room.turns_s(middle) <= point(middle).run_s { fits = middle } else { waits = middle }
+        }
+        point(fits)
+    }
+
+    /// What write-back has to do for critical writes that bring `written_bytes`, each page once.
+    fn room(&self, bytes: f64, written_bytes: f64) -> Room {
+        let residence = &self.all.residence;
+        let dirty = bytes * DIRTY;
+        let Some(run_bytes) = residence.run_bytes(dirty) else {
+            return Room::default();
+        };
+        let density = (dirty / residence.span_bytes()).clamp(1e-6, 1.0);
+        let share_left = written_bytes / residence.written_bytes(|_, _| true);
+        let written_bytes = written_bytes + share_left * residence.written_again_bytes(dirty);
+        let disks = f64::from(self.all.costs.write.hdd_servers);
+        let s_per_byte = self.write_back_s_per_byte(run_bytes, density) / disks;
+        Room { bytes, written_bytes, s_per_byte, piece_bytes: run_bytes }
+    }
+
+    /// What a byte of write-back keeps a disk busy: each piece has the shortest startup, that of a deep
+    /// sorted queue (`STARTS`), or the time in which the gap to the next one passes under the head, if that
+    /// is shorter; gaps are as long as they happen to be. A piece of several stripes is of several disks.
+    /// `density`: bytes of pieces for each byte from the first to the last.
+    fn write_back_s_per_byte(&self, run_bytes: f64, density: f64) -> f64 {
+        let parameters = &self.all.costs.write;
+        let (stripe, disks) = (parameters.stripe_bytes as f64, f64::from(parameters.hdd_servers));
+        let piece = (run_bytes / disks).max(run_bytes.min(stripe));
+        let medium_s = (parameters.hdd_s_per_byte - parameters.ssd_busy_s_per_byte.unwrap_or(0.0)).max(0.0);
+        let startup_s = parameters.hdd_startup_s_min;
+        let gap_s = (medium_s * piece * (1.0 / density - 1.0)).max(1e-9);
+        let passing_s = gap_s * (1.0 - (-startup_s / gap_s).exp());
+        (STARTS * startup_s + (1.0 - STARTS) * passing_s) / piece + medium_s
+    }
+
+    fn on_flash(&self, point: &Point, load: Load, copying: Software) -> OnFlash {
+        let parameters = &self.all.costs.read;
+        let busy_s_per_byte = parameters.ssd_busy_s_per_byte.unwrap_or(parameters.ssd_s_per_byte);
+        let busy = (load.flash_busy_s() / point.run_s.max(f64::MIN_POSITIVE)).min(1.0);
+        OnFlash {
+            run_s: point.run_s,
+            copying_s: if copying == self.software { point.run_s } else { self.point(&load.with(copying), 0.0).run_s },
+            // As much as flash is busy anyway.
+            delay_s_per_byte: busy * READS_DELAY * busy_s_per_byte / f64::from(parameters.ssd_servers),
+        }
+    }
+
+    fn point(&self, load: &Load, used: f64) -> Point {
+        let prediction = load.predict_fitted(self.fitted);
+        let flash_share = (prediction.flash_requests as f64 / prediction.requests.max(1) as f64).min(1.0);
+        Point { run_s: prediction.after_s, flash_share, used_bytes: used as u64, ..self.off }
+    }
+
+    fn placed_bytes(&self, chosen: &Chosen) -> u64 {
+        let sizes = &self.all.surveyed.sizes;
+        chosen.regions.iter().map(|(file, number)| flash_bytes(sizes[*file as usize].range(*number))).sum()
+    }
+}
+
+fn columns(points: &[Point]) -> (Vec<u64>, Vec<f64>) {
+    points.iter().map(|point| (point.capacity_bytes, point.run_s)).unzip()
+}
+
+/// The knee of the best that can be had for each capacity, and the simplest policy that is as good there.
+/// Plans are predicted for requests they have not seen; so S4D is judged by what it does within one run, not
+/// by what the same run would find again.
+fn recommend(curves: &[Curve]) -> Option<Recommendation> {
+    let candidates = [Policy::S4dFirst, Policy::Carl, Policy::CarlS4d];
+    let of = |policy: Policy| curves.iter().find(|curve| curve.policy == policy);
+    let best_s = |point: usize| {
+        let all = candidates.iter().filter_map(|policy| of(*policy));
+        all.map(|curve| curve.points[point].run_s).fold(f64::INFINITY, f64::min)
+    };
+    let (capacities, _) = columns(&curves.first()?.points);
+    let envelope: Vec<f64> = (0..capacities.len()).map(best_s).collect();
+    let point = knee(&capacities, &envelope)?;
+    let is_as_good =
+        |policy: &&Policy| of(**policy).is_some_and(|curve| curve.points[point].run_s <= envelope[point] * AS_GOOD);
+    candidates.iter().find(is_as_good).map(|policy| Recommendation { policy: *policy, point })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PIECE_BYTES: f64 = 16384.0;
+
+    /// Flash of 100 MB to which a run writes, within a second if nothing else were in its way, on disks that
+    /// take 100 MB/s.
+    fn run_s(written_bytes: f64, delay_s_per_byte: f64, software: Software) -> f64 {
+        let room = Room { bytes: 100e6, written_bytes, s_per_byte: 1e-8, piece_bytes: PIECE_BYTES };
+        // Processors are busy all the time.
+        let copying_s = 1.0 + software.copies_s(room.copies(1.0));
+        room.run_s(1.0, &OnFlash { run_s: 1.0, copying_s, delay_s_per_byte }, &software)
+    }
+
+    #[test]
+    fn reads_for_write_back_delay_writes_that_fit() {
+        assert_eq!(run_s(40e6, 2e-9, Software::default()), 1.0, "write-back does not begin");
+        assert_eq!(run_s(90e6, 0.0, Software::default()), 1.0);
+        // It has five ninths of the run, longer by 2 ns for each of the bytes that the disks take in 10 ns.
+        let found = run_s(90e6, 2e-9, Software::default());
+        assert!((found - (4.0 / 9.0 + 5.0 / 9.0 / 0.8)).abs() < 1e-6, "{found}");
+    }
+
+    #[test]
+    fn no_more_is_read_than_would_stay_dirty() {
+        let found = run_s(50e6, 2e-9, Software::default());
+        let least = run_s(50e6, 20e-9, Software::default());
+        assert!((found - (0.8 + 0.2 / 0.8)).abs() < 1e-6, "{found}");
+        assert!((least - (1.0 + 30e6 * 20e-9)).abs() < 1e-6, "all but 20 MB: {least}");
+    }
+
+    #[test]
+    fn copies_for_which_nothing_waits_get_a_part_of_the_processors() {
+        let software = |copy_cpu_ms| Software { processors: 1, request_cpu_ms: 0.5, copy_cpu_ms };
+        let (free, costly) = (run_s(90e6, 0.0, software(0.0)), run_s(90e6, 0.0, software(10.0)));
+        assert!(costly > 1.05 * free && costly < free / (1.0 - UNHURRIED_CPU), "{free} {costly}");
+        // Those that writes wait for have all they need.
+        let copies_s = software(10.0).copies_s(50e6 / PIECE_BYTES);
+        assert!(run_s(150e6, 0.0, software(10.0)) > copies_s);
+    }
+
+    #[test]
+    fn writes_beyond_flash_wait_for_the_disks() {
+        let found = run_s(400e6, 0.0, Software::default());
+        assert!((3.0..3.3).contains(&found), "300 MB at 100 MB/s: {found}");
+    }
+}

@@ -1,0 +1,313 @@
+//! The start of an agent: from a replayed journal, and from the shared file of the agent before, under whose
+//! threads it may start.
+//!
+//! | found in the shared file | what becomes of it |
+//! |---|---|
+//! | a set bit | stays set until a barrier lets it clear |
+//! | a read lease | goes on: its places are in data files nothing is allocated in, which stay while it names them |
+//! | a direct-write lease | goes on: its holder ends it, or asks again |
+//! | one given up | ends: its holder writes nothing any more |
+//! | a truncation under way | the same; the file is made long enough for what is mapped only when it has ended |
+//! | one of a thread that is gone | the file's size says whether it happened; it is recorded, or forgotten |
+//! | a slab | stays its holder's: in a data file of before, from which only it takes |
+//! | a thread that is gone | hangs up at once; what it may still write is quarantined |
+//! | a quarantine | goes on |
+//! | a write-back under way | its range is held until its bytes have landed: no direct write, copy or clearing of bits there |
+//! | a size bit | an extension was under way: it is done again if the file is too short |
+//! | open files of a process | the process has them open, for writing, unseen, as before |
+//!
+//! Whatever waited for an answer asks again. New bytes go to new data files only, so that nothing a dead
+//! agent or thread may still write can hit them. Nothing here starts work or appends what must last: a
+//! checkpoint follows, and until then an agent that dies leaves a shared file from which the next one finds
+//! the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+use super::copies::CopyState;
+use super::files::{File, Process};
+use super::recency::Access;
+use super::recovery::Recovered;
+use super::{CopyKind, Direct, Overlay, Settings};
+use headstart_protocol::shared::{
+    DIRECT_EXTENDS, DIRECT_TRUNCATES, LEASE_DIRECT_WRITE, LEASE_GIVEN_UP, LEASE_QUARANTINED, LEASE_SLOW_READ,
+    STATE_QUARANTINED, Shared,
+};
+
+impl Overlay {
+    /// The overlay that goes on from a replay and from what the shared file shows: same numbers, bits set for
+    /// what is mapped, data files of before read only. `sizes` are the slow files' sizes as they are. Of the
+    /// slots that have owners, those in `living` belong to threads that are there; a new shared file has
+    /// neither.
+    ///
+    /// Files that are too short for their absorbed bytes are extended by [`super::Output::Extend`].
+    /// Write-backs of the agent before count as under way until [`Overlay::on_old_copies_landed`].
+    pub fn adopt(
+        settings: Settings,
+        recovered: Recovered,
+        shared: Shared<'_>,
+        sizes: &BTreeMap<u32, u64>,
+        living: &BTreeSet<u32>,
+    ) -> Overlay {
+        let last = recovered.data_files.keys().next_back().map_or(1, |last| last + 1);
+        let used = shared.header.data_files_used.load(Ordering::Relaxed);
+        let mut overlay = Overlay::new(settings, 0, last.max(u32::try_from(used).unwrap_or(u32::MAX)));
+        for (&data_file, &owner) in &recovered.data_files {
+            overlay.data_files.insert(data_file, owner);
+            overlay.table.unwritten_data_files.insert(data_file);
+            overlay.space.add_data_file(data_file, false);
+        }
+        overlay.refused_bytes = shared.header.refused_bytes.load(Ordering::Relaxed);
+        // In a new shared file the threads' numbers begin anew: a commit of now must not be taken for one of before.
+        overlay.last_commits = recovered.last_commits.clone();
+        overlay.last_commits.retain(|slot, seq| {
+            let slot = shared.slots.get(*slot as usize);
+            slot.is_some_and(|slot| slot.seq.load(Ordering::Relaxed) >= *seq)
+        });
+        overlay.untrusted = recovered.untrusted.clone();
+        overlay.untrusted.retain(|data_file, _| recovered.data_files.contains_key(data_file));
+        overlay.adopt_files(recovered, shared, sizes);
+        overlay.space.charge_adopted();
+        overlay.forget_unknown_files(shared);
+        overlay.adopt_copies(shared);
+        overlay.adopt_slots(shared, sizes, living);
+        for number in overlay.files.keys().copied().collect::<Vec<_>>() {
+            overlay.adopt_size(shared, number, sizes.get(&number).copied());
+            // An end of its last writer may have been seen, but not recorded.
+            overlay.close_intent(number);
+            if overlay.files[&number].unlinked {
+                overlay.forget_if_done(shared, number);
+            }
+        }
+        overlay.barrier.wanted = !overlay.quarantine.is_empty();
+        overlay
+    }
+
+    fn adopt_files(&mut self, recovered: Recovered, shared: Shared<'_>, sizes: &BTreeMap<u32, u64>) {
+        for (number, found) in recovered.files {
+            let size = sizes.get(&number).copied().unwrap_or(0);
+            let (intent, fingerprint, unseen) = (found.intent, found.fingerprint, !sizes.contains_key(&number));
+            let fingerprint_stands = fingerprint.is_some();
+            // One that was found again has a name, or a process has it open; its removal may have been lost
+            // with the power. Where another one came by its identity, it is that one that was found.
+            let unlinked = found.unlinked && (unseen || found.followed);
+            let known = File::new(found.identity, found.path, 0);
+            let file = File { intent, fingerprint, fingerprint_stands, unseen, unlinked, ..known };
+            let regions = found.regions;
+            if found.map.is_empty() && regions.is_empty() {
+                self.forgetting.insert(number);
+            } else {
+                // Whether somebody asked before is not in the journal.
+                self.barrier.asked.insert(number);
+            }
+            if !found.followed {
+                self.by_identity.insert(file.identity, number);
+            }
+            self.files.insert(number, file);
+            self.table.closed.insert(number);
+            self.adopt_regions(number, regions);
+            self.set_size(number, size);
+            let entry = &shared.files[number as usize];
+            entry.device.store(found.identity.device, Ordering::Relaxed);
+            entry.inode.store(found.identity.inode, Ordering::Relaxed);
+            entry.used.store(1, Ordering::Release);
+            self.granules.adopt(number, shared.adopt_bits(number));
+            for mapped in found.map.iter() {
+                self.granules.hold(shared, number, mapped.range);
+                self.map_in(number, mapped, Access::Sequential);
+            }
+            for mapped in found.map.iter() {
+                self.granules.let_go(number, mapped.range);
+            }
+        }
+    }
+
+    /// Entries of files that the journal does not know: nobody was told of them, or they were forgotten.
+    fn forget_unknown_files(&mut self, shared: Shared<'_>) {
+        for number in 0..shared.files.len() as u32 {
+            let entry = &shared.files[number as usize];
+            let in_use = entry.used.load(Ordering::Relaxed) != 0 || entry.set_bits.load(Ordering::Relaxed) != 0;
+            if in_use && !self.files.contains_key(&number) {
+                shared.adopt_bits(number).into_iter().for_each(|bit| shared.clear_bit(number, bit));
+                entry.size_bit.store(0, Ordering::SeqCst);
+                entry.used.store(0, Ordering::Release);
+            }
+        }
+    }
+
+    fn adopt_slots(&mut self, shared: Shared<'_>, sizes: &BTreeMap<u32, u64>, living: &BTreeSet<u32>) {
+        let owned = |slot: &u32| shared.slots[*slot as usize].owner_pid.load(Ordering::Acquire) != 0;
+        let owned: Vec<u32> = (0..shared.used_slots().len() as u32).filter(owned).collect();
+        for &slot in &owned {
+            let cell = &shared.slots[slot as usize];
+            if !living.contains(&slot)
+                && let Some((file, cut)) = cell.truncation()
+                && let Some(&size) = sizes.get(&file).filter(|_| self.files.contains_key(&file))
+            {
+                self.end_truncation(shared, file, cut, size);
+                self.cut_short.push(slot);
+            }
+            let pid = cell.owner_pid.load(Ordering::Acquire);
+            let process = Process { pid, start_time: cell.owner_start.load(Ordering::Relaxed) };
+            let quarantined = cell.state.load(Ordering::Acquire) == STATE_QUARANTINED
+                || cell.lease.load(Ordering::Acquire) == LEASE_QUARANTINED;
+            if quarantined {
+                // Hung up before. What it guards is gone with the file, if that is.
+                if !self.quarantine_slot(shared, slot, process) {
+                    Self::release_dead(shared, slot);
+                }
+                continue;
+            }
+            self.processes.insert(slot, process);
+            self.adopt_open_files(shared, slot, process);
+            if living.contains(&slot) {
+                self.adopt_leases(shared, slot);
+                self.adopt_slabs(shared, slot);
+            } else {
+                self.forget_slabs(shared, slot);
+            }
+        }
+        for slot in owned.into_iter().filter(|slot| !living.contains(slot)) {
+            self.hang_up(shared, slot);
+        }
+    }
+
+    fn adopt_open_files(&mut self, shared: Shared<'_>, slot: u32, process: Process) {
+        let held = &shared.open_files[slot as usize];
+        for set in [&held.open, &held.writable, &held.bypassed] {
+            set.iter().filter(|file| !self.files.contains_key(file)).for_each(|file| set.remove(file));
+        }
+        for file in held.open.iter() {
+            self.table.closed.remove(&file);
+            let known = self.file(file);
+            known.openers.insert(process);
+            known.fingerprint = None;
+        }
+        for file in held.writable.iter() {
+            self.file(file).writers.insert(process);
+        }
+        for file in held.bypassed.iter() {
+            self.file(file).bypassers.insert(process);
+        }
+    }
+
+    fn adopt_leases(&mut self, shared: Shared<'_>, slot: u32) {
+        let cell = &shared.slots[slot as usize];
+        match cell.lease.load(Ordering::Acquire) {
+            LEASE_SLOW_READ => drop(self.slow_reads.insert(slot)),
+            // The first poll ends what was given up: until the checkpoint the next agent must find it too.
+            LEASE_DIRECT_WRITE | LEASE_GIVEN_UP => {
+                let (file, flags) = (cell.lease_file.load(Ordering::Relaxed), cell.lease_flags.load(Ordering::Relaxed));
+                let (extends, truncates) = (flags & DIRECT_EXTENDS != 0, flags & DIRECT_TRUNCATES != 0);
+                if self.files.contains_key(&file) {
+                    self.direct.insert(
+                        slot,
+                        Direct { file, range: cell.leased(), extends, truncates, since_ns: self.measured_ns },
+                    );
+                } else {
+                    cell.release_read();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The write-backs that the agent before had under way: nothing is expected of them but that they end.
+    fn adopt_copies(&mut self, shared: Shared<'_>) {
+        for (record, found) in shared.copies.iter().enumerate() {
+            match found.write_back().filter(|(file, _)| self.files.contains_key(file)) {
+                Some((file, range)) => {
+                    let id = self.next_copy;
+                    self.next_copy += 1;
+                    let kind = CopyKind::WriteBack;
+                    self.copied.insert((file, range.offset), id);
+                    self.copies.insert(
+                        id,
+                        CopyState {
+                            kind,
+                            file,
+                            range,
+                            pieces: Vec::new(),
+                            extents: 0,
+                            flash_bytes: 0,
+                            cancelled: true,
+                            since_ns: self.measured_ns,
+                            record,
+                        },
+                    );
+                }
+                // A fetch can hit places of data files of before alone, where nothing new will be.
+                None => found.end(),
+            }
+        }
+    }
+
+    /// What the agent before was copying has landed, or never will. Where the slow directory is one of the
+    /// local kernel's, that is so as soon as the lock on the shared file is free: its threads are gone, and
+    /// none of their calls is under way.
+    pub fn on_old_copies_landed(&mut self, shared: Shared<'_>) {
+        let old: Vec<u64> = self.copies.iter().filter(|(_, copy)| copy.pieces.is_empty()).map(|(&id, _)| id).collect();
+        for id in old {
+            self.on_copy_done(shared, id, Ok(()));
+        }
+    }
+
+    fn adopt_size(&mut self, shared: Shared<'_>, number: u32, found: Option<u64>) {
+        // A truncation may have cut the file, or may do so at any time.
+        let cuts = |direct: &&Direct| direct.file == number && direct.truncates;
+        let cut = self.direct.values().find(cuts).map(|direct| direct.range.offset);
+        let size = self.files[&number].size.min(cut.unwrap_or(u64::MAX));
+        self.set_size(number, size);
+        let entry = &shared.files[number as usize];
+        entry.size.store(size, Ordering::Release);
+        let end = self.files[&number].map.end();
+        if found.is_some() && cut.is_none() && end > size {
+            // Absorbed bytes may lie beyond the end: the file was not made long enough, or that was lost with
+            // the power.
+            self.complete_size(shared, number, end);
+        } else {
+            entry.size_bit.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether the data file is one of the file's, from an agent before: nothing is allocated in it.
+    pub(super) fn is_of_before(&self, file: u32, data_file: u32) -> bool {
+        self.data_files.get(&data_file) == Some(&file) && self.files[&file].data_file != Some(data_file)
+    }
+
+    /// Who has the slot.
+    pub fn owner(&self, slot: u32) -> Option<Process> {
+        self.processes.get(&slot).copied()
+    }
+
+    /// The slots that threads have.
+    pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+        self.processes.keys().copied()
+    }
+
+    /// The slots of a process.
+    pub fn slots_of(&self, process: Process) -> impl Iterator<Item = u32> + '_ {
+        self.processes.iter().filter(move |(_, other)| **other == process).map(|(&slot, _)| slot)
+    }
+
+    /// Threads that take part, or did when the agent before died.
+    pub fn threads(&self) -> usize {
+        self.processes.len()
+    }
+}
+
+/// The files that the owners of slots in `living` have open, as the shared file shows.
+pub fn open_files(shared: Shared<'_>, living: &BTreeSet<u32>) -> BTreeMap<u32, Vec<u32>> {
+    let mut found: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for &slot in living {
+        let pid = shared.slots[slot as usize].owner_pid.load(Ordering::Acquire);
+        shared.open_files[slot as usize].open.iter().for_each(|file| found.entry(file).or_default().push(pid));
+    }
+    found
+}
+
+/// The files that threads were about to cut when the agent before died, or of whose end nothing was recorded,
+/// as the shared file shows.
+pub fn truncated_files(shared: Shared<'_>) -> BTreeSet<u32> {
+    shared.used_slots().iter().filter_map(|slot| slot.truncation()).map(|(file, _)| file).collect()
+}

@@ -1,0 +1,304 @@
+//! Bytes moved between the tiers: write-back, and what it has in common with [`super::fetches`].
+//!
+//! Write-back takes dirty extents in address order, coalesced, or leaps over what is too near for a disk to
+//! be in time for it; a direct write waits for it, a commit may overtake it, and its `Clean` record counts
+//! only where the place is still the mapped one.
+
+use std::sync::atomic::Ordering;
+
+use super::extent_map::Mapped;
+use super::flash_space::Run;
+use super::journal::Record;
+use super::operations::Pending;
+use super::write_back::{Dirty, Foreground, InFlight};
+use super::{CopyKind, CopyOrder, CopyPiece, Output, Overlay};
+use headstart_protocol::handover::{COPY_FETCH, COPY_WRITE_BACK};
+use headstart_protocol::shared::{
+    KIND_READ, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_SLOW_READ, STATE_CHEAP, Shared,
+};
+use headstart_units::request::Range;
+
+/// A copy under way.
+#[derive(Clone, Debug)]
+pub(super) struct CopyState {
+    pub(super) kind: CopyKind,
+    pub(super) file: u32,
+    pub(super) range: Range,
+    pub(super) pieces: Vec<CopyPiece>,
+    /// Extents it consists of; those that follow each other on flash as well are one piece.
+    pub(super) extents: u64,
+    /// Its longest piece, which is what it is reckoned to ask of flash at once. It may ask a whole run, but
+    /// for a part of its time alone: of the disks it needs longer.
+    pub(super) flash_bytes: u64,
+    pub(super) cancelled: bool,
+    /// When it began.
+    pub(super) since_ns: u64,
+    /// Index of its record in the shared file.
+    pub(super) record: usize,
+}
+
+impl CopyState {
+    /// The pages of flash that it reads or writes.
+    pub(super) fn places(&self) -> impl Iterator<Item = Run> + '_ {
+        self.pieces.iter().map(|piece| Run::touching(piece.data_file, piece.place, piece.range.length))
+    }
+}
+
+impl Overlay {
+    /// What programs are at now, as the slots show it.
+    fn foreground(&self, shared: Shared<'_>) -> Foreground {
+        let mut found = Foreground {
+            last_write_ns: self.reserve.last_write_ns,
+            starves: self.reserve.is_starving(self.measured_ns),
+            burst_fits: self
+                .reserve
+                .burst_fits(self.room_bytes() + self.mapped_bytes().saturating_sub(self.mapping.dirty_bytes)),
+            ..Foreground::default()
+        };
+        for slot in shared.used_slots() {
+            let lease = slot.lease.load(Ordering::Relaxed);
+            let cheap = slot.state.load(Ordering::Relaxed) == STATE_CHEAP;
+            if cheap || lease == LEASE_SLOW_READ || lease == LEASE_DIRECT_WRITE {
+                found.disk_requests += 1;
+            }
+            found.reads_flash |= lease == LEASE_FLASH_READ;
+            found.writes_disk |=
+                lease == LEASE_DIRECT_WRITE || (cheap && slot.kind.load(Ordering::Relaxed) != KIND_READ);
+        }
+        found
+    }
+
+    /// Starts write-backs and fetches as far as their pace allows.
+    pub(super) fn plan_copies(&mut self, shared: Shared<'_>) {
+        self.advance_fetches(shared);
+        self.write_back_for_heirs(shared);
+        let urgent: Vec<(u32, Range)> =
+            self.pending.iter().filter_map(|pending| pending.wants_written_back()).collect();
+        for (file, range) in urgent {
+            while self.copies.len() < self.settings.copies_max && self.write_back_in(shared, file, range) {}
+        }
+        let dirty = Dirty {
+            bytes: self.mapping.dirty_bytes,
+            kept_bytes: self.mapping.kept_dirty_bytes,
+            capacity_bytes: self.space.capacity_bytes(),
+        };
+        let due = self.pace.is_due(&self.settings, dirty, self.measured_ns) && !self.mapping.dirty_files.is_empty();
+        let wanted = self.deferred.is_some() || !self.critical.is_empty() || self.placing.on;
+        if !due && !wanted {
+            return;
+        }
+        let foreground = self.foreground(shared);
+        let limit = self.pace.limit(&self.settings, dirty, foreground, self.measured_ns);
+        let mut flight = InFlight::default();
+        self.copies.values().for_each(|copy| flight.add(copy));
+        while limit.allows(flight) {
+            let Some(copy) = self.write_back_next(shared, limit.spares_regions) else { break };
+            flight.add(&self.copies[&copy]);
+        }
+        self.plan_fetches(shared, foreground.disk_requests);
+    }
+
+    pub(super) fn write_back_in(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
+        let first = self.files[&file].map.overlapping(range).next();
+        let first =
+            first.filter(|first| first.dirty && self.obstacle(file, first).is_none()).map(|first| (file, first));
+        let found = first.or_else(|| self.next_writable((file, range.offset), (file, range.end()), false));
+        found.map(|(file, mapped)| self.start_write_back(shared, file, mapped, false)).is_some()
+    }
+
+    /// Starts the next write-back in address order, from where the last one ended, if there is one.
+    pub(super) fn write_back_next(&mut self, shared: Shared<'_>, spares_regions: bool) -> Option<u64> {
+        if let Some((file, mapped)) = self.next_of_drain_round() {
+            let copy = self.start_write_back(shared, file, mapped, false);
+            self.advance_drain_round(self.copies[&copy].range);
+            return Some(copy);
+        }
+        let cursor = self.pace.cursor;
+        let next = |from, until| self.next_writable(from, until, spares_regions);
+        let next = next(cursor, (u32::MAX, u64::MAX)).or_else(|| next((0, 0), cursor));
+        next.map(|(file, mapped)| self.start_write_back(shared, file, mapped, spares_regions))
+    }
+
+    /// The first dirty extent between two positions that may be written back. Ranges that may not are leapt
+    /// over whole, so that a long list behind a lease or in a file with an error costs nothing.
+    fn next_writable(&self, from: (u32, u64), until: (u32, u64), spares_regions: bool) -> Option<(u32, Mapped)> {
+        let mut at = from;
+        while at < until {
+            let (file, mapped) = self.next_dirty(at, until)?;
+            let region = || self.files[&file].regions.holding(mapped.range.offset).map(|region| region.range.end());
+            let spared = if spares_regions { region() } else { None };
+            match spared.or_else(|| self.obstacle(file, &mapped)) {
+                None => return Some((file, mapped)),
+                Some(end) => at = (file, end.max(mapped.range.offset + 1)),
+            }
+        }
+        None
+    }
+
+    /// Where in the file what keeps the extent from being written back ends; none if nothing does.
+    pub(super) fn obstacle(&self, file: u32, mapped: &Mapped) -> Option<u64> {
+        let known = &self.files[&file];
+        if self.is_untrusted(mapped) {
+            return Some(mapped.range.end());
+        }
+        if known.write_back_error.is_some() {
+            return Some(u64::MAX);
+        }
+        // The file is about to be made longer: a write-back there would put that off until it has ended, and
+        // who asks for the size meanwhile sees less than who reads.
+        let grows = || {
+            known.extension.is_some() || self.pending.iter().any(|pending| pending.is_mapped_beyond(file, known.size))
+        };
+        if mapped.range.end() > known.size && grows() {
+            return Some(u64::MAX);
+        }
+        let ends = |range: Range| range.overlaps(mapped.range).then(|| range.end());
+        let direct = self.direct.values().filter(|direct| direct.file == file).find_map(|direct| ends(direct.range));
+        let copied = || self.copies_in(file, mapped.range).next().map(|copy| copy.range.end());
+        // Whoever waits to write the range would wait for ever if one write-back after the other began there.
+        let waiting = || {
+            let mut ranges = self.pending.iter().filter_map(Pending::wants_to_write);
+            ranges.find_map(|(other, range)| if other == file { ends(range) } else { None })
+        };
+        direct.or_else(copied).or_else(waiting)
+    }
+
+    /// The copies under way that share a byte with `range`, last first.
+    pub(super) fn copies_in(&self, file: u32, range: Range) -> impl Iterator<Item = &CopyState> {
+        self.copied
+            .range((file, 0)..(file, range.end()))
+            .rev()
+            .map(|(_, id)| &self.copies[id])
+            .take_while(move |copy| copy.range.end() > range.offset)
+    }
+
+    /// Writes `first` back with the dirty extents that follow it without a gap. Address order goes on behind
+    /// it, or a leap farther on.
+    fn start_write_back(&mut self, shared: Shared<'_>, file: u32, first: Mapped, spares_regions: bool) -> u64 {
+        let mut pieces = vec![piece_of(&first)];
+        let mut extents = 1;
+        let mut end = first.range.end();
+        let limit = first.range.offset.saturating_add(self.settings.write_back_bytes_max);
+        let following = Range::between(end, limit);
+        for mapped in self.files[&file].map.overlapping(following) {
+            let fits = mapped.range.offset == end && mapped.range.end() <= limit;
+            let is_spared = spares_regions && mapped.stamp.is_kept();
+            if !fits || !mapped.dirty || is_spared || self.obstacle(file, &mapped).is_some() {
+                break;
+            }
+            match pieces.last_mut() {
+                Some(CopyPiece { range, data_file, place }) if mapped.same_place(*data_file, range.offset, *place) => {
+                    range.length += mapped.range.length;
+                }
+                _ => pieces.push(piece_of(&mapped)),
+            }
+            extents += 1;
+            end = mapped.range.end();
+        }
+        // Programs that write here and there, each into its slab, leave one behind the other on flash what
+        // they leave apart in the file.
+        pieces.sort_by_key(|piece| (piece.data_file, piece.place));
+        let range = Range::between(first.range.offset, end);
+        self.pace.cursor = (file, self.settings.behind_write_back(range));
+        self.start_copy(shared, CopyKind::WriteBack, file, range, pieces, extents)
+    }
+
+    pub(super) fn start_copy(
+        &mut self,
+        shared: Shared<'_>,
+        kind: CopyKind,
+        file: u32,
+        range: Range,
+        pieces: Vec<CopyPiece>,
+        extents: u64,
+    ) -> u64 {
+        // The next agent must know of it, should this one be killed while it is under way.
+        let record = shared.copies.iter().position(|record| record.is_free());
+        let record = record.expect("there is a record for each copy that may be under way");
+        let (wire, first) = (if kind == CopyKind::Fetch { COPY_FETCH } else { COPY_WRITE_BACK }, pieces[0]);
+        shared.copies[record].begin(wire, file, range, (first.data_file, first.place));
+        let flash_bytes = pieces.iter().map(|piece| piece.range.length).max().unwrap_or(0);
+        let id = self.next_copy;
+        self.next_copy += 1;
+        debug_assert!(self.copies_in(file, range).next().is_none(), "copies never overlap");
+        self.copied.insert((file, range.offset), id);
+        self.copies.insert(
+            id,
+            CopyState {
+                kind,
+                file,
+                range,
+                pieces: pieces.clone(),
+                extents,
+                flash_bytes,
+                cancelled: false,
+                since_ns: self.measured_ns,
+                record,
+            },
+        );
+        self.outputs.push(Output::Copy(CopyOrder { id, kind, file, range, pieces }));
+        id
+    }
+
+    /// The slow file of a copy under way.
+    pub fn copy_file(&self, id: u64) -> Option<u32> {
+        self.copies.get(&id).map(|copy| copy.file)
+    }
+
+    /// A copy ended, or failed with an `errno`.
+    pub fn on_copy_done(&mut self, shared: Shared<'_>, id: u64, result: Result<(), i32>) {
+        let Some(copy) = self.copies.remove(&id) else { return };
+        self.copied.remove(&(copy.file, copy.range.offset));
+        shared.copies[copy.record].end();
+        match copy.kind {
+            CopyKind::WriteBack => self.write_back_done(&copy, result),
+            CopyKind::Fetch => self.fetch_copied(id, result, copy.cancelled),
+        }
+        self.free_copied(shared, &copy);
+        self.forget_if_done(shared, copy.file);
+        self.poll(shared);
+    }
+
+    fn write_back_done(&mut self, copy: &CopyState, result: Result<(), i32>) {
+        if let Err(errno) = result {
+            self.counters.write_back_errors_total += 1;
+            if let Some(file) = self.files.get_mut(&copy.file) {
+                file.write_back_error = Some(errno);
+            }
+            return;
+        }
+        if copy.cancelled {
+            return self.rewind_drain_round((copy.file, copy.range.offset));
+        }
+        self.disk_write_took(self.measured_ns.saturating_sub(copy.since_ns));
+        self.counters.write_backs_total += 1;
+        self.counters.written_back_bytes_total += copy.range.length;
+        self.counters.seeks_avoided_total += copy.extents - 1;
+        let Some(known) = self.files.get_mut(&copy.file) else { return };
+        known.written_back = true;
+        let cleaned: Vec<Mapped> = copy
+            .pieces
+            .iter()
+            .flat_map(|piece| {
+                known.map.overlapping(piece.range).filter(|mapped| {
+                    mapped.dirty && mapped.same_place(piece.data_file, piece.range.offset, piece.place)
+                })
+            })
+            .collect();
+        for mapped in cleaned {
+            self.counters.written_back_extents_total += 1;
+            self.append(&Record::Clean {
+                file: copy.file,
+                offset: mapped.range.offset,
+                length: mapped.range.length,
+                data_file: mapped.data_file,
+                place: mapped.place,
+            });
+            self.set_clean(copy.file, &mapped);
+        }
+    }
+}
+
+fn piece_of(mapped: &Mapped) -> CopyPiece {
+    CopyPiece { range: mapped.range, data_file: mapped.data_file, place: mapped.place }
+}

@@ -1,0 +1,61 @@
+//! What is fetched beside programs.
+
+use super::*;
+use headstart_protocol::shared::KIND_READ;
+
+/// A file of 32 pages, and hints of reads of every other one.
+fn world_with_hints(turn: FetchTurn) -> World {
+    let mut w = world();
+    w.overlay.set_capacity(Capacity::Bytes(64 * 4096));
+    write(&mut w, 0, Range::new(0, 32 * 4096), false);
+    w.quiesce();
+    for page in 0..16 {
+        w.memory.view().slots[2].hint(0, Range::new(2 * page * 4096, 4096), 1 << 30, turn);
+    }
+    w
+}
+
+/// Where among the tasks the fetches under way are.
+fn fetches(w: &World) -> Vec<usize> {
+    let is_fetch = |task: &Task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch);
+    (0..w.tasks.len()).filter(|at| is_fetch(&w.tasks[*at])).collect()
+}
+
+fn begin_read(w: &World) {
+    w.memory.view().slots[0].publish_cheap(KIND_READ, 0, Range::new(8 << 20, 4096));
+}
+
+fn end_read(w: &World) {
+    w.memory.view().slots[0].free();
+}
+
+#[test]
+fn beside_a_program_at_the_disks_nothing_of_a_stream_is_fetched() {
+    let mut w = world_with_hints(FetchTurn::Idle);
+    begin_read(&w);
+    for _ in 0..20 {
+        w.poll();
+        assert!(fetches(&w).is_empty());
+    }
+    end_read(&w);
+    w.poll();
+    assert_eq!(fetches(&w).len(), 16);
+    w.quiesce();
+    assert_eq!(w.overlay.counters().fetches_total, 16);
+    no_violation(&w);
+}
+
+#[test]
+fn beside_a_program_at_the_disks_one_critical_read_is_fetched_at_a_time() {
+    let mut w = world_with_hints(FetchTurn::Soon);
+    begin_read(&w);
+    for ended in 0..16 {
+        w.poll();
+        assert_eq!(fetches(&w).len(), 1);
+        while w.overlay.counters().fetches_total == ended {
+            let under_way = fetches(&w)[0];
+            w.step_task(under_way);
+        }
+    }
+    no_violation(&w);
+}

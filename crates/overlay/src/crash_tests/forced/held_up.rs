@@ -1,0 +1,220 @@
+//! A thread that is stopped in the middle of a request holds up nobody for ever, and what it does when it
+//! goes on spoils nothing.
+
+use super::*;
+use crate::errno::EBUSY;
+
+const ELSEWHERE: Range = Range { offset: 8192, length: 4096 };
+const BEYOND: Range = Range { offset: GRANULE_BYTES, length: 4096 };
+
+/// In what rank 0 is stopped.
+#[derive(Clone, Copy, Debug)]
+enum Stopped {
+    CheapWrite,
+    CheapRead,
+    SlowRead,
+    DirectWrite,
+    DirectWriteOverDirty,
+    ExtendingWrite,
+    ExtendingDirectWrite,
+    Truncation,
+}
+
+use Stopped::*;
+
+const ALL: [Stopped; 8] = [
+    CheapWrite,
+    CheapRead,
+    SlowRead,
+    DirectWrite,
+    DirectWriteOverDirty,
+    ExtendingWrite,
+    ExtendingDirectWrite,
+    Truncation,
+];
+
+impl Stopped {
+    /// Rank 0 comes there and stays.
+    fn reach(self, w: &mut World) {
+        let is_cheap = |w: &World| w.memory.view().slots[w.ranks[0].slot].cheap_touches(0, 0);
+        let is_granted = |w: &World| w.ranks[0].answer.is_some();
+        match self {
+            CheapWrite | CheapRead => write(w, 2, A, false),
+            SlowRead | DirectWrite | Truncation => write(w, 2, ELSEWHERE, true),
+            DirectWriteOverDirty => write(w, 2, Range::new(0, 8192), true),
+            ExtendingWrite => write(w, 2, A, false),
+            ExtendingDirectWrite => write(w, 2, A, true),
+        }
+        match self {
+            CheapRead | SlowRead => ranks::begin_other(w, 0, Kind::Read, 0, A),
+            Truncation => ranks::begin_other(w, 0, Kind::Truncate, 0, Range::new(0, u64::MAX)),
+            CheapWrite | DirectWrite | DirectWriteOverDirty => ranks::begin_write(w, 0, 0, A, false),
+            ExtendingWrite => ranks::begin_write(w, 0, 0, Range::new(3 * GRANULE_BYTES, 4096), false),
+            ExtendingDirectWrite => ranks::begin_write(w, 0, 0, ELSEWHERE, false),
+        }
+        for _ in 0..20 {
+            let there = match self {
+                CheapWrite | CheapRead => is_cheap(w),
+                ExtendingWrite => w.memory.view().slots[w.ranks[0].slot].cheap_extends(0, 0),
+                _ => is_granted(w),
+            };
+            if there {
+                break;
+            }
+            ranks::step(w, 0, false);
+        }
+        if matches!(self, CheapWrite | CheapRead | ExtendingWrite) {
+            ranks::step(w, 0, false); // it has seen the bits clear
+        }
+        assert!(w.ranks[0].is_busy(), "{self:?}");
+    }
+
+    /// What others write that it is in the way of.
+    fn bytes(self) -> Range {
+        if matches!(self, ExtendingWrite | ExtendingDirectWrite) { BEYOND } else { A }
+    }
+}
+
+/// A barrier, while nobody goes on who is in the middle of something.
+fn barrier_alone(w: &mut World) {
+    w.overlay.request_barrier();
+    w.poll();
+    while !w.tasks.is_empty() {
+        w.step_task(0);
+    }
+    w.poll();
+}
+
+/// Rank 2 goes on without time going by.
+fn ends_at_once(w: &mut World) -> bool {
+    (0..30).for_each(|_| ranks::step(w, 2, false));
+    !w.ranks[2].is_busy()
+}
+
+#[test]
+fn a_commit_that_a_stopped_thread_holds_up_is_refused_and_the_write_made_on_the_disk() {
+    for stopped in ALL {
+        for next_agent in [false, true] {
+            let mut w = world();
+            stopped.reach(&mut w);
+            let bytes = stopped.bytes();
+            ranks::begin_write(&mut w, 2, 0, bytes, true);
+            assert!(!ends_at_once(&mut w), "{stopped:?}: the thread may go on soon");
+            if next_agent {
+                w.kill_agent();
+                w.restart();
+            }
+            run(&mut w, 2);
+            assert_eq!(w.overlay.counters().refused_held_up_total, 1, "{stopped:?}");
+            let newer = |w: &World| w.overlay.files[&0].map.touches(bytes);
+            assert!(!newer(&w), "{stopped:?}: what it may still write would lie beneath it");
+            ranks::begin_write(&mut w, 2, 0, bytes, true);
+            assert!(ends_at_once(&mut w), "{stopped:?}: it is known by now that it does not go on");
+            assert!(!newer(&w), "{stopped:?}");
+            other(&mut w, 2, Kind::Read, bytes);
+            run(&mut w, 0);
+            other(&mut w, 2, Kind::Read, bytes);
+            write(&mut w, 2, bytes, true);
+            assert!(newer(&w), "{stopped:?}: it went on");
+            for rank in [0, 2] {
+                other(&mut w, rank, Kind::Read, bytes);
+            }
+            w.finish();
+            no_violation(&w);
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_goes_on_to_another_request_of_the_same_bytes_is_not_taken_for_a_stopped_one() {
+    let mut w = world();
+    CheapWrite.reach(&mut w);
+    write(&mut w, 2, A, true);
+    assert_eq!(w.overlay.counters().refused_held_up_total, 1);
+    w.memory.slots[w.ranks[0].slot].count(headstart_protocol::counters::Counter::CheapRequests, 1);
+    ranks::begin_write(&mut w, 2, 0, A, true);
+    assert!(!ends_at_once(&mut w), "this one may end soon");
+    run(&mut w, 0);
+    run(&mut w, 2);
+    assert_eq!(w.overlay.counters().refused_held_up_total, 1);
+    w.finish();
+    no_violation(&w);
+}
+
+#[test]
+fn nothing_is_absorbed_beneath_what_a_stopped_thread_may_still_write_however_long_it_takes() {
+    for stopped in [CheapWrite, DirectWrite, DirectWriteOverDirty] {
+        let mut w = world();
+        stopped.reach(&mut w);
+        for _ in 0..3 {
+            write(&mut w, 2, A, true);
+            barrier_alone(&mut w);
+            (0..100).for_each(|_| w.poll());
+        }
+        assert!(!w.overlay.files[&0].map.touches(A), "{stopped:?}");
+        run(&mut w, 0);
+        other(&mut w, 2, Kind::Read, A);
+        w.finish();
+        no_violation(&w);
+    }
+}
+
+#[test]
+fn a_fetch_that_a_stopped_thread_holds_up_is_given_up() {
+    for stopped in [CheapWrite, CheapRead] {
+        let mut w = world();
+        stopped.reach(&mut w);
+        w.memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
+        (0..100).for_each(|_| w.poll());
+        let counters = w.overlay.counters();
+        assert_eq!((counters.fetches_total, counters.fetches_cancelled_total), (0, 1), "{stopped:?}");
+        assert!(w.overlay.fetches.is_empty());
+        barrier_alone(&mut w);
+        assert!(w.memory.view().all_clear(0, A), "{stopped:?}: its bit is clear again");
+        run(&mut w, 0);
+        other(&mut w, 2, Kind::Read, A);
+        w.finish();
+        no_violation(&w);
+    }
+}
+
+#[test]
+fn a_fetch_that_a_stopped_read_keeps_from_being_published_is_given_up() {
+    let mut w = world();
+    half_done_fetch(&mut w);
+    ranks::begin_other(&mut w, 0, Kind::Read, 0, A);
+    while w.ranks[0].answer.is_none() {
+        ranks::step(&mut w, 0, false);
+    }
+    while !w.tasks.is_empty() {
+        w.step_task(0);
+    }
+    (0..100).for_each(|_| w.poll());
+    let counters = w.overlay.counters();
+    assert_eq!((counters.fetches_total, counters.fetches_cancelled_total), (0, 1));
+    run(&mut w, 0);
+    w.finish();
+    no_violation(&w);
+}
+
+#[test]
+fn who_waits_for_dirty_bytes_under_a_direct_write_that_does_not_end_is_told_whose_it_is() {
+    let mut w = world();
+    DirectWriteOverDirty.reach(&mut w);
+    let pid = w.ranks[0].process.pid;
+    let held: Vec<_> = w.overlay.writers_above_dirty().map(|held| (held.file, held.process.pid)).collect();
+    assert_eq!(held, [(0, pid)]);
+    w.request(2, &Request::WriteBack { file: 0, offset: 0, length: u64::MAX });
+    (0..100).for_each(|_| w.poll());
+    assert_eq!(w.ranks[2].answer, None, "a disk may take as long");
+    while !w.tasks.is_empty() {
+        w.step_task(0);
+    }
+    (0..500).for_each(|_| w.poll());
+    let Some(Answer::Error { errno: EBUSY, text }) = w.ranks[2].answer.take() else { panic!("no error") };
+    assert!(text.contains(&format!("process {pid} ")), "{text}");
+    run(&mut w, 0);
+    assert_eq!(w.overlay.writers_above_dirty().count(), 0);
+    w.finish();
+    no_violation(&w);
+}

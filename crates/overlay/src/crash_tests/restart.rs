@@ -1,0 +1,181 @@
+//! The death of the agent under living threads, and the start of the next one.
+//!
+//! It dies between any two steps of carrying out: before its records are appended, after, before what they
+//! allow is seen in the shared file, between two outputs. Threads go on where bits are clear; others wait,
+//! and ask again under the same number.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ranks::{self, NO_SLOT};
+use super::storage::Store;
+use super::world::{Late, RANKS, Task, World};
+use crate::journal::HEADER_BYTES;
+use crate::recovery::{Recovered, Replay};
+use crate::{Answer, CopyKind, Overlay};
+use headstart_protocol::message::Request;
+
+impl World {
+    /// Whether the agent dies here.
+    pub fn dies(&mut self) -> bool {
+        match &mut self.dying {
+            Some(0) => {
+                self.dying = None;
+                self.kill_agent();
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        self.agent_dead
+    }
+
+    /// kill -9 of the agent: what its copiers had under way may land later.
+    pub fn kill_agent(&mut self) {
+        self.agent_dead = true;
+        self.ranks.iter_mut().for_each(|rank| rank.connected = false);
+        for task in std::mem::take(&mut self.tasks) {
+            let Task::Copy { inode, order, bytes, written: false } = task else { continue };
+            if bytes.len() < order.pieces.len() || self.random.chance(20) {
+                continue;
+            }
+            for (piece, bytes) in order.pieces.iter().zip(bytes) {
+                match order.kind {
+                    CopyKind::WriteBack => self.ghosts.push((inode, bytes)),
+                    CopyKind::Fetch => self.late.push(Late::Flash { data_file: piece.data_file, bytes }),
+                }
+            }
+        }
+    }
+
+    /// One step of anybody while there is no agent.
+    pub fn step_without_agent(&mut self, choice: u64, begin: bool) {
+        match choice {
+            0..70 => {
+                let rank = self.random.below(RANKS as u64) as usize;
+                ranks::step(self, rank, begin);
+            }
+            70..80 => self.land_one(),
+            _ => self.restart(),
+        }
+    }
+
+    /// Lets one write of a dead thread or agent land, if there is any.
+    pub fn land_one(&mut self) {
+        if !self.ghosts.is_empty() && self.random.chance(50) {
+            let at = self.random.below(self.ghosts.len() as u64) as usize;
+            let (inode, bytes) = self.ghosts.swap_remove(at);
+            self.inodes[inode].store.write(bytes);
+            self.old_copies_landed();
+        } else if !self.late.is_empty() {
+            let at = self.random.below(self.late.len() as u64) as usize;
+            let late = self.late.swap_remove(at);
+            self.land(late);
+        }
+    }
+
+    /// Lets all write-backs of dead agents land.
+    pub fn land_ghosts(&mut self) {
+        for (inode, bytes) in std::mem::take(&mut self.ghosts) {
+            self.inodes[inode].store.write(bytes);
+        }
+        self.old_copies_landed();
+    }
+
+    fn old_copies_landed(&mut self) {
+        if self.ghosts.is_empty() && !self.agent_dead {
+            self.overlay.on_old_copies_landed(self.memory.view());
+            self.carry_out();
+        }
+    }
+
+    /// The next agent starts; now and then it dies on the way, before or after its checkpoint has taken the
+    /// journal's place.
+    pub fn restart(&mut self) {
+        self.restarts += 1;
+        self.tasks.clear();
+        while self.random.chance(20) {
+            let checkpoint = self.adopt();
+            if self.random.chance(50) {
+                self.replace_journal(checkpoint);
+            }
+        }
+        let checkpoint = self.adopt();
+        self.replace_journal(checkpoint);
+        self.agent_dead = false;
+        self.leaked_pages = 0;
+        self.join();
+        self.carry_out();
+        self.old_copies_landed();
+    }
+
+    fn replace_journal(&mut self, checkpoint: Vec<u8>) {
+        self.journal.bytes.truncate(HEADER_BYTES);
+        self.journal.bytes.extend(checkpoint);
+        self.journal.stable = self.journal.bytes.len();
+    }
+
+    fn adopt(&mut self) -> Vec<u8> {
+        let recovered = Recovered::replay(&self.journal.bytes[HEADER_BYTES..], Replay::Everything);
+        let living: BTreeSet<u32> =
+            self.ranks.iter().filter(|rank| rank.slot != NO_SLOT).map(|rank| rank.slot as u32).collect();
+        let open = |inode: usize| self.open.iter().any(|open| open.get(&inode).is_some_and(Option::is_some));
+        let mut found = BTreeMap::new();
+        for (&number, file) in &recovered.files {
+            let known = self.numbers.get(&number).copied().filter(|&inode| {
+                self.inodes[inode].identity == file.identity && (self.inodes[inode].linked || open(inode))
+            });
+            let named = || self.inodes.iter().rposition(|inode| inode.identity == file.identity && inode.linked);
+            found.insert(number, known.or_else(named));
+        }
+        let sizes: BTreeMap<u32, u64> =
+            found.iter().filter_map(|(&number, inode)| Some((number, self.inodes[(*inode)?].store.size()))).collect();
+        self.data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
+        self.overlay = Overlay::adopt(self.settings.clone(), recovered, self.memory.view(), &sizes, &living);
+        self.mapped_before = self.mapped_bytes() + self.overlay.counters().dropped_bytes();
+        for (number, inode) in found {
+            if let Some(inode) = inode {
+                self.numbers.insert(number, inode);
+            }
+            if inode.is_none_or(|inode| !self.inodes[inode].linked) {
+                self.overlay.disown(self.memory.view(), number);
+            }
+        }
+        self.overlay.take_journal();
+        self.data.values_mut().for_each(Store::sync);
+        self.inodes.iter_mut().for_each(|inode| inode.store.sync());
+        self.overlay.checkpoint(HEADER_BYTES as u64)
+    }
+
+    /// A thread that awaits an answer finds the new agent: it says which slot it has, opens its files again,
+    /// and sends what is pending as it was.
+    pub fn reconnect(&mut self, rank: usize) {
+        let Some(pending) = self.ranks[rank].pending else { return };
+        if self.agent_dead || self.ranks[rank].connected {
+            return;
+        }
+        let process = self.ranks[rank].process;
+        if self.overlay.owner(self.ranks[rank].slot as u32) != Some(process) {
+            return self.violations.push(format!("{process:?} has lost slot {}", self.ranks[rank].slot));
+        }
+        self.ranks[rank].connected = true;
+        for (inode, _) in self.open[rank / 2].clone().into_iter().filter(|(_, file)| file.is_some()) {
+            let identity = self.inodes[inode].identity;
+            let (device, inode_number, birth_ns) = (identity.device, identity.inode, identity.birth_ns);
+            let size = self.inodes[inode].store.size();
+            let writable = self.writable[rank / 2].contains(&inode);
+            let path = b"/slow/x";
+            self.send(rank, 0, &Request::Open { device, inode: inode_number, birth_ns, size, writable, path });
+            if self.agent_dead {
+                return;
+            }
+        }
+        self.send(rank, self.ranks[rank].seq, &pending);
+    }
+
+    /// Every file has the number it had.
+    pub fn check_reopened(&mut self, rank: usize, answer: &Answer) {
+        let known = |file: u32| self.open[rank / 2].values().any(|open| *open == Some(file));
+        if !matches!(answer, Answer::Opened { file } if known(*file)) {
+            self.violations.push(format!("a file opened again got {answer:?}; open: {:?}", self.open[rank / 2]));
+        }
+    }
+}

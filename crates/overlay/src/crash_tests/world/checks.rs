@@ -1,0 +1,175 @@
+//! What must hold at any time and at the end of a case.
+
+use std::sync::atomic::Ordering;
+
+use super::World;
+use crate::crash_tests::storage::{Bytes, moved};
+use headstart_protocol::message::Request;
+use headstart_units::request::Range;
+
+impl World {
+    pub(super) fn check_sizes(&mut self) {
+        if self.agent_dead {
+            return;
+        }
+        for (number, file) in &self.overlay.files {
+            let real = self.inodes[self.inode(*number)].store.size();
+            if file.size > real && !file.unlinked && file.extension.is_none() {
+                self.violations
+                    .push(format!("file {number} is {real} bytes long, thought to be at least {}", file.size));
+            }
+        }
+    }
+
+    /// What a read of the whole file would return: flash over disk.
+    pub(super) fn visible(&self, inode: usize) -> Bytes {
+        let all = Range::new(0, u64::MAX);
+        let slow = &self.inodes[inode].store;
+        let Some(file) = self.overlay.find(self.inodes[inode].identity) else { return slow.read(all) };
+        let mut bytes = Vec::new();
+        let mut at = 0;
+        for mapped in self.overlay.files[&file].map.iter() {
+            bytes.extend(slow.read(Range::between(at, mapped.range.offset)));
+            let place = Range::new(mapped.place, mapped.range.length);
+            let store = self.data.get(&mapped.data_file).expect("a mapped data file exists");
+            bytes.extend(moved(&store.read(place), mapped.place, mapped.range.offset));
+            at = mapped.range.end();
+        }
+        bytes.extend(slow.read(Range::between(at, u64::MAX)));
+        bytes
+    }
+
+    /// Ends a case: everybody finishes, everything drains, and disk, model and accounts agree.
+    pub fn finish(&mut self) {
+        self.failures = 0;
+        self.dying = None;
+        self.quiesce();
+        self.land_late(None);
+        self.land_ghosts();
+        self.overlay.drain(true);
+        // A quarantine whose barrier failed is lifted by the next.
+        self.overlay.request_barrier();
+        for _ in 0..50 {
+            self.poll();
+            self.quiesce();
+        }
+        if !self.violations.is_empty() {
+            return;
+        }
+        if self.overlay.dirty_bytes() > 0 {
+            self.violations.push(format!("{} dirty bytes do not drain", self.overlay.dirty_bytes()));
+        }
+        self.check_disk();
+        self.check_counters();
+        self.drop_everything();
+        self.check_counters();
+    }
+
+    pub fn mapped_bytes(&self) -> u64 {
+        self.overlay.files.values().flat_map(|file| file.map.iter()).map(|mapped| mapped.range.length).sum()
+    }
+
+    /// Bytes that came to flash are there, or are counted as dropped for one reason.
+    fn check_counters(&mut self) {
+        let counters = self.overlay.counters();
+        let came = self.mapped_before + counters.absorbed_bytes_total + counters.fetched_bytes_total;
+        let (left, here) = (counters.dropped_bytes(), self.mapped_bytes());
+        if came != left + here {
+            self.violations.push(format!("{came} bytes came to flash, {left} left, {here} are there: {counters:?}"));
+        }
+        let extents = || self.overlay.files.values().flat_map(|file| file.map.iter()).filter(|mapped| mapped.dirty);
+        let kept = extents().filter(|mapped| mapped.stamp.is_kept());
+        let found =
+            [extents().map(|mapped| mapped.range.length).sum::<u64>(), kept.map(|mapped| mapped.range.length).sum()];
+        let counted = [self.overlay.mapping.dirty_bytes, self.overlay.mapping.kept_dirty_bytes];
+        if counted != found {
+            self.violations
+                .push(format!("{counted:?} bytes count as dirty, and dirty of regions; there are {found:?}"));
+        }
+    }
+
+    /// Clean bytes are those of the disk.
+    pub fn check_clean(&mut self) {
+        let mut wrong = Vec::new();
+        for (number, file) in &self.overlay.files {
+            for mapped in file.map.iter().filter(|mapped| !mapped.dirty) {
+                let disk = self.inodes[self.inode(*number)].store.read(mapped.range);
+                let place = Range::new(mapped.place, mapped.range.length);
+                let flash = moved(&self.data[&mapped.data_file].read(place), mapped.place, mapped.range.offset);
+                if merged(&disk) != merged(&flash) {
+                    wrong.push(format!("{mapped:?} is called clean: {flash:?}, disk {disk:?}"));
+                }
+            }
+        }
+        self.violations.extend(wrong);
+    }
+
+    fn check_disk(&mut self) {
+        let now = self.now();
+        for inode in 0..self.inodes.len() {
+            if !self.inodes[inode].linked {
+                continue;
+            }
+            let mut disk = self.inodes[inode].store.read(Range::new(0, u64::MAX));
+            disk.extend(self.visible(inode));
+            for (range, byte) in disk {
+                let result = self.inodes[inode].register.settle(range, byte, false, now);
+                self.violation(result.map_err(|text| format!("inode {inode} at the end: {text}")));
+            }
+            let size = self.inodes[inode].store.size();
+            if self.inodes[inode].size.is_some_and(|expected| expected != size) {
+                self.violations.push(format!("inode {inode} is {size} bytes long, not {:?}", self.inodes[inode].size));
+            }
+        }
+    }
+
+    /// Everything is unlinked and closed: no page, file, data file or bit is left.
+    fn drop_everything(&mut self) {
+        for inode in 0..self.inodes.len() {
+            let identity = self.inodes[inode].identity;
+            self.request(0, &Request::Unlinked { device: identity.device, inode: identity.inode });
+        }
+        for (number, file) in self.overlay.files.clone() {
+            for process in file.openers {
+                let rank = self.ranks.iter().position(|rank| rank.process == process).expect("openers live");
+                self.request(rank, &Request::Close { file: number });
+            }
+        }
+        for _ in 0..4 {
+            self.overlay.request_barrier();
+            self.poll();
+            self.quiesce();
+        }
+        let space = &self.overlay.space;
+        let left = (space.charged_bytes() / 4096, space.mapped_bytes() / 4096, space.removed_bytes() / 4096);
+        let mut wrong = Vec::new();
+        if left != (self.leaked_pages, 0, 0) {
+            wrong.push(format!("pages charged, mapped, removed: {left:?}, leaked: {}", self.leaked_pages));
+        }
+        if !self.overlay.files.is_empty() {
+            wrong.push(format!("files are left: {:#?}", self.overlay.files));
+        }
+        if self.leaked_pages == 0 && !self.overlay.data_files.is_empty() {
+            wrong.push(format!("data files are left: {:?}", self.overlay.data_files));
+        }
+        if self.memory.bits.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
+            wrong.push("bits are left".to_string());
+        }
+        if self.memory.files.iter().any(|file| file.size_bit.load(Ordering::Relaxed) != 0) {
+            wrong.push("a size bit is left".to_string());
+        }
+        self.violations.extend(wrong);
+    }
+}
+
+/// Neighbours of equal bytes as one run.
+fn merged(bytes: &Bytes) -> Bytes {
+    let mut runs: Bytes = Vec::new();
+    for &(range, byte) in bytes {
+        match runs.last_mut() {
+            Some((last, same)) if *same == byte => last.length += range.length,
+            _ => runs.push((range, byte)),
+        }
+    }
+    runs
+}

@@ -1,0 +1,139 @@
+//! Which bits are set, and when they may be cleared.
+//!
+//! A bit is set before anything of its granule may be on flash. It is *settled* once no thread that may have
+//! seen it clear is still at the slow file; only then may something be absorbed or fetched there. It is
+//! cleared when nothing is mapped, nothing is under way, and a barrier covers the record that removed the
+//! last extent.
+
+use std::collections::BTreeMap;
+
+use headstart_protocol::shared::{BITS_PER_FILE, Shared, bits_of};
+use headstart_units::GRANULE_BYTES;
+use headstart_units::request::Range;
+
+/// 64 neighbouring bits of a file.
+#[derive(Clone, Copy, Debug, Default)]
+struct Word {
+    /// Bits that are set.
+    set: u64,
+    /// Those of them that are settled.
+    settled: u64,
+}
+
+/// Every set bit of every file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Granules {
+    /// By file and bit / 64; none is empty.
+    words: BTreeMap<(u32, u32), Word>,
+    /// How many operations under way hold a granule: file, bit.
+    held: BTreeMap<(u32, u64), u32>,
+    emptied: BTreeMap<(u32, u64), u64>,
+}
+
+/// Where a bit stands: its word and its place there.
+fn place_of(file: u32, bit: u64) -> ((u32, u32), u64) {
+    ((file, (bit / 64) as u32), 1 << (bit % 64))
+}
+
+impl Granules {
+    /// At a start: bits of the file that are set in the shared file. They are cleared when a barrier finds
+    /// nothing there.
+    pub(super) fn adopt(&mut self, file: u32, bits: Vec<u64>) {
+        for bit in bits {
+            let (word, mask) = place_of(file, bit);
+            self.words.entry(word).or_default().set |= mask;
+            self.emptied.entry((file, bit)).or_insert(0);
+        }
+    }
+
+    /// Sets the bits of `range`, fences, and keeps them from being cleared until `let_go`.
+    pub(super) fn hold(&mut self, shared: Shared<'_>, file: u32, range: Range) {
+        for bit in bits_of(range) {
+            let (word, mask) = place_of(file, bit);
+            self.words.entry(word).or_default().set |= mask;
+            *self.held.entry((file, bit)).or_insert(0) += 1;
+        }
+        shared.announce(file, range);
+    }
+
+    /// Undoes `hold`.
+    pub(super) fn let_go(&mut self, file: u32, range: Range) {
+        for bit in bits_of(range) {
+            let holders = self.held.get_mut(&(file, bit)).expect("a held granule is known");
+            *holders -= 1;
+            if *holders == 0 {
+                self.held.remove(&(file, bit));
+                // It may be that nothing was mapped in the end; the next barrier looks.
+                self.emptied.entry((file, bit)).or_insert(0);
+            }
+        }
+    }
+
+    /// Whether nobody who may have seen one of the range's bits clear is still at the slow file.
+    pub(super) fn settled(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
+        for bit in bits_of(range) {
+            let (word, mask) = place_of(file, bit);
+            let word = self.words.get_mut(&word).expect("a held granule is known");
+            if word.settled & mask == 0 {
+                if !shared.is_settled(file, bit) {
+                    return false;
+                }
+                word.settled |= mask;
+            }
+        }
+        true
+    }
+
+    /// Extents of `range` were removed by a record that ends at `position`.
+    pub(super) fn emptied(&mut self, file: u32, range: Range, position: u64) {
+        for bit in bits_of(range) {
+            self.emptied.insert((file, bit), position);
+        }
+    }
+
+    /// Clears the bits that may be: removed before `durable_end`, held by nobody, under no copy, and not
+    /// `occupied` by an extent.
+    pub(super) fn clear(
+        &mut self,
+        shared: Shared<'_>,
+        durable_end: u64,
+        copied: impl Fn(u32, u64) -> bool,
+        occupied: impl Fn(u32, u64) -> bool,
+    ) {
+        let (words, held) = (&mut self.words, &self.held);
+        self.emptied.retain(|&(file, bit), &mut position| {
+            let (at, mask) = place_of(file, bit);
+            let Some(word) = words.get_mut(&at).filter(|word| word.set & mask != 0) else { return false };
+            if position > durable_end || held.contains_key(&(file, bit)) || copied(file, bit) {
+                return true;
+            }
+            if !occupied(file, bit) {
+                word.set &= !mask;
+                word.settled &= !mask;
+                if word.set == 0 {
+                    words.remove(&at);
+                }
+                shared.clear_bit(file, bit);
+            }
+            false
+        });
+    }
+
+    /// Whether any bit of the file is set.
+    pub(super) fn any(&self, file: u32) -> bool {
+        self.words.range((file, 0)..=(file, u32::MAX)).next().is_some()
+    }
+
+    /// The journal begins anew with a checkpoint that ends at `position`: what was emptied before is emptied by it.
+    pub(super) fn rebase(&mut self, position: u64) {
+        self.emptied.values_mut().for_each(|emptied| *emptied = position);
+    }
+}
+
+/// The ranges of a file of `size` bytes that `bit` speaks for.
+pub(super) fn ranges_of(bit: u64, size: u64) -> impl Iterator<Item = Range> {
+    (0..)
+        .map(move |turn| (turn * BITS_PER_FILE + bit) * GRANULE_BYTES)
+        .take_while(move |offset| *offset < size)
+        .map(|offset| Range::new(offset, GRANULE_BYTES))
+}

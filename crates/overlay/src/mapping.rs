@@ -1,0 +1,305 @@
+//! What is mapped: every change of an extent map goes through here, so that space, granules and accounts follow.
+//!
+//! No list names extents one by one. Which files have dirty or clean extents is known, each file's map finds
+//! the dirty ones in address order, and the next to be evicted is found by a hand that goes round all files
+//! in address order and takes the clean extents of the oldest generation ([`super::recency`]) as it comes by.
+
+use std::collections::BTreeSet;
+
+use super::Overlay;
+use super::extent_map::Mapped;
+use super::flash_space::Run;
+use super::recency::{Access, Recency, Stamp};
+use headstart_protocol::counters::Dropped;
+use headstart_units::request::Range;
+
+/// Accounts of what is mapped.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Mapping {
+    /// Number of extents.
+    pub(super) extents: u64,
+    /// Bytes on flash that the disk does not have.
+    pub(super) dirty_bytes: u64,
+    /// Those of extents that are kept.
+    pub(super) kept_dirty_bytes: u64,
+    /// Files with dirty extents.
+    pub(super) dirty_files: BTreeSet<u32>,
+    clean_files: BTreeSet<u32>,
+    pub(super) recency: Recency,
+    /// Where the search for the next extent to evict goes on: file, offset.
+    hand: (u32, u64),
+}
+
+/// The extent's bytes if that stamp keeps it.
+fn kept_bytes(mapped: &Mapped, stamp: Stamp) -> u64 {
+    if stamp.is_kept() { mapped.range.length } else { 0 }
+}
+
+impl Overlay {
+    /// Adds an extent where nothing is mapped; it was used just now.
+    pub(super) fn map_in(&mut self, file: u32, mapped: Mapped, access: Access) {
+        for part in mapped.parts() {
+            let stamp = self.stamp(file, part.range.offset, access);
+            let part = Mapped { stamp, ..part };
+            self.space.hold(Run::touching(part.data_file, part.place, part.range.length));
+            self.file(file).map.put(part);
+            self.enlist(file, &part);
+        }
+    }
+
+    /// Removes what is mapped of `range`. The record that says so has been appended.
+    pub(super) fn carve(&mut self, file: u32, range: Range, why: Dropped) {
+        let known = self.file(file);
+        let change = known.map.carve(range);
+        if known.map.is_empty() && known.openers.is_empty() {
+            self.forgetting.insert(file);
+        }
+        for kept in &change.kept {
+            self.space.hold(Run::touching(kept.data_file, kept.place, kept.range.length));
+            self.enlist(file, kept);
+            let held = self.files[&file].regions.holding(kept.range.offset).is_some();
+            if held != kept.stamp.is_kept() {
+                let stamp = self.stamp(file, kept.range.offset, Access::Random);
+                self.restamp(file, kept, stamp);
+            }
+        }
+        for removed in &change.removed {
+            *self.counters.dropped(why) += removed.range.intersection(range).length;
+            self.delist(file, removed);
+            self.space.release(Run::touching(removed.data_file, removed.place, removed.range.length));
+            self.granules.emptied(file, removed.range.intersection(range), self.journal.end());
+        }
+    }
+
+    /// The disk has the bytes of this extent.
+    pub(super) fn set_clean(&mut self, file: u32, mapped: &Mapped) {
+        self.file(file).map.set_clean(mapped.range.offset);
+        self.delist(file, mapped);
+        self.enlist(file, &Mapped { dirty: false, ..*mapped });
+    }
+
+    /// The disk may have lost the bytes of this clean extent.
+    pub(super) fn set_dirty(&mut self, file: u32, mapped: &Mapped) {
+        let dirty = Mapped { dirty: true, ..*mapped };
+        let map = &mut self.file(file).map;
+        map.carve(mapped.range);
+        map.put(dirty);
+        self.delist(file, mapped);
+        self.enlist(file, &dirty);
+    }
+
+    /// An extent is in the map now.
+    fn enlist(&mut self, file: u32, mapped: &Mapped) {
+        self.mapping.extents += 1;
+        if mapped.dirty {
+            self.mapping.dirty_bytes += mapped.range.length;
+            self.mapping.kept_dirty_bytes += kept_bytes(mapped, mapped.stamp);
+            self.file(file).dirty_bytes += mapped.range.length;
+            self.mapping.dirty_files.insert(file);
+        } else {
+            self.mapping.recency.enlist(mapped.stamp);
+            self.mapping.clean_files.insert(file);
+        }
+    }
+
+    /// An extent is no longer in the map.
+    fn delist(&mut self, file: u32, mapped: &Mapped) {
+        self.mapping.extents -= 1;
+        let (extents, dirty) = (self.files[&file].map.len(), self.files[&file].map.dirty());
+        if mapped.dirty {
+            self.mapping.dirty_bytes -= mapped.range.length;
+            self.mapping.kept_dirty_bytes -= kept_bytes(mapped, mapped.stamp);
+            self.file(file).dirty_bytes -= mapped.range.length;
+            if dirty == 0 {
+                self.mapping.dirty_files.remove(&file);
+            }
+        } else {
+            self.mapping.recency.delist(mapped.stamp);
+            if dirty == extents {
+                self.mapping.clean_files.remove(&file);
+            }
+        }
+    }
+
+    /// A use of an extent: it becomes one of the most recent.
+    pub(super) fn touch(&mut self, file: u32, mapped: &Mapped, access: Access) {
+        let stamp = self.mapping.recency.stamp_use(self.mapping.extents, access);
+        if stamp.generation <= mapped.stamp.at(stamp.folds).generation {
+            return;
+        }
+        self.restamp(file, mapped, stamp);
+    }
+
+    pub(super) fn restamp(&mut self, file: u32, mapped: &Mapped, stamp: Stamp) {
+        if mapped.dirty {
+            self.mapping.kept_dirty_bytes -= kept_bytes(mapped, mapped.stamp);
+            self.mapping.kept_dirty_bytes += kept_bytes(mapped, stamp);
+        } else {
+            self.mapping.recency.delist(mapped.stamp);
+            self.mapping.recency.enlist(stamp);
+        }
+        self.file(file).map.set_stamp(mapped.range.offset, stamp);
+    }
+
+    /// The clean extent to evict next: one of those least recently used.
+    pub(super) fn least_recently_used(&mut self) -> Option<(u32, Mapped)> {
+        let limit = self.mapping.recency.oldest()?;
+        let (first, offset) = self.mapping.hand;
+        let mut search = |file: u32, offset: u64| {
+            let found = self.files.get_mut(&file)?.map.oldest(offset, limit)?;
+            Some((file, found))
+        };
+        let files = &self.mapping.clean_files;
+        let mut round = files.range(first + 1..).chain(files.range(..=first));
+        let found = search(first, offset).or_else(|| round.find_map(|file| search(*file, 0)));
+        let (file, mapped) = found.expect("the oldest generation has a clean extent");
+        self.mapping.hand = (file, mapped.range.offset);
+        Some((file, mapped))
+    }
+
+    /// Whether any byte of `range` is dirty.
+    pub(super) fn is_dirty(&self, file: u32, range: Range) -> bool {
+        let map = &self.files[&file].map;
+        let first = map.overlapping(range).next();
+        first.is_some_and(|mapped| mapped.dirty)
+            || map.next_dirty(range.offset).is_some_and(|mapped| mapped.range.overlaps(range))
+    }
+
+    /// The first dirty extent that begins between two positions, each a file and an offset.
+    pub(super) fn next_dirty(&self, from: (u32, u64), until: (u32, u64)) -> Option<(u32, Mapped)> {
+        let after =
+            self.mapping.dirty_files.range(from.0..).map(|&file| (file, if file == from.0 { from.1 } else { 0 }));
+        let mut found = after.filter_map(|(file, offset)| Some((file, self.files[&file].map.next_dirty(offset)?)));
+        found.next().filter(|(file, mapped)| (*file, mapped.range.offset) < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::Settings;
+    use crate::extent_map::Benefit;
+    use crate::files::File;
+    use crate::journal::Identity;
+
+    const FILES: u32 = 3;
+
+    fn overlay() -> Overlay {
+        let mut overlay = Overlay::new(Settings::default(), 0, 1);
+        for number in 0..FILES {
+            overlay.files.insert(number, File::new(Identity::default(), Vec::new(), 0));
+        }
+        overlay
+    }
+
+    /// Where extent `k` lies.
+    fn address(k: u64) -> (u32, u64) {
+        ((k % u64::from(FILES)) as u32, k / u64::from(FILES) * 8192)
+    }
+
+    fn put(overlay: &mut Overlay, k: u64, dirty: bool) {
+        let (file, offset) = address(k);
+        let (range, place) = (Range::new(offset, 4096), offset / 2);
+        let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
+        overlay.map_in(file, Mapped { range, data_file: file, place, dirty, stamp, benefit }, Access::Sequential);
+    }
+
+    fn mapped(overlay: &Overlay, k: u64) -> Option<Mapped> {
+        let (file, offset) = address(k);
+        overlay.files[&file].map.at(offset)
+    }
+
+    fn touch(overlay: &mut Overlay, k: u64) {
+        let extent = mapped(overlay, k).expect("it is mapped");
+        overlay.touch(address(k).0, &extent, Access::Sequential);
+    }
+
+    #[test]
+    fn extents_in_use_survive_a_scan_of_many_times_as_many() {
+        let (hot, room) = (200, 2000);
+        let mut overlay = overlay();
+        (0..hot).for_each(|k| put(&mut overlay, k, false));
+        for k in hot..50_000 {
+            if overlay.extents() >= room {
+                let (file, oldest) = overlay.least_recently_used().unwrap();
+                overlay.evict(file, &oldest);
+            }
+            put(&mut overlay, k, false);
+            if k % 4 == 0 {
+                touch(&mut overlay, k / 4 % hot);
+            }
+        }
+        assert_eq!(overlay.extents(), room);
+        assert!((0..hot).all(|k| mapped(&overlay, k).is_some()));
+    }
+
+    #[test]
+    fn extents_used_out_of_sequence_are_evicted_after_sequential_ones_used_later() {
+        let room = 1000;
+        let mut overlay = overlay();
+        (0..2 * room).for_each(|k| put(&mut overlay, k, false));
+        for k in 0..2 * room {
+            let access = if k < room { Access::Random } else { Access::Sequential };
+            let extent = mapped(&overlay, k).unwrap();
+            overlay.touch(address(k).0, &extent, access);
+        }
+        for _ in 0..room {
+            let (file, oldest) = overlay.least_recently_used().unwrap();
+            overlay.evict(file, &oldest);
+        }
+        assert!((0..room).all(|k| mapped(&overlay, k).is_some()));
+        assert!((room..2 * room).all(|k| mapped(&overlay, k).is_none()));
+    }
+
+    #[test]
+    fn clean_extents_leave_in_the_order_of_their_last_use_to_a_16th_of_their_number() {
+        let count = 6000u64;
+        let mut overlay = overlay();
+        let mut last_use = BTreeMap::new();
+        let mut uses = 0;
+        for step in 0..count {
+            let k = step * 7919 % count;
+            put(&mut overlay, k, k.is_multiple_of(5));
+            uses += 1;
+            for touched in [k, (step * step) % (step + 1) * 7919 % count] {
+                uses += 1;
+                touch(&mut overlay, touched);
+                last_use.insert(address(touched), uses);
+            }
+        }
+        // Those that become clean keep the order of their use.
+        for k in (0..count).step_by(10) {
+            let extent = mapped(&overlay, k).unwrap();
+            overlay.set_clean(address(k).0, &extent);
+        }
+        let mut evicted = 0;
+        let mut newest = 0;
+        while let Some((file, extent)) = overlay.least_recently_used() {
+            let used = last_use[&(file, extent.range.offset)];
+            assert!(used + count / 16 >= newest, "use {used} of {uses} after {newest}");
+            newest = newest.max(used);
+            overlay.evict(file, &extent);
+            evicted += 1;
+        }
+        assert_eq!((evicted, overlay.extents() as u64), (count * 9 / 10, count / 10), "dirty extents stay");
+        assert!(overlay.mapping.clean_files.is_empty());
+    }
+
+    #[test]
+    fn dirty_extents_are_found_in_address_order_over_all_files() {
+        let mut overlay = overlay();
+        (0..900).for_each(|k| put(&mut overlay, k, k % 7 == 0));
+        let mut expected: Vec<(u32, u64)> = (0..900).step_by(7).map(address).collect();
+        expected.sort_unstable();
+        let (mut found, mut from) = (Vec::new(), (0, 0));
+        while let Some((file, extent)) = overlay.next_dirty(from, (u32::MAX, 0)) {
+            found.push((file, extent.range.offset));
+            from = (file, extent.range.offset + 1);
+            overlay.set_clean(file, &extent);
+        }
+        assert_eq!(found, expected);
+        assert!(overlay.mapping.dirty_files.is_empty() && overlay.dirty_bytes() == 0);
+    }
+}

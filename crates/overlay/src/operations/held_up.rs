@@ -1,0 +1,147 @@
+//! Nobody waits for ever for a thread that does not go on: one stopped by a signal, a debugger, a batch
+//! system or a freezer in the middle of a request.
+//!
+//! A commit that others' requests keep waiting longer than [`HELD_UP_NS`] is refused. Refusing is always
+//! allowed: nothing was appended, so that nobody can have seen it, and its thread makes the write on the
+//! disk, as it would without Headstart. What the stopped thread may still write to the disk lands beside it
+//! there, and nothing that is newer lies on flash. While a request that was in the way then is still under
+//! way, those that come later are refused at once.
+//!
+//! What waits for dirty bytes that a direct write holds up is told an error after [`STUCK_NS`], with the
+//! process's number.
+
+use std::collections::BTreeMap;
+
+use super::pending::{CommitStep, Operation, Pending};
+use crate::flash_space::Run;
+use crate::{Answer, Direct, Overlay, Process, errno};
+use headstart_protocol::shared::{Shared, Slot, bits_of};
+use headstart_units::request::Range;
+
+/// A commit or a fetch waits no longer for requests of others (assumed: several times what a request takes
+/// behind a deep queue of a disk, and what a thread that runs waits for a processor).
+pub(crate) const HELD_UP_NS: u64 = 500_000_000;
+
+/// Whoever waits for dirty bytes that a direct write holds up waits no longer (assumed: no single request of
+/// a disk takes so long).
+const STUCK_NS: u64 = 10_000_000_000;
+
+/// The requests that were in the way of a commit that was refused for them, by their slots.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HeldUp(BTreeMap<u32, [u64; 4]>);
+
+/// A process in the middle of a direct write to dirty bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct WriterAboveDirty {
+    /// The file.
+    pub file: u32,
+    /// What it may write.
+    pub range: Range,
+    /// The process.
+    pub process: Process,
+    /// How long it has been.
+    pub age_ns: u64,
+}
+
+impl Overlay {
+    /// Whether others' requests are in the way of a commit.
+    pub(super) fn is_in_the_way(&mut self, shared: Shared<'_>, arrival: u64, file: u32, range: Range) -> bool {
+        !self.granules.settled(shared, file, range)
+            || self.slow_read_overlaps(shared, file, range)
+            || self.direct_overlaps(file, range)
+            || self.would_hold_up_a_truncation(arrival, file, range)
+            || !self.may_be_extended(shared, file, range.end())
+    }
+
+    /// Whether a commit waits for a request for which another one was refused.
+    pub(super) fn is_known_to_be_held_up(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
+        self.held_up.0.retain(|slot, request| shared.slots[*slot as usize].glance() == *request);
+        let known: Vec<u32> = self.held_up.0.keys().copied().collect();
+        known.into_iter().any(|slot| self.holds_up(shared, slot, file, range))
+    }
+
+    /// Keeps in mind what is in the way of a commit that has waited long enough.
+    pub(super) fn remember_what_holds_up(&mut self, shared: Shared<'_>, file: u32, range: Range) {
+        for (slot, cell) in (0..).zip(shared.used_slots()) {
+            if self.holds_up(shared, slot, file, range) {
+                self.held_up.0.insert(slot, cell.glance());
+            }
+        }
+    }
+
+    fn holds_up(&self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> bool {
+        let (cell, size): (&Slot, u64) = (&shared.slots[slot as usize], self.files[&file].size);
+        let grows = range.end() > size;
+        let direct = self.direct.get(&slot).filter(|direct| direct.file == file);
+        direct.is_some_and(|direct| direct.truncates || direct.range.overlaps(range) || grows && direct.extends)
+            || cell.slow_read_overlaps(file, range)
+            || bits_of(range).any(|bit| cell.cheap_touches(file, bit))
+            || grows && cell.cheap_extends(file, size)
+    }
+
+    /// Whether a commit waits until the file can be made longer than `size`. One that a truncation holds back
+    /// comes later.
+    pub(crate) fn is_awaited_beyond(&self, file: u32, size: u64) -> bool {
+        self.pending.iter().any(|pending| {
+            let range = pending.waits_beyond(file, size);
+            range.is_some_and(|range| !self.would_hold_up_a_truncation(pending.arrival, file, range))
+        })
+    }
+
+    /// Takes a commit's space back that was not applied, and what it held.
+    pub(super) fn refuse_commit(
+        &mut self,
+        shared: Shared<'_>,
+        slot: u32,
+        file: u32,
+        range: Range,
+        (data_file, place): (u32, u64),
+    ) {
+        self.granules.let_go(file, range);
+        self.space.give_back(Run::touching(data_file, place, range.length));
+        self.show_slabs(shared, slot);
+    }
+
+    /// What whoever waits for dirty bytes of the range is told, if a direct write that does not end keeps
+    /// them from being written back.
+    pub(super) fn stuck(&self, file: u32, range: Range) -> Option<Answer> {
+        let stuck = |held: &WriterAboveDirty| {
+            held.file == file
+                && held.range.overlaps(range)
+                && held.age_ns >= STUCK_NS
+                && self.is_dirty(file, held.range.intersection(range))
+        };
+        self.writers_above_dirty().find(stuck).map(|held| Answer::Error {
+            errno: errno::EBUSY,
+            text: format!(
+                "{}: process {} is in the middle of a write to it and does not go on; until then bytes of it wait on flash",
+                String::from_utf8_lossy(&self.files[&file].path),
+                held.process.pid
+            ),
+        })
+    }
+
+    /// The direct writes that keep dirty bytes from being written back now.
+    pub fn writers_above_dirty(&self) -> impl Iterator<Item = WriterAboveDirty> + '_ {
+        let above = |direct: &Direct| self.files.contains_key(&direct.file) && self.is_dirty(direct.file, direct.range);
+        let held = self.direct.iter().filter(move |(_, direct)| above(direct));
+        held.filter_map(|(slot, &Direct { file, range, since_ns, .. })| {
+            let process = *self.processes.get(slot)?;
+            Some(WriterAboveDirty { file, range, process, age_ns: self.measured_ns.saturating_sub(since_ns) })
+        })
+    }
+}
+
+impl Pending {
+    /// The range of a commit that is not applied yet, and reaches beyond `size`.
+    fn waits_beyond(&self, file: u32, size: u64) -> Option<Range> {
+        match self.operation {
+            Operation::Commit { file: of, range, step: CommitStep::Waiting, .. }
+                if of == file && range.end() > size =>
+            {
+                Some(range)
+            }
+            _ => None,
+        }
+    }
+}

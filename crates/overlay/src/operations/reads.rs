@@ -1,0 +1,77 @@
+//! Read leases.
+
+use super::lost_bytes;
+use crate::extent_map::Mapped;
+use crate::recency::Access;
+use crate::{Answer, Overlay};
+use headstart_protocol::lease::Place;
+use headstart_protocol::shared::{PIECES_MAX, Shared};
+use headstart_units::request::Range;
+
+impl Overlay {
+    /// How a use of flash by a thread follows its last one, which it becomes.
+    pub(super) fn access(&mut self, slot: u32, file: u32, range: Range) -> Access {
+        let before = self.last_uses.insert(slot, (file, range.end()));
+        if before == Some((file, range.offset)) { Access::Sequential } else { Access::Random }
+    }
+
+    pub(super) fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
+        let cell = &shared.slots[slot as usize];
+        if let Some(part) = self.sooner_on_disk(shared, file, range) {
+            cell.grant_slow_read(part);
+            self.slow_reads.insert(slot);
+            self.note_read(file, part);
+            return Answer::Sooner { length: part.length };
+        }
+        let mut next = range.offset;
+        let mut pieces = Vec::new();
+        for mapped in self.files[&file].map.overlapping(range) {
+            if mapped.range.offset > next || pieces.len() == PIECES_MAX || self.is_untrusted(&mapped) {
+                break;
+            }
+            pieces.push(mapped);
+            next = mapped.range.end().min(range.end());
+        }
+        if pieces.is_empty() {
+            let first = self.files[&file].map.overlapping(range).next();
+            let until = first.map_or(range.end(), |mapped| mapped.range.offset);
+            if until <= range.offset {
+                return lost_bytes();
+            }
+            let hole = Range::between(range.offset, until);
+            cell.grant_slow_read(hole);
+            self.slow_reads.insert(slot);
+            return Answer::Disk { length: hole.length };
+        }
+        cell.grant_flash_read(pieces.iter().map(|mapped| {
+            let part = mapped.part(range);
+            Place { file, data_file: part.data_file, place: part.place, length: part.range.length }
+        }));
+        self.note_read(file, Range::between(range.offset, next));
+        let access = self.access(slot, file, range);
+        for mapped in &pieces {
+            self.touch(file, mapped, access);
+        }
+        Answer::Flash { length: next - range.offset }
+    }
+
+    /// The first part of a read that flash has, if the disks answer it sooner and have the same: nothing of
+    /// it is dirty, and nobody writes it, dead or alive. Who writes it from now on drops it from flash first
+    /// ([`Overlay::grant_direct`]), or waits (a commit), so that nobody reads older bytes there than were
+    /// read here.
+    fn sooner_on_disk(&mut self, shared: Shared<'_>, file: u32, range: Range) -> Option<Range> {
+        let known = self.files.get_mut(&file)?;
+        let first = known.map.overlapping(range).next().filter(|first| first.range.offset <= range.offset)?;
+        if first.dirty || !known.sooner.prefers_disk(&shared.files[file as usize].read_times) {
+            return None;
+        }
+        let other = |mapped: &Mapped| mapped.dirty || self.is_untrusted(mapped);
+        let end =
+            self.files[&file].map.overlapping(range).find(other).map_or(range.end(), |mapped| mapped.range.offset);
+        let part = Range::between(range.offset, end);
+        let is_written = self.direct_overlaps(file, part)
+            || self.quarantines(file, part)
+            || self.copies_in(file, part).next().is_some();
+        (!part.is_empty() && !is_written).then_some(part)
+    }
+}

@@ -1,0 +1,289 @@
+//! Slabs: flash space leased to a thread, so that an absorbed write costs one round trip.
+//!
+//! A slab is a run of pages of the file's data file. The agent keeps the slabs of each slot and shows them in
+//! it: what the slot says is never taken for space, as any process of the run can write there. A commit takes
+//! from the front of a slab, and what is left too short is topped up in the same answer.
+
+use std::sync::atomic::Ordering;
+
+use super::extent_map::Mapped;
+use super::flash_space::Run;
+use super::journal::Record;
+use super::reserve::Reserve;
+use super::{Answer, CopyKind, Output, Overlay, REQUEST_BYTES_MAX};
+use headstart_protocol::lease::Place;
+use headstart_protocol::shared::{PIECES_MAX, Shared};
+use headstart_units::PAGE_BYTES;
+use headstart_units::request::Range;
+
+/// Data files grow in steps of this many bytes, so that absorbed writes do not extend them one by one.
+const GROWTH_BYTES: u64 = 16 << 20;
+
+/// No data file is longer than this, so that no slab found in a slot ends behind it.
+const SLAB_END_MAX: u64 = 1 << 44;
+
+/// One slab; without pages it is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Slab {
+    file: u32,
+    run: Run,
+}
+
+/// The slabs of one slot, as they stand in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Slabs([Slab; PIECES_MAX]);
+
+impl Slabs {
+    fn empty(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..PIECES_MAX).filter(|at| self.0[*at].run.pages == 0)
+    }
+}
+
+/// How many pages at the front of a slab are used: it is used from the front, so that the last mapped page tells.
+fn pages_used(extents: impl Iterator<Item = Mapped>, slab: Run) -> u64 {
+    let end = slab.page + slab.pages;
+    let runs = extents
+        .map(|mapped| Run::touching(mapped.data_file, mapped.place, mapped.range.length))
+        .filter(|run| run.data_file == slab.data_file && run.page + run.pages > slab.page && run.page < end);
+    runs.map(|run| (run.page + run.pages).min(end) - slab.page).max().unwrap_or(0)
+}
+
+impl Overlay {
+    fn slabs_of(&self, slot: u32) -> Slabs {
+        self.slabs.get(&slot).copied().unwrap_or_default()
+    }
+
+    fn set_slab(&mut self, shared: Shared<'_>, slot: u32, at: usize, slab: Slab) {
+        self.slabs.entry(slot).or_default().0[at] = slab;
+        let Slab { file, run } = slab;
+        let cell = &shared.slots[slot as usize].slabs[at];
+        if run.pages == 0 {
+            return cell.revoke();
+        }
+        let bytes = run.bytes();
+        cell.grant(Place { file, data_file: run.data_file, place: bytes.offset, length: bytes.length });
+    }
+
+    /// Leases space for a write of `range`: in one run if there is one, else in several that hold it together.
+    pub(super) fn slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
+        if self.is_left_alone(file) {
+            return Answer::Bypassed;
+        }
+        if range.length > REQUEST_BYTES_MAX {
+            return Answer::NoSpace;
+        }
+        self.make_slab_room(shared, slot, file);
+        let answer = self.add_slab(shared, slot, file, range);
+        if answer == Answer::NoSpace && self.slabs_of(slot).empty().count() < PIECES_MAX {
+            // What it holds is too little for this write. Who asks has nothing there that is not committed.
+            self.return_slabs(shared, slot, None);
+            return self.add_slab(shared, slot, file, range);
+        }
+        answer
+    }
+
+    /// Sees to it that a write of `range` that found no room gets some, as far as clean extents can give it,
+    /// however little is kept free ahead of need; whether there will be enough when what is under way is
+    /// done.
+    pub(super) fn room_is_coming(&mut self, file: u32, range: Range) -> bool {
+        let pages = Run::touching(0, range.offset % PAGE_BYTES, range.length).pages;
+        let needed = pages.saturating_mul(PAGE_BYTES).saturating_add(self.spared_bytes(file, range));
+        let clean = self.mapped_bytes().saturating_sub(self.mapping.dirty_bytes);
+        let can_give = self.room_bytes().saturating_add(clean) >= needed;
+        while can_give
+            && self.room_bytes() < needed
+            && let Some((file, mapped)) = self.least_recently_used()
+        {
+            self.evict(file, &mapped);
+            self.evicted.remember(file, mapped);
+        }
+        let write_backs = self.copies.values().filter(|copy| copy.kind == CopyKind::WriteBack);
+        let cleaned: u64 = write_backs.map(|copy| copy.range.length).sum();
+        let is_coming = self.space_is_coming() && self.room_bytes().saturating_add(cleaned) >= needed;
+        self.barrier.wanted |= is_coming && self.is_worth_a_barrier();
+        is_coming
+    }
+
+    /// After a commit: makes sure that the slot can take another write like `range` without asking. Slabs it
+    /// has stay, as the thread may be about to commit more of them.
+    pub(super) fn top_up(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) {
+        if !self.slab_left(slot, file, range) {
+            self.add_slab(shared, slot, file, range);
+        }
+    }
+
+    fn add_slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
+        let data_file = self.data_file_of(shared, file);
+        let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
+        let spared = self.spared_bytes(file, range);
+        if self.space.available_bytes() < pages.saturating_mul(PAGE_BYTES).saturating_add(spared) {
+            return Answer::NoSpace;
+        }
+        let size_before = self.space.size_bytes(data_file);
+        let granted = self.grant(shared, slot, file, data_file, pages, spared);
+        let size = self.space.size_bytes(data_file);
+        if size > size_before || size_before == 0 {
+            self.outputs.push(Output::Grow { data_file, size: size.next_multiple_of(GROWTH_BYTES) });
+            let punched = self.space.punch_excess(data_file);
+            self.outputs.extend(punched.into_iter().map(Output::Punch));
+        }
+        if granted { Answer::Done } else { Answer::NoSpace }
+    }
+
+    /// What a write of `range` leaves free. Regions give way where the least reserve is short: it is for
+    /// writes within regions, or others would displace one region after the other.
+    fn spared_bytes(&self, file: u32, range: Range) -> u64 {
+        let within = self.files[&file].regions.holding(range.offset).is_some();
+        if within || !self.has_regions() { 0 } else { Reserve::least_bytes(self.space.capacity_bytes()) }
+    }
+
+    fn grant(
+        &mut self,
+        shared: Shared<'_>,
+        slot: u32,
+        file: u32,
+        data_file: u32,
+        pages: u64,
+        spared_bytes: u64,
+    ) -> bool {
+        let empty: Vec<usize> = self.slabs_of(slot).empty().collect();
+        let Some(&first) = empty.first() else { return false };
+        let available_bytes = self.space.available_bytes().saturating_sub(spared_bytes);
+        let fair = available_bytes / PAGE_BYTES / (2 * self.processes.len().max(1) as u64);
+        let most = fair.min(self.settings.slab_bytes_max / PAGE_BYTES).max(pages);
+        if let Some(run) = self.space.allocate(data_file, pages, most) {
+            self.set_slab(shared, slot, first, Slab { file, run });
+            self.reserve.on_write(run.bytes().length, self.measured_ns);
+            return true;
+        }
+        let mut runs = Vec::new();
+        let mut missing = pages;
+        while missing > 0 && runs.len() < empty.len() {
+            let longest = self.space.longest_free(data_file).min(missing).max(1);
+            let Some(run) = self.space.allocate(data_file, longest, missing) else { break };
+            missing -= run.pages;
+            runs.push(run);
+        }
+        if missing > 0 {
+            runs.into_iter().for_each(|run| self.space.give_back(run));
+            return false;
+        }
+        for (at, run) in empty.into_iter().zip(runs) {
+            self.reserve.on_write(run.bytes().length, self.measured_ns);
+            self.set_slab(shared, slot, at, Slab { file, run });
+        }
+        true
+    }
+
+    /// Frees entries of the slot's slab table: those of other files if the table is full.
+    fn make_slab_room(&mut self, shared: Shared<'_>, slot: u32, file: u32) {
+        let slabs = self.slabs_of(slot);
+        if slabs.empty().count() > PIECES_MAX / 2 {
+            return;
+        }
+        for other in slabs.0.iter().filter(|slab| slab.file != file) {
+            self.return_slabs(shared, slot, Some(other.file));
+        }
+        if self.slabs_of(slot).empty().next().is_none() {
+            self.return_slabs(shared, slot, Some(file));
+        }
+    }
+
+    /// Takes the pages of a commit from the slab they lie in; false if they lie in none. The slot shows it
+    /// only once the commit's record is appended ([`Overlay::show_slabs`]): an agent that starts before that
+    /// must find the pages in the slab.
+    pub(super) fn consume(&mut self, slot: u32, file: u32, used: Run) -> bool {
+        let used_end = used.page + used.pages;
+        let holds = |slab: &&mut Slab| {
+            let Slab { file: owner, run } = **slab;
+            run.pages > 0
+                && owner == file
+                && run.data_file == used.data_file
+                && used.page >= run.page
+                && used_end <= run.page + run.pages
+        };
+        let Some(slab) = self.slabs.get_mut(&slot).and_then(|slabs| slabs.0.iter_mut().find(holds)) else {
+            return false;
+        };
+        let run = slab.run;
+        slab.run = Run { page: used_end, pages: run.page + run.pages - used_end, ..run };
+        self.space.give_back(Run { pages: used.page - run.page, ..run });
+        true
+    }
+
+    /// Shows the slabs of the slot in it as they are.
+    pub(super) fn show_slabs(&mut self, shared: Shared<'_>, slot: u32) {
+        for (at, slab) in self.slabs_of(slot).0.into_iter().enumerate() {
+            self.set_slab(shared, slot, at, slab);
+        }
+    }
+
+    /// Pages in slabs of the slot.
+    #[cfg(test)]
+    pub(super) fn slab_pages(&self, slot: u32) -> u64 {
+        self.slabs_of(slot).0.iter().map(|slab| slab.run.pages).sum()
+    }
+
+    /// At a start: takes over the slabs that a living thread holds, as its slot shows them, without the pages
+    /// at their front whose commits are in the map. One that the journal does not know was never told to the
+    /// thread. Nothing else is allocated where they lie, so that a slot that says too much is believed at its
+    /// process's own cost.
+    pub(super) fn adopt_slabs(&mut self, shared: Shared<'_>, slot: u32) {
+        for (at, piece) in shared.slots[slot as usize].slabs.iter().enumerate() {
+            let Place { file, data_file, place, length } = piece.read();
+            let run = Run { data_file, page: place / PAGE_BYTES, pages: length / PAGE_BYTES };
+            let possible = place.is_multiple_of(PAGE_BYTES) && place.saturating_add(length) <= SLAB_END_MAX;
+            let used = self.files.get(&file).map_or(0, |known| pages_used(known.map.iter(), run));
+            let rest = Run { page: run.page + used, pages: run.pages - used, ..run };
+            let known = possible && self.data_files.get(&data_file) == Some(&file);
+            if known && rest.pages > 0 && self.space.adopt_slab(rest) {
+                self.set_slab(shared, slot, at, Slab { file, run: rest });
+                // The agent may have been killed before it made the data file long enough, or made it at all.
+                self.outputs.push(Output::Grow { data_file, size: self.space.size_bytes(data_file) });
+            } else {
+                piece.revoke();
+            }
+        }
+    }
+
+    /// Whether a slab of the slot holds another write like `range` next to it.
+    fn slab_left(&self, slot: u32, file: u32, range: Range) -> bool {
+        let pages = Run::touching(0, range.offset % PAGE_BYTES, range.length).pages;
+        let fits = |slab: &Slab| {
+            slab.file == file && slab.run.pages >= pages && !self.untrusted.contains_key(&slab.run.data_file)
+        };
+        self.slabs_of(slot).0.iter().any(fits)
+    }
+
+    /// Returns the slot's slabs, all or those of one file.
+    pub(super) fn return_slabs(&mut self, shared: Shared<'_>, slot: u32, file: Option<u32>) {
+        for (at, Slab { file: owner, run }) in self.slabs_of(slot).0.into_iter().enumerate() {
+            if run.pages > 0 && file.is_none_or(|file| file == owner) {
+                self.set_slab(shared, slot, at, Slab::default());
+                self.reserve.on_return(run.bytes().length);
+                self.space.give_back(run);
+            }
+        }
+    }
+
+    /// Takes the slot's slabs away without using their space again: a write of a dead thread may still land there.
+    pub(super) fn forget_slabs(&mut self, shared: Shared<'_>, slot: u32) {
+        (0..PIECES_MAX).for_each(|at| self.set_slab(shared, slot, at, Slab::default()));
+        self.slabs.remove(&slot);
+    }
+
+    /// The data file that `file`'s new bytes go to.
+    pub(super) fn data_file_of(&mut self, shared: Shared<'_>, file: u32) -> u32 {
+        if let Some(data_file) = self.file(file).data_file {
+            return data_file;
+        }
+        let data_file = self.next_data_file;
+        self.next_data_file += 1;
+        shared.header.data_files_used.fetch_max(self.next_data_file.into(), Ordering::Relaxed);
+        self.append(&Record::DataFile { file, data_file });
+        self.data_files.insert(data_file, file);
+        self.space.add_data_file(data_file, true);
+        self.file(file).data_file = Some(data_file);
+        data_file
+    }
+}

@@ -1,0 +1,44 @@
+//! Programs that the library is not in use the directory: while one lives nothing comes to flash, and what
+//! was there has left it.
+//!
+//! As when a process uses one file unseen ([`super::operations`]), for all files, and without a process of
+//! ours that would tell of it.
+
+use super::operations::Operation;
+use super::{Overlay, Range};
+use headstart_protocol::message::Envelope;
+use headstart_protocol::shared::Shared;
+
+impl Overlay {
+    /// From now on nothing comes to flash, or again it may.
+    pub fn keep_off(&mut self, shared: Shared<'_>, on: bool) {
+        self.is_kept_off = on;
+        if on {
+            self.fetches.iter_mut().for_each(|fetch| fetch.cancelled = true);
+        }
+        self.poll(shared);
+    }
+
+    /// Whether nothing comes to flash.
+    pub fn is_kept_off(&self) -> bool {
+        self.is_kept_off
+    }
+
+    /// Files of which bytes are on flash.
+    pub fn files_on_flash(&self) -> impl Iterator<Item = u32> + '_ {
+        self.files.iter().filter(|(_, file)| !file.map.is_empty()).map(|(&number, _)| number)
+    }
+
+    /// The file's dirty bytes go back to disk and all leave flash; then the envelope is answered.
+    pub fn take_off(&mut self, shared: Shared<'_>, envelope: Envelope, file: u32) {
+        self.file(file).write_back_error = None;
+        self.cancel_fetches(file, Range::new(0, u64::MAX));
+        self.enqueue(envelope, Operation::Bypass { file, writes: true });
+        self.poll(shared);
+    }
+
+    /// Whether what is written of the file goes to the slow file alone.
+    pub(super) fn is_left_alone(&self, file: u32) -> bool {
+        self.is_kept_off || self.files[&file].is_left_alone()
+    }
+}

@@ -1,0 +1,120 @@
+//! Syncs that fail. The kernel then forgets the bytes that were not durable: reads may still see them, a
+//! later sync succeeds without them. So no later barrier may vouch for them.
+//!
+//! - **A data file** whose sync failed is used no more: nothing new is committed to it. What was mapped in it
+//!   since the last barrier is *untrusted*, for ever and in the journal too: it is neither read nor written
+//!   back, an fsync of its file fails, until the program writes the range anew, cuts it off or removes the
+//!   file. What a barrier covered before stays good.
+//! - **A slow file** whose sync failed is written again: what is clean on flash since write-backs becomes
+//!   dirty, also where it was evicted since and no barrier has freed its place. Bytes that a program wrote to
+//!   the disk itself share the fate of any write to a disk that fails: fsync says so, once.
+
+use std::collections::BTreeMap;
+
+use super::extent_map::Mapped;
+use super::flash_space::Run;
+use super::journal::{Extent, Record};
+use super::recency::Access;
+use super::{NotSynced, Overlay};
+use headstart_units::request::Range;
+
+/// Runs of pages whose bytes may not be what was written, by data file.
+pub(super) type Untrusted = BTreeMap<u32, Vec<Run>>;
+
+/// The record that says it.
+pub(super) fn record(run: &Run) -> Record {
+    Record::Untrusted { data_file: run.data_file, page: run.page, pages: run.pages }
+}
+
+/// Says that a sync of the data file failed, even where that lost nothing.
+pub(super) fn nothing(data_file: u32) -> Run {
+    Run { data_file, page: 0, pages: 0 }
+}
+
+impl Overlay {
+    /// A barrier could not sync these files.
+    pub(super) fn distrust(&mut self, failed: &NotSynced) {
+        let covering = std::mem::take(&mut self.barrier.covering);
+        let untried: Vec<Run> =
+            covering.iter().filter(|run| failed.data_files_untried.contains(&run.data_file)).collect();
+        let mut recent = covering;
+        recent.extend(self.barrier.uncovered.iter());
+        for &data_file in &failed.data_files {
+            self.retire(data_file);
+            let lost: Vec<Run> = [nothing(data_file)].into_iter().chain(recent.of_data_file(data_file)).collect();
+            lost.iter().for_each(|run| self.append(&record(run)));
+            self.untrusted.entry(data_file).or_default().extend(lost);
+            self.drop_untrusted_clean(data_file);
+            let touched = |copy: &super::CopyState| copy.pieces.iter().any(|piece| piece.data_file == data_file);
+            self.copies.values_mut().filter(|copy| touched(copy)).for_each(|copy| copy.cancelled = true);
+            // One that is copied and waits to be published is named by no record yet.
+            self.fetches
+                .iter_mut()
+                .filter(|fetch| fetch.run.data_file == data_file)
+                .for_each(|fetch| fetch.cancelled = true);
+            // The others the barrier named were synced; what came since it began was not.
+            self.barrier.uncovered.remove_data_file(data_file);
+        }
+        self.barrier.uncovered.extend(untried);
+        for &file in &failed.slow_files {
+            self.write_back_again(file);
+        }
+    }
+
+    /// Nothing new goes to the data file.
+    fn retire(&mut self, data_file: u32) {
+        self.space.retire(data_file);
+        self.table.unwritten_data_files.insert(data_file);
+        for file in self.files.values_mut().filter(|file| file.data_file == Some(data_file)) {
+            file.data_file = None;
+        }
+    }
+
+    /// Clean bytes are on the disk as well.
+    fn drop_untrusted_clean(&mut self, data_file: u32) {
+        let Some(&owner) = self.data_files.get(&data_file) else { return };
+        let Some(known) = self.files.get(&owner) else { return };
+        let clean: Vec<Mapped> = known.map.iter().filter(|mapped| !mapped.dirty && self.is_untrusted(mapped)).collect();
+        for mapped in clean {
+            self.evict(owner, &mapped);
+            // Unless the disk fails as well.
+            self.evicted.remember(owner, mapped);
+        }
+    }
+
+    fn write_back_again(&mut self, file: u32) {
+        let Some(known) = self.files.get(&file).filter(|known| known.written_back) else { return };
+        let clean: Vec<Mapped> = known.map.iter().filter(|mapped| !mapped.dirty).collect();
+        self.rewind_drain_round((file, 0));
+        for mapped in clean {
+            let Range { offset, length } = mapped.range;
+            let extents = vec![Extent { offset, length, place: mapped.place, dirty: true }];
+            self.append(&Record::Extents { file, data_file: mapped.data_file, extents });
+            self.set_dirty(file, &mapped);
+        }
+        let bypassed = self.is_kept_off || !self.files[&file].bypassers.is_empty();
+        for mapped in self.evicted.take(file) {
+            if bypassed || self.files[&file].map.touches(mapped.range) {
+                continue;
+            }
+            let Range { offset, length } = mapped.range;
+            let extents = vec![Extent { offset, length, place: mapped.place, dirty: true }];
+            self.append(&Record::Extents { file, data_file: mapped.data_file, extents });
+            self.space.reclaim(Run::touching(mapped.data_file, mapped.place, length));
+            self.map_in(file, Mapped { dirty: true, ..mapped }, Access::Sequential);
+        }
+    }
+
+    /// Whether the extent's bytes may not be what was written.
+    pub(super) fn is_untrusted(&self, mapped: &Mapped) -> bool {
+        let Some(lost) = self.untrusted.get(&mapped.data_file) else { return false };
+        let run = Run::touching(mapped.data_file, mapped.place, mapped.range.length);
+        lost.iter().any(|lost| lost.page < run.page + run.pages && run.page < lost.page + lost.pages)
+    }
+
+    /// Whether bytes of `range` are lost.
+    pub(super) fn has_untrusted(&self, file: u32, range: Range) -> bool {
+        let lost = |known: &super::File| known.map.overlapping(range).any(|mapped| self.is_untrusted(&mapped));
+        !self.untrusted.is_empty() && self.files.get(&file).is_some_and(lost)
+    }
+}

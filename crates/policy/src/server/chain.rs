@@ -1,0 +1,434 @@
+//! The policies of a volume together: a class of requests goes to one of them.
+//!
+//! | | liu | itransformer | both | none |
+//! |---|---|---|---|---|
+//! | write within the head of a lifted segment | log, unless writes follow each other | by itransformer | log, or by itransformer | by size |
+//! | other writes | disk | by itransformer | by itransformer | by size |
+//! | read of a strong segment | load | - | load; not a fetch as well | - |
+//! | read of a stream among others | where it lies | fetch | load what is ahead in its segment, or fetch | where it lies |
+//! | other reads | where they lie | where they lie | where they lie | where they lie |
+//! | a write to the disk is answered | at once, within a limit that may be set | when it is there | when it is there | when it is there |
+//! | write-back | half full, idle | by itransformer | by itransformer | half full |
+//! | who has the disk | everybody | turns | turns; loads are foreground | everybody |
+//!
+//! With both, what lies ahead of a stream in its segment is loaded before anything is known of the segment's
+//! locality, as long as the buffer has room for a segment of each stream: it comes in one long run and needs
+//! no flash.
+//!
+//! With `auto`, sequential writes that keep the disk busy are absorbed as well while the log has room: flash
+//! takes in what comes while the disk turns.
+//!
+//! With both, a large or lone sequential write (a client's write-back) bypasses the log as with iTransformer
+//! alone, within a head only if others like it keep the disk busy.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::itransformer::streams::Heading;
+use super::itransformer::{self, ITransformer};
+use super::liu::{self, Liu};
+use super::{AddressOrder, Load, Policy, SegmentCounts, SegmentRead, Turn};
+use crate::server::segments::Segments;
+use headstart_units::BLOCK_BYTES;
+use headstart_units::Nanos;
+use headstart_units::request::Range;
+use serde::{Deserialize, Serialize};
+
+/// The least that is loaded ahead of a stream, in reads: less is not worth a load of its own (assumed).
+const AHEAD_READS_MIN: u64 = 2;
+
+/// Which policies a volume has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Names {
+    /// Every write up to a size.
+    #[default]
+    None,
+    /// iTransformer.
+    ITransformer,
+    /// LiU.
+    Liu,
+    /// Both.
+    LiuITransformer,
+    /// Both, or iTransformer alone where there is no room for heads.
+    Auto,
+}
+
+impl Names {
+    /// All there are.
+    pub const ALL: [Names; 5] = [Names::Auto, Names::Liu, Names::ITransformer, Names::LiuITransformer, Names::None];
+    /// Their names.
+    pub const KNOWN: &str = "auto|liu|itransformer|liu,itransformer|none";
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Names::None => "none",
+            Names::ITransformer => "itransformer",
+            Names::Liu => "liu",
+            Names::LiuITransformer => "liu,itransformer",
+            Names::Auto => "auto",
+        }
+    }
+
+    /// As superblocks have it.
+    pub fn number(self) -> u32 {
+        match self {
+            Names::None => 0,
+            Names::ITransformer => 1,
+            Names::Liu => 2,
+            Names::LiuITransformer => 3,
+            Names::Auto => 4,
+        }
+    }
+
+    /// Of that number; one of a later version's is not known here, and nothing depends on it.
+    pub fn of_number(number: u32) -> Names {
+        Names::ALL.into_iter().find(|names| names.number() == number).unwrap_or_default()
+    }
+
+    /// Whether LiU is one of them, given room for heads.
+    pub fn has_liu(self) -> bool {
+        matches!(self, Names::Liu | Names::LiuITransformer | Names::Auto)
+    }
+
+    /// Whether they make no sense without room for heads.
+    pub fn needs_heads(self) -> bool {
+        matches!(self, Names::Liu | Names::LiuITransformer)
+    }
+
+    /// Whether iTransformer is one of them.
+    pub fn has_itransformer(self) -> bool {
+        matches!(self, Names::ITransformer | Names::LiuITransformer | Names::Auto)
+    }
+
+    /// Of a hundred parts of the flash, how many should be heads'. LiU alone needs a log for heads that are
+    /// written; both need one for all writes, as long as iTransformer's alone (layout.rs).
+    pub fn heads_percent(self) -> u64 {
+        match self {
+            Names::None | Names::ITransformer => 0,
+            Names::Liu => 80,
+            Names::LiuITransformer | Names::Auto => 29,
+        }
+    }
+}
+
+/// A word that names no policies.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not one of {known}", known = Names::KNOWN)]
+pub struct UnknownNames(String);
+
+impl FromStr for Names {
+    type Err = UnknownNames;
+
+    fn from_str(text: &str) -> Result<Names, UnknownNames> {
+        Names::ALL.into_iter().find(|names| names.name() == text).ok_or_else(|| UnknownNames(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl TryFrom<String> for Names {
+    type Error = UnknownNames;
+
+    fn try_from(text: String) -> Result<Names, UnknownNames> {
+        text.parse()
+    }
+}
+
+impl From<Names> for String {
+    fn from(names: Names) -> String {
+        names.name().into()
+    }
+}
+
+/// Settings of all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// LiU's.
+    pub liu: liu::Settings,
+    /// iTransformer's.
+    pub itransformer: itransformer::Settings,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    liu: Option<(Liu, Segments)>,
+    itransformer: Option<ITransformer>,
+    rest: AddressOrder,
+}
+
+impl Chain {
+    /// Those of a volume with these segments. Without any LiU does nothing.
+    pub fn new(names: Names, segments: Segments, settings: Settings) -> Chain {
+        let has_liu = names.has_liu() && !segments.is_none();
+        Chain {
+            liu: has_liu.then(|| (Liu::new(segments, settings.liu), segments)),
+            itransformer: names.has_itransformer().then(|| {
+                let leaves_streams = settings.itransformer.leaves_streams && names != Names::Auto;
+                ITransformer::new(itransformer::Settings { leaves_streams, ..settings.itransformer })
+            }),
+            rest: if names == Names::Liu { AddressOrder::of_nothing() } else { AddressOrder::default() },
+        }
+    }
+
+    /// Whether a range lies in the head of a lifted segment.
+    fn is_head(&self, range: Range) -> bool {
+        let Some((liu, segments)) = &self.liu else { return false };
+        let segment = range.offset / segments.segment_bytes();
+        let within = range.end() <= segment * segments.segment_bytes() + segments.head_bytes();
+        within && liu.takes_writes(segment)
+    }
+
+    /// What lies ahead in its segment of a stream among others, if the buffer has room for a segment of each.
+    fn ahead(&self, read: SegmentRead) -> Option<Range> {
+        let ((liu, segments), itransformer) = (self.liu.as_ref()?, self.itransformer.as_ref()?);
+        if liu.holds(read.segment, read.part) {
+            return None;
+        }
+        let bytes = segments.segment_bytes();
+        let range = Range::new(read.segment * bytes + read.part.offset, read.part.length);
+        let ahead = match itransformer.heading(range)? {
+            Heading::Up => Range::between(read.part.offset / BLOCK_BYTES * BLOCK_BYTES, bytes),
+            Heading::Down => Range::between(0, read.part.end().next_multiple_of(BLOCK_BYTES)),
+        };
+        let is_long = ahead.length >= AHEAD_READS_MIN * range.length;
+        (is_long && itransformer.streams_active() <= liu.loaded_max()).then_some(ahead)
+    }
+}
+
+impl Policy for Chain {
+    fn absorbs(&mut self, range: Range, load: &Load) -> bool {
+        let wanted = match &mut self.itransformer {
+            Some(itransformer) => itransformer.absorbs(range, load),
+            None => self.rest.absorbs(range, load),
+        };
+        if let Some((liu, segments)) = &mut self.liu {
+            liu.on_write(range, load);
+            for (segment, part) in segments.parts(range) {
+                liu.on_segment_write(segment, part);
+            }
+        }
+        wanted || self.is_head(range)
+    }
+
+    fn waits_for_room(&self, load: &Load) -> Nanos {
+        self.itransformer.as_ref().map_or(Nanos::ZERO, |policy| policy.waits_for_room(load))
+    }
+
+    fn holds_bytes_max(&self) -> u64 {
+        match (&self.liu, &self.itransformer) {
+            (Some((liu, _)), None) => liu.hold_bytes(),
+            _ => 0,
+        }
+    }
+
+    fn paces(&self, load: &Load) -> Nanos {
+        self.itransformer.as_ref().map_or(Nanos::ZERO, |policy| policy.paces(load))
+    }
+
+    fn next_write_back(&mut self, load: &Load) -> Option<u64> {
+        match &mut self.itransformer {
+            Some(policy) => policy.next_write_back(load),
+            None => self.rest.next_write_back(load),
+        }
+    }
+
+    fn write_back_bytes_max(&self) -> u64 {
+        self.itransformer.as_ref().map_or(self.rest.write_back_bytes_max(), Policy::write_back_bytes_max)
+    }
+
+    fn on_write_back(&mut self, now: Nanos, range: Range) {
+        match &mut self.itransformer {
+            Some(policy) => policy.on_write_back(now, range),
+            None => self.rest.on_write_back(now, range),
+        }
+    }
+
+    fn on_zeroing(&mut self, range: Range) {
+        match &mut self.itransformer {
+            Some(policy) => policy.on_zeroing(range),
+            None => self.rest.on_zeroing(range),
+        }
+    }
+
+    fn on_segment_read(&mut self, read: SegmentRead) -> Option<Range> {
+        let ahead = self.ahead(read);
+        self.liu.as_mut()?.0.on_segment_read(read, ahead)
+    }
+
+    fn next_eviction(&mut self) -> Option<u64> {
+        self.liu.as_mut()?.0.next_eviction()
+    }
+
+    fn on_buffer_emptied(&mut self) {
+        if let Some((liu, _)) = &mut self.liu {
+            liu.forget();
+        }
+    }
+
+    fn next_lift(&mut self, load: &Load) -> Option<u64> {
+        self.liu.as_mut()?.0.next_lift(load)
+    }
+
+    fn on_lift_refused(&mut self, now: Nanos, segment: u64, again: bool) {
+        if let Some((liu, _)) = &mut self.liu {
+            liu.on_lift_refused(now, segment, again);
+        }
+    }
+
+    fn on_lifted(&mut self, segment: u64) {
+        if let Some((liu, _)) = &mut self.liu {
+            liu.on_lifted(segment);
+        }
+    }
+
+    fn on_head_lost(&mut self, segment: u64, again: bool) {
+        if let Some((liu, _)) = &mut self.liu {
+            liu.on_head_lost(segment, again);
+        }
+    }
+
+    fn next_de_lift(&mut self, newcomer: u64) -> Option<u64> {
+        self.liu.as_mut()?.0.next_de_lift(newcomer)
+    }
+
+    fn segment_counts(&self) -> SegmentCounts {
+        self.liu.as_ref().map_or(SegmentCounts::default(), |(liu, _)| liu.counts())
+    }
+
+    fn on_read(&mut self, range: Range, load: &Load) -> Option<Range> {
+        // What is in the buffer, or on its way there, is not read ahead as well.
+        let is_held = self
+            .liu
+            .as_ref()
+            .is_some_and(|(liu, segments)| segments.parts(range).all(|(segment, part)| liu.holds(segment, part)));
+        let itransformer = self.itransformer.as_mut()?;
+        if is_held {
+            itransformer.on_held_read(range);
+            return None;
+        }
+        itransformer.on_read(range, load)
+    }
+
+    fn on_disk_read(&mut self, range: Range, took: Nanos) {
+        if let Some(policy) = &mut self.itransformer {
+            policy.on_disk_read(range, took);
+        }
+    }
+
+    fn begins_fetch(&mut self, range: Range, load: &Load) -> bool {
+        self.itransformer.as_mut().is_none_or(|policy| policy.begins_fetch(range, load))
+    }
+
+    fn on_background_end(&mut self, now: Nanos, range: Range) {
+        if let Some(policy) = &mut self.itransformer {
+            policy.on_background_end(now, range);
+        }
+    }
+
+    fn turn(&mut self, load: &Load) -> Turn {
+        self.itransformer.as_mut().map_or(Turn::Shared, |policy| policy.turn(load))
+    }
+
+    fn next_timer(&self, load: &Load) -> Option<Nanos> {
+        let of_liu = self.liu.as_ref().and_then(|(liu, _)| liu.next_timer(load));
+        let of_rest = match &self.itransformer {
+            Some(policy) => policy.next_timer(load),
+            None => self.rest.next_timer(load),
+        };
+        of_liu.into_iter().chain(of_rest).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: u64 = 5 << 20;
+    const READ: u64 = 65_536;
+
+    /// Reads of so many streams in turns, a hundred segments apart, from this offset on; what is loaded for
+    /// the last ones.
+    fn loaded(names: Names, streams: u64, offset: u64) -> Vec<Option<Range>> {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        let mut chain = Chain::new(names, segments, Settings::default());
+        let load = Load { staging_bytes: 1 << 30, ..Load::default() };
+        let mut last = Vec::new();
+        for turn in 0..8 {
+            last.clear();
+            for stream in 0..streams {
+                let at = offset + turn * READ;
+                last.push(chain.on_segment_read(SegmentRead { segment: stream * 100, part: Range::new(at, READ) }));
+                chain.on_read(Range::new(stream * 100 * BYTES + at, READ), &load);
+            }
+        }
+        last
+    }
+
+    #[test]
+    fn what_is_ahead_of_streams_is_loaded_if_there_is_room_for_a_segment_of_each() {
+        // It was loaded by the fifth read.
+        let from_fifth = |offset| Some(Range::between(offset + 4 * READ, BYTES));
+        assert_eq!(loaded(Names::LiuITransformer, 51, BYTES / 2), vec![from_fifth(BYTES / 2); 51]);
+        assert_eq!(loaded(Names::Auto, 51, BYTES / 2), vec![from_fifth(BYTES / 2); 51]);
+        assert_eq!(loaded(Names::LiuITransformer, 52, BYTES / 2), vec![None; 52], "256 MiB have room for 51");
+        assert_eq!(loaded(Names::LiuITransformer, 1, BYTES / 2), vec![None], "one alone is left to the disk");
+        assert_eq!(loaded(Names::Liu, 20, BYTES / 2), vec![None; 20]);
+        let near_end = BYTES - 8 * READ;
+        assert_eq!(loaded(Names::LiuITransformer, 20, near_end), vec![from_fifth(near_end); 20]);
+    }
+
+    #[test]
+    fn what_lies_before_a_part_that_was_loaded_ahead_comes_too_when_reads_there_have_paid_for_it() {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        let mut chain = Chain::new(Names::LiuITransformer, segments, Settings::default());
+        let load = Load { staging_bytes: 1 << 30, ..Load::default() };
+        let mut read = |segment, at, length| {
+            let wanted = chain.on_segment_read(SegmentRead { segment, part: Range::new(at, length) });
+            (wanted, chain.on_read(Range::new(segment * BYTES + at, length), &load))
+        };
+        let tail = BYTES / 2;
+        for turn in 0..8 {
+            (0..20).for_each(|stream| _ = read(stream * 100, tail + turn * READ, READ));
+        }
+        let held = Some(Range::between(tail + 4 * READ, BYTES));
+        assert_eq!(read(0, BYTES - 4096, 4096), (held, None));
+        (0..5).for_each(|_| assert_eq!(read(0, BYTES - 4096, 4096), (held, None), "the buffer answers"));
+        let blocks = [3, 90, 7, 200, 31];
+        let found = (0..20).find(|turn| read(0, blocks[turn % 5] * BLOCK_BYTES, BLOCK_BYTES).0 != held);
+        assert_eq!(found, Some(10), "five that are new, and the sixth that came again");
+        assert_eq!(read(0, 0, 4096), (Some(Range::new(0, BYTES)), None));
+    }
+
+    #[test]
+    fn what_is_loaded_begins_at_the_block_of_the_read_and_ends_with_the_segment() {
+        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
+        let mut chain = Chain::new(Names::LiuITransformer, segments, Settings::default());
+        let load = Load { staging_bytes: 1 << 30, ..Load::default() };
+        let mut ahead = Vec::new();
+        for turn in 0..5 {
+            for stream in 0..8 {
+                let at = 1000 + turn * READ;
+                let part = Range::new(at, READ);
+                ahead.push(chain.on_segment_read(SegmentRead { segment: stream * 100, part }));
+                chain.on_read(Range::new(stream * 100 * BYTES + at, READ), &load);
+            }
+        }
+        assert_eq!(ahead.iter().flatten().next(), Some(&Range::between(4 * READ, BYTES)));
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written_and_numbers_come_back() {
+        for names in Names::ALL {
+            assert_eq!((names.to_string().parse(), Names::of_number(names.number())), (Ok(names), names));
+        }
+        assert_eq!(Names::of_number(77), Names::None);
+        assert!("liu, s4d".parse::<Names>().unwrap_err().to_string().contains("liu,itransformer"));
+    }
+}

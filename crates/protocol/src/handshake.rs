@@ -1,0 +1,255 @@
+//! How a request that needs no message and an agent that puts bytes on flash keep out of each other's way.
+//!
+//! ```text
+//! library: write the request, CHEAP | fence | load the bits  -> all clear: slow file, then FREE
+//!                                                            -> one set:   ASKING, a message
+//! agent:   set the bits             | fence | look at slots  -> none overlaps: commit, fetch
+//!                                                            -> one does:      look again later
+//! ```
+//!
+//! Of two sequentially consistent fences one comes first: either the library sees the bit or the agent sees
+//! the slot. The size bit works the same way for writes that may make the file longer. A thread that leaves
+//! the slow file says so with release ordering, and what it writes to the slot afterwards is ordered behind
+//! that too: so an agent that reads half of one request and half of the next knows that the first one has
+//! ended. The fields are therefore stored with release and loaded with acquire ordering; on x86 that costs
+//! nothing.
+//!
+//! Only the agent changes bits, and one agent at a time. The count of set bits is never less than their
+//! number, not even when the agent dies between two stores: [`sync`] rests on it.
+
+use super::shared::{
+    BITS_PER_FILE, Counter, FileEntry, KIND_EXTEND, KIND_READ, KIND_WRITE, STATE_ASKING, STATE_CHEAP, STATE_FREE,
+    Shared, Slot, bit_of, bits_of,
+};
+use headstart_units::GRANULE_BYTES;
+use headstart_units::atomics::{Ordering, fence};
+use headstart_units::request::Range;
+
+/// The library's side.
+impl Slot {
+    #[inline]
+    fn publish(&self, state: u32, kind: u32, file: u32, range: Range) {
+        self.kind.store(kind, Ordering::Release);
+        self.file.store(file, Ordering::Release);
+        self.offset.store(range.offset, Ordering::Release);
+        self.length.store(range.length, Ordering::Release);
+        self.state.store(state, Ordering::Release);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Publishes a request that may go to the slow file without the agent, and fences: bits loaded afterwards
+    /// are newer than the publication.
+    #[inline]
+    pub fn publish_cheap(&self, kind: u32, file: u32, range: Range) {
+        self.publish(STATE_CHEAP, kind, file, range);
+    }
+
+    /// Publishes a request that nobody has to wait for, so that a `close` in another thread sees it.
+    pub fn publish_asking(&self, kind: u32, file: u32, range: Range) {
+        self.publish(STATE_ASKING, kind, file, range);
+    }
+
+    /// Publishes a write of `range`; whether it may make the file longer.
+    #[inline]
+    pub fn publish_write(&self, entry: &FileEntry, file: u32, range: Range) -> bool {
+        let may_extend = || range.end() > entry.size.load(Ordering::Acquire);
+        let extends = may_extend();
+        self.publish_cheap(if extends { KIND_EXTEND } else { KIND_WRITE }, file, range);
+        if !extends && may_extend() {
+            // The file shrank meanwhile.
+            self.publish_cheap(KIND_EXTEND, file, range);
+            return true;
+        }
+        extends
+    }
+
+    /// Says that the request waits for the agent; whoever waited for the slot goes on.
+    #[inline]
+    pub fn ask(&self) {
+        self.state.store(STATE_ASKING, Ordering::Release);
+    }
+
+    /// No request is under way any more.
+    #[inline]
+    pub fn free(&self) {
+        self.state.store(STATE_FREE, Ordering::Release);
+    }
+}
+
+/// What others read of a slot.
+impl Slot {
+    /// Whether no request is under way.
+    pub fn is_free(&self) -> bool {
+        self.state.load(Ordering::Acquire) == STATE_FREE
+    }
+
+    /// Whether a request for `file` is under way, of whatever kind.
+    pub fn is_busy_with(&self, file: u32) -> bool {
+        !self.is_free() && self.file.load(Ordering::Acquire) == file
+    }
+
+    /// What tells the slot's request from the next: for whoever waited for it in vain, and decides nothing by
+    /// it but where bytes go.
+    pub fn glance(&self) -> [u64; 4] {
+        let (state, lease) = (self.state.load(Ordering::Relaxed), self.lease.load(Ordering::Relaxed));
+        let ended = self.counters[Counter::CheapRequests as usize].load(Ordering::Relaxed);
+        let (seq, offset) = (self.seq.load(Ordering::Relaxed), self.offset.load(Ordering::Relaxed));
+        [u64::from(state) << 32 | u64::from(lease), seq, ended, offset]
+    }
+
+    fn is_cheap_in(&self, file: u32) -> bool {
+        self.state.load(Ordering::Acquire) == STATE_CHEAP && self.file.load(Ordering::Acquire) == file
+    }
+
+    /// The published range.
+    pub fn requested(&self) -> Range {
+        Range::new(self.offset.load(Ordering::Acquire), self.length.load(Ordering::Acquire))
+    }
+
+    /// Whether a request in `CHEAP` state touches a granule that `bit` of `file` speaks for.
+    pub fn cheap_touches(&self, file: u32, bit: u64) -> bool {
+        self.is_cheap_in(file) && speaks_for(bit, self.requested())
+    }
+
+    /// Whether a `CHEAP` write is under way that may make `file` longer than `size`. The kind alone does not
+    /// suffice: the file may have become shorter since the thread looked at its size.
+    pub fn cheap_extends(&self, file: u32, size: u64) -> bool {
+        if !self.is_cheap_in(file) {
+            return false;
+        }
+        let kind = self.kind.load(Ordering::Acquire);
+        kind == KIND_EXTEND || (kind != KIND_READ && self.requested().end() > size)
+    }
+
+    /// The file and range that a `CHEAP` write of a dead thread may still change.
+    pub fn cheap_write(&self) -> Option<(u32, Range)> {
+        let writes =
+            self.state.load(Ordering::Acquire) == STATE_CHEAP && self.kind.load(Ordering::Acquire) != KIND_READ;
+        writes.then(|| (self.file.load(Ordering::Acquire), self.requested()))
+    }
+}
+
+/// Whether `bit` speaks for a granule that `range` touches.
+pub fn speaks_for(bit: u64, range: Range) -> bool {
+    if range.is_empty() {
+        return false;
+    }
+    let granules = (range.end() - 1) / GRANULE_BYTES - range.offset / GRANULE_BYTES;
+    (bit + BITS_PER_FILE - bit_of(range.offset)) % BITS_PER_FILE <= granules
+}
+
+/// What the library asks after it has published.
+impl Shared<'_> {
+    /// Whether every bit of `range` is clear: the slow file may be read.
+    #[inline]
+    pub fn all_clear(&self, file: u32, range: Range) -> bool {
+        bits_of(range).all(|bit| !self.is_set(file, bit))
+    }
+
+    /// A write finds no space on flash, and the agent is not asked: it sees how much was refused, and how
+    /// long the file becomes.
+    pub fn refuse_write(&self, file: u32, range: Range) {
+        self.files[file as usize].refuse(range.end());
+        self.header.refused_bytes.fetch_add(range.length, Ordering::Relaxed);
+    }
+
+    /// Whether the slow file may be written in `range`; `extends` as [`Slot::publish_write`] said.
+    #[inline]
+    pub fn write_is_cheap(&self, file: u32, range: Range, extends: bool) -> bool {
+        let entry = &self.files[file as usize];
+        self.all_clear(file, range) && !(extends && entry.size_bit.load(Ordering::Acquire) != 0)
+    }
+
+    /// Whether the slow file may be written at its end, wherever that is.
+    pub fn append_is_cheap(&self, file: u32) -> bool {
+        let entry = &self.files[file as usize];
+        entry.set_bits.load(Ordering::Acquire) == 0 && entry.size_bit.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether one bit is set.
+    #[inline]
+    pub fn is_set(&self, file: u32, bit: u64) -> bool {
+        self.word(file, bit).load(Ordering::Acquire) & (1 << (bit % 64)) != 0
+    }
+}
+
+/// fsync: `kernel` syncs the slow file, `ask` has the agent sync what it promised.
+///
+/// The count is loaded before the slow file is synced. Loaded afterwards it may be zero because bytes went
+/// back to the slow file behind the kernel's sync.
+pub fn sync<E>(
+    entry: &FileEntry,
+    kernel: impl FnOnce() -> Result<(), E>,
+    ask: impl FnOnce() -> Result<(), E>,
+) -> Result<(), E> {
+    let promised = entry.set_bits.load(Ordering::Acquire) != 0;
+    kernel()?;
+    if promised { ask() } else { Ok(()) }
+}
+
+/// The agent's side.
+impl Shared<'_> {
+    /// Sets the bits of `range` and fences: slots looked at afterwards are newer than the bits.
+    pub fn announce(&self, file: u32, range: Range) {
+        bits_of(range).for_each(|bit| self.set_bit(file, bit));
+        fence(Ordering::SeqCst);
+    }
+
+    fn set_bit(&self, file: u32, bit: u64) {
+        if !self.is_set(file, bit) {
+            self.files[file as usize].set_bits.fetch_add(1, Ordering::SeqCst);
+            self.word(file, bit).fetch_or(1 << (bit % 64), Ordering::SeqCst);
+        }
+    }
+
+    /// Clears one bit. Nothing of its granules is on flash, and whoever sees it clear sees the slow file as
+    /// it was left.
+    pub fn clear_bit(&self, file: u32, bit: u64) {
+        let mask = 1 << (bit % 64);
+        if self.word(file, bit).fetch_and(!mask, Ordering::SeqCst) & mask != 0 {
+            self.files[file as usize].set_bits.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The bits set in the shared file, for an agent that takes over from one that died.
+    pub fn set_bits(&self, file: u32) -> impl Iterator<Item = u64> + '_ {
+        (0..BITS_PER_FILE).step_by(64).flat_map(move |first| {
+            let word = self.word(file, first).load(Ordering::Acquire);
+            (0..64).filter(move |bit| word & (1 << bit) != 0).map(move |bit| first + bit)
+        })
+    }
+
+    /// Takes the bits of `file` over from an agent that died: they stay set, their count is put right, and
+    /// the fence is made that the dead one may not have come to. The slots have to be looked at again for
+    /// every one of them.
+    pub fn adopt_bits(&self, file: u32) -> Vec<u64> {
+        if self.files[file as usize].set_bits.load(Ordering::SeqCst) == 0 {
+            return Vec::new(); // the count is never less than their number
+        }
+        let bits: Vec<u64> = self.set_bits(file).collect();
+        self.files[file as usize].set_bits.store(bits.len() as u64, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        bits
+    }
+
+    /// Whether no thread that may have seen `bit` clear is still at the slow file; the bit was announced.
+    pub fn is_settled(&self, file: u32, bit: u64) -> bool {
+        !self.used_slots().iter().any(|slot| slot.cheap_touches(file, bit))
+    }
+
+    /// From here on threads that may make the file longer ask; then [`Shared::may_be_extending`] is worth asking.
+    pub fn announce_extension(&self, file: u32) {
+        self.files[file as usize].size_bit.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The size is changed.
+    pub fn end_extension(&self, file: u32) {
+        self.files[file as usize].size_bit.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether a thread is at a call that makes the file longer than `size`, without the agent's knowledge.
+    pub fn may_be_extending(&self, file: u32, size: u64) -> bool {
+        self.used_slots().iter().any(|slot| slot.cheap_extends(file, size))
+    }
+}

@@ -1,0 +1,59 @@
+//! The shared file as plain vectors, of any size: for agents that no other process takes part in, in
+//! simulations and tests.
+
+use super::handover::{CopyRecord, OpenFiles};
+use super::shared::{Cells, FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
+use headstart_policy::order::Interleaving;
+use headstart_units::atomics::{AtomicU64, Ordering};
+
+/// See the module.
+#[derive(Debug)]
+pub struct Memory {
+    /// Who owns it.
+    pub header: Header,
+    /// The files known.
+    pub files: Vec<FileEntry>,
+    /// The threads' slots.
+    pub slots: Vec<Slot>,
+    /// The bits, [`WORDS_PER_FILE`] words a file.
+    pub bits: Vec<AtomicU64>,
+    /// How processes' requests lie to each other, of each file.
+    pub interleavings: Vec<Interleaving>,
+    /// Copies under way.
+    pub copies: Vec<CopyRecord>,
+    /// The files of each slot's process.
+    pub open_files: Vec<OpenFiles>,
+    /// What threads counted that have ended.
+    pub ended: Cells,
+}
+
+impl Memory {
+    /// For so many files, threads and copies under way. Every slot counts as used.
+    pub fn new(files: usize, threads: usize, copies: usize) -> Memory {
+        let memory = Memory {
+            header: Header::default(),
+            files: (0..files).map(|_| FileEntry::default()).collect(),
+            slots: (0..threads).map(|_| Slot::default()).collect(),
+            bits: (0..files * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
+            interleavings: (0..files).map(|_| Interleaving::default()).collect(),
+            copies: (0..copies).map(|_| CopyRecord::default()).collect(),
+            open_files: (0..threads).map(|_| OpenFiles::default()).collect(),
+            ended: Cells::default(),
+        };
+        memory.header.slots_used.store(threads as u64, Ordering::Relaxed);
+        memory
+    }
+
+    /// The parts as slices.
+    pub fn view(&self) -> Shared<'_> {
+        Shared {
+            header: &self.header,
+            files: &self.files,
+            slots: &self.slots,
+            copies: &self.copies,
+            open_files: &self.open_files,
+            bits: &self.bits,
+            ended: &self.ended,
+        }
+    }
+}

@@ -1,7 +1,0 @@
-//! Lists of dirty files.
-#![no_main]
-
-#[path = "../checks.rs"]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::text::dirty_list(bytes));

@@ -1,7 +1,0 @@
-//! Journals of any bytes.
-#![no_main]
-
-#[path = "../checks.rs"]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::journal::bytes(bytes));

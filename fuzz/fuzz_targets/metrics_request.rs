@@ -1,7 +1,0 @@
-//! Requests for figures.
-#![no_main]
-
-#[path = "../checks.rs"]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::text::metrics_request(bytes));

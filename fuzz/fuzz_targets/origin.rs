@@ -1,7 +1,0 @@
-//! Files of origin of fast directories.
-#![no_main]
-
-#[path = "../checks.rs"]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::text::origin(bytes));

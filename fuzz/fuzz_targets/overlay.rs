@@ -1,9 +1,0 @@
-//! Messages in any order, and scribbles in the shared file.
-#![no_main]
-
-#[path = "../checks.rs"]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    checks::hostile::run(bytes);
-});

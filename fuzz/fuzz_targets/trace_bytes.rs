@@ -1,7 +1,0 @@
-//! Files of recorded processes, of any bytes.
-#![no_main]
-
-#[path = "../checks.rs"]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::traces::bytes(bytes));

@@ -1,7 +1,0 @@
-//! Blocks of requests that say anything.
-#![no_main]
-
-#[path = "../checks.rs"]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::traces::requests(bytes));

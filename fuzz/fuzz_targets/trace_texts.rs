@@ -1,7 +1,0 @@
-//! Traces of other tools.
-#![no_main]
-
-#[path = "../checks.rs"]
-mod checks;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::traces::texts(bytes));

@@ -1,0 +1,4 @@
+//! Lists of dirty files.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| headstart_parsers::text::dirty_list(bytes));

@@ -1,0 +1,4 @@
+//! Journals of whole records that say anything.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| headstart_parsers::journal::records(bytes));

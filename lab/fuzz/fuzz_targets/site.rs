@@ -1,0 +1,4 @@
+//! Site files.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| headstart_parsers::text::site(bytes));

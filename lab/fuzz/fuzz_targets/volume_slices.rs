@@ -1,0 +1,4 @@
+//! Slices of flash that say anything.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| headstart_parsers::volumes::slices(bytes));

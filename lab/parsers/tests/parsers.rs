@@ -1,0 +1,84 @@
+//! Bytes from disk and socket, and a shared file that somebody scribbles on: whatever they are, nothing
+//! panics, and nothing large is allocated. The checks are those of `lab/fuzz`; here they run on bytes from a
+//! seed, for a few seconds.
+//!
+//! `SEED=n` repeats one case; `CASES=n` runs n times as many.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use headstart_parsers::seeded::cases;
+use headstart_parsers::{hostile, journal, packets, traces, volumes};
+
+#[test]
+fn a_packet_of_any_bytes_is_a_request_that_comes_back_or_none() {
+    cases(20_000, 80, packets::request);
+}
+
+#[test]
+fn a_packet_of_any_bytes_is_a_reply_that_comes_back_or_none() {
+    cases(20_000, 200, packets::reply);
+}
+
+#[test]
+fn a_text_of_any_kind_is_a_size_or_none() {
+    cases(20_000, 24, packets::size);
+}
+
+#[test]
+fn a_journal_of_any_bytes_yields_whole_records() {
+    cases(20_000, 300, journal::bytes);
+}
+
+#[test]
+fn a_journal_of_any_records_is_replayed_and_adopted_or_refused() {
+    cases(2_000, 600, journal::records);
+}
+
+#[test]
+fn a_trace_of_any_bytes_yields_requests_that_files_can_have() {
+    cases(20_000, 300, traces::bytes);
+}
+
+#[test]
+fn a_block_of_any_requests_is_read_to_its_end() {
+    cases(2_000, 600, traces::requests);
+}
+
+#[test]
+fn a_text_of_any_kind_is_a_trace_of_another_tool_or_none() {
+    cases(10_000, 200, traces::texts);
+}
+
+#[test]
+fn a_block_of_any_bytes_is_a_superblock_a_record_an_extent_or_none() {
+    cases(2_000, 400, volumes::blocks);
+}
+
+#[test]
+fn a_slice_of_flash_that_says_anything_is_served_or_refused() {
+    cases(3_000, 300, volumes::slices);
+}
+
+#[test]
+fn an_overlay_survives_any_messages_in_any_order_and_any_scribble_in_the_shared_file() {
+    static REACHED: [AtomicU64; 7] = [const { AtomicU64::new(0) }; 7];
+    cases(3_000, 1500, |bytes| {
+        let counters = hostile::run(bytes);
+        let counts = [
+            counters.absorbed_requests_total,
+            counters.write_backs_total,
+            counters.fetches_total,
+            counters.fetches_cancelled_total,
+            counters.evicted_extents_total,
+            counters.dropped_direct_write_bytes_total + counters.dropped_truncate_bytes_total,
+            counters.barriers_total,
+        ];
+        for (sum, count) in REACHED.iter().zip(counts) {
+            sum.fetch_add(count, Ordering::Relaxed);
+        }
+    });
+    let reached: Vec<u64> = REACHED.iter().map(|sum| sum.load(Ordering::Relaxed)).collect();
+    let one_case = std::env::var_os("SEED").is_some();
+    assert!(one_case || reached.iter().all(|sum| *sum > 0), "some part of the overlay is never reached: {reached:?}");
+    println!("absorbed, written back, fetched, cancelled, evicted, dropped, barriers: {reached:?}");
+}

@@ -1,0 +1,72 @@
+//! A compute node: its network card, full duplex, one FIFO each way, store-and-forward per message; and its processors.
+//!
+//! Latency is that of the server's card (`model::nic`): a message pays it once.
+
+use headstart_units::Nanos;
+
+/// One direction of a card.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wire {
+    free: Nanos,
+}
+
+impl Wire {
+    /// Sends a message behind those sent before; returns when its last byte is through.
+    pub fn send(&mut self, now: Nanos, bytes: u64, ns_per_byte: f64) -> Nanos {
+        let wire_ns = (bytes as f64 * ns_per_byte).round() as u64;
+        self.free = self.free.max(now) + Nanos(wire_ns);
+        self.free
+    }
+}
+
+/// A card.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Card {
+    /// To the servers.
+    pub out: Wire,
+    /// From them.
+    pub into: Wire,
+}
+
+/// Processors of a node: the software's work on requests, first come, first served.
+#[derive(Clone, Debug)]
+pub struct Processors {
+    /// When each has done what it was given.
+    free: Vec<Nanos>,
+}
+
+impl Processors {
+    /// Idle ones.
+    pub fn new(count: u32) -> Processors {
+        Processors { free: vec![Nanos::ZERO; count as usize] }
+    }
+
+    /// Gives work to the one that is free first; returns when it is done.
+    pub fn work(&mut self, now: Nanos, cost: Nanos) -> Nanos {
+        let first = self.free.iter_mut().min().expect("a node has a processor");
+        *first = (*first).max(now) + cost;
+        *first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_follow_each_other_and_an_infinite_rate_takes_no_time() {
+        let mut wire = Wire::default();
+        let rate = 1e9 / 117e6;
+        assert_eq!(wire.send(Nanos(0), 1_170_000, rate), Nanos(10_000_000));
+        assert_eq!(wire.send(Nanos(5), 1_170_000, rate), Nanos(20_000_000));
+        assert_eq!(wire.send(Nanos(30_000_000), 1 << 30, 0.0), Nanos(30_000_000));
+    }
+
+    #[test]
+    fn work_waits_for_the_processor_that_is_free_first() {
+        let mut processors = Processors::new(2);
+        let done = [10, 30, 10].map(|cost| processors.work(Nanos(0), Nanos(cost)).0);
+        assert_eq!(done, [10, 30, 20]);
+        assert_eq!(processors.work(Nanos(100), Nanos(1)), Nanos(101));
+    }
+}

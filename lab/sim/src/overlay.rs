@@ -1,0 +1,19 @@
+//! The overlay policies: core's agent and library, driven in virtual time.
+//!
+//! ```text
+//! rank --Call (what libheadstart does)--> slot, bits, slabs in Memory (the shared file)
+//!   |  Ask, half a round trip                         |
+//!   '--> Agent: core's Overlay --Output--> copies, barriers, journal: transfers on the tiers
+//! ```
+//!
+//! One agent serves all nodes. What differs from a run on real machines: its file operations that move no
+//! data (sizing, punching, removing) take no time; a library learns of new regions without asking; journal
+//! records are written to flash when a barrier makes them durable, and cost nothing before; copies go through
+//! the cards of the nodes in turn.
+
+mod agent;
+mod call;
+mod driving;
+
+pub use agent::Agent;
+pub use call::Call;

@@ -1,0 +1,266 @@
+//! From a scenario to a report.
+
+use headstart_policy::client::carl::Regions;
+use headstart_policy::client::chain::Chain;
+use headstart_units::Capacity;
+use headstart_units::Nanos;
+use headstart_units::chance::splitmix64;
+use headstart_workload::Program;
+
+use crate::calibration;
+use crate::check::{Checker, Space, Spot, Sum};
+use crate::client::Client;
+use crate::fabric::ServerAccess;
+use crate::overlay::Agent;
+use crate::placed::Placed;
+use crate::plan;
+use crate::report::{self, Report};
+use crate::scenario::{Costs, FirstServer, Policy, Scenario, ScenarioError};
+use crate::simulation::{Simulation, layout};
+use crate::tier::TierName;
+
+/// What random numbers are for; each has a sequence of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Where spindles stand at the begin.
+    Spindles,
+    /// Servers of files' first stripes.
+    Placement,
+    /// Requests of programs.
+    Programs,
+    /// Loads that tiers are measured with.
+    Calibration,
+    /// The run that a plan is made from.
+    Traced,
+    /// Regions of RANDOM.
+    Regions,
+}
+
+/// The seed of a purpose.
+pub fn seed_of(seed: u64, purpose: Purpose) -> u64 {
+    let mut state = seed ^ ((purpose as u64 + 1) << 56);
+    splitmix64(&mut state)
+}
+
+/// Makes the program of a job from a seed.
+pub type Programs<'a> = &'a dyn Fn(usize, u64) -> Result<Box<dyn Program>, ScenarioError>;
+
+/// What is wanted of a run beside its report.
+#[derive(Default)]
+pub struct Options<'a> {
+    /// Checks what happens as well; memory then grows with the number of distinct ranges written.
+    pub check: bool,
+    /// Is told now and then what is done: which run this is, requests so far, virtual time.
+    pub progress: Option<&'a mut dyn FnMut(&'static str, u64, Nanos)>,
+    /// Is told what servers and their devices do, in the order of time. Memory does not grow with the run.
+    pub accesses: Option<&'a mut dyn FnMut(&ServerAccess)>,
+}
+
+/// Why there is no report.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SimulationError {
+    /// The scenario makes no sense.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// The tiers cannot be priced.
+    #[error("the tiers' costs cannot be measured: {0}; give them as [costs]")]
+    Costs(String),
+    /// There is no plan.
+    #[error("no plan from the traced run: {0}")]
+    Plan(String),
+    /// The checkers disagree with what happened.
+    #[error("{} checks failed: {}", .0.len(), .0.join("; "))]
+    Check(Vec<String>),
+}
+
+/// Events between two signs of life.
+const PROGRESS_EVENTS: u64 = 1 << 16;
+
+/// Simulates a scenario, whose jobs say what they do.
+///
+/// # Errors
+/// A scenario that makes no sense, tiers that cannot be priced, checks that failed.
+pub fn run(scenario: &Scenario, options: Options<'_>) -> Result<Report, SimulationError> {
+    run_programs(scenario, &|job, seed| crate::workload::program(&scenario.jobs[job], seed), options)
+}
+
+/// Simulates a scenario with programs from elsewhere.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_programs(
+    scenario: &Scenario,
+    programs: Programs<'_>,
+    mut options: Options<'_>,
+) -> Result<Report, SimulationError> {
+    scenario.check()?;
+    let make = |seed: u64| -> Result<Vec<Box<dyn Program>>, ScenarioError> {
+        (0..scenario.jobs.len()).map(|job| programs(job, seed)).collect()
+    };
+    let own = make(seed_of(scenario.seed, Purpose::Programs))?;
+    check_programs(scenario, &own)?;
+    let costs = match (&scenario.costs, scenario.policy) {
+        (Some(costs), _) => Some(costs.clone()),
+        (None, Policy::Stock) => None,
+        (None, _) => {
+            if let Some(progress) = &mut options.progress {
+                progress("measuring what the tiers cost", 0, Nanos::ZERO);
+            }
+            Some(calibration::measure(scenario, &own)?)
+        }
+    };
+    let layout = layout(scenario, &own);
+    let total_bytes: u64 = layout.files.iter().map(|(bytes, _)| *bytes).fold(0, u64::saturating_add);
+    let capacity_bytes = match scenario.capacity()? {
+        Capacity::Bytes(bytes) => bytes,
+        Capacity::Share(share) => (total_bytes as f64 * share) as u64,
+    };
+    let regions = match &costs {
+        Some(costs) if scenario.policy.plans() => {
+            let seed = seed_of(scenario.seed, Purpose::Traced);
+            let traced = make(seed_of(seed, Purpose::Programs))?;
+            plan::regions(scenario, &traced, seed, costs, capacity_bytes, &mut options)?
+        }
+        _ => vec![Regions::default(); layout.files.len()],
+    };
+    let mut simulation = build(scenario, &own, costs.as_ref(), capacity_bytes, &regions);
+    if options.check {
+        simulation.checker = Some(Box::new(checker(&simulation)));
+    }
+    if options.accesses.is_some() {
+        simulation.fabric.note_accesses();
+    }
+    begin(&mut simulation, scenario, costs.as_ref(), regions);
+    drive(&mut simulation, "simulating", &mut options);
+    let checked = simulation.checker.take().map(|checker| finish_checks(&simulation, *checker));
+    if let Some(failed) = checked.filter(|failed| !failed.is_empty()) {
+        return Err(SimulationError::Check(failed));
+    }
+    Ok(report::report(scenario, &simulation, capacity_bytes, costs))
+}
+
+/// Goes on to the end, with signs of life.
+fn drive(simulation: &mut Simulation<'_>, what: &'static str, options: &mut Options<'_>) {
+    let mut goes_on = true;
+    while goes_on {
+        for _ in 0..PROGRESS_EVENTS {
+            goes_on = simulation.step();
+            if !goes_on {
+                break;
+            }
+        }
+        if let Some(accesses) = &mut options.accesses {
+            simulation.fabric.take_accesses().iter().for_each(accesses);
+        }
+        if let Some(progress) = options.progress.as_mut().filter(|_| goes_on) {
+            progress(what, simulation.requests_done(), simulation.now);
+        }
+    }
+}
+
+fn check_programs(scenario: &Scenario, programs: &[Box<dyn Program>]) -> Result<(), ScenarioError> {
+    let ranks: u64 = programs.iter().map(|program| u64::from(program.ranks())).sum();
+    let slots = headstart_protocol::shared::SLOTS_MAX as u64;
+    if matches!(scenario.policy, Policy::Overlay(_)) && ranks > slots {
+        let problem = format!("there are {ranks} ranks, and an agent has room for {slots}");
+        return Err(ScenarioError::new("policy", problem));
+    }
+    match scenario.jobs.iter().zip(programs).find(|(_, program)| program.ranks() == 0) {
+        Some((job, _)) => Err(ScenarioError::new(format!("job '{}'", job.name), "it has no rank")),
+        None => Ok(()),
+    }
+}
+
+fn build<'a>(
+    scenario: &Scenario,
+    programs: &'a [Box<dyn Program>],
+    costs: Option<&Costs>,
+    capacity_bytes: u64,
+    regions: &[Regions],
+) -> Simulation<'a> {
+    let mut simulation = Simulation::new(scenario, programs, scenario.seed, Client::Stock);
+    match (scenario.policy, costs) {
+        (Policy::Stock, _) | (_, None) => {}
+        (Policy::Carl | Policy::Random, _) => {
+            let tier = simulation.fabric.tier_mut(TierName::Flash);
+            let files = simulation.files.iter();
+            let places = files.map(|file| tier.place(file.bytes, None, FirstServer::Zero, 0)).collect();
+            simulation.client = Client::Placed(Placed { regions: regions.to_vec(), places });
+        }
+        (Policy::Overlay(chain), Some(costs)) => {
+            let sizes = simulation.files.iter().map(|file| if file.prepared { file.bytes } else { 0 });
+            let sizes: Vec<u64> = sizes.collect();
+            let mut settings = scenario.agent.settings(capacity_bytes);
+            let (stripe, servers) = (scenario.flash.stripe.0, scenario.flash.servers.into());
+            settings.slab_bytes_max = headstart_units::stripe::rotating_bytes(settings.slab_bytes_max, stripe, servers);
+            settings.write_back_leap_bytes = costs.s4d.write.write_back_leap_bytes.into();
+            let agent = Agent::new(settings, chain, costs.policy(), simulation.ranks.len(), &sizes);
+            simulation.client = Client::Overlay(Box::new(agent));
+        }
+    }
+    simulation
+}
+
+fn begin(simulation: &mut Simulation<'_>, scenario: &Scenario, costs: Option<&Costs>, regions: Vec<Regions>) {
+    match (scenario.policy, costs) {
+        (Policy::Overlay(Chain::Carl | Chain::CarlS4d), _) => simulation.place_regions(regions),
+        (Policy::Overlay(chain), Some(costs)) => {
+            simulation.start_jobs();
+            if chain == Chain::Auto {
+                simulation.follow(costs.regions());
+            }
+        }
+        _ => simulation.start_jobs(),
+    }
+}
+
+fn checker(simulation: &Simulation<'_>) -> Checker {
+    let mut checker = Checker::new();
+    if matches!(simulation.client, Client::Placed(_)) {
+        (0..simulation.files.len() as u32).for_each(|file| checker.holds(Space::Flash(file), file));
+    }
+    checker
+}
+
+/// What is wrong once all is over.
+fn finish_checks(simulation: &Simulation<'_>, checker: Checker) -> Vec<String> {
+    let traffic = simulation.fabric.traffic;
+    let mut sums = vec![
+        Sum { name: "messages sent, answered", told: traffic.sent, found: traffic.answered },
+        Sum { name: "messages and transfers under way, none", told: simulation.fabric.under_way() as u64, found: 0 },
+    ];
+    for tier in [TierName::Disk, TierName::Flash] {
+        let found = simulation
+            .fabric
+            .stats(tier, simulation.now)
+            .fold((0, 0), |sum, server| (sum.0 + server.read_bytes, sum.1 + server.write_bytes));
+        let [read, written, _] = traffic.bytes[tier as usize];
+        let (names_read, names_written) = match tier {
+            TierName::Disk => ("bytes of disk reads sent, served", "bytes of disk writes sent, served"),
+            TierName::Flash => ("bytes of flash reads sent, served", "bytes of flash writes sent, served"),
+        };
+        sums.push(Sum { name: names_read, told: read, found: found.0 });
+        sums.push(Sum { name: names_written, told: written, found: found.1 });
+    }
+    let drains = simulation.drains();
+    let agent = match &simulation.client {
+        Client::Overlay(agent) => Some(agent),
+        Client::Stock | Client::Placed(_) => None,
+    };
+    if let Some(agent) = agent.filter(|_| drains) {
+        sums.push(Sum { name: "dirty bytes on flash, none", told: agent.overlay.dirty_bytes(), found: 0 });
+        sums.push(Sum { name: "copies under way, none", told: agent.copies.len() as u64, found: 0 });
+    }
+    if !drains {
+        sums.retain(|sum| !sum.name.contains("under way") && !sum.name.contains("sent"));
+    }
+    let lies = |file: u32, range| match &simulation.client {
+        Client::Placed(placed) => {
+            let parts = placed.spaces(file, range).into_iter();
+            parts.map(|(part, space)| (part, Spot { space, offset: part.offset })).collect()
+        }
+        Client::Stock | Client::Overlay(_) => vec![(range, Spot { space: Space::Disk(file), offset: range.offset })],
+    };
+    let final_places = drains || agent.is_none();
+    checker.finish(final_places.then_some(&lies), &sums)
+}
