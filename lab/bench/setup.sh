@@ -5,7 +5,7 @@ set -eu
 packages="build-essential fuse3 git libopenmpi-dev openmpi-bin python3 sqlite3 glusterfs-server iproute2 moosefs-chunkserver moosefs-client moosefs-master"
 # Volumes: NBD, and the file systems and clients that its tests use; one that is missing is skipped.
 packages="$packages e2fsprogs libnbd-bin nbdkit nbdkit-plugin-dev qemu-utils util-linux xfsprogs"
-# What the tests run under Headstart (docs/PROGRAMS.md); one that is missing is skipped.
+# What the tests run under Headstart (docs/reference/programs.md); one that is missing is skipped.
 packages="$packages bzip2 chromium fio gfortran hdf5-tools libhdf5-mpich-dev libhdf5-openmpi-dev libmpich-dev mpich openssl perl
     python3-h5py python3-mpi4py python3-numpy python3-venv rsync xz-utils"
 

@@ -189,7 +189,7 @@ mod tests {
     /// The document's table is the list; `BLESS=1` writes it.
     #[test]
     fn the_document_lists_every_family() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/METRICS.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metrics.md");
         let document = std::fs::read_to_string(path).unwrap();
         let (begin, end) = ("<!-- families -->\n", "<!-- /families -->");
         let (head, rest) = document.split_once(begin).unwrap();

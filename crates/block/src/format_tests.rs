@@ -1,4 +1,4 @@
-//! docs/FORMAT.md shows the bytes that are written.
+//! docs/reference/format.md shows the bytes that are written.
 
 use super::checkpoint::{Extent, Stored};
 use super::guard;
@@ -74,7 +74,7 @@ fn record() -> Header {
 
 #[test]
 fn the_format_document_shows_the_bytes_of_a_volume() {
-    let document = include_str!("../../../docs/FORMAT.md");
+    let document = include_str!("../../../docs/reference/format.md");
     let mut extents = Vec::new();
     let payload = Stored::Payload { block: 4 };
     Extent { range: Range::new(8192, 512), seq: 258, content: payload }.encode(&[0x0a0b_0c0d], &mut extents);
@@ -106,7 +106,7 @@ fn the_format_document_shows_the_bytes_of_a_volume() {
         format!("| copies in a disk of 1 GiB | {copies} |"),
     ];
     let missing: Vec<String> = lines.into_iter().filter(|line| !document.contains(line)).collect();
-    assert!(missing.is_empty(), "docs/FORMAT.md lacks\n{}", missing.join("\n"));
+    assert!(missing.is_empty(), "docs/reference/format.md lacks\n{}", missing.join("\n"));
 }
 
 #[test]

@@ -37,7 +37,7 @@ use window::Outcome;
 /// Simulate what the papers of CARL, S4D-Cache, LiU and iTransformer measured, and compare
 ///
 /// A row is a figure or table of a paper. What was fitted, and to which rows, is in
-/// lab/scenarios/paper/calibration.toml; everything else is found as it falls. docs/MODELS.md explains each
+/// lab/scenarios/paper/calibration.toml; everything else is found as it falls. docs/internals/models.md explains each
 /// miss.
 #[derive(Debug, Args)]
 pub struct PaperArguments {

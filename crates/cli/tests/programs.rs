@@ -2,7 +2,7 @@
 //! a run without it.
 //!
 //! A test runs shell scripts (`comparison.rs`); the programs written for it lie in `programs/sources`.
-//! `docs/PROGRAMS.md` lists what is run and what each needs. `CASES=N` multiplies the sizes and modes of the
+//! `docs/reference/programs.md` lists what is run and what each needs. `CASES=N` multiplies the sizes and modes of the
 //! heavier ones.
 
 #[path = "programs/bash.rs"]

@@ -42,7 +42,7 @@
 //! | late-writeback | `a_direct_write_waits_for_a_write_back_of_the_dead_agent_and_a_commit_does_not` |
 //! | old-files | `a_commit_to_a_slab_of_before_is_accepted_and_new_slabs_lie_in_new_data_files`, `places_under_a_read_lease_of_before_stay_until_it_ends` |
 //! | slow-while-down | `while_no_agent_runs_a_read_waits_where_a_bit_is_set_and_goes_on_elsewhere`; of the library `ranks_wait_for_a_new_agent_and_send_the_pending_commit_again` |
-//! | slow-of-dirty (`docs/SEMANTICS.md`) | none, agent, power; `clean_bytes_are_read_from_the_disks_up_to_dirty_ones_and_stay_on_flash` |
+//! | slow-of-dirty (`docs/reference/semantics.md`) | none, agent, power; `clean_bytes_are_read_from_the_disks_up_to_dirty_ones_and_stay_on_flash` |
 //! | kept-under-slow | power; `a_direct_write_under_a_read_of_the_disks_drops_the_clean_bytes_first` |
 //! | slow-in-direct | `nobody_reads_the_disks_where_a_direct_write_is_under_way` |
 //! | slow-from-dead | `nobody_reads_the_disks_where_the_write_of_a_dead_thread_may_land` |

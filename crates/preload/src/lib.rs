@@ -21,7 +21,7 @@
 //! - A forked child never uses its parent's sockets or slots (`process`).
 //!
 //! **What it does not see**: bytes that stdio, `mmap`, io_uring, Linux aio, static binaries or raw system calls move
-//! (docs/SYMBOLS.md). The agent is told of what it notices of these, and of a managed standard input, and
+//! (docs/reference/symbols.md). The agent is told of what it notices of these, and of a managed standard input, and
 //! keeps the file off flash until the process ends; so do not expect such files to be faster. Streams on
 //! inherited descriptors 1 and 2 are not noticed: they write where nothing lies on flash, unless the file was
 //! opened to be overwritten in place.

@@ -379,7 +379,7 @@ fn what_is_no_line_of_fios_log_is_counted() {
     assert!(iolog::Reader::of(b"fio version 4 iolog").unwrap_err().to_string().contains("version 4"));
 }
 
-/// The examples of docs/FORMAT.md: what each entry is, and its bytes behind those before it.
+/// The examples of docs/reference/format.md: what each entry is, and its bytes behind those before it.
 fn samples() -> Vec<(&'static str, Vec<u8>)> {
     let mut entries = vec![0; ROOM];
     let mut encoder = Encoder::new(0, 0, 0);
@@ -415,7 +415,7 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn the_format_document_shows_the_bytes_of_each_entry_and_the_places_of_each_field() {
-    let document = include_str!("../../../docs/FORMAT.md");
+    let document = include_str!("../../../docs/reference/format.md");
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
     let mut lines: Vec<String> =
         samples().iter().map(|(what, bytes)| format!("| {what} | `{}` |", hex(bytes))).collect();
@@ -436,5 +436,5 @@ fn the_format_document_shows_the_bytes_of_each_entry_and_the_places_of_each_fiel
     .encode(&mut page);
     lines.push(format!("| header of process 258, rank 3, host `n1`, directory `/s` | `{}` |", hex(&page[..81])));
     let missing: Vec<String> = lines.into_iter().filter(|line| !document.contains(line.as_str())).collect();
-    assert!(missing.is_empty(), "docs/FORMAT.md lacks\n{}", missing.join("\n"));
+    assert!(missing.is_empty(), "docs/reference/format.md lacks\n{}", missing.join("\n"));
 }

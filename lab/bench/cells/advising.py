@@ -1,5 +1,5 @@
 """What `headstart advise` promises of a traced run against what the emulated servers show: six workloads, three capacities, the policy
-advised at each. The constants of the prediction were chosen by three of the workloads, the writes (docs/MODELS.md, section 2), the reads are apart
+advised at each. The constants of the prediction were chosen by three of the workloads, the writes (docs/internals/models.md, section 2), the reads are apart
 from that; all are random. What software takes of this machine's processors is measured first and
 told to it. Speed: requests of a trace over the time of the whole command."""
 

@@ -14,7 +14,7 @@ BLOCKS_MIB = range(148, 154)
 BUFFERS_MB = (32, 64, 128, 256, 512)
 #: Beside another job stock differs by a seventh from one seed to the next, in which order ranks come.
 SEEDS = range(1, 7)
-#: What the paper's stock has of mpi-io-test alone, and how far off it a figure beside others may rest upon (docs/MODELS.md, section 6).
+#: What the paper's stock has of mpi-io-test alone, and how far off it a figure beside others may rest upon (docs/internals/models.md, section 6).
 ALONE_MB_S, ALONE_SHARE = 264.7, 0.15
 #: What runs beside mpi-io-test in Table III.
 NEIGHBOURS = {"alone": "alone", "beside_test": "+ mpi-io-test", "beside_ior": "+ ior"}

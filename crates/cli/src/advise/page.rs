@@ -55,7 +55,7 @@ pub fn page(told: &Told) -> String {
     out.push_str("</ul></section>\n");
     let _ = write!(
         out,
-        "<footer>headstart advise {}; how it predicts is in docs/MODELS.md, section 4.</footer>\n</main></body></html>\n",
+        "<footer>headstart advise {}; how it predicts is in docs/internals/models.md, section 4.</footer>\n</main></body></html>\n",
         env!("CARGO_PKG_VERSION")
     );
     out

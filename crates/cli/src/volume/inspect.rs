@@ -14,7 +14,7 @@ use super::{Devices, exit_status};
 const ROWS_PRINTED: usize = 64;
 
 #[derive(Debug, Args)]
-#[command(after_help = "Exit status: as of 'headstart volume check'. docs/FORMAT.md says what the fields mean.")]
+#[command(after_help = "Exit status: as of 'headstart volume check'. The fields: docs/reference/format.md.")]
 pub struct Inspect {
     #[command(flatten)]
     devices: Devices,

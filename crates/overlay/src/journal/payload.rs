@@ -1,4 +1,4 @@
-//! Records as bytes: docs/FORMAT.md has the table.
+//! Records as bytes: docs/reference/format.md has the table.
 
 use super::encoding::{Reader, Writer};
 use super::{Extent, Identity, Record};

@@ -201,10 +201,10 @@ fn a_journal_of_another_format_is_told_from_a_damaged_one() {
     assert!(text.contains("format 01") && text.contains("reads 03") && text.contains("headstart drain"), "{text}");
 }
 
-/// The examples of docs/FORMAT.md are the bytes that the code writes.
+/// The examples of docs/reference/format.md are the bytes that the code writes.
 #[test]
 fn the_format_document_shows_the_bytes_of_each_record() {
-    let document = include_str!("../../../../docs/FORMAT.md");
+    let document = include_str!("../../../../docs/reference/format.md");
     let mut missing = Vec::new();
     for record in samples() {
         let mut bytes = Vec::new();
@@ -214,5 +214,5 @@ fn the_format_document_shows_the_bytes_of_each_record() {
         let line = format!("| {} | `{}` | `{}` |", record.kind(), debug.split(' ').next().unwrap(), hex.join(" "));
         missing.extend((!document.contains(&line)).then_some(line));
     }
-    assert!(missing.is_empty(), "docs/FORMAT.md lacks\n{}", missing.join("\n"));
+    assert!(missing.is_empty(), "docs/reference/format.md lacks\n{}", missing.join("\n"));
 }

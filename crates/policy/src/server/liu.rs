@@ -64,7 +64,8 @@ pub struct Settings {
     /// Segments in the stack for each that the buffer has room for, ghosts with them (assumed: a ghost has as
     /// long to be read as a segment in the buffer, twice).
     pub stack_per_buffer: u32,
-    /// Percent of a segment's blocks from which on it is strong. The paper does not say; a sweep does: docs/MODELS.md.
+    /// Percent of a segment's blocks from which on it is strong. The paper does not say; a sweep does:
+    /// docs/internals/models.md.
     pub threshold_percent: u32,
     /// The foreground is quiet after so long without a request (assumed: several times a disk's positioning).
     pub idle: Nanos,

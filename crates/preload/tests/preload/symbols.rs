@@ -1,4 +1,4 @@
-//! The account of libc's symbols in docs/SYMBOLS.md, against libc and the library.
+//! The account of libc's symbols in docs/reference/symbols.md, against libc and the library.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -54,7 +54,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 #[test]
 fn every_symbol_of_libc_is_hooked_or_accounted_for() {
     let agent = Agent::start();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/SYMBOLS.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/symbols.md");
     let document = std::fs::read_to_string(path).unwrap();
     let (hooked, left) = (table(&document, "Hooked", 1), table(&document, "Left alone", 1));
     let (ours, libc) = (exported(&library()), exported(&libc_path(&agent)));
@@ -66,7 +66,7 @@ fn every_symbol_of_libc_is_hooked_or_accounted_for() {
         hooked.contains(*name) || left.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
     };
     let forgotten: Vec<_> = libc.iter().filter(|name| !accounted(name)).collect();
-    assert!(forgotten.is_empty(), "neither hooked nor in docs/SYMBOLS.md: {forgotten:?}");
+    assert!(forgotten.is_empty(), "neither hooked nor in docs/reference/symbols.md: {forgotten:?}");
     let named: Vec<_> = hooked.iter().filter(|name| left.contains(*name)).collect();
     assert!(named.is_empty(), "both hooked and left alone: {named:?}");
     assert!(libc.len() > 2000 && hooked.len() > 180);

@@ -316,7 +316,7 @@ pub struct RecordReport {
 /// An entry of a record.
 #[derive(Clone, Debug, Serialize)]
 pub struct EntryReport {
-    /// As docs/FORMAT.md has it, in small letters.
+    /// As docs/reference/format.md has it, in small letters.
     pub kind: &'static str,
     /// First byte on the disk.
     pub offset: u64,

@@ -22,7 +22,7 @@ pub enum DeviceConfig {
     Null,
 }
 
-/// The page cache of a server that reads files ahead of their readers ([docs/MODELS.md](../../../docs/MODELS.md)).
+/// The page cache of a server that reads files ahead of their readers (docs/internals/models.md, section 6).
 ///
 /// A stream is what one job reads of one file. While it goes on, a window of pages is kept ahead of it, each window one
 /// command. The window's adaptation is a calibration, no rule of PVFS2 or Linux.
