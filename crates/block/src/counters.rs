@@ -24,14 +24,6 @@ pub struct Counters {
     pub bypassed_off_writes_total: u64,
     /// Their bytes.
     pub bypassed_off_bytes_total: u64,
-    /// Writes that were answered before the disk had them.
-    pub early_writes_total: u64,
-    /// Their bytes.
-    pub early_bytes_total: u64,
-    /// Those of them that neither disk nor flash took.
-    pub lost_writes_total: u64,
-    /// Their bytes.
-    pub lost_bytes_total: u64,
     /// Reads that flash alone answered.
     pub flash_reads_total: u64,
     /// Reads that the disk alone answered.

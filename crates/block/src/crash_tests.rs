@@ -56,10 +56,6 @@
 //! | a write drops what is loaded of its range | crash |
 //! | heads that are read are checked | crash |
 //! | a superblock is in both places before anything rests on it; a start puts it there before the other area is written | crash: of two whole ones any may rot |
-//! | a read waits for the writes of its range that were answered before the disk has them | crash, `a_read_of_what_was_answered_waits_until_the_disk_has_it_and_one_beside_it_does_not` |
-//! | FLUSH waits for them before it flushes the disk | crash, `a_flush_is_answered_when_what_was_answered_before_it_is_written_and_flushed` |
-//! | FUA is not answered early | crash, `nothing_is_held_with_fua_or_of_a_split_write_or_when_the_volume_is_emptied` |
-//! | those that the disk does not take go to the log; what that does not take either is not read, and FLUSH fails | errors, `a_lost_range_fails_reads_and_flushes_until_it_is_written_again_and_others_are_read` |
 //! | a newer superblock that was durable is missed | `a_damaged_superblock_under_which_records_were_written_is_missed` |
 //!
 //! Left out and not seen to fail: a write cancels fetches and drops what is staged when it *begins* too (it
@@ -180,8 +176,7 @@ fn run_rotten(seed: u64) -> Vec<String> {
 fn nothing_flushed_is_lost_and_nothing_mixed_whenever_the_power_fails() {
     run_many(120, 1, |seed| run(seed, false));
     let crashes = CRASHES.load(Ordering::Relaxed);
-    println!("{crashes} crashes, {} writes answered early, {} zeroings", world::held(), world::zeroed());
-    assert_many_were_held();
+    println!("{crashes} crashes, {} zeroings", world::zeroed());
     assert!(
         world::zeroed() > 100 || std::env::var_os("SEED").is_some(),
         "the disk made {} ranges zeros",
@@ -189,16 +184,9 @@ fn nothing_flushed_is_lost_and_nothing_mixed_whenever_the_power_fails() {
     );
 }
 
-/// Of a single case none may be.
-fn assert_many_were_held() {
-    assert!(world::held() > 100 || std::env::var_os("SEED").is_some(), "{} were answered early", world::held());
-}
-
 #[test]
 fn nothing_flushed_is_lost_when_operations_fail_too() {
     run_many(60, 2, |seed| run(seed, true));
-    println!("{} writes answered early, {} of them lost", world::held(), world::lost());
-    assert_many_were_held();
 }
 
 #[test]

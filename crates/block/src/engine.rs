@@ -13,7 +13,6 @@
 //! | file | subject | rules of the protocol |
 //! |---|---|---|
 //! | `writes` | one write per range at a time, bypass | 1 |
-//! | `held` | writes that are answered before the disk has them | 1, 2 |
 //! | `reads` | pieces, pins, checksums | 1, 3 |
 //! | `fetches` | reading ahead, to staging | 1 |
 //! | `loads` | segments in memory | 1 |
@@ -34,7 +33,6 @@ mod disk_queue;
 mod fetches;
 mod flash_time;
 mod flushing;
-mod held;
 mod lifting;
 mod loads;
 mod log;
@@ -67,7 +65,6 @@ use headstart_units::Nanos;
 use headstart_units::ranges::Ranges;
 use headstart_units::request::Range;
 use headstart_units::{BLOCK_BYTES, SECTOR_BYTES};
-use held::Held;
 use lifting::Lift;
 use loads::LoadedSegment;
 use log::InFlight;
@@ -181,8 +178,6 @@ pub struct Engine<P> {
     writes_begun: u64,
     /// Bytes of those that are not finished.
     written_bytes: u64,
-    /// Those that were answered.
-    held: Held,
     reads: BTreeMap<Tag, Read>,
 
     disk_queue: DiskQueue,
@@ -295,7 +290,6 @@ impl<P: Policy> Engine<P> {
             refused: Vec::new(),
             writes_begun: 0,
             written_bytes: 0,
-            held: Held::default(),
             reads: BTreeMap::new(),
             disk_queue: DiskQueue::default(),
             background_since: None,
@@ -447,13 +441,13 @@ impl<P: Policy> Engine<P> {
     /// Whether the disk holds everything, durably: a drain has nothing left to do.
     pub fn is_drained(&self) -> bool {
         let owed = !self.owed.is_empty() || !self.owed_in_flush.is_empty();
-        let is_empty = self.write_backs.is_empty() && self.log_queue.is_empty() && self.held.is_empty();
+        let is_empty = self.write_backs.is_empty() && self.log_queue.is_empty();
         !owed && is_empty && self.map.is_written_back()
     }
 
     /// Whether something is being written back, or may be in time.
     pub fn may_drain(&self) -> bool {
-        !self.write_backs.is_empty() || !self.held.is_empty() || self.may_write_back()
+        !self.write_backs.is_empty() || self.may_write_back()
     }
 
     /// No request follows. Writes everything back unless told to keep it, and ends with a checkpoint; then
@@ -522,22 +516,6 @@ impl<P: Policy> Engine<P> {
         self.evict_all();
         self.policy.on_buffer_emptied();
         self.pump();
-    }
-
-    /// Bytes of writes that were answered and are still on their way.
-    pub fn held_bytes(&self) -> u64 {
-        self.held.bytes()
-    }
-
-    /// Bytes that were answered and neither disk nor flash took; reads of them fail until they are written
-    /// again, and so does FLUSH.
-    pub fn lost_bytes(&self) -> u64 {
-        self.held.lost_bytes()
-    }
-
-    /// Whether some of a range are.
-    pub fn is_lost(&self, range: Range) -> bool {
-        self.held.is_lost(range)
     }
 
     /// Bytes of staging that hold something.
@@ -630,7 +608,7 @@ impl<P: Policy> Engine<P> {
 
     /// An order of the foreground for the disk, which waits for its turn.
     fn queue_disk(&mut self, action: Action, range: Range, purpose: Purpose) -> OrderId {
-        self.queue_disk_as(action, range, purpose, Kind::Prompt)
+        self.queue_disk_as(action, range, purpose, Kind::Joined)
     }
 
     fn queue_disk_as(&mut self, action: Action, range: Range, purpose: Purpose, kind: Kind) -> OrderId {
@@ -681,11 +659,10 @@ impl<P: Policy> Engine<P> {
             Turn::Closing => self.disk_queue.close(),
             _ => self.disk_queue.open(false),
         }
-        let presses = self.presses();
         while self.disk_queue.in_flight() < self.settings.disk_orders_max
             && (self.disk_queue.in_flight() < self.settings.disk_orders_min
                 || self.disk_queue.in_flight_bytes() < self.settings.disk_bytes_max)
-            && let Some(mut queued) = self.disk_queue.pop(self.now, presses)
+            && let Some(mut queued) = self.disk_queue.pop(self.now)
         {
             self.counters.held.add(self.background_time().since(queued.background));
             if queued.kind != Kind::Single {

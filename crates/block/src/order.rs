@@ -116,9 +116,6 @@ impl Order {
 pub enum Output {
     /// Something for a device; answered by `on_completion`.
     Order(Order),
-    /// A write has succeeded for whoever asked. Its reply follows when the data, which stay with the caller
-    /// until then, are needed no more; it is for nobody, and says whether they were written.
-    Acknowledge(Tag),
     /// The end of a request; of a read, with the parts that make its data.
     Reply {
         /// Which.

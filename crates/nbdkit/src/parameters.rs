@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use headstart_units::ByteSize;
 use headstart_volume::device::DeviceName;
 use headstart_volume::export::opening::Wishes;
 
@@ -16,7 +15,6 @@ ssd=DEV               (required) Its flash, likewise.
 mode=MODE             write-back or write-through [as the volume was created].
 policy=POLICY         What goes to flash: auto, liu, itransformer, liu,itransformer or none [as the volume was created].
 delay-max-ms=MS       The most that iTransformer adds to a foreground request [50].
-liu-hold=SIZE         Memory for writes that LiU, alone, answers before the disk has them [0].
 liu-threshold=PERCENT Of a segment that is asked for, from which on LiU lifts and loads it [30].
 keep-dirty=BOOL       At the end leave on flash what is not on disk yet.
 parallel=BOOL         Several requests of a connection at once: faster with few connections, but a client that is
@@ -45,7 +43,6 @@ impl Parameters {
                 let ms: u32 = parsed(key, value)?;
                 self.wishes.delay_max = Some(Duration::from_millis(ms.into()));
             }
-            "liu-hold" => self.wishes.hold_bytes = Some(parsed::<ByteSize>(key, value)?.0),
             "liu-threshold" => {
                 let percent = parsed(key, value)?;
                 if !(1..=100).contains(&percent) {

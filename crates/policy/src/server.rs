@@ -108,11 +108,6 @@ pub trait Policy {
     /// How long a write that the log should take waits for room before it goes to the disk instead;
     /// `Nanos::MAX`: for ever.
     fn waits_for_room(&self, _load: &Load) -> Nanos;
-    /// Bytes of writes left to the disk that may be answered before the disk has them. What was answered and
-    /// not flushed is lost with the server, as by a disk's write cache.
-    fn holds_bytes_max(&self) -> u64 {
-        0
-    }
     /// How long a write is kept from the log that has room for it, in the mean of all that wait, so that the
     /// log does not fill faster than it is written back; none is for longer than it waits for room.
     fn paces(&self, _load: &Load) -> Nanos {

@@ -31,7 +31,7 @@ use crate::control::{Answer as CommandAnswer, Command, directory};
 use crate::settings::Settings;
 use crate::status::{DeviceStatus, SegmentStatus, State, Status};
 use crate::storage::bell::Bell;
-use crate::storage::buffers::{Pool, empty};
+use crate::storage::buffers::Pool;
 use crate::storage::{Action, Completion, Operation, Storage};
 use crate::trace::Trace;
 use figures::{Figures, Kind, kind};
@@ -45,8 +45,7 @@ struct Waiting {
     /// Its own, so that who asked may do with his as he likes once he is answered.
     data: Option<Arc<Buffer>>,
     begun: Instant,
-    /// None: it was answered before its reply.
-    answer: Option<Answer>,
+    answer: Answer,
 }
 
 struct Requests(Slab<Waiting>);
@@ -75,8 +74,6 @@ pub struct End {
     pub is_empty: bool,
     /// Bytes that are.
     pub dirty_bytes: u64,
-    /// Bytes that were answered and are nowhere.
-    pub lost_bytes: u64,
     /// Which devices have failed: disk, flash.
     pub failed: (bool, bool),
 }
@@ -97,9 +94,6 @@ pub struct EventLoop<P: Policy> {
     figures: Figures,
     trace: Trace,
     failed: (bool, bool),
-    lost_bytes: u64,
-    /// Requests that were answered and have no reply yet.
-    answered: usize,
     /// Those who wait until everything is written back.
     drains: Vec<CommandDone>,
     stopping: bool,
@@ -133,8 +127,6 @@ impl<P: Policy> EventLoop<P> {
             figures: Figures::new(devices),
             trace: Trace::default(),
             failed: (false, false),
-            lost_bytes: 0,
-            answered: 0,
             drains: Vec::new(),
             stopping: false,
             busy_since: None,
@@ -165,9 +157,9 @@ impl<P: Policy> EventLoop<P> {
             self.end_drains();
             if self.engine.has_stopped() {
                 self.mailbox.close(false);
-                let (dirty_bytes, failed, lost_bytes) = (self.engine.map().dirty_bytes(), self.failed, self.lost_bytes);
+                let (dirty_bytes, failed) = (self.engine.map().dirty_bytes(), self.failed);
                 let (superblock, is_empty) = self.engine.into_superblock();
-                return Some(End { superblock, is_empty, dirty_bytes, lost_bytes, failed });
+                return Some(End { superblock, is_empty, dirty_bytes, failed });
             }
             self.wait();
         }
@@ -186,7 +178,7 @@ impl<P: Policy> EventLoop<P> {
         let (kind, bytes) = kind(&request);
         let slot = self.requests.0.vacant_entry();
         let tag = slot.key() as Tag;
-        let waiting = |data| Waiting { kind, bytes, data, begun, answer: Some(answer) };
+        let waiting = |data| Waiting { kind, bytes, data, begun, answer };
         match request {
             Request::Read(range) => {
                 slot.insert(waiting(None));
@@ -250,7 +242,6 @@ impl<P: Policy> EventLoop<P> {
         while let Some(output) = outputs.next() {
             match output {
                 Output::Order(order) => self.give(order),
-                Output::Acknowledge(tag) => self.acknowledge(tag),
                 Output::Reply { tag, result } => {
                     let released = outputs.peek().and_then(|next| match next {
                         Output::Release(order) => Some(*order),
@@ -278,15 +269,6 @@ impl<P: Policy> EventLoop<P> {
         self.storage.submit(Operation { id, device, offset, action });
     }
 
-    /// Answers a write whose data are still needed.
-    fn acknowledge(&mut self, tag: Tag) {
-        let waiting = &mut self.requests.0[tag as usize];
-        let answer = waiting.answer.take().expect("a request is answered once");
-        self.figures.answered(waiting.kind, waiting.bytes, self.turn.saturating_duration_since(waiting.begun), true);
-        self.answered += 1;
-        answer.send(Ok(empty()));
-    }
-
     /// Answers a request; `released` is the buffer that nobody needs afterwards.
     fn reply(&mut self, tag: Tag, result: Result<Vec<Part>, Error>, released: Option<OrderId>) {
         let result = match result {
@@ -295,10 +277,6 @@ impl<P: Policy> EventLoop<P> {
             Err(Error::Io) => Err(io::Error::from_raw_os_error(libc::EIO)),
         };
         let Waiting { kind, bytes, begun, answer, .. } = self.requests.0.remove(tag as usize);
-        let Some(answer) = answer else {
-            self.answered -= 1;
-            return;
-        };
         self.figures.answered(kind, bytes, self.turn.saturating_duration_since(begun), result.is_ok());
         answer.send(result);
     }
@@ -315,14 +293,6 @@ impl<P: Policy> EventLoop<P> {
             tracing::error!(flash, "the flash has failed: writes and FLUSH fail, what only flash held cannot be read");
         }
         self.failed = failed;
-        let lost_bytes = self.engine.lost_bytes();
-        if lost_bytes > self.lost_bytes {
-            tracing::error!(
-                lost_bytes,
-                "neither disk nor flash takes writes that were answered: reads of them fail until they are written again, and FLUSH does"
-            );
-        }
-        self.lost_bytes = lost_bytes;
     }
 
     fn wait(&mut self) {
@@ -361,7 +331,7 @@ impl<P: Policy> EventLoop<P> {
             return;
         }
         let dirty_bytes = self.engine.map().dirty_bytes();
-        if dirty_bytes + self.engine.held_bytes() > 0 && self.engine.may_drain() {
+        if dirty_bytes > 0 && self.engine.may_drain() {
             return;
         }
         if !self.stopping {
@@ -406,11 +376,9 @@ impl<P: Policy> EventLoop<P> {
             uptime_seconds: self.started.elapsed().as_secs_f64(),
             guard: superblock.guard.state == GuardState::On,
             dirty_bytes: self.engine.map().dirty_bytes(),
-            held_bytes: self.engine.held_bytes(),
-            lost_bytes: self.lost_bytes,
             log_bytes: u64::from(ring.blocks()) * block,
             log_free_bytes: u64::from(ring.free_blocks()) * block,
-            requests_waiting: (self.requests.0.len() - self.answered) as u64,
+            requests_waiting: self.requests.0.len() as u64,
             requests: self.figures.requests(),
             counters: *self.engine.counters(),
             segments: self.segments(),

@@ -86,8 +86,6 @@ pub enum StopError {
 pub struct Stopped {
     /// What only flash holds.
     pub dirty_bytes: u64,
-    /// What was answered and is nowhere: older bytes may be on the disk.
-    pub lost_bytes: u64,
     /// The disk is whole without the flash: nothing is left there, and its ends are as its users wrote them.
     pub is_released: bool,
     /// The disk had failed.
@@ -148,8 +146,7 @@ impl Server {
             (Mode::WriteBack, names) => {
                 let delay_max = Nanos(settings.delay_max.as_nanos() as u64);
                 let itransformer = itransformer::Settings { delay_max, ..itransformer::Settings::default() };
-                let Settings { hold_bytes, threshold_percent, .. } = settings;
-                let liu = liu::Settings { hold_bytes, threshold_percent, ..liu::Settings::default() };
+                let liu = liu::Settings { threshold_percent: settings.threshold_percent, ..liu::Settings::default() };
                 let policies = chain::Settings { liu, itransformer };
                 let make = move |superblock: &Superblock| Chain::new(names, superblock.serving.segments, policies);
                 Server::start_from(backing, make, settings)
@@ -236,12 +233,12 @@ impl Server {
 
     fn finish(&mut self, detached: bool) -> Result<Stopped, StopError> {
         let thread = self.thread.take().expect("a server ends once");
-        let End { mut superblock, is_empty, dirty_bytes, lost_bytes, failed } =
+        let End { mut superblock, is_empty, dirty_bytes, failed } =
             thread.join().ok().flatten().ok_or(StopError::Died)?;
         let release = self.release.take().expect("a server ends once");
         let is_released = release(&mut superblock, is_empty, detached)?;
         self.control = None;
-        Ok(Stopped { dirty_bytes, lost_bytes, is_released, disk_failed: failed.0, flash_failed: failed.1 })
+        Ok(Stopped { dirty_bytes, is_released, disk_failed: failed.0, flash_failed: failed.1 })
     }
 
     /// Ends at once, as if killed: requests under way are answered with EIO, nothing is written back, and the

@@ -62,8 +62,6 @@ pub struct Settings {
     pub policy: PolicyName,
     /// The most that iTransformer adds to a foreground request.
     pub delay_max: Duration,
-    /// Bytes of writes to the disk that LiU, alone, answers before the disk has them.
-    pub hold_bytes: u64,
     /// Percent of a segment that is asked for while it is in LiU's stack, from which on it is lifted and loaded.
     pub threshold_percent: u32,
     /// The volume that is meant; another one is refused.
@@ -82,7 +80,6 @@ impl Default for Settings {
             mode: Mode::default(),
             policy: PolicyName::default(),
             delay_max: Duration::from_nanos(itransformer::Settings::default().delay_max.0),
-            hold_bytes: liu::Settings::default().hold_bytes,
             threshold_percent: liu::Settings::default().threshold_percent,
             uuid: None,
             engine: engine::Settings::default(),

@@ -33,13 +33,6 @@ pub struct Status {
     pub guard: bool,
     /// Bytes that only flash holds.
     pub dirty_bytes: u64,
-    /// Bytes that were answered and neither disk nor flash has yet.
-    #[serde(default)]
-    pub held_bytes: u64,
-    /// Bytes that were answered and neither would take: reads of them fail until they are written again, and
-    /// FLUSH does.
-    #[serde(default)]
-    pub lost_bytes: u64,
     /// Size of the log.
     pub log_bytes: u64,
     /// Of which may be written.

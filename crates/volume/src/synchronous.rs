@@ -55,7 +55,6 @@ impl<'a, D: Devices, P: Policy> Synchronous<'a, D, P> {
                     Output::Order(order) => self.carry_out(&order, data),
                     Output::Release(order) => drop(self.buffers.remove(&order)),
                     // Its data are there until `run` returns.
-                    Output::Acknowledge(_) => {}
                     Output::Reply { result, .. } => answer = Some(result.map(|parts| self.gather(&parts, data))),
                 }
             }

@@ -139,7 +139,6 @@ def predict():
         "liu": {
             "ior_write": {
                 "ratio": round(writes["LiU"] / writes["stock"], 4),
-                "nothing_held_ratio": round(1 + writes["LiU, nothing held, over stock"] / 100, 4),
                 "stock_mb_s": round(writes["stock"], 2),
                 "mb_s": round(writes["LiU"], 2),
                 "latency_free_mb_s": round(writes["latency-free"], 2),

@@ -415,7 +415,7 @@ impl Scenario {
         }
         self.disk.check("disk")?;
         self.flash.check("flash")?;
-        self.volume.check(self.server_policy)?;
+        self.volume.check()?;
         self.check_agent()?;
         if let Some(costs) = &self.costs {
             costs.check()?;

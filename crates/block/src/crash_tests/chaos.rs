@@ -20,7 +20,6 @@ pub struct Chaos {
     pub bypasses: bool,
     pub fetches: u64,
     pub holds: u64,
-    pub held_bytes_max: u64,
     pub loads: u64,
     pub lifts: u64,
     pub loaded: Vec<u64>,
@@ -37,7 +36,6 @@ impl Chaos {
             bypasses: false,
             fetches: 0,
             holds: 0,
-            held_bytes_max: 0,
             loads: 0,
             lifts: 0,
             loaded: Vec::new(),
@@ -89,10 +87,6 @@ impl Policy for Chaos {
 
     fn waits_for_room(&self, _load: &Load) -> Nanos {
         if self.bypasses { Nanos::ZERO } else { Nanos::MAX }
-    }
-
-    fn holds_bytes_max(&self) -> u64 {
-        self.held_bytes_max
     }
 
     fn paces(&self, load: &Load) -> Nanos {
@@ -152,7 +146,6 @@ impl Tested {
                 stack_per_buffer: random.pick(&[1, 2]),
                 threshold_percent: random.pick(&[1, 50, 100]),
                 idle: Nanos(random.pick(&[1_000_000, 50_000_000])),
-                hold_bytes: random.pick(&[0, 16384, 1 << 20]),
             };
             let names =
                 random.pick(&[Names::ITransformer, Names::Liu, Names::Liu, Names::LiuITransformer, Names::Auto]);
@@ -166,7 +159,6 @@ impl Tested {
             bypasses: random.chance(50),
             fetches: random.pick(&[0, 20, 80]),
             holds: random.pick(&[0, 0, 30, 80]),
-            held_bytes_max: random.pick(&[0, 8192, 1 << 20]),
             loads: random.pick(&[0, 20, 80]),
             lifts: random.pick(&[5, 20, 50]),
             loaded: Vec::new(),
@@ -201,9 +193,6 @@ impl Policy for Tested {
     }
     fn waits_for_room(&self, load: &Load) -> Nanos {
         delegate!(self, waits_for_room(load))
-    }
-    fn holds_bytes_max(&self) -> u64 {
-        delegate!(self, holds_bytes_max())
     }
     fn paces(&self, load: &Load) -> Nanos {
         delegate!(self, paces(load))

@@ -23,24 +23,12 @@ pub const UUID: [u8; 16] = *b"volume under tst";
 pub const GUARD_BLOCKS: u64 = 2;
 
 thread_local! {
-    static HELD: Cell<u64> = const { Cell::new(0) };
-    static LOST: Cell<u64> = const { Cell::new(0) };
     static ZEROED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Orders by which the disk made zeros, in this test.
 pub fn zeroed() -> u64 {
     ZEROED.get()
-}
-
-/// Writes that were answered before a device had them, in this test.
-pub fn held() -> u64 {
-    HELD.get()
-}
-
-/// Those of them that none took.
-pub fn lost() -> u64 {
-    LOST.get()
 }
 
 /// A request that has no reply yet.
@@ -50,8 +38,6 @@ struct Asked {
     data: Vec<u8>,
     what: What,
     begun: u64,
-    /// It was answered and is not done with.
-    is_held: bool,
 }
 
 impl std::fmt::Debug for Asked {
@@ -210,7 +196,7 @@ impl World {
     }
 
     pub fn read(&mut self, range: Range) {
-        self.request(Asked { range, data: Vec::new(), what: What::Read, begun: self.now, is_held: false }, false);
+        self.request(Asked { range, data: Vec::new(), what: What::Read, begun: self.now }, false);
     }
 
     /// One of two readers goes on, forwards or backwards.
@@ -246,10 +232,7 @@ impl World {
 
     pub fn flush(&mut self) {
         let everything = Range::new(0, self.given.disk_bytes);
-        self.request(
-            Asked { range: everything, data: Vec::new(), what: What::Flush, begun: self.now, is_held: false },
-            false,
-        );
+        self.request(Asked { range: everything, data: Vec::new(), what: What::Flush, begun: self.now }, false);
     }
 
     pub fn write(&mut self, range: Range, zero: bool, fua: bool) {
@@ -259,7 +242,7 @@ impl World {
         let data = (first..range.end() / SECTOR_BYTES).flat_map(|sector| sector_bytes(version, sector));
         let data = if zero { Vec::new() } else { data.collect() };
         self.register.begin_write(range, version, zero, self.now);
-        self.request(Asked { range, data, what: What::Write { version, fua }, begun: self.now, is_held: false }, zero);
+        self.request(Asked { range, data, what: What::Write { version, fua }, begun: self.now }, zero);
     }
 
     fn request(&mut self, asked: Asked, zero: bool) {
@@ -287,7 +270,6 @@ impl World {
                     let in_flight = self.take_order(order);
                     self.orders.push(in_flight);
                 }
-                Output::Acknowledge(tag) => self.on_acknowledged(tag),
                 Output::Reply { tag, result } => self.on_reply(tag, result.ok()),
                 Output::Release(order) => {
                     self.buffers.remove(&order);
@@ -332,36 +314,12 @@ impl World {
         bytes
     }
 
-    /// A write is answered, and its data are needed still.
-    fn on_acknowledged(&mut self, tag: Tag) {
-        self.now += 1;
-        HELD.set(HELD.get() + 1);
-        let asked = self.asked.get_mut(&tag).expect("who is answered has no reply yet");
-        let What::Write { version, fua: false } = asked.what else { panic!("{asked:?} is no write, or with FUA") };
-        assert!(!std::mem::replace(&mut asked.is_held, true), "it is answered once");
-        self.register.end_write(asked.range, version, self.now);
-    }
-
     fn on_reply(&mut self, tag: Tag, parts: Option<Vec<Part>>) {
         self.now += 1;
         let asked = self.asked.remove(&tag).expect("a request has one reply");
-        if asked.is_held {
-            let is_lost = parts.is_none();
-            LOST.set(LOST.get() + u64::from(is_lost));
-            if is_lost && self.failures == 0 {
-                self.violations.push(format!("{asked:?} is lost"));
-            }
-            return;
-        }
         let Some(parts) = parts else {
             self.errors += 1;
-            // What was lost fails until it is written again.
-            let is_lost = match asked.what {
-                What::Read => self.engine.is_lost(asked.range),
-                What::Flush => self.engine.lost_bytes() > 0,
-                What::Write { .. } => false,
-            };
-            let may_fail = self.failures > 0 || self.rotten || is_lost;
+            let may_fail = self.failures > 0 || self.rotten;
             if !may_fail {
                 self.violations.push(format!("{asked:?} failed"));
             }
@@ -400,7 +358,7 @@ impl World {
 
     /// Requests whose users wait.
     pub fn waiting(&self) -> usize {
-        self.asked.values().filter(|asked| !asked.is_held).count()
+        self.asked.len()
     }
 
     /// Some order completes.
@@ -557,7 +515,7 @@ impl World {
                     Output::Reply { tag: replied, result } if replied == tag => {
                         answer = Some(result.ok().map(|parts| self.gather(&parts)));
                     }
-                    Output::Acknowledge(_) | Output::Reply { .. } => {}
+                    Output::Reply { .. } => {}
                     Output::Release(order) => {
                         self.buffers.remove(&order);
                     }
@@ -610,9 +568,6 @@ impl World {
         let mut pair = Pair::new(&mut self.disk, &mut self.flash);
         assert_eq!(recovery::release(&mut pair, &mut superblock, is_empty, detached), Ok(true));
         for sector in 0..self.given.disk_bytes / SECTOR_BYTES {
-            if self.engine.is_lost(Range::new(sector * SECTOR_BYTES, SECTOR_BYTES)) {
-                continue;
-            }
             let bytes = self.disk.read(sector * SECTOR_BYTES, SECTOR_BYTES).to_vec();
             let result = self.register.read(sector, &bytes, self.now, self.now);
             self.violations.extend(result.err().map(|error| format!("raw disk: {error}")));

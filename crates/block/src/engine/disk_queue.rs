@@ -4,10 +4,6 @@
 //! While something else has the disk, or the scheduler below has enough, orders wait here. They leave upwards
 //! from where the last one was and around. When the gate is closed those that come wait behind it, so that a
 //! turn ends.
-//!
-//! Patient orders are those for which nobody waits: of writes that were answered. They leave when no others
-//! do, or a batch of them and of the others in turn when somebody waits for what they make; each kind has its
-//! own sweep.
 
 use std::collections::BTreeMap;
 
@@ -21,19 +17,13 @@ const AGE_MAX: Nanos = Nanos(500_000_000);
 /// unless it has jumped so few orders ago (assumed; four batches of the deadline elevator).
 const JUMP_ORDERS_MIN: u32 = 64;
 
-/// Patient orders and others take turns by so many, if both wait and somebody waits for both (assumed: orders
-/// of writes are gathered to 2 MiB, of which so many take a quarter of a second).
-const TURN_ORDERS: u32 = 8;
-
-/// How an order waits.
+/// Whether an order may be made one with its neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As all do.
-    Prompt,
-    /// Likewise, and it is never made one with another.
+    /// It may.
+    Joined,
+    /// Never.
     Single,
-    /// Behind the others.
-    Patient,
 }
 
 /// An order that waits.
@@ -96,11 +86,7 @@ struct Given {
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub struct DiskQueue {
-    prompt: Sweep,
-    patient: Sweep,
-    /// Whose turn it is, and how many orders of it have left, if both wait.
-    is_patient_turn: bool,
-    turn_orders: u32,
+    sweep: Sweep,
     /// Those that came after the gate was closed.
     behind: Vec<Queued>,
     is_closed: bool,
@@ -118,22 +104,14 @@ impl DiskQueue {
         if self.is_closed {
             self.behind.push(queued);
         } else {
-            self.insert(queued);
+            self.sweep.insert(queued);
         }
-    }
-
-    fn insert(&mut self, queued: Queued) {
-        self.sweep(queued.kind == Kind::Patient).insert(queued);
-    }
-
-    fn sweep(&mut self, is_patient: bool) -> &mut Sweep {
-        if is_patient { &mut self.patient } else { &mut self.prompt }
     }
 
     /// Opens the gate for those behind it; `is_closed`: and closes it again.
     pub fn open(&mut self, is_closed: bool) {
         for queued in std::mem::take(&mut self.behind) {
-            self.insert(queued);
+            self.sweep.insert(queued);
         }
         self.is_closed = is_closed;
     }
@@ -143,57 +121,31 @@ impl DiskQueue {
         self.is_closed = true;
     }
 
-    /// Orders that begin within a range are patient no longer.
-    pub fn hasten(&mut self, range: Range) {
-        let found = self.patient.waiting.range((range.offset, 0)..(range.end(), 0)).map(|(key, _)| *key);
-        for key in found.collect::<Vec<_>>() {
-            let queued = self.patient.remove(key);
-            self.prompt.insert(Queued { kind: Kind::Prompt, ..queued });
-        }
-        let within = |queued: &&mut Queued| queued.kind == Kind::Patient && range.contains(queued.range());
-        self.behind.iter_mut().filter(within).for_each(|queued| queued.kind = Kind::Prompt);
-    }
-
-    /// The next order, which the disk has then; `presses`: somebody waits for what patient ones make.
-    pub fn pop(&mut self, now: Nanos, presses: bool) -> Option<Queued> {
-        let is_patient = self.is_patient_next(presses);
-        let next = self.sweep(is_patient).next()?;
+    /// The next order, which the disk has then.
+    pub fn pop(&mut self, now: Nanos) -> Option<Queued> {
+        let next = self.sweep.next()?;
         self.since_jump = self.since_jump.saturating_add(1);
         let jump = self.aged(now).filter(|_| self.since_jump > JUMP_ORDERS_MIN);
-        let (is_patient, key) = jump.unwrap_or((is_patient, next));
         if jump.is_some() {
             self.since_jump = 0;
         }
-        let queued = self.take(is_patient, key);
+        let key = jump.unwrap_or(next);
+        let queued = self.take(key);
         self.in_flight.insert(key.1, Given { range: queued.range(), since: now });
         Some(queued)
     }
 
-    fn is_patient_next(&mut self, presses: bool) -> bool {
-        if self.prompt.waiting.is_empty() || self.patient.waiting.is_empty() || !presses {
-            return self.prompt.waiting.is_empty();
-        }
-        if self.turn_orders >= TURN_ORDERS {
-            (self.turn_orders, self.is_patient_turn) = (0, !self.is_patient_turn);
-        }
-        self.turn_orders += 1;
-        self.is_patient_turn
-    }
-
-    /// The oldest of all, and whether it is a patient one, if it has waited for so long that the sweep jumps to it.
-    fn aged(&self, now: Nanos) -> Option<(bool, Key)> {
-        let of = |sweep: &Sweep, is_patient| sweep.oldest().map(|key| (sweep.waiting[&key].since, is_patient, key));
-        let both = [of(&self.prompt, false), of(&self.patient, true)];
-        let (since, is_patient, key) = both.into_iter().flatten().min_by_key(|(_, _, key)| key.1)?;
-        (now.since(since) >= AGE_MAX).then_some((is_patient, key))
+    /// The oldest of all, if it has waited for so long that the sweep jumps to it.
+    fn aged(&self, now: Nanos) -> Option<Key> {
+        self.sweep.oldest().filter(|key| now.since(self.sweep.waiting[key].since) >= AGE_MAX)
     }
 
     /// The next of the orders that waits, if it can be one with this: a write that begins where this ends, if
     /// both together are no longer than so many bytes.
     pub fn pop_following(&mut self, first: &Queued, bytes_max: u64) -> Option<Queued> {
-        let (order, is_patient) = (&first.order, first.kind == Kind::Patient);
+        let order = &first.order;
         let end = order.offset + order.length;
-        let (key, next) = self.sweep(is_patient).waiting.range((end, 0)..).next()?;
+        let (key, next) = self.sweep.waiting.range((end, 0)..).next()?;
         let are_writes = matches!((&order.action, &next.order.action), (Action::Write(_), Action::Write(_)));
         let continues = next.order.offset == end && next.order.session == order.session;
         let is_single = next.kind == Kind::Single;
@@ -201,16 +153,15 @@ impl DiskQueue {
             return None;
         }
         let key = *key;
-        let queued = self.take(is_patient, key);
+        let queued = self.take(key);
         self.in_flight.get_mut(&order.id).expect("the disk has it").range.length += queued.order.length;
         Some(queued)
     }
 
     /// One that waits is the disk's.
-    fn take(&mut self, is_patient: bool, key: Key) -> Queued {
-        let sweep = self.sweep(is_patient);
-        let queued = sweep.remove(key);
-        sweep.cursor = queued.range().end();
+    fn take(&mut self, key: Key) -> Queued {
+        let queued = self.sweep.remove(key);
+        self.sweep.cursor = queued.range().end();
         self.in_flight_bytes += queued.order.length;
         queued
     }
@@ -237,7 +188,7 @@ impl DiskQueue {
 
     /// Orders in front of the gate.
     pub fn admitted(&self) -> usize {
-        self.prompt.waiting.len() + self.patient.waiting.len()
+        self.sweep.waiting.len()
     }
 
     /// All that wait.
@@ -247,8 +198,7 @@ impl DiskQueue {
 
     /// When the one that waits longest came.
     pub fn oldest(&self) -> Option<Nanos> {
-        let since = |sweep: &Sweep| sweep.oldest().map(|key| (key.1, sweep.waiting[&key].since));
-        let admitted = [since(&self.prompt), since(&self.patient)].into_iter().flatten().min().map(|(_, since)| since);
+        let admitted = self.sweep.oldest().map(|key| self.sweep.waiting[&key].since);
         admitted.or_else(|| self.behind.first().map(|queued| queued.since))
     }
 }

@@ -1,5 +1,5 @@
 //! Flushes of the devices, and FLUSH, which is made of them (rule 2): disk, then CLEANs, then every earlier
-//! record, then flash. What was answered before the disk had it is written first.
+//! record, then flash.
 //!
 //! A device flush covers what had completed when it was given; one is under way at a time, and whoever comes
 //! meanwhile takes part in the next. The disk is flushed for a FLUSH only if a bypass has completed since the
@@ -47,8 +47,8 @@ impl DeviceFlush {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Waits for held writes, as far as they came before: up to this one.
-    Held(u64),
+    /// Has just come.
+    Asked,
     /// Waits for a flush of the disk.
     Disk(u64),
     /// Waits until no CLEAN is due.
@@ -64,21 +64,9 @@ pub struct Flush {
     stage: Stage,
 }
 
-impl Flush {
-    /// Whether held writes have to end first.
-    pub fn waits_for_held(&self) -> bool {
-        matches!(self.stage, Stage::Held(_))
-    }
-
-    /// Whether this held write has to.
-    pub fn rests_on(&self, id: u64) -> bool {
-        matches!(self.stage, Stage::Held(last) if id <= last)
-    }
-}
-
 impl<P: Policy> Engine<P> {
     pub(super) fn add_flush(&mut self, tag: Tag) {
-        self.flushes.push(Flush { tag, stage: Stage::Held(self.writes_begun) });
+        self.flushes.push(Flush { tag, stage: Stage::Asked });
     }
 
     /// A FUA write is written: now it is made durable.
@@ -117,14 +105,7 @@ impl<P: Policy> Engine<P> {
         if self.flash_failed {
             return Err(());
         }
-        if let Stage::Held(last) = stage {
-            if self.held.has_up_to(last) {
-                return Ok(Some(stage));
-            }
-            // What was lost may have been written again by now.
-            if self.held.has_lost() {
-                return Err(());
-            }
+        if let Stage::Asked = stage {
             stage = self.disk_stage();
         }
         if let Stage::Disk(ticket) = stage {

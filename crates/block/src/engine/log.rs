@@ -338,7 +338,6 @@ impl<P: Policy> Engine<P> {
             }
             self.stuck.carve(item.range);
             self.apart.carve(item.range);
-            self.held.on_written(item.range);
         }
         for (range, upto) in record.cleans {
             self.map.carve_up_to(range, upto, seq);

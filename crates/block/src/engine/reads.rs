@@ -72,8 +72,6 @@ pub struct Read {
     from_flash: bool,
     from_disk: bool,
     failed: bool,
-    /// Held writes that have to end before it is planned.
-    behind: usize,
 }
 
 /// A segment of a read that waits for a fetch.
@@ -87,27 +85,7 @@ pub struct Waiter {
 
 impl<P: Policy> Engine<P> {
     pub(super) fn add_read(&mut self, tag: Tag, range: Range) {
-        let behind = self.wait_for_held(tag, range);
-        self.reads.insert(tag, Read { behind, ..Read::default() });
-        if behind == 0 {
-            self.plan_read(tag, range);
-        }
-    }
-
-    /// A held write that a read waited for has ended.
-    pub(super) fn on_held_end(&mut self, tag: Tag, range: Range) {
-        let read = self.reads.get_mut(&tag).expect("it waits");
-        read.behind -= 1;
-        if read.behind == 0 {
-            self.plan_read(tag, range);
-        }
-    }
-
-    fn plan_read(&mut self, tag: Tag, range: Range) {
-        if self.held.is_lost(range) {
-            self.reads.get_mut(&tag).expect("it is unfinished").failed = true;
-            return self.end_read(tag);
-        }
+        self.reads.insert(tag, Read::default());
         let begun = self.touch_segments(range);
         let (mut at, mut asked) = (range.offset, false);
         for piece in self.map.pieces(range).into_iter().filter(|piece| piece.dirty) {

@@ -1,6 +1,5 @@
 //! Single claims about the engine, on devices that do nothing until they are told to.
 
-mod held;
 mod segments;
 mod zeroing;
 
@@ -54,7 +53,7 @@ impl Engine<AddressOrder> {
 fn orders<P: Policy>(engine: &mut Engine<P>) -> Vec<Order> {
     let order = |output| match output {
         Output::Order(order) => Some(order),
-        Output::Acknowledge(_) | Output::Reply { .. } | Output::Release(_) => None,
+        Output::Reply { .. } | Output::Release(_) => None,
     };
     engine.take_outputs().into_iter().filter_map(order).collect()
 }
@@ -99,7 +98,7 @@ fn answers<P: Policy>(
                     engine.on_completion(Nanos::ZERO, order.id, result);
                 }
                 Output::Reply { tag, result } => answered.push((tag, result)),
-                Output::Acknowledge(_) | Output::Release(_) => {}
+                Output::Release(_) => {}
             }
         }
     }
@@ -725,9 +724,6 @@ impl<P: Policy> Policy for Restless<P> {
     }
     fn waits_for_room(&self, load: &Load) -> Nanos {
         self.0.waits_for_room(load)
-    }
-    fn holds_bytes_max(&self) -> u64 {
-        self.0.holds_bytes_max()
     }
     fn next_write_back(&mut self, load: &Load) -> Option<u64> {
         self.0.next_write_back(load)

@@ -4,7 +4,7 @@
 //! it. What the guard hides always goes there; of a longer write that bypasses flash it is a part of its own:
 //! one of many processes that was answered at once for all of it would be out of step with the others from
 //! then on. A bypass waits until no write-back is under way on its range, and none begins there while it
-//! waits. It may be answered meanwhile (`held`).
+//! waits.
 
 use super::{Engine, Purpose};
 use crate::engine::disk_queue::Kind;
@@ -51,12 +51,6 @@ pub struct Write {
     blockers: usize,
     /// Newer ones that wait for this.
     blocked: Vec<u64>,
-    /// Reads that wait for it.
-    pub readers: Vec<(Tag, Range)>,
-    /// The policy has left it to the disk, not want of room in the log.
-    is_left: bool,
-    /// The disk has failed to take it: it does not go there again.
-    is_barred: bool,
     /// Records, orders or parts that are missing.
     missing: usize,
     failed: bool,
@@ -74,16 +68,6 @@ impl Write {
             Some(_) => Part::Request { tag: self.tag, offset: range.offset - self.data_offset, length: range.length },
             None => Part::Zeros(range.length),
         }
-    }
-
-    /// Whether it may be answered before it is written. A full log would not take it if the disk does not.
-    pub fn may_be_held(&self) -> bool {
-        self.is_left && !self.fua && self.whole.is_none()
-    }
-
-    /// Whether somebody waits for its end beside who asked.
-    fn is_awaited(&self) -> bool {
-        !self.blocked.is_empty() || !self.readers.is_empty()
     }
 
     /// Whether the disk is being written, or will be as soon as nothing else is.
@@ -115,28 +99,11 @@ impl<P: Policy> Engine<P> {
         for older in self.writes.values_mut().filter(|older| older.range.overlaps(range)) {
             older.blocked.push(id);
             blockers += 1;
-            self.disk_queue.hasten(older.range);
         }
         let crcs = data.map(|data| checksums(range.offset, data));
         let stage = Stage::Blocked;
         let (data_offset, whole, blocked, missing, failed) = (range.offset, None, Vec::new(), 0, false);
-        let (readers, is_left, is_barred) = (Vec::new(), false, false);
-        let write = Write {
-            tag,
-            data_offset,
-            range,
-            whole,
-            fua,
-            crcs,
-            stage,
-            blockers,
-            blocked,
-            readers,
-            is_left,
-            is_barred,
-            missing,
-            failed,
-        };
+        let write = Write { tag, data_offset, range, whole, fua, crcs, stage, blockers, blocked, missing, failed };
         self.written_bytes += write.range.length;
         self.writes.insert(id, write);
         if blockers == 0 {
@@ -171,7 +138,6 @@ impl<P: Policy> Engine<P> {
 
     /// A write bypasses flash.
     fn leave(&mut self, id: u64) {
-        self.writes.get_mut(&id).expect("it has begun").is_left = true;
         let length = self.wait_for_disk(id);
         match self.absorbs() {
             true => self.counters.bypassed_unwanted(length),
@@ -256,7 +222,7 @@ impl<P: Policy> Engine<P> {
     /// Whether a write may go to the disk instead of the log.
     fn is_divertible(&self, item: &Item) -> bool {
         let write = &self.writes[&item.write];
-        let is_waiting = write.missing == self.log_queue.count_of(item.write) && !write.failed && !write.is_barred;
+        let is_waiting = write.missing == self.log_queue.count_of(item.write) && !write.failed;
         is_waiting && write.crcs.is_some() && !self.is_guarded(write.range)
     }
 
@@ -296,27 +262,24 @@ impl<P: Policy> Engine<P> {
         self.writes.get_mut(&id).expect("it waits").stage = Stage::Bypassing;
         self.waiting_writes.remove(&id);
         self.bypasses += 1;
-        self.ask_to_hold(id);
-        let write = &self.writes[&id];
-        let (is_zero, is_patient) = (write.crcs.is_none(), self.held.is_patient(id) && !write.is_awaited());
-        let kind = if is_patient { Kind::Patient } else { Kind::Prompt };
+        let is_zero = self.writes[&id].crcs.is_none();
         for cut in self.cuts(range) {
             let orders = match is_zero {
                 true => self.zero_orders(cut),
                 false => vec![(cut, Action::Write(vec![self.writes[&id].part(cut)]))],
             };
-            self.queue_bypass(id, orders, kind);
+            self.queue_bypass(id, orders);
         }
     }
 
-    fn queue_bypass(&mut self, id: u64, orders: Vec<(Range, Action)>, kind: Kind) {
+    fn queue_bypass(&mut self, id: u64, orders: Vec<(Range, Action)>) {
         self.writes.get_mut(&id).expect("it is unfinished").missing += orders.len();
         for (part, action) in orders {
             let purpose = match action {
                 Action::Zero => Purpose::Zeroing(id, part),
                 _ => Purpose::Bypass(vec![(id, part)]),
             };
-            self.queue_disk_as(action, part, purpose, kind);
+            self.queue_disk_as(action, part, purpose, Kind::Joined);
         }
     }
 
@@ -325,7 +288,7 @@ impl<P: Policy> Engine<P> {
     pub(super) fn on_zeroed(&mut self, id: u64, part: Range, ok: bool) {
         if !ok {
             self.settings.zero_bytes_max = 0;
-            self.queue_bypass(id, self.zero_orders(part), Kind::Prompt);
+            self.queue_bypass(id, self.zero_orders(part));
         }
         self.on_bypassed(id, true);
     }
@@ -407,37 +370,17 @@ impl<P: Policy> Engine<P> {
             }
             self.stuck.carve(range);
             self.apart.carve(range);
-            self.held.on_written(range);
         }
         // A bypass that failed may have written some of it, and reads may have seen that.
         self.bypassed = true;
         self.end_write(id, ok);
     }
 
-    /// A held write that the disk has failed to take goes to the log; false if it does not, or has been there.
-    fn log_instead(&mut self, id: u64) -> bool {
-        let may = self.absorbs() && self.held.has(id);
-        let write = self.writes.get_mut(&id).expect("it is unfinished");
-        if !may || write.is_barred {
-            return false;
-        }
-        (write.is_barred, write.missing, write.failed) = (true, 0, false);
-        self.moves += 1;
-        self.queue_write(id);
-        true
-    }
-
     /// Acknowledges a write and lets those behind it go on.
     fn end_write(&mut self, id: u64, ok: bool) {
         self.waiting_writes.remove(&id);
-        if !ok && self.log_instead(id) {
-            return;
-        }
         let write = self.writes.remove(&id).expect("it is unfinished");
         self.cancel_copies(write.range);
-        self.end_hold(id, write.range, ok);
-        // Before a newer write of the range begins, which may be answered at once.
-        write.readers.into_iter().for_each(|(tag, range)| self.on_held_end(tag, range));
         if let Some(whole) = write.whole {
             self.on_logged(whole, ok);
         } else {

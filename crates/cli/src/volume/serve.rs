@@ -11,7 +11,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
 use headstart_policy::server::liu;
-use headstart_units::ByteSize;
 use headstart_volume::export::ending;
 use headstart_volume::export::file::{FileExport, Unmounted, is_stale, loop_devices};
 use headstart_volume::export::nbd::NbdExport;
@@ -52,10 +51,6 @@ pub struct Serve {
     /// The most that iTransformer adds to a foreground request
     #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     delay_max_ms: u32,
-
-    /// Memory for writes that LiU, alone, answers before the disk has them; what is not flushed is lost with the server
-    #[arg(long, value_name = "SIZE", default_value_t)]
-    liu_hold: ByteSize,
 
     /// Percent of a segment that is asked for while it is measured, from which on LiU lifts and loads it
     #[arg(long, value_name = "PERCENT", default_value_t = liu::Settings::default().threshold_percent, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -128,9 +123,8 @@ impl Serve {
         if let Some(report) = ending::report(&stopped) {
             eprintln!("headstart: {report}");
         }
-        Ok(match (stopped.lost_bytes, stopped.dirty_bytes) {
-            (1.., _) => ExitCode::from(super::EXIT_LOST),
-            (0, 1..) if !self.keep_dirty => ExitCode::from(crate::EXIT_DIRTY),
+        Ok(match stopped.dirty_bytes {
+            1.. if !self.keep_dirty => ExitCode::from(crate::EXIT_DIRTY),
             _ => ExitCode::SUCCESS,
         })
     }
@@ -140,7 +134,6 @@ impl Serve {
             mode: self.mode,
             policy: self.policy,
             delay_max: Some(Duration::from_millis(self.delay_max_ms.into())),
-            hold_bytes: Some(self.liu_hold.0),
             threshold_percent: Some(self.liu_threshold),
         }
     }

@@ -77,12 +77,6 @@ fn print(status: &Status) {
     print_device("flash", &status.flash, "");
     let used = status.log_bytes.saturating_sub(status.log_free_bytes);
     println!("dirty      {}; the log holds {} of {}", size(status.dirty_bytes), size(used), size(status.log_bytes));
-    if status.held_bytes > 0 {
-        println!("held       {} answered and not on disk yet", size(status.held_bytes));
-    }
-    if status.lost_bytes > 0 {
-        println!("lost       {} answered, and neither disk nor flash takes them", size(status.lost_bytes));
-    }
     if let Some(segments) = &status.segments {
         println!(
             "segments   of {} with heads of {}: {} of {} lifted, {} to be; {} in memory, {} measured",

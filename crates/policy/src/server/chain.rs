@@ -7,7 +7,6 @@
 //! | read of a strong segment | load | - | load; not a fetch as well | - |
 //! | read of a stream among others | where it lies | fetch | load what is ahead in its segment, or fetch | where it lies |
 //! | other reads | where they lie | where they lie | where they lie | where they lie |
-//! | a write to the disk is answered | at once, within a limit that may be set | when it is there | when it is there | when it is there |
 //! | write-back | half full, idle | by itransformer | by itransformer | half full |
 //! | who has the disk | everybody | turns | turns; loads are foreground | everybody |
 //!
@@ -219,13 +218,6 @@ impl Policy for Chain {
 
     fn waits_for_room(&self, load: &Load) -> Nanos {
         self.itransformer.as_ref().map_or(Nanos::ZERO, |policy| policy.waits_for_room(load))
-    }
-
-    fn holds_bytes_max(&self) -> u64 {
-        match (&self.liu, &self.itransformer) {
-            (Some((liu, _)), None) => liu.hold_bytes(),
-            _ => 0,
-        }
     }
 
     fn paces(&self, load: &Load) -> Nanos {

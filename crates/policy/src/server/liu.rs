@@ -69,15 +69,12 @@ pub struct Settings {
     pub threshold_percent: u32,
     /// The foreground is quiet after so long without a request (assumed: several times a disk's positioning).
     pub idle: Nanos,
-    /// Bytes of writes to the disk that are answered before it has them, so that they are sorted together
-    /// (the paper's "system's write-back policy"). None unless asked for: a server that is killed loses them.
-    pub hold_bytes: u64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
         let idle = Nanos(50_000_000);
-        Settings { buffer_bytes: 256 * MIB, stack_per_buffer: 2, threshold_percent: 30, idle, hold_bytes: 0 }
+        Settings { buffer_bytes: 256 * MIB, stack_per_buffer: 2, threshold_percent: 30, idle }
     }
 }
 
@@ -354,11 +351,6 @@ impl Liu {
         let (used, segment) = self.lifted_by_use.first_key_value()?;
         let newcomer = self.known.get(&newcomer)?;
         (*used < newcomer.used && self.uses - used > newcomer.interval).then_some(*segment)
-    }
-
-    /// See [`Policy::holds_bytes_max`](super::Policy::holds_bytes_max).
-    pub fn hold_bytes(&self) -> u64 {
-        self.settings.hold_bytes
     }
 
     /// Whether flash takes what is written to a segment's head: it is there, or was until a write before; and

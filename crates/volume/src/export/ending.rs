@@ -52,14 +52,8 @@ pub fn report(stopped: &Stopped) -> Option<String> {
             ByteSize(bytes)
         ),
     };
-    match stopped.lost_bytes {
-        0 if stopped.dirty_bytes == 0 && failed.is_empty() => None,
-        0 => Some(format!("{failed}{on_flash}")),
-        bytes => Some(format!(
-            "{failed}{} that were answered and not flushed are LOST, and older bytes may be on the disk: check what was written last; {on_flash}",
-            ByteSize(bytes)
-        )),
-    }
+    let is_whole = stopped.dirty_bytes == 0 && failed.is_empty();
+    (!is_whole).then(|| format!("{failed}{on_flash}"))
 }
 
 #[cfg(test)]
@@ -68,13 +62,8 @@ mod tests {
 
     #[test]
     fn a_disk_is_said_to_stand_alone_only_if_it_was_released() {
-        let stopped = |is_released, flash_failed| Stopped {
-            dirty_bytes: 0,
-            lost_bytes: 0,
-            is_released,
-            disk_failed: false,
-            flash_failed,
-        };
+        let stopped =
+            |is_released, flash_failed| Stopped { dirty_bytes: 0, is_released, disk_failed: false, flash_failed };
         assert_eq!(report(&stopped(true, false)), None);
         assert_eq!(report(&stopped(false, false)), None, "heads of segments stay on flash, clean");
         assert!(report(&stopped(true, true)).unwrap().ends_with("nothing is left on flash alone"));

@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use headstart_block::superblock::Serving;
-use headstart_units::ByteSize;
-use nix::unistd::{SysconfVar, sysconf};
 
 use crate::device::DeviceName;
 use crate::pair::{OpenError, Pair};
@@ -20,8 +18,6 @@ pub struct Wishes {
     pub policy: Option<PolicyName>,
     /// The most that the policy adds to a foreground request.
     pub delay_max: Option<Duration>,
-    /// Bytes of writes that LiU answers before the disk has them.
-    pub hold_bytes: Option<u64>,
     /// Percent of a segment from which on LiU lifts and loads it, 1 to 100.
     pub threshold_percent: Option<u32>,
 }
@@ -40,24 +36,6 @@ pub enum OpeningError {
         "{0}: the volume was created without room for heads; detach it and create it with --policy liu, liu,itransformer or auto"
     )]
     NoHeads(String),
-    /// Writes are to be answered early by a policy that does not.
-    #[error(
-        "--liu-hold: {mode} with --policy {policy} answers no write early; take LiU alone (--policy liu), or leave it out"
-    )]
-    HoldsNothing {
-        /// When a write is acknowledged.
-        mode: Mode,
-        /// What goes to flash.
-        policy: PolicyName,
-    },
-    /// Writes answered early would take the memory that everything else needs.
-    #[error("--liu-hold: {hold} is more than half of this machine's memory ({memory}); give less", hold = ByteSize(*hold_bytes), memory = ByteSize(*memory_bytes))]
-    HoldsTooMuch {
-        /// What was asked for.
-        hold_bytes: u64,
-        /// What the machine has.
-        memory_bytes: u64,
-    },
     /// What is on them.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -73,17 +51,10 @@ impl Wishes {
             mode: self.mode.unwrap_or(mode),
             policy: self.policy.unwrap_or(PolicyName::of_number(created.policy)),
             delay_max: self.delay_max.unwrap_or(settings.delay_max),
-            hold_bytes: self.hold_bytes.unwrap_or(settings.hold_bytes),
             threshold_percent: self.threshold_percent.unwrap_or(settings.threshold_percent),
             ..settings
         }
     }
-}
-
-/// The machine's memory; without an end if the system does not say.
-fn memory_bytes() -> u64 {
-    let of = |name| sysconf(name).ok().flatten().and_then(|value| u64::try_from(value).ok());
-    of(SysconfVar::_PHYS_PAGES).zip(of(SysconfVar::PAGE_SIZE)).map_or(u64::MAX, |(pages, bytes)| pages * bytes)
 }
 
 /// Opens both devices for this process alone, recovers the volume and serves it.
@@ -91,15 +62,6 @@ pub fn open(disk: &DeviceName, flash: &DeviceName, wishes: Wishes) -> Result<Ser
     let mut pair = Pair::open(disk, flash)?;
     let created = pair.serving().map_err(|failed| OpeningError::Unreadable(pair.describe(failed)))?;
     let settings = wishes.settings(created);
-    let holds = settings.mode == Mode::WriteBack && settings.policy == PolicyName::Liu;
-    if settings.hold_bytes > 0 && !holds {
-        let Settings { mode, policy, .. } = settings;
-        return Err(OpeningError::HoldsNothing { mode, policy });
-    }
-    let memory_bytes = memory_bytes();
-    if settings.hold_bytes > memory_bytes / 2 {
-        return Err(OpeningError::HoldsTooMuch { hold_bytes: settings.hold_bytes, memory_bytes });
-    }
     let has_heads = created.is_none_or(|serving| !serving.segments.is_none());
     if settings.mode == Mode::WriteBack && settings.policy.needs_heads() && !has_heads {
         return Err(OpeningError::NoHeads(pair.flash.name.to_string()));

@@ -11,7 +11,6 @@ pub struct Chaos {
     absorbs: u64,
     writes_back: u64,
     bypasses: bool,
-    held_bytes_max: u64,
 }
 
 impl Chaos {
@@ -21,7 +20,6 @@ impl Chaos {
             absorbs: random.pick(&[100, 80, 50, 10]),
             writes_back: random.pick(&[0, 2, 10, 40]),
             bypasses: random.chance(50),
-            held_bytes_max: random.pick(&[0, 8192, 1 << 20]),
         }
     }
 }
@@ -33,10 +31,6 @@ impl Policy for Chaos {
 
     fn waits_for_room(&self, _load: &Load) -> Nanos {
         if self.bypasses { Nanos::ZERO } else { Nanos::MAX }
-    }
-
-    fn holds_bytes_max(&self) -> u64 {
-        self.held_bytes_max
     }
 
     fn next_write_back(&mut self, load: &Load) -> Option<u64> {

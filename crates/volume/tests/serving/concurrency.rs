@@ -64,7 +64,6 @@ fn with_heads(names: Names, seed: u64, late_turns: [u64; 2]) -> Vec<String> {
         buffer_bytes: random.pick(&[1, 4]) * SEGMENTS.segment_bytes(),
         threshold_percent: random.pick(&[1, 30, 80]),
         idle: Nanos(random.pick(&[10_000, 1_000_000])),
-        hold_bytes: random.pick(&[0, 16384, 1 << 20]),
         ..liu::Settings::default()
     };
     let policy = Chain::new(names, SEGMENTS, chain::Settings { liu, ..chain::Settings::default() });

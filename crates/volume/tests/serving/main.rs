@@ -7,7 +7,6 @@ mod commands;
 mod concurrency;
 mod emulated;
 mod heads;
-mod held;
 mod life;
 mod power_cuts;
 

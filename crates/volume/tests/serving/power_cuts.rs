@@ -38,7 +38,6 @@ impl Tested {
             buffer_bytes: random.pick(&[1, 4]) * SEGMENTS.segment_bytes(),
             threshold_percent: random.pick(&[1, 30]),
             idle: Nanos(random.pick(&[0, 10_000])),
-            hold_bytes: random.pick(&[0, 0, 16384]),
             ..liu::Settings::default()
         };
         let names = random.pick(&[Names::Liu, Names::LiuITransformer]);

@@ -72,12 +72,6 @@ pub struct VolumeStats {
     pub bypassed_writes_total: u64,
     /// Writes that waited for room in the log and went to the disk.
     pub diverted_writes_total: u64,
-    /// Bytes of writes that were answered before the disk had them.
-    #[serde(default)]
-    pub early_bytes_total: u64,
-    /// Of those, bytes that the disk does not have now.
-    #[serde(default)]
-    pub held_bytes: u64,
     /// Bytes written back.
     pub written_back_bytes_total: u64,
     /// Write orders that wrote them.
@@ -143,8 +137,6 @@ impl VolumeStats {
             absorbed_bytes_total: self.absorbed_bytes_total.saturating_sub(before.absorbed_bytes_total),
             bypassed_writes_total: self.bypassed_writes_total - before.bypassed_writes_total,
             diverted_writes_total: self.diverted_writes_total - before.diverted_writes_total,
-            early_bytes_total: self.early_bytes_total - before.early_bytes_total,
-            held_bytes: self.held_bytes,
             written_back_bytes_total: self.written_back_bytes_total - before.written_back_bytes_total,
             write_backs_total: self.write_backs_total - before.write_backs_total,
             fetched_bytes_total: self.fetched_bytes_total - before.fetched_bytes_total,
@@ -185,10 +177,8 @@ struct Ordered {
 /// See the module.
 pub(super) struct Volume {
     pub engine: Engine<Chain>,
-    /// Whose the engine's requests are, by tag; nobody's, once they were answered.
-    asked: Slab<Option<Owner>>,
-    /// How many were answered and have no reply yet.
-    answered: usize,
+    /// Whose the engine's requests are, by tag.
+    asked: Slab<Owner>,
     orders: BTreeMap<OrderId, Ordered>,
     flash: Box<dyn Device>,
     pub flash_due: Nanos,
@@ -223,7 +213,6 @@ impl Volume {
         Volume {
             engine: Engine::new(recovered, policy, Settings::default()),
             asked: Slab::default(),
-            answered: 0,
             orders: BTreeMap::new(),
             flash_depth: flash.queue_depth(),
             flash,
@@ -240,11 +229,11 @@ impl Volume {
 
     /// Requests of the engine that have no answer.
     pub fn asked(&self) -> usize {
-        self.asked.len() - self.answered
+        self.asked.len()
     }
 
     fn tag(&mut self, owner: Owner) -> u64 {
-        self.asked.insert(Some(owner)).into()
+        self.asked.insert(owner).into()
     }
 
     fn send_flash(&mut self, now: Nanos, accesses: &mut Option<Vec<Access>>) {
@@ -268,7 +257,6 @@ impl Volume {
             absorbed_bytes_total,
             bypassed_unwanted_writes_total,
             bypassed_full_writes_total,
-            early_bytes_total,
             written_back_bytes_total,
             write_backs_total,
             fetched_bytes_total,
@@ -299,8 +287,6 @@ impl Volume {
             absorbed_bytes_total,
             bypassed_writes_total: bypassed_unwanted_writes_total,
             diverted_writes_total: bypassed_full_writes_total,
-            early_bytes_total,
-            held_bytes: self.engine.held_bytes(),
             written_back_bytes_total,
             write_backs_total,
             fetched_bytes_total,
@@ -384,8 +370,7 @@ impl Server {
 
     /// Bytes that its volume or its cache holds and its disk does not.
     pub fn dirty_bytes(&self) -> u64 {
-        let of = |engine: &Engine<Chain>| engine.map().dirty_bytes() + engine.held_bytes();
-        let volume = self.volume.as_ref().map_or(0, |volume| of(&volume.engine));
+        let volume = self.volume.as_ref().map_or(0, |volume| volume.engine.map().dirty_bytes());
         volume + self.cache.as_ref().map_or(0, |cache| cache.held_bytes())
     }
 
@@ -427,21 +412,12 @@ impl Server {
                         let range = Range::new(order.offset, order.length);
                         self.begin_order(now, order.id, order.device, operation(&order.action), range);
                     }
-                    Output::Acknowledge(tag) => {
-                        let volume = self.volume.as_mut().expect("there is one");
-                        volume.answered += 1;
-                        let owner = volume.asked[tag as u32].take().expect("it is answered once");
-                        self.finish_part(now, owner);
-                    }
                     Output::Reply { tag, result } => {
                         assert!(result.is_ok(), "nothing fails here");
                         let volume = self.volume.as_mut().expect("there is one");
-                        let owner = volume.asked[tag as u32].take();
+                        let owner = volume.asked[tag as u32];
                         volume.asked.remove(tag as u32);
-                        match owner {
-                            Some(owner) => self.finish_part(now, owner),
-                            None => volume.answered -= 1,
-                        }
+                        self.finish_part(now, owner);
                     }
                     Output::Release(_) => {}
                 }

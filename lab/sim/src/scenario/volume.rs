@@ -85,8 +85,6 @@ pub struct Volume {
     pub segment: Option<Size>,
     /// Memory for LiU's segments.
     pub buffer: Size,
-    /// Memory for writes that LiU, alone, answers before the disk has them.
-    pub hold: Size,
     /// Percent of a segment that is asked for while it is in LiU's stack, from which on it is lifted and loaded.
     pub threshold_percent: u32,
     /// Percent of the slice that is for heads; without it as much as the policies want.
@@ -104,7 +102,6 @@ impl Default for Volume {
             head: None,
             segment: None,
             buffer: Size(liu.buffer_bytes),
-            hold: Size(liu.hold_bytes),
             threshold_percent: liu.threshold_percent,
             heads_percent: None,
         }
@@ -115,7 +112,7 @@ impl Default for Volume {
 const SLICE_BYTES_MIN: u64 = 8 << 20;
 
 impl Volume {
-    pub(super) fn check(&self, policy: ServerPolicy) -> Result<(), ScenarioError> {
+    pub(super) fn check(&self) -> Result<(), ScenarioError> {
         let error = |key: &str, problem: String| Err(ScenarioError::new(format!("[volume] {key}"), problem));
         match self.flash.parse::<Profile>().map(Profile::device) {
             Err(unknown) => return error("flash", unknown.to_string()),
@@ -137,11 +134,6 @@ impl Volume {
         }
         if self.heads_percent.is_some_and(|percent| percent > 95) {
             return error("heads_percent", "a log needs room too: at most 95".into());
-        }
-        if let (Size(1..), ServerPolicy::Volume(names)) = (self.hold, policy)
-            && names.has_itransformer()
-        {
-            return error("hold", format!("with LiU alone; server_policy = \"{names}\" has iTransformer"));
         }
         if let (Some(head), Some(segment)) = (self.head, self.segment)
             && !(Sizes { segment_bytes: segment.0, head_bytes: head.0 }).are_sound()
@@ -168,7 +160,6 @@ impl Volume {
         let delay_max = Nanos::from_millis(self.delay_max_ms);
         let liu = liu::Settings {
             buffer_bytes: self.buffer.0,
-            hold_bytes: self.hold.0,
             threshold_percent: self.threshold_percent,
             ..liu::Settings::default()
         };

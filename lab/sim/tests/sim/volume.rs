@@ -1,8 +1,7 @@
 //! iTransformer beneath a data server, against the same disk alone.
 
-use headstart_sim::scenario::{Scenario, ServerPolicy, Size};
+use headstart_sim::scenario::{Scenario, ServerPolicy};
 use headstart_sim::{Options, Report, run};
-use headstart_units::MIB;
 
 /// The benchmarks of the suite: 48 ranks on one data server.
 const SUITE: [&str; 8] = [
@@ -72,43 +71,3 @@ fn a_volume_makes_no_run_differ_from_the_one_before() {
     let json = || serde_json::to_string(&report(SUITE[7], ServerPolicy::ITRANSFORMER)).unwrap();
     assert_eq!(json(), json());
 }
-
-/// All of them are on the disk when the time ends that counts.
-#[test]
-fn writes_that_liu_answers_early_reach_the_disk_in_longer_runs_and_reads_beside_them_are_right() {
-    for (text, gain_min) in [(SUITE[0], 1.05), (SUITE[7], 0.98)] {
-        let held = |bytes| {
-            let mut scenario = Scenario::from_toml(text).unwrap();
-            (scenario.server_policy, scenario.volume.hold) = ("liu".parse().unwrap(), Size(bytes));
-            run(&scenario, Options { check: true, ..Options::default() }).unwrap_or_else(|error| panic!("{error}"))
-        };
-        let [none, some] = [0, 64 * MIB].map(held);
-        let volumes = [&none, &some].map(|report| report.disk[0].volume.unwrap());
-        assert_eq!((volumes[0].early_bytes_total, volumes[1].held_bytes), (0, 0));
-        assert!(volumes[1].early_bytes_total > 64 * MIB);
-        let gain = some.drained_mb_per_s() / none.drained_mb_per_s();
-        println!("{:20} {gain:.3}, {} MiB were answered early", none.name, volumes[1].early_bytes_total / MIB);
-        assert!(gain >= gain_min, "{gain}");
-    }
-}
-
-#[test]
-fn writes_are_answered_early_by_liu_alone() {
-    let holds = |policy: &str| format!("server_policy = '{policy}'\n[volume]\nhold = '1MiB'\n{WRITERS}");
-    for (policy, is_refused) in [("liu", false), ("auto", true), ("liu,itransformer", true), ("itransformer", true)] {
-        let refused = Scenario::from_toml(&holds(policy)).err().map(|error| error.to_string());
-        assert_eq!(refused.is_some(), is_refused, "{refused:?}");
-        assert!(refused.is_none_or(|error| error.contains("[volume] hold") && error.contains(policy)));
-    }
-}
-
-const WRITERS: &str = "
-[[job]]
-name = 'writers'
-[job.workload]
-kind = 'ior'
-ranks = 1
-transfer = '4KiB'
-block = '1MiB'
-operation = 'write'
-";
