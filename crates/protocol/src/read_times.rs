@@ -4,7 +4,7 @@
 //! Only reads out of order are measured: what the disks serve in order says nothing of the others. Sums of several
 //! threads need no order, and one that is read while it grows is a read more or less.
 
-use headstart_policy::order::Distance;
+use headstart_policy::order::{Distance, Measured};
 use headstart_units::atomics::{AtomicU64, Ordering};
 
 /// Whether a read is measured by which side serves it.
@@ -37,28 +37,6 @@ struct Sums {
 pub struct ReadTimes {
     disk: Sums,
     flash: Sums,
-}
-
-/// The sums of one side as they were at one time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Measured {
-    /// Reads.
-    pub requests: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Nanoseconds that they took.
-    pub ns: u64,
-}
-
-impl Measured {
-    /// What came to them since `earlier`.
-    pub fn since(self, earlier: Measured) -> Measured {
-        Measured {
-            requests: self.requests.wrapping_sub(earlier.requests),
-            bytes: self.bytes.wrapping_sub(earlier.bytes),
-            ns: self.ns.wrapping_sub(earlier.ns),
-        }
-    }
 }
 
 impl ReadTimes {

@@ -23,10 +23,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::itransformer::streams::Heading;
 use super::itransformer::{self, ITransformer};
 use super::liu::{self, Liu};
 use super::{AddressOrder, Load, Policy, SegmentCounts, SegmentRead, Turn};
+use crate::order::Heading;
 use crate::server::segments::Segments;
 use headstart_units::BLOCK_BYTES;
 use headstart_units::Nanos;
@@ -208,7 +208,7 @@ impl Policy for Chain {
             None => self.rest.absorbs(range, load),
         };
         if let Some((liu, segments)) = &mut self.liu {
-            liu.on_write(range, load);
+            liu.on_write(range, load.written_bytes);
             for (segment, part) in segments.parts(range) {
                 liu.on_segment_write(segment, part);
             }

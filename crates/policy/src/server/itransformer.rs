@@ -4,7 +4,7 @@
 //! and streams of random requests gain nothing. Here
 //!
 //! - writes are absorbed by the log (nothing volatile) and written back in address order, neighbours as one;
-//! - interleaved streams of reads are recognised ([`streams`]) and read ahead in long runs, staged on flash,
+//! - interleaved streams of reads are recognised ([`Streams`]) and read ahead in long runs, staged on flash,
 //!   dropped once read;
 //! - random reads go to the disk sorted (the engine's disk queue, as long as need be) and undisturbed by writes;
 //! - the disk serves either the foreground or a *batch* of write-backs and fetches. What a batch adds to a
@@ -21,7 +21,7 @@
 //!
 //! Large requests, and sequential streams that nothing interrupts and that keep the disk busy, bypass flash:
 //! the disk serves them as well as it can. Streams of reads are fetched for only where the disk takes longer
-//! without ([`unaided`]). A stream of a few short requests at a time misses a turn of the disk after each of
+//! without ([`Unaided`]). A stream of a few short requests at a time misses a turn of the disk after each of
 //! them, and what is left to the disk of one that is otherwise absorbed stays behind the rest: it is absorbed
 //! whole until the log is three quarters full, if flash is faster than the disk. As the log fills, writes are
 //! paced: kept from it, so that it fills no faster than it is written back. Those of the lowest addresses are
@@ -35,15 +35,12 @@
 //! one that the disk alone would have by now.
 
 pub mod disk_time;
-pub mod streams;
-pub mod unaided;
 
 use super::{Load, Policy, Turn};
+use crate::order::{Heading, Planned, Streams, Unaided};
 use disk_time::DiskTime;
 use headstart_units::Nanos;
 use headstart_units::request::Range;
-use streams::{Heading, Streams};
-use unaided::{Planned, Unaided};
 
 /// Of all streams together, a window each is read in so many times `delay_max` (assumed: a second by default).
 const CYCLE_DELAYS: u64 = 20;

@@ -49,6 +49,7 @@ pub mod stack;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Load, SegmentCounts, SegmentRead};
+use crate::order::TrailingWrites;
 use crate::server::segments::Segments;
 use headstart_units::BLOCK_BYTES;
 use headstart_units::request::Range;
@@ -118,9 +119,7 @@ pub struct Liu {
     waiting: BTreeSet<u64>,
     cursor: u64,
     evicted: Vec<u64>,
-    /// Where the last write was, and how many of the last ones followed closely behind others: [`BEHIND_ALL`] is all.
-    last_write: u64,
-    writes_behind: u32,
+    writes: TrailingWrites,
     /// None is tried before, since the last could not begin.
     not_before: Nanos,
 }
@@ -128,13 +127,6 @@ pub struct Liu {
 /// After a lift that could not begin, no other is tried for so long (assumed; what it waits for takes a flush
 /// of a device or longer).
 const RETRY: Nanos = Nanos(5_000_000);
-
-/// With less under way the disk has done it before the next write comes, and misses a turn (assumed: two
-/// requests of 64 KiB).
-const BUSY_BYTES_MIN: u64 = 128 << 10;
-/// All of the last writes followed closely behind others, and most.
-const BEHIND_ALL: u32 = 256;
-const BEHIND_MOST: u32 = 192;
 
 /// Whether a part has a whole block: what has none may lie in blocks of its neighbours, so that nothing need
 /// be read again.
@@ -160,8 +152,7 @@ impl Liu {
             waiting: BTreeSet::new(),
             cursor: 0,
             evicted: Vec::new(),
-            last_write: 0,
-            writes_behind: 0,
+            writes: TrailingWrites::default(),
             not_before: Nanos::ZERO,
         }
     }
@@ -202,13 +193,9 @@ impl Liu {
         wanted
     }
 
-    /// A write comes. The disk passes over a head in the time of a positioning: what is no farther from the
-    /// last write costs it less, if it is there before the disk has turned on.
-    pub fn on_write(&mut self, range: Range, load: &Load) {
-        let is_near = self.last_write.abs_diff(range.offset) <= self.head_bytes;
-        let is_behind = is_near && load.written_bytes >= BUSY_BYTES_MIN;
-        self.writes_behind = (self.writes_behind * 15 + if is_behind { BEHIND_ALL } else { 0 }) / 16;
-        self.last_write = range.offset;
+    /// A write comes, while so many bytes of writes are under way.
+    pub fn on_write(&mut self, range: Range, under_way_bytes: u64) {
+        self.writes.on_write(range, self.head_bytes, under_way_bytes);
     }
 
     /// A part of a segment is written: that counts for its locality as reads do, and it may be read next.
@@ -356,8 +343,7 @@ impl Liu {
     /// Whether flash takes what is written to a segment's head: it is there, or was until a write before; and
     /// the disk would have to move there.
     pub fn takes_writes(&self, segment: u64) -> bool {
-        self.writes_behind < BEHIND_MOST
-            && self.known.get(&segment).is_some_and(|known| known.is_lifted || known.is_written)
+        !self.writes.are_most() && self.known.get(&segment).is_some_and(|known| known.is_lifted || known.is_written)
     }
 
     /// Segments that the buffer has room for.
@@ -508,23 +494,15 @@ mod tests {
     #[test]
     fn flash_takes_no_writes_to_heads_that_follow_each_other_closely_while_the_disk_is_kept_busy() {
         let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
-        let takes = |step: u64, written_bytes| {
+        let takes = |step: u64, under_way_bytes| {
             let mut liu = Liu::new(segments, Settings::default());
             liu.on_lifted(3);
-            let load = Load { written_bytes, ..Load::default() };
-            // Two at a time change places.
-            (0..100u64).for_each(|write| liu.on_write(Range::new((write ^ 1) * step, 16384), &load));
+            (0..100u64).for_each(|write| liu.on_write(Range::new((write ^ 1) * step, 16384), under_way_bytes));
             liu.takes_writes(3)
         };
         assert!(!takes(16384, 128 << 10) && !takes(300 << 10, 1 << 20), "with gaps as well");
         assert!(takes(1 << 20, 1 << 20), "more than a head away");
         assert!(takes(16384, 64 << 10), "the disk waits for the next");
-        let mut liu = Liu::new(segments, Settings::default());
-        liu.on_lifted(3);
-        let load = Load { written_bytes: 1 << 20, ..Load::default() };
-        let streams = (0..400u64).map(|write| write % 4 * (1 << 30) + write / 4 * 65536);
-        streams.for_each(|at| liu.on_write(Range::new(at, 65536), &load));
-        assert!(liu.takes_writes(3), "four streams");
     }
 
     #[test]

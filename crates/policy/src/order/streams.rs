@@ -1,4 +1,5 @@
-//! Streams of requests: which continue others, though requests of many streams come interleaved and in any order.
+//! Streams of requests of one disk: which continue others, though requests of many streams come interleaved and in
+//! any order.
 //!
 //! A *run* is a range of the disk that was read without gaps. From the fourth read on that lies beside the
 //! run and near the one before it is a stream, forwards or backwards, by the side it grows on. (Random
@@ -7,19 +8,17 @@
 //! quarter of the last one is left. A stream that is alone is left to the disk, also one that many processes
 //! read together, whose requests come in any order ([`Crowd`]).
 
-mod crowd;
-pub mod trust;
-
 use std::collections::BTreeMap;
 
-use crowd::Crowd;
 use headstart_units::request::Range;
-use trust::Trust;
+
+use super::crowd::Crowd;
+use super::trust::Trust;
 
 /// Runs that are remembered (assumed: several for each of a hundred processes).
 const RUNS_MAX: usize = 1024;
 /// Of 256 requests that are not read ahead, those that continue another run than the one before, while a
-/// stream counts as alone.
+/// stream counts as alone. Chosen, as `LONG_WINDOWS`, on the suite of 48 streams (`scenarios/itransformer`).
 const SWITCHES_MAX: u32 = 64;
 /// First windows of a stream that is long.
 const LONG_WINDOWS: u64 = 4;
@@ -27,7 +26,7 @@ const LONG_WINDOWS: u64 = 4;
 const NEAR_REQUESTS: u64 = 8;
 /// A stream's next read comes before so many of others (assumed; twice as many as there are streams, or a hundred).
 const SOON_READS: u64 = 256;
-/// Reads that show how many streams there are.
+/// Reads that show how many streams there are (assumed).
 const RECENT: u64 = 512;
 
 #[derive(Clone, Copy, Debug)]

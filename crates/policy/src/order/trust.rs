@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 
 /// So many reads later a first window is judged (assumed; reads that were not read ahead: a stream has few of them).
 const JUDGED_AFTER_READS: u64 = 256;
-/// Fewer than so many say nothing.
+/// Fewer than so many say nothing. This and what follows is chosen on Zipf reads of 8 KiB (`compose/zipf-read`): 18.4
+/// instead of 16.0 MB/s, the disk alone 18.7.
 const JUDGED_MIN: u32 = 8;
 /// The older half counts half from so many on.
 const JUDGED_MAX: u32 = 64;
