@@ -31,7 +31,7 @@ use std::io::{self, Write as _};
 use std::ops;
 use std::path::Path;
 
-use headstart_insight::plan::prediction::Prediction;
+use headstart_insight::plan::Prediction;
 use headstart_insight::plan::{Choice, Plan, PlanFile, PlanRegion};
 use headstart_units::request::Range;
 use serde::Deserialize;

@@ -19,7 +19,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use headstart_agent::plan;
-use headstart_insight::plan::prediction::Prediction;
+use headstart_insight::plan::Prediction;
 use headstart_insight::plan::{Choice, Plan, PlanFile, PlanRegion};
 use headstart_units::request::Range;
 use serde_json::Value;

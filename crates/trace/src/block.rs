@@ -6,7 +6,7 @@
 //! are named in each block that mentions them.
 
 use super::encoding::{NUMBER_BYTES_MAX, Reader, Writer};
-use super::{Operation, range_of};
+use super::record::{Operation, range_of};
 use headstart_units::request::Range;
 
 /// Bytes of a block.

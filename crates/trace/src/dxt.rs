@@ -12,7 +12,9 @@
 //! A request that went through MPI-IO is there twice, at that layer and as what reached the file system. One
 //! layer is read.
 
-use super::{Files, Loss, Losses, Operation, Record, range_of};
+use super::files::Files;
+use super::losses::{Loss, Losses};
+use super::record::{Operation, Record, range_of};
 use headstart_units::Nanos;
 
 /// How the text begins.

@@ -18,7 +18,9 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
-use super::{Files, Loss, Losses, Operation, Record, range_of};
+use super::files::Files;
+use super::losses::{Loss, Losses};
+use super::record::{Operation, Record, range_of};
 use headstart_units::Nanos;
 use headstart_units::request::Range;
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Record;
+use super::record::Record;
 
 /// Holds one record of each source. Of equal starts the source that was given first goes first.
 #[derive(Debug)]

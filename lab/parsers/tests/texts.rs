@@ -11,7 +11,7 @@ use headstart_agent::error::Error;
 use headstart_agent::site::{CostModels, Site};
 use headstart_agent::status::Status;
 use headstart_agent::{discarded, plan};
-use headstart_insight::plan::prediction::Prediction;
+use headstart_insight::plan::Prediction;
 use headstart_insight::plan::{Choice, Plan, PlanFile, PlanRegion};
 use headstart_parsers::seeded;
 use headstart_parsers::text;

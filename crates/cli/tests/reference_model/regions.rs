@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headstart_agent::plan;
-use headstart_insight::plan::prediction::Prediction;
+use headstart_insight::plan::Prediction;
 use headstart_insight::plan::{Choice, Plan, PlanFile, PlanRegion};
 use headstart_units::request::Range;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::cells::{CellId, Cells, Crossing, CrossingId, Kind};
 use super::pictures::Pictures;
+use super::report::{CriticalCosts, REGIONS_MAX};
 use super::reuse::{Residence, Reuse};
-use super::{CriticalCosts, REGIONS_MAX};
 use crate::plan::planning::{Survey, Surveyed};
 use crate::plan::prediction::{Portion, Presence};
 use crate::plan::{PlanningError, TracedFile};

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cells::{CellId, Crossing, CrossingId};
 use super::collector::Collected;
 use super::knee::knee;
-use super::reuse::Flash;
-use super::{
+use super::report::{
     Advice, Curve, FileSummary, GAIN_STEPS, POINTS, Point, Policy, Recommendation, RegionSummary, TOP_REGIONS,
 };
+use super::reuse::Flash;
 use crate::plan::planning::Chosen;
 use crate::plan::prediction::{Fitted, Load, Portion, Prediction, Rank};
 use crate::plan::{Choice, PlanningError};

@@ -1,9 +1,11 @@
+use super::report::TOP_REGIONS;
 use super::*;
-use crate::plan::prediction::Prediction;
+use crate::plan::Prediction;
 use crate::plan::{Choice, Options, plan};
+use headstart_policy::cost::benefit;
 use headstart_units::Capacity;
 use headstart_units::chance::splitmix64;
-use headstart_units::request::Direction;
+use headstart_units::request::{Direction, Range};
 use headstart_units::{MIB, Nanos};
 
 fn costs() -> Costs {

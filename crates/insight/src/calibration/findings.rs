@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
+use super::fit_error::FitError;
 use super::latencies::StartupRange;
+use super::load::{BLOCK_BYTES, Load, Measured, Pattern};
 use super::rates::{self, Cell, Rates};
 use super::schedule::{LEAP_BYTES, LEAP_STRIDE_BYTES, PIECE_STRIDE_BYTES};
 use super::seek::Seek;
 use super::transfer::Transfer;
-use super::{BLOCK_BYTES, FitError, Load, Measured, Pattern};
 use headstart_policy::cost::{benefit, region};
 use headstart_units::request::Direction;
 use headstart_units::{KIB, MIB};

@@ -1,6 +1,6 @@
 //! Where the next request of a load goes.
 
-use super::{BLOCK_BYTES, Load, Pattern};
+use super::load::{BLOCK_BYTES, Load, Pattern};
 
 /// Pauses before the second read of a seek: multiples of the golden ratio modulo two turns of a 7200 rpm
 /// spindle, so that the phases at which the arm arrives spread evenly, whatever the spindle's speed.

@@ -3,7 +3,7 @@
 //! The seconds are what a disk needs for figures good to a few percent; a caller with less or more time
 //! stretches all alike.
 
-use super::{BLOCK_BYTES, Load, Pattern};
+use super::load::{BLOCK_BYTES, Load, Pattern};
 use headstart_units::MIB;
 use headstart_units::request::Direction;
 

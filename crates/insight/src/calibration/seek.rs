@@ -8,7 +8,8 @@
 
 use serde::Serialize;
 
-use super::{FitError, Latencies};
+use super::fit_error::FitError;
+use super::latencies::Latencies;
 use headstart_policy::cost::benefit::SeekPoint;
 
 /// The percentile that stands for an end.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use headstart_policy::cost::KNEE_SHARE;
 
-use super::FitError;
+use super::fit_error::FitError;
 
 /// t(n) = startup + n / rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Plan, PlanFile};
+use super::document::{Plan, PlanFile};
 
 /// Which file, and which of its regions, of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]

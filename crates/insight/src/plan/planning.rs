@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::document::{Choice, Plan, PlanFile, PlanRegion};
 use super::prediction::Load;
-use super::{Choice, Plan, PlanFile, PlanRegion};
 use headstart_policy::client::carl::selection::{Candidate, select};
 use headstart_policy::client::random;
 use headstart_policy::cost::benefit::ParameterError;

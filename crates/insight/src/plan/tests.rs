@@ -6,7 +6,7 @@ use headstart_policy::cost::region::Costs;
 use headstart_policy::cost::region::Parameters;
 use headstart_policy::cost::software::Software;
 use headstart_units::Capacity;
-use headstart_units::request::{Access, Direction};
+use headstart_units::request::{Access, Direction, Range};
 use headstart_units::{MIB, Nanos};
 
 fn costs() -> Costs {

@@ -23,9 +23,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::address_order::AddressOrder;
 use super::itransformer::{self, ITransformer};
 use super::liu::{self, Liu};
-use super::{AddressOrder, Load, Policy, SegmentCounts, SegmentRead, Turn};
+use super::policy::{Load, Policy, SegmentCounts, SegmentRead, Turn};
 use crate::order::Heading;
 use crate::server::segments::Segments;
 use headstart_units::BLOCK_BYTES;

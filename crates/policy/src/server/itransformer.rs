@@ -36,7 +36,7 @@
 
 pub mod disk_time;
 
-use super::{Load, Policy, Turn};
+use super::policy::{Load, Policy, Turn};
 use crate::order::{Heading, Planned, Streams, Unaided};
 use disk_time::DiskTime;
 use headstart_units::Nanos;

@@ -48,7 +48,7 @@ pub mod stack;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Load, SegmentCounts, SegmentRead};
+use super::policy::{Load, SegmentCounts, SegmentRead};
 use crate::order::TrailingWrites;
 use crate::server::segments::Segments;
 use headstart_units::BLOCK_BYTES;
