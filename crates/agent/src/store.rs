@@ -23,7 +23,7 @@ use std::io;
 use std::ops::RangeBounds;
 use std::path::Path;
 
-use headstart_overlay::adoption::{open_files, truncated_files};
+use headstart_overlay::{open_files, truncated_files};
 use headstart_overlay::flash_space::Run;
 use headstart_overlay::journal::Header;
 use headstart_overlay::recovery::Recovered;

@@ -24,11 +24,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-use super::copies::CopyState;
-use super::files::{File, Process};
-use super::recency::Access;
-use super::recovery::Recovered;
-use super::{CopyKind, Direct, Overlay, Settings};
+use crate::copies::CopyState;
+use crate::files::File;
+use crate::output::CopyKind;
+use crate::overlay::{Direct, Overlay};
+use crate::process::Process;
+use crate::recency::Access;
+use crate::recovery::Recovered;
+use crate::settings::Settings;
 use headstart_protocol::shared::{
     DIRECT_EXTENDS, DIRECT_TRUNCATES, LEASE_DIRECT_WRITE, LEASE_GIVEN_UP, LEASE_QUARANTINED, LEASE_SLOW_READ,
     STATE_QUARANTINED, Shared,
@@ -271,7 +274,7 @@ impl Overlay {
     }
 
     /// Whether the data file is one of the file's, from an agent before: nothing is allocated in it.
-    pub(super) fn is_of_before(&self, file: u32, data_file: u32) -> bool {
+    pub(crate) fn is_of_before(&self, file: u32, data_file: u32) -> bool {
         self.data_files.get(&data_file) == Some(&file) && self.files[&file].data_file != Some(data_file)
     }
 

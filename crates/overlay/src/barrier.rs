@@ -21,12 +21,14 @@
 
 use std::collections::BTreeSet;
 
-use super::copies::CopyState;
-use super::flash_space::{Run, Union, User};
-use super::granules::ranges_of;
-use super::journal::Record;
-use super::page_set::PageSet;
-use super::{Answer, Output, Overlay};
+use crate::copies::CopyState;
+use crate::flash_space::{Run, Union, User};
+use crate::granules::ranges_of;
+use crate::journal::Record;
+use crate::output::NotSynced;
+use crate::output::{Answer, Output};
+use crate::overlay::Overlay;
+use crate::page_set::PageSet;
 use headstart_protocol::handshake::speaks_for;
 use headstart_protocol::shared::{BITS_PER_FILE, Shared, Slot};
 use headstart_units::GRANULE_BYTES;
@@ -35,45 +37,34 @@ use headstart_units::request::Range;
 /// Bytes of a file after which its bits begin anew.
 const TURN_BYTES: u64 = BITS_PER_FILE * GRANULE_BYTES;
 
-/// Files that a barrier could not sync; none if it was something else.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NotSynced {
-    /// Data files.
-    pub data_files: Vec<u32>,
-    /// Data files of which nothing is known: no sync was tried.
-    pub data_files_untried: Vec<u32>,
-    /// Slow files.
-    pub slow_files: Vec<u32>,
-}
-
 /// Where the barrier stands.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Barrier {
+pub(crate) struct Barrier {
     /// Somebody asked for one.
-    pub(super) wanted: bool,
+    pub(crate) wanted: bool,
     /// Position up to which records are durable.
-    pub(super) durable_end: u64,
+    pub(crate) durable_end: u64,
     /// Data files named by records since the last barrier.
-    pub(super) unsynced_data: BTreeSet<u32>,
+    pub(crate) unsynced_data: BTreeSet<u32>,
     /// Slow files to sync with the next one.
-    pub(super) unsynced_slow: BTreeSet<u32>,
+    pub(crate) unsynced_slow: BTreeSet<u32>,
     /// Slow files that records since their last sync wrote, cut or left alone, of which no program asked that
     /// anything survive power loss: only a full barrier syncs them.
-    pub(super) deferred_slow: BTreeSet<u32>,
+    pub(crate) deferred_slow: BTreeSet<u32>,
     /// Pages named by records since the last barrier began, and by those the barrier under way takes in.
-    pub(super) uncovered: PageSet,
-    pub(super) covering: PageSet,
+    pub(crate) uncovered: PageSet,
+    pub(crate) covering: PageSet,
     /// Files of which a program asked it, since this agent started or before.
-    pub(super) asked: BTreeSet<u32>,
+    pub(crate) asked: BTreeSet<u32>,
     /// Directories from which the names of such files were removed since they were last synced.
-    pub(super) left_directories: BTreeSet<Vec<u8>>,
+    pub(crate) left_directories: BTreeSet<Vec<u8>>,
     /// The next barrier is to be a full one.
-    pub(super) full: bool,
+    pub(crate) full: bool,
     held: bool,
     begun: u64,
     ended: u64,
     /// When the last one ended.
-    pub(super) ended_ns: u64,
+    pub(crate) ended_ns: u64,
     failed: BTreeSet<u64>,
     running: Option<Running>,
 }
@@ -89,27 +80,27 @@ struct Running {
 
 impl Barrier {
     /// Number of the next barrier to begin.
-    pub(super) fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.begun + 1
     }
 
-    pub(super) fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
     /// Whether the barrier under way syncs the slow file: its number must not be used again meanwhile.
-    pub(super) fn names(&self, file: u32) -> bool {
+    pub(crate) fn names(&self, file: u32) -> bool {
         self.running.as_ref().is_some_and(|running| running.slow_files.binary_search(&file).is_ok())
     }
 
     /// Whether every slow file that records speak of is synced.
-    pub(super) fn slow_files_are_synced(&self) -> bool {
+    pub(crate) fn slow_files_are_synced(&self) -> bool {
         let running = self.running.as_ref().is_some_and(|running| !running.slow_files.is_empty());
         !running && self.unsynced_slow.is_empty() && self.deferred_slow.is_empty()
     }
 
     /// The answer for whoever waits for barrier `number`.
-    pub(super) fn answer(&self, number: u64) -> Option<Answer> {
+    pub(crate) fn answer(&self, number: u64) -> Option<Answer> {
         if self.ended < number {
             return None;
         }
@@ -133,7 +124,7 @@ impl Overlay {
     }
 
     /// Begins a barrier if one is wanted and none is under way.
-    pub(super) fn plan_barrier(&mut self) {
+    pub(crate) fn plan_barrier(&mut self) {
         if self.barrier.running.is_some() || !self.barrier.wanted || self.barrier.held {
             return;
         }
@@ -165,7 +156,7 @@ impl Overlay {
 
     /// What flash had of a file that is gone, or what the disk has of it unsynced, is given up with the next
     /// barrier: by then it must stay gone.
-    pub(super) fn is_left(&mut self, number: u32) {
+    pub(crate) fn is_left(&mut self, number: u32) {
         let Some(file) = self.files.get(&number).filter(|_| self.barrier.asked.contains(&number)) else { return };
         let end = file.path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         self.barrier.left_directories.insert(file.path[..end.max(1).min(file.path.len())].to_vec());
@@ -239,13 +230,13 @@ impl Overlay {
     }
 
     /// Frees what readers have let go. Of that no message tells: it is looked for when space is short.
-    pub(super) fn free_read(&mut self, shared: Shared<'_>) {
+    pub(crate) fn free_read(&mut self, shared: Shared<'_>) {
         let read = self.space.take_read();
         self.free_unused(shared, read);
     }
 
     /// Frees what the copy was the last to use.
-    pub(super) fn free_copied(&mut self, shared: Shared<'_>, copy: &CopyState) {
+    pub(crate) fn free_copied(&mut self, shared: Shared<'_>, copy: &CopyState) {
         let places: Vec<Run> = copy.places().collect();
         let copied = self.space.take_copied(&places);
         self.free_unused(shared, copied);
@@ -312,7 +303,7 @@ impl Overlay {
 }
 
 /// The pages that a slot's flash-read lease names.
-pub(super) fn runs_read(slot: &Slot) -> impl Iterator<Item = Run> + '_ {
+pub(crate) fn runs_read(slot: &Slot) -> impl Iterator<Item = Run> + '_ {
     slot.held_pieces().map(|piece| Run::touching(piece.data_file, piece.place, piece.length))
 }
 

@@ -6,12 +6,13 @@
 
 use std::sync::atomic::Ordering;
 
-use super::extent_map::Mapped;
-use super::flash_space::Run;
-use super::journal::Record;
-use super::operations::Pending;
-use super::write_back::{Dirty, Foreground, InFlight};
-use super::{CopyKind, CopyOrder, CopyPiece, Output, Overlay};
+use crate::extent_map::Mapped;
+use crate::flash_space::Run;
+use crate::journal::Record;
+use crate::output::{CopyKind, CopyOrder, CopyPiece, Output};
+use crate::overlay::Overlay;
+use crate::requests::Pending;
+use crate::write_back::{Dirty, Foreground, InFlight};
 use headstart_protocol::handover::{COPY_FETCH, COPY_WRITE_BACK};
 use headstart_protocol::shared::{
     KIND_READ, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_SLOW_READ, STATE_CHEAP, Shared,
@@ -20,26 +21,26 @@ use headstart_units::request::Range;
 
 /// A copy under way.
 #[derive(Clone, Debug)]
-pub(super) struct CopyState {
-    pub(super) kind: CopyKind,
-    pub(super) file: u32,
-    pub(super) range: Range,
-    pub(super) pieces: Vec<CopyPiece>,
+pub(crate) struct CopyState {
+    pub(crate) kind: CopyKind,
+    pub(crate) file: u32,
+    pub(crate) range: Range,
+    pub(crate) pieces: Vec<CopyPiece>,
     /// Extents it consists of; those that follow each other on flash as well are one piece.
-    pub(super) extents: u64,
+    pub(crate) extents: u64,
     /// Its longest piece, which is what it is reckoned to ask of flash at once. It may ask a whole run, but
     /// for a part of its time alone: of the disks it needs longer.
-    pub(super) flash_bytes: u64,
-    pub(super) cancelled: bool,
+    pub(crate) flash_bytes: u64,
+    pub(crate) cancelled: bool,
     /// When it began.
-    pub(super) since_ns: u64,
+    pub(crate) since_ns: u64,
     /// Index of its record in the shared file.
-    pub(super) record: usize,
+    pub(crate) record: usize,
 }
 
 impl CopyState {
     /// The pages of flash that it reads or writes.
-    pub(super) fn places(&self) -> impl Iterator<Item = Run> + '_ {
+    pub(crate) fn places(&self) -> impl Iterator<Item = Run> + '_ {
         self.pieces.iter().map(|piece| Run::touching(piece.data_file, piece.place, piece.range.length))
     }
 }
@@ -69,7 +70,7 @@ impl Overlay {
     }
 
     /// Starts write-backs and fetches as far as their pace allows.
-    pub(super) fn plan_copies(&mut self, shared: Shared<'_>) {
+    pub(crate) fn plan_copies(&mut self, shared: Shared<'_>) {
         self.advance_fetches(shared);
         self.write_back_for_heirs(shared);
         let urgent: Vec<(u32, Range)> =
@@ -98,7 +99,7 @@ impl Overlay {
         self.plan_fetches(shared, foreground.disk_requests);
     }
 
-    pub(super) fn write_back_in(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
+    pub(crate) fn write_back_in(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
         let first = self.files[&file].map.overlapping(range).next();
         let first =
             first.filter(|first| first.dirty && self.obstacle(file, first).is_none()).map(|first| (file, first));
@@ -107,7 +108,7 @@ impl Overlay {
     }
 
     /// Starts the next write-back in address order, from where the last one ended, if there is one.
-    pub(super) fn write_back_next(&mut self, shared: Shared<'_>, spares_regions: bool) -> Option<u64> {
+    pub(crate) fn write_back_next(&mut self, shared: Shared<'_>, spares_regions: bool) -> Option<u64> {
         if let Some((file, mapped)) = self.next_of_drain_round() {
             let copy = self.start_write_back(shared, file, mapped, false);
             self.advance_drain_round(self.copies[&copy].range);
@@ -136,7 +137,7 @@ impl Overlay {
     }
 
     /// Where in the file what keeps the extent from being written back ends; none if nothing does.
-    pub(super) fn obstacle(&self, file: u32, mapped: &Mapped) -> Option<u64> {
+    pub(crate) fn obstacle(&self, file: u32, mapped: &Mapped) -> Option<u64> {
         let known = &self.files[&file];
         if self.is_untrusted(mapped) {
             return Some(mapped.range.end());
@@ -164,7 +165,7 @@ impl Overlay {
     }
 
     /// The copies under way that share a byte with `range`, last first.
-    pub(super) fn copies_in(&self, file: u32, range: Range) -> impl Iterator<Item = &CopyState> {
+    pub(crate) fn copies_in(&self, file: u32, range: Range) -> impl Iterator<Item = &CopyState> {
         self.copied
             .range((file, 0)..(file, range.end()))
             .rev()
@@ -203,7 +204,7 @@ impl Overlay {
         self.start_copy(shared, CopyKind::WriteBack, file, range, pieces, extents)
     }
 
-    pub(super) fn start_copy(
+    pub(crate) fn start_copy(
         &mut self,
         shared: Shared<'_>,
         kind: CopyKind,

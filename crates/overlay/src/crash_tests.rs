@@ -55,7 +55,7 @@ mod register;
 mod restart;
 mod rules;
 mod storage;
-pub(super) mod world;
+pub(crate) mod world;
 
 use headstart_units::chance::Random;
 use world::{RANKS, World};

@@ -12,8 +12,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::extent_map::Mapped;
-use super::{Direct, Overlay, Process, Quarantined};
+use crate::extent_map::Mapped;
+use crate::overlay::{Direct, Overlay, Quarantined};
+use crate::process::Process;
 use headstart_protocol::shared::{
     LEASE_DIRECT_WRITE, LEASE_GIVEN_UP, LEASE_NONE, LEASE_QUARANTINED, STATE_FREE, STATE_QUARANTINED, Shared,
 };
@@ -45,7 +46,7 @@ impl Overlay {
     }
 
     /// A thread died while it was to cut the file to `cut`; the file is `size` long.
-    pub(super) fn end_truncation(&mut self, shared: Shared<'_>, file: u32, cut: u64, size: u64) {
+    pub(crate) fn end_truncation(&mut self, shared: Shared<'_>, file: u32, cut: u64, size: u64) {
         if size <= cut {
             // Less, if the file was to become longer: what is mapped between is committed, and the file not
             // long enough for it yet.
@@ -58,7 +59,7 @@ impl Overlay {
     }
 
     /// What became of the truncations of the dead is recorded.
-    pub(super) fn end_truncations_of_the_dead(&mut self, shared: Shared<'_>) -> bool {
+    pub(crate) fn end_truncations_of_the_dead(&mut self, shared: Shared<'_>) -> bool {
         let ended = std::mem::take(&mut self.cut_short);
         for slot in &ended {
             self.direct.remove(slot);
@@ -68,7 +69,7 @@ impl Overlay {
     }
 
     /// The same, without what becomes possible by it. False if nobody was there.
-    pub(super) fn hang_up(&mut self, shared: Shared<'_>, slot: u32) -> bool {
+    pub(crate) fn hang_up(&mut self, shared: Shared<'_>, slot: u32) -> bool {
         let cell = &shared.slots[slot as usize];
         shared.keep_counts(slot);
         let idle = cell.is_free();
@@ -107,7 +108,7 @@ impl Overlay {
 
     /// Quarantines what the thread behind `slot` may still write. The slot says so until the quarantine is
     /// lifted, for an agent that starts meanwhile; nobody waits for it.
-    pub(super) fn quarantine_slot(&mut self, shared: Shared<'_>, slot: u32, process: Process) -> bool {
+    pub(crate) fn quarantine_slot(&mut self, shared: Shared<'_>, slot: u32, process: Process) -> bool {
         let cell = &shared.slots[slot as usize];
         // An agent that has just started knows of the leases of the dead from their slots alone.
         let direct = self.direct.remove(&slot);
@@ -132,14 +133,14 @@ impl Overlay {
         cheap.is_some() || leased.is_some()
     }
 
-    pub(super) fn drop_clean(&mut self, file: u32, range: Range) {
+    pub(crate) fn drop_clean(&mut self, file: u32, range: Range) {
         let Some(known) = self.files.get(&file) else { return };
         let clean: Vec<Mapped> = known.map.overlapping(range).filter(|mapped| !mapped.dirty).collect();
         clean.iter().for_each(|mapped| self.evict(file, mapped));
     }
 
     /// Nothing of a dead thread can land any more: its slot may be given to another.
-    pub(super) fn release_dead(shared: Shared<'_>, slot: u32) {
+    pub(crate) fn release_dead(shared: Shared<'_>, slot: u32) {
         let cell = &shared.slots[slot as usize];
         cell.release_read();
         cell.free();

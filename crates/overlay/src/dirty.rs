@@ -1,8 +1,10 @@
 //! What would be lost with the flash, and giving it up.
 
-use super::extent_map::Mapped;
-use super::journal::{Identity, Record};
-use super::{Answer, Overlay, errno};
+use crate::errno;
+use crate::extent_map::Mapped;
+use crate::journal::{Identity, Record};
+use crate::output::Answer;
+use crate::overlay::Overlay;
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::shared::Shared;
 use headstart_units::request::Range;
@@ -74,7 +76,7 @@ impl Overlay {
 
     /// A thread could not read `range` from flash: clean bytes are dropped, so that the disk answers; dirty
     /// ones are the only ones there are.
-    pub(super) fn flash_failed(&mut self, number: u32, range: Range) -> Answer {
+    pub(crate) fn flash_failed(&mut self, number: u32, range: Range) -> Answer {
         let found: Vec<Mapped> = self.files[&number].map.overlapping(range).collect();
         if let Some(dirty) = found.iter().find(|mapped| mapped.dirty) {
             let lost = dirty.range.intersection(range);

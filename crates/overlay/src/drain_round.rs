@@ -8,8 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use super::extent_map::Mapped;
-use super::{CopyKind, Overlay};
+use crate::extent_map::Mapped;
+use crate::output::CopyKind;
+use crate::overlay::Overlay;
 use headstart_units::request::Range;
 
 /// The last one leaps over nothing. Leaps of 64 KiB have passed no piece of 8 KiB by then that they have not come to.
@@ -17,7 +18,7 @@ const PASSES_MAX: u8 = 8;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) struct DrainRound {
+pub(crate) struct DrainRound {
     /// Everything before is written back, or being so, or was leapt over: file, offset.
     at: (u32, u64),
     passes_left: u8,
@@ -30,7 +31,7 @@ pub(super) struct DrainRound {
 }
 
 impl Overlay {
-    pub(super) fn begin_drain_round(&mut self) {
+    pub(crate) fn begin_drain_round(&mut self) {
         let end = |file: u32| self.files[&file].map.end().max(self.files[&file].size);
         let ends = self.mapping.dirty_files.iter().map(|file| (*file, end(*file))).collect();
         self.drain_round =
@@ -46,7 +47,7 @@ impl Overlay {
     }
 
     /// The next extent of the round, if nothing holds it up.
-    pub(super) fn next_of_drain_round(&mut self) -> Option<(u32, Mapped)> {
+    pub(crate) fn next_of_drain_round(&mut self) -> Option<(u32, Mapped)> {
         let mut first = self.first_of(self.drain_round.as_ref()?);
         while first.is_none()
             && let Some(round) = &mut self.drain_round
@@ -77,7 +78,7 @@ impl Overlay {
     }
 
     /// A write-back of the round's next extent has begun, of that range; address order goes on at the cursor.
-    pub(super) fn advance_drain_round(&mut self, range: Range) {
+    pub(crate) fn advance_drain_round(&mut self, range: Range) {
         let (file, cursor) = self.pace.cursor;
         if let Some(round) = &mut self.drain_round {
             let is_last = round.passes_left == 1;
@@ -87,7 +88,7 @@ impl Overlay {
     }
 
     /// What was written back from there on does not count: the disk may not hold it.
-    pub(super) fn rewind_drain_round(&mut self, to: (u32, u64)) {
+    pub(crate) fn rewind_drain_round(&mut self, to: (u32, u64)) {
         if let Some(round) = &mut self.drain_round {
             (round.at, round.copies_below) = (round.at.min(to), None);
         }

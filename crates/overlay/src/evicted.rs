@@ -3,24 +3,24 @@
 
 use std::collections::BTreeMap;
 
-use super::extent_map::{ExtentMap, Mapped};
+use crate::extent_map::{ExtentMap, Mapped};
 use headstart_units::request::Range;
 
 /// Extents evicted since the last barrier began, and before, by file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Evicted {
+pub(crate) struct Evicted {
     recent: BTreeMap<u32, ExtentMap>,
     covering: BTreeMap<u32, ExtentMap>,
 }
 
 impl Evicted {
-    pub(super) fn remember(&mut self, file: u32, mapped: Mapped) {
+    pub(crate) fn remember(&mut self, file: u32, mapped: Mapped) {
         self.forget(file, mapped.range);
         self.recent.entry(file).or_default().put(mapped);
     }
 
     /// Somebody wrote the range, or something newer is mapped there.
-    pub(super) fn forget(&mut self, file: u32, range: Range) {
+    pub(crate) fn forget(&mut self, file: u32, range: Range) {
         for known in [&mut self.recent, &mut self.covering] {
             if let Some(map) = known.get_mut(&file) {
                 map.carve(range);
@@ -29,27 +29,27 @@ impl Evicted {
     }
 
     /// The file is forgotten; its number may be another's.
-    pub(super) fn forget_file(&mut self, file: u32) {
+    pub(crate) fn forget_file(&mut self, file: u32) {
         drop(self.take(file));
     }
 
     /// What is known of the file, forgotten here.
-    pub(super) fn take(&mut self, file: u32) -> Vec<Mapped> {
+    pub(crate) fn take(&mut self, file: u32) -> Vec<Mapped> {
         let known = [self.recent.remove(&file), self.covering.remove(&file)];
         known.iter().flatten().flat_map(|map| map.iter()).collect()
     }
 
-    pub(super) fn begin_barrier(&mut self) {
+    pub(crate) fn begin_barrier(&mut self) {
         self.covering = std::mem::take(&mut self.recent);
     }
 
     /// The barrier is durable: the places are free.
-    pub(super) fn end_barrier(&mut self) {
+    pub(crate) fn end_barrier(&mut self) {
         self.covering.clear();
     }
 
     /// The barrier failed: the next one covers them.
-    pub(super) fn abandon_barrier(&mut self) {
+    pub(crate) fn abandon_barrier(&mut self) {
         for (file, map) in std::mem::take(&mut self.covering) {
             let known = self.recent.entry(file).or_default();
             map.iter().for_each(|mapped| known.put(mapped));

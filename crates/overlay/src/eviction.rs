@@ -3,9 +3,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::extent_map::{Benefit, Mapped};
-use super::journal::Record;
-use super::{CopyKind, Overlay};
+use crate::extent_map::{Benefit, Mapped};
+use crate::journal::Record;
+use crate::output::CopyKind;
+use crate::overlay::Overlay;
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::shared::Shared;
 use headstart_units::PAGE_BYTES;
@@ -18,7 +19,7 @@ const BARRIER_PERIOD_NS: u64 = 25_000_000;
 impl Overlay {
     /// What a fetch leaves to writes: of regions, which give way to the least reserve alone, no more than
     /// that, and nothing while nobody writes.
-    pub(super) fn reserve_beside(&self, spared: Option<Benefit>) -> u64 {
+    pub(crate) fn reserve_beside(&self, spared: Option<Benefit>) -> u64 {
         match spared {
             None => self.reserve.beside_regions(self.space.capacity_bytes(), self.measured_ns),
             Some(_) => self.reserve_bytes(),
@@ -27,7 +28,7 @@ impl Overlay {
 
     /// Drops clean extents, least recently used first, to make room for `pages`, but none of `spared` benefit
     /// or more. True if the room will be there after a barrier.
-    pub(super) fn displace(&mut self, pages: u64, spared: Option<Benefit>) -> bool {
+    pub(crate) fn displace(&mut self, pages: u64, spared: Option<Benefit>) -> bool {
         let wanted = pages.saturating_mul(PAGE_BYTES).saturating_add(self.reserve_beside(spared));
         if wanted > self.space.capacity_bytes() {
             return false;
@@ -45,24 +46,24 @@ impl Overlay {
     }
 
     /// What is free, or will be after a barrier.
-    pub(super) fn room_bytes(&self) -> u64 {
+    pub(crate) fn room_bytes(&self) -> u64 {
         (self.space.available_bytes() + self.space.removed_bytes()).saturating_sub(self.space.excess_bytes())
     }
 
-    pub(super) fn evict(&mut self, file: u32, mapped: &Mapped) {
+    pub(crate) fn evict(&mut self, file: u32, mapped: &Mapped) {
         debug_assert!(!mapped.dirty, "only clean extents are evicted");
         self.append(&Record::Drop { file, offset: mapped.range.offset, length: mapped.range.length });
         self.carve(file, mapped.range, Dropped::Eviction);
         self.counters.evicted_extents_total += 1;
     }
 
-    pub(super) fn reserve_bytes(&self) -> u64 {
+    pub(crate) fn reserve_bytes(&self) -> u64 {
         self.reserve.bytes(self.space.capacity_bytes(), self.measured_ns)
     }
 
     /// Drops clean extents ahead of need, least recently used first, so that a reserve of places becomes free
     /// with the next barrier; asks for that barrier when space runs short.
-    pub(super) fn keep_reserve(&mut self, shared: Shared<'_>) {
+    pub(crate) fn keep_reserve(&mut self, shared: Shared<'_>) {
         let refused = shared.header.refused_bytes.load(Ordering::Relaxed);
         let before = std::mem::replace(&mut self.refused_bytes, refused);
         if refused != before {
@@ -94,7 +95,7 @@ impl Overlay {
 
     /// Whether places that wait for a barrier are worth one now. In FUSE nobody writes to a data file while
     /// it is synced; and each sync costs the flash something: better few barriers that free much.
-    pub(super) fn is_worth_a_barrier(&self) -> bool {
+    pub(crate) fn is_worth_a_barrier(&self) -> bool {
         let awaiting = self.space.awaiting_bytes();
         let more_is_coming = || self.copies.values().any(|copy| copy.kind == CopyKind::WriteBack);
         let is_due = || self.measured_ns.saturating_sub(self.barrier.ended_ns) > BARRIER_PERIOD_NS;

@@ -9,7 +9,7 @@ mod chunk;
 #[cfg(test)]
 mod reference_tests;
 
-use super::recency::Stamp;
+use crate::recency::Stamp;
 pub use chunk::Chunk;
 use chunk::LENGTH_MAX;
 use headstart_units::chunked_map::{ChunkedMap, Extent};

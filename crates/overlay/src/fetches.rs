@@ -2,13 +2,15 @@
 //!
 //! A fetch yields to all: whoever writes cancels it, and so does a request that it would have to wait for too long.
 
-use super::extent_map::{Benefit, Mapped};
-use super::flash_space::Run;
-use super::journal::Record;
-use super::operations::HELD_UP_NS;
-use super::recency::{Access, Stamp};
-use super::regions::{FETCHES_MAX, Room};
-use super::{CopyKind, CopyPiece, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX};
+use crate::extent_map::{Benefit, Mapped};
+use crate::flash_space::Run;
+use crate::journal::Record;
+use crate::limits::{FILE_BYTES_MAX, REQUEST_BYTES_MAX};
+use crate::output::{CopyKind, CopyPiece, Output};
+use crate::overlay::Overlay;
+use crate::recency::{Access, Stamp};
+use crate::regions::{FETCHES_MAX, Room};
+use crate::requests::HELD_UP_NS;
 use headstart_policy::client::s4d::Critical;
 use headstart_protocol::handover::COPIES_MAX;
 use headstart_protocol::shared::{HINTS_MAX, Shared};
@@ -32,34 +34,34 @@ enum FetchStep {
 
 /// A fetch under way.
 #[derive(Clone, Debug)]
-pub(super) struct Fetch {
-    pub(super) file: u32,
-    pub(super) range: Range,
-    pub(super) run: Run,
+pub(crate) struct Fetch {
+    pub(crate) file: u32,
+    pub(crate) range: Range,
+    pub(crate) run: Run,
     place: u64,
     benefit: Benefit,
     step: FetchStep,
     /// When the step began.
     since_ns: u64,
     copy: u64,
-    pub(super) cancelled: bool,
+    pub(crate) cancelled: bool,
 }
 
 impl Fetch {
     /// Whether it places a region; what a read left a hint of has a benefit of its own.
-    pub(super) fn places(&self) -> bool {
+    pub(crate) fn places(&self) -> bool {
         self.benefit == Benefit::HIGHEST
     }
 
     /// Whether it waits for something of which no message tells.
-    pub(super) fn waits_for_slots(&self) -> bool {
+    pub(crate) fn waits_for_slots(&self) -> bool {
         self.step != FetchStep::Copying
     }
 }
 
 impl Overlay {
     /// Reads the threads' hints into the critical data table.
-    pub(super) fn take_hints(&mut self, shared: Shared<'_>) {
+    pub(crate) fn take_hints(&mut self, shared: Shared<'_>) {
         for slot in shared.used_slots() {
             let hints = std::iter::from_fn(|| slot.take_hint()).take(HINTS_MAX);
             for critical in hints {
@@ -75,7 +77,7 @@ impl Overlay {
         }
     }
 
-    pub(super) fn plan_fetches(&mut self, shared: Shared<'_>, foreground: usize) {
+    pub(crate) fn plan_fetches(&mut self, shared: Shared<'_>, foreground: usize) {
         // Fetches have the lowest priority: they are for later requests, so they take the disks only while
         // these are idle, and a few at a time otherwise.
         let limit = if foreground == 0 { self.settings.copies_max / 4 } else { 1 };
@@ -129,7 +131,7 @@ impl Overlay {
     }
 
     /// Starts fetching a stretch of a region.
-    pub(super) fn start_placing(&mut self, shared: Shared<'_>, file: u32, range: Range) -> Room {
+    pub(crate) fn start_placing(&mut self, shared: Shared<'_>, file: u32, range: Range) -> Room {
         self.begin_fetch(shared, file, range, Benefit::HIGHEST, None)
     }
 
@@ -171,7 +173,7 @@ impl Overlay {
         Room::Now
     }
 
-    pub(super) fn advance_fetches(&mut self, shared: Shared<'_>) {
+    pub(crate) fn advance_fetches(&mut self, shared: Shared<'_>) {
         let mut ended = Vec::new();
         for mut fetch in std::mem::take(&mut self.fetches) {
             if self.advance_fetch(shared, &mut fetch) {
@@ -231,7 +233,7 @@ impl Overlay {
     }
 
     /// The copy of a fetch ended.
-    pub(super) fn fetch_copied(&mut self, copy: u64, result: Result<(), i32>, cancelled: bool) {
+    pub(crate) fn fetch_copied(&mut self, copy: u64, result: Result<(), i32>, cancelled: bool) {
         let Some(fetch) = self.fetches.iter_mut().find(|fetch| fetch.copy == copy) else { return };
         (fetch.step, fetch.since_ns) = (FetchStep::Publishing, self.measured_ns);
         fetch.cancelled |= cancelled || result.is_err();
@@ -254,7 +256,7 @@ impl Overlay {
 
     /// Somebody writes the range: a fetch of it must not be published. Each copy of that kind has its entry
     /// in the fetches.
-    pub(super) fn cancel_fetches(&mut self, file: u32, range: Range) {
+    pub(crate) fn cancel_fetches(&mut self, file: u32, range: Range) {
         for fetch in self.fetches.iter_mut().filter(|fetch| fetch.file == file && fetch.range.overlaps(range)) {
             fetch.cancelled = true;
         }

@@ -6,10 +6,12 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use super::barrier::runs_read;
-use super::files::File;
-use super::journal::{Identity, Record};
-use super::{Answer, Output, Overlay, errno};
+use crate::barrier::runs_read;
+use crate::errno;
+use crate::files::File;
+use crate::journal::{Identity, Record};
+use crate::output::{Answer, Output};
+use crate::overlay::Overlay;
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::shared::Shared;
 use headstart_units::request::Range;
@@ -21,17 +23,17 @@ const BATCH: usize = 64;
 
 /// What the table needs to know beside the files themselves.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FileTable {
+pub(crate) struct FileTable {
     /// The search for a free number begins here.
-    pub(super) next: u32,
+    pub(crate) next: u32,
     /// Files nobody has open.
-    pub(super) closed: BTreeSet<u32>,
+    pub(crate) closed: BTreeSet<u32>,
     /// Data files of earlier epochs and of files forgotten: to be deleted when nothing of them is in use.
-    pub(super) unwritten_data_files: BTreeSet<u32>,
+    pub(crate) unwritten_data_files: BTreeSet<u32>,
 }
 
 impl Overlay {
-    pub(super) fn add_file(
+    pub(crate) fn add_file(
         &mut self,
         shared: Shared<'_>,
         identity: Identity,
@@ -101,7 +103,7 @@ impl Overlay {
     /// Forgets a file nobody has open when nothing of it is on flash, or when it has no name any more and
     /// nobody can have inherited it. Its bits are cleared first, by a barrier as all bits are: the journal on
     /// disk may still call bytes of it dirty, and whoever opens it again must see that an fsync has to ask.
-    pub(super) fn forget_if_done(&mut self, shared: Shared<'_>, number: u32) {
+    pub(crate) fn forget_if_done(&mut self, shared: Shared<'_>, number: u32) {
         let Some(file) = self.files.get(&number) else { return };
         if !file.openers.is_empty() {
             return;
@@ -162,7 +164,7 @@ impl Overlay {
     }
 
     /// Deletes data files that hold nothing and that nobody will write to any more.
-    pub(super) fn remove_unused_data_files(&mut self, shared: Shared<'_>) {
+    pub(crate) fn remove_unused_data_files(&mut self, shared: Shared<'_>) {
         for data_file in self.table.unwritten_data_files.clone() {
             self.remove_data_file_if_unused(shared, data_file);
         }
@@ -189,7 +191,7 @@ impl Overlay {
 
     /// Keeps a part of the table free ahead of need: of files nobody has open, dirty bytes go to disk and
     /// clean ones are dropped, so that the files can be forgotten. Those with the oldest numbers first.
-    pub(super) fn keep_numbers(&mut self, shared: Shared<'_>) {
+    pub(crate) fn keep_numbers(&mut self, shared: Shared<'_>) {
         let most = self.numbers(shared) - self.numbers(shared) / FREE_SHARE;
         let excess = self.files.len().saturating_sub(most + self.forgetting.len());
         if excess == 0 {

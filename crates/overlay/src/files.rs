@@ -3,11 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use super::extent_map::{ExtentMap, Mapped};
-use super::journal::{Identity, Record};
-use super::operations::protocol_error;
-use super::sooner::Sooner;
-use super::{Answer, CopyKind, Output, Overlay, errno};
+use crate::errno;
+use crate::extent_map::{ExtentMap, Mapped};
+use crate::fingerprint::Fingerprint;
+use crate::journal::{Identity, Record};
+use crate::output::{Answer, CopyKind, Output};
+use crate::overlay::Direct;
+use crate::overlay::Overlay;
+use crate::process::Process;
+use crate::requests::protocol_error;
+use crate::sooner::Sooner;
 use headstart_policy::client::carl::Regions;
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::message::Envelope;
@@ -20,96 +25,63 @@ const PATH_BYTES_MAX: usize = 4096;
 /// Further names that are kept of a file (assumed: who removes one does so soon after he made another).
 const OTHER_NAMES_MAX: usize = 16;
 
-/// Set in numbers of processes that the agent's namespace does not show: they are the processes' own.
-const UNSEEN: u32 = 1 << 31;
-
-/// A process: number and start time, so that a number used again is another process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Process {
-    /// Process id.
-    pub pid: u32,
-    /// Start time in clock ticks since boot.
-    pub start_time: u64,
-}
-
-impl Process {
-    /// One that the agent's namespace of process numbers does not show, as it says of itself who it is.
-    pub fn unseen(pid: u32, start_time: u64) -> Process {
-        Process { pid: pid | UNSEEN, start_time }
-    }
-
-    /// Whether nothing can be found out by its number.
-    pub fn is_unseen(self) -> bool {
-        self.pid & UNSEEN != 0
-    }
-}
-
-/// What a change behind our back would alter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fingerprint {
-    /// `st_size`.
-    pub size: u64,
-    /// `st_mtime`, nanoseconds since 1970; of an earlier one the two's complement.
-    pub modified_ns: u64,
-}
-
 /// A change of size under way; only the agent extends. While `size` is no larger than the file's, it is
 /// announced for commits that wait until nobody else may be extending the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Extension {
-    pub(super) size: u64,
-    pub(super) running: bool,
+pub(crate) struct Extension {
+    pub(crate) size: u64,
+    pub(crate) running: bool,
 }
 
 /// One file.
 #[derive(Clone, Debug)]
-pub(super) struct File {
-    pub(super) identity: Identity,
-    pub(super) path: Vec<u8>,
+pub(crate) struct File {
+    pub(crate) identity: Identity,
+    pub(crate) path: Vec<u8>,
     /// Further names that were told, the newest last.
-    pub(super) other_names: Vec<Vec<u8>>,
+    pub(crate) other_names: Vec<Vec<u8>>,
     /// `path` is gone, and no other name is known, though there is one.
-    pub(super) is_nameless: bool,
+    pub(crate) is_nameless: bool,
     /// The slow file may refuse to be written by whoever has it open now.
-    pub(super) is_sealed: bool,
-    pub(super) map: ExtentMap,
-    pub(super) size: u64,
+    pub(crate) is_sealed: bool,
+    pub(crate) map: ExtentMap,
+    pub(crate) size: u64,
     /// How long it is for a capacity that is a share of all files: direct writes make it longer without the agent.
-    pub(super) expected_size: u64,
-    pub(super) openers: BTreeSet<Process>,
-    pub(super) writers: BTreeSet<Process>,
+    pub(crate) expected_size: u64,
+    pub(crate) openers: BTreeSet<Process>,
+    pub(crate) writers: BTreeSet<Process>,
     /// Processes that use the file by means the library does not see; nothing comes to flash while one lives.
-    pub(super) bypassers: BTreeSet<Process>,
+    pub(crate) bypassers: BTreeSet<Process>,
     /// An `Intent` stands in the journal without a `Closed` after it.
-    pub(super) intent: bool,
-    pub(super) extension: Option<Extension>,
+    pub(crate) intent: bool,
+    pub(crate) extension: Option<Extension>,
     /// The last extension failed.
-    pub(super) extension_failed: bool,
-    pub(super) data_file: Option<u32>,
-    pub(super) unlinked: bool,
-    pub(super) fingerprint: Option<Fingerprint>,
+    pub(crate) extension_failed: bool,
+    pub(crate) data_file: Option<u32>,
+    pub(crate) unlinked: bool,
+    pub(crate) fingerprint: Option<Fingerprint>,
     /// It was not found at the start: nobody has looked at it since the agent before ended.
-    pub(super) unseen: bool,
+    pub(crate) unseen: bool,
     /// The journal holds a fingerprint with no `Intent` after it.
-    pub(super) fingerprint_stands: bool,
-    pub(super) write_back_error: Option<i32>,
+    pub(crate) fingerprint_stands: bool,
+    pub(crate) write_back_error: Option<i32>,
     /// A write-back wrote the slow file since this agent knows it.
-    pub(super) written_back: bool,
-    pub(super) dirty_bytes: u64,
+    pub(crate) written_back: bool,
+    pub(crate) dirty_bytes: u64,
     /// What of it belongs on flash.
-    pub(super) regions: Regions,
+    pub(crate) regions: Regions,
     /// A copy of regions to flash failed with this.
-    pub(super) place_error: Option<i32>,
+    pub(crate) place_error: Option<i32>,
     /// One met the end of the file: nothing from here on is placed.
-    pub(super) place_end: u64,
+    pub(crate) place_end: u64,
     /// Opens are answered once this barrier has ended.
-    pub(super) open_barrier: u64,
+    pub(crate) open_barrier: u64,
     /// Which side answers reads sooner.
-    pub(super) sooner: Sooner,
+    pub(crate) sooner: Sooner,
 }
 
 impl File {
-    pub(super) fn new(identity: Identity, path: Vec<u8>, size: u64) -> File {
+    pub(crate) fn new(identity: Identity, path: Vec<u8>, size: u64) -> File {
         File {
             identity,
             path,
@@ -142,18 +114,18 @@ impl File {
     }
 
     /// Up to where it can be placed. While somebody has it open it may be longer than is known here.
-    pub(super) fn placeable_end(&self) -> u64 {
+    pub(crate) fn placeable_end(&self) -> u64 {
         if self.openers.is_empty() { self.size } else { self.place_end.max(self.size) }
     }
 
     /// Whether what is written of it goes to the slow file alone: others use it unseen, nobody would find its
     /// bytes, or they might be refused there later.
-    pub(super) fn is_left_alone(&self) -> bool {
+    pub(crate) fn is_left_alone(&self) -> bool {
         !self.bypassers.is_empty() || self.is_nameless || self.is_sealed
     }
 
     /// Whether it has neither a name nor anybody who is known to have it open.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.unlinked && self.openers.is_empty()
     }
 }
@@ -222,7 +194,7 @@ impl Overlay {
         self.append(&Record::Fingerprint { file, size, modified_ns });
     }
 
-    pub(super) fn open(
+    pub(crate) fn open(
         &mut self,
         shared: Shared<'_>,
         slot: u32,
@@ -281,7 +253,7 @@ impl Overlay {
     }
 
     /// The number of the file with this identity, which looks as `observed`.
-    pub(super) fn find_or_add(
+    pub(crate) fn find_or_add(
         &mut self,
         shared: Shared<'_>,
         identity: Identity,
@@ -347,7 +319,7 @@ impl Overlay {
     }
 
     /// Drops every extent of the file.
-    pub(super) fn drop_all(&mut self, number: u32, why: Dropped) {
+    pub(crate) fn drop_all(&mut self, number: u32, why: Dropped) {
         let all = Range::new(0, u64::MAX);
         self.cancel_fetches(number, all);
         if why == Dropped::Eviction {
@@ -366,13 +338,13 @@ impl Overlay {
     }
 
     /// Asks for a barrier that begins from now on; its number.
-    pub(super) fn wanted_barrier(&mut self) -> u64 {
+    pub(crate) fn wanted_barrier(&mut self) -> u64 {
         self.barrier.wanted = true;
         self.barrier.next()
     }
 
     /// A new size the file has at least.
-    pub(super) fn set_size(&mut self, number: u32, size: u64) {
+    pub(crate) fn set_size(&mut self, number: u32, size: u64) {
         let file = self.file(number);
         let before = std::mem::replace(&mut file.size, size);
         let expected = if size < before { size } else { size.max(file.expected_size) };
@@ -380,7 +352,7 @@ impl Overlay {
     }
 
     /// The size it has, as long as nobody writes it.
-    pub(super) fn settle_size(&mut self, shared: Shared<'_>, number: u32, size: u64) {
+    pub(crate) fn settle_size(&mut self, shared: Shared<'_>, number: u32, size: u64) {
         shared.files[number as usize].refused_end.store(0, Ordering::Relaxed);
         self.set_size(number, size);
         self.expect_size(number, size);
@@ -394,14 +366,14 @@ impl Overlay {
 
     /// A write up to `end` is about to happen, on flash or on disk: a share of what is being written has to
     /// grow with it.
-    pub(super) fn expect_write(&mut self, number: u32, end: u64) {
+    pub(crate) fn expect_write(&mut self, number: u32, end: u64) {
         if self.files[&number].expected_size < end {
             self.expect_size(number, end);
         }
     }
 
     /// The same of the writes that found no space, and were not asked for.
-    pub(super) fn expect_refused(&mut self, shared: Shared<'_>) {
+    pub(crate) fn expect_refused(&mut self, shared: Shared<'_>) {
         let end = |number: &u32| shared.files[*number as usize].refused_end_bytes();
         let longer = self.files.iter().filter(|(number, file)| file.expected_size < end(number));
         let longer: Vec<(u32, u64)> = longer.map(|(number, _)| (*number, end(number))).collect();
@@ -409,7 +381,7 @@ impl Overlay {
     }
 
     /// The process behind `slot` closed its last descriptor of the file.
-    pub(super) fn close(&mut self, shared: Shared<'_>, slot: u32, number: u32) {
+    pub(crate) fn close(&mut self, shared: Shared<'_>, slot: u32, number: u32) {
         let process = self.processes.get(&slot).copied().unwrap_or_default();
         let slots: Vec<u32> = self.processes.iter().filter(|(_, p)| **p == process).map(|(slot, _)| *slot).collect();
         for slot in slots {
@@ -419,7 +391,7 @@ impl Overlay {
         self.leave(shared, process, number);
     }
 
-    pub(super) fn leave(&mut self, shared: Shared<'_>, process: Process, number: u32) {
+    pub(crate) fn leave(&mut self, shared: Shared<'_>, process: Process, number: u32) {
         let Some(file) = self.files.get_mut(&number) else { return };
         file.openers.remove(&process);
         if file.openers.is_empty() {
@@ -435,7 +407,7 @@ impl Overlay {
     /// Appends `Closed` once no writer is left, none that is dead either, and the file is as long as it is to
     /// be: the agent's own extension is a write like theirs. The barrier that makes it count syncs the slow
     /// file.
-    pub(super) fn close_intent(&mut self, number: u32) {
+    pub(crate) fn close_intent(&mut self, number: u32) {
         let quarantined = self.quarantines(number, Range::new(0, u64::MAX));
         let file = self.file(number);
         if file.intent && file.writers.is_empty() && file.extension.is_none() && !quarantined {
@@ -472,14 +444,14 @@ impl Overlay {
     /// Whether bytes of a file that is gone, as far as is known, are to be written back for those who may
     /// have inherited it. They read the slow file once the agent has forgotten it. What may be spoilt on
     /// flash is dropped with the name.
-    pub(super) fn is_left_to_heirs(&self, shared: Shared<'_>, number: u32) -> bool {
+    pub(crate) fn is_left_to_heirs(&self, shared: Shared<'_>, number: u32) -> bool {
         let map = &self.files[&number].map;
         let mut dirty = std::iter::successors(map.next_dirty(0), |mapped| map.next_dirty(mapped.range.end()));
         self.may_have_heirs(shared, number) && dirty.any(|mapped| !self.is_untrusted(&mapped))
     }
 
     /// Writes back what is left to heirs.
-    pub(super) fn write_back_for_heirs(&mut self, shared: Shared<'_>) {
+    pub(crate) fn write_back_for_heirs(&mut self, shared: Shared<'_>) {
         for number in self.left_to_heirs.clone() {
             let all = Range::new(0, u64::MAX);
             let is_left = |file: &File| file.is_gone() && file.write_back_error.is_none() && file.dirty_bytes > 0;
@@ -493,7 +465,7 @@ impl Overlay {
 
     /// The file has no name any more. The next agent must know: it could not tell such a file from one that
     /// was renamed.
-    pub(super) fn unlink(&mut self, number: u32) {
+    pub(crate) fn unlink(&mut self, number: u32) {
         let Some(file) = self.files.get_mut(&number) else { return };
         if !std::mem::replace(&mut file.unlinked, true) {
             self.append(&Record::Unlinked { file: number });
@@ -502,7 +474,7 @@ impl Overlay {
 
     /// A path changed: of a file, or of a directory above files. Where two were exchanged, what was at the
     /// new one has the old one.
-    pub(super) fn renamed(&mut self, old: &[u8], new: &[u8], exchanged: bool) {
+    pub(crate) fn renamed(&mut self, old: &[u8], new: &[u8], exchanged: bool) {
         let below = |path: &[u8], old: &[u8], new: &[u8]| {
             let rest = path.strip_prefix(old).filter(|rest| rest.is_empty() || rest[0] == b'/')?;
             Some([new, rest].concat())
@@ -537,7 +509,7 @@ impl Overlay {
     }
 
     /// A file has got another name, or is about to lose one of several. The file, if no other name of it is known then.
-    pub(super) fn name_changed(&mut self, named: (u64, u64), stays: bool, path: &[u8]) -> Option<u32> {
+    pub(crate) fn name_changed(&mut self, named: (u64, u64), stays: bool, path: &[u8]) -> Option<u32> {
         if stays && path.len() > PATH_BYTES_MAX {
             return None;
         }
@@ -571,7 +543,7 @@ impl Overlay {
         }
     }
 
-    pub(super) fn update_capacity(&mut self) {
+    pub(crate) fn update_capacity(&mut self) {
         let bytes = match self.settings.capacity {
             Capacity::Bytes(bytes) => bytes,
             Capacity::Share(share) => (self.known_bytes as f64 * share) as u64,
@@ -580,7 +552,7 @@ impl Overlay {
     }
 
     /// Brings the file's size to at least `size`, with the size bit set meanwhile. True once it is; none if it failed.
-    pub(super) fn extend(&mut self, shared: Shared<'_>, number: u32, size: u64) -> Option<bool> {
+    pub(crate) fn extend(&mut self, shared: Shared<'_>, number: u32, size: u64) -> Option<bool> {
         let file = self.file(number);
         if file.size >= size {
             return Some(true);
@@ -604,7 +576,7 @@ impl Overlay {
     /// Whether the file can be made longer as soon as a commit up to `end` is applied, if it has to be. From
     /// here on writes that extend it ask first, so that one that does not end keeps a commit from being
     /// applied, not from being answered.
-    pub(super) fn may_be_extended(&mut self, shared: Shared<'_>, number: u32, end: u64) -> bool {
+    pub(crate) fn may_be_extended(&mut self, shared: Shared<'_>, number: u32, end: u64) -> bool {
         let file = self.file(number);
         let size = file.size;
         match file.extension {
@@ -622,7 +594,7 @@ impl Overlay {
     }
 
     /// A commit up to `end` is applied: what was announced begins as soon as its record is appended.
-    pub(super) fn extend_to(&mut self, number: u32, end: u64) {
+    pub(crate) fn extend_to(&mut self, number: u32, end: u64) {
         if let Some(extension) = &mut self.file(number).extension
             && !extension.running
         {
@@ -631,13 +603,13 @@ impl Overlay {
     }
 
     /// At a start or first open: begins to make the file at least `size` long, if it is not.
-    pub(super) fn complete_size(&mut self, shared: Shared<'_>, number: u32, size: u64) {
+    pub(crate) fn complete_size(&mut self, shared: Shared<'_>, number: u32, size: u64) {
         // Nobody waits for it, so that nothing can have failed before.
         let _ = self.extend(shared, number, size);
     }
 
     /// Starts the extensions of files that no thread may be extending itself; true if an extension ended or began.
-    pub(super) fn start_extensions(&mut self, shared: Shared<'_>) -> bool {
+    pub(crate) fn start_extensions(&mut self, shared: Shared<'_>) -> bool {
         let before = self.extending.len();
         for number in self.extending.clone() {
             let size = self.files[&number].size;
@@ -662,7 +634,7 @@ impl Overlay {
 
     /// Whether a thread may be at a call that makes the file longer.
     fn may_be_extending(&self, shared: Shared<'_>, number: u32, size: u64) -> bool {
-        let direct = |direct: &super::Direct| direct.file == number && (direct.extends || direct.range.end() > size);
+        let direct = |direct: &Direct| direct.file == number && (direct.extends || direct.range.end() > size);
         // A truncation whose thread died leaves dirty bytes beyond the known size: their write-back makes the
         // file longer too.
         let beyond = Range::new(size, u64::MAX);

@@ -22,7 +22,7 @@ struct Word {
 
 /// Every set bit of every file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Granules {
+pub(crate) struct Granules {
     /// By file and bit / 64; none is empty.
     words: BTreeMap<(u32, u32), Word>,
     /// How many operations under way hold a granule: file, bit.
@@ -38,7 +38,7 @@ fn place_of(file: u32, bit: u64) -> ((u32, u32), u64) {
 impl Granules {
     /// At a start: bits of the file that are set in the shared file. They are cleared when a barrier finds
     /// nothing there.
-    pub(super) fn adopt(&mut self, file: u32, bits: Vec<u64>) {
+    pub(crate) fn adopt(&mut self, file: u32, bits: Vec<u64>) {
         for bit in bits {
             let (word, mask) = place_of(file, bit);
             self.words.entry(word).or_default().set |= mask;
@@ -47,7 +47,7 @@ impl Granules {
     }
 
     /// Sets the bits of `range`, fences, and keeps them from being cleared until `let_go`.
-    pub(super) fn hold(&mut self, shared: Shared<'_>, file: u32, range: Range) {
+    pub(crate) fn hold(&mut self, shared: Shared<'_>, file: u32, range: Range) {
         for bit in bits_of(range) {
             let (word, mask) = place_of(file, bit);
             self.words.entry(word).or_default().set |= mask;
@@ -57,7 +57,7 @@ impl Granules {
     }
 
     /// Undoes `hold`.
-    pub(super) fn let_go(&mut self, file: u32, range: Range) {
+    pub(crate) fn let_go(&mut self, file: u32, range: Range) {
         for bit in bits_of(range) {
             let holders = self.held.get_mut(&(file, bit)).expect("a held granule is known");
             *holders -= 1;
@@ -70,7 +70,7 @@ impl Granules {
     }
 
     /// Whether nobody who may have seen one of the range's bits clear is still at the slow file.
-    pub(super) fn settled(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
+    pub(crate) fn settled(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
         for bit in bits_of(range) {
             let (word, mask) = place_of(file, bit);
             let word = self.words.get_mut(&word).expect("a held granule is known");
@@ -85,7 +85,7 @@ impl Granules {
     }
 
     /// Extents of `range` were removed by a record that ends at `position`.
-    pub(super) fn emptied(&mut self, file: u32, range: Range, position: u64) {
+    pub(crate) fn emptied(&mut self, file: u32, range: Range, position: u64) {
         for bit in bits_of(range) {
             self.emptied.insert((file, bit), position);
         }
@@ -93,7 +93,7 @@ impl Granules {
 
     /// Clears the bits that may be: removed before `durable_end`, held by nobody, under no copy, and not
     /// `occupied` by an extent.
-    pub(super) fn clear(
+    pub(crate) fn clear(
         &mut self,
         shared: Shared<'_>,
         durable_end: u64,
@@ -120,18 +120,18 @@ impl Granules {
     }
 
     /// Whether any bit of the file is set.
-    pub(super) fn any(&self, file: u32) -> bool {
+    pub(crate) fn any(&self, file: u32) -> bool {
         self.words.range((file, 0)..=(file, u32::MAX)).next().is_some()
     }
 
     /// The journal begins anew with a checkpoint that ends at `position`: what was emptied before is emptied by it.
-    pub(super) fn rebase(&mut self, position: u64) {
+    pub(crate) fn rebase(&mut self, position: u64) {
         self.emptied.values_mut().for_each(|emptied| *emptied = position);
     }
 }
 
 /// The ranges of a file of `size` bytes that `bit` speaks for.
-pub(super) fn ranges_of(bit: u64, size: u64) -> impl Iterator<Item = Range> {
+pub(crate) fn ranges_of(bit: u64, size: u64) -> impl Iterator<Item = Range> {
     (0..)
         .map(move |turn| (turn * BITS_PER_FILE + bit) * GRANULE_BYTES)
         .take_while(move |offset| *offset < size)

@@ -6,26 +6,26 @@
 
 use std::collections::BTreeSet;
 
-use super::Overlay;
-use super::extent_map::Mapped;
-use super::flash_space::Run;
-use super::recency::{Access, Recency, Stamp};
+use crate::extent_map::Mapped;
+use crate::flash_space::Run;
+use crate::overlay::Overlay;
+use crate::recency::{Access, Recency, Stamp};
 use headstart_protocol::counters::Dropped;
 use headstart_units::request::Range;
 
 /// Accounts of what is mapped.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     /// Number of extents.
-    pub(super) extents: u64,
+    pub(crate) extents: u64,
     /// Bytes on flash that the disk does not have.
-    pub(super) dirty_bytes: u64,
+    pub(crate) dirty_bytes: u64,
     /// Those of extents that are kept.
-    pub(super) kept_dirty_bytes: u64,
+    pub(crate) kept_dirty_bytes: u64,
     /// Files with dirty extents.
-    pub(super) dirty_files: BTreeSet<u32>,
+    pub(crate) dirty_files: BTreeSet<u32>,
     clean_files: BTreeSet<u32>,
-    pub(super) recency: Recency,
+    pub(crate) recency: Recency,
     /// Where the search for the next extent to evict goes on: file, offset.
     hand: (u32, u64),
 }
@@ -37,7 +37,7 @@ fn kept_bytes(mapped: &Mapped, stamp: Stamp) -> u64 {
 
 impl Overlay {
     /// Adds an extent where nothing is mapped; it was used just now.
-    pub(super) fn map_in(&mut self, file: u32, mapped: Mapped, access: Access) {
+    pub(crate) fn map_in(&mut self, file: u32, mapped: Mapped, access: Access) {
         for part in mapped.parts() {
             let stamp = self.stamp(file, part.range.offset, access);
             let part = Mapped { stamp, ..part };
@@ -48,7 +48,7 @@ impl Overlay {
     }
 
     /// Removes what is mapped of `range`. The record that says so has been appended.
-    pub(super) fn carve(&mut self, file: u32, range: Range, why: Dropped) {
+    pub(crate) fn carve(&mut self, file: u32, range: Range, why: Dropped) {
         let known = self.file(file);
         let change = known.map.carve(range);
         if known.map.is_empty() && known.openers.is_empty() {
@@ -72,14 +72,14 @@ impl Overlay {
     }
 
     /// The disk has the bytes of this extent.
-    pub(super) fn set_clean(&mut self, file: u32, mapped: &Mapped) {
+    pub(crate) fn set_clean(&mut self, file: u32, mapped: &Mapped) {
         self.file(file).map.set_clean(mapped.range.offset);
         self.delist(file, mapped);
         self.enlist(file, &Mapped { dirty: false, ..*mapped });
     }
 
     /// The disk may have lost the bytes of this clean extent.
-    pub(super) fn set_dirty(&mut self, file: u32, mapped: &Mapped) {
+    pub(crate) fn set_dirty(&mut self, file: u32, mapped: &Mapped) {
         let dirty = Mapped { dirty: true, ..*mapped };
         let map = &mut self.file(file).map;
         map.carve(mapped.range);
@@ -122,7 +122,7 @@ impl Overlay {
     }
 
     /// A use of an extent: it becomes one of the most recent.
-    pub(super) fn touch(&mut self, file: u32, mapped: &Mapped, access: Access) {
+    pub(crate) fn touch(&mut self, file: u32, mapped: &Mapped, access: Access) {
         let stamp = self.mapping.recency.stamp_use(self.mapping.extents, access);
         if stamp.generation <= mapped.stamp.at(stamp.folds).generation {
             return;
@@ -130,7 +130,7 @@ impl Overlay {
         self.restamp(file, mapped, stamp);
     }
 
-    pub(super) fn restamp(&mut self, file: u32, mapped: &Mapped, stamp: Stamp) {
+    pub(crate) fn restamp(&mut self, file: u32, mapped: &Mapped, stamp: Stamp) {
         if mapped.dirty {
             self.mapping.kept_dirty_bytes -= kept_bytes(mapped, mapped.stamp);
             self.mapping.kept_dirty_bytes += kept_bytes(mapped, stamp);
@@ -142,7 +142,7 @@ impl Overlay {
     }
 
     /// The clean extent to evict next: one of those least recently used.
-    pub(super) fn least_recently_used(&mut self) -> Option<(u32, Mapped)> {
+    pub(crate) fn least_recently_used(&mut self) -> Option<(u32, Mapped)> {
         let limit = self.mapping.recency.oldest()?;
         let (first, offset) = self.mapping.hand;
         let mut search = |file: u32, offset: u64| {
@@ -158,7 +158,7 @@ impl Overlay {
     }
 
     /// Whether any byte of `range` is dirty.
-    pub(super) fn is_dirty(&self, file: u32, range: Range) -> bool {
+    pub(crate) fn is_dirty(&self, file: u32, range: Range) -> bool {
         let map = &self.files[&file].map;
         let first = map.overlapping(range).next();
         first.is_some_and(|mapped| mapped.dirty)
@@ -166,7 +166,7 @@ impl Overlay {
     }
 
     /// The first dirty extent that begins between two positions, each a file and an offset.
-    pub(super) fn next_dirty(&self, from: (u32, u64), until: (u32, u64)) -> Option<(u32, Mapped)> {
+    pub(crate) fn next_dirty(&self, from: (u32, u64), until: (u32, u64)) -> Option<(u32, Mapped)> {
         let after =
             self.mapping.dirty_files.range(from.0..).map(|&file| (file, if file == from.0 { from.1 } else { 0 }));
         let mut found = after.filter_map(|(file, offset)| Some((file, self.files[&file].map.next_dirty(offset)?)));
@@ -179,10 +179,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::Settings;
     use crate::extent_map::Benefit;
     use crate::files::File;
     use crate::journal::Identity;
+    use crate::settings::Settings;
 
     const FILES: u32 = 3;
 

@@ -4,8 +4,9 @@
 //! hints. Writes do not: what is worth it of them is absorbed whatever its region. Such regions are not in
 //! the journal. When nobody follows any more, their bytes stay as all others do.
 
-use super::recency::Access;
-use super::{FILE_BYTES_MAX, Overlay};
+use crate::limits::FILE_BYTES_MAX;
+use crate::overlay::Overlay;
+use crate::recency::Access;
 use headstart_policy::client::carl::{Regions, Wanted};
 use headstart_policy::client::d_carl::{DCarl, Move, Settings, Verb};
 use headstart_policy::cost::region::Costs;
@@ -23,7 +24,7 @@ const GROWTH: u64 = 4;
 
 /// D-CARL, and what it has under way.
 #[derive(Debug)]
-pub(super) struct Online {
+pub(crate) struct Online {
     costs: Costs,
     region_bytes: u64,
     d_carl: DCarl,
@@ -63,7 +64,7 @@ impl Overlay {
     }
 
     /// What is mapped of the regions becomes as all else.
-    pub(super) fn end_following(&mut self) {
+    pub(crate) fn end_following(&mut self) {
         if self.online.take().is_none() {
             return;
         }
@@ -79,7 +80,7 @@ impl Overlay {
     }
 
     /// A program reads.
-    pub(super) fn note_read(&mut self, file: u32, range: Range) {
+    pub(crate) fn note_read(&mut self, file: u32, range: Range) {
         let now = Nanos(self.measured_ns);
         if let Some(online) = &mut self.online {
             let known = &self.files[&file];
@@ -92,7 +93,7 @@ impl Overlay {
     }
 
     /// The file is forgotten, and with it what was to be moved of it.
-    pub(super) fn forget_moves(&mut self, number: u32) {
+    pub(crate) fn forget_moves(&mut self, number: u32) {
         if let Some(online) = &mut self.online {
             online.d_carl.remove_file(number);
             online.placing.retain(|one| one.id.0 != number);
@@ -100,7 +101,7 @@ impl Overlay {
     }
 
     /// Decides which regions move, when it is time to.
-    pub(super) fn follow_programs(&mut self, shared: Shared<'_>) {
+    pub(crate) fn follow_programs(&mut self, shared: Shared<'_>) {
         let now = Nanos(self.measured_ns);
         let Some(mut online) = self.online.take_if(|online| now >= online.d_carl.next_timer()) else { return };
         if region_bytes(self.known_bytes) >= online.region_bytes.saturating_mul(GROWTH) {

@@ -1,6 +1,6 @@
 //! What goes out as data: answers, and work for the runtime.
 
-use super::flash_space::Run;
+use crate::flash_space::Run;
 use headstart_protocol::message::Envelope;
 use headstart_units::request::Range;
 
@@ -132,6 +132,17 @@ pub enum Output {
     RemoveDataFile(u32),
     /// Nobody has the file open any more and nothing of it is on flash: close what is open for it.
     Forget(u32),
+}
+
+/// Files that a barrier could not sync; none if it was something else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotSynced {
+    /// Data files.
+    pub data_files: Vec<u32>,
+    /// Data files of which nothing is known: no sync was tried.
+    pub data_files_untried: Vec<u32>,
+    /// Slow files.
+    pub slow_files: Vec<u32>,
 }
 
 #[cfg(test)]

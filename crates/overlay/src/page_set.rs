@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::flash_space::Run;
+use crate::flash_space::Run;
 
 /// Pages by data file and number; runs that touch or overlap are one.
 #[derive(Clone, Debug, Default)]
-pub(super) struct PageSet(BTreeMap<(u32, u64), u64>);
+pub(crate) struct PageSet(BTreeMap<(u32, u64), u64>);
 
 impl PageSet {
-    pub(super) fn insert(&mut self, run: Run) {
+    pub(crate) fn insert(&mut self, run: Run) {
         let (mut page, mut end) = (run.page, run.page + run.pages);
         // What begins within the new run, or right behind it, and at most one run from before it.
         while let Some((&(_, first), &pages)) = self.0.range((run.data_file, 0)..=(run.data_file, end)).next_back() {
@@ -22,19 +22,19 @@ impl PageSet {
         self.0.insert((run.data_file, page), end - page);
     }
 
-    pub(super) fn extend(&mut self, runs: impl IntoIterator<Item = Run>) {
+    pub(crate) fn extend(&mut self, runs: impl IntoIterator<Item = Run>) {
         runs.into_iter().for_each(|run| self.insert(run));
     }
 
-    pub(super) fn remove_data_file(&mut self, data_file: u32) {
+    pub(crate) fn remove_data_file(&mut self, data_file: u32) {
         self.0.retain(|(of, _), _| *of != data_file);
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Run> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Run> + '_ {
         self.0.iter().map(|(&(data_file, page), &pages)| Run { data_file, page, pages })
     }
 
-    pub(super) fn of_data_file(&self, data_file: u32) -> impl Iterator<Item = Run> + '_ {
+    pub(crate) fn of_data_file(&self, data_file: u32) -> impl Iterator<Item = Run> + '_ {
         let runs = self.0.range((data_file, 0)..=(data_file, u64::MAX));
         runs.map(|(&(data_file, page), &pages)| Run { data_file, page, pages })
     }

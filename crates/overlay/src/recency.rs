@@ -64,14 +64,14 @@ impl Stamp {
 
 /// The present, and the clean extents by generation.
 #[derive(Clone, Debug)]
-pub(super) struct Recency {
+pub(crate) struct Recency {
     now: Stamp,
     /// Uses left of this generation.
     left: u64,
     clean: [u64; 256],
     clean_count: u64,
     /// Clean extents that are kept.
-    pub(super) kept_clean: u64,
+    pub(crate) kept_clean: u64,
     /// No generation before this one has clean extents.
     oldest: u8,
 }
@@ -84,7 +84,7 @@ impl Default for Recency {
 
 impl Recency {
     /// The stamp of a use now, with so many `extents`.
-    pub(super) fn stamp_use(&mut self, extents: u64, access: Access) -> Stamp {
+    pub(crate) fn stamp_use(&mut self, extents: u64, access: Access) -> Stamp {
         let lead = if access == Access::Random { LEAD } else { 0 };
         let stamp = Stamp { generation: self.now.generation + lead, ..self.now };
         self.left -= 1;
@@ -99,12 +99,12 @@ impl Recency {
     }
 
     /// Whether any clean extent is not kept.
-    pub(super) fn has_clean(&self) -> bool {
+    pub(crate) fn has_clean(&self) -> bool {
         self.clean_count > 0
     }
 
     /// How many times numbers were halved.
-    pub(super) fn folds(&self) -> u32 {
+    pub(crate) fn folds(&self) -> u32 {
         self.now.folds
     }
 
@@ -123,7 +123,7 @@ impl Recency {
     }
 
     /// An extent of this stamp is clean now.
-    pub(super) fn enlist(&mut self, stamp: Stamp) {
+    pub(crate) fn enlist(&mut self, stamp: Stamp) {
         if stamp.is_kept() {
             self.kept_clean += 1;
             return;
@@ -135,7 +135,7 @@ impl Recency {
     }
 
     /// A clean extent of this stamp is no longer that.
-    pub(super) fn delist(&mut self, stamp: Stamp) {
+    pub(crate) fn delist(&mut self, stamp: Stamp) {
         if stamp.is_kept() {
             self.kept_clean -= 1;
             return;
@@ -145,7 +145,7 @@ impl Recency {
     }
 
     /// The oldest generation with a clean extent that is not kept.
-    pub(super) fn oldest(&mut self) -> Option<Stamp> {
+    pub(crate) fn oldest(&mut self) -> Option<Stamp> {
         if self.clean_count == 0 {
             return None;
         }

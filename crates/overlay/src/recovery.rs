@@ -12,14 +12,15 @@
 
 use std::collections::BTreeMap;
 
-use super::Overlay;
-use super::extent_map::{Benefit, ExtentMap, Mapped};
-use super::files::{File, Fingerprint};
-use super::flash_space::Run;
-use super::journal::{Batches, Extent, Identity, Record, records};
-use super::page_set::PageSet;
-use super::recency::Stamp;
-use super::untrusted;
+use crate::extent_map::{Benefit, ExtentMap, Mapped};
+use crate::files::File;
+use crate::fingerprint::Fingerprint;
+use crate::flash_space::Run;
+use crate::journal::{Batches, Extent, Identity, Record, records};
+use crate::overlay::Overlay;
+use crate::page_set::PageSet;
+use crate::recency::Stamp;
+use crate::untrusted;
 use headstart_policy::client::carl::Regions;
 use headstart_protocol::shared::Shared;
 use headstart_units::request::Range;
@@ -98,7 +99,7 @@ pub struct Recovered {
     /// Pages whose sync failed.
     pub untrusted: BTreeMap<u32, Vec<Run>>,
     /// Pages written since the last barrier.
-    pub(super) uncovered: PageSet,
+    pub(crate) uncovered: PageSet,
     /// Records that counted.
     pub records: usize,
     /// The file that came last with each identity.
@@ -402,8 +403,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    use crate::Settings;
     use crate::journal::Journal;
+    use crate::settings::Settings;
     use headstart_protocol::memory::Memory;
 
     fn body(records: &[Record]) -> Vec<u8> {

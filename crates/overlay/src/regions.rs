@@ -10,11 +10,12 @@
 
 use std::collections::BTreeSet;
 
-use super::extent_map::Mapped;
-use super::files::Fingerprint;
-use super::journal::{Identity, Record};
-use super::recency::{Access, Stamp};
-use super::{Answer, Overlay};
+use crate::extent_map::Mapped;
+use crate::fingerprint::Fingerprint;
+use crate::journal::{Identity, Record};
+use crate::output::Answer;
+use crate::overlay::Overlay;
+use crate::recency::{Access, Stamp};
 use headstart_policy::client::Policy;
 use headstart_policy::client::carl::{Regions, Wanted};
 use headstart_protocol::shared::Shared;
@@ -25,7 +26,7 @@ const FETCH_BYTES: u64 = 1 << 20;
 /// The same beside programs that regions follow: some stripes of each server, so that seeks take little of their time.
 const FOLLOWING_BYTES: u64 = 4 << 20;
 /// Such fetches under way at once.
-pub(super) const FETCHES_MAX: usize = 8;
+pub(crate) const FETCHES_MAX: usize = 8;
 
 /// Regions in order of their gain per byte, then address.
 type Rank = (u64, u32, u64);
@@ -45,16 +46,16 @@ pub struct Placement {
 
 /// The regions of all files, and where placing stands.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Placing {
+pub(crate) struct Placing {
     ranks: BTreeSet<Rank>,
     /// No region below this one has clean extents.
     giving: Rank,
     /// Regions are being placed.
-    pub(super) on: bool,
+    pub(crate) on: bool,
     /// This pass has come to this region, and so far in its file; none if it begins with the first.
     at: Option<(Rank, u64)>,
     /// A copy of this pass came to nothing as somebody wrote.
-    pub(super) missed: bool,
+    pub(crate) missed: bool,
 }
 
 fn rank(file: u32, region: &Wanted) -> Rank {
@@ -128,7 +129,7 @@ impl Overlay {
         self.poll(shared);
     }
 
-    pub(super) fn begin_placing(&mut self, on: bool) {
+    pub(crate) fn begin_placing(&mut self, on: bool) {
         (self.placing.on, self.placing.at, self.placing.missed) = (on, None, false);
     }
 
@@ -153,25 +154,25 @@ impl Overlay {
     }
 
     /// Whether any file has regions.
-    pub(super) fn has_regions(&self) -> bool {
+    pub(crate) fn has_regions(&self) -> bool {
         !self.placing.ranks.is_empty()
     }
 
     /// Regions that the journal names.
-    pub(super) fn adopt_regions(&mut self, number: u32, regions: Regions) {
+    pub(crate) fn adopt_regions(&mut self, number: u32, regions: Regions) {
         self.placing.ranks.extend(regions.iter().map(|region| rank(number, &region)));
         self.file(number).regions = regions;
     }
 
     /// The file is forgotten.
-    pub(super) fn forget_regions(&mut self, number: u32, regions: &Regions) {
+    pub(crate) fn forget_regions(&mut self, number: u32, regions: &Regions) {
         for region in regions.iter() {
             self.placing.ranks.remove(&rank(number, &region));
         }
     }
 
     /// The stamp of an extent that begins at `offset` and was used just now.
-    pub(super) fn stamp(&mut self, number: u32, offset: u64, access: Access) -> Stamp {
+    pub(crate) fn stamp(&mut self, number: u32, offset: u64, access: Access) -> Stamp {
         if let Some(region) = self.files[&number].regions.holding(offset) {
             self.placing.giving = self.placing.giving.min(rank(number, region));
             return Stamp::KEPT;
@@ -214,13 +215,13 @@ impl Overlay {
         }
     }
 
-    pub(super) fn begun_in(&self, number: u32, region: Range) -> Vec<Mapped> {
+    pub(crate) fn begun_in(&self, number: u32, region: Range) -> Vec<Mapped> {
         let begun = |mapped: &Mapped| mapped.range.offset >= region.offset;
         self.files[&number].map.overlapping(region).filter(begun).collect()
     }
 
     /// A clean extent of the region with the least gain per byte that has any.
-    pub(super) fn least_wanted(&mut self) -> Option<(u32, Mapped)> {
+    pub(crate) fn least_wanted(&mut self) -> Option<(u32, Mapped)> {
         if self.mapping.recency.kept_clean == 0 {
             return None;
         }
@@ -238,7 +239,7 @@ impl Overlay {
     }
 
     /// Fetches what is missing of regions, as far as `limit` fetches at once. A pass tries each stretch once.
-    pub(super) fn place_next(&mut self, shared: Shared<'_>, limit: usize) {
+    pub(crate) fn place_next(&mut self, shared: Shared<'_>, limit: usize) {
         while self.placing.on
             && !self.is_kept_off
             && self.fetches.len() < limit
@@ -263,14 +264,14 @@ impl Overlay {
     }
 
     /// One region belongs on flash from now on, which the journal does not say.
-    pub(super) fn want(&mut self, number: u32, region: Wanted) {
+    pub(crate) fn want(&mut self, number: u32, region: Wanted) {
         self.placing.ranks.insert(rank(number, &region));
         self.file(number).regions.put(region);
         self.keep(number, region.range);
     }
 
     /// The region of these bytes no longer does.
-    pub(super) fn unplace(&mut self, number: u32, range: Range) {
+    pub(crate) fn unplace(&mut self, number: u32, range: Range) {
         let Some(known) = self.files.get_mut(&number) else { return };
         let Some(region) = known.regions.holding(range.offset).copied() else { return };
         known.regions.remove(region.range);
@@ -279,14 +280,14 @@ impl Overlay {
     }
 
     /// Whether something of the region is not on flash.
-    pub(super) fn is_missing(&self, number: u32, range: Range) -> bool {
+    pub(crate) fn is_missing(&self, number: u32, range: Range) -> bool {
         let Some(known) = self.files.get(&number) else { return true };
         let mapped: u64 = known.map.overlapping(range).map(|mapped| mapped.range.intersection(range).length).sum();
         mapped < range.intersection(Range::between(0, known.placeable_end())).length.max(1)
     }
 
     /// A copy of a region failed.
-    pub(super) fn placing_failed(&mut self, number: u32, range: Range, errno: i32) {
+    pub(crate) fn placing_failed(&mut self, number: u32, range: Range, errno: i32) {
         let Some(file) = self.files.get_mut(&number) else { return };
         if range.end() > file.size && !file.openers.is_empty() {
             file.place_end = file.place_end.min(range.offset);
@@ -332,7 +333,7 @@ impl Overlay {
 }
 
 /// Whether there is room for a fetch.
-pub(super) enum Room {
+pub(crate) enum Room {
     /// It has begun.
     Now,
     /// There will be after a barrier.

@@ -13,7 +13,7 @@ const LEAST_SHARE: u64 = 32;
 const MOST_SHARE: u64 = 2;
 /// A burst ends with so long a time without a write; assumed: longer than the barriers and reads between a
 /// program's writes.
-pub(super) const WRITE_PAUSE_NS: u64 = 50_000_000;
+pub(crate) const WRITE_PAUSE_NS: u64 = 50_000_000;
 
 /// Programs that wrote so long ago may read alone; assumed: some times the time between the bursts of one
 /// that does both.
@@ -24,7 +24,7 @@ const BURST_TOLERANCE: u64 = 4;
 
 /// The reserve.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Reserve {
+pub(crate) struct Reserve {
     /// A write found no space since the last barrier.
     starved: bool,
     last_starved_ns: Option<u64>,
@@ -32,36 +32,36 @@ pub(super) struct Reserve {
     burst_bytes: u64,
     last_burst_bytes: u64,
     /// When a write last asked for space or was absorbed.
-    pub(super) last_write_ns: u64,
+    pub(crate) last_write_ns: u64,
 }
 
 impl Reserve {
     /// Bytes that are always kept free of `capacity_bytes`.
-    pub(super) fn least_bytes(capacity_bytes: u64) -> u64 {
+    pub(crate) fn least_bytes(capacity_bytes: u64) -> u64 {
         capacity_bytes / LEAST_SHARE
     }
 
     /// Bytes that regions leave free of `capacity_bytes`: none while nobody writes.
-    pub(super) fn beside_regions(&self, capacity_bytes: u64, now_ns: u64) -> u64 {
+    pub(crate) fn beside_regions(&self, capacity_bytes: u64, now_ns: u64) -> u64 {
         let writes = self.last_write_ns > 0 && now_ns.saturating_sub(self.last_write_ns) < WRITES_NS;
         if writes { Reserve::least_bytes(capacity_bytes) } else { 0 }
     }
 
     /// Bytes to keep free of `capacity_bytes`.
-    pub(super) fn bytes(&self, capacity_bytes: u64, now_ns: u64) -> u64 {
+    pub(crate) fn bytes(&self, capacity_bytes: u64, now_ns: u64) -> u64 {
         let expected = if self.is_pausing(now_ns) { 0 } else { self.last_burst_bytes.saturating_sub(self.burst_bytes) };
         Reserve::least_bytes(capacity_bytes).max(self.grown_bytes.max(expected).min(capacity_bytes / MOST_SHARE))
     }
 
     /// Whether the burst under way, if it is as long as the last one, needs no more than `room_bytes`.
-    pub(super) fn burst_fits(&self, room_bytes: u64) -> bool {
+    pub(crate) fn burst_fits(&self, room_bytes: u64) -> bool {
         let last = self.last_burst_bytes;
         let longer = self.burst_bytes > last.saturating_add(last / BURST_TOLERANCE);
         !longer && last.saturating_sub(self.burst_bytes) <= room_bytes
     }
 
     /// A write asked for so many bytes of space, or for none as it has some.
-    pub(super) fn on_write(&mut self, bytes: u64, now_ns: u64) {
+    pub(crate) fn on_write(&mut self, bytes: u64, now_ns: u64) {
         if self.is_pausing(now_ns) {
             self.last_burst_bytes = std::mem::take(&mut self.burst_bytes);
         }
@@ -70,24 +70,24 @@ impl Reserve {
     }
 
     /// A write of so many bytes found no space.
-    pub(super) fn on_no_space(&mut self, bytes: u64, now_ns: u64) {
+    pub(crate) fn on_no_space(&mut self, bytes: u64, now_ns: u64) {
         self.on_write(bytes, now_ns);
         self.starved = true;
         self.last_starved_ns = Some(now_ns);
     }
 
     /// Whether a write found no space in the burst under way, if there is one.
-    pub(super) fn is_starving(&self, now_ns: u64) -> bool {
+    pub(crate) fn is_starving(&self, now_ns: u64) -> bool {
         self.last_starved_ns.is_some_and(|then| now_ns.saturating_sub(then) <= WRITE_PAUSE_NS)
     }
 
     /// So many bytes that were asked for were not used.
-    pub(super) fn on_return(&mut self, bytes: u64) {
+    pub(crate) fn on_return(&mut self, bytes: u64) {
         self.burst_bytes = self.burst_bytes.saturating_sub(bytes);
     }
 
     /// A barrier is done: learns from what happened during it.
-    pub(super) fn adapt(&mut self, capacity_bytes: u64) {
+    pub(crate) fn adapt(&mut self, capacity_bytes: u64) {
         let now = Reserve::least_bytes(capacity_bytes).max(self.grown_bytes);
         let next = if self.starved { now.saturating_mul(2) } else { now - now / 4 };
         self.grown_bytes = next.min(capacity_bytes / MOST_SHARE);

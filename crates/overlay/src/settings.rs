@@ -52,7 +52,7 @@ impl Default for Settings {
 
 impl Settings {
     /// Where address order goes on behind what is written back.
-    pub(super) fn behind_write_back(&self, range: Range) -> u64 {
+    pub(crate) fn behind_write_back(&self, range: Range) -> u64 {
         match range.length < self.write_back_leap_bytes {
             true => range.end().saturating_add(self.write_back_leap_bytes),
             false => range.end(),

@@ -6,11 +6,13 @@
 
 use std::sync::atomic::Ordering;
 
-use super::extent_map::Mapped;
-use super::flash_space::Run;
-use super::journal::Record;
-use super::reserve::Reserve;
-use super::{Answer, CopyKind, Output, Overlay, REQUEST_BYTES_MAX};
+use crate::extent_map::Mapped;
+use crate::flash_space::Run;
+use crate::journal::Record;
+use crate::limits::REQUEST_BYTES_MAX;
+use crate::output::{Answer, CopyKind, Output};
+use crate::overlay::Overlay;
+use crate::reserve::Reserve;
 use headstart_protocol::lease::Place;
 use headstart_protocol::shared::{PIECES_MAX, Shared};
 use headstart_units::PAGE_BYTES;
@@ -31,7 +33,7 @@ struct Slab {
 
 /// The slabs of one slot, as they stand in it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Slabs([Slab; PIECES_MAX]);
+pub(crate) struct Slabs([Slab; PIECES_MAX]);
 
 impl Slabs {
     fn empty(&self) -> impl Iterator<Item = usize> + '_ {
@@ -65,7 +67,7 @@ impl Overlay {
     }
 
     /// Leases space for a write of `range`: in one run if there is one, else in several that hold it together.
-    pub(super) fn slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
+    pub(crate) fn slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
         if self.is_left_alone(file) {
             return Answer::Bypassed;
         }
@@ -85,7 +87,7 @@ impl Overlay {
     /// Sees to it that a write of `range` that found no room gets some, as far as clean extents can give it,
     /// however little is kept free ahead of need; whether there will be enough when what is under way is
     /// done.
-    pub(super) fn room_is_coming(&mut self, file: u32, range: Range) -> bool {
+    pub(crate) fn room_is_coming(&mut self, file: u32, range: Range) -> bool {
         let pages = Run::touching(0, range.offset % PAGE_BYTES, range.length).pages;
         let needed = pages.saturating_mul(PAGE_BYTES).saturating_add(self.spared_bytes(file, range));
         let clean = self.mapped_bytes().saturating_sub(self.mapping.dirty_bytes);
@@ -106,7 +108,7 @@ impl Overlay {
 
     /// After a commit: makes sure that the slot can take another write like `range` without asking. Slabs it
     /// has stay, as the thread may be about to commit more of them.
-    pub(super) fn top_up(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) {
+    pub(crate) fn top_up(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) {
         if !self.slab_left(slot, file, range) {
             self.add_slab(shared, slot, file, range);
         }
@@ -192,7 +194,7 @@ impl Overlay {
     /// Takes the pages of a commit from the slab they lie in; false if they lie in none. The slot shows it
     /// only once the commit's record is appended ([`Overlay::show_slabs`]): an agent that starts before that
     /// must find the pages in the slab.
-    pub(super) fn consume(&mut self, slot: u32, file: u32, used: Run) -> bool {
+    pub(crate) fn consume(&mut self, slot: u32, file: u32, used: Run) -> bool {
         let used_end = used.page + used.pages;
         let holds = |slab: &&mut Slab| {
             let Slab { file: owner, run } = **slab;
@@ -212,7 +214,7 @@ impl Overlay {
     }
 
     /// Shows the slabs of the slot in it as they are.
-    pub(super) fn show_slabs(&mut self, shared: Shared<'_>, slot: u32) {
+    pub(crate) fn show_slabs(&mut self, shared: Shared<'_>, slot: u32) {
         for (at, slab) in self.slabs_of(slot).0.into_iter().enumerate() {
             self.set_slab(shared, slot, at, slab);
         }
@@ -220,7 +222,7 @@ impl Overlay {
 
     /// Pages in slabs of the slot.
     #[cfg(test)]
-    pub(super) fn slab_pages(&self, slot: u32) -> u64 {
+    pub(crate) fn slab_pages(&self, slot: u32) -> u64 {
         self.slabs_of(slot).0.iter().map(|slab| slab.run.pages).sum()
     }
 
@@ -228,7 +230,7 @@ impl Overlay {
     /// at their front whose commits are in the map. One that the journal does not know was never told to the
     /// thread. Nothing else is allocated where they lie, so that a slot that says too much is believed at its
     /// process's own cost.
-    pub(super) fn adopt_slabs(&mut self, shared: Shared<'_>, slot: u32) {
+    pub(crate) fn adopt_slabs(&mut self, shared: Shared<'_>, slot: u32) {
         for (at, piece) in shared.slots[slot as usize].slabs.iter().enumerate() {
             let Place { file, data_file, place, length } = piece.read();
             let run = Run { data_file, page: place / PAGE_BYTES, pages: length / PAGE_BYTES };
@@ -256,7 +258,7 @@ impl Overlay {
     }
 
     /// Returns the slot's slabs, all or those of one file.
-    pub(super) fn return_slabs(&mut self, shared: Shared<'_>, slot: u32, file: Option<u32>) {
+    pub(crate) fn return_slabs(&mut self, shared: Shared<'_>, slot: u32, file: Option<u32>) {
         for (at, Slab { file: owner, run }) in self.slabs_of(slot).0.into_iter().enumerate() {
             if run.pages > 0 && file.is_none_or(|file| file == owner) {
                 self.set_slab(shared, slot, at, Slab::default());
@@ -267,13 +269,13 @@ impl Overlay {
     }
 
     /// Takes the slot's slabs away without using their space again: a write of a dead thread may still land there.
-    pub(super) fn forget_slabs(&mut self, shared: Shared<'_>, slot: u32) {
+    pub(crate) fn forget_slabs(&mut self, shared: Shared<'_>, slot: u32) {
         (0..PIECES_MAX).for_each(|at| self.set_slab(shared, slot, at, Slab::default()));
         self.slabs.remove(&slot);
     }
 
     /// The data file that `file`'s new bytes go to.
-    pub(super) fn data_file_of(&mut self, shared: Shared<'_>, file: u32) -> u32 {
+    pub(crate) fn data_file_of(&mut self, shared: Shared<'_>, file: u32) -> u32 {
         if let Some(data_file) = self.file(file).data_file {
             return data_file;
         }

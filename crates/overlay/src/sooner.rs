@@ -7,16 +7,16 @@ use headstart_protocol::read_times::{ReadTimes, Side};
 
 /// What is known of one file.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sooner(FasterSide);
+pub(crate) struct Sooner(FasterSide);
 
 impl Sooner {
     /// Whether the disks answer sooner, by what was measured by now.
-    pub(super) fn is_disk(&mut self, times: &ReadTimes) -> bool {
+    pub(crate) fn is_disk(&mut self, times: &ReadTimes) -> bool {
         self.0.is_disk(times.measured(Side::Disk), times.measured(Side::Flash))
     }
 
     /// The same for a read of bytes that both sides have, unless it is a trial of flash.
-    pub(super) fn prefers_disk(&mut self, times: &ReadTimes) -> bool {
+    pub(crate) fn prefers_disk(&mut self, times: &ReadTimes) -> bool {
         self.0.prefers_disk(times.measured(Side::Disk), times.measured(Side::Flash))
     }
 }

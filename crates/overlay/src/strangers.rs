@@ -1,13 +1,14 @@
 //! Programs that the library is not in use the directory: while one lives nothing comes to flash, and what
 //! was there has left it.
 //!
-//! As when a process uses one file unseen ([`super::operations`]), for all files, and without a process of
+//! As when a process uses one file unseen ([`crate::requests`]), for all files, and without a process of
 //! ours that would tell of it.
 
-use super::operations::Operation;
-use super::{Overlay, Range};
+use crate::overlay::Overlay;
+use crate::requests::Operation;
 use headstart_protocol::message::Envelope;
 use headstart_protocol::shared::Shared;
+use headstart_units::request::Range;
 
 impl Overlay {
     /// From now on nothing comes to flash, or again it may.
@@ -38,7 +39,7 @@ impl Overlay {
     }
 
     /// Whether what is written of the file goes to the slow file alone.
-    pub(super) fn is_left_alone(&self, file: u32) -> bool {
+    pub(crate) fn is_left_alone(&self, file: u32) -> bool {
         self.is_kept_off || self.files[&file].is_left_alone()
     }
 }

@@ -11,29 +11,32 @@
 
 use std::collections::BTreeMap;
 
-use super::extent_map::Mapped;
-use super::flash_space::Run;
-use super::journal::{Extent, Record};
-use super::recency::Access;
-use super::{NotSynced, Overlay};
+use crate::copies::CopyState;
+use crate::extent_map::Mapped;
+use crate::files::File;
+use crate::flash_space::Run;
+use crate::journal::{Extent, Record};
+use crate::output::NotSynced;
+use crate::overlay::Overlay;
+use crate::recency::Access;
 use headstart_units::request::Range;
 
 /// Runs of pages whose bytes may not be what was written, by data file.
-pub(super) type Untrusted = BTreeMap<u32, Vec<Run>>;
+pub(crate) type Untrusted = BTreeMap<u32, Vec<Run>>;
 
 /// The record that says it.
-pub(super) fn record(run: &Run) -> Record {
+pub(crate) fn record(run: &Run) -> Record {
     Record::Untrusted { data_file: run.data_file, page: run.page, pages: run.pages }
 }
 
 /// Says that a sync of the data file failed, even where that lost nothing.
-pub(super) fn nothing(data_file: u32) -> Run {
+pub(crate) fn nothing(data_file: u32) -> Run {
     Run { data_file, page: 0, pages: 0 }
 }
 
 impl Overlay {
     /// A barrier could not sync these files.
-    pub(super) fn distrust(&mut self, failed: &NotSynced) {
+    pub(crate) fn distrust(&mut self, failed: &NotSynced) {
         let covering = std::mem::take(&mut self.barrier.covering);
         let untried: Vec<Run> =
             covering.iter().filter(|run| failed.data_files_untried.contains(&run.data_file)).collect();
@@ -45,7 +48,7 @@ impl Overlay {
             lost.iter().for_each(|run| self.append(&record(run)));
             self.untrusted.entry(data_file).or_default().extend(lost);
             self.drop_untrusted_clean(data_file);
-            let touched = |copy: &super::CopyState| copy.pieces.iter().any(|piece| piece.data_file == data_file);
+            let touched = |copy: &CopyState| copy.pieces.iter().any(|piece| piece.data_file == data_file);
             self.copies.values_mut().filter(|copy| touched(copy)).for_each(|copy| copy.cancelled = true);
             // One that is copied and waits to be published is named by no record yet.
             self.fetches
@@ -106,15 +109,15 @@ impl Overlay {
     }
 
     /// Whether the extent's bytes may not be what was written.
-    pub(super) fn is_untrusted(&self, mapped: &Mapped) -> bool {
+    pub(crate) fn is_untrusted(&self, mapped: &Mapped) -> bool {
         let Some(lost) = self.untrusted.get(&mapped.data_file) else { return false };
         let run = Run::touching(mapped.data_file, mapped.place, mapped.range.length);
         lost.iter().any(|lost| lost.page < run.page + run.pages && run.page < lost.page + lost.pages)
     }
 
     /// Whether bytes of `range` are lost.
-    pub(super) fn has_untrusted(&self, file: u32, range: Range) -> bool {
-        let lost = |known: &super::File| known.map.overlapping(range).any(|mapped| self.is_untrusted(&mapped));
+    pub(crate) fn has_untrusted(&self, file: u32, range: Range) -> bool {
+        let lost = |known: &File| known.map.overlapping(range).any(|mapped| self.is_untrusted(&mapped));
         !self.untrusted.is_empty() && self.files.get(&file).is_some_and(lost)
     }
 }

@@ -22,9 +22,9 @@
 //! "All" is many on purpose: address order pays only when a disk can sort a deep queue, and one write-back at
 //! a time behind a busy foreground never catches up.
 
-use super::Settings;
-use super::copies::CopyState;
-use super::reserve::WRITE_PAUSE_NS;
+use crate::copies::CopyState;
+use crate::reserve::WRITE_PAUSE_NS;
+use crate::settings::Settings;
 use headstart_protocol::handover::COPIES_MAX;
 
 /// A tier counts as idle after so long without a request seen there; assumed: longer than 16 ranks between
@@ -43,7 +43,7 @@ const IN_FLIGHT_BYTES: u64 = 16 << 20;
 
 /// Copies under way.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     copies: usize,
     bytes: u64,
     /// Asked of flash at once.
@@ -51,7 +51,7 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    pub(super) fn add(&mut self, copy: &CopyState) {
+    pub(crate) fn add(&mut self, copy: &CopyState) {
         self.copies += 1;
         self.bytes += copy.range.length;
         self.flash_bytes += copy.flash_bytes;
@@ -60,12 +60,12 @@ impl InFlight {
 
 /// What must not be in flight for another write-back to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     copies: usize,
     bytes: u64,
     flash_bytes: u64,
     /// Whether dirty bytes of regions are left where they are.
-    pub(super) spares_regions: bool,
+    pub(crate) spares_regions: bool,
 }
 
 impl Limit {
@@ -75,7 +75,7 @@ impl Limit {
         Limit { copies, bytes: u64::MAX, flash_bytes: u64::MAX, spares_regions: false }
     }
 
-    pub(super) fn allows(&self, flight: InFlight) -> bool {
+    pub(crate) fn allows(&self, flight: InFlight) -> bool {
         flight.copies < self.copies.min(COPIES_MAX)
             && flight.bytes < self.bytes
             && flight.flash_bytes < self.flash_bytes
@@ -84,32 +84,32 @@ impl Limit {
 
 /// What programs are at.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Foreground {
+pub(crate) struct Foreground {
     /// Requests at the disks.
-    pub(super) disk_requests: usize,
+    pub(crate) disk_requests: usize,
     /// Whether one of them is a write.
-    pub(super) writes_disk: bool,
+    pub(crate) writes_disk: bool,
     /// Whether anybody reads from flash.
-    pub(super) reads_flash: bool,
+    pub(crate) reads_flash: bool,
     /// When a write last asked for space or was absorbed.
-    pub(super) last_write_ns: u64,
+    pub(crate) last_write_ns: u64,
     /// Whether a write found no space a moment ago.
-    pub(super) starves: bool,
+    pub(crate) starves: bool,
     /// Whether what is expected of the writes under way finds space.
-    pub(super) burst_fits: bool,
+    pub(crate) burst_fits: bool,
 }
 
 /// Where write-back stands.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// Everything is to be written back.
-    pub(super) draining: bool,
+    pub(crate) draining: bool,
     /// Between the marks.
-    pub(super) active: bool,
+    pub(crate) active: bool,
     /// Flash was almost full, and the low mark is not yet reached: programs wait for space, not for disks.
-    pub(super) pressed: bool,
+    pub(crate) pressed: bool,
     /// Address order goes on from here: file, offset.
-    pub(super) cursor: (u32, u64),
+    pub(crate) cursor: (u32, u64),
     last_disk_request_ns: u64,
     last_disk_write_ns: u64,
     last_hint_ns: u64,
@@ -118,11 +118,11 @@ pub(super) struct Pace {
 
 /// What of flash is dirty.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Dirty {
-    pub(super) bytes: u64,
+pub(crate) struct Dirty {
+    pub(crate) bytes: u64,
     /// Those of regions: they stay where they are when the disk has them too, so that no space comes of it.
-    pub(super) kept_bytes: u64,
-    pub(super) capacity_bytes: u64,
+    pub(crate) kept_bytes: u64,
+    pub(crate) capacity_bytes: u64,
 }
 
 impl Dirty {
@@ -147,7 +147,7 @@ fn share(dirty_bytes: u64, capacity_bytes: u64) -> f64 {
 
 impl Pace {
     /// Whether anything may be written back now, the programs aside.
-    pub(super) fn is_due(&mut self, settings: &Settings, dirty: Dirty, now_ns: u64) -> bool {
+    pub(crate) fn is_due(&mut self, settings: &Settings, dirty: Dirty, now_ns: u64) -> bool {
         let share = dirty.share();
         if share > settings.dirty_high && !self.active {
             self.active = true;
@@ -160,7 +160,7 @@ impl Pace {
     }
 
     /// What may be in flight now that programs are at `foreground`, after [`Pace::is_due`] was asked.
-    pub(super) fn limit(&mut self, settings: &Settings, dirty: Dirty, foreground: Foreground, now_ns: u64) -> Limit {
+    pub(crate) fn limit(&mut self, settings: &Settings, dirty: Dirty, foreground: Foreground, now_ns: u64) -> Limit {
         let share = dirty.share_of_rest();
         self.observe(foreground, now_ns);
         if self.draining {
@@ -197,12 +197,12 @@ impl Pace {
     }
 
     /// Whether no program has been seen at the disks or has left word of it lately.
-    pub(super) fn are_disks_idle(&self, now_ns: u64) -> bool {
+    pub(crate) fn are_disks_idle(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.last_disk_request_ns.max(self.last_hint_ns)) >= IDLE_NS
     }
 
     /// A program has left word of a read from the disks.
-    pub(super) fn hear_of_read(&mut self, now_ns: u64) {
+    pub(crate) fn hear_of_read(&mut self, now_ns: u64) {
         self.last_hint_ns = now_ns;
     }
 

@@ -3,7 +3,8 @@
 use super::forced::{barrier, drain, no_violation, other, world, write};
 use super::ranks::Kind;
 use super::world::World;
-use crate::{Answer, errno};
+use crate::errno;
+use crate::output::Answer;
 use headstart_units::request::Range;
 
 const A: Range = Range { offset: 0, length: 4096 };

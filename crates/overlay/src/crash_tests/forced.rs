@@ -19,8 +19,9 @@ use super::ranks::{self, Kind, Rank};
 use super::storage::Byte;
 use super::world::{Task, World};
 use crate::journal::{HEADER_BYTES, Identity, Record, records};
+use crate::output::{Answer, CopyKind, NotSynced};
 use crate::recovery::{Recovered, Replay};
-use crate::{Answer, CopyKind, NotSynced, Settings};
+use crate::settings::Settings;
 use headstart_policy::client::FetchTurn;
 use headstart_protocol::message::{Envelope, Request};
 use headstart_protocol::shared::{KIND_EXTEND, KIND_WRITE};
@@ -28,11 +29,11 @@ use headstart_units::Capacity;
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
 
-pub(super) const A: Range = Range { offset: 0, length: 4096 };
+pub(crate) const A: Range = Range { offset: 0, length: 4096 };
 
 /// A world with one file open for reading and writing in both processes, and a policy that copies only what a
 /// test asks for.
-pub(super) fn world() -> World {
+pub(crate) fn world() -> World {
     let settings = Settings {
         capacity: Capacity::Bytes(32 * 4096),
         dirty_high: 1.0,
@@ -49,7 +50,7 @@ pub(super) fn world() -> World {
     w
 }
 
-pub(super) fn write(w: &mut World, rank: usize, range: Range, absorbed: bool) {
+pub(crate) fn write(w: &mut World, rank: usize, range: Range, absorbed: bool) {
     ranks::begin_write(w, rank, 0, range, absorbed);
     run(w, rank);
 }
@@ -59,12 +60,12 @@ fn other_file(w: &mut World, rank: usize, kind: Kind, inode: usize, range: Range
     run(w, rank);
 }
 
-pub(super) fn other(w: &mut World, rank: usize, kind: Kind, range: Range) {
+pub(crate) fn other(w: &mut World, rank: usize, kind: Kind, range: Range) {
     other_file(w, rank, kind, 0, range);
 }
 
 /// Lets one thread run to the end of its operation, the runtime helping.
-pub(super) fn run(w: &mut World, rank: usize) {
+pub(crate) fn run(w: &mut World, rank: usize) {
     for _ in 0..10_000 {
         if !w.ranks[rank].is_busy() {
             return;
@@ -88,25 +89,25 @@ fn close_both(w: &mut World) {
     w.quiesce();
 }
 
-pub(super) fn barrier(w: &mut World) {
+pub(crate) fn barrier(w: &mut World) {
     w.overlay.request_barrier();
     w.poll();
     w.quiesce();
 }
 
-pub(super) fn drain(w: &mut World) {
+pub(crate) fn drain(w: &mut World) {
     w.overlay.drain(true);
     w.poll();
     w.quiesce();
     w.overlay.drain(false);
 }
 
-pub(super) fn no_violation(w: &World) {
+pub(crate) fn no_violation(w: &World) {
     assert!(w.violations.is_empty(), "{}", w.violations.join("\n"));
 }
 
 /// A critical read is hinted at, and the fetch of it stands between reading the disk and writing flash.
-pub(super) fn half_done_fetch(w: &mut World) {
+pub(crate) fn half_done_fetch(w: &mut World) {
     write(w, 2, A, false);
     w.memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
     w.poll();

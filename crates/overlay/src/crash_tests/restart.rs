@@ -10,8 +10,9 @@ use super::ranks::{self, NO_SLOT};
 use super::storage::Store;
 use super::world::{Late, RANKS, Task, World};
 use crate::journal::HEADER_BYTES;
+use crate::output::{Answer, CopyKind};
+use crate::overlay::Overlay;
 use crate::recovery::{Recovered, Replay};
-use crate::{Answer, CopyKind, Overlay};
 use headstart_protocol::message::Request;
 
 impl World {

@@ -3,7 +3,7 @@
 use super::forced::{A, barrier, drain, half_done_fetch, no_violation, other, run, world, write};
 use super::ranks::{self, Kind};
 use super::world::{Task, World};
-use crate::{Answer, CopyKind, NotSynced};
+use crate::output::{Answer, CopyKind, NotSynced};
 use headstart_policy::client::FetchTurn;
 use headstart_protocol::message::{Envelope, Request};
 use headstart_units::Capacity;

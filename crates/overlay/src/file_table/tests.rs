@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::{Fingerprint, Process, Settings};
+use crate::fingerprint::Fingerprint;
+use crate::process::Process;
+use crate::settings::Settings;
 use headstart_protocol::memory::Memory;
 use headstart_protocol::message::{Envelope, Request};
 use headstart_protocol::shared::FILES_MAX;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The runs. Pages are numbers below 2^32, so that a run takes 16 bytes in two trees.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RunSet {
+pub(crate) struct RunSet {
     runs: BTreeMap<u32, u32>,
     by_length: BTreeSet<(u32, u32)>,
     pages: u64,
@@ -16,7 +16,7 @@ fn page(number: u64) -> u32 {
 
 impl RunSet {
     /// Number of pages.
-    pub(super) fn pages(&self) -> u64 {
+    pub(crate) fn pages(&self) -> u64 {
         self.pages
     }
 
@@ -34,7 +34,7 @@ impl RunSet {
     }
 
     /// Adds pages that are not in it.
-    pub(super) fn insert(&mut self, first: u64, count: u64) {
+    pub(crate) fn insert(&mut self, first: u64, count: u64) {
         let (mut first, mut count) = (page(first), page(count));
         if let Some((&before, &length)) = self.runs.range(..first).next_back()
             && before + length == first
@@ -50,7 +50,7 @@ impl RunSet {
     }
 
     /// Takes up to `most` pages, at least `least`: from the shortest run that has `most`, else from the longest.
-    pub(super) fn take(&mut self, least: u64, most: u64) -> Option<(u64, u64)> {
+    pub(crate) fn take(&mut self, least: u64, most: u64) -> Option<(u64, u64)> {
         let wanted = u32::try_from(most).unwrap_or(u32::MAX);
         let fitting = self.by_length.range((wanted, 0)..).next().or_else(|| self.by_length.last());
         let &(pages, first) = fitting.filter(|(pages, _)| u64::from(*pages) >= least)?;
@@ -63,7 +63,7 @@ impl RunSet {
     }
 
     /// The longest run.
-    pub(super) fn longest(&self) -> u64 {
+    pub(crate) fn longest(&self) -> u64 {
         self.by_length.last().map_or(0, |(pages, _)| u64::from(*pages))
     }
 }

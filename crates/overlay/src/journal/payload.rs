@@ -12,7 +12,7 @@ const CHECKSUM_BYTES: usize = 4;
 const PAYLOAD_BYTES_MAX: u64 = 65535;
 
 impl Record {
-    pub(super) fn kind(&self) -> u8 {
+    pub(crate) fn kind(&self) -> u8 {
         match self {
             Record::File { .. } => 1,
             Record::DataFile { .. } => 2,
@@ -35,7 +35,7 @@ impl Record {
         }
     }
 
-    pub(super) fn write(&self, out: &mut Writer<'_>) {
+    pub(crate) fn write(&self, out: &mut Writer<'_>) {
         match self {
             Record::File { file, identity, path } => {
                 out.number(*file);
@@ -111,7 +111,7 @@ impl Record {
         out.extend_from_slice(&payload);
     }
 
-    pub(super) fn parse(kind: u8, payload: &[u8]) -> Option<Record> {
+    pub(crate) fn parse(kind: u8, payload: &[u8]) -> Option<Record> {
         let mut from = Reader(payload);
         let record = match kind {
             1 => {

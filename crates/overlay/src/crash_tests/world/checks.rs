@@ -8,7 +8,7 @@ use headstart_protocol::message::Request;
 use headstart_units::request::Range;
 
 impl World {
-    pub(super) fn check_sizes(&mut self) {
+    pub(crate) fn check_sizes(&mut self) {
         if self.agent_dead {
             return;
         }
@@ -22,7 +22,7 @@ impl World {
     }
 
     /// What a read of the whole file would return: flash over disk.
-    pub(super) fn visible(&self, inode: usize) -> Bytes {
+    pub(crate) fn visible(&self, inode: usize) -> Bytes {
         let all = Range::new(0, u64::MAX);
         let slow = &self.inodes[inode].store;
         let Some(file) = self.overlay.find(self.inodes[inode].identity) else { return slow.read(all) };

@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::crash_tests::storage::{Bytes, moved};
-use crate::{CopyKind, CopyOrder};
+use crate::output::{CopyKind, CopyOrder};
 use headstart_units::request::Range;
 
 /// Work of the runtime, done a step at a time.

@@ -19,19 +19,22 @@ mod held_up;
 mod pending;
 mod reads;
 
-use super::files::Fingerprint;
-use super::flash_space::Run;
-use super::journal::Identity;
-use super::{Answer, CopyKind, Direct, FILE_BYTES_MAX, Output, Overlay, REQUEST_BYTES_MAX, errno};
+use crate::errno;
+use crate::fingerprint::Fingerprint;
+use crate::flash_space::Run;
+use crate::journal::Identity;
+use crate::limits::{FILE_BYTES_MAX, REQUEST_BYTES_MAX};
+use crate::output::{Answer, CopyKind, Output};
+use crate::overlay::{Direct, Overlay};
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::message::{Envelope, Request};
 use headstart_protocol::shared::Shared;
 use headstart_units::PAGE_BYTES;
 use headstart_units::request::Range;
 pub use held_up::WriterAboveDirty;
-pub(super) use held_up::{HELD_UP_NS, HeldUp};
+pub(crate) use held_up::{HELD_UP_NS, HeldUp};
 use pending::CommitStep;
-pub(super) use pending::{Operation, Pending};
+pub(crate) use pending::{Operation, Pending};
 
 /// A write waits for space no longer: the disks take it then (assumed: what a request takes behind a deep
 /// queue of write-backs).
@@ -75,7 +78,7 @@ impl Overlay {
     }
 
     /// Takes a request in; what can be answered at once is.
-    pub(super) fn begin(&mut self, shared: Shared<'_>, now_ns: u64, envelope: Envelope, request: &Request<'_>) {
+    pub(crate) fn begin(&mut self, shared: Shared<'_>, now_ns: u64, envelope: Envelope, request: &Request<'_>) {
         let slot = envelope.slot;
         self.leave_direct(shared, envelope, Some(request));
         let known = |file: u32| self.files.contains_key(&file);
@@ -248,7 +251,7 @@ impl Overlay {
         self.enqueue(envelope, operation);
     }
 
-    pub(super) fn enqueue(&mut self, envelope: Envelope, operation: Operation) {
+    pub(crate) fn enqueue(&mut self, envelope: Envelope, operation: Operation) {
         self.arrivals += 1;
         self.pending.push(Pending::new(self.arrivals, envelope, operation));
     }
@@ -258,7 +261,7 @@ impl Overlay {
     }
 
     /// Tries every pending request, oldest first, until none gets further.
-    pub(super) fn advance(&mut self, shared: Shared<'_>) {
+    pub(crate) fn advance(&mut self, shared: Shared<'_>) {
         let mut progress = true;
         while progress {
             progress = self.start_extensions(shared);
@@ -436,7 +439,7 @@ impl Overlay {
     }
 
     /// Whether places will be free when what is under way is done.
-    pub(super) fn space_is_coming(&self) -> bool {
+    pub(crate) fn space_is_coming(&self) -> bool {
         self.space.removed_bytes() > 0 || self.copies.values().any(|copy| copy.kind == CopyKind::WriteBack)
     }
 
@@ -474,7 +477,7 @@ impl Overlay {
     /// The thread is gone: what it waited for is not answered. A commit not applied yet never was
     /// acknowledged, and its bytes had landed before it was sent: it is dropped and its space returned. One
     /// that is applied goes on to its end: what it mapped must not lie beyond the end of the file.
-    pub(super) fn abandon(&mut self, slot: u32) {
+    pub(crate) fn abandon(&mut self, slot: u32) {
         let (abandoned, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending)
             .into_iter()
             .partition(|pending| pending.envelope.slot == slot && !pending.orphan);
@@ -498,6 +501,6 @@ fn lost_bytes() -> Answer {
     Answer::Error { errno: errno::EIO, text: text.into() }
 }
 
-pub(super) fn protocol_error(text: &str) -> Answer {
+pub(crate) fn protocol_error(text: &str) -> Answer {
     Answer::Error { errno: errno::EPROTO, text: text.into() }
 }

@@ -13,8 +13,11 @@
 use std::collections::BTreeMap;
 
 use super::pending::{CommitStep, Operation, Pending};
+use crate::errno;
 use crate::flash_space::Run;
-use crate::{Answer, Direct, Overlay, Process, errno};
+use crate::output::Answer;
+use crate::overlay::{Direct, Overlay};
+use crate::process::Process;
 use headstart_protocol::shared::{Shared, Slot, bits_of};
 use headstart_units::request::Range;
 
@@ -45,7 +48,7 @@ pub struct WriterAboveDirty {
 
 impl Overlay {
     /// Whether others' requests are in the way of a commit.
-    pub(super) fn is_in_the_way(&mut self, shared: Shared<'_>, arrival: u64, file: u32, range: Range) -> bool {
+    pub(crate) fn is_in_the_way(&mut self, shared: Shared<'_>, arrival: u64, file: u32, range: Range) -> bool {
         !self.granules.settled(shared, file, range)
             || self.slow_read_overlaps(shared, file, range)
             || self.direct_overlaps(file, range)
@@ -54,14 +57,14 @@ impl Overlay {
     }
 
     /// Whether a commit waits for a request for which another one was refused.
-    pub(super) fn is_known_to_be_held_up(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
+    pub(crate) fn is_known_to_be_held_up(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
         self.held_up.0.retain(|slot, request| shared.slots[*slot as usize].glance() == *request);
         let known: Vec<u32> = self.held_up.0.keys().copied().collect();
         known.into_iter().any(|slot| self.holds_up(shared, slot, file, range))
     }
 
     /// Keeps in mind what is in the way of a commit that has waited long enough.
-    pub(super) fn remember_what_holds_up(&mut self, shared: Shared<'_>, file: u32, range: Range) {
+    pub(crate) fn remember_what_holds_up(&mut self, shared: Shared<'_>, file: u32, range: Range) {
         for (slot, cell) in (0..).zip(shared.used_slots()) {
             if self.holds_up(shared, slot, file, range) {
                 self.held_up.0.insert(slot, cell.glance());
@@ -89,7 +92,7 @@ impl Overlay {
     }
 
     /// Takes a commit's space back that was not applied, and what it held.
-    pub(super) fn refuse_commit(
+    pub(crate) fn refuse_commit(
         &mut self,
         shared: Shared<'_>,
         slot: u32,
@@ -104,7 +107,7 @@ impl Overlay {
 
     /// What whoever waits for dirty bytes of the range is told, if a direct write that does not end keeps
     /// them from being written back.
-    pub(super) fn stuck(&self, file: u32, range: Range) -> Option<Answer> {
+    pub(crate) fn stuck(&self, file: u32, range: Range) -> Option<Answer> {
         let stuck = |held: &WriterAboveDirty| {
             held.file == file
                 && held.range.overlaps(range)

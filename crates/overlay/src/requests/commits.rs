@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use super::pending::{CommitStep, Operation};
-use crate::Overlay;
 use crate::extent_map::{Benefit, Mapped};
 use crate::journal::Record;
+use crate::overlay::Overlay;
 use crate::recency::Stamp;
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::message::Envelope;
@@ -14,7 +14,7 @@ use headstart_units::request::Range;
 
 impl Overlay {
     /// The commit takes effect: the bytes of `range` are now at the place.
-    pub(super) fn apply(
+    pub(crate) fn apply(
         &mut self,
         shared: Shared<'_>,
         envelope: Envelope,
@@ -49,7 +49,7 @@ impl Overlay {
     /// The file could not be made long enough for a commit: its bytes beyond the end leave the map, but for
     /// those below `kept`, where they took the place of bytes acknowledged before, and those that a later
     /// commit replaced.
-    pub(super) fn take_back(&mut self, file: u32, range: Range, (data_file, place): (u32, u64), kept: u64) {
+    pub(crate) fn take_back(&mut self, file: u32, range: Range, (data_file, place): (u32, u64), kept: u64) {
         let beyond = Range::between(kept.max(range.offset).min(range.end()), range.end());
         let own = |mapped: &Mapped| mapped.same_place(data_file, range.offset, place);
         let taken: Vec<Range> = self.files[&file]

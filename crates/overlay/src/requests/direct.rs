@@ -3,14 +3,15 @@
 use std::sync::atomic::Ordering;
 
 use crate::journal::Record;
-use crate::{Answer, CopyKind, Direct, Overlay};
+use crate::output::{Answer, CopyKind};
+use crate::overlay::{Direct, Overlay};
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::message::{Envelope, Request};
 use headstart_protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES, Shared};
 use headstart_units::request::Range;
 
 impl Overlay {
-    pub(super) fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, direct: Direct) -> Option<Answer> {
+    pub(crate) fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, direct: Direct) -> Option<Answer> {
         let Direct { file, range, extends, truncates, .. } = direct;
         let copying = self.copies_in(file, range).any(|copy| copy.kind == CopyKind::WriteBack);
         if copying || (extends && self.file(file).extension.is_some()) {
@@ -28,7 +29,7 @@ impl Overlay {
     }
 
     /// A truncation to `size`, or a call that may move whatever lies there and behind.
-    pub(super) fn grant_truncation(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64) -> Option<Answer> {
+    pub(crate) fn grant_truncation(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64) -> Option<Answer> {
         // One at a time: which of two came last would decide what the size is. And not while the file is
         // about to be made long enough for bytes that would be dropped.
         let truncated = self.direct.values().any(|direct| direct.file == file && direct.truncates);
@@ -90,7 +91,7 @@ impl Overlay {
         Some(direct)
     }
 
-    pub(super) fn end_direct(&mut self, shared: Shared<'_>, slot: u32) {
+    pub(crate) fn end_direct(&mut self, shared: Shared<'_>, slot: u32) {
         if self.direct.remove(&slot).is_some() {
             shared.slots[slot as usize].revoke_lease();
         }
@@ -108,7 +109,7 @@ impl Overlay {
         !ended.is_empty()
     }
 
-    pub(super) fn write_done(&mut self, slot: u32, file: u32, range: Range) {
+    pub(crate) fn write_done(&mut self, slot: u32, file: u32, range: Range) {
         let Some(direct) = self.direct.get(&slot) else {
             return; // answered before: nothing was committed under the lease
         };
@@ -122,7 +123,7 @@ impl Overlay {
         }
     }
 
-    pub(super) fn truncate_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64, changed: bool) {
+    pub(crate) fn truncate_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64, changed: bool) {
         if !self.direct.contains_key(&slot) {
             return;
         }
@@ -136,7 +137,7 @@ impl Overlay {
 
     /// All of it was clean, and nothing was committed under the lease: whatever the kernel did, the slow file
     /// says what is there.
-    pub(super) fn rearrange_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, from: u64, size: u64) {
+    pub(crate) fn rearrange_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, from: u64, size: u64) {
         if self.direct.contains_key(&slot) {
             self.cut(shared, file, from, size);
         }

@@ -2,20 +2,21 @@
 
 use super::lost_bytes;
 use crate::extent_map::Mapped;
+use crate::output::Answer;
+use crate::overlay::Overlay;
 use crate::recency::Access;
-use crate::{Answer, Overlay};
 use headstart_protocol::lease::Place;
 use headstart_protocol::shared::{PIECES_MAX, Shared};
 use headstart_units::request::Range;
 
 impl Overlay {
     /// How a use of flash by a thread follows its last one, which it becomes.
-    pub(super) fn access(&mut self, slot: u32, file: u32, range: Range) -> Access {
+    pub(crate) fn access(&mut self, slot: u32, file: u32, range: Range) -> Access {
         let before = self.last_uses.insert(slot, (file, range.end()));
         if before == Some((file, range.offset)) { Access::Sequential } else { Access::Random }
     }
 
-    pub(super) fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
+    pub(crate) fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
         let cell = &shared.slots[slot as usize];
         if let Some(part) = self.sooner_on_disk(shared, file, range) {
             cell.grant_slow_read(part);

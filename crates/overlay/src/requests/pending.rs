@@ -8,13 +8,13 @@ use headstart_units::request::Range;
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     /// It came after those of lower numbers.
-    pub(super) arrival: u64,
-    pub(super) envelope: Envelope,
-    pub(super) operation: Operation,
+    pub(crate) arrival: u64,
+    pub(crate) envelope: Envelope,
+    pub(crate) operation: Operation,
     /// Its thread is gone: nobody is answered.
-    pub(super) orphan: bool,
+    pub(crate) orphan: bool,
     /// When it was found that it has to wait.
-    pub(super) waits_since_ns: Option<u64>,
+    pub(crate) waits_since_ns: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -82,11 +82,11 @@ pub(crate) enum CommitStep {
 }
 
 impl Pending {
-    pub(super) fn new(arrival: u64, envelope: Envelope, operation: Operation) -> Pending {
+    pub(crate) fn new(arrival: u64, envelope: Envelope, operation: Operation) -> Pending {
         Pending { arrival, envelope, operation, orphan: false, waits_since_ns: None }
     }
 
-    pub(super) fn wait(&self) -> Wait {
+    pub(crate) fn wait(&self) -> Wait {
         match self.operation {
             Operation::Commit { .. } => Wait::Requests,
             Operation::Slab { .. } => Wait::Space,
@@ -116,7 +116,7 @@ impl Pending {
             if of == file && range.end() > size)
     }
 
-    pub(super) fn truncates(&self) -> bool {
+    pub(crate) fn truncates(&self) -> bool {
         matches!(self.operation, Operation::Truncate { .. } | Operation::Rearrange { .. })
     }
 
@@ -125,7 +125,7 @@ impl Pending {
         matches!(self.operation, Operation::Commit { .. })
     }
 
-    pub(super) fn waits_for_space(&self) -> bool {
+    pub(crate) fn waits_for_space(&self) -> bool {
         matches!(self.operation, Operation::Slab { .. })
     }
 

@@ -1,0 +1,379 @@
+//! The overlay: its parts, and what the runtime calls at every turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+
+use headstart_policy::client::s4d::{Critical, CriticalData};
+use headstart_protocol::counters::Counters;
+use headstart_protocol::handover::COPIES_MAX;
+use headstart_protocol::message::{Envelope, Request};
+use headstart_protocol::shared::Shared;
+use headstart_units::Capacity;
+use headstart_units::request::Range;
+
+use crate::barrier::Barrier;
+use crate::copies::CopyState;
+use crate::drain_round::DrainRound;
+use crate::evicted::Evicted;
+use crate::fetches::Fetch;
+use crate::file_table::FileTable;
+use crate::files::File;
+use crate::flash_space::{FlashSpace, Run};
+use crate::granules::Granules;
+use crate::journal::{Identity, Journal, Record};
+use crate::mapping::Mapping;
+use crate::online::Online;
+use crate::output::Output;
+use crate::process::Process;
+use crate::regions::Placing;
+use crate::requests::{HeldUp, Pending};
+use crate::reserve::Reserve;
+use crate::settings::Settings;
+use crate::slabs::Slabs;
+use crate::untrusted::Untrusted;
+use crate::write_back::Pace;
+
+/// The overlay; see the module.
+#[derive(Debug)]
+pub struct Overlay {
+    pub(crate) settings: Settings,
+    pub(crate) files: BTreeMap<u32, File>,
+    pub(crate) table: FileTable,
+    pub(crate) by_identity: BTreeMap<Identity, u32>,
+    pub(crate) data_files: BTreeMap<u32, u32>,
+    pub(crate) next_data_file: u32,
+    pub(crate) space: FlashSpace,
+    pub(crate) journal: Journal,
+    pub(crate) granules: Granules,
+    pub(crate) mapping: Mapping,
+    pub(crate) processes: BTreeMap<u32, Process>,
+    pub(crate) slabs: BTreeMap<u32, Slabs>,
+    pub(crate) direct: BTreeMap<u32, Direct>,
+    /// Direct writes that are done, but whose records may not be appended yet.
+    pub(crate) ending: Vec<Envelope>,
+    /// Slots of dead threads whose truncations are ended, but whose records may not be appended yet.
+    pub(crate) cut_short: Vec<u32>,
+    pub(crate) quarantine: Vec<Quarantined>,
+    pub(crate) last_commits: BTreeMap<u32, u64>,
+    pub(crate) pending: Vec<Pending>,
+    pub(crate) held_up: HeldUp,
+    /// What the disks took for the last direct writes and write-backs.
+    pub(crate) disk_write_ns: Option<u64>,
+    /// Requests that were pending so far.
+    pub(crate) arrivals: u64,
+    pub(crate) copies: BTreeMap<u64, CopyState>,
+    /// The copies by file and offset; they never overlap.
+    pub(crate) copied: BTreeMap<(u32, u64), u64>,
+    pub(crate) next_copy: u64,
+    pub(crate) fetches: Vec<Fetch>,
+    pub(crate) critical: CriticalData,
+    /// A critical range that waits for room to become free.
+    pub(crate) deferred: Option<Critical>,
+    /// Slots that were granted a slow read which may not have ended yet.
+    pub(crate) slow_reads: BTreeSet<u32>,
+    /// Files whose size is to be changed once no thread may be changing it.
+    pub(crate) extending: BTreeSet<u32>,
+    /// Files to be forgotten when a barrier has cleared their bits.
+    pub(crate) forgetting: BTreeSet<u32>,
+    /// Files without a name that are written back for processes that may have them open and never said so.
+    pub(crate) left_to_heirs: BTreeSet<u32>,
+    /// Sum of the known sizes.
+    pub(crate) known_bytes: u128,
+    pub(crate) barrier: Barrier,
+    pub(crate) untrusted: Untrusted,
+    pub(crate) evicted: Evicted,
+    pub(crate) pace: Pace,
+    pub(crate) drain_round: Option<DrainRound>,
+    pub(crate) placing: Placing,
+    pub(crate) online: Option<Online>,
+    pub(crate) reserve: Reserve,
+    /// Nothing comes to flash, as programs live that nobody sees.
+    pub(crate) is_kept_off: bool,
+    /// What the header said last of bytes refused.
+    pub(crate) refused_bytes: u64,
+    /// Where the last use of flash by each thread ended: file, offset.
+    pub(crate) last_uses: BTreeMap<u32, (u32, u64)>,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) counters: Counters,
+    /// The time, as it was told last.
+    pub(crate) measured_ns: u64,
+}
+
+/// A direct-write lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Direct {
+    pub(crate) file: u32,
+    pub(crate) range: Range,
+    pub(crate) extends: bool,
+    pub(crate) truncates: bool,
+    /// When it was granted, or found at a start.
+    pub(crate) since_ns: u64,
+}
+
+/// What a dead thread may still write to a slow file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quarantined {
+    /// The thread's slot, which nobody gets meanwhile.
+    pub(crate) slot: u32,
+    pub(crate) file: u32,
+    pub(crate) range: Range,
+    /// Whose write it is.
+    pub(crate) process: Process,
+    /// The barrier that syncs the slow file and began after the process was gone: it lifts the quarantine.
+    pub(crate) barrier: Option<u64>,
+}
+
+impl Overlay {
+    /// An empty overlay whose journal so far ends at `journal_end`; data files get numbers from `next_data_file` on.
+    pub fn new(mut settings: Settings, journal_end: u64, next_data_file: u32) -> Overlay {
+        settings.copies_max = settings.copies_max.min(COPIES_MAX);
+        let capacity_bytes = match settings.capacity {
+            Capacity::Bytes(bytes) => bytes,
+            Capacity::Share(_) => 0,
+        };
+        Overlay {
+            critical: CriticalData::new(settings.critical_max),
+            settings,
+            files: BTreeMap::new(),
+            table: FileTable::default(),
+            by_identity: BTreeMap::new(),
+            data_files: BTreeMap::new(),
+            next_data_file,
+            space: FlashSpace::new(capacity_bytes),
+            journal: Journal::at(journal_end),
+            granules: Granules::default(),
+            mapping: Mapping::default(),
+            processes: BTreeMap::new(),
+            slabs: BTreeMap::new(),
+            direct: BTreeMap::new(),
+            ending: Vec::new(),
+            cut_short: Vec::new(),
+            quarantine: Vec::new(),
+            last_commits: BTreeMap::new(),
+            pending: Vec::new(),
+            held_up: HeldUp::default(),
+            disk_write_ns: None,
+            arrivals: 0,
+            copies: BTreeMap::new(),
+            copied: BTreeMap::new(),
+            next_copy: 1,
+            fetches: Vec::new(),
+            deferred: None,
+            slow_reads: BTreeSet::new(),
+            extending: BTreeSet::new(),
+            forgetting: BTreeSet::new(),
+            left_to_heirs: BTreeSet::new(),
+            known_bytes: 0,
+            barrier: Barrier::default(),
+            untrusted: Untrusted::new(),
+            evicted: Evicted::default(),
+            pace: Pace::default(),
+            drain_round: None,
+            placing: Placing::default(),
+            online: None,
+            reserve: Reserve::default(),
+            is_kept_off: false,
+            refused_bytes: 0,
+            last_uses: BTreeMap::new(),
+            outputs: Vec::new(),
+            counters: Counters::default(),
+            measured_ns: 0,
+        }
+    }
+
+    /// A thread joined: `slot` is its slot from now on.
+    pub fn on_join(&mut self, slot: u32, process: Process) {
+        self.processes.insert(slot, process);
+        self.last_uses.remove(&slot);
+    }
+
+    /// A thread's request. `now_ns` is the time of day, for the modification time of absorbed bytes.
+    pub fn on_request(&mut self, shared: Shared<'_>, now_ns: u64, envelope: Envelope, request: &Request<'_>) {
+        self.begin(shared, now_ns, envelope, request);
+        self.progress(shared);
+    }
+
+    /// Tries everything again that waits, plans copies and barriers. Call it after time has passed while
+    /// [`Overlay::waits_for_slots`], and now and then so that hints and idle disks are noticed.
+    pub fn poll(&mut self, shared: Shared<'_>) {
+        self.end_given_up(shared);
+        self.take_hints(shared);
+        self.follow_programs(shared);
+        self.progress(shared);
+    }
+
+    /// Everything that [`Overlay::take_journal`] has returned so far is appended, and what was left of it
+    /// too. Call it after every append, before outputs taken later are carried out.
+    pub fn on_appended(&mut self, shared: Shared<'_>) {
+        if self.mark_used_slabs(shared) | self.end_direct_writes(shared) | self.end_truncations_of_the_dead(shared) {
+            self.progress(shared);
+        }
+    }
+
+    /// What every verb ends with. Hints are left to `poll`, as there is a ring of them in every slot.
+    pub(crate) fn progress(&mut self, shared: Shared<'_>) {
+        self.advance(shared);
+        self.plan_copies(shared);
+        self.keep_reserve(shared);
+        self.keep_numbers(shared);
+        self.plan_barrier();
+        let coming = u64::from(self.space_is_coming());
+        // Where nothing comes to flash nobody needs to ask.
+        let free_bytes = if self.is_kept_off { 0 } else { self.space.available_bytes().max(coming) };
+        shared.header.free_bytes.store(free_bytes, Ordering::Relaxed);
+    }
+
+    /// Whether something waits for another thread's slot or lease, of which no message tells.
+    pub fn waits_for_slots(&self) -> bool {
+        !self.extending.is_empty()
+            || self.pending.iter().any(Pending::waits_for_slots)
+            || self.fetches.iter().any(Fetch::waits_for_slots)
+    }
+
+    /// Whether write-back waits for programs to pause, of which no message tells.
+    pub fn waits_for_idleness(&self) -> bool {
+        let writable = |file: &u32| self.files[file].write_back_error.is_none();
+        self.pace.active && self.mapping.dirty_files.iter().any(writable)
+    }
+
+    /// What is to be done, in order.
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// Bytes to append to the journal before any output is carried out; then [`Overlay::on_appended`].
+    pub fn take_journal(&mut self) -> Vec<u8> {
+        self.journal.take()
+    }
+
+    /// Whether there is nothing to append and nothing to carry out.
+    pub fn is_settled(&self) -> bool {
+        let ended = self.ending.is_empty() && self.cut_short.is_empty();
+        self.outputs.is_empty() && ended && self.journal.is_taken()
+    }
+
+    /// Position of the journal's end.
+    pub fn journal_end(&self) -> u64 {
+        self.journal.end()
+    }
+
+    /// Changes how much flash may be used.
+    pub fn set_capacity(&mut self, capacity: Capacity) {
+        self.settings.capacity = capacity;
+        self.update_capacity();
+    }
+
+    /// Asks that all dirty bytes go to disk, whatever the marks say, until none is left; clears errors of
+    /// earlier tries. `has_drained` tells when those have that were dirty now. `false` ends that.
+    pub fn drain(&mut self, on: bool) {
+        self.pace.draining = on;
+        if on {
+            self.files.values_mut().for_each(|file| file.write_back_error = None);
+            self.begin_drain_round();
+        } else {
+            self.drain_round = None;
+        }
+    }
+
+    /// The time on a clock that never falls, for the pace of write-back, and for how long requests wait and
+    /// have waited. Call it before the verbs.
+    pub fn set_time(&mut self, now_ns: u64) {
+        self.measured_ns = now_ns;
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Bytes on flash that the disk does not have.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.mapping.dirty_bytes
+    }
+
+    /// Bytes of flash that hold extents.
+    pub fn mapped_bytes(&self) -> u64 {
+        self.space.mapped_bytes()
+    }
+
+    /// Number of extents.
+    pub fn extents(&self) -> usize {
+        self.mapping.extents as usize
+    }
+
+    /// Bytes of flash that may be used now.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.space.capacity_bytes()
+    }
+
+    /// Whether every record up to the journal's end is durable, and every slow file it speaks of.
+    pub fn is_durable(&self) -> bool {
+        self.barrier.durable_end == self.journal.end() && self.barrier.deferred_slow.is_empty()
+    }
+
+    /// Asks for a full barrier, for example at the end of a drain: afterwards all that was acknowledged
+    /// survives power loss.
+    pub fn request_barrier(&mut self) {
+        self.barrier.wanted = true;
+        self.barrier.full = true;
+    }
+
+    /// Asks for a barrier that syncs what it must and the slow file, if that is known.
+    pub fn request_sync_of(&mut self, file: u32) {
+        self.barrier.wanted = true;
+        if self.files.contains_key(&file) {
+            self.barrier.unsynced_slow.insert(file);
+        }
+    }
+
+    /// Asks for a barrier that syncs what it must.
+    pub fn request_short_barrier(&mut self) {
+        self.barrier.wanted = true;
+    }
+
+    pub(crate) fn file(&mut self, file: u32) -> &mut File {
+        self.files.get_mut(&file).expect("the file's number was checked")
+    }
+
+    pub(crate) fn append(&mut self, record: &Record) {
+        match record {
+            Record::Map { data_file, place, length, .. } | Record::Fetched { data_file, place, length, .. } => {
+                self.barrier.unsynced_data.insert(*data_file);
+                self.barrier.uncovered.insert(Run::touching(*data_file, *place, *length));
+                self.outputs.push(Output::Unsynced(*data_file));
+            }
+            // Without an intent the clean bytes are kept after power loss: the disk must hold the same.
+            Record::Clean { file, .. } if !self.files[file].intent => {
+                self.barrier.unsynced_slow.insert(*file);
+            }
+            Record::Clean { file, .. } | Record::Drop { file, .. } | Record::Truncate { file, .. } => {
+                self.barrier.deferred_slow.insert(*file);
+            }
+            // A fingerprint of a size that power loss takes back would be taken for a foreign change.
+            Record::Closed { file } | Record::Fingerprint { file, .. } => {
+                self.barrier.unsynced_slow.insert(*file);
+            }
+            _ => {}
+        }
+        if let Record::Fetched { file, .. } = record {
+            // What was fetched may be newer than what the disk would hold after power loss: bytes written
+            // before the file was opened here, or under an intent closed since. A clean extent must not
+            // outlive such bytes.
+            self.barrier.unsynced_slow.insert(*file);
+        }
+        self.journal.append(record);
+    }
+
+    pub(crate) fn direct_overlaps(&self, file: u32, range: Range) -> bool {
+        self.direct.values().any(|direct| direct.file == file && direct.range.overlaps(range))
+    }
+
+    pub(crate) fn quarantines(&self, file: u32, range: Range) -> bool {
+        self.quarantine.iter().any(|dead| dead.file == file && dead.range.overlaps(range))
+    }
+
+    pub(crate) fn slow_read_overlaps(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
+        self.slow_reads.retain(|slot| shared.slots[*slot as usize].holds_slow_read());
+        self.slow_reads.iter().any(|slot| shared.slots[*slot as usize].slow_read_overlaps(file, range))
+    }
+}
