@@ -20,8 +20,8 @@ use headstart_protocol::shared::Shared;
 use headstart_trace::Operation;
 use headstart_units::request::Range;
 
-use crate::buffers::Buffers;
-use crate::descriptors::Target;
+use crate::files::descriptors::Target;
+use crate::kernel::buffers::Buffers;
 use crate::kernel::{self, Errno};
 use crate::recording::{self, Place};
 use crate::session::{self, Answer, Session};

@@ -1,5 +1,7 @@
 //! System calls as the library itself makes them: past every hook, and never a cancellation point.
 
+mod allocator;
+pub mod buffers;
 pub mod raw;
 
 use std::ffi::CStr;

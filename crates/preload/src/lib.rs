@@ -40,52 +40,24 @@ compile_error!(
     "a thread that is cancelled in a blocking call must be able to unwind through the hooks: use panic = \"unwind\""
 );
 
-mod aio;
-mod allocator;
-mod arrivals;
-mod buffers;
-mod closing;
-mod confinement;
-mod copying;
-mod data_calls;
-mod data_files;
+mod calls;
 mod data_path;
-mod descriptors;
-mod environment;
-mod executing;
 mod files;
 mod gate;
-mod input;
-mod ioctls;
+mod hooks;
 mod kernel;
-mod libraries;
-mod loaded;
 mod location;
-mod lookups;
-mod metadata;
-mod names;
-mod opening;
-mod output;
 mod process;
-mod raw_calls;
+mod programs;
 mod recording;
-mod regions;
-mod resizing;
-mod rings;
 mod session;
 mod settings;
-mod spawning;
-mod stdio;
-mod strangers;
-mod symbols;
-mod trampolines;
-mod transfers;
 
 /// Run by the dynamic linker when the library is loaded.
 extern "C" fn loaded() {
     if settings::active() {
-        stdio::inherited();
-        libraries::start();
+        calls::stdio::inherited();
+        programs::libraries::start();
     }
 }
 

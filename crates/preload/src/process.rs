@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libc::c_int;
 
-use crate::{aio, descriptors, files, gate, kernel, recording, rings, session};
+use crate::calls::{aio, rings};
+use crate::files::{descriptors, records};
+use crate::{gate, kernel, recording, session};
 
 /// The process the tables belong to.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -73,18 +75,18 @@ pub fn forked<R: From<bool> + PartialEq>(pass: impl FnOnce() -> R) -> R {
 /// this process has.
 pub fn bequeath() -> bool {
     MAY_BE_CHILD.set(true);
-    files::bequeath_all();
+    records::bequeath_all();
     true
 }
 
 unsafe extern "C" fn before_fork() {
-    if files::any_bypassed() {
+    if records::any_bypassed() {
         session::stand_in();
     }
     gate::GATE.take();
     gate::QUEUE.take();
     gate::RECORDING.take();
-    files::bequeath_all();
+    records::bequeath_all();
 }
 
 unsafe extern "C" fn after_fork() {

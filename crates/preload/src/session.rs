@@ -29,7 +29,7 @@ use headstart_protocol::message::{Envelope, Request};
 use headstart_protocol::shared::{SLOTS_MAX, Slot};
 use headstart_units::request::{Direction, Range};
 
-use crate::descriptors::{self, Own, Target};
+use crate::files::descriptors::{self, Own, Target};
 use crate::kernel::{self, Errno};
 use crate::process;
 use crate::settings::{self, settings};

@@ -11,7 +11,8 @@ use headstart_protocol::{
     ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE, Strangers,
 };
 
-use crate::{environment, kernel, process, recording, session};
+use crate::programs::environment;
+use crate::{kernel, process, recording, session};
 
 const UNKNOWN: u32 = 0;
 const STARTING: u32 = 1;

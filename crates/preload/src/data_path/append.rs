@@ -12,7 +12,7 @@ use headstart_protocol::shared::KIND_EXTEND;
 use headstart_units::request::Range;
 
 use super::{shared, write::under_lease};
-use crate::descriptors::{CHANGED, Target};
+use crate::files::descriptors::{CHANGED, Target};
 use crate::kernel::{self, Errno};
 use crate::session;
 

@@ -11,9 +11,9 @@ use headstart_protocol::shared::{KIND_EXTEND, Slot};
 use headstart_units::request::{Direction, Range};
 
 use super::{DIRECT_ALIGNMENT, is_in_sectors, shared};
-use crate::buffers::Buffers;
-use crate::data_files;
-use crate::descriptors::{CHANGED, Target};
+use crate::files::data_files;
+use crate::files::descriptors::{CHANGED, Target};
+use crate::kernel::buffers::Buffers;
 use crate::kernel::{self, Errno};
 use crate::session::{self, Answer, Session};
 

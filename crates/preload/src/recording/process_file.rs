@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use headstart_trace::block::BLOCK_BYTES;
 use headstart_trace::header::{BLOCKS_OFFSET, HEADER_BYTES, HOST_BYTES_MAX, Header, UNRECORDED_OFFSET};
 
-use crate::descriptors::{self, Own};
+use crate::files::descriptors::{self, Own};
 use crate::gate::RECORDING;
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};

@@ -17,10 +17,11 @@ use headstart_protocol::{MARK_PREFIX, PROTOCOL_VERSION, SOCKET_FILE};
 use libc::c_int;
 
 use super::{SITE, Session, Site, door, mapping, own_socket};
+use crate::files::{data_files, descriptors, records};
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
 use crate::settings::settings;
-use crate::{data_files, descriptors, files, location, process};
+use crate::{location, process};
 
 /// How long a process that has lost the agent waits for another one.
 pub(super) const PATIENCE_MS: u64 = 30_000;
@@ -353,7 +354,7 @@ impl Session {
                 ));
                 return Err(libc::EIO);
             }
-            match files::reopen_all(self) {
+            match records::reopen_all(self) {
                 Err(libc::ENOTCONN) => self.hang_up(),
                 other => return other,
             }

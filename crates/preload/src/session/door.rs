@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use headstart_protocol::message::{Envelope, Request};
 
 use super::connection;
-use crate::descriptors::{self, Own};
+use crate::files::descriptors::{self, Own};
 use crate::kernel;
 
 const NONE: i32 = -1;

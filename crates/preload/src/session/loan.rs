@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use super::{Session, Thread, connection};
-use crate::descriptors;
+use crate::files::descriptors;
 use crate::gate::{Held, LOAN};
 use crate::kernel::{self, Errno};
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use libc::c_int;
 
 use super::join;
-use crate::descriptors::{self, Own};
+use crate::files::descriptors::{self, Own};
 use crate::kernel;
 
 const NONE: c_int = -1;

@@ -17,7 +17,7 @@ use headstart_protocol::shared::SLOTS_MAX;
 use libc::c_int;
 
 use super::{SLOTS, THREAD, Thread};
-use crate::descriptors::DESCRIPTORS_MAX;
+use crate::files::descriptors::DESCRIPTORS_MAX;
 use crate::kernel;
 
 const NUMBER_BITS: u32 = 16;

@@ -1,0 +1,20 @@
+//! What a hook does on a managed file, one file a subject. Each takes `pass`, the program's call as it stands.
+//!
+//! ```text
+//! data        read, write, seek, sync            transfers   mmap, and copies out of a managed file
+//! names       unlink, rename, link               copying     copies into one
+//! metadata    stat, times                        ioctls      what ioctl does to data
+//! resizing    truncate, fallocate                stdio       streams, by which libc reads and writes unseen
+//! aio         POSIX asynchronous I/O             rings       io_uring, Linux aio
+//! ```
+
+pub mod aio;
+pub mod copying;
+pub mod data;
+pub mod ioctls;
+pub mod metadata;
+pub mod names;
+pub mod resizing;
+pub mod rings;
+pub mod stdio;
+pub mod transfers;

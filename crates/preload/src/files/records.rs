@@ -1,0 +1,510 @@
+//! The managed files this process has open: one record each, whatever the number of descriptors.
+//!
+//! ```text
+//! free --acquire (agent told: Open)--> open --last release (requests waited for; agent told: Close)--> free
+//! ```
+//!
+//! A record is known to the agent for one *generation*: a forked child is a new process to the agent, so its records
+//! are opened again at their first use. It hears once more of a file that was open for reading and is opened for
+//! writing, as a cheap write tells it nothing. Records change under the gate; the data path reads them without.
+
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+
+use headstart_policy::client::Reason;
+use headstart_policy::client::carl::Regions;
+use headstart_policy::order::{Course, Distance};
+use headstart_protocol::message::Request;
+use headstart_protocol::shared::{FILES_MAX, FileEntry};
+use headstart_units::request::Range;
+
+use crate::calls::{resizing, rings};
+use crate::files::descriptors::{self, Target};
+use crate::files::{data_files, regions};
+use crate::gate::{Gate, gate};
+use crate::kernel::{self, Errno, Facts};
+use crate::location::{self, PathBuffer};
+use crate::session::{self, Answer, Session};
+use crate::{process, recording, settings};
+
+const BYPASS_NONE: u32 = 0;
+const BYPASS_READS: u32 = 1;
+const BYPASS_WRITES: u32 = 2;
+
+/// One managed file.
+#[derive(Debug)]
+pub struct Record {
+    /// Open descriptions of this process that refer to it; zero: free.
+    references: AtomicU32,
+    /// Index in the shared table.
+    file: AtomicU32,
+    /// The process generation that told the agent; zero: none.
+    generation: AtomicU32,
+    /// Whether the agent was told that this process may write it.
+    writable: AtomicBool,
+    /// `BYPASS_*`: what this process does to it unseen.
+    bypass: AtomicU32,
+    /// Whether the site keeps it off flash.
+    excluded: AtomicBool,
+    device: AtomicU64,
+    inode: AtomicU64,
+    /// Where the process is in it, a [`Course`].
+    course: AtomicU64,
+    /// The process's number of what the record stands for, each time that it is opened; never zero.
+    serial: AtomicU32,
+    /// Whether it was recorded that the process uses it unseen.
+    unseen: AtomicBool,
+    /// Whether others may have it open who never said so, as this process forked, executed a program, or is one itself.
+    inherited: AtomicBool,
+    /// Which regions of it belong on flash.
+    regions: regions::Cell,
+}
+
+static RECORDS: [Record; FILES_MAX] = [const {
+    Record {
+        references: AtomicU32::new(0),
+        file: AtomicU32::new(0),
+        generation: AtomicU32::new(0),
+        writable: AtomicBool::new(false),
+        bypass: AtomicU32::new(BYPASS_NONE),
+        excluded: AtomicBool::new(false),
+        device: AtomicU64::new(0),
+        inode: AtomicU64::new(0),
+        course: AtomicU64::new(0),
+        serial: AtomicU32::new(0),
+        unseen: AtomicBool::new(false),
+        inherited: AtomicBool::new(false),
+        regions: regions::Cell::new(),
+    }
+}; FILES_MAX];
+
+/// Records at or above this index were never used.
+static RECORDS_USED: AtomicU32 = AtomicU32::new(0);
+
+/// Files this process has opened.
+static SERIALS: AtomicU32 = AtomicU32::new(0);
+
+/// The record of an index.
+#[inline]
+pub fn record(index: u32) -> &'static Record {
+    &RECORDS[index as usize]
+}
+
+impl Record {
+    /// Index in the shared table; only meaningful while `is_current`.
+    #[inline]
+    pub fn file(&self) -> u32 {
+        self.file.load(Ordering::Acquire)
+    }
+
+    /// Whether the agent knows that this process has it open.
+    #[inline]
+    pub fn is_current(&self) -> bool {
+        self.generation.load(Ordering::Acquire) == process::generation()
+    }
+
+    /// Whether several open descriptions of this process refer to it.
+    pub fn is_shared(&self) -> bool {
+        self.references.load(Ordering::Acquire) > 1
+    }
+
+    /// How `range` lies to the requests before, the last of which it becomes.
+    #[inline]
+    pub fn distance(&self, range: Range) -> Distance {
+        let (course, distance) = Course(self.course.load(Ordering::Relaxed)).to(range);
+        self.course.store(course.0, Ordering::Relaxed);
+        distance
+    }
+
+    /// The file's number in what this process records.
+    #[inline]
+    pub fn serial(&self) -> u32 {
+        self.serial.load(Ordering::Relaxed)
+    }
+
+    /// The file's device and inode.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.device.load(Ordering::Relaxed), self.inode.load(Ordering::Relaxed))
+    }
+
+    /// Whether this is the first time that the process uses the open file unseen.
+    pub fn is_first_unseen(&self) -> bool {
+        !self.unseen.swap(true, Ordering::Relaxed)
+    }
+
+    /// Others may have it open who never say so. What is absorbed of it outlives all who did, also where it
+    /// has no name.
+    pub fn bequeath(&self) {
+        self.inherited.store(true, Ordering::Relaxed);
+        self.tell_inherited();
+    }
+
+    /// Whether others may have the same open descriptions.
+    #[inline]
+    pub fn is_inherited(&self) -> bool {
+        self.inherited.load(Ordering::Relaxed)
+    }
+
+    /// In the shared table, where the agent knows the record.
+    fn tell_inherited(&self) {
+        if self.inherited.load(Ordering::Relaxed)
+            && self.is_current()
+            && settings::served()
+            && let Some(shared) = session::shared()
+        {
+            shared.files[self.file() as usize].bequeath();
+        }
+    }
+
+    /// Which regions there are, by the shared table; none if there never were any.
+    #[inline]
+    fn regions_key(&self) -> Option<regions::Key> {
+        let file = self.file();
+        let version = session::shared()?.files[file as usize].regions.load(Ordering::Acquire);
+        (version > 0).then(|| regions::Key { serial: self.serial(), file, version })
+    }
+
+    /// Looks at the regions that belong on flash, as far as they are known.
+    #[inline]
+    pub fn with_regions<R>(&self, work: impl FnOnce(&Regions) -> R) -> R {
+        match self.regions_key() {
+            Some(key) => self.regions.with(key, work),
+            None => work(&Regions::NONE),
+        }
+    }
+
+    /// Before a request: asks for the regions if the policies want to know them and they have changed. Where
+    /// nobody answers the request goes on without.
+    #[inline]
+    pub fn know_regions(&self) {
+        if !settings::settings().policies.asks_regions() {
+            return;
+        }
+        if let Some(key) = self.regions_key().filter(|key| !self.regions.knows(*key)) {
+            self.regions.learn(key, || session::with(|session| regions::ask(session, key.file)));
+        }
+    }
+
+    /// Why no byte of it is to come to flash, whatever the policy.
+    #[inline]
+    pub fn stays_on_disk(&self) -> Option<Reason> {
+        if self.excluded.load(Ordering::Relaxed) {
+            return Some(Reason::Excluded);
+        }
+        (self.bypass.load(Ordering::Relaxed) != BYPASS_NONE).then_some(Reason::Bypassed)
+    }
+
+    fn is(&self, device: u64, inode: u64) -> bool {
+        self.references.load(Ordering::Acquire) > 0
+            && self.inode.load(Ordering::Relaxed) == inode
+            && self.device.load(Ordering::Relaxed) == device
+    }
+}
+
+fn used() -> &'static [Record] {
+    &RECORDS[..RECORDS_USED.load(Ordering::Acquire) as usize]
+}
+
+/// What the shared table holds of the file, if this process has it open.
+pub fn entry_of(device: u64, inode: u64) -> Option<&'static FileEntry> {
+    let record = used().iter().find(|record| record.is(device, inode) && record.is_current())?;
+    session::shared().map(|shared| &shared.files[record.file() as usize])
+}
+
+/// The record of a file this process has open, made and told to the agent if there is none; it gains a reference.
+pub fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) -> Result<u32, Errno> {
+    let open = used().iter().position(|record| record.is(facts.device, facts.inode));
+    let known = |record: &Record| record.is_current() && (!writable || record.writable.load(Ordering::Relaxed));
+    if let Some(index) = open.filter(|&index| known(&RECORDS[index])) {
+        RECORDS[index].references.fetch_add(1, Ordering::AcqRel);
+        return Ok(index as u32);
+    }
+    let free = open.or_else(|| RECORDS.iter().position(|record| record.references.load(Ordering::Acquire) == 0));
+    let index = free.ok_or(libc::EMFILE)?;
+    let record = &RECORDS[index];
+    let writable = writable || open.is_some() && record.writable.load(Ordering::Relaxed);
+    let (file, excluded) = tell_open(index as u32, facts, writable, path)?;
+    if open.is_none() {
+        record.course.store(0, Ordering::Relaxed);
+        record.bypass.store(BYPASS_NONE, Ordering::Relaxed);
+        record.unseen.store(false, Ordering::Relaxed);
+        record.inherited.store(false, Ordering::Relaxed);
+        // After 2^32 openings numbers come again, but for zero.
+        record.serial.store(SERIALS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1), Ordering::Relaxed);
+    }
+    if rings::in_use() {
+        rings::say();
+        record.bypass.fetch_max(if writable { BYPASS_WRITES } else { BYPASS_READS }, Ordering::Relaxed);
+    }
+    tell_bypass(file, record.bypass.load(Ordering::Relaxed))?;
+    record.excluded.store(excluded, Ordering::Relaxed);
+    record.writable.store(writable, Ordering::Relaxed);
+    record.device.store(facts.device, Ordering::Relaxed);
+    record.inode.store(facts.inode, Ordering::Relaxed);
+    record.file.store(file, Ordering::Release);
+    record.generation.store(process::generation(), Ordering::Release);
+    record.tell_inherited();
+    record.references.fetch_add(1, Ordering::AcqRel);
+    RECORDS_USED.fetch_max(index as u32 + 1, Ordering::AcqRel);
+    Ok(index as u32)
+}
+
+/// Tells the agent about a record inherited over fork, through one of its descriptors.
+pub fn renew(_gate: &Gate, index: u32, fd: i32, writable: bool) -> Result<(), Errno> {
+    let record = record(index);
+    if record.is_current() {
+        return Ok(());
+    }
+    let mut buffer = PathBuffer::empty();
+    let facts = kernel::facts(fd)?;
+    // Another descriptor of it may be able to write.
+    let writable = writable || record.writable.load(Ordering::Relaxed);
+    // Where the path cannot be told, behind another root for one, the agent knows the file by what it is.
+    let path = location::path_of(fd, &mut buffer).unwrap_or(b"");
+    let (file, excluded) = tell_open(index, &facts, writable, path)?;
+    record.excluded.store(excluded, Ordering::Relaxed);
+    tell_bypass(file, record.bypass.load(Ordering::Relaxed))?;
+    record.regions.forked();
+    record.writable.store(writable, Ordering::Relaxed);
+    record.file.store(file, Ordering::Release);
+    record.generation.store(process::generation(), Ordering::Release);
+    record.tell_inherited();
+    Ok(())
+}
+
+/// Whether this process uses any file by means the library does not see.
+pub fn any_bypassed() -> bool {
+    let uses = |record: &&Record| record.bypass.load(Ordering::Acquire) != BYPASS_NONE && record.is_current();
+    settings::served() && used().iter().any(|record| record.references.load(Ordering::Acquire) > 0 && uses(&record))
+}
+
+/// Before this process forks or executes a program: whoever comes of it has what this process has open, and
+/// says so to the agent only when it uses it.
+pub fn bequeath_all() {
+    used().iter().filter(|record| record.references.load(Ordering::Acquire) > 0).for_each(Record::bequeath);
+}
+
+/// Gives one reference back; with the last one waits for requests under way in other threads, then tells the agent.
+pub fn release(_gate: &Gate, index: u32) {
+    let record = record(index);
+    if record.references.fetch_sub(1, Ordering::AcqRel) > 1 {
+        return;
+    }
+    let (file, current) = (record.file(), record.is_current());
+    record.generation.store(0, Ordering::Release);
+    if !current || !settings::served() {
+        return;
+    }
+    // A request that was published before its descriptor vanished is seen here; one published later sees the
+    // descriptor gone.
+    fence(Ordering::SeqCst);
+    session::wait_for_requests(file);
+    data_files::forget(file);
+    let _ = session::with(|session| session.call(&Request::Close { file }));
+}
+
+/// Whether anything of the files this process has open may be on flash.
+pub fn with_set_bits() -> bool {
+    fence(Ordering::SeqCst);
+    open_now().next().is_some()
+}
+
+/// Makes durable what flash holds of every file this process has open.
+pub fn sync_all() -> Result<(), Errno> {
+    open_now().try_for_each(|record| {
+        session::with(|session| match session.call(&Request::Sync { file: record.file() })? {
+            Answer::Done => Ok(()),
+            other => Err(session.unexpected(other)),
+        })
+    })
+}
+
+fn open_now() -> impl Iterator<Item = &'static Record> {
+    let shared = session::shared();
+    used().iter().filter(move |record| {
+        let open = record.references.load(Ordering::Acquire) > 0 && record.is_current();
+        open && shared.as_ref().is_some_and(|shared| has_set_bits(&shared.files[record.file() as usize]))
+    })
+}
+
+/// From now on, and until it ends, this process reads the file by means the library does not see, or writes it: what
+/// flash holds goes back first, and nothing comes to flash meanwhile.
+pub fn bypass(target: &Target, writes: bool) -> Result<(), Errno> {
+    recording::unseen(target);
+    let wanted = if writes { BYPASS_WRITES } else { BYPASS_READS };
+    if target.record.bypass.load(Ordering::Acquire) < wanted {
+        tell_bypass(target.file, wanted)?;
+        target.record.bypass.fetch_max(wanted, Ordering::AcqRel);
+    }
+    Ok(())
+}
+
+fn has_set_bits(entry: &FileEntry) -> bool {
+    entry.set_bits.load(Ordering::SeqCst) != 0
+}
+
+fn tell_bypass(file: u32, bypass: u32) -> Result<(), Errno> {
+    if bypass == BYPASS_NONE || !settings::served() {
+        return Ok(());
+    }
+    session::with(|session| {
+        let writes = bypass == BYPASS_WRITES;
+        match session.call(&Request::Bypass { file, writes })? {
+            Answer::Done => {}
+            other => return Err(session.unexpected(other)),
+        }
+        // What is written unseen may also be made durable unseen (msync, a ring): the records that took the
+        // old bytes off flash must be durable before, lest the old bytes come back with the power.
+        let lingers = session::shared().is_some_and(|shared| has_set_bits(&shared.files[file as usize]));
+        if !writes || !lingers {
+            return Ok(());
+        }
+        match session.call(&Request::Sync { file })? {
+            Answer::Done => Ok(()),
+            other => Err(session.unexpected(other)),
+        }
+    })
+}
+
+/// The slow file may refuse to be written from now on.
+pub fn tell_sealed(file: u32) -> Result<(), Errno> {
+    if !settings::served() {
+        return Ok(());
+    }
+    session::with(|session| match session.call(&Request::Sealed { file })? {
+        Answer::Done => Ok(()),
+        other => Err(session.unexpected(other)),
+    })
+}
+
+/// Makes the slow file of an open one whole, and waits until the agent has it open for writing no more.
+pub fn write_back_open(target: &Target) -> Result<(), Errno> {
+    session::with(|session| ask_write_back(session, target.file))
+}
+
+/// Makes the slow file whole for somebody who opens it unseen by `path`, whether this process has it open or not.
+pub fn write_back(facts: &Facts, path: &[u8]) -> Result<(), Errno> {
+    if process::is_own() {
+        let index = acquire(&gate(), facts, false, path)?;
+        let asked = session::with(|session| ask_write_back(session, record(index).file()));
+        release(&gate(), index);
+        return asked;
+    }
+    session::apart(|session| match session.call(&open_request(facts, false, path))? {
+        Answer::Opened(file, _) => ask_write_back(session, file),
+        other => Err(session.unexpected(other)),
+    })
+}
+
+/// A `vfork` child cuts the managed file at `path` to nothing, as `kernel` does it.
+pub fn cut_apart(facts: &Facts, path: &[u8], kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<(), Errno> {
+    session::apart(|session| match session.call(&open_request(facts, true, path))? {
+        Answer::Opened(file, _) => resizing::resize_with(session, file, 0, kernel).map(drop),
+        other => Err(session.unexpected(other)),
+    })
+}
+
+fn ask_write_back(session: &mut Session, file: u32) -> Result<(), Errno> {
+    match session.call(&Request::WriteBack { file, offset: 0, length: u64::MAX })? {
+        Answer::Done => Ok(()),
+        other => Err(session.unexpected(other)),
+    }
+}
+
+/// A file whose path is too long for the kernel to tell. Where it lies nobody knows, so that it is used without flash;
+/// one that the agent knows by a path it had before is refused, as flash may hold newer bytes than the slow file.
+#[cold]
+pub fn untold(facts: &Facts) -> Result<(), Errno> {
+    if !settings::served() {
+        return Ok(());
+    }
+    let slow = CString::new(settings::settings().slow.as_slice()).map_err(|_| libc::EIO)?;
+    // SAFETY: the path is a string.
+    let device = unsafe { kernel::facts_at(libc::AT_FDCWD, slow.as_ptr(), 0) }.map(|facts| facts.device);
+    if device != Ok(facts.device) || session::with(|_| Ok(())) == Err(libc::ENOTCONN) {
+        return Ok(());
+    }
+    let shared = session::shared().ok_or(libc::EIO)?;
+    let of_this = |entry: &&FileEntry| entry.inode.load(Ordering::Relaxed) == facts.inode;
+    if shared.files.iter().filter(|entry| entry.used.load(Ordering::Acquire) != 0).any(|entry| of_this(&entry)) {
+        session::complain(format_args!(
+            "a file with bytes on flash (inode {}) has a path of more than 4095 bytes by now; make it shorter to use it",
+            facts.inode
+        ));
+        return Err(libc::ENAMETOOLONG);
+    }
+    session::complain(format_args!(
+        "a file (inode {}) whose path has more than 4095 bytes is used without flash; while it is open, nobody must \
+         rename a directory above it",
+        facts.inode
+    ));
+    Ok(())
+}
+
+/// The file's index, and whether the site keeps it off flash. Without an agent the record's own index serves.
+fn tell_open(record: u32, facts: &Facts, writable: bool, path: &[u8]) -> Result<(u32, bool), Errno> {
+    if !settings::served() {
+        return Ok((record, false));
+    }
+    let request = open_request(facts, writable, path);
+    session::with(|session| match session.call(&request)? {
+        Answer::Opened(file, excluded) => Ok((file, excluded)),
+        other => Err(session.unexpected(other)),
+    })
+}
+
+fn open_request<'a>(facts: &Facts, writable: bool, path: &'a [u8]) -> Request<'a> {
+    let Facts { device, inode, birth_ns, size, .. } = *facts;
+    // The kernel says so behind the last name of a file that has none any more.
+    let path = path.strip_suffix(b" (deleted)").filter(|_| facts.links == 0).unwrap_or(path);
+    Request::Open { device, inode, birth_ns, size, writable, path }
+}
+
+/// From now on this process uses whatever it has open by means the library does not see; whether there is any.
+pub fn bypass_all() -> Result<bool, Errno> {
+    let mut any = false;
+    for (index, record) in used().iter().enumerate() {
+        if record.references.load(Ordering::Acquire) == 0 {
+            continue;
+        }
+        let Some(fd) = descriptors::any_of(index as u32) else { continue };
+        if let Some(target) = descriptors::managed(fd)? {
+            bypass(&target, record.writable.load(Ordering::Relaxed))?;
+            any = true;
+        }
+    }
+    Ok(any)
+}
+
+/// Opens every file again at an agent that was restarted. Says no where the agent gives one another index than before:
+/// then what is published and pending names the wrong file.
+pub fn reopen_all(session: &mut Session) -> Result<(), Errno> {
+    for (index, record) in used().iter().enumerate() {
+        if record.references.load(Ordering::Acquire) == 0 || !record.is_current() {
+            continue;
+        }
+        let Some(fd) = descriptors::any_of(index as u32) else { continue };
+        let writable = record.writable.load(Ordering::Relaxed);
+        let mut buffer = PathBuffer::empty();
+        let Ok(facts) = kernel::facts(fd) else { continue };
+        let path = location::path_of(fd, &mut buffer).unwrap_or(b"");
+        match session.call_joining(&open_request(&facts, writable, path))? {
+            Answer::Opened(file, excluded) if file == record.file() => {
+                record.excluded.store(excluded, Ordering::Relaxed);
+                record.tell_inherited();
+            }
+            // Another thread closed it meanwhile, and the agent has forgotten it.
+            Answer::Opened(..) if !record.is_current() => continue,
+            other => return Err(session.unexpected(other)),
+        }
+        let bypass = record.bypass.load(Ordering::Relaxed);
+        if bypass != BYPASS_NONE {
+            let again = Request::Bypass { file: record.file(), writes: bypass == BYPASS_WRITES };
+            match session.call_joining(&again)? {
+                Answer::Done => {}
+                other => return Err(session.unexpected(other)),
+            }
+        }
+    }
+    Ok(())
+}
