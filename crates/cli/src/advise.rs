@@ -19,12 +19,12 @@ use headstart_policy::cost::region::gain_table::REGION_BYTES;
 use headstart_units::ByteSize;
 use headstart_units::PAGE_BYTES;
 
-use crate::convert::{LayerName, warn};
 use crate::plan::files::PlannedFiles;
 use crate::plan::requests::{Passes, pass};
 use crate::plan::say_left_out;
 use commands::Commands;
 use figures::Figures;
+use headstart_cli::trace::{LayerName, warn};
 
 /// Regions that the files are divided into if nobody says otherwise: as many as D-CARL's.
 const REGIONS: u64 = 512;

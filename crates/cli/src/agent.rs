@@ -26,7 +26,7 @@ pub struct AgentArguments {
 
 impl AgentArguments {
     pub fn execute(&self, site: Option<&Path>) -> Result<ExitCode> {
-        crate::log_to_stderr("info");
+        headstart_cli::command::log_to_stderr("info");
         let site_path = Site::locate(site);
         let capacity = parse_capacity(self.capacity.as_deref())?;
         let mut site = Site::load(&site_path)?;

@@ -23,7 +23,7 @@ use headstart_units::{ByteSize, GIB};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupts::Interrupts;
-use crate::printing::refuse_unwritable;
+use headstart_cli::printing::refuse_unwritable;
 use results::{Calibration, TierResult, span};
 use target::{Target, is_same};
 

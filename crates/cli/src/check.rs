@@ -8,6 +8,7 @@ use clap::Args;
 use headstart_agent::Error;
 use headstart_agent::inspection::{FileReport, Inspection, JournalState, SlowState, Verdict, inspect};
 use headstart_agent::site::Site;
+use headstart_cli::command::EXIT_DIRTY;
 use headstart_units::ByteSize;
 
 /// Ranges printed of one file; `--json` has all that are known.
@@ -63,7 +64,7 @@ pub fn directories(directory: Option<&Path>, site: Option<&Path>) -> Result<(Pat
 fn exit_status(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Clean => 0,
-        Verdict::Dirty => crate::EXIT_DIRTY,
+        Verdict::Dirty => EXIT_DIRTY,
         Verdict::Attention => 76,
         Verdict::Lost => 77,
         Verdict::OwnedElsewhere => 78,

@@ -7,12 +7,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use headstart_trace::dxt::Layer;
-use headstart_trace::{Losses, Record};
+use headstart_trace::Record;
 use indicatif::ProgressBar;
 use serde::Serialize;
 
-use crate::trace::Trace;
+use headstart_cli::trace::{LayerName, Trace, warn};
 
 /// Requests between two signs of life.
 const PROGRESS_RECORDS: u64 = 1 << 16;
@@ -23,24 +22,6 @@ enum Form {
     Jsonl,
     /// Comma-separated values, with a heading
     Csv,
-}
-
-/// The layer of Darshan's traces that is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LayerName {
-    /// What reached the file system
-    Posix,
-    /// What the program asked of MPI-IO
-    Mpiio,
-}
-
-impl From<LayerName> for Layer {
-    fn from(name: LayerName) -> Layer {
-        match name {
-            LayerName::Posix => Layer::Posix,
-            LayerName::Mpiio => Layer::MpiIo,
-        }
-    }
 }
 
 #[derive(Debug, Args)]
@@ -134,13 +115,6 @@ impl Convert {
 
 fn cannot(name: &str) -> String {
     format!("cannot write to {name}")
-}
-
-/// A line on stderr for each kind of loss.
-pub fn warn(losses: &Losses) {
-    for (loss, count) in losses.iter() {
-        eprintln!("headstart: warning: {count} {}", loss.text());
-    }
 }
 
 enum Output<W: Write> {

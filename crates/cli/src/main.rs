@@ -1,7 +1,7 @@
 //! The `headstart` command.
 
-#[macro_use]
-mod printing;
+#[macro_use(print, println, eprintln)]
+extern crate headstart_cli;
 
 mod advise;
 mod agent;
@@ -24,7 +24,6 @@ mod site;
 mod status;
 mod supervision;
 mod testbed;
-mod trace;
 mod unseen;
 mod volume;
 mod write_back;
@@ -34,6 +33,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use headstart_agent::client::{EXIT_ALREADY_SERVED, EXIT_IN_USE};
+use headstart_cli::command::{EXIT_FAILED, abort_on_panic, end, end_with_reader, refuse};
 
 /// Makes a little flash do for a lot of disk, beneath unmodified programs.
 #[derive(Debug, Parser)]
@@ -104,32 +104,11 @@ impl Command {
     }
 }
 
-/// A broken invariant ends the process, whichever thread finds it: what it would do next cannot be trusted.
-fn abort_on_panic() {
-    let say = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |what| {
-        say(what);
-        std::process::abort();
-    }));
-}
-
-/// Whoever reads what is printed may have enough, as `head` has: then the command ends, without a word. Not
-/// for commands that have something to finish, nor for those that start programs, which would inherit it.
-fn end_with_reader() {
-    // SAFETY: the default action runs no code of this process, and no other thread runs yet.
-    let set =
-        unsafe { nix::sys::signal::signal(nix::sys::signal::Signal::SIGPIPE, nix::sys::signal::SigHandler::SigDfl) };
-    set.expect("the signal exists");
-}
-
 fn main() -> ExitCode {
     abort_on_panic();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS };
-        }
+        Err(error) => return refuse(&error),
     };
     let site = cli.site.as_deref();
     let in_foreground = matches!(cli.command, Command::Agent(_));
@@ -158,43 +137,9 @@ fn main() -> ExitCode {
         Command::Volume(command) => command.execute(),
         Command::Agent(arguments) => arguments.execute(site),
     };
-    let code = result.unwrap_or_else(|error| {
-        eprintln!("headstart: {}", in_words(&error));
-        match error.downcast_ref() {
-            Some(headstart_agent::Error::AlreadyServed { .. }) => ExitCode::from(EXIT_ALREADY_SERVED as u8),
-            Some(error) if in_foreground && error.means_in_use() => ExitCode::from(EXIT_IN_USE as u8),
-            _ => ExitCode::from(EXIT_FAILED),
-        }
-    });
-    match printing::failed() {
-        Some(error) if code == ExitCode::SUCCESS => {
-            eprintln!("headstart: cannot print: {error}");
-            ExitCode::from(EXIT_FAILED)
-        }
-        _ => code,
-    }
-}
-
-/// An error and its causes; what already names its cause does not name it twice.
-fn in_words(error: &anyhow::Error) -> String {
-    error.chain().fold(String::new(), |said, cause| match cause.to_string() {
-        cause if said.is_empty() => cause,
-        cause if said.contains(&cause) => said,
-        cause => format!("{said}: {cause}"),
+    end("headstart", result, |error| match error.downcast_ref() {
+        Some(headstart_agent::Error::AlreadyServed { .. }) => EXIT_ALREADY_SERVED as u8,
+        Some(error) if in_foreground && error.means_in_use() => EXIT_IN_USE as u8,
+        _ => EXIT_FAILED,
     })
-}
-
-/// Headstart itself failed; programs rarely use this status.
-const EXIT_FAILED: u8 = 125;
-/// The program ended well, but dirty bytes stay on flash that nobody asked to keep there.
-const EXIT_DIRTY: u8 = 75;
-
-/// Writes log lines to stderr: warnings, or what `HEADSTART_LOG` asks for.
-fn log_to_stderr(default: &str) {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("HEADSTART_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
-    // A line that cannot be written, as where the agent's log lies in a full tmpfs, is lost; saying so would
-    // end the agent.
-    log.log_internal_errors(false).init();
 }

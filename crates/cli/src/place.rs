@@ -21,6 +21,7 @@ use headstart_agent::client::Client;
 use headstart_agent::plan;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, Status};
+use headstart_cli::command::{EXIT_DIRTY, EXIT_FAILED};
 use headstart_units::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -65,16 +66,16 @@ impl Place {
         make_durable(&service, &interrupts)?;
         if !copied {
             eprintln!("headstart: stopped; what is on flash stays there, and 'headstart place' goes on from it");
-            return Ok(ExitCode::from(crate::EXIT_FAILED));
+            return Ok(ExitCode::from(EXIT_FAILED));
         }
         let Some(verified) = verify(&site, &followed, &interrupts)? else {
             eprintln!("headstart: stopped before all was compared; the regions stay on flash");
-            return Ok(ExitCode::from(crate::EXIT_FAILED));
+            return Ok(ExitCode::from(EXIT_FAILED));
         };
         let status = service.ask(&Command::Status)?;
         report(&followed, &verified, &status);
         let failed = !followed.problems.is_empty() || !verified.mismatches.is_empty() || status.placement.failed > 0;
-        Ok(if failed { ExitCode::from(crate::EXIT_FAILED) } else { ExitCode::SUCCESS })
+        Ok(if failed { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
     }
 }
 
@@ -90,7 +91,7 @@ impl Unplace {
         let so_far = interrupts.so_far();
         let drained = drain_all(&service, &interrupts, false)?;
         if interrupts.so_far() > so_far {
-            return Ok(ExitCode::from(crate::EXIT_DIRTY));
+            return Ok(ExitCode::from(EXIT_DIRTY));
         }
         match &plan {
             None => drop(service.ask(&Command::Unplace { path: None })?),
@@ -109,7 +110,7 @@ impl Unplace {
             before.files.saturating_sub(status.placement.files)
         );
         println!("on flash   {} of {}", size(status.mapped_bytes), size(status.capacity_bytes));
-        Ok(if drained.is_whole { ExitCode::SUCCESS } else { ExitCode::from(crate::EXIT_DIRTY) })
+        Ok(if drained.is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_DIRTY) })
     }
 }
 

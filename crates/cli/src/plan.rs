@@ -2,7 +2,6 @@
 
 mod figures;
 pub mod files;
-pub mod lanes;
 pub mod requests;
 
 use std::cell::RefCell;
@@ -21,9 +20,9 @@ use headstart_units::PAGE_BYTES;
 use nix::errno::Errno;
 
 use crate::agent::parse_capacity;
-use crate::convert::{LayerName, warn};
 use figures::Figures;
 use files::{LeftOut, PlannedFiles};
+use headstart_cli::trace::{LayerName, warn};
 use requests::{Passes, pass};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -50,15 +50,21 @@ fn note(result: std::io::Result<()>) {
     }
 }
 
+/// Prints to stdout, as the standard library does, but never panics.
+#[macro_export]
 macro_rules! print {
-    ($($arguments:tt)*) => { crate::printing::out(format_args!($($arguments)*)) };
+    ($($arguments:tt)*) => { $crate::printing::out(format_args!($($arguments)*)) };
 }
 
+/// A line on stdout; never panics.
+#[macro_export]
 macro_rules! println {
-    () => { crate::printing::out(format_args!("\n")) };
-    ($($arguments:tt)*) => { crate::printing::out(format_args!("{}\n", format_args!($($arguments)*))) };
+    () => { $crate::printing::out(format_args!("\n")) };
+    ($($arguments:tt)*) => { $crate::printing::out(format_args!("{}\n", format_args!($($arguments)*))) };
 }
 
+/// A line on stderr; never panics.
+#[macro_export]
 macro_rules! eprintln {
-    ($($arguments:tt)*) => { crate::printing::error(format_args!("{}\n", format_args!($($arguments)*))) };
+    ($($arguments:tt)*) => { $crate::printing::error(format_args!("{}\n", format_args!($($arguments)*))) };
 }

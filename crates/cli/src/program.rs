@@ -13,6 +13,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::{Context, Result, bail};
 use headstart_agent::runtime_directory;
+use headstart_cli::command::EXIT_FAILED;
 use headstart_program::image::{HEAD_BYTES, Image, Stranger};
 use headstart_program::preloading;
 use headstart_program::preloading::Preload;
@@ -77,7 +78,7 @@ impl Program<'_> {
 
 /// The program's own status; a signal as a shell reports it.
 pub fn exit_code(status: ExitStatus) -> ExitCode {
-    ExitCode::from(u8::try_from(exit_number(status)).unwrap_or(crate::EXIT_FAILED))
+    ExitCode::from(u8::try_from(exit_number(status)).unwrap_or(EXIT_FAILED))
 }
 
 /// The same as a number.

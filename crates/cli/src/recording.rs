@@ -15,8 +15,9 @@ use headstart_protocol::{ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWIT
 
 use crate::interrupts::Interrupts;
 use crate::program::{Program, check_library, exit_code, library, nameable};
+use crate::unseen;
 use crate::unseen::Looks;
-use crate::{trace, unseen};
+use headstart_cli::trace;
 
 #[derive(Debug, Args)]
 pub struct Recording {

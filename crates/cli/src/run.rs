@@ -13,6 +13,7 @@ use headstart_agent::inspection::{Verdict, inspect};
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command as Ask, Counters, RequestCounters, Status};
 use headstart_agent::{Error as AgentError, claim};
+use headstart_cli::command::EXIT_DIRTY;
 use headstart_policy::client::chain::Chain;
 use headstart_protocol::{
     ENVIRONMENT_POLICY, ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_STRANGERS, ENVIRONMENT_SWITCH,
@@ -24,13 +25,13 @@ use crate::agent::parse_capacity;
 use crate::arrival::{Arrival, Outcome};
 use crate::interrupts::Interrupts;
 use crate::place::follow_for_run;
-use crate::printing::refuse_unwritable;
 use crate::program::{Program, check_library, exit_code, exit_number, library, nameable};
 use crate::recording::{alone, record_in};
 use crate::service::Service;
 use crate::supervision::{Start, Supervision};
 use crate::unseen::{self, Kept, Looks};
 use crate::write_back::{Drained, drain_all, make_durable};
+use headstart_cli::printing::refuse_unwritable;
 
 /// The names of policies, each with what it does.
 fn policies() -> impl TypedValueParser<Value = Chain> {
@@ -160,7 +161,7 @@ impl Run {
             }
             Err(error) => say_unfinished(&site, &error),
         };
-        Ok(if is_done || !status.success() { exit_code(status) } else { ExitCode::from(crate::EXIT_DIRTY) })
+        Ok(if is_done || !status.success() { exit_code(status) } else { ExitCode::from(EXIT_DIRTY) })
     }
 
     fn write_report(&self, report: &Report) {

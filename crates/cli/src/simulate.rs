@@ -20,8 +20,7 @@ use serde::Serialize;
 
 use addresses::Addresses;
 
-use crate::convert::LayerName;
-use crate::trace::is_recorded;
+use headstart_cli::trace::{LayerName, is_recorded};
 
 const SCENARIO_BYTES_MAX: u64 = 1 << 20;
 

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use headstart_agent::claim;
 use headstart_agent::client::Client;
 use headstart_agent::site::{CostModels, Site, resolved};
+use headstart_cli::command::log_to_stderr;
 use headstart_policy::cost::benefit::{Parameters, SeekPoint};
 use headstart_testbed::TestbedConfig;
 use headstart_testbed::config::{DriveReadAhead, Elevator, Network};
@@ -16,7 +17,7 @@ use headstart_testbed::figures::figures;
 use headstart_testbed::profile::{Rates, SiteParameters, site_parameters};
 use headstart_units::ByteSize;
 
-use crate::write_back::stop;
+use headstart_cli::ending::stop;
 
 /// First line of a site file that `testbed up` may overwrite.
 const MARK: &str = "# Written by 'headstart testbed up'";
@@ -224,14 +225,14 @@ impl TestbedCommand {
                 println!("{}", serde_json::to_string_pretty(&figures(profile, size.0)?)?);
             }
             TestbedCommand::Disk(disk) => {
-                crate::log_to_stderr("info");
+                log_to_stderr("info");
                 let size_bytes = disk.size.map(|size| size.0);
                 let config =
                     DiskConfig { size_bytes, time_scale: disk.time_scale, ..DiskConfig::of(&disk.profile, &disk.file) };
                 headstart_testbed::disk::serve(&config)?;
             }
             TestbedCommand::Serve { config } => {
-                crate::log_to_stderr("info");
+                log_to_stderr("info");
                 let text =
                     std::fs::read_to_string(config).with_context(|| format!("cannot read {}", config.display()))?;
                 let config =

@@ -21,10 +21,29 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 use headstart_trace::dxt;
 use headstart_trace::dxt::Layer;
 use headstart_trace::header::MAGIC;
 use headstart_trace::{Files, Loss, Losses, Record, iolog};
+
+/// The layer of Darshan's traces that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LayerName {
+    /// What reached the file system
+    Posix,
+    /// What the program asked of MPI-IO
+    Mpiio,
+}
+
+impl From<LayerName> for Layer {
+    fn from(name: LayerName) -> Layer {
+        match name {
+            LayerName::Posix => Layer::Posix,
+            LayerName::Mpiio => Layer::MpiIo,
+        }
+    }
+}
 
 /// Bytes that tell one kind of trace from another.
 const HEAD_BYTES: u64 = 64;
@@ -89,6 +108,13 @@ impl Trace {
 /// Whether a directory holds a trace that Headstart recorded.
 pub fn is_recorded(directory: &Path) -> bool {
     native::is_trace(directory)
+}
+
+/// A line on stderr for each kind of loss.
+pub fn warn(losses: &Losses) {
+    for (loss, count) in losses.iter() {
+        eprintln!("headstart: warning: {count} {}", loss.text());
+    }
 }
 
 type Opened = (Box<dyn Iterator<Item = Record>>, u64);

@@ -69,7 +69,7 @@ pub struct Devices {
 fn exit_status(verdict: Verdict) -> u8 {
     match verdict {
         Verdict::Clean => 0,
-        Verdict::Dirty => crate::EXIT_DIRTY,
+        Verdict::Dirty => headstart_cli::command::EXIT_DIRTY,
         Verdict::Damaged => EXIT_LOST,
         Verdict::Foreign => 78,
     }

@@ -8,17 +8,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::client::{Client, Overrides};
-use headstart_agent::runtime_directory::{self, is_stopped, is_zombie, start_time};
+use headstart_agent::runtime_directory::is_stopped;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, HeldUpFile, Status};
 use headstart_agent::{Error, claim};
-use headstart_protocol::SOCKET_FILE;
 use headstart_units::ByteSize;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupts::Interrupts;
 use crate::service::Service;
 use crate::supervision::Start;
+use headstart_cli::command::EXIT_DIRTY;
+use headstart_cli::ending::stop;
 
 /// A drain waits so long for a write of a process that is stopped: whoever continues it at once is in time.
 const STOPPED_PATIENCE: Duration = Duration::from_secs(2);
@@ -75,7 +76,7 @@ impl Drain {
                 ByteSize(drained.status.dirty_bytes)
             );
         }
-        Ok(if drained.is_whole { ExitCode::SUCCESS } else { ExitCode::from(crate::EXIT_DIRTY) })
+        Ok(if drained.is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_DIRTY) })
     }
 }
 
@@ -247,27 +248,4 @@ impl Stop {
         })?;
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// Stops the agent; refuses to leave dirty bytes behind unless told to, and says so if what was acknowledged
-/// is not durable.
-pub fn stop(client: &Client, keep_dirty: bool) -> Result<()> {
-    let status = client.ask(&Command::Status)?;
-    if status.dirty_bytes > 0 && !keep_dirty {
-        bail!(
-            "{} on flash are not on disk yet: 'headstart drain' writes them back, --keep-dirty leaves them for later",
-            ByteSize(status.dirty_bytes)
-        );
-    }
-    // It ends once what was acknowledged is durable.
-    let status = client.ask(&Command::Stop)?;
-    while start_time(status.pid).is_some() && !is_zombie(status.pid) {
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    // One that failed at that, or was killed meanwhile, leaves its socket.
-    if client.runtime().join(SOCKET_FILE).exists() && client.again().is_err() {
-        let log = runtime_directory::log(client.runtime());
-        return Err(Error::NotDurable { fast: status.fast.into(), log }.into());
-    }
-    Ok(())
 }

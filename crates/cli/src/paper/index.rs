@@ -9,7 +9,7 @@ use super::calibration::Calibration;
 use super::drawing::draw;
 use super::output::{HEADINGS, lines, passed};
 use super::row::Row;
-use crate::printing::refuse_unwritable;
+use headstart_cli::printing::refuse_unwritable;
 
 /// Of the page, in the directory of the drawings.
 const PAGE: &str = "index.md";

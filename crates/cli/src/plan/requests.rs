@@ -10,8 +10,8 @@ use headstart_units::request::Access;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::files::PlannedFiles;
-use super::lanes::Lanes;
-use crate::trace::Trace;
+use headstart_cli::lanes::Lanes;
+use headstart_cli::trace::Trace;
 
 /// Requests between two signs of life.
 const PROGRESS_REQUESTS: u64 = 1 << 16;

@@ -11,9 +11,8 @@ use headstart_trace::dxt::Layer;
 use headstart_units::request::Access;
 use headstart_workload::{Program, Replay, Survey};
 
-use crate::convert::warn;
-use crate::plan::lanes::Lanes;
-use crate::trace::Trace;
+use headstart_cli::lanes::Lanes;
+use headstart_cli::trace::{Trace, warn};
 
 /// Requests that are read ahead.
 const AHEAD: usize = 4096;

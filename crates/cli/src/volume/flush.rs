@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
+use headstart_cli::command::EXIT_DIRTY;
 use headstart_units::ByteSize;
 use headstart_volume::control::Client;
 use headstart_volume::export::progress::Progress;
@@ -30,7 +31,7 @@ impl Flush {
         for mut client in volumes {
             is_clean &= flush(&mut client, &interrupts)?;
         }
-        Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::from(crate::EXIT_DIRTY) })
+        Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::from(EXIT_DIRTY) })
     }
 }
 

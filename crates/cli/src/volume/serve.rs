@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{ArgGroup, Args};
+use headstart_cli::command::{EXIT_DIRTY, log_to_stderr};
 use headstart_policy::server::liu;
 use headstart_volume::export::ending;
 use headstart_volume::export::file::{FileExport, Unmounted, is_stale, loop_devices};
@@ -71,7 +72,7 @@ impl Serve {
     }
 
     fn serve_nbd(&self, path: &Path) -> Result<ExitCode> {
-        crate::log_to_stderr("warn");
+        log_to_stderr("warn");
         let interrupts = Interrupts::listen()?;
         // Before the volume starts, which guards its disk.
         socket::free(path)?;
@@ -124,7 +125,7 @@ impl Serve {
             eprintln!("headstart: {report}");
         }
         Ok(match stopped.dirty_bytes {
-            1.. if !self.keep_dirty => ExitCode::from(crate::EXIT_DIRTY),
+            1.. if !self.keep_dirty => ExitCode::from(EXIT_DIRTY),
             _ => ExitCode::SUCCESS,
         })
     }
@@ -139,7 +140,7 @@ impl Serve {
     }
 
     fn serve_file(&self, path: &Path) -> Result<ExitCode> {
-        crate::log_to_stderr("warn");
+        log_to_stderr("warn");
         let interrupts = Interrupts::listen()?;
         let stale = is_stale(path).then(|| loop_devices(&std::path::absolute(path).unwrap_or_default()));
         let was_there = stale.is_some() || path.exists();
