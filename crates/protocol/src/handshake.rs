@@ -15,7 +15,7 @@
 //! nothing.
 //!
 //! Only the agent changes bits, and one agent at a time. The count of set bits is never less than their
-//! number, not even when the agent dies between two stores: [`sync`] rests on it.
+//! number, not even when the agent dies between two stores: an fsync rests on it.
 
 use super::shared::{
     BITS_PER_FILE, Counter, FileEntry, KIND_EXTEND, KIND_READ, KIND_WRITE, STATE_ASKING, STATE_CHEAP, STATE_FREE,
@@ -182,9 +182,26 @@ pub fn sync<E>(
     kernel: impl FnOnce() -> Result<(), E>,
     ask: impl FnOnce() -> Result<(), E>,
 ) -> Result<(), E> {
-    let promised = entry.set_bits.load(Ordering::Acquire) != 0;
+    let promised = entry.has_set_bits();
     kernel()?;
     if promised { ask() } else { Ok(()) }
+}
+
+/// What the library asks before it settles.
+impl FileEntry {
+    /// Whether bytes of the file may be on flash. An fsync asks before it syncs the slow file ([`crate::call`]).
+    #[inline]
+    pub fn has_set_bits(&self) -> bool {
+        self.set_bits.load(Ordering::Acquire) != 0
+    }
+}
+
+impl Shared<'_> {
+    /// Whether no byte of `range` is on flash, for who publishes nothing: it may be by the time that this returns.
+    pub fn is_off_flash(&self, file: u32, range: Range) -> bool {
+        fence(Ordering::SeqCst);
+        !self.files[file as usize].has_set_bits() || self.all_clear(file, range)
+    }
 }
 
 /// The agent's side.

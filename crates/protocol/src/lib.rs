@@ -6,6 +6,7 @@
 //! for its own.
 #![forbid(unsafe_code)]
 
+pub mod call;
 pub mod counters;
 pub mod handover;
 pub mod handshake;

@@ -3,11 +3,10 @@
 //! The kernel frees the dead agent's lock behind its last store, so that the next agent sees all it stored:
 //! both run in one thread.
 
-use headstart_protocol::handshake::sync;
 use headstart_protocol::shared::KIND_WRITE;
 use loom::sync::atomic::Ordering;
 
-use super::explorer::{BIT, FILE, HERE, RACE, Seen, World, holds, refuted};
+use super::explorer::{BIT, FILE, HERE, RACE, Seen, World, holds, refuted, sync};
 
 /// How far the dead agent came on the way to a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -184,15 +183,7 @@ fn count(steps: [fn(&World); 2], deaths: std::ops::Range<usize>, set_before: boo
                 move |world| {
                     let promised = known.load(Ordering::Acquire) == 1 && world.shared().is_set(FILE, BIT);
                     let mut asked = false;
-                    let done: Result<(), ()> = sync(
-                        world.entry(),
-                        || Ok(()),
-                        || {
-                            asked = true;
-                            Ok(())
-                        },
-                    );
-                    done.unwrap();
+                    sync(world, || (), || asked = true).unwrap();
                     assert!(asked || !promised || !world.shared().is_set(FILE, BIT), "a set bit is not counted");
                 },
                 |world| {

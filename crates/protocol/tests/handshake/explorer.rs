@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
+use headstart_policy::client::{Decision, Reason, Request};
+use headstart_protocol::call::{Answer, Call, Failure, Moved, Step, Thread};
 use headstart_protocol::shared::{Cells, FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
@@ -123,6 +125,32 @@ impl World {
         agent(self);
         thread.join().unwrap();
     }
+}
+
+impl Thread for World {
+    fn slot(&self) -> &Slot {
+        &self.slots[0]
+    }
+
+    fn shared(&self) -> Shared<'_> {
+        self.shared()
+    }
+
+    fn decide(&self, request: &Request) -> (Request, Decision) {
+        (*request, Decision::Disk(Reason::NoBenefit))
+    }
+}
+
+/// An fsync: `kernel` syncs the slow file, `ask` has the agent sync what it promised.
+pub fn sync(world: &World, kernel: impl FnOnce(), ask: impl FnOnce()) -> Result<u64, Failure> {
+    let (mut call, step) = Call::sync(world, FILE);
+    assert_eq!(step, Step::Sync);
+    kernel();
+    if let Step::Ask(_) = call.on_moved(world, Moved::Bytes(0)) {
+        ask();
+        assert_eq!(call.on_answer(world, Answer::Done), Ok(Step::Done));
+    }
+    call.result()
 }
 
 /// What executions came to, so that a model that never gets anywhere is noticed.

@@ -1,0 +1,166 @@
+//! Absorbed bytes: written to slabs that the thread holds, and committed. Always into new space.
+
+use headstart_units::request::Range;
+
+use super::{Answer, Failure, FlashFault, Moved, Step, Thread, Unexpected};
+use crate::counters::Served;
+use crate::lease::Place;
+use crate::message::Request as Message;
+use crate::shared::KIND_EXTEND;
+use headstart_units::atomics::Ordering;
+
+/// Writes that would make a file this much longer are not absorbed (assumed): whether the slow file
+/// system has files that long only its kernel knows.
+const EXTENSION_BYTES_MAX: u64 = 1 << 40;
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// `Slab` is asked.
+    SlabAsked,
+    /// At a slab, which takes so many bytes.
+    Flash(Place),
+    /// `Commit` is asked of so many bytes.
+    CommitAsked {
+        length: u64,
+    },
+    Over,
+}
+
+/// How it ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    /// Everything is on flash.
+    Absorbed,
+    /// What is left goes to the disk; why.
+    Refused(Served),
+    /// What is left is not written.
+    Failed(Failure),
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Absorb {
+    file: u32,
+    part: Range,
+    /// Bytes committed.
+    done: u64,
+    /// The longest that the process may make a file.
+    file_bytes_max: u64,
+    stage: Stage,
+    end: End,
+}
+
+impl Absorb {
+    /// Begins where it may, and ends at once where not.
+    pub fn begin(thread: &impl Thread, file: u32, part: Range) -> (Absorb, Step) {
+        let (slot, shared) = (thread.slot(), thread.shared());
+        let mut absorb = Absorb { file, part, done: 0, file_bytes_max: 0, stage: Stage::Over, end: End::Absorbed };
+        if shared.header.free_bytes.load(Ordering::Relaxed) == 0 && slot.whole_slab(file, part).is_none() {
+            shared.refuse_write(file, part);
+            absorb.end = End::Refused(Served::WriteNoSpace);
+            return (absorb, Step::Done);
+        }
+        absorb.file_bytes_max = thread.file_bytes_max();
+        let size = shared.files[file as usize].size.load(Ordering::Relaxed);
+        if part.end() > absorb.file_bytes_max.min(size.saturating_add(EXTENSION_BYTES_MAX)) {
+            absorb.end = End::Refused(Served::WriteTooFar);
+            return (absorb, Step::Done);
+        }
+        slot.publish_asking(KIND_EXTEND, file, part);
+        let step = if thread.is_still_open() {
+            absorb.write_rest(thread)
+        } else {
+            absorb.over(thread, End::Failed(Failure::Changed))
+        };
+        (absorb, step)
+    }
+
+    /// Bytes on flash.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// How it has ended.
+    pub fn end(&self) -> End {
+        self.end
+    }
+
+    fn rest(&self) -> Range {
+        Range::between(self.part.offset + self.done, self.part.end())
+    }
+
+    fn write_rest(&mut self, thread: &impl Thread) -> Step {
+        let Range { offset, length } = self.rest();
+        if length == 0 {
+            return self.over(thread, End::Absorbed);
+        }
+        match thread.slot().good_slab(self.file, self.rest()) {
+            Some(slab) => self.write_slab(thread, slab),
+            None => {
+                self.stage = Stage::SlabAsked;
+                Step::Ask(Message::Slab { file: self.file, offset, length })
+            }
+        }
+    }
+
+    fn write_slab(&mut self, thread: &impl Thread, slab: Place) -> Step {
+        let rest = self.rest();
+        let length = slab.length.min(rest.length);
+        if slab.place + length > self.file_bytes_max {
+            // The limit holds for data files too, but it is not meant for them.
+            return self.over(thread, End::Refused(Served::WriteTooFar));
+        }
+        self.stage = Stage::Flash(Place { length, ..slab });
+        Step::Flash { range: Range::new(rest.offset, length), data_file: slab.data_file, place: slab.place }
+    }
+
+    pub fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
+        let Stage::Flash(Place { data_file, place, length, .. }) = self.stage else {
+            unreachable!("a thread that is at {:?} moves nothing", self.stage)
+        };
+        match moved {
+            Moved::Bytes(bytes) if bytes == length => {
+                self.stage = Stage::CommitAsked { length };
+                Step::Ask(Message::Commit { file: self.file, data_file, offset: self.rest().offset, length, place })
+            }
+            // Cut short: the fast directory is full.
+            Moved::Bytes(_) | Moved::FlashFailed(FlashFault::Full) => {
+                self.over(thread, End::Refused(Served::WriteNoSpace))
+            }
+            Moved::FlashFailed(_) => self.over(thread, End::Refused(Served::WriteFlashFailed)),
+            Moved::Failed(errno) => self.over(thread, End::Failed(Failure::Errno(errno))),
+        }
+    }
+
+    pub fn on_answer(&mut self, thread: &impl Thread, answer: Answer) -> Result<Step, Unexpected> {
+        Ok(match (self.stage, answer) {
+            (Stage::SlabAsked, Answer::Done) => match thread.slot().slab(self.file, self.rest()) {
+                Some(slab) => self.write_slab(thread, slab),
+                None => self.over(thread, End::Refused(Served::WriteNoSpace)),
+            },
+            (Stage::CommitAsked { length }, Answer::Done) => {
+                self.done += length;
+                self.write_rest(thread)
+            }
+            (Stage::SlabAsked | Stage::CommitAsked { .. }, Answer::NoSpace) => {
+                self.over(thread, End::Refused(Served::WriteNoSpace))
+            }
+            (Stage::SlabAsked | Stage::CommitAsked { .. }, Answer::Bypassed) => {
+                self.over(thread, End::Refused(Served::WriteBypassed))
+            }
+            (Stage::CommitAsked { .. }, Answer::HeldUp) => self.over(thread, End::Refused(Served::WriteHeldUp)),
+            (Stage::SlabAsked | Stage::CommitAsked { .. }, Answer::Refused(errno)) => {
+                self.over(thread, End::Failed(Failure::Errno(errno)))
+            }
+            (Stage::SlabAsked | Stage::CommitAsked { .. }, _) => return Err(Unexpected),
+            (stage, _) => unreachable!("a thread that is at {stage:?} awaits no answer"),
+        })
+    }
+
+    fn over(&mut self, thread: &impl Thread, end: End) -> Step {
+        thread.slot().free();
+        self.stage = Stage::Over;
+        self.end = end;
+        Step::Done
+    }
+}

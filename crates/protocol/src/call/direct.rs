@@ -1,0 +1,177 @@
+//! Changes of the slow file: cheap while the bits are clear, else under a direct-write lease.
+
+use headstart_units::request::Range;
+
+use super::{Answer, Failure, Moved, Step, Thread, Unexpected};
+use crate::counters::Counter;
+use crate::message::Request as Message;
+use crate::shared::KIND_EXTEND;
+use headstart_units::atomics::Ordering;
+
+/// What is changed.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    /// Bytes of the range.
+    Bytes,
+    /// Whatever lies behind the known end, and from this offset on.
+    Tail { from: u64 },
+    /// The size, to where the range begins.
+    Size,
+    /// Where bytes of the range lie.
+    Order,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// Published as CHEAP; whether the write may make the file longer.
+    Published {
+        extends: bool,
+    },
+    /// At the slow file without the agent.
+    Cheap,
+    /// `Write`, `Truncate` or `Rearrange` is asked.
+    GoAsked,
+    /// At the slow file under a direct-write lease.
+    Leased,
+    /// The change is made, and the agent is told.
+    DoneAsked,
+    Over,
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Direct {
+    file: u32,
+    change: Change,
+    range: Range,
+    stage: Stage,
+    result: Result<u64, Failure>,
+}
+
+impl Direct {
+    #[inline]
+    fn new(file: u32, change: Change, range: Range, stage: Stage) -> Direct {
+        Direct { file, change, range, stage, result: Ok(0) }
+    }
+
+    #[inline]
+    pub fn write(thread: &impl Thread, file: u32, range: Range) -> (Direct, Step) {
+        let extends = thread.slot().publish_write(&thread.shared().files[file as usize], file, range);
+        (Direct::new(file, Change::Bytes, range, Stage::Published { extends }), Step::Look)
+    }
+
+    pub fn extend(thread: &impl Thread, file: u32, from: u64) -> (Direct, Step) {
+        let range = tail(thread, file, from);
+        thread.slot().publish_cheap(KIND_EXTEND, file, range);
+        (Direct::new(file, Change::Tail { from }, range, Stage::Published { extends: true }), Step::Look)
+    }
+
+    /// Rule 8.
+    pub fn truncate(file: u32, size: u64) -> (Direct, Step) {
+        let direct = Direct::new(file, Change::Size, Range::between(size, u64::MAX), Stage::GoAsked);
+        (direct, Step::Ask(Message::Truncate { file, size }))
+    }
+
+    pub fn rearrange(file: u32, from: u64) -> (Direct, Step) {
+        let direct = Direct::new(file, Change::Order, Range::between(from, u64::MAX), Stage::GoAsked);
+        (direct, Step::Ask(Message::Rearrange { file, from }))
+    }
+
+    #[inline]
+    pub fn result(&self) -> Result<u64, Failure> {
+        self.result
+    }
+
+    #[inline]
+    pub fn range(&self) -> Range {
+        self.range
+    }
+
+    #[inline]
+    pub fn look(&mut self, thread: &impl Thread) -> Step {
+        let Stage::Published { extends } = self.stage else { unreachable!("nothing is published to look for") };
+        if !thread.is_still_open() {
+            return self.end(thread, Err(Failure::Changed));
+        }
+        let is_cheap = match self.change {
+            Change::Tail { .. } => thread.shared().append_is_cheap(self.file),
+            _ => thread.shared().write_is_cheap(self.file, self.range, extends),
+        };
+        if is_cheap {
+            self.stage = Stage::Cheap;
+            return Step::Slow(self.range);
+        }
+        thread.slot().ask();
+        self.ask_leave(thread, extends)
+    }
+
+    #[cold]
+    fn ask_leave(&mut self, thread: &impl Thread, extends: bool) -> Step {
+        if let Change::Tail { from } = self.change {
+            self.range = tail(thread, self.file, from);
+        }
+        self.stage = Stage::GoAsked;
+        let Range { offset, length } = self.range;
+        Step::Ask(Message::Write { file: self.file, offset, length, extends })
+    }
+
+    #[inline]
+    pub fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
+        let result = match moved {
+            Moved::Bytes(bytes) => Ok(bytes),
+            Moved::Failed(errno) => Err(Failure::Errno(errno)),
+            Moved::FlashFailed(_) => unreachable!("the slow file was changed"),
+        };
+        match self.stage {
+            Stage::Cheap => {
+                self.end(thread, result);
+                thread.slot().count(Counter::CheapRequests, 1);
+                Step::Done
+            }
+            Stage::Leased => self.say_done(result),
+            stage => unreachable!("a thread that is at {stage:?} moves nothing"),
+        }
+    }
+
+    /// What was not written keeps its bytes on flash.
+    #[cold]
+    fn say_done(&mut self, result: Result<u64, Failure>) -> Step {
+        self.result = result;
+        self.stage = Stage::DoneAsked;
+        let (file, offset) = (self.file, self.range.offset);
+        Step::Ask(match self.change {
+            Change::Bytes | Change::Tail { .. } => Message::WriteDone { file, offset, length: result.unwrap_or(0) },
+            Change::Size => Message::TruncateDone { file, size: offset, changed: result.is_ok() },
+            Change::Order => Message::RearrangeDone { file, from: offset, size: result.unwrap_or(offset) },
+        })
+    }
+
+    pub fn on_answer(&mut self, thread: &impl Thread, answer: Answer) -> Result<Step, Unexpected> {
+        Ok(match (self.stage, answer) {
+            (Stage::GoAsked, Answer::Go) => {
+                self.stage = Stage::Leased;
+                Step::Slow(self.range)
+            }
+            (Stage::DoneAsked, Answer::Done) => self.end(thread, self.result),
+            (Stage::GoAsked | Stage::DoneAsked, Answer::Refused(errno)) => self.end(thread, Err(Failure::Errno(errno))),
+            (Stage::GoAsked | Stage::DoneAsked, _) => return Err(Unexpected),
+            (stage, _) => unreachable!("a thread that is at {stage:?} awaits no answer"),
+        })
+    }
+
+    #[inline]
+    fn end(&mut self, thread: &impl Thread, result: Result<u64, Failure>) -> Step {
+        // The other two publish nothing.
+        if matches!(self.change, Change::Bytes | Change::Tail { .. }) {
+            thread.slot().free();
+        }
+        self.result = result;
+        self.stage = Stage::Over;
+        Step::Done
+    }
+}
+
+fn tail(thread: &impl Thread, file: u32, from: u64) -> Range {
+    let size = thread.shared().files[file as usize].size.load(Ordering::Acquire);
+    Range::between(size.min(from), u64::MAX)
+}

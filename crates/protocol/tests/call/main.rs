@@ -1,0 +1,5 @@
+//! The thread's side of the protocol, step by step and against an agent that is just good enough.
+
+mod orders;
+mod steps;
+mod world;

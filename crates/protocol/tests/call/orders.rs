@@ -1,0 +1,68 @@
+//! Random histories of threads that drive calls: none is wrong while steps are made in their order, and
+//! each wrong order is found.
+
+use headstart_units::chance::Random;
+
+use super::world::{Order, World};
+
+const RANKS: usize = 3;
+const OPERATIONS: u64 = 12;
+const HISTORIES: u64 = 20_000;
+/// Some wrong orders break few of them.
+const WRONG_HISTORIES: u64 = 100_000;
+
+/// The first history that is not right.
+fn found(order: Order) -> Option<String> {
+    let mut seeds = Random(order as u64);
+    (0..WRONG_HISTORIES).find_map(|_| {
+        let seed = seeds.next();
+        World::new(seed, RANKS, order).run(OPERATIONS).err().map(|text| format!("seed {seed}: {text}"))
+    })
+}
+
+#[test]
+fn calls_in_the_order_of_their_steps_return_no_old_value_and_end() {
+    let (mut seeds, mut steps) = (Random(1), [0; 4]);
+    for _ in 0..HISTORIES {
+        let seed = seeds.next();
+        let mut world = World::new(seed, RANKS, Order::Right);
+        world.run(OPERATIONS).unwrap_or_else(|text| panic!("seed {seed}: {text}"));
+        steps.iter_mut().zip(world.steps).for_each(|(sum, count)| *sum += count);
+    }
+    assert!(steps.iter().all(|count| *count > 2 * HISTORIES), "looks, slow files, flash, questions: {steps:?}");
+}
+
+fn is_found(order: Order, how: &str) {
+    let found = found(order).unwrap_or_else(|| panic!("{order:?} goes unnoticed"));
+    assert!(found.contains(how), "{order:?}: {found}");
+}
+
+#[test]
+fn a_thread_that_does_not_look_is_found() {
+    is_found(Order::NoLook, "old value");
+}
+
+#[test]
+fn a_thread_whose_request_is_in_no_slot_is_found() {
+    is_found(Order::NotPublished, "old value");
+}
+
+#[test]
+fn a_thread_that_keeps_its_slot_while_it_asks_is_found() {
+    is_found(Order::KeepsSlot, "no end");
+}
+
+#[test]
+fn a_thread_that_frees_its_slot_before_it_moves_is_found() {
+    is_found(Order::CheapLater, "old value");
+}
+
+#[test]
+fn a_thread_that_releases_a_lease_or_says_it_wrote_before_it_moves_is_found() {
+    is_found(Order::LeasedLater, "old value");
+}
+
+#[test]
+fn a_thread_that_commits_before_it_wrote_is_found() {
+    is_found(Order::FlashLater, "");
+}

@@ -1,0 +1,391 @@
+//! One block of one file, threads that drive a [`Call`] each, and an agent that keeps the protocol's
+//! other side in the simplest way: a map of one entry, a new place for every commit, one direct write at
+//! a time. Whoever is next is drawn at random. A thread may drive its call in a wrong order.
+
+use std::sync::atomic::Ordering;
+
+use headstart_policy::client::{Decision, Reason, Request};
+use headstart_policy::order::Distance;
+use headstart_protocol::call::{Answer, Call, Moved, Step, Thread};
+use headstart_protocol::lease::Place;
+use headstart_protocol::memory::Memory;
+use headstart_protocol::message::Request as Message;
+use headstart_protocol::shared::{STATE_CHEAP, STATE_FREE, Shared, Slot};
+use headstart_units::chance::Random;
+use headstart_units::request::{Direction, Range};
+
+pub const FILE: u32 = 0;
+pub const BLOCK: Range = Range { offset: 0, length: 4096 };
+/// What a place on flash holds that nobody may read.
+const GARBAGE: usize = usize::MAX;
+
+/// A thread as a call sees it.
+pub struct Rank<'a> {
+    pub memory: &'a Memory,
+    pub slot: usize,
+    /// Whether a policy wants its bytes on flash.
+    pub absorbs: bool,
+}
+
+impl Thread for Rank<'_> {
+    fn slot(&self) -> &Slot {
+        &self.memory.slots[self.slot]
+    }
+
+    fn shared(&self) -> Shared<'_> {
+        self.memory.view()
+    }
+
+    fn decide(&self, request: &Request) -> (Request, Decision) {
+        let wanted = Decision::Flash { benefit_ns: 1 };
+        (*request, if self.absorbs { wanted } else { Decision::Disk(Reason::NoBenefit) })
+    }
+}
+
+pub fn request(direction: Direction, range: Range) -> Request {
+    Request { direction, range, distance: Distance::far(1 << 30) }
+}
+
+/// What a thread does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Right,
+    /// It is at the slow file without having looked at the bits.
+    NoLook,
+    /// Its request is in no slot while it looks and moves.
+    NotPublished,
+    /// Its slot is CHEAP while it waits for the agent.
+    KeepsSlot,
+    /// It says that bytes are moved before they are: of the slow file without a lease, and with one, and
+    /// of flash.
+    CheapLater,
+    LeasedLater,
+    FlashLater,
+}
+
+/// From the first end of a write or read of one value to the last begin of one.
+struct Zone {
+    from: u64,
+    to: u64,
+}
+
+impl Zone {
+    fn of(spans: &[(u64, u64)]) -> Zone {
+        let ends = spans.iter().map(|(_, ended)| *ended);
+        let begins = spans.iter().map(|(begun, _)| *begun);
+        Zone { from: ends.min().expect("a value is written"), to: begins.max().expect("a value is written") }
+    }
+
+    /// Whether the value was the register's from one moment to the other; else it was at one between them.
+    fn is_forward(&self) -> bool {
+        self.from < self.to
+    }
+
+    /// Whether the other value was the register's at a moment at which this one was.
+    fn conflicts(&self, other: &Zone) -> bool {
+        self.is_forward() && self.from < other.to && other.from < self.to
+    }
+}
+
+struct Operation {
+    call: Call,
+    next: Step,
+    /// The step before was to move bytes, and they are moved.
+    is_moved: bool,
+    /// What was said to be moved and is not.
+    later: Option<Step>,
+    is_leased: bool,
+    direction: Direction,
+    absorbs: bool,
+    begun: u64,
+    version: usize,
+    found: Option<usize>,
+}
+
+pub struct World {
+    random: Random,
+    order: Order,
+    memory: Memory,
+    clock: u64,
+    operations: Vec<Option<Operation>>,
+    asked: Vec<Option<Message<'static>>>,
+    answers: Vec<Option<Answer>>,
+    /// The block in the slow file, and the places on flash: numbers of writes.
+    disk: usize,
+    flash: Vec<usize>,
+    mapped: Option<usize>,
+    /// The slow file has what is mapped as well.
+    is_clean: bool,
+    writer: Option<usize>,
+    /// Of each value: when its write, and those who read it, began and ended.
+    spans: Vec<Vec<(u64, u64)>>,
+    /// How often each kind of step was made: nothing is shown by a history without them.
+    pub steps: [u64; 4],
+}
+
+impl World {
+    pub fn new(seed: u64, ranks: usize, order: Order) -> World {
+        let memory = Memory::new(1, ranks, 1);
+        memory.header.free_bytes.store(1 << 40, Ordering::Relaxed);
+        memory.files[0].size.store(BLOCK.end(), Ordering::Relaxed);
+        World {
+            random: Random(seed),
+            order,
+            memory,
+            clock: 0,
+            operations: (0..ranks).map(|_| None).collect(),
+            asked: vec![None; ranks],
+            answers: vec![None; ranks],
+            disk: 0,
+            flash: Vec::new(),
+            mapped: None,
+            is_clean: false,
+            writer: None,
+            spans: vec![vec![(0, 0)]],
+            steps: [0; 4],
+        }
+    }
+
+    /// Runs a history to its end.
+    pub fn run(&mut self, operations: u64) -> Result<(), String> {
+        let mut left = operations;
+        for _ in 0..100 * operations {
+            self.clock += 1;
+            let rank = self.random.below(self.operations.len() as u64) as usize;
+            match self.random.below(10) {
+                0..5 if self.operations[rank].is_some() => self.step(rank)?,
+                0..5 if left > 0 => {
+                    left -= 1;
+                    self.begin(rank);
+                }
+                0..5 => {}
+                5..9 => self.serve(rank),
+                _ => self.write_back(),
+            }
+            if left == 0 && self.operations.iter().all(Option::is_none) {
+                return self.check();
+            }
+        }
+        Err(String::from("no end is reached"))
+    }
+
+    fn begin(&mut self, rank: usize) {
+        let direction = if self.random.chance(50) { Direction::Read } else { Direction::Write };
+        let absorbs = self.random.chance(50);
+        let thread = Rank { memory: &self.memory, slot: rank, absorbs };
+        let request = request(direction, BLOCK);
+        let (call, next) = match direction {
+            Direction::Read => Call::read(&thread, FILE, request),
+            Direction::Write => Call::write(&thread, FILE, request),
+        };
+        if self.order == Order::NotPublished {
+            self.memory.slots[rank].free();
+        }
+        let version = self.spans.len();
+        if direction == Direction::Write {
+            self.spans.push(Vec::new());
+        }
+        self.operations[rank] = Some(Operation {
+            call,
+            next,
+            is_moved: false,
+            later: None,
+            is_leased: false,
+            direction,
+            absorbs,
+            begun: self.clock,
+            version,
+            found: None,
+        });
+    }
+
+    fn step(&mut self, rank: usize) -> Result<(), String> {
+        let mut operation = self.operations[rank].take().expect("it is under way");
+        let may_go_on = matches!(operation.next, Step::Ask(_)) && self.random.chance(50);
+        match operation.later.take_if(|_| !may_go_on) {
+            Some(later) => self.transfer(later, &mut operation),
+            None => self.go_on(rank, &mut operation),
+        }
+        if operation.next == Step::Done && operation.later.is_none() {
+            return self.end(rank, &operation);
+        }
+        self.operations[rank] = Some(operation);
+        Ok(())
+    }
+
+    fn go_on(&mut self, rank: usize, operation: &mut Operation) {
+        let order = self.order;
+        match operation.next {
+            Step::Look if order == Order::NoLook => {
+                self.transfer(Step::Slow(BLOCK), operation);
+                self.memory.slots[rank].free();
+                operation.next = Step::Done;
+            }
+            Step::Look => {
+                self.steps[0] += 1;
+                operation.next = operation.call.look(&thread(&self.memory, rank, operation));
+                operation.is_leased = false;
+            }
+            Step::Slow(_) | Step::Flash { .. } if !operation.is_moved => {
+                let is_slow = matches!(operation.next, Step::Slow(_));
+                self.steps[if is_slow { 1 } else { 2 }] += 1;
+                let later = match order {
+                    Order::CheapLater => is_slow && !operation.is_leased,
+                    Order::LeasedLater => is_slow && operation.is_leased,
+                    Order::FlashLater => !is_slow,
+                    _ => false,
+                };
+                if later {
+                    operation.later = Some(operation.next);
+                    self.moved(rank, operation);
+                } else {
+                    self.transfer(operation.next, operation);
+                    operation.is_moved = true;
+                }
+            }
+            Step::Slow(_) | Step::Flash { .. } => self.moved(rank, operation),
+            Step::Ask(message) if self.asked[rank].is_none() && self.answers[rank].is_none() => {
+                if order == Order::KeepsSlot {
+                    self.memory.slots[rank].state.store(STATE_CHEAP, Ordering::Relaxed);
+                }
+                self.steps[3] += 1;
+                self.asked[rank] = Some(message);
+            }
+            Step::Ask(_) => {
+                let Some(answer) = self.answers[rank].take() else { return };
+                let thread = thread(&self.memory, rank, operation);
+                operation.next = operation.call.on_answer(&thread, answer).expect("the agent answers what is asked");
+                operation.is_leased = true;
+            }
+            Step::Sync | Step::Done => unreachable!("reads and writes sync nothing, and end at once"),
+        }
+    }
+
+    fn moved(&mut self, rank: usize, operation: &mut Operation) {
+        let thread = thread(&self.memory, rank, operation);
+        operation.next = operation.call.on_moved(&thread, Moved::Bytes(BLOCK.length));
+        operation.is_moved = false;
+    }
+
+    fn transfer(&mut self, step: Step, operation: &mut Operation) {
+        let cell = match step {
+            Step::Slow(_) => &mut self.disk,
+            Step::Flash { place, .. } => &mut self.flash[(place / BLOCK.length) as usize],
+            other => unreachable!("{other:?} moves nothing"),
+        };
+        match operation.direction {
+            Direction::Read => operation.found = Some(*cell),
+            Direction::Write => *cell = operation.version,
+        }
+    }
+
+    fn end(&mut self, rank: usize, operation: &Operation) -> Result<(), String> {
+        if self.memory.slots[rank].state.load(Ordering::Relaxed) != STATE_FREE {
+            return Err(String::from("an idle thread has a request in its slot"));
+        }
+        let version = match operation.direction {
+            Direction::Read => operation.found.expect("a read has read"),
+            Direction::Write => operation.version,
+        };
+        if version == GARBAGE {
+            return Err(String::from("garbage is read"));
+        }
+        self.spans[version].push((operation.begun, self.clock));
+        Ok(())
+    }
+
+    /// Whether the history is one of an atomic register: every write and read has its effect at one moment
+    /// between its begin and its end (Gibbons and Korach 1997, for values that are written once).
+    pub fn check(&self) -> Result<(), String> {
+        let zones: Vec<Zone> = self.spans.iter().map(|spans| Zone::of(spans)).collect();
+        for (version, zone) in zones.iter().enumerate() {
+            for (other, beside) in zones.iter().enumerate().filter(|(other, _)| *other != version) {
+                if zone.conflicts(beside) {
+                    return Err(format!("an old value is read: {version} and {other} in turns"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, rank: usize) {
+        let Some(message) = self.asked[rank] else { return };
+        let (shared, slot) = (self.memory.view(), &self.memory.slots[rank]);
+        let place_of =
+            |place: usize| Place { file: FILE, data_file: 0, place: place as u64 * BLOCK.length, length: BLOCK.length };
+        let answer = match message {
+            Message::Slab { .. } => {
+                slot.slabs[0].grant(place_of(self.flash.len()));
+                self.flash.push(GARBAGE);
+                Answer::Done
+            }
+            Message::Commit { place, .. } => {
+                shared.announce(FILE, BLOCK);
+                let is_held_up = shared.slow_read_overlaps(FILE, BLOCK) || self.writer.is_some();
+                if !shared.is_settled(FILE, 0) || is_held_up {
+                    return;
+                }
+                slot.slabs[0].revoke();
+                (self.mapped, self.is_clean) = (Some((place / BLOCK.length) as usize), false);
+                Answer::Done
+            }
+            Message::Read { .. } => match self.mapped {
+                Some(place) => {
+                    slot.grant_flash_read([place_of(place)]);
+                    Answer::Flash(BLOCK.length)
+                }
+                None => {
+                    slot.grant_slow_read(BLOCK);
+                    Answer::Disk(BLOCK.length)
+                }
+            },
+            Message::Write { .. } if self.writer.is_some() => return,
+            Message::Write { .. } => {
+                self.writer = Some(rank);
+                slot.grant_direct_write(FILE, BLOCK, 0);
+                Answer::Go
+            }
+            Message::WriteDone { .. } => {
+                assert_eq!(self.writer.take(), Some(rank));
+                self.mapped = None;
+                slot.revoke_lease();
+                Answer::Done
+            }
+            other => unreachable!("no thread asks {other:?}"),
+        };
+        self.asked[rank] = None;
+        self.answers[rank] = Some(answer);
+        self.free_places();
+    }
+
+    /// The block goes back to the slow file; the next time it leaves flash, and its bit is cleared.
+    fn write_back(&mut self) {
+        if self.writer.is_some() {
+            return;
+        }
+        match self.mapped {
+            Some(place) if !self.is_clean => (self.disk, self.is_clean) = (self.flash[place], true),
+            _ => {
+                self.mapped = None;
+                self.memory.view().clear_bit(FILE, 0);
+                self.free_places();
+            }
+        }
+    }
+
+    /// Places that nothing names hold anything.
+    fn free_places(&mut self) {
+        for (place, cell) in self.flash.iter_mut().enumerate() {
+            let is_here = |held: Place| held.length > 0 && held.place == place as u64 * BLOCK.length;
+            let slots = &self.memory.slots;
+            let is_named = slots.iter().any(|slot| slot.held_pieces().any(is_here) || is_here(slot.slabs[0].read()));
+            if !is_named && self.mapped != Some(place) {
+                *cell = GARBAGE;
+            }
+        }
+    }
+}
+
+fn thread<'a>(memory: &'a Memory, slot: usize, operation: &Operation) -> Rank<'a> {
+    Rank { memory, slot, absorbs: operation.absorbs }
+}
