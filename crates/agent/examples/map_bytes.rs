@@ -87,7 +87,7 @@ impl Case<'_> {
             case.overlay.on_join(slot, Process { pid: slot + 1, start_time: 1 });
         }
         for inode in 0..files {
-            let identity = Identity { device: 1, inode, birth_ns: 1 };
+            let identity = Identity { inode, birth_ns: 1 };
             let (envelope, observed) = (case.next(0), Fingerprint { size: 1 << 50, modified_ns: 0 });
             case.overlay.on_open(memory.view(), envelope, identity, observed, true, b"/slow/file");
             case.overlay.take_outputs();

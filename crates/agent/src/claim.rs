@@ -14,13 +14,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use headstart_protocol::{FLASH_DIRECTORY, OWNER_FILE};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::identity::birth_ns;
 use crate::runtime_directory::{self, is_zombie, start_time};
 use crate::{dirty_list, node, text_file};
 
@@ -40,6 +41,10 @@ pub struct Owner {
     pub machine_id: Option<String>,
     /// The managed directory as the agent knows it.
     pub slow: String,
+    /// Its inode. What files are known by tells them apart below this directory alone.
+    pub inode: u64,
+    /// Its birth time in nanoseconds since 1970; zero where its file system keeps none.
+    pub birth_ns: u64,
     /// The directory on flash.
     pub fast: String,
     /// Boot id of the node when the agent started.
@@ -88,6 +93,7 @@ impl Owner {
             node.name
         );
         let pid = std::process::id();
+        let directory = std::fs::metadata(slow).map_err(|error| Error::file("look at", slow, error))?;
         Ok(Owner {
             note,
             user,
@@ -95,6 +101,8 @@ impl Owner {
             node: node.name,
             machine_id: node.machine_id,
             slow: slow.display().to_string(),
+            inode: directory.ino(),
+            birth_ns: birth_ns(&directory),
             fast: fast.display().to_string(),
             boot_id: hexadecimal(&runtime_directory::boot_id()?),
             pid,

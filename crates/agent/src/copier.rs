@@ -161,7 +161,8 @@ mod tests {
         // More than one call reads.
         const PIECES: u64 = 3000;
         let directory = tempfile::tempdir().unwrap();
-        let open = |name: &str| RealStorage.open(&directory.path().join(name), Access::Create).unwrap();
+        let storage = RealStorage::below(directory.path()).unwrap();
+        let open = |name: &str| storage.open(&directory.path().join(name), Access::Create).unwrap();
         let (flash, back, slow) = (open("flash"), open("back"), open("slow"));
         let bytes: Vec<u8> = (0..PIECE * PIECES).map(|at| (at % 251) as u8).collect();
         slow.write_at(&bytes, 100).unwrap();

@@ -4,17 +4,17 @@
 //! A file system behind FUSE opens no file without a name a second time; there the process's own descriptor is copied.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::MetadataExt;
 
 use headstart_overlay::journal::Identity;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
+use crate::identity::ManagedDevice;
 use crate::process::ProcessHandle;
 
 /// Opens the file for reading and writing, or for reading where the user may not write, if one of the
 /// processes has it open.
-pub fn open(identity: Identity, pids: &[u32]) -> Option<File> {
-    let held: Vec<(u32, i32)> = pids.iter().flat_map(|&pid| descriptors(identity, pid)).collect();
+pub fn open(device: ManagedDevice, identity: Identity, pids: &[u32]) -> Option<File> {
+    let held: Vec<(u32, i32)> = pids.iter().flat_map(|&pid| descriptors(device, identity, pid)).collect();
     let reopen = |write: bool| {
         let mut links = held.iter().map(|(pid, number)| format!("/proc/{pid}/fd/{number}"));
         links.find_map(|link| OpenOptions::new().read(true).write(write).open(link).ok())
@@ -23,18 +23,18 @@ pub fn open(identity: Identity, pids: &[u32]) -> Option<File> {
 }
 
 /// The processes that have the file open, as far as this one may look at them.
-pub fn holders(identity: Identity) -> Vec<u32> {
+pub fn holders(device: ManagedDevice, identity: Identity) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|&pid| pid != std::process::id() && !descriptors(identity, pid).is_empty()).collect()
+    pids.filter(|&pid| pid != std::process::id() && !descriptors(device, identity, pid).is_empty()).collect()
 }
 
 /// The numbers under which a process has the file open.
-fn descriptors(identity: Identity, pid: u32) -> Vec<(u32, i32)> {
+fn descriptors(device: ManagedDevice, identity: Identity, pid: u32) -> Vec<(u32, i32)> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let is_the_file = |entry: &std::fs::DirEntry| {
         let found = std::fs::metadata(entry.path());
-        found.is_ok_and(|found| found.is_file() && (found.dev(), found.ino()) == (identity.device, identity.inode))
+        found.is_ok_and(|found| found.is_file() && device.finds(&found, identity))
     };
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
     entries.filter(is_the_file).filter_map(number).map(|number| (pid, number)).collect()
@@ -62,12 +62,13 @@ mod tests {
         let held = File::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let found = held.metadata().unwrap();
-        let identity = Identity { device: found.dev(), inode: found.ino(), birth_ns: 0 };
+        let device = ManagedDevice::of(directory.path()).unwrap();
+        let identity = device.identify(&found).unwrap();
         let mut bytes = Vec::new();
-        open(identity, &[std::process::id()]).unwrap().read_to_end(&mut bytes).unwrap();
+        open(device, identity, &[std::process::id()]).unwrap().read_to_end(&mut bytes).unwrap();
         assert_eq!(bytes, b"bytes");
         drop(held);
-        assert!(open(identity, &[std::process::id()]).is_none());
+        assert!(open(device, identity, &[std::process::id()]).is_none());
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub mod discarded;
 pub mod error;
 mod event_loop;
 mod held_file;
+mod identity;
 pub mod inspection;
 mod jobs;
 mod mailbox;

@@ -1,21 +1,21 @@
-//! Which managed directory the journal speaks of, so that its files are found again after the directory was
-//! moved, or after its file system was mounted anew and got another device number.
+//! Which managed directory the journal speaks of.
 //!
-//! Journals name files by absolute path, device, inode and birth time. `FAST/.headstart/slow` says where the
-//! managed directory was and which device number its own file system had; a start translates both to what
-//! they are now. Files on other file systems mounted below keep the numbers they have.
+//! A journal names files by absolute path, inode and birth time, which tell files apart within the file system of the
+//! managed directory. `FAST/.headstart/slow` says which directory that was: where it lay, its inode and its birth time. After
+//! the directory was moved, or its file system mounted elsewhere, a start gives the files the paths that they have now. A
+//! journal of another directory, which has bytes that its disk has not, is refused: nothing tells its files from those of this one.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 use headstart_overlay::recovery::Recovered;
 use headstart_protocol::FLASH_DIRECTORY;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::identity::birth_ns;
 use crate::text_file;
 
 /// Longest text that is read: a path of the kernel's length with every byte escaped, and room.
@@ -27,49 +27,43 @@ pub struct Origin {
     slow: String,
     inode: u64,
     birth_ns: u64,
-    /// Device numbers its file system had; several until the journal names the last alone.
+    /// Device numbers its file system had, by which journals of format 03 name its files. No longer written.
+    #[serde(default, skip_serializing)]
     devices: Vec<u64>,
-}
-
-/// Birth time in nanoseconds since 1970; zero where the file system keeps none.
-pub fn birth_ns(found: &std::fs::Metadata) -> u64 {
-    let born = found.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
-    born.map_or(0, |born| born.as_nanos() as u64)
 }
 
 fn path(fast: &Path) -> PathBuf {
     fast.join(FLASH_DIRECTORY).join("slow")
 }
 
+/// The device numbers that the managed directory's file system had, where an agent wrote them whose journals name files
+/// by them; none where none did.
+pub fn devices(fast: &Path) -> Result<Vec<u64>> {
+    Ok(Origin::earlier(fast)?.map(|earlier| earlier.devices).unwrap_or_default())
+}
+
 impl Origin {
     fn now(slow: &Path) -> Result<Origin> {
         let found = std::fs::metadata(slow).map_err(|error| Error::file("look at", slow, error))?;
         let text = slow.display().to_string();
-        Ok(Origin { slow: text, inode: found.ino(), birth_ns: birth_ns(&found), devices: vec![found.dev()] })
+        Ok(Origin { slow: text, inode: found.ino(), birth_ns: birth_ns(&found), devices: Vec::new() })
     }
 
-    /// Finds out where the managed directory was and translates what was replayed to where it is. The journal
-    /// may name either device number until [`Origin::settle`].
+    /// Finds out where the managed directory was, gives what was replayed the paths that it has now, and changes nothing
+    /// on flash. The journal names the old paths until [`Origin::settle`].
+    ///
+    /// # Errors
+    /// The file of origin cannot be understood, or names another directory, of which bytes are dirty.
     pub fn translate(slow: &Path, fast: &Path, recovered: &mut Recovered) -> Result<Origin> {
         let now = Origin::now(slow)?;
-        let Some(earlier) = Origin::earlier(fast)? else { return Ok(now) };
-        now.apply(&earlier, recovered);
-        let devices = earlier.devices.iter().filter(|device| !now.devices.contains(device)).chain(&now.devices);
-        let both = Origin { devices: devices.copied().collect(), ..now.clone() };
-        both.write(fast)?;
+        if let Some(earlier) = Origin::earlier(fast)? {
+            now.apply(&earlier, fast, recovered)?;
+        }
         Ok(now)
     }
 
-    /// Translates what was replayed and changes nothing on flash.
-    pub fn look(slow: &Path, fast: &Path, recovered: &mut Recovered) -> Result<()> {
-        if let (Ok(now), Some(earlier)) = (Origin::now(slow), Origin::earlier(fast)?) {
-            now.apply(&earlier, recovered);
-        }
-        Ok(())
-    }
-
-    /// None where no agent of this flash has served a directory. One that cannot be understood is not taken
-    /// for none: files of a directory that was moved would not be found again.
+    /// None where no agent of this flash has served a directory. One that cannot be understood is not taken for none: files of a
+    /// directory that was moved would not be found again.
     fn earlier(fast: &Path) -> Result<Option<Origin>> {
         let path = path(fast);
         match text_file::read_own(&path, BYTES_MAX) {
@@ -95,27 +89,36 @@ impl Origin {
         serde_json::to_string(self).expect("it has a JSON form")
     }
 
-    fn apply(&self, earlier: &Origin, recovered: &mut Recovered) {
+    fn apply(&self, earlier: &Origin, fast: &Path, recovered: &mut Recovered) -> Result<()> {
         if (self.inode, self.birth_ns) != (earlier.inode, earlier.birth_ns) {
-            return; // Another directory: files of the first are still where they were.
+            return earlier.refuse_debt(self, fast, recovered);
         }
         for file in recovered.files.values_mut() {
-            if earlier.devices.contains(&file.identity.device) {
-                file.identity.device = self.devices[0];
-            }
             let rest = file.path.strip_prefix(earlier.slow.as_bytes()).filter(|rest| rest.starts_with(b"/"));
             if let Some(rest) = rest {
                 file.path = [Path::new(&self.slow).as_os_str().as_bytes(), rest].concat();
             }
         }
+        Ok(())
+    }
+
+    /// Clean bytes of another directory's files count where the file that was meant is found, by path, identity and
+    /// fingerprint; they need no refusal.
+    fn refuse_debt(&self, now: &Origin, fast: &Path, recovered: &Recovered) -> Result<()> {
+        let dirty_bytes = recovered.dirty_bytes();
+        if dirty_bytes == 0 {
+            return Ok(());
+        }
+        let problem = format!(
+            "it has {dirty_bytes} bytes of files below another directory, which was {} and is not the one that is {} now: bring \
+             that one back, or give a site file that names it, and run 'headstart drain'",
+            self.slow, now.slow
+        );
+        Err(Error::Journal { path: fast.join(FLASH_DIRECTORY).join("journal"), problem })
     }
 
     /// The journal names the files as they are now.
     pub fn settle(&self, fast: &Path) -> Result<()> {
-        self.write(fast)
-    }
-
-    fn write(&self, fast: &Path) -> Result<()> {
         let path = path(fast);
         let fresh = path.with_extension("new");
         let attempt = || -> io::Result<()> {
@@ -129,17 +132,21 @@ impl Origin {
 
 #[cfg(test)]
 mod tests {
-    use headstart_overlay::extent_map::ExtentMap;
+    use headstart_overlay::extent_map::{ExtentMap, Mapped};
     use headstart_overlay::journal::Identity;
     use headstart_overlay::recovery::RecoveredFile;
+    use headstart_units::request::Range;
 
     use super::*;
 
-    fn file(device: u64, path: &str) -> RecoveredFile {
+    fn file(path: &str, dirty: bool) -> RecoveredFile {
+        let mut map = ExtentMap::default();
+        let (stamp, benefit) = Default::default();
+        map.put(Mapped { range: Range::new(0, 10), data_file: 1, place: 0, dirty, stamp, benefit });
         RecoveredFile {
-            identity: Identity { device, inode: 5, birth_ns: 6 },
+            identity: Identity { inode: 5, birth_ns: 6 },
             path: path.as_bytes().to_vec(),
-            map: ExtentMap::default(),
+            map,
             intent: false,
             unlinked: false,
             followed: false,
@@ -148,29 +155,34 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_directory_moved_and_mounted_anew_keeps_its_files_and_those_of_other_file_systems_differ() {
-        let earlier = Origin { slow: "/old".into(), inode: 2, birth_ns: 3, devices: vec![70, 71] };
-        let now = Origin { slow: "/new".into(), devices: vec![90], ..earlier.clone() };
-        let mut recovered = Recovered::default();
-        for (number, (device, path)) in [(71, "/old/a"), (72, "/old/b/c"), (70, "/older/a")].into_iter().enumerate() {
-            recovered.files.insert(number as u32, file(device, path));
-        }
-        now.apply(&earlier, &mut recovered);
-        let found: Vec<(u64, &[u8])> =
-            recovered.files.values().map(|file| (file.identity.device, file.path.as_slice())).collect();
-        assert_eq!(found, [(90, &b"/new/a"[..]), (72, b"/new/b/c"), (90, b"/older/a")]);
+    fn origin(slow: &str, inode: u64) -> Origin {
+        Origin { slow: slow.into(), inode, birth_ns: 3, devices: Vec::new() }
     }
 
     #[test]
-    fn another_directory_leaves_the_names_as_they_were() {
-        let earlier = Origin { slow: "/old".into(), inode: 2, birth_ns: 3, devices: vec![70] };
-        let now = Origin { slow: "/new".into(), inode: 4, birth_ns: 5, devices: vec![90] };
+    fn files_of_a_directory_that_was_moved_have_their_paths_below_it() {
         let mut recovered = Recovered::default();
-        recovered.files.insert(1, file(70, "/old/a"));
-        now.apply(&earlier, &mut recovered);
-        assert_eq!(recovered.files[&1].path, b"/old/a");
-        assert_eq!(recovered.files[&1].identity.device, 70);
+        for (number, path) in ["/old/a", "/old/b/c", "/older/a"].into_iter().enumerate() {
+            recovered.files.insert(number as u32, file(path, true));
+        }
+        origin("/new", 2).apply(&origin("/old", 2), Path::new("/fast"), &mut recovered).unwrap();
+        let found: Vec<&[u8]> = recovered.files.values().map(|file| file.path.as_slice()).collect();
+        assert_eq!(found, [&b"/new/a"[..], b"/new/b/c", b"/older/a"]);
+    }
+
+    #[test]
+    fn a_journal_of_another_directory_is_refused_if_its_disk_lacks_bytes_of_it() {
+        for (dirty, refused) in [(false, false), (true, true)] {
+            let mut recovered = Recovered::default();
+            recovered.files.insert(1, file("/old/a", dirty));
+            let applied = origin("/new", 4).apply(&origin("/old", 2), Path::new("/fast"), &mut recovered);
+            assert_eq!(applied.is_err(), refused);
+            assert_eq!(recovered.files[&1].path, b"/old/a");
+            if let Err(error) = applied {
+                let text = error.to_string();
+                assert!(text.contains("/fast") && text.contains("/old") && text.contains("10 bytes"), "{text}");
+            }
+        }
     }
 
     #[test]
@@ -182,17 +194,23 @@ mod tests {
         let origin = Origin::translate(slow.path(), fast.path(), &mut recovered).unwrap();
         origin.settle(fast.path()).unwrap();
         assert_eq!(Origin::earlier(fast.path()).unwrap(), Some(origin));
-        for text in ["", "{}", r#"{"slow":"","inode":1,"birth_ns":1,"devices":[]}"#] {
+        for text in ["", "{}", r#"{"slow":"","inode":1,"birth_ns":1}"#] {
             std::fs::write(&kept, text).unwrap();
-            let refused = [
-                Origin::translate(slow.path(), fast.path(), &mut recovered).err(),
-                Origin::look(slow.path(), fast.path(), &mut recovered).err(),
-            ];
-            for error in refused {
-                let message = error.expect("it is refused").to_string();
-                assert!(message.contains(kept.to_str().unwrap()), "{message}");
-            }
+            let error = Origin::translate(slow.path(), fast.path(), &mut recovered).expect_err("it is refused");
+            assert!(error.to_string().contains(kept.to_str().unwrap()), "{error}");
             assert_eq!(std::fs::read_to_string(&kept).unwrap(), text, "it is left as it was");
         }
+    }
+
+    #[test]
+    fn devices_that_an_agent_before_wrote_are_read_and_not_written_again() {
+        let fast = tempfile::tempdir().unwrap();
+        let kept = path(fast.path());
+        std::fs::create_dir(kept.parent().unwrap()).unwrap();
+        assert_eq!(devices(fast.path()).unwrap(), [0; 0]);
+        std::fs::write(&kept, r#"{"slow":"/slow","inode":2,"birth_ns":3,"devices":[70,71]}"#).unwrap();
+        assert_eq!(devices(fast.path()).unwrap(), [70, 71]);
+        Origin::earlier(fast.path()).unwrap().unwrap().settle(fast.path()).unwrap();
+        assert_eq!(devices(fast.path()).unwrap(), [0; 0]);
     }
 }

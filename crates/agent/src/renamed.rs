@@ -8,18 +8,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
 use headstart_overlay::journal::Identity;
 use headstart_overlay::recovery::{Recovered, RecoveredFile};
 
 use crate::dirty_list::{self, Listed};
-use crate::origin::birth_ns;
+use crate::identity::ManagedDevice;
 use crate::store::as_path;
 
 /// Gives each file of which bytes are dirty the path where it is, if it is not where the journal says. Changes no file.
 pub fn find(slow: &Path, recovered: &mut Recovered) {
+    // A directory that cannot be looked at has no files that could be found.
+    let Ok(device) = ManagedDevice::of(slow) else { return };
+    let is = |path: &Path, identity: Identity| {
+        std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && device.finds(&found, identity))
+    };
     let is_dirty = |file: &RecoveredFile| file.map.iter().any(|mapped| mapped.dirty);
     let moved = |file: &&mut RecoveredFile| !file.unlinked && is_dirty(file) && !is(as_path(&file.path), file.identity);
     let moved: Vec<&mut RecoveredFile> = recovered.files.values_mut().filter(moved).collect();
@@ -31,7 +36,7 @@ pub fn find(slow: &Path, recovered: &mut Recovered) {
     let mut beside = BTreeMap::new();
     for file in moved {
         let was = as_path(&file.path);
-        let found = by_list(slow, &listed, file.identity).or_else(|| {
+        let found = by_list(slow, &listed, file.identity, is).or_else(|| {
             let directory = was.parent()?;
             let named = beside.entry(directory.to_path_buf()).or_insert_with(|| names_of(directory, &inodes));
             let mut paths = named.get(&file.identity.inode)?.iter();
@@ -44,21 +49,12 @@ pub fn find(slow: &Path, recovered: &mut Recovered) {
     }
 }
 
-/// Whether the file of this identity lies there. Where the file system keeps no times of birth an inode used
-/// again is told apart by nothing but the caller.
-fn is(path: &Path, identity: Identity) -> bool {
-    std::fs::symlink_metadata(path).is_ok_and(|found| {
-        let same = (found.dev(), found.ino()) == (identity.device, identity.inode);
-        found.is_file() && same && (identity.birth_ns == 0 || birth_ns(&found) == identity.birth_ns)
-    })
-}
-
 /// One that only the inode's number tells has to say itself that bytes of it are dirty.
 fn says_so(path: &Path, identity: Identity) -> bool {
     identity.birth_ns != 0 || dirty_list::attribute_of(path).is_ok_and(|entry| entry.is_some())
 }
 
-fn by_list(slow: &Path, listed: &Listed, identity: Identity) -> Option<PathBuf> {
+fn by_list(slow: &Path, listed: &Listed, identity: Identity, is: impl Fn(&Path, Identity) -> bool) -> Option<PathBuf> {
     let named = listed.entries.iter().filter(|entry| entry.inode == identity.inode);
     let mut paths = named.map(|entry| slow.join(OsStr::from_bytes(&entry.path_bytes())));
     paths.find(|path| is(path, identity))

@@ -132,7 +132,8 @@ fn serve_claimed(
     data_files_open_max: usize,
 ) -> Result<bool> {
     let (slow, fast) = (options.site.slow.clone(), options.site.fast.clone());
-    let mut found = store::recover(&RealStorage, &fast, runtime, boot_id)?;
+    let storage = Arc::new(RealStorage::below(&slow)?);
+    let mut found = store::recover(&*storage, &fast, runtime, boot_id)?;
     refuse_lost_flash(&slow, &found)?;
     let survivors = survivors(&mut shared, found.complete, boot_id)?;
     let epoch = found.epoch.max(discarded::epoch(&slow)?) + 1;
@@ -145,7 +146,7 @@ fn serve_claimed(
     found.recovered.files.keys().try_for_each(|file| shared.reserve_file(*file))?;
     shared.begin_epoch(epoch);
     let copies_max = settings.copies_max;
-    let (storage, view, living) = (Arc::new(RealStorage), shared.view(), &survivors.slots);
+    let (view, living) = (shared.view(), &survivors.slots);
     let recovered = found.recovered;
     let (store, mut overlay) =
         Store::begin(storage, &fast, runtime, boot_id, epoch, settings, recovered, view, living, data_files_open_max)?;

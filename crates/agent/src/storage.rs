@@ -42,6 +42,13 @@ pub struct Attributes {
     pub birth_ns: u64,
 }
 
+impl Attributes {
+    /// Who it is, if it is a slow file.
+    pub fn identity(&self) -> Identity {
+        Identity { inode: self.inode, birth_ns: self.birth_ns }
+    }
+}
+
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -118,6 +125,10 @@ pub trait Storage: Send + Sync + Debug {
     /// Opens a slow file by way of a process that has it open, if one of `pids` has: it may have no name any
     /// more, or another one.
     fn open_held(&self, identity: Identity, pids: &[u32]) -> Option<FileRef>;
+    /// The processes that have a slow file open, as far as this one may look at them.
+    fn holders(&self, identity: Identity) -> Vec<u32>;
+    /// Whether a device number is that of the managed directory's file system, which has all slow files.
+    fn is_managed(&self, device: u64) -> bool;
     /// Makes the bytes of all files durable in the file system that `path` is in, or was.
     fn sync_file_system(&self, path: &Path) -> io::Result<()>;
 }

@@ -32,7 +32,6 @@ use headstart_protocol::FLASH_DIRECTORY;
 use headstart_protocol::shared::Shared;
 
 use crate::error::Result;
-use crate::held_file;
 use crate::slow_file::SlowFile;
 use crate::storage::{FileRef, StorageRef};
 use crate::syncer::SyncJob;
@@ -78,7 +77,7 @@ impl Store {
         let inherited = |number: &u32| shared.files.get(*number as usize).is_some_and(|entry| entry.is_inherited());
         let nameless = recovered.files.iter().filter(|(number, file)| file.unlinked && inherited(number));
         for (&number, file) in nameless {
-            open.entry(number).or_default().extend(held_file::holders(file.identity));
+            open.entry(number).or_default().extend(storage.holders(file.identity));
         }
         let (slow, sizes) = SlowFiles::open_recovered(&*storage, &mut recovered, &open, &truncated)?;
         let data = DataFiles::open_recovered(storage.clone(), directory.clone(), &mut recovered, data_files_open_max)?;

@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use crate::error::{Error, Result};
 use crate::runtime_directory;
-use crate::storage::RealStorage;
+use crate::storage::{File as _, RealStorage, Storage as _};
 use crate::store::{self, Found};
 
 /// Bytes read at a time from each side.
@@ -46,6 +46,7 @@ pub enum Outcome {
 pub struct Verification {
     slow: PathBuf,
     fast: PathBuf,
+    storage: RealStorage,
     found: Found,
     data: Option<(u32, File)>,
 }
@@ -56,7 +57,9 @@ impl Verification {
     /// # Errors
     /// It cannot be read.
     pub fn begin(slow: &Path, fast: &Path) -> Result<Verification> {
-        Ok(Verification { slow: slow.into(), fast: fast.into(), found: replay(slow, fast)?, data: None })
+        let storage = RealStorage::below(slow)?;
+        let found = replay(&storage, slow, fast)?;
+        Ok(Verification { slow: slow.into(), fast: fast.into(), storage, found, data: None })
     }
 
     /// Compares what flash holds of `range`, extent by extent: `heard` learns of each how it compares and how
@@ -67,19 +70,19 @@ impl Verification {
     pub fn compare(
         &mut self,
         path: &Path,
-        identity: (u64, u64),
+        inode: u64,
         range: Range,
         mut heard: impl FnMut(Outcome, u64) -> bool,
     ) -> Result<bool> {
-        let Some(file) = self.file(identity) else { return Ok(true) };
+        let Some(file) = self.file(inode) else { return Ok(true) };
         let extents: Vec<Mapped> = file.map.overlapping(range).map(|mapped| mapped.part(range)).collect();
         let failed = |error| Error::file("read", path, error);
         let slow = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             slow => slow.map_err(failed)?,
         };
-        let found = slow.metadata().map_err(failed)?;
-        if (found.dev(), found.ino()) != identity {
+        let found = slow.attributes().map_err(failed)?;
+        if found.inode != inode || !self.storage.is_managed(found.device) {
             return Ok(true); // another file has its name by now
         }
         for extent in extents {
@@ -87,8 +90,8 @@ impl Verification {
             let mut looks = 1;
             while looks < LOOKS && matches!(outcome, Outcome::Differs(_)) {
                 std::thread::sleep(PAUSE);
-                self.found = replay(&self.slow, &self.fast)?;
-                if !self.stands(identity, &extent) {
+                self.found = replay(&self.storage, &self.slow, &self.fast)?;
+                if !self.stands(inode, &extent) {
                     outcome = Outcome::Newer;
                     break;
                 }
@@ -96,8 +99,8 @@ impl Verification {
                 looks += 1;
             }
             if matches!(outcome, Outcome::Differs(_)) {
-                self.found = replay(&self.slow, &self.fast)?;
-                outcome = if self.stands(identity, &extent) { outcome } else { Outcome::Newer };
+                self.found = replay(&self.storage, &self.slow, &self.fast)?;
+                outcome = if self.stands(inode, &extent) { outcome } else { Outcome::Newer };
             }
             if !heard(outcome, extent.range.length) {
                 return Ok(false);
@@ -106,14 +109,14 @@ impl Verification {
         Ok(true)
     }
 
-    fn file(&self, (device, inode): (u64, u64)) -> Option<&RecoveredFile> {
-        let same = |file: &&RecoveredFile| (file.identity.device, file.identity.inode) == (device, inode);
+    fn file(&self, inode: u64) -> Option<&RecoveredFile> {
+        let same = |file: &&RecoveredFile| file.identity.inode == inode;
         self.found.recovered.files.values().filter(|file| !file.unlinked).find(same)
     }
 
     /// Whether the journal still says that these bytes are clean there, and nobody may be writing them.
-    fn stands(&self, identity: (u64, u64), extent: &Mapped) -> bool {
-        let Some(file) = self.file(identity).filter(|file| !file.intent) else { return false };
+    fn stands(&self, inode: u64, extent: &Mapped) -> bool {
+        let Some(file) = self.file(inode).filter(|file| !file.intent) else { return false };
         let same = |now: Mapped| now.same_place(extent.data_file, extent.range.offset, extent.place) && !now.dirty;
         file.map.at(extent.range.offset).is_some_and(same)
     }
@@ -150,12 +153,12 @@ impl Verification {
     }
 }
 
-fn replay(slow: &Path, fast: &Path) -> Result<Found> {
+fn replay(storage: &RealStorage, slow: &Path, fast: &Path) -> Result<Found> {
     let runtime = runtime_directory::path(slow);
     let boot_id = runtime_directory::boot_id().unwrap_or_default();
     let mut attempt = 0;
     loop {
-        let found = store::recover(&RealStorage, fast, &runtime, boot_id);
+        let found = store::recover(storage, fast, &runtime, boot_id);
         // Without its copy in memory a journal says what was, not what is.
         if attempt == ATTEMPTS || found.as_ref().is_ok_and(|found| found.complete) {
             return found;

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::Command;
 
-use nix::mount::{MntFlags, umount2};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use site::{TestSite, managed, role, said, text, verb_and_generation, wait_for, whole, write_whole};
 
 /// Role `write N`: the whole of `a` at generation N, in pieces. `read N` expects it.
@@ -217,6 +217,54 @@ fn dirty_bytes_are_found_again_after_the_slow_file_system_was_mounted_as_another
         return println!("SKIPPED: the file system got its device back");
     }
     site.played(&["--keep-dirty"], test, "read 1");
+    site.succeed(&["drain"]);
+    site.succeed(&["stop"]);
+    assert!(fs::read(site.slow.join("a")).unwrap() == whole(1));
+}
+
+/// A tmpfs of its own, below.
+struct Below<'a>(&'a Path);
+
+impl Drop for Below<'_> {
+    fn drop(&mut self) {
+        let _ = umount2(self.0, MntFlags::MNT_DETACH);
+    }
+}
+
+#[test]
+fn files_of_another_file_system_below_the_managed_directory_are_used_on_their_own_disk_alone() {
+    let test = "files_of_another_file_system_below_the_managed_directory_are_used_on_their_own_disk_alone";
+    if role().is_some() {
+        let open = |path| fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+        let (own, below) = (managed().join("a"), managed().join("below/a"));
+        for (path, generation) in [(&own, 1), (&below, 2)] {
+            let (file, mut seen) = (open(path), vec![0; whole(0).len()]);
+            write_whole(&file, generation);
+            file.read_exact_at(&mut seen, 0).unwrap();
+            assert!(seen == whole(generation));
+        }
+        // None of this is told of the file that is managed, which may have the same inode.
+        let (name, other) = (below.with_file_name("name"), below.with_file_name("other"));
+        fs::hard_link(&below, &name).unwrap();
+        fs::rename(&below, &other).unwrap();
+        fs::remove_file(&name).unwrap();
+        fs::OpenOptions::new().write(true).truncate(true).open(&other).unwrap();
+        open(&other).set_modified(std::time::UNIX_EPOCH).unwrap();
+        fs::remove_file(&other).unwrap();
+        write_whole(&open(&below), 3);
+        assert!(fs::rename(&below, managed().join("b")).is_err(), "it is another file system");
+        return assert!(fs::read(&own).unwrap() == whole(1) && fs::read(&below).unwrap() == whole(3));
+    }
+    let site = TestSite::with_capacity("64MiB");
+    let below = site.slow.join("below");
+    fs::create_dir(&below).unwrap();
+    if mount(Some("tmpfs"), &below, Some("tmpfs"), MsFlags::empty(), None::<&str>).is_err() {
+        return println!("SKIPPED: a file system of its own needs root");
+    }
+    let _below = Below(&below);
+    site.played(&["--keep-dirty"], test, "program");
+    assert_eq!(site.figure("/dirty_bytes"), whole(1).len() as u64, "of the one that is managed");
+    assert!(fs::read(below.join("a")).unwrap() == whole(3), "it was never anywhere else");
     site.succeed(&["drain"]);
     site.succeed(&["stop"]);
     assert!(fs::read(site.slow.join("a")).unwrap() == whole(1));

@@ -111,7 +111,6 @@ impl Overlay {
             self.adopt_regions(number, regions);
             self.set_size(number, size);
             let entry = &shared.files[number as usize];
-            entry.device.store(found.identity.device, Ordering::Relaxed);
             entry.inode.store(found.identity.inode, Ordering::Relaxed);
             entry.used.store(1, Ordering::Release);
             self.granules.adopt(number, shared.adopt_bits(number));

@@ -51,7 +51,6 @@ impl Overlay {
             });
         };
         let entry = &shared.files[number as usize];
-        entry.device.store(identity.device, Ordering::Relaxed);
         entry.inode.store(identity.inode, Ordering::Relaxed);
         entry.read_times.forget();
         entry.size.store(size, Ordering::Relaxed);

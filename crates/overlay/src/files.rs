@@ -419,14 +419,8 @@ impl Overlay {
     /// The last name of the file is gone. Others that had the inode's number before or have it since are told
     /// apart by `is_named`: the file system may have given it to a new file, and that may have been opened
     /// before this is heard.
-    pub fn on_unlinked(
-        &mut self,
-        shared: Shared<'_>,
-        envelope: Envelope,
-        (device, inode): (u64, u64),
-        is_named: impl Fn(u32) -> bool,
-    ) {
-        let found: Vec<u32> = self.numbers_of((device, inode)).filter(|number| !is_named(*number)).collect();
+    pub fn on_unlinked(&mut self, shared: Shared<'_>, envelope: Envelope, inode: u64, is_named: impl Fn(u32) -> bool) {
+        let found: Vec<u32> = self.numbers_of(inode).filter(|number| !is_named(*number)).collect();
         for number in found {
             self.unlink(number);
             self.forget_if_done(shared, number);
@@ -503,17 +497,17 @@ impl Overlay {
     }
 
     /// The files that have or had the inode's number, the youngest last.
-    fn numbers_of(&self, (device, inode): (u64, u64)) -> impl DoubleEndedIterator<Item = u32> + '_ {
-        let born = |birth_ns| Identity { device, inode, birth_ns };
+    fn numbers_of(&self, inode: u64) -> impl DoubleEndedIterator<Item = u32> + '_ {
+        let born = |birth_ns| Identity { inode, birth_ns };
         self.by_identity.range(born(0)..=born(u64::MAX)).map(|(_, &number)| number)
     }
 
     /// A file has got another name, or is about to lose one of several. The file, if no other name of it is known then.
-    pub(crate) fn name_changed(&mut self, named: (u64, u64), stays: bool, path: &[u8]) -> Option<u32> {
+    pub(crate) fn name_changed(&mut self, inode: u64, stays: bool, path: &[u8]) -> Option<u32> {
         if stays && path.len() > PATH_BYTES_MAX {
             return None;
         }
-        let number = self.numbers_of(named).rfind(|number| !self.files[number].unlinked)?;
+        let number = self.numbers_of(inode).rfind(|number| !self.files[number].unlinked)?;
         let file = self.file(number);
         file.other_names.retain(|name| name != path);
         match (stays, file.path == path) {

@@ -1,7 +1,7 @@
 //! The journal: what makes the map survive.
 //!
 //! ```text
-//! header: magic "HSJRNL03" | boot id 16 | epoch u64 | crc32c u32 over what precedes        (36 bytes)
+//! header: magic "HSJRNL04" | boot id 16 | epoch u64 | crc32c u32 over what precedes        (36 bytes)
 //! record: kind u8 | length of the payload, varint | crc32c u32 over kind, length, payload | payload
 //! ```
 //!
@@ -9,6 +9,7 @@
 //! Replay ends at the first record that is cut or does not match its checksum. Appended records survive the
 //! death of the agent; power loss survives only what lies before the position a `Barrier` names.
 
+pub mod earlier;
 mod encoding;
 mod payload;
 
@@ -18,17 +19,18 @@ use headstart_policy::client::carl::Wanted;
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 36;
-const MAGIC: &[u8; 8] = b"HSJRNL03";
+const MAGIC: &[u8; 8] = b"HSJRNL04";
 /// What the magic begins with in every format; two digits follow.
 const MAGIC_OF_ALL: &[u8] = b"HSJRNL";
 /// Most extents of one record: it stays below a tenth of the longest payload.
 const EXTENTS_MAX: usize = 256;
 
-/// Which file a record speaks of: device, inode and birth time.
+/// Which file below the managed directory is meant: its inode and birth time.
+///
+/// All files that are managed lie on that directory's own file system. Its device number is no part of a file's identity: it differs from
+/// node to node and from boot to boot, and belongs neither in a journal nor in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Identity {
-    /// `st_dev`.
-    pub device: u64,
     /// `st_ino`.
     pub inode: u64,
     /// Birth time, nanoseconds since 1970; zero where unknown.
@@ -264,12 +266,19 @@ impl Header {
         if &bytes[..8] != MAGIC {
             return Err(HeaderError::NotAJournal);
         }
-        if crc32c::crc32c(&bytes[..32]).to_le_bytes() != bytes[32..] {
-            return Err(HeaderError::Damaged);
-        }
-        let mut boot_id = [0; 16];
-        boot_id.copy_from_slice(&bytes[8..24]);
-        Ok(Header { boot_id, epoch: u64::from_le_bytes(array(&bytes[24..32])) })
+        Header::fields(bytes).ok_or(HeaderError::Damaged)
+    }
+
+    /// The same of a journal of the format before, too, which [`earlier::Earlier`] reads.
+    pub fn decode_any(bytes: &[u8]) -> Result<Header, HeaderError> {
+        earlier::Earlier::find(bytes).map_or_else(|| Header::decode(bytes), |earlier| Ok(earlier.header()))
+    }
+
+    /// What a header says of whatever format; none if its checksum does not match.
+    fn fields(bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
+        let is_whole = crc32c::crc32c(&bytes[..32]).to_le_bytes() == bytes[32..];
+        let (boot_id, epoch) = (array(&bytes[8..24]), u64::from_le_bytes(array(&bytes[24..32])));
+        is_whole.then_some(Header { boot_id, epoch })
     }
 }
 

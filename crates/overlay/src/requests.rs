@@ -100,7 +100,7 @@ impl Overlay {
                 }
                 return self.reply(envelope, Answer::Done);
             }
-            Request::Name { device, inode, stays, path } => match self.name_changed((device, inode), stays, path) {
+            Request::Name { inode, stays, path } => match self.name_changed(inode, stays, path) {
                 Some(file) => {
                     self.file(file).write_back_error = None;
                     Operation::WriteBack { file, range: Range::new(0, u64::MAX) }

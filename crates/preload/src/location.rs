@@ -157,6 +157,11 @@ pub fn is_managed(path: &[u8]) -> bool {
     path.strip_prefix(below).is_some_and(|rest| rest.starts_with(b"/"))
 }
 
+/// Whether a file at this path is managed: it lies under the managed directory, and on the same file system.
+pub fn is_managed_file(facts: &Facts, path: &[u8]) -> bool {
+    is_managed(path) && mounts::is_own(facts)
+}
+
 /// Whether no agent owns the managed directory and nothing of it is only on flash: its claim is there as long
 /// as an agent lives, and its list of dirty files as long as there are any.
 pub fn is_nobodys() -> bool {
@@ -176,7 +181,7 @@ pub fn is_nobodys() -> bool {
 /// What a path names before it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// A regular file under the managed directory.
+    /// A managed file.
     Managed,
     /// Nothing.
     Missing,
@@ -208,7 +213,7 @@ pub unsafe fn probe(dir: c_int, path: *const c_char, flags: c_int) -> Probe {
     let mut buffer = PathBuffer::empty();
     // Where it lies cannot be told if its path is too long: that is found out once it is open.
     let mut lies_there = |facts: &Facts| match path_of_known(fd, Some(facts), &mut buffer) {
-        Ok(path) => is_managed(path),
+        Ok(path) => is_managed_file(facts, path),
         Err(errno) => errno == libc::ENAMETOOLONG,
     };
     let managed = kernel::facts(fd).is_ok_and(|facts| facts.regular && lies_there(&facts));

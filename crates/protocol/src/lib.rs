@@ -18,7 +18,7 @@ pub mod read_times;
 pub mod shared;
 
 /// Changes whenever the shared layout or a message changes; library and agent refuse each other when it differs.
-pub const PROTOCOL_VERSION: u32 = 10;
+pub const PROTOCOL_VERSION: u32 = 11;
 
 /// Name of the shared file in the agent's runtime directory.
 pub const SHARED_FILE: &str = "shared";

@@ -57,8 +57,6 @@ pub enum Request<'a> {
     },
     /// The process opened a slow file it did not have open. Answered by `Opened`.
     Open {
-        /// `st_dev`.
-        device: u64,
         /// `st_ino`.
         inode: u64,
         /// Birth time in nanoseconds since 1970, zero where the file system has none.
@@ -186,8 +184,6 @@ pub enum Request<'a> {
     /// The last name of a file was removed, or a file was renamed over it: its dirty bytes need not go back
     /// once nobody has it open.
     Unlinked {
-        /// `st_dev`.
-        device: u64,
         /// `st_ino`.
         inode: u64,
     },
@@ -195,8 +191,6 @@ pub enum Request<'a> {
     /// by one that stays: if the agent knows of no other, they go back to disk, and none come to flash until
     /// it is opened by a name again.
     Name {
-        /// `st_dev`.
-        device: u64,
         /// `st_ino`.
         inode: u64,
         /// Whether the name is there from now on.
@@ -220,8 +214,6 @@ pub enum Request<'a> {
     /// A program set the file's time of last write: it is no foreign change, and it holds until bytes are
     /// written. Answered by `Go` where the agent has set it at that moment itself: it is to be set again.
     TimesSet {
-        /// `st_dev`.
-        device: u64,
         /// `st_ino`.
         inode: u64,
         /// Birth time as in `Open`.
@@ -356,8 +348,7 @@ impl<'a> Request<'a> {
                 w.u64(start_time);
                 w.u32(slot);
             }
-            Request::Open { device, inode, birth_ns, size, writable, path } => {
-                w.u64(device);
+            Request::Open { inode, birth_ns, size, writable, path } => {
                 w.u64(inode);
                 w.u64(birth_ns);
                 w.u64(size);
@@ -411,12 +402,10 @@ impl<'a> Request<'a> {
                 w.u32(file);
                 w.u8(writes.into());
             }
-            Request::Unlinked { device, inode } => {
-                w.u64(device);
+            Request::Unlinked { inode } => {
                 w.u64(inode);
             }
-            Request::Name { device, inode, stays, path } => {
-                w.u64(device);
+            Request::Name { inode, stays, path } => {
                 w.u64(inode);
                 w.u8(stays.into());
                 w.bytes(path);
@@ -425,8 +414,7 @@ impl<'a> Request<'a> {
                 w.u32(file);
                 w.u64(from);
             }
-            Request::TimesSet { device, inode, birth_ns } => {
-                w.u64(device);
+            Request::TimesSet { inode, birth_ns } => {
                 w.u64(inode);
                 w.u64(birth_ns);
             }
@@ -479,7 +467,6 @@ impl<'a> Request<'a> {
                 Request::Hello { version: r.u32()?, pid: r.u32()?, tid: r.u32()?, start_time: r.u64()?, slot: r.u32()? }
             }
             2 => Request::Open {
-                device: r.u64()?,
                 inode: r.u64()?,
                 birth_ns: r.u64()?,
                 size: r.u64()?,
@@ -502,14 +489,14 @@ impl<'a> Request<'a> {
             10 => Request::TruncateDone { file: r.u32()?, size: r.u64()?, changed: r.flag()? },
             11 => Request::Sync { file: r.u32()? },
             12 => Request::WriteBack { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
-            13 => Request::Unlinked { device: r.u64()?, inode: r.u64()? },
+            13 => Request::Unlinked { inode: r.u64()? },
             14 => Request::Renamed { old_length: r.u32()?, exchanged: r.flag()?, paths: r.all() },
             15 => Request::Control { text: r.all() },
             16 => Request::Bypass { file: r.u32()?, writes: r.flag()? },
-            17 => Request::TimesSet { device: r.u64()?, inode: r.u64()?, birth_ns: r.u64()? },
+            17 => Request::TimesSet { inode: r.u64()?, birth_ns: r.u64()? },
             20 => Request::FlashFailed { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
             21 => Request::Regions { file: r.u32()?, from: r.u64()? },
-            22 => Request::Name { device: r.u64()?, inode: r.u64()?, stays: r.flag()?, path: r.all() },
+            22 => Request::Name { inode: r.u64()?, stays: r.flag()?, path: r.all() },
             23 => Request::Rearrange { file: r.u32()?, from: r.u64()? },
             24 => Request::RearrangeDone { file: r.u32()?, from: r.u64()?, size: r.u64()? },
             25 => Request::Descriptor { data_file: r.u32()? },

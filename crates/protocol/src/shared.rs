@@ -118,9 +118,7 @@ pub struct Header {
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct FileEntry {
-    /// Device and inode of the slow file, for whoever reads the table.
-    pub device: AtomicU64,
-    /// Inode of the slow file.
+    /// Inode of the slow file, for whoever reads the table.
     pub inode: AtomicU64,
     /// A size the file has at least; a write past it may extend the file.
     pub size: AtomicU64,
@@ -142,7 +140,7 @@ pub struct FileEntry {
     pub refused_end: AtomicU32,
     /// What reads of it took.
     pub read_times: ReadTimes,
-    reserved: [AtomicU64; 2],
+    reserved: [AtomicU64; 3],
 }
 
 /// What [`FileEntry::refused_end`] counts in.

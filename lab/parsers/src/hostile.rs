@@ -127,7 +127,7 @@ impl World<'_> {
             10 => Request::Bypass { file, writes: self.source.flag() },
             11 => {
                 let (inode, is_named) = (self.source.below(6).into(), self.source.flag());
-                return self.overlay.on_unlinked(self.memory.view(), envelope, (1, inode), |_| is_named);
+                return self.overlay.on_unlinked(self.memory.view(), envelope, inode, |_| is_named);
             }
             12 => Request::Rearrange { file, from: offset },
             13 => Request::RearrangeDone { file, from: offset, size: length },
@@ -144,7 +144,7 @@ impl World<'_> {
     fn open(&mut self) {
         let slot = self.slot();
         let envelope = self.envelope(slot);
-        let identity = Identity { device: 1, inode: self.source.below(6).into(), birth_ns: 0 };
+        let identity = Identity { inode: self.source.below(6).into(), birth_ns: 0 };
         // The runtime looks at the file itself, so that its size is one that files can have.
         let observed =
             Fingerprint { size: self.source.number() & (i64::MAX as u64), modified_ns: self.source.number() };

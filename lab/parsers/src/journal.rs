@@ -53,7 +53,7 @@ fn record(source: &mut Source<'_>, end: u64) -> Record {
     match source.below(16) {
         0 | 1 => Record::File {
             file,
-            identity: Identity { device: 1, inode: source.byte().into(), birth_ns: 0 },
+            identity: Identity { inode: source.byte().into(), birth_ns: 0 },
             path: b"/slow/a".to_vec(),
         },
         2 => Record::DataFile { file, data_file },

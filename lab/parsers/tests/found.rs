@@ -14,7 +14,7 @@ use headstart_units::request::Range;
 
 use headstart_parsers::hostile;
 
-const IDENTITY: Identity = Identity { device: 1, inode: 1, birth_ns: 0 };
+const IDENTITY: Identity = Identity { inode: 1, birth_ns: 0 };
 
 struct Agent {
     memory: Memory,

@@ -277,7 +277,7 @@ fn start(w: &mut World, rank: usize, task: &mut Task, number: u32) -> Next {
                 w.files[task.file].unlinked = false;
                 return Next::Failed(error.to_string());
             }
-            w.request(rank, &Request::Unlinked { device: 1, inode });
+            w.request(rank, &Request::Unlinked { inode });
             Next::To(Step::LastSent)
         }
         Operation::Rename => {

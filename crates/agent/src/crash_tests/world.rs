@@ -88,7 +88,7 @@ pub fn new_disk() -> (Disk, Vec<SlowPath>) {
 }
 
 fn identity(inode: u64) -> Identity {
-    Identity { device: 1, inode, birth_ns: 0 }
+    Identity { inode, birth_ns: 0 }
 }
 
 impl World {
@@ -206,8 +206,8 @@ impl World {
         let envelope = self.envelope(rank);
         let memory = self.memory.clone();
         match *request {
-            Request::Unlinked { device, inode } => {
-                self.overlay.on_unlinked(memory.view(), envelope, (device, inode), |_| false);
+            Request::Unlinked { inode } => {
+                self.overlay.on_unlinked(memory.view(), envelope, inode, |_| false);
             }
             _ => self.overlay.on_request(memory.view(), 1, envelope, request),
         }

@@ -8,7 +8,7 @@ use headstart_overlay::journal::Identity;
 use headstart_protocol::message::{Envelope, Reply, Request};
 
 use crate::error::Error;
-use crate::origin::birth_ns;
+use crate::identity::birth_ns;
 use crate::runtime_directory;
 use crate::selection::Selection;
 use crate::status::{self, Command, FileStatus, HeldUpFile, RequestCounters, Status};
@@ -108,7 +108,7 @@ impl EventLoop<'_> {
     pub(super) fn drain_file(&mut self, token: u64, path: &str) -> Option<status::Answer> {
         let by_path =
             || self.overlay.file_list().find(|(_, known, ..)| *known == path.as_bytes()).map(|(file, ..)| file);
-        let found = identity_of(path).and_then(|identity| self.overlay.find(identity)).or_else(by_path);
+        let found = self.identity_of(path).and_then(|identity| self.overlay.find(identity)).or_else(by_path);
         let Some(file) = found else { return Some(self.status()) };
         self.store.accept_changes(file..=file);
         let command = self.next_command;
@@ -119,10 +119,17 @@ impl EventLoop<'_> {
         None
     }
 
+    /// Who the file at `path` is, as the library says it; nobody if it is gone or lies on another file system.
+    pub(super) fn identity_of(&self, path: &str) -> Option<Identity> {
+        let found = std::fs::metadata(path).ok()?;
+        let is_managed = self.store.storage().is_managed(found.dev());
+        is_managed.then(|| Identity { inode: found.ino(), birth_ns: birth_ns(&found) })
+    }
+
     /// Gives up what flash holds of one file or of all.
     fn discard(&mut self, path: Option<&str>) -> status::Answer {
         // A file that was renamed meanwhile has another name here until somebody opens it.
-        let by_identity = path.and_then(identity_of).and_then(|identity| self.overlay.find(identity));
+        let by_identity = path.and_then(|path| self.identity_of(path)).and_then(|identity| self.overlay.find(identity));
         let is_named =
             |file: u32, known: &[u8]| path.is_none_or(|path| known == path.as_bytes()) || by_identity == Some(file);
         if let Some(path) = path
@@ -332,11 +339,4 @@ impl EventLoop<'_> {
         let runtime = runtime_directory::path(&self.options.site.slow);
         Error::NotDurable { fast: self.options.site.fast.clone(), log: runtime_directory::log(&runtime) }
     }
-}
-
-/// Who the file at `path` is, as the library says it.
-pub(super) fn identity_of(path: &str) -> Option<Identity> {
-    let found = std::fs::metadata(path).ok()?;
-    let birth_ns = birth_ns(&found);
-    Some(Identity { device: found.dev(), inode: found.ino(), birth_ns })
 }

@@ -130,8 +130,8 @@ impl EventLoop<'_> {
                     return self.hang_up(token);
                 }
                 match *request {
-                    Request::Open { device, inode, birth_ns, writable, path, .. } => {
-                        let identity = Identity { device, inode, birth_ns };
+                    Request::Open { inode, birth_ns, writable, path, .. } => {
+                        let identity = Identity { inode, birth_ns };
                         if !writable || !self.hold_open(token, envelope, identity, path) {
                             self.open(envelope, identity, writable, path);
                         }
@@ -141,9 +141,9 @@ impl EventLoop<'_> {
                     }
                     Request::Regions { file, from } => self.tell_regions(token, envelope, file, from),
                     Request::Descriptor { data_file } => self.give_descriptor(token, envelope, data_file),
-                    Request::Unlinked { device, inode } => {
+                    Request::Unlinked { inode } => {
                         let is_named = |file| self.store.slow(file).is_some_and(|slow| slow.has_name());
-                        self.overlay.on_unlinked(self.shared.view(), envelope, (device, inode), is_named);
+                        self.overlay.on_unlinked(self.shared.view(), envelope, inode, is_named);
                     }
                     // Nothing is absorbed before the directory shows it.
                     Request::Slab { .. } if !self.marks.are_shown() => self.send_answer(envelope, &Answer::NoSpace),
@@ -151,8 +151,8 @@ impl EventLoop<'_> {
                     Request::Slab { .. } if self.store.is_short_of_memory() => {
                         self.send_answer(envelope, &Answer::NoSpace);
                     }
-                    Request::TimesSet { device, inode, birth_ns } => {
-                        let is_ours = self.times_set(Identity { device, inode, birth_ns });
+                    Request::TimesSet { inode, birth_ns } => {
+                        let is_ours = self.times_set(Identity { inode, birth_ns });
                         self.send_answer(envelope, if is_ours { &Answer::Go } else { &Answer::Done });
                     }
                     _ => {

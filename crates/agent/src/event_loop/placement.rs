@@ -22,7 +22,6 @@ use headstart_units::request::Range;
 use crate::status::{self, FilePlacement, PlacementStatus, RegionsOfFile};
 use crate::store::as_path;
 
-use super::commands::identity_of;
 use super::{EventLoop, STATUS_FILES_MAX, STATUS_PATHS_MAX};
 
 /// Regions that a connection has sent of a file; the others follow.
@@ -78,7 +77,10 @@ impl EventLoop<'_> {
         if inode.is_some_and(|inode| inode != found.ino()) {
             return Err("another file has its name by now".into());
         }
-        let identity = identity_of(path).ok_or("it is gone")?;
+        if !self.store.storage().is_managed(found.dev()) {
+            return Err("it lies on another file system than the slow directory, and is not managed".into());
+        }
+        let identity = self.identity_of(path).ok_or("it is gone")?;
         let known = self.overlay.find(identity);
         if regions == Regions::NONE && known.is_none() {
             return Ok(());
@@ -156,7 +158,7 @@ impl EventLoop<'_> {
             None => self.named_regions.clear(),
             Some(path) => drop(self.named_regions.remove(path.as_bytes())),
         }
-        let identity = path.and_then(identity_of);
+        let identity = path.and_then(|path| self.identity_of(path));
         let named = |file: u32| match path {
             None => true,
             Some(path) => {

@@ -16,7 +16,8 @@ use super::{FileReport, Inspection, JournalState, SlowState, Verdict};
 use crate::claim::{self, Owner, Relation};
 use crate::dirty_list::{self, Entry, Listed};
 use crate::error::{Error, Result};
-use crate::origin::{Origin, birth_ns};
+use crate::identity::ManagedDevice;
+use crate::origin::Origin;
 use crate::slow_file::fingerprint_of;
 use crate::storage::RealStorage;
 use crate::store::{self, Found, as_path};
@@ -82,7 +83,7 @@ pub(super) fn look(slow: &Path, fast: Option<&Path>, scan: bool) -> Result<Inspe
     let found = fast.as_deref().and_then(|fast| report.replay(slow, fast, &runtime, boot_id));
     match (found, fast) {
         (Some(found), Some(fast)) if report.journal == JournalState::Usable => {
-            report.take_journal(&fast, &found, &taking);
+            report.take_journal(ManagedDevice::of(slow)?, &fast, &found, &taking);
         }
         _ => {
             let scanned = scan || (listed.is_none() && (report.listed || report.journal == JournalState::Unusable));
@@ -108,13 +109,24 @@ impl Inspection {
 
     fn replay(&mut self, slow: &Path, fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Option<Found> {
         let given_up = discarded::epoch(slow).unwrap_or_else(|error| self.worse(Verdict::Attention, error.to_string()));
-        match store::recover(&RealStorage, fast, runtime, boot_id) {
+        let recovered = RealStorage::below(slow).and_then(|storage| {
+            let mut found = store::recover(&storage, fast, runtime, boot_id)?;
+            let origin = Origin::translate(slow, fast, &mut found.recovered);
+            Ok((found, origin))
+        });
+        match recovered {
             Err(error) => {
                 self.journal = JournalState::Unusable;
                 self.problems.push(error.to_string());
                 None
             }
-            Ok(mut found) => {
+            Ok((found, Err(error @ Error::Journal { .. }))) => {
+                self.journal_epoch = found.epoch;
+                self.journal = JournalState::Unusable;
+                self.problems.push(error.to_string());
+                None
+            }
+            Ok((mut found, origin)) => {
                 self.journal_epoch = found.epoch;
                 self.journal = match found.epoch {
                     0 => JournalState::Absent,
@@ -125,7 +137,7 @@ impl Inspection {
                 if self.journal == JournalState::Absent && !fast.is_dir() {
                     self.problems.push(format!("the fast directory {} is not there", fast.display()));
                 }
-                if let Err(error) = Origin::look(slow, fast, &mut found.recovered) {
+                if let Err(error) = origin {
                     self.worse::<()>(Verdict::Attention, error.to_string());
                 }
                 renamed::find(slow, &mut found.recovered);
@@ -134,9 +146,9 @@ impl Inspection {
         }
     }
 
-    fn take_journal(&mut self, fast: &Path, found: &Found, taking: &Taking) {
+    fn take_journal(&mut self, device: ManagedDevice, fast: &Path, found: &Found, taking: &Taking) {
         for (number, file) in &found.recovered.files {
-            let Some(mut report) = inspect_file(fast, file) else { continue };
+            let Some(mut report) = inspect_file(device, fast, file) else { continue };
             // What an agent that was killed had begun to write back it may have written: the time alone tells of no
             // stranger.
             let size = file.fingerprint.map(|known| known.size);
@@ -237,7 +249,7 @@ fn listed_file(path: &Path, entry: &Entry, lost: bool) -> FileReport {
 }
 
 /// A file of the journal; none if nothing of it is dirty.
-fn inspect_file(fast: &Path, file: &RecoveredFile) -> Option<FileReport> {
+fn inspect_file(device: ManagedDevice, fast: &Path, file: &RecoveredFile) -> Option<FileReport> {
     let mut report =
         FileReport { path: as_path(&file.path).display().to_string(), exact: true, ..FileReport::default() };
     report.open_for_writing = file.intent;
@@ -257,16 +269,14 @@ fn inspect_file(fast: &Path, file: &RecoveredFile) -> Option<FileReport> {
             }
         }
     }
-    report.slow = slow_state(file);
+    report.slow = slow_state(device, file);
     (report.evidence.identity, report.evidence.fingerprint) = (Some(file.identity), file.fingerprint);
     (report.dirty_bytes > 0).then_some(report)
 }
 
-fn slow_state(file: &RecoveredFile) -> SlowState {
+fn slow_state(device: ManagedDevice, file: &RecoveredFile) -> SlowState {
     let Ok(found) = std::fs::symlink_metadata(as_path(&file.path)) else { return SlowState::Missing };
-    let identity = file.identity;
-    let another = identity.birth_ns != 0 && birth_ns(&found) != identity.birth_ns;
-    if another || (found.dev(), found.ino()) != (identity.device, identity.inode) {
+    if !device.finds(&found, file.identity) {
         return SlowState::Replaced;
     }
     let now: Fingerprint = fingerprint_of(&found);

@@ -20,6 +20,9 @@ use super::{Access, Attributes, File, FileRef, Scope, Storage};
 use disk::Change;
 pub use disk::{Disk, MEMORY};
 
+/// The device that all files are on.
+const DEVICE: u64 = 1;
+
 /// Which calls fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
@@ -259,6 +262,14 @@ impl Storage for FaultyStorage {
         None
     }
 
+    fn holders(&self, _identity: Identity) -> Vec<u32> {
+        Vec::new()
+    }
+
+    fn is_managed(&self, device: u64) -> bool {
+        device == DEVICE
+    }
+
     fn sync_file_system(&self, path: &Path) -> io::Result<()> {
         let (mut state, result) = self.enter(Call::Changes, "sync the file system of", path);
         result.map(|()| state.disk.sync_all())
@@ -369,7 +380,7 @@ impl File for Handle {
         let inode = state.disk.inode(self.inode);
         let (size, modified_ns, birth_ns) = (inode.now.size, inode.modified_ns, 0);
         Ok(Attributes {
-            device: 1,
+            device: DEVICE,
             inode: self.inode,
             links: state.disk.links(self.inode),
             size,

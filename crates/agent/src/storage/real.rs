@@ -16,8 +16,9 @@ use xattr::FileExt as _;
 
 use headstart_overlay::journal::Identity;
 
+use crate::error::Result;
 use crate::held_file;
-use crate::origin::birth_ns;
+use crate::identity::{ManagedDevice, birth_ns};
 
 use super::{Access, Attributes, File, FileRef, Scope, Storage};
 
@@ -25,8 +26,17 @@ use super::{Access, Attributes, File, FileRef, Scope, Storage};
 const PARTS_MAX: usize = 1024;
 
 /// See the module.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RealStorage;
+#[derive(Clone, Copy, Debug)]
+pub struct RealStorage {
+    device: ManagedDevice,
+}
+
+impl RealStorage {
+    /// With slow files below the directory `slow`.
+    pub fn below(slow: &Path) -> Result<RealStorage> {
+        Ok(RealStorage { device: ManagedDevice::of(slow)? })
+    }
+}
 
 impl Storage for RealStorage {
     fn open(&self, path: &Path, access: Access) -> io::Result<FileRef> {
@@ -64,7 +74,15 @@ impl Storage for RealStorage {
     }
 
     fn open_held(&self, identity: Identity, pids: &[u32]) -> Option<FileRef> {
-        held_file::open(identity, pids).map(|file| Arc::new(file) as FileRef)
+        held_file::open(self.device, identity, pids).map(|file| Arc::new(file) as FileRef)
+    }
+
+    fn holders(&self, identity: Identity) -> Vec<u32> {
+        held_file::holders(self.device, identity)
+    }
+
+    fn is_managed(&self, device: u64) -> bool {
+        self.device.is(device)
     }
 
     fn sync_file_system(&self, path: &Path) -> io::Result<()> {

@@ -231,7 +231,7 @@ impl JournalFiles {
     }
 }
 
-/// A journal's header and what follows it; nothing if it is missing.
+/// A journal's header, of this format or the one before, and all its bytes; nothing if it is missing.
 pub fn read_journal(storage: &dyn Storage, path: &Path) -> Result<Option<(Header, Vec<u8>)>> {
     let read = || -> io::Result<Vec<u8>> {
         let file = storage.open(path, Access::Existing)?;
@@ -244,9 +244,9 @@ pub fn read_journal(storage: &dyn Storage, path: &Path) -> Result<Option<(Header
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::file("read the journal", path, error)),
     };
-    let header = Header::decode(&bytes)
+    let header = Header::decode_any(&bytes)
         .map_err(|error| Error::Journal { path: path.to_path_buf(), problem: error.to_string() })?;
-    Ok(Some((header, bytes[HEADER_BYTES..].to_vec())))
+    Ok(Some((header, bytes)))
 }
 
 fn replace(storage: &dyn Storage, path: &Path, bytes: &[u8], durable: bool) -> Result<FileRef> {

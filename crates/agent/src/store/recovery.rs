@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use headstart_overlay::journal::HEADER_BYTES;
+use headstart_overlay::journal::earlier::Earlier;
 use headstart_overlay::recovery::{Observation, Recovered, Replay};
 use headstart_protocol::shared::FILES_MAX;
 use headstart_protocol::{FLASH_DIRECTORY, data_file_name};
@@ -10,6 +12,7 @@ use super::data_files::data_file_number;
 use super::journal_files::read_journal;
 use crate::discarded::EPOCH_MAX;
 use crate::error::{Error, Result};
+use crate::origin;
 use crate::storage::{Access, Storage};
 
 /// What was found before this agent started.
@@ -29,7 +32,7 @@ const LOST_BYTES_MAX: u64 = 1 << 40;
 /// Looks for a journal in the fast directory and its copy in memory, and replays what counts of them.
 pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> {
     let path = fast.join(FLASH_DIRECTORY).join("journal");
-    let Some((header, body)) = read_journal(storage, &path)? else {
+    let Some((header, bytes)) = read_journal(storage, &path)? else {
         refuse_lost_journal(storage, &path)?;
         return Ok(Found { recovered: Recovered::default(), epoch: 0, complete: false });
     };
@@ -39,16 +42,16 @@ pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8;
     });
     // The copy is replaced first: one of a later epoch is that of an agent that ended before its journal was in place.
     let live = live.filter(|(live_header, _)| live_header.boot_id == boot_id && live_header.epoch >= header.epoch);
-    let (header, body, tail_present) = match live {
-        Some((live_header, live_body)) => (live_header, live_body, true),
-        None => (header, body, false),
+    let (header, bytes, tail_present) = match live {
+        Some((live_header, live_bytes)) => (live_header, live_bytes, true),
+        None => (header, bytes, false),
     };
     if header.epoch > EPOCH_MAX {
         return Err(Error::Journal { path, problem: format!("no agent has the epoch {}", header.epoch) });
     }
     let observation = Observation { same_boot: header.boot_id == boot_id, tail_present };
     let replay = observation.decide();
-    let recovered = Recovered::replay(&body, replay);
+    let recovered = replayed(storage, fast, &path, &bytes, replay)?;
     let directory = fast.join(FLASH_DIRECTORY);
     let size = |data_file| {
         let opened = storage.open(&directory.join(data_file_name(data_file)), Access::Existing);
@@ -67,6 +70,24 @@ pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8;
         "journal replayed"
     );
     Ok(Found { recovered, epoch: header.epoch, complete: replay == Replay::Everything })
+}
+
+/// What a journal says. One of the format before also names files of other file systems that are mounted below the managed
+/// directory: clean bytes of those are given up, dirty ones are for the version that manages them.
+fn replayed(storage: &dyn Storage, fast: &Path, path: &Path, bytes: &[u8], replay: Replay) -> Result<Recovered> {
+    let Some(earlier) = Earlier::find(bytes) else { return Ok(Recovered::replay(&bytes[HEADER_BYTES..], replay)) };
+    let devices = origin::devices(fast)?;
+    let is_own = |device| if devices.is_empty() { storage.is_managed(device) } else { devices.contains(&device) };
+    let dirty_bytes = Recovered::replay(&earlier.body(|device| !is_own(device)), replay).dirty_bytes();
+    if dirty_bytes > 0 {
+        let problem = format!(
+            "it has {dirty_bytes} bytes of files on other file systems that are mounted below the slow directory, which this version \
+             of Headstart does not manage: run 'headstart drain' with the version that wrote it"
+        );
+        return Err(Error::Journal { path: path.to_path_buf(), problem });
+    }
+    tracing::info!("the journal has the format before this one: the next one has this");
+    Ok(Recovered::replay(&earlier.body(is_own), replay))
 }
 
 /// A journal is there before the first data file is.

@@ -12,6 +12,7 @@ use headstart_overlay::recovery::{Recovered, RecoveredFile};
 use headstart_units::request::Range;
 
 use crate::error::{Error, Result};
+use crate::identity::is_same;
 use crate::slow_file::{SlowFile, fingerprint};
 use crate::storage::{Access, File, FileRef, Scope, Storage};
 
@@ -32,8 +33,7 @@ pub fn as_path(bytes: &[u8]) -> &Path {
 pub fn open_slow(storage: &dyn Storage, path: &[u8], identity: Identity, access: Access) -> io::Result<FileRef> {
     let file = storage.open(as_path(path), access)?;
     let found = file.attributes()?;
-    let another = identity.birth_ns != 0 && found.birth_ns != identity.birth_ns;
-    if another || (found.device, found.inode) != (identity.device, identity.inode) {
+    if !storage.is_managed(found.device) || !is_same(found.identity(), identity) {
         return Err(io::Error::from_raw_os_error(libc::ESTALE));
     }
     Ok(file)

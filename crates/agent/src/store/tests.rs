@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 
 use headstart_overlay::journal::{HEADER_BYTES, Header, Identity, Journal, Record};
 use headstart_overlay::recovery::{Recovered, Replay};
-use headstart_overlay::{Output, Settings};
+use headstart_overlay::{Output, Overlay, Settings};
 use headstart_protocol::FLASH_DIRECTORY;
-use headstart_protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES};
+use headstart_protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES, Shared};
 use headstart_units::request::Range;
 
 use super::recovery::Found;
@@ -42,7 +42,7 @@ fn journal(epoch: u64) -> Vec<u8> {
 }
 
 fn recover(fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> {
-    super::recover(&RealStorage, fast, runtime, boot_id)
+    super::recover(&RealStorage::below(fast).unwrap(), fast, runtime, boot_id)
 }
 
 fn dirty_bytes(fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> u64 {
@@ -84,11 +84,57 @@ fn a_journal_cut_anywhere_behind_its_header_is_read_up_to_there() {
 fn a_journal_that_cannot_be_read_is_named() {
     let (fast, runtime) = (fast(1), tempfile::tempdir().unwrap());
     let path = fast.path().join(FLASH_DIRECTORY).join("journal");
-    for bytes in [&b""[..], b"HSJRNL03", b"HSJRNL01 and more", &[0; 100]] {
+    for bytes in [&b""[..], b"HSJRNL04", b"HSJRNL03", b"HSJRNL01 and more", &[0; 100]] {
         std::fs::write(&path, bytes).unwrap();
         let error = recover(fast.path(), runtime.path(), BOOT).err().unwrap().to_string();
         assert!(error.contains(path.to_str().unwrap()) && error.contains("move it away"), "{error}");
     }
+}
+
+/// A fast directory with a journal that the encoder of format 03 wrote, of a directory whose file system had device 65024.
+fn fast_of_format_03(hex: &str) -> tempfile::TempDir {
+    let fast = tempfile::tempdir().unwrap();
+    let directory = fast.path().join(FLASH_DIRECTORY);
+    std::fs::create_dir(&directory).unwrap();
+    let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    std::fs::write(directory.join("journal"), digits.chunks(2).map(byte).collect::<Vec<u8>>()).unwrap();
+    let origin = r#"{"slow":"/slow","inode":2,"birth_ns":3,"devices":[64,65024]}"#;
+    std::fs::write(directory.join("slow"), origin).unwrap();
+    fast
+}
+
+#[test]
+fn a_journal_of_the_format_before_is_read_and_the_next_one_has_this_format() {
+    let fast = fast_of_format_03(include_str!("../../../overlay/src/journal/earlier/format-03.hex"));
+    let runtime = tempfile::tempdir().unwrap();
+    let path = fast.path().join(FLASH_DIRECTORY).join("journal");
+    let before = std::fs::read(&path).unwrap();
+    std::fs::write(runtime.path().join("journal.live"), &before).unwrap();
+    let found = recover(fast.path(), runtime.path(), BOOT).unwrap();
+    let paths: Vec<_> = found.recovered.files.values().map(|file| file.path.clone()).collect();
+    assert_eq!(paths, [&b"/slow/renamed"[..], b"/slow/c", b"/slow/b"]);
+    assert_eq!((found.recovered.dirty_bytes(), found.epoch, found.complete), (8192, 12, true));
+    assert_eq!(dirty_bytes(fast.path(), runtime.path(), [8; 16]), 8192, "the machine was started anew");
+    let shared = crate::shared_file::SharedFile::create(runtime.path(), BOOT, 13).unwrap();
+    begin(fast.path(), runtime.path(), 13, found.recovered, shared.view());
+    let after = std::fs::read(&path).unwrap();
+    assert_eq!((&before[..8], &after[..8]), (&b"HSJRNL03"[..], &b"HSJRNL04"[..]));
+    assert_eq!(dirty_bytes(fast.path(), runtime.path(), BOOT), 8192);
+}
+
+#[test]
+fn one_with_dirty_bytes_of_files_on_other_devices_is_left_to_the_version_that_wrote_it() {
+    let fast = fast_of_format_03(include_str!("../../../overlay/src/journal/earlier/format-03-foreign-dirty.hex"));
+    let runtime = tempfile::tempdir().unwrap();
+    assert_eq!(dirty_bytes(fast.path(), runtime.path(), BOOT), 8192, "they are behind the last barrier");
+    let path = fast.path().join(FLASH_DIRECTORY).join("journal");
+    std::fs::copy(&path, runtime.path().join("journal.live")).unwrap();
+    let error = recover(fast.path(), runtime.path(), BOOT).err().unwrap().to_string();
+    assert!(
+        error.contains("10 bytes") && error.contains("'headstart drain' with the version that wrote it"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -102,24 +148,18 @@ fn data_files_without_a_journal_are_not_taken_for_rubbish() {
     assert!(error.contains("missing") && error.contains("data.00000001"), "{error}");
 }
 
+fn begin(fast: &Path, runtime: &Path, epoch: u64, recovered: Recovered, shared: Shared<'_>) -> (Store, Overlay) {
+    let (storage, living) = (Arc::new(RealStorage::below(fast).unwrap()), BTreeSet::new());
+    let settings = Settings::default();
+    Store::begin(storage, fast, runtime, BOOT, epoch, settings, recovered, shared, &living, 16).unwrap()
+}
+
 #[test]
 fn a_journal_that_could_not_be_written_is_written_whole_the_next_time() {
     let (fast, runtime) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let _claim = claim(fast.path()).unwrap();
     let shared = crate::shared_file::SharedFile::create(runtime.path(), BOOT, 1).unwrap();
-    let (mut store, mut overlay) = Store::begin(
-        Arc::new(RealStorage),
-        fast.path(),
-        runtime.path(),
-        BOOT,
-        1,
-        Settings::default(),
-        Recovered::default(),
-        shared.view(),
-        &BTreeSet::new(),
-        16,
-    )
-    .unwrap();
+    let (mut store, mut overlay) = begin(fast.path(), runtime.path(), 1, Recovered::default(), shared.view());
     let path = fast.path().join(FLASH_DIRECTORY).join("journal");
     let before = std::fs::read(&path).unwrap();
     store.append(b"first").unwrap();
@@ -154,7 +194,7 @@ fn size_after_a_truncation(happened: bool) -> u64 {
     let slow = tempfile::NamedTempFile::new().unwrap();
     slow.as_file().set_len(if happened { 4096 } else { 8192 }).unwrap();
     let found = File::attributes(slow.as_file()).unwrap();
-    let identity = Identity { device: found.device, inode: found.inode, birth_ns: found.birth_ns };
+    let identity = found.identity();
     let mut journal = Journal::default();
     let path = slow.path().to_str().unwrap().as_bytes().to_vec();
     journal.append(&Record::File { file: 0, identity, path });
@@ -167,7 +207,7 @@ fn size_after_a_truncation(happened: bool) -> u64 {
     slot.owner_pid.store(1, Ordering::Relaxed);
     slot.grant_direct_write(0, Range::new(4096, u64::MAX), DIRECT_EXTENDS | DIRECT_TRUNCATES);
     let recovered = Recovered::replay(&journal.take(), Replay::Everything);
-    let (storage, living) = (Arc::new(RealStorage), BTreeSet::new());
+    let (storage, living) = (Arc::new(RealStorage::below(slow.path().parent().unwrap()).unwrap()), BTreeSet::new());
     let settings = Settings::default();
     let (mut store, mut overlay) =
         Store::begin(storage, fast.path(), runtime.path(), BOOT, 2, settings, recovered, view, &living, 16).unwrap();

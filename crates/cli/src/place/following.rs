@@ -29,8 +29,8 @@ pub enum Purpose {
 #[derive(Debug)]
 pub struct FollowedFile {
     pub path: PathBuf,
-    /// Device and inode, if it is there.
-    pub identity: Option<(u64, u64)>,
+    /// Its inode, if it is there.
+    pub inode: Option<u64>,
     pub regions: Vec<Wanted>,
 }
 
@@ -80,7 +80,7 @@ fn look(file: &PlanFile, site: &Site, purpose: Purpose) -> std::result::Result<F
     let mut regions: Vec<Wanted> = file.wanted().iter().collect();
     let path = match Path::new(&file.path).canonicalize() {
         Err(error) if error.kind() == ErrorKind::NotFound => match (purpose, name_of_none(&file.path)) {
-            (Purpose::Running, Some(path)) => return Ok(FollowedFile { path, identity: None, regions }),
+            (Purpose::Running, Some(path)) => return Ok(FollowedFile { path, inode: None, regions }),
             _ => return Err("it has vanished since it was traced".into()),
         },
         path => path.map_err(|error| error.to_string())?,
@@ -96,7 +96,7 @@ fn look(file: &PlanFile, site: &Site, purpose: Purpose) -> std::result::Result<F
         }
         clip(file, found.len(), &mut regions);
     }
-    Ok(FollowedFile { path, identity: Some((found.dev(), found.ino())), regions })
+    Ok(FollowedFile { path, inode: Some(found.ino()), regions })
 }
 
 /// The path that a file would have which is not there.
@@ -134,7 +134,7 @@ fn tell(
     let Some(path) = file.path.to_str() else {
         return Err(headstart_agent::Error::Refused(format!("{}: its name is not UTF-8", file.path.display())));
     };
-    let inode = file.identity.filter(|_| purpose == Purpose::Placing).map(|(_, inode)| inode);
+    let inode = file.inode.filter(|_| purpose == Purpose::Placing);
     let by_name = purpose == Purpose::Running;
     let packed = |region: &Wanted| [region.range.offset, region.range.length, region.benefit_ns, region.gain_ns];
     let mut rest = file.regions.as_slice();

@@ -30,10 +30,10 @@ pub fn verify(site: &Site, followed: &Followed, interrupts: &Interrupts) -> Resu
     let mut verified = Verified::default();
     let bar = progress_bar("comparing", followed.bytes());
     for file in &followed.files {
-        let Some(identity) = file.identity else { continue };
+        let Some(inode) = file.inode else { continue };
         for region in &file.regions {
             let mut placed_bytes = 0;
-            let ended = verification.compare(&file.path, identity, region.range, |outcome, length| {
+            let ended = verification.compare(&file.path, inode, region.range, |outcome, length| {
                 bar.inc(length);
                 placed_bytes += length;
                 match outcome {

@@ -270,7 +270,7 @@ fn that_an_open_file_has_no_name_is_known_to_the_next_agent_whoever_found_out() 
     w.overlay.disown(w.memory.view(), file);
     w.carry_out();
     // Who removed it says so as well.
-    let removed = Request::Unlinked { device: identity.device, inode: identity.inode };
+    let removed = Request::Unlinked { inode: identity.inode };
     w.request(0, &removed);
     let replay = Recovered::replay(&w.journal.bytes[HEADER_BYTES..], Replay::Everything);
     assert!(replay.files[&file].unlinked, "it would be taken for one that was renamed, and its bytes kept for ever");
@@ -423,10 +423,10 @@ fn a_new_file_with_an_inode_number_used_before_outlives_the_news_that_the_old_on
     ranks::begin_write(&mut w, 2, new, A, true);
     run(&mut w, 2);
     let number = w.open[1][&new].unwrap();
-    let Identity { device, inode, .. } = w.inodes[0].identity;
+    let Identity { inode, .. } = w.inodes[0].identity;
     let envelope = Envelope { slot: w.ranks[0].slot as u32, seq: w.ranks[0].seq + 1 };
     w.ranks[0].seq += 1;
-    w.overlay.on_unlinked(w.memory.view(), envelope, (device, inode), |file| file == number);
+    w.overlay.on_unlinked(w.memory.view(), envelope, inode, |file| file == number);
     w.carry_out();
     assert!(w.overlay.files[&old].unlinked && !w.overlay.files[&number].unlinked);
     other_file(&mut w, 2, Kind::Close, new, A);
@@ -446,9 +446,9 @@ fn left_open(inherited: bool) -> (World, u32) {
 }
 
 fn remove_name(w: &mut World) {
-    let Identity { device, inode, .. } = w.inodes[0].identity;
+    let Identity { inode, .. } = w.inodes[0].identity;
     w.inodes[0].linked = false;
-    w.request(0, &Request::Unlinked { device, inode });
+    w.request(0, &Request::Unlinked { inode });
 }
 
 #[test]
@@ -555,7 +555,7 @@ fn a_new_file_under_an_identity_used_before_gets_nothing_of_the_old_one_after_po
     w.create(0);
     let new = w.paths[0];
     w.inodes[new].identity = identity;
-    let request = Request::Unlinked { device: identity.device, inode: identity.inode };
+    let request = Request::Unlinked { inode: identity.inode };
     w.request(0, &request);
     // The barrier that would make the removal durable has not ended: the open of the new file waits.
     ranks::begin_other(&mut w, 0, Kind::Open(true), new, A);
@@ -828,7 +828,7 @@ fn a_file_is_known_by_a_name_that_stays_when_another_goes_and_if_there_is_none_i
         w.quiesce();
         let (file, identity) = (w.open[0][&0].unwrap(), w.inodes[0].identity);
         let path: &'static [u8] = w.overlay.files[&file].path.clone().leak();
-        let name = |stays, path| Request::Name { device: identity.device, inode: identity.inode, stays, path };
+        let name = |stays, path| Request::Name { inode: identity.inode, stays, path };
         if told {
             w.request(0, &name(true, b"/slow/d/second"));
             // Of a directory above it, too.

@@ -496,13 +496,13 @@ fn ask(w: &mut World, rank: usize, o: &mut Operation) {
         Kind::Close => w.request(rank, &Request::Close { file }),
         Kind::Unlink => {
             let identity = w.inodes[o.inode].identity;
-            w.request(rank, &Request::Unlinked { device: identity.device, inode: identity.inode });
+            w.request(rank, &Request::Unlinked { inode: identity.inode });
         }
         Kind::Open(writable) => {
             let identity = w.inodes[o.inode].identity;
             let size = w.inodes[o.inode].store.size();
-            let (device, inode, birth_ns) = (identity.device, identity.inode, identity.birth_ns);
-            w.request(rank, &Request::Open { device, inode, birth_ns, size, writable, path: b"/slow/x" });
+            let (inode, birth_ns) = (identity.inode, identity.birth_ns);
+            w.request(rank, &Request::Open { inode, birth_ns, size, writable, path: b"/slow/x" });
         }
         Kind::Fsync => unreachable!("an fsync syncs first"),
     }

@@ -160,11 +160,11 @@ impl World {
         self.ranks[rank].connected = true;
         for (inode, _) in self.open[rank / 2].clone().into_iter().filter(|(_, file)| file.is_some()) {
             let identity = self.inodes[inode].identity;
-            let (device, inode_number, birth_ns) = (identity.device, identity.inode, identity.birth_ns);
+            let (inode_number, birth_ns) = (identity.inode, identity.birth_ns);
             let size = self.inodes[inode].store.size();
             let writable = self.writable[rank / 2].contains(&inode);
             let path = b"/slow/x";
-            self.send(rank, 0, &Request::Open { device, inode: inode_number, birth_ns, size, writable, path });
+            self.send(rank, 0, &Request::Open { inode: inode_number, birth_ns, size, writable, path });
             if self.agent_dead {
                 return;
             }

@@ -190,7 +190,7 @@ impl World {
         });
         let identity = match gone.filter(|_| !in_use && self.random.chance(50)) {
             Some(identity) => identity,
-            None => Identity { device: 1, inode: inode + 1, birth_ns: 0 },
+            None => Identity { inode: inode + 1, birth_ns: 0 },
         };
         self.inodes.push(Inode {
             identity,
@@ -275,16 +275,16 @@ impl World {
     pub fn send(&mut self, rank: usize, seq: u64, request: &Request<'_>) {
         let envelope = Envelope { slot: self.ranks[rank].slot as u32, seq };
         let now = self.now();
-        if let Request::Open { device, inode, birth_ns, size, writable, path } = *request {
+        if let Request::Open { inode, birth_ns, size, writable, path } = *request {
             let observed = crate::Fingerprint { size, modified_ns: 0 };
-            let identity = Identity { device, inode, birth_ns };
+            let identity = Identity { inode, birth_ns };
             self.overlay.on_open(self.memory.view(), envelope, identity, observed, writable, path);
             if let Some(number) = self.overlay.find(identity) {
                 let newest = self.inodes.iter().rposition(|inode| inode.identity == identity);
                 self.numbers.insert(number, newest.expect("a file that is opened has an inode"));
             }
-        } else if let Request::Unlinked { device, inode } = *request {
-            self.overlay.on_unlinked(self.memory.view(), envelope, (device, inode), |_| false);
+        } else if let Request::Unlinked { inode } = *request {
+            self.overlay.on_unlinked(self.memory.view(), envelope, inode, |_| false);
         } else {
             self.overlay.on_request(self.memory.view(), now, envelope, request);
         }

@@ -75,7 +75,7 @@ impl Site {
     }
 
     fn open(&mut self, inode: u64, writable: bool) -> Answer {
-        let identity = Identity { device: 1, inode, birth_ns: 1 };
+        let identity = Identity { inode, birth_ns: 1 };
         while self.overlay.awaits_number(self.memory.view(), identity) {
             assert!(self.do_task(), "a number becomes free");
         }

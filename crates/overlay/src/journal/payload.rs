@@ -39,7 +39,8 @@ impl Record {
         match self {
             Record::File { file, identity, path } => {
                 out.number(*file);
-                [identity.device, identity.inode, identity.birth_ns].into_iter().for_each(|part| out.number(part));
+                out.number(identity.inode);
+                out.number(identity.birth_ns);
                 out.bytes(path);
             }
             Record::DataFile { file, data_file } => {
@@ -116,7 +117,7 @@ impl Record {
         let record = match kind {
             1 => {
                 let file = from.word()?;
-                let identity = Identity { device: from.number()?, inode: from.number()?, birth_ns: from.number()? };
+                let identity = Identity { inode: from.number()?, birth_ns: from.number()? };
                 Record::File { file, identity, path: from.rest().to_vec() }
             }
             2 => Record::DataFile { file: from.word()?, data_file: from.word()? },
@@ -161,17 +162,21 @@ impl Record {
 
     /// Reads the record at the start of `bytes` and its length; none if it is cut or damaged.
     pub fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
-        let (&kind, rest) = bytes.split_first()?;
-        let mut from = Reader(rest);
-        let length = from.number().filter(|length| *length <= PAYLOAD_BYTES_MAX)?;
-        let header = bytes.len() - from.0.len();
-        let (crc, rest) = from.0.split_first_chunk::<CHECKSUM_BYTES>()?;
-        let payload = rest.get(..length as usize)?;
-        if crc32c::crc32c_append(crc32c::crc32c(&bytes[..header]), payload).to_le_bytes() != *crc {
-            return None;
-        }
-        Some((Record::parse(kind, payload)?, header + CHECKSUM_BYTES + payload.len()))
+        let (kind, payload, length) = frame(bytes)?;
+        Some((Record::parse(kind, payload)?, length))
     }
+}
+
+/// Kind and payload of the record at the start of `bytes`, and the record's length; none if it is cut or damaged.
+pub(super) fn frame(bytes: &[u8]) -> Option<(u8, &[u8], usize)> {
+    let (&kind, rest) = bytes.split_first()?;
+    let mut from = Reader(rest);
+    let length = from.number().filter(|length| *length <= PAYLOAD_BYTES_MAX)?;
+    let header = bytes.len() - from.0.len();
+    let (crc, rest) = from.0.split_first_chunk::<CHECKSUM_BYTES>()?;
+    let payload = rest.get(..length as usize)?;
+    let is_whole = crc32c::crc32c_append(crc32c::crc32c(&bytes[..header]), payload).to_le_bytes() == *crc;
+    is_whole.then_some((kind, payload, header + CHECKSUM_BYTES + payload.len()))
 }
 
 /// A place is said by its page: within the page it lies as the offset does in its own.

@@ -93,10 +93,10 @@ pub unsafe fn times_set(
     if let Ok(facts) = facts
         && facts.regular
         // SAFETY: the caller's contract.
-        && (records::entry_of(facts.device, facts.inode).is_some() || unsafe { is_managed(dir, path, flags) })
+        && (records::entry_of(facts.device, facts.inode).is_some() || unsafe { is_managed(dir, path, flags) } && location::mounts::is_own(&facts))
     {
-        let (device, inode, birth_ns) = (facts.device, facts.inode, facts.birth_ns);
-        let tell = || session::with(|session| session.call(&Request::TimesSet { device, inode, birth_ns }));
+        let (inode, birth_ns) = (facts.inode, facts.birth_ns);
+        let tell = || session::with(|session| session.call(&Request::TimesSet { inode, birth_ns }));
         // The agent has shown the time of the last absorbed write since, and knows now that it is not to.
         if tell() == Ok(Answer::Go) && pass() == 0 {
             let _ = tell();

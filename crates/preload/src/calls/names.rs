@@ -10,7 +10,7 @@ use libc::{c_char, c_int, c_uint};
 
 use crate::files::descriptors;
 use crate::kernel::{self, Errno, Facts};
-use crate::location;
+use crate::location::{self, mounts};
 use crate::session::{self, Answer};
 use headstart_protocol::message::Request;
 
@@ -30,7 +30,7 @@ impl Going {
         let facts = unsafe { kernel::facts_at(dir, path, libc::AT_SYMLINK_NOFOLLOW) }.ok()?;
         // SAFETY: the caller's contract, and the kernel could read it.
         let name = facts.regular.then(|| unsafe { location::name_of(dir, path) })??;
-        location::is_managed(&name).then_some(Going { facts, name })
+        location::is_managed_file(&facts, &name).then_some(Going { facts, name })
     }
 
     fn is_last(&self) -> bool {
@@ -46,7 +46,7 @@ impl Going {
     /// After the call; whether it is gone.
     fn end(&self, gone: bool) {
         match (gone, self.is_last()) {
-            (true, true) => tell(&Request::Unlinked { device: self.facts.device, inode: self.facts.inode }),
+            (true, true) => tell(&Request::Unlinked { inode: self.facts.inode }),
             (false, false) => {
                 let _ = tell_name(&self.facts, true, &self.name);
             }
@@ -57,8 +57,8 @@ impl Going {
 
 /// Tells the agent, if there is one, of one of several names.
 fn tell_name(facts: &Facts, stays: bool, path: &[u8]) -> Result<(), Errno> {
-    let Facts { device, inode, .. } = *facts;
-    let told = session::with(|session| match session.call(&Request::Name { device, inode, stays, path })? {
+    let inode = facts.inode;
+    let told = session::with(|session| match session.call(&Request::Name { inode, stays, path })? {
         Answer::Done => Ok(()),
         other => Err(session.unexpected(other)),
     });
@@ -135,7 +135,7 @@ pub unsafe fn link(
     if let Some(name) = to.filter(|_| result == 0) {
         if facts.links == 0 {
             descriptors::look_again(&facts);
-        } else {
+        } else if mounts::is_own(&facts) {
             // The kernel has made it; the agent has an older one.
             let _ = tell_name(&facts, true, &name);
         }
@@ -184,7 +184,7 @@ pub unsafe fn rename(
     let identity = |facts: &Facts| (facts.device, facts.inode);
     let is_moved = |facts: &Facts| moved.as_ref().map(identity) == Ok(identity(facts));
     let replaced = there.ok().filter(|facts| facts.regular && !is_moved(facts) && !exchanged);
-    let replaced = replaced.map(|facts| Going { facts, name: new_name.clone() });
+    let replaced = replaced.filter(mounts::is_own).map(|facts| Going { facts, name: new_name.clone() });
     if let Err(errno) = replaced.as_ref().map_or_else(may_tell, Going::begin) {
         return kernel::answer(Err(errno), saved) as c_int;
     }

@@ -141,7 +141,7 @@ fn truncate_found(
     size: i64,
     mut kernel: impl FnMut() -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
-    if size < 0 || !facts.regular || !location::is_managed(path) {
+    if size < 0 || !facts.regular || !location::is_managed_file(facts, path) {
         return kernel();
     }
     let index = records::acquire(&gate(), facts, true, path)?;

@@ -287,7 +287,8 @@ pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
         Some(Err(libc::ENAMETOOLONG)) if process::is_own() => records::untold(facts).map(|()| &b""[..])?,
         _ => b"",
     };
-    let flags = if location::is_managed(path) { kernel::fcntl(fd, libc::F_GETFL, 0)? } else { libc::O_PATH };
+    let flags =
+        if location::is_managed_file(facts, path) { kernel::fcntl(fd, libc::F_GETFL, 0)? } else { libc::O_PATH };
     if !process::is_own() {
         return Ok(false);
     }

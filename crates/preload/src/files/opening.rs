@@ -103,7 +103,7 @@ fn opened(fd: c_int, flags: c_int, truncate: bool) -> Result<(), Errno> {
     if !process::is_own() {
         let mut buffer = PathBuffer::empty();
         let path = location::path_of_known(fd, Some(&facts), &mut buffer).unwrap_or(b"");
-        if location::is_managed(path) {
+        if location::is_managed_file(&facts, path) {
             return match records::cut_apart(&facts, path, || truncate_opened(fd, flags)) {
                 // Nothing of it is on flash: no agent, or it never had a name that the agent knows.
                 Err(libc::ENOTCONN) if session::shared().is_none() => truncate_unmanaged(fd, flags, &facts),

@@ -454,10 +454,10 @@ fn tell_open(record: u32, facts: &Facts, writable: bool, path: &[u8]) -> Result<
 }
 
 fn open_request<'a>(facts: &Facts, writable: bool, path: &'a [u8]) -> Request<'a> {
-    let Facts { device, inode, birth_ns, size, .. } = *facts;
+    let Facts { inode, birth_ns, size, .. } = *facts;
     // The kernel says so behind the last name of a file that has none any more.
     let path = path.strip_suffix(b" (deleted)").filter(|_| facts.links == 0).unwrap_or(path);
-    Request::Open { device, inode, birth_ns, size, writable, path }
+    Request::Open { inode, birth_ns, size, writable, path }
 }
 
 /// From now on this process uses whatever it has open by means the library does not see; whether there is any.

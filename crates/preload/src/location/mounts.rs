@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use libc::c_int;
 
 use crate::kernel::{self, Facts};
-use crate::settings::settings;
+use crate::settings::{served, settings};
 
 /// File systems whose files differ in `st_dev` though they are of one: btrfs, overlayfs, bcachefs, aufs.
 const MIXED: [i64; 4] = [0x9123_683e, 0x794c_7630, 0xca45_1a4e, 0x6175_6673];
@@ -94,6 +94,19 @@ fn slow() -> Option<CString> {
 fn facts_of(path: &CString) -> Option<Facts> {
     // SAFETY: a string.
     unsafe { kernel::facts_at(libc::AT_FDCWD, path.as_ptr(), 0) }.ok()
+}
+
+/// Whether the file lies on the managed directory's own file system. What another one holds that is mounted below the directory is not
+/// managed: inodes tell files apart within one file system only, and device numbers differ between nodes. Without an agent it is all one.
+pub fn is_own(facts: &Facts) -> bool {
+    let is_known = || state() == MISSING || facts.device == DEVICE.load(Ordering::Relaxed);
+    !served() || is_known() || is_own_now(facts)
+}
+
+/// The same after another look at the directory, which may have been mounted anew.
+#[cold]
+fn is_own_now(facts: &Facts) -> bool {
+    learn() == MISSING || facts.device == DEVICE.load(Ordering::Relaxed)
 }
 
 /// Whether a file may lie elsewhere than its path says: in the managed directory, reached by another mount.

@@ -284,5 +284,5 @@ pub fn make_whole(fd: c_int, facts: &Facts) -> Result<(), Errno> {
     }
     let mut buffer = PathBuffer::empty();
     let path = location::path_of(fd, &mut buffer)?;
-    if facts.regular && location::is_managed(path) { records::write_back(facts, path) } else { Ok(()) }
+    if facts.regular && location::is_managed_file(facts, path) { records::write_back(facts, path) } else { Ok(()) }
 }

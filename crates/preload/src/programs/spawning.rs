@@ -121,7 +121,7 @@ impl Cut {
         let mut buffer = PathBuffer::empty();
         let found = kernel::facts(fd).and_then(|facts| Ok((facts, location::path_of(fd, &mut buffer)?)));
         let record = match found {
-            Ok((facts, path)) if facts.regular && location::is_managed(path) => {
+            Ok((facts, path)) if facts.regular && location::is_managed_file(&facts, path) => {
                 match records::acquire(&gate(), &facts, true, path) {
                     // Nothing of it is on flash, and the child finds no agent either.
                     Err(libc::ENOTCONN) if session::shared().is_none() => Ok(None),

@@ -94,7 +94,7 @@ impl Cached {
 #[derive(Default)]
 struct Inner {
     files: Vec<Cached>,
-    index: HashMap<(u64, u64), u32>,
+    index: HashMap<u64, u32>,
     /// Every request but the data path's, as text.
     log: Vec<String>,
     /// Last answered commit of each slot.
@@ -493,11 +493,11 @@ fn serve(shared: Shared<'static>, fast: &Path, inner: &mut Inner, envelope: Enve
             let part = &rest[..rest.len().min(REGIONS_PER_REPLY)];
             Reply::Regions { last: part.len() == rest.len(), packed: encode_regions(part).leak() }
         }
-        Request::Open { device, inode, path, .. } => {
+        Request::Open { inode, path, .. } => {
             if inner.refuse_opens {
                 return Served::Reply(Reply::Error { errno: libc::EBUSY, text: b"another node has it" });
             }
-            match open(shared, fast, inner, device, inode, path) {
+            match open(shared, fast, inner, inode, path) {
                 Ok(file) => Reply::Opened { file, excluded: inner.exclude },
                 Err(error) => Reply::Error { errno: error.raw_os_error().unwrap(), text: b"the agent cannot open it" },
             }
@@ -674,8 +674,8 @@ fn churn(shared: Shared, inner: &mut Inner) {
     }
 }
 
-fn open(shared: Shared, fast: &Path, inner: &mut Inner, device: u64, inode: u64, path: &[u8]) -> std::io::Result<u32> {
-    if let Some(&file) = inner.index.get(&(device, inode)) {
+fn open(shared: Shared, fast: &Path, inner: &mut Inner, inode: u64, path: &[u8]) -> std::io::Result<u32> {
+    if let Some(&file) = inner.index.get(&inode) {
         return Ok(file);
     }
     let file = inner.files.len() as u32;
@@ -688,7 +688,7 @@ fn open(shared: Shared, fast: &Path, inner: &mut Inner, device: u64, inode: u64,
     entry.regions.store(u64::from(inner.regions != Regions::NONE), Ordering::Relaxed);
     entry.used.store(1, Ordering::Release);
     inner.files.push(Cached { slow, flash, extents: Vec::new(), next_place: 0, bypassers: Vec::new() });
-    inner.index.insert((device, inode), file);
+    inner.index.insert(inode, file);
     Ok(file)
 }
 

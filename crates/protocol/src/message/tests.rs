@@ -8,7 +8,7 @@ use headstart_units::request::Range;
 fn requests() -> Vec<Request<'static>> {
     vec![
         Request::Hello { version: 1, pid: 2, tid: 3, start_time: 4, slot: NO_SLOT },
-        Request::Open { device: 1, inode: 2, birth_ns: 3, size: 4, writable: true, path: b"/slow/\xff a" },
+        Request::Open { inode: 2, birth_ns: 3, size: 4, writable: true, path: b"/slow/\xff a" },
         Request::Close { file: 7 },
         Request::Slab { file: 7, offset: 1, length: 2 },
         Request::Commit { file: 7, data_file: 8, offset: 9, length: 10, place: 11 },
@@ -25,11 +25,11 @@ fn requests() -> Vec<Request<'static>> {
         Request::Sealed { file: 7 },
         Request::Descriptor { data_file: 7 },
         Request::Connect,
-        Request::TimesSet { device: 1, inode: 2, birth_ns: 3 },
+        Request::TimesSet { inode: 2, birth_ns: 3 },
         Request::FlashFailed { file: 1, offset: 2, length: 3 },
         Request::Regions { file: 1, from: 2 },
-        Request::Unlinked { device: 1, inode: 2 },
-        Request::Name { device: 1, inode: 2, stays: true, path: b"/b" },
+        Request::Unlinked { inode: 2 },
+        Request::Name { inode: 2, stays: true, path: b"/b" },
         Request::Renamed { old_length: 2, exchanged: true, paths: b"/a/b" },
         Request::Control { text: b"{}" },
     ]

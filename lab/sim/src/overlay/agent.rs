@@ -151,7 +151,7 @@ impl Agent {
 
     /// The identity of a file of the scenario.
     pub fn identity(file: u32) -> Identity {
-        Identity { device: 1, inode: u64::from(file) + 1, birth_ns: 1 }
+        Identity { inode: u64::from(file) + 1, birth_ns: 1 }
     }
 
     /// The file of the scenario behind a number.

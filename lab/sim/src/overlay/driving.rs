@@ -68,8 +68,8 @@ impl Simulation<'_> {
         self.ranks[rank as usize].open.push((file, writable));
         let identity = Agent::identity(file);
         let size = self.agent().files[file as usize].size;
-        let (device, inode, birth_ns) = (identity.device, identity.inode, identity.birth_ns);
-        self.ask(rank, Message::Open { device, inode, birth_ns, size, writable, path: PATH });
+        let (inode, birth_ns) = (identity.inode, identity.birth_ns);
+        self.ask(rank, Message::Open { inode, birth_ns, size, writable, path: PATH });
     }
 
     /// A rank closes a file; true if that takes no time.

@@ -27,9 +27,9 @@ fn append(files: &mut JournalFiles, first: u64, count: u64) -> Result<()> {
 
 /// Numbers of the records in the copy.
 fn appended(storage: &FaultyStorage) -> Vec<u64> {
-    let (_, body) = read_journal(storage, &live()).unwrap().expect("it is there");
+    let (_, bytes) = read_journal(storage, &live()).unwrap().expect("it is there");
     let seq = |record| if let Record::LastCommit { seq, .. } = record { Some(seq) } else { None };
-    records(&body).filter_map(|(record, _)| seq(record)).collect()
+    records(&bytes[HEADER_BYTES..]).filter_map(|(record, _)| seq(record)).collect()
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl World {
     fn drop_everything(&mut self) {
         for inode in 0..self.inodes.len() {
             let identity = self.inodes[inode].identity;
-            self.request(0, &Request::Unlinked { device: identity.device, inode: identity.inode });
+            self.request(0, &Request::Unlinked { inode: identity.inode });
         }
         for (number, file) in self.overlay.files.clone() {
             for process in file.openers {
