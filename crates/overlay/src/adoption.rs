@@ -24,9 +24,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-use crate::copies::CopyState;
 use crate::files::File;
-use crate::output::CopyKind;
 use crate::overlay::{Direct, Overlay};
 use crate::process::Process;
 use crate::recency::Access;
@@ -219,24 +217,7 @@ impl Overlay {
         for (record, found) in shared.copies.iter().enumerate() {
             match found.write_back().filter(|(file, _)| self.files.contains_key(file)) {
                 Some((file, range)) => {
-                    let id = self.next_copy;
-                    self.next_copy += 1;
-                    let kind = CopyKind::WriteBack;
-                    self.copied.insert((file, range.offset), id);
-                    self.copies.insert(
-                        id,
-                        CopyState {
-                            kind,
-                            file,
-                            range,
-                            pieces: Vec::new(),
-                            extents: 0,
-                            flash_bytes: 0,
-                            cancelled: true,
-                            since_ns: self.measured_ns,
-                            record,
-                        },
-                    );
+                    self.copies.adopt(file, range, record, self.measured_ns);
                 }
                 // A fetch can hit places of data files of before alone, where nothing new will be.
                 None => found.end(),
@@ -248,8 +229,7 @@ impl Overlay {
     /// local kernel's, that is so as soon as the lock on the shared file is free: its threads are gone, and
     /// none of their calls is under way.
     pub fn on_old_copies_landed(&mut self, shared: Shared<'_>) {
-        let old: Vec<u64> = self.copies.iter().filter(|(_, copy)| copy.pieces.is_empty()).map(|(&id, _)| id).collect();
-        for id in old {
+        for id in self.copies.of_before() {
             self.on_copy_done(shared, id, Ok(()));
         }
     }

@@ -21,7 +21,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::copies::CopyState;
 use crate::flash_space::{Run, Union, User};
 use crate::granules::ranges_of;
 use crate::journal::Record;
@@ -29,6 +28,7 @@ use crate::output::NotSynced;
 use crate::output::{Answer, Output};
 use crate::overlay::Overlay;
 use crate::page_set::PageSet;
+use crate::parts::copies::Copy;
 use headstart_protocol::handshake::speaks_for;
 use headstart_protocol::shared::{BITS_PER_FILE, Shared, Slot};
 use headstart_units::GRANULE_BYTES;
@@ -146,12 +146,13 @@ impl Overlay {
             slow.into_iter().partition(|file| self.files.get(file).is_some_and(|known| !known.is_gone()));
         gone.into_iter().for_each(|file| self.is_left(file));
         let left_directories = std::mem::take(&mut self.barrier.left_directories);
-        self.outputs.push(Output::Barrier {
+        self.outbox.push(Output::Barrier {
             data_files: data_files.clone(),
             slow_files: slow_files.clone(),
             directories: left_directories.iter().cloned().collect(),
         });
-        self.barrier.running = Some(Running { end: self.journal.end(), data_files, slow_files, left_directories });
+        self.barrier.running =
+            Some(Running { end: self.outbox.journal_end(), data_files, slow_files, left_directories });
     }
 
     /// What flash had of a file that is gone, or what the disk has of it unsynced, is given up with the next
@@ -170,7 +171,7 @@ impl Overlay {
                 let end = running.end;
                 self.barrier.covering = PageSet::default();
                 self.append(&Record::Barrier { end });
-                self.outputs.push(Output::SyncJournal);
+                self.outbox.push(Output::SyncJournal);
             }
             Err(failed) => {
                 self.distrust(&failed);
@@ -187,10 +188,10 @@ impl Overlay {
         let Some(running) = self.barrier.running.take() else { return };
         self.barrier.ended += 1;
         self.barrier.ended_ns = self.measured_ns;
-        self.counters.barriers_total += 1;
+        self.outbox.counters.barriers_total += 1;
         self.reserve.adapt(self.space.capacity_bytes());
-        let nothing_since = self.journal.end() == running.end + barrier_record_bytes(running.end);
-        self.barrier.durable_end = if nothing_since { self.journal.end() } else { running.end };
+        let nothing_since = self.outbox.journal_end() == running.end + barrier_record_bytes(running.end);
+        self.barrier.durable_end = if nothing_since { self.outbox.journal_end() } else { running.end };
         self.free_places(shared);
         self.clear_bits(shared);
         self.lift_quarantine(shared, self.barrier.ended);
@@ -206,7 +207,7 @@ impl Overlay {
         self.barrier.ended += 1;
         self.barrier.ended_ns = self.measured_ns;
         self.barrier.failed.insert(self.barrier.ended);
-        self.counters.barrier_errors_total += 1;
+        self.outbox.counters.barrier_errors_total += 1;
         let trusted = running.data_files.into_iter().filter(|data_file| !self.untrusted.contains_key(data_file));
         self.barrier.unsynced_data.extend(trusted);
         self.barrier.unsynced_slow.extend(running.slow_files);
@@ -236,7 +237,7 @@ impl Overlay {
     }
 
     /// Frees what the copy was the last to use.
-    pub(crate) fn free_copied(&mut self, shared: Shared<'_>, copy: &CopyState) {
+    pub(crate) fn free_copied(&mut self, shared: Shared<'_>, copy: &Copy) {
         let places: Vec<Run> = copy.places().collect();
         let copied = self.space.take_copied(&places);
         self.free_unused(shared, copied);
@@ -248,7 +249,7 @@ impl Overlay {
             return;
         }
         let read: Union = shared.used_slots().iter().flat_map(runs_read).collect();
-        let copied: Union = self.copies.values().flat_map(CopyState::places).collect();
+        let copied: Union = self.copies.iter().flat_map(Copy::places).collect();
         for run in covered {
             let reader = read.overlaps(run).then_some(User::Reader);
             self.space.free(run, reader.or_else(|| copied.overlaps(run).then_some(User::Copy)));
@@ -257,7 +258,8 @@ impl Overlay {
 
     fn clear_bits(&mut self, shared: Shared<'_>) {
         let mut granules = std::mem::take(&mut self.granules);
-        let copied = |file, bit| self.copies_in(file, Range::new(0, u64::MAX)).any(|copy| speaks_for(bit, copy.range));
+        let copied =
+            |file, bit| self.copies.within(file, Range::new(0, u64::MAX)).any(|copy| speaks_for(bit, copy.range));
         granules.clear(shared, self.barrier.durable_end, copied, |file, bit| {
             let Some(known) = self.files.get(&file) else { return false };
             let end = known.map.end().max(known.size);
@@ -294,8 +296,7 @@ impl Overlay {
             self.drop_clean(dead.file, dead.range);
             // What a write-back under way wrote may have been overwritten: it does not count, and its bytes
             // are written again.
-            let touched = |copy: &&mut CopyState| copy.file == dead.file && copy.range.overlaps(dead.range);
-            self.copies.values_mut().filter(touched).for_each(|copy| copy.cancelled = true);
+            self.copies.cancel_within(dead.file, dead.range);
             self.close_intent(dead.file);
             self.forget_if_done(shared, dead.file);
         }

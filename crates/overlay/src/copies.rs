@@ -7,43 +7,16 @@
 use std::sync::atomic::Ordering;
 
 use crate::extent_map::Mapped;
-use crate::flash_space::Run;
 use crate::journal::Record;
-use crate::output::{CopyKind, CopyOrder, CopyPiece, Output};
+use crate::output::{CopyKind, CopyPiece, Output};
 use crate::overlay::Overlay;
+use crate::parts::copies::{Copy, NewCopy};
 use crate::requests::Pending;
 use crate::write_back::{Dirty, Foreground, InFlight};
-use headstart_protocol::handover::{COPY_FETCH, COPY_WRITE_BACK};
 use headstart_protocol::shared::{
     KIND_READ, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_SLOW_READ, STATE_CHEAP, Shared,
 };
 use headstart_units::request::Range;
-
-/// A copy under way.
-#[derive(Clone, Debug)]
-pub(crate) struct CopyState {
-    pub(crate) kind: CopyKind,
-    pub(crate) file: u32,
-    pub(crate) range: Range,
-    pub(crate) pieces: Vec<CopyPiece>,
-    /// Extents it consists of; those that follow each other on flash as well are one piece.
-    pub(crate) extents: u64,
-    /// Its longest piece, which is what it is reckoned to ask of flash at once. It may ask a whole run, but
-    /// for a part of its time alone: of the disks it needs longer.
-    pub(crate) flash_bytes: u64,
-    pub(crate) cancelled: bool,
-    /// When it began.
-    pub(crate) since_ns: u64,
-    /// Index of its record in the shared file.
-    pub(crate) record: usize,
-}
-
-impl CopyState {
-    /// The pages of flash that it reads or writes.
-    pub(crate) fn places(&self) -> impl Iterator<Item = Run> + '_ {
-        self.pieces.iter().map(|piece| Run::touching(piece.data_file, piece.place, piece.range.length))
-    }
-}
 
 impl Overlay {
     /// What programs are at now, as the slots show it.
@@ -76,7 +49,7 @@ impl Overlay {
         let urgent: Vec<(u32, Range)> =
             self.pending.iter().filter_map(|pending| pending.wants_written_back()).collect();
         for (file, range) in urgent {
-            while self.copies.len() < self.settings.copies_max && self.write_back_in(shared, file, range) {}
+            while self.copies.may_begin() && self.write_back_in(shared, file, range) {}
         }
         let dirty = Dirty {
             bytes: self.mapping.dirty_bytes,
@@ -91,10 +64,10 @@ impl Overlay {
         let foreground = self.foreground(shared);
         let limit = self.pace.limit(&self.settings, dirty, foreground, self.measured_ns);
         let mut flight = InFlight::default();
-        self.copies.values().for_each(|copy| flight.add(copy));
+        self.copies.iter().for_each(|copy| flight.add(copy));
         while limit.allows(flight) {
             let Some(copy) = self.write_back_next(shared, limit.spares_regions) else { break };
-            flight.add(&self.copies[&copy]);
+            flight.add(self.copies.get(copy).expect("it has just begun"));
         }
         self.plan_fetches(shared, foreground.disk_requests);
     }
@@ -111,7 +84,7 @@ impl Overlay {
     pub(crate) fn write_back_next(&mut self, shared: Shared<'_>, spares_regions: bool) -> Option<u64> {
         if let Some((file, mapped)) = self.next_of_drain_round() {
             let copy = self.start_write_back(shared, file, mapped, false);
-            self.advance_drain_round(self.copies[&copy].range);
+            self.advance_drain_round(self.copies.get(copy).expect("it has just begun").range);
             return Some(copy);
         }
         let cursor = self.pace.cursor;
@@ -155,22 +128,13 @@ impl Overlay {
         }
         let ends = |range: Range| range.overlaps(mapped.range).then(|| range.end());
         let direct = self.direct.values().filter(|direct| direct.file == file).find_map(|direct| ends(direct.range));
-        let copied = || self.copies_in(file, mapped.range).next().map(|copy| copy.range.end());
+        let copied = || self.copies.within(file, mapped.range).next().map(|copy| copy.range.end());
         // Whoever waits to write the range would wait for ever if one write-back after the other began there.
         let waiting = || {
             let mut ranges = self.pending.iter().filter_map(Pending::wants_to_write);
             ranges.find_map(|(other, range)| if other == file { ends(range) } else { None })
         };
         direct.or_else(copied).or_else(waiting)
-    }
-
-    /// The copies under way that share a byte with `range`, last first.
-    pub(crate) fn copies_in(&self, file: u32, range: Range) -> impl Iterator<Item = &CopyState> {
-        self.copied
-            .range((file, 0)..(file, range.end()))
-            .rev()
-            .map(|(_, id)| &self.copies[id])
-            .take_while(move |copy| copy.range.end() > range.offset)
     }
 
     /// Writes `first` back with the dirty extents that follow it without a gap. Address order goes on behind
@@ -201,56 +165,24 @@ impl Overlay {
         pieces.sort_by_key(|piece| (piece.data_file, piece.place));
         let range = Range::between(first.range.offset, end);
         self.pace.cursor = (file, self.settings.behind_write_back(range));
-        self.start_copy(shared, CopyKind::WriteBack, file, range, pieces, extents)
+        self.start_copy(shared, NewCopy { kind: CopyKind::WriteBack, file, range, pieces, extents })
     }
 
-    pub(crate) fn start_copy(
-        &mut self,
-        shared: Shared<'_>,
-        kind: CopyKind,
-        file: u32,
-        range: Range,
-        pieces: Vec<CopyPiece>,
-        extents: u64,
-    ) -> u64 {
-        // The next agent must know of it, should this one be killed while it is under way.
-        let record = shared.copies.iter().position(|record| record.is_free());
-        let record = record.expect("there is a record for each copy that may be under way");
-        let (wire, first) = (if kind == CopyKind::Fetch { COPY_FETCH } else { COPY_WRITE_BACK }, pieces[0]);
-        shared.copies[record].begin(wire, file, range, (first.data_file, first.place));
-        let flash_bytes = pieces.iter().map(|piece| piece.range.length).max().unwrap_or(0);
-        let id = self.next_copy;
-        self.next_copy += 1;
-        debug_assert!(self.copies_in(file, range).next().is_none(), "copies never overlap");
-        self.copied.insert((file, range.offset), id);
-        self.copies.insert(
-            id,
-            CopyState {
-                kind,
-                file,
-                range,
-                pieces: pieces.clone(),
-                extents,
-                flash_bytes,
-                cancelled: false,
-                since_ns: self.measured_ns,
-                record,
-            },
-        );
-        self.outputs.push(Output::Copy(CopyOrder { id, kind, file, range, pieces }));
+    pub(crate) fn start_copy(&mut self, shared: Shared<'_>, new: NewCopy) -> u64 {
+        let order = self.copies.begin(shared, new, self.measured_ns);
+        let id = order.id;
+        self.outbox.push(Output::Copy(order));
         id
     }
 
     /// The slow file of a copy under way.
     pub fn copy_file(&self, id: u64) -> Option<u32> {
-        self.copies.get(&id).map(|copy| copy.file)
+        self.copies.get(id).map(|copy| copy.file)
     }
 
     /// A copy ended, or failed with an `errno`.
     pub fn on_copy_done(&mut self, shared: Shared<'_>, id: u64, result: Result<(), i32>) {
-        let Some(copy) = self.copies.remove(&id) else { return };
-        self.copied.remove(&(copy.file, copy.range.offset));
-        shared.copies[copy.record].end();
+        let Some(copy) = self.copies.end(shared, id) else { return };
         match copy.kind {
             CopyKind::WriteBack => self.write_back_done(&copy, result),
             CopyKind::Fetch => self.fetch_copied(id, result, copy.cancelled),
@@ -260,9 +192,9 @@ impl Overlay {
         self.poll(shared);
     }
 
-    fn write_back_done(&mut self, copy: &CopyState, result: Result<(), i32>) {
+    fn write_back_done(&mut self, copy: &Copy, result: Result<(), i32>) {
         if let Err(errno) = result {
-            self.counters.write_back_errors_total += 1;
+            self.outbox.counters.write_back_errors_total += 1;
             if let Some(file) = self.files.get_mut(&copy.file) {
                 file.write_back_error = Some(errno);
             }
@@ -272,9 +204,9 @@ impl Overlay {
             return self.rewind_drain_round((copy.file, copy.range.offset));
         }
         self.disk_write_took(self.measured_ns.saturating_sub(copy.since_ns));
-        self.counters.write_backs_total += 1;
-        self.counters.written_back_bytes_total += copy.range.length;
-        self.counters.seeks_avoided_total += copy.extents - 1;
+        self.outbox.counters.write_backs_total += 1;
+        self.outbox.counters.written_back_bytes_total += copy.range.length;
+        self.outbox.counters.seeks_avoided_total += copy.extents - 1;
         let Some(known) = self.files.get_mut(&copy.file) else { return };
         known.written_back = true;
         let cleaned: Vec<Mapped> = copy
@@ -287,7 +219,7 @@ impl Overlay {
             })
             .collect();
         for mapped in cleaned {
-            self.counters.written_back_extents_total += 1;
+            self.outbox.counters.written_back_extents_total += 1;
             self.append(&Record::Clean {
                 file: copy.file,
                 offset: mapped.range.offset,

@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 
 use crate::extent_map::Mapped;
-use crate::output::CopyKind;
 use crate::overlay::Overlay;
 use headstart_units::request::Range;
 
@@ -41,7 +40,7 @@ impl Overlay {
     /// Whether everything that was dirty when a drain was last asked for has been written back since, as far
     /// as that can be.
     pub fn has_drained(&self) -> bool {
-        let is_over = |end| self.copies.range(..end).all(|(_, copy)| copy.kind != CopyKind::WriteBack);
+        let is_over = |end| self.copies.have_written_back(end);
         let copies_below = self.drain_round.as_ref().and_then(|round| round.copies_below);
         self.mapping.dirty_bytes == 0 || copies_below.is_some_and(is_over)
     }
@@ -53,7 +52,7 @@ impl Overlay {
             && let Some(round) = &mut self.drain_round
         {
             if !round.has_leapt {
-                round.copies_below.get_or_insert(self.next_copy);
+                round.copies_below.get_or_insert(self.copies.next_id());
                 break;
             }
             (round.at, round.has_leapt, round.passes_left) = ((0, 0), false, round.passes_left - 1);

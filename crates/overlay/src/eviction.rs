@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use crate::extent_map::{Benefit, Mapped};
 use crate::journal::Record;
-use crate::output::CopyKind;
 use crate::overlay::Overlay;
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::shared::Shared;
@@ -54,7 +53,7 @@ impl Overlay {
         debug_assert!(!mapped.dirty, "only clean extents are evicted");
         self.append(&Record::Drop { file, offset: mapped.range.offset, length: mapped.range.length });
         self.carve(file, mapped.range, Dropped::Eviction);
-        self.counters.evicted_extents_total += 1;
+        self.outbox.counters.evicted_extents_total += 1;
     }
 
     pub(crate) fn reserve_bytes(&self) -> u64 {
@@ -97,7 +96,7 @@ impl Overlay {
     /// it is synced; and each sync costs the flash something: better few barriers that free much.
     pub(crate) fn is_worth_a_barrier(&self) -> bool {
         let awaiting = self.space.awaiting_bytes();
-        let more_is_coming = || self.copies.values().any(|copy| copy.kind == CopyKind::WriteBack);
+        let more_is_coming = || self.copies.any_write_back();
         let is_due = || self.measured_ns.saturating_sub(self.barrier.ended_ns) > BARRIER_PERIOD_NS;
         awaiting > 0 && (awaiting >= self.space.capacity_bytes() / BARRIER_SHARE || is_due() || !more_is_coming())
     }

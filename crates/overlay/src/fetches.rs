@@ -8,11 +8,11 @@ use crate::journal::Record;
 use crate::limits::{FILE_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::output::{CopyKind, CopyPiece, Output};
 use crate::overlay::Overlay;
+use crate::parts::copies::NewCopy;
 use crate::recency::{Access, Stamp};
 use crate::regions::{FETCHES_MAX, Room};
 use crate::requests::HELD_UP_NS;
 use headstart_policy::client::s4d::Critical;
-use headstart_protocol::handover::COPIES_MAX;
 use headstart_protocol::shared::{HINTS_MAX, Shared};
 use headstart_units::PAGE_BYTES;
 use headstart_units::request::Range;
@@ -66,7 +66,7 @@ impl Overlay {
             let hints = std::iter::from_fn(|| slot.take_hint()).take(HINTS_MAX);
             for critical in hints {
                 let Critical { file, range, .. } = critical;
-                self.counters.critical_reads_total += 1;
+                self.outbox.counters.critical_reads_total += 1;
                 self.pace.hear_of_read(self.measured_ns);
                 let sensible = (1..=REQUEST_BYTES_MAX).contains(&range.length) && range.end() <= FILE_BYTES_MAX;
                 if self.files.contains_key(&file) && sensible {
@@ -80,14 +80,14 @@ impl Overlay {
     pub(crate) fn plan_fetches(&mut self, shared: Shared<'_>, foreground: usize) {
         // Fetches have the lowest priority: they are for later requests, so they take the disks only while
         // these are idle, and a few at a time otherwise.
-        let limit = if foreground == 0 { self.settings.copies_max / 4 } else { 1 };
+        let limit = if foreground == 0 { self.copies.most() / 4 } else { 1 };
         let limit = limit.max(1);
         if self.is_following() && self.placing.on {
             // Those regions are worth more than their copies cost, and what programs read of them now comes with them.
             return self.place_next(shared, FOLLOWING_AT_ONCE);
         }
         let is_idle = self.pace.are_disks_idle(self.measured_ns);
-        while self.fetches.len() < limit && self.copies.len() < self.settings.copies_max {
+        while self.fetches.len() < limit && self.copies.may_begin() {
             let Some(critical) = self.deferred.take().or_else(|| self.critical.pop(is_idle)) else { break };
             if !self.start_fetch(shared, critical) {
                 break;
@@ -155,7 +155,7 @@ impl Overlay {
         };
         let size = self.space.size_bytes(data_file);
         if size > size_before {
-            self.outputs.push(Output::Grow { data_file, size });
+            self.outbox.push(Output::Grow { data_file, size });
         }
         self.granules.hold(shared, file, range);
         self.fetches.push(Fetch {
@@ -191,7 +191,7 @@ impl Overlay {
     fn give_up_fetch(&mut self, fetch: &mut Fetch) -> bool {
         fetch.cancelled = true;
         self.space.give_back(fetch.run);
-        self.counters.fetches_cancelled_total += 1;
+        self.outbox.counters.fetches_cancelled_total += 1;
         false
     }
 
@@ -201,7 +201,7 @@ impl Overlay {
         match fetch.step {
             FetchStep::Settling => {
                 let forbidden = self.direct_overlaps(fetch.file, fetch.range)
-                    || self.copies_in(fetch.file, fetch.range).next().is_some()
+                    || self.copies.within(fetch.file, fetch.range).next().is_some()
                     || self.quarantines(fetch.file, fetch.range)
                     || self.files[&fetch.file].map.touches(fetch.range);
                 if forbidden || fetch.cancelled {
@@ -211,9 +211,18 @@ impl Overlay {
                 if !is_settled && is_held_up {
                     return self.give_up_fetch(fetch);
                 }
-                if is_settled && self.copies.len() < COPIES_MAX {
+                if is_settled && self.copies.can_begin() {
                     let piece = CopyPiece { range: fetch.range, data_file: fetch.run.data_file, place: fetch.place };
-                    fetch.copy = self.start_copy(shared, CopyKind::Fetch, fetch.file, fetch.range, vec![piece], 1);
+                    fetch.copy = self.start_copy(
+                        shared,
+                        NewCopy {
+                            kind: CopyKind::Fetch,
+                            file: fetch.file,
+                            range: fetch.range,
+                            pieces: vec![piece],
+                            extents: 1,
+                        },
+                    );
                     fetch.step = FetchStep::Copying;
                 }
                 true
@@ -250,8 +259,8 @@ impl Overlay {
         self.evicted.forget(file, range);
         let (stamp, benefit) = (Stamp::default(), fetch.benefit);
         self.map_in(file, Mapped { range, data_file, place, dirty: false, stamp, benefit }, Access::Sequential);
-        self.counters.fetches_total += 1;
-        self.counters.fetched_bytes_total += range.length;
+        self.outbox.counters.fetches_total += 1;
+        self.outbox.counters.fetched_bytes_total += range.length;
     }
 
     /// Somebody writes the range: a fetch of it must not be published. Each copy of that kind has its entry

@@ -120,7 +120,7 @@ impl Overlay {
             || (!file.regions.is_empty() && !file.unlinked && self.online.is_none())
             || !file.bypassers.is_empty()
             || file.extension.is_some()
-            || self.copies_in(number, all).next().is_some()
+            || self.copies.any_of(number)
             || self.fetches.iter().any(|fetch| fetch.file == number)
             || self.pending.iter().any(|pending| pending.file() == Some(number));
         if busy {
@@ -154,7 +154,7 @@ impl Overlay {
         self.barrier.unsynced_slow.remove(&number);
         self.barrier.deferred_slow.remove(&number);
         self.barrier.asked.remove(&number);
-        self.outputs.push(Output::Forget(number));
+        self.outbox.push(Output::Forget(number));
         self.table.closed.remove(&number);
         if let Some(data_file) = file.data_file {
             self.table.unwritten_data_files.insert(data_file);
@@ -185,7 +185,7 @@ impl Overlay {
         self.untrusted.remove(&data_file);
         self.space.remove_data_file(data_file);
         self.barrier.unsynced_data.remove(&data_file);
-        self.outputs.push(Output::RemoveDataFile(data_file));
+        self.outbox.push(Output::RemoveDataFile(data_file));
     }
 
     /// Keeps a part of the table free ahead of need: of files nobody has open, dirty bytes go to disk and
@@ -203,7 +203,7 @@ impl Overlay {
         let all = Range::new(0, u64::MAX);
         for number in leaving {
             if self.files[&number].dirty_bytes > 0 {
-                while self.copies.len() < self.settings.copies_max && self.write_back_in(shared, number, all) {}
+                while self.copies.may_begin() && self.write_back_in(shared, number, all) {}
             } else {
                 self.drop_all(number, Dropped::Eviction);
                 self.forget_if_done(shared, number);

@@ -7,7 +7,7 @@ use crate::errno;
 use crate::extent_map::{ExtentMap, Mapped};
 use crate::fingerprint::Fingerprint;
 use crate::journal::{Identity, Record};
-use crate::output::{Answer, CopyKind, Output};
+use crate::output::{Answer, Output};
 use crate::overlay::Direct;
 use crate::overlay::Overlay;
 use crate::process::Process;
@@ -425,7 +425,7 @@ impl Overlay {
             self.unlink(number);
             self.forget_if_done(shared, number);
         }
-        self.outputs.push(Output::Reply(envelope, Answer::Done));
+        self.outbox.reply(envelope, Answer::Done);
         self.progress(shared);
     }
 
@@ -453,7 +453,7 @@ impl Overlay {
                 self.left_to_heirs.remove(&number);
                 continue;
             }
-            while self.copies.len() < self.settings.copies_max && self.write_back_in(shared, number, all) {}
+            while self.copies.may_begin() && self.write_back_in(shared, number, all) {}
         }
     }
 
@@ -619,7 +619,7 @@ impl Overlay {
                 self.close_intent(number);
             } else if !self.may_be_extending(shared, number, size) {
                 self.file(number).extension = Some(Extension { running: true, ..extension });
-                self.outputs.push(Output::Extend { file: number, size: extension.size });
+                self.outbox.push(Output::Extend { file: number, size: extension.size });
                 self.extending.remove(&number);
             }
         }
@@ -632,7 +632,7 @@ impl Overlay {
         // A truncation whose thread died leaves dirty bytes beyond the known size: their write-back makes the
         // file longer too.
         let beyond = Range::new(size, u64::MAX);
-        let copied = || self.copies_in(number, beyond).any(|copy| copy.kind == CopyKind::WriteBack);
+        let copied = || self.copies.write_back(number, beyond);
         shared.may_be_extending(number, size) || self.direct.values().any(direct) || copied()
     }
 

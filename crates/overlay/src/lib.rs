@@ -41,6 +41,7 @@ mod online;
 mod output;
 mod overlay;
 mod page_set;
+mod parts;
 mod process;
 pub mod recency;
 pub mod recovery;

@@ -64,10 +64,10 @@ impl Overlay {
             }
         }
         for removed in &change.removed {
-            *self.counters.dropped(why) += removed.range.intersection(range).length;
+            *self.outbox.counters.dropped(why) += removed.range.intersection(range).length;
             self.delist(file, removed);
             self.space.release(Run::touching(removed.data_file, removed.place, removed.range.length));
-            self.granules.emptied(file, removed.range.intersection(range), self.journal.end());
+            self.granules.emptied(file, removed.range.intersection(range), self.outbox.journal_end());
         }
     }
 

@@ -12,7 +12,6 @@ use headstart_units::Capacity;
 use headstart_units::request::Range;
 
 use crate::barrier::Barrier;
-use crate::copies::CopyState;
 use crate::drain_round::DrainRound;
 use crate::evicted::Evicted;
 use crate::fetches::Fetch;
@@ -20,10 +19,12 @@ use crate::file_table::FileTable;
 use crate::files::File;
 use crate::flash_space::{FlashSpace, Run};
 use crate::granules::Granules;
-use crate::journal::{Identity, Journal, Record};
+use crate::journal::{Identity, Record};
 use crate::mapping::Mapping;
 use crate::online::Online;
 use crate::output::Output;
+use crate::parts::copies::Copies;
+use crate::parts::outbox::Outbox;
 use crate::process::Process;
 use crate::regions::Placing;
 use crate::requests::{HeldUp, Pending};
@@ -43,7 +44,6 @@ pub struct Overlay {
     pub(crate) data_files: BTreeMap<u32, u32>,
     pub(crate) next_data_file: u32,
     pub(crate) space: FlashSpace,
-    pub(crate) journal: Journal,
     pub(crate) granules: Granules,
     pub(crate) mapping: Mapping,
     pub(crate) processes: BTreeMap<u32, Process>,
@@ -61,10 +61,7 @@ pub struct Overlay {
     pub(crate) disk_write_ns: Option<u64>,
     /// Requests that were pending so far.
     pub(crate) arrivals: u64,
-    pub(crate) copies: BTreeMap<u64, CopyState>,
-    /// The copies by file and offset; they never overlap.
-    pub(crate) copied: BTreeMap<(u32, u64), u64>,
-    pub(crate) next_copy: u64,
+    pub(crate) copies: Copies,
     pub(crate) fetches: Vec<Fetch>,
     pub(crate) critical: CriticalData,
     /// A critical range that waits for room to become free.
@@ -93,8 +90,7 @@ pub struct Overlay {
     pub(crate) refused_bytes: u64,
     /// Where the last use of flash by each thread ended: file, offset.
     pub(crate) last_uses: BTreeMap<u32, (u32, u64)>,
-    pub(crate) outputs: Vec<Output>,
-    pub(crate) counters: Counters,
+    pub(crate) outbox: Outbox,
     /// The time, as it was told last.
     pub(crate) measured_ns: u64,
 }
@@ -127,6 +123,7 @@ impl Overlay {
     /// An empty overlay whose journal so far ends at `journal_end`; data files get numbers from `next_data_file` on.
     pub fn new(mut settings: Settings, journal_end: u64, next_data_file: u32) -> Overlay {
         settings.copies_max = settings.copies_max.min(COPIES_MAX);
+        let copies_max = settings.copies_max;
         let capacity_bytes = match settings.capacity {
             Capacity::Bytes(bytes) => bytes,
             Capacity::Share(_) => 0,
@@ -140,7 +137,6 @@ impl Overlay {
             data_files: BTreeMap::new(),
             next_data_file,
             space: FlashSpace::new(capacity_bytes),
-            journal: Journal::at(journal_end),
             granules: Granules::default(),
             mapping: Mapping::default(),
             processes: BTreeMap::new(),
@@ -154,9 +150,7 @@ impl Overlay {
             held_up: HeldUp::default(),
             disk_write_ns: None,
             arrivals: 0,
-            copies: BTreeMap::new(),
-            copied: BTreeMap::new(),
-            next_copy: 1,
+            copies: Copies::new(copies_max),
             fetches: Vec::new(),
             deferred: None,
             slow_reads: BTreeSet::new(),
@@ -175,8 +169,7 @@ impl Overlay {
             is_kept_off: false,
             refused_bytes: 0,
             last_uses: BTreeMap::new(),
-            outputs: Vec::new(),
-            counters: Counters::default(),
+            outbox: Outbox::new(journal_end),
             measured_ns: 0,
         }
     }
@@ -238,23 +231,23 @@ impl Overlay {
 
     /// What is to be done, in order.
     pub fn take_outputs(&mut self) -> Vec<Output> {
-        std::mem::take(&mut self.outputs)
+        self.outbox.take()
     }
 
     /// Bytes to append to the journal before any output is carried out; then [`Overlay::on_appended`].
     pub fn take_journal(&mut self) -> Vec<u8> {
-        self.journal.take()
+        self.outbox.take_journal()
     }
 
     /// Whether there is nothing to append and nothing to carry out.
     pub fn is_settled(&self) -> bool {
         let ended = self.ending.is_empty() && self.cut_short.is_empty();
-        self.outputs.is_empty() && ended && self.journal.is_taken()
+        self.outbox.is_empty() && ended
     }
 
     /// Position of the journal's end.
     pub fn journal_end(&self) -> u64 {
-        self.journal.end()
+        self.outbox.journal_end()
     }
 
     /// Changes how much flash may be used.
@@ -283,7 +276,7 @@ impl Overlay {
 
     /// What happened so far.
     pub fn counters(&self) -> Counters {
-        self.counters
+        self.outbox.counters
     }
 
     /// Bytes on flash that the disk does not have.
@@ -308,7 +301,7 @@ impl Overlay {
 
     /// Whether every record up to the journal's end is durable, and every slow file it speaks of.
     pub fn is_durable(&self) -> bool {
-        self.barrier.durable_end == self.journal.end() && self.barrier.deferred_slow.is_empty()
+        self.barrier.durable_end == self.outbox.journal_end() && self.barrier.deferred_slow.is_empty()
     }
 
     /// Asks for a full barrier, for example at the end of a drain: afterwards all that was acknowledged
@@ -340,7 +333,7 @@ impl Overlay {
             Record::Map { data_file, place, length, .. } | Record::Fetched { data_file, place, length, .. } => {
                 self.barrier.unsynced_data.insert(*data_file);
                 self.barrier.uncovered.insert(Run::touching(*data_file, *place, *length));
-                self.outputs.push(Output::Unsynced(*data_file));
+                self.outbox.push(Output::Unsynced(*data_file));
             }
             // Without an intent the clean bytes are kept after power loss: the disk must hold the same.
             Record::Clean { file, .. } if !self.files[file].intent => {
@@ -361,7 +354,7 @@ impl Overlay {
             // outlive such bytes.
             self.barrier.unsynced_slow.insert(*file);
         }
-        self.journal.append(record);
+        self.outbox.append(record);
     }
 
     pub(crate) fn direct_overlaps(&self, file: u32, range: Range) -> bool {

@@ -327,7 +327,7 @@ impl Overlay {
         let mut journal = self.begin_anew(start);
         let end = journal.end();
         journal.append(&Record::Barrier { end });
-        self.journal = super::journal::Journal::at(journal.end());
+        self.outbox.go_on_at(journal.end());
         self.barrier.durable_end = journal.end();
         journal.take()
     }
@@ -337,7 +337,7 @@ impl Overlay {
     /// [`Overlay::hold_barriers`].
     pub fn begin_journal(&mut self, start: u64) -> Vec<u8> {
         let mut journal = self.begin_anew(start);
-        self.journal = super::journal::Journal::at(journal.end());
+        self.outbox.go_on_at(journal.end());
         self.barrier.durable_end = start;
         self.request_barrier();
         journal.take()

@@ -24,7 +24,7 @@ use crate::fingerprint::Fingerprint;
 use crate::flash_space::Run;
 use crate::journal::Identity;
 use crate::limits::{FILE_BYTES_MAX, REQUEST_BYTES_MAX};
-use crate::output::{Answer, CopyKind, Output};
+use crate::output::Answer;
 use crate::overlay::{Direct, Overlay};
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::message::{Envelope, Request};
@@ -68,7 +68,7 @@ impl Overlay {
                 .is_some_and(|file| file.openers.contains(&process) && (!writable || file.writers.contains(&process)));
         let opened = self.find(identity).is_some_and(|number| !self.files[&number].openers.is_empty());
         match self.open(shared, envelope.slot, identity, observed, writable, path) {
-            Err(answer) => self.outputs.push(Output::Reply(envelope, answer)),
+            Err(answer) => self.outbox.reply(envelope, answer),
             Ok(file) => {
                 let barrier = if again { 0 } else { self.file(file).open_barrier };
                 self.enqueue(envelope, Operation::Open { file, barrier, longer: !opened });
@@ -139,12 +139,12 @@ impl Overlay {
                     if self.waits_for_space() { Answer::NoSpace } else { self.slab(shared, slot, file, range) };
                 match answer {
                     Answer::NoSpace => self.reserve.on_no_space(length, self.measured_ns),
-                    Answer::Bypassed => self.counters.refused_bypassed_total += 1,
+                    Answer::Bypassed => self.outbox.counters.refused_bypassed_total += 1,
                     _ => {}
                 }
                 let fits = length <= REQUEST_BYTES_MAX.min(self.space.capacity_bytes());
                 if answer != Answer::NoSpace || !fits || !self.room_is_coming(file, range) {
-                    self.counters.no_space_total += u64::from(answer == Answer::NoSpace);
+                    self.outbox.counters.no_space_total += u64::from(answer == Answer::NoSpace);
                     return self.reply(envelope, answer);
                 }
                 Operation::Slab { file, range, until_ns: self.measured_ns + self.space_wait_ns() }
@@ -257,7 +257,7 @@ impl Overlay {
     }
 
     fn reply(&mut self, envelope: Envelope, answer: Answer) {
-        self.outputs.push(Output::Reply(envelope, answer));
+        self.outbox.reply(envelope, answer);
     }
 
     /// Tries every pending request, oldest first, until none gets further.
@@ -286,7 +286,7 @@ impl Overlay {
         for mut pending in tried {
             let attempt = self.attempt(shared, &mut pending);
             if let (Some(_), Some(since_ns)) = (&attempt, pending.waits_since_ns) {
-                self.counters.waited(pending.wait(), self.measured_ns.saturating_sub(since_ns));
+                self.outbox.counters.waited(pending.wait(), self.measured_ns.saturating_sub(since_ns));
             }
             match attempt {
                 Some(_) if pending.orphan => ended.extend(pending.file()),
@@ -328,12 +328,12 @@ impl Overlay {
                         }
                         self.remember_what_holds_up(shared, file, range);
                         self.refuse_commit(shared, envelope.slot, file, range, flash);
-                        self.counters.refused_held_up_total += 1;
+                        self.outbox.counters.refused_held_up_total += 1;
                         return Some(Answer::HeldUp);
                     }
                     if self.is_left_alone(file) {
                         self.refuse_commit(shared, envelope.slot, file, range, flash);
-                        self.counters.refused_bypassed_total += 1;
+                        self.outbox.counters.refused_bypassed_total += 1;
                         return Some(Answer::Bypassed);
                     }
                     let before = self.files[&file].map.overlapping(range).last().map(|mapped| mapped.range.end());
@@ -362,7 +362,7 @@ impl Overlay {
                     if self.measured_ns < until_ns && self.room_is_coming(file, range) {
                         return None;
                     }
-                    self.counters.no_space_total += 1;
+                    self.outbox.counters.no_space_total += 1;
                 }
                 Some(answer)
             }
@@ -440,7 +440,7 @@ impl Overlay {
 
     /// Whether places will be free when what is under way is done.
     pub(crate) fn space_is_coming(&self) -> bool {
-        self.space.removed_bytes() > 0 || self.copies.values().any(|copy| copy.kind == CopyKind::WriteBack)
+        self.space.removed_bytes() > 0 || self.copies.any_write_back()
     }
 
     /// How long a write may wait for space: what a disk that is busy takes, but no multiple of what this one does.
@@ -470,7 +470,7 @@ impl Overlay {
             return Some(Answer::Error { errno, text: "dirty bytes could not be written back".into() });
         }
         let dirty = self.is_dirty(file, range);
-        let copying = self.copies_in(file, range).any(|copy| copy.kind == CopyKind::WriteBack);
+        let copying = self.copies.write_back(file, range);
         (!dirty && !copying).then_some(Answer::Done)
     }
 

@@ -10,7 +10,7 @@ use crate::extent_map::Mapped;
 use crate::flash_space::Run;
 use crate::journal::Record;
 use crate::limits::REQUEST_BYTES_MAX;
-use crate::output::{Answer, CopyKind, Output};
+use crate::output::{Answer, Output};
 use crate::overlay::Overlay;
 use crate::reserve::Reserve;
 use headstart_protocol::lease::Place;
@@ -99,8 +99,7 @@ impl Overlay {
             self.evict(file, &mapped);
             self.evicted.remember(file, mapped);
         }
-        let write_backs = self.copies.values().filter(|copy| copy.kind == CopyKind::WriteBack);
-        let cleaned: u64 = write_backs.map(|copy| copy.range.length).sum();
+        let cleaned = self.copies.write_back_bytes();
         let is_coming = self.space_is_coming() && self.room_bytes().saturating_add(cleaned) >= needed;
         self.barrier.wanted |= is_coming && self.is_worth_a_barrier();
         is_coming
@@ -125,9 +124,9 @@ impl Overlay {
         let granted = self.grant(shared, slot, file, data_file, pages, spared);
         let size = self.space.size_bytes(data_file);
         if size > size_before || size_before == 0 {
-            self.outputs.push(Output::Grow { data_file, size: size.next_multiple_of(GROWTH_BYTES) });
+            self.outbox.push(Output::Grow { data_file, size: size.next_multiple_of(GROWTH_BYTES) });
             let punched = self.space.punch_excess(data_file);
-            self.outputs.extend(punched.into_iter().map(Output::Punch));
+            punched.into_iter().for_each(|run| self.outbox.push(Output::Punch(run)));
         }
         if granted { Answer::Done } else { Answer::NoSpace }
     }
@@ -241,7 +240,7 @@ impl Overlay {
             if known && rest.pages > 0 && self.space.adopt_slab(rest) {
                 self.set_slab(shared, slot, at, Slab { file, run: rest });
                 // The agent may have been killed before it made the data file long enough, or made it at all.
-                self.outputs.push(Output::Grow { data_file, size: self.space.size_bytes(data_file) });
+                self.outbox.push(Output::Grow { data_file, size: self.space.size_bytes(data_file) });
             } else {
                 piece.revoke();
             }

@@ -11,7 +11,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::copies::CopyState;
 use crate::extent_map::Mapped;
 use crate::files::File;
 use crate::flash_space::Run;
@@ -48,8 +47,7 @@ impl Overlay {
             lost.iter().for_each(|run| self.append(&record(run)));
             self.untrusted.entry(data_file).or_default().extend(lost);
             self.drop_untrusted_clean(data_file);
-            let touched = |copy: &CopyState| copy.pieces.iter().any(|piece| piece.data_file == data_file);
-            self.copies.values_mut().filter(|copy| touched(copy)).for_each(|copy| copy.cancelled = true);
+            self.copies.cancel_data_file(data_file);
             // One that is copied and waits to be published is named by no record yet.
             self.fetches
                 .iter_mut()

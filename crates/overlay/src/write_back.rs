@@ -22,7 +22,7 @@
 //! "All" is many on purpose: address order pays only when a disk can sort a deep queue, and one write-back at
 //! a time behind a busy foreground never catches up.
 
-use crate::copies::CopyState;
+use crate::parts::copies::Copy;
 use crate::reserve::WRITE_PAUSE_NS;
 use crate::settings::Settings;
 use headstart_protocol::handover::COPIES_MAX;
@@ -51,7 +51,7 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    pub(crate) fn add(&mut self, copy: &CopyState) {
+    pub(crate) fn add(&mut self, copy: &Copy) {
         self.copies += 1;
         self.bytes += copy.range.length;
         self.flash_bytes += copy.flash_bytes;

@@ -41,8 +41,8 @@ impl Overlay {
         self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp, benefit }, access);
         self.granules.let_go(file, range);
         shared.files[file as usize].modified_ns.fetch_max(now_ns, Ordering::Relaxed);
-        self.counters.absorbed_requests_total += 1;
-        self.counters.absorbed_bytes_total += range.length;
+        self.outbox.counters.absorbed_requests_total += 1;
+        self.outbox.counters.absorbed_bytes_total += range.length;
         self.reserve.on_write(0, self.measured_ns);
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::journal::Record;
-use crate::output::{Answer, CopyKind};
+use crate::output::Answer;
 use crate::overlay::{Direct, Overlay};
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::message::{Envelope, Request};
@@ -13,7 +13,7 @@ use headstart_units::request::Range;
 impl Overlay {
     pub(crate) fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, direct: Direct) -> Option<Answer> {
         let Direct { file, range, extends, truncates, .. } = direct;
-        let copying = self.copies_in(file, range).any(|copy| copy.kind == CopyKind::WriteBack);
+        let copying = self.copies.write_back(file, range);
         if copying || (extends && self.file(file).extension.is_some()) {
             return None;
         }

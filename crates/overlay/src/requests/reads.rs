@@ -72,7 +72,7 @@ impl Overlay {
         let part = Range::between(range.offset, end);
         let is_written = self.direct_overlaps(file, part)
             || self.quarantines(file, part)
-            || self.copies_in(file, part).next().is_some();
+            || self.copies.within(file, part).next().is_some();
         (!part.is_empty() && !is_written).then_some(part)
     }
 }

@@ -17,7 +17,7 @@ fn every_other_page() -> World {
 /// The next page that is written back, which the disk takes its time for.
 fn next(w: &mut World) -> Option<u64> {
     let copy = w.overlay.write_back_next(w.memory.view(), false)?;
-    Some(w.overlay.copies[&copy].range.offset / PAGE)
+    Some(w.overlay.copies.get(copy).unwrap().range.offset / PAGE)
 }
 
 fn all(w: &mut World) -> Vec<u64> {

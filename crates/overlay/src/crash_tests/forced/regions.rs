@@ -145,7 +145,7 @@ fn write_back_that_spares_regions_finds_all_else() {
     barrier(&mut w);
     let mut found = Vec::new();
     while let Some(copy) = w.overlay.write_back_next(w.memory.view(), true) {
-        found.push(w.overlay.copies[&copy].range);
+        found.push(w.overlay.copies.get(copy).unwrap().range);
     }
     assert_eq!(found, [pages(0, 4), pages(8, 4), pages(20, 4)]);
     drain(&mut w);
