@@ -8,13 +8,13 @@
 //! aio         POSIX asynchronous I/O             rings       io_uring, Linux aio
 //! ```
 
-pub mod aio;
-pub mod copying;
-pub mod data;
-pub mod ioctls;
-pub mod metadata;
-pub mod names;
-pub mod resizing;
-pub mod rings;
-pub mod stdio;
-pub mod transfers;
+pub(crate) mod aio;
+pub(crate) mod copying;
+pub(crate) mod data;
+pub(crate) mod ioctls;
+pub(crate) mod metadata;
+pub(crate) mod names;
+pub(crate) mod resizing;
+pub(crate) mod rings;
+pub(crate) mod stdio;
+pub(crate) mod transfers;

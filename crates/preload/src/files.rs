@@ -7,10 +7,10 @@
 //! regions       which regions belong on flash
 //! ```
 
-pub mod arrivals;
-pub mod closing;
-pub mod data_files;
-pub mod descriptors;
-pub mod opening;
-pub mod records;
-pub mod regions;
+pub(crate) mod arrivals;
+pub(crate) mod closing;
+pub(crate) mod data_files;
+pub(crate) mod descriptors;
+pub(crate) mod opening;
+pub(crate) mod records;
+pub(crate) mod regions;

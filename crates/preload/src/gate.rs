@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::kernel;
 
 /// A lock that blocks signals.
-pub struct Lock {
+pub(crate) struct Lock {
     locked: AtomicBool,
     /// The holder's signal mask from before, needed where `fork` takes and releases in different functions.
     mask: UnsafeCell<MaybeUninit<libc::sigset_t>>,
@@ -24,22 +24,22 @@ pub struct Lock {
 unsafe impl Sync for Lock {}
 
 /// The gate.
-pub static GATE: Lock = Lock::free();
+pub(crate) static GATE: Lock = Lock::free();
 /// The lock of the queue of asynchronous operations; never held while the gate is taken.
-pub static QUEUE: Lock = Lock::free();
+pub(crate) static QUEUE: Lock = Lock::free();
 /// The lock of the recording's file, held while a block is given out; nothing else is taken under it.
-pub static RECORDING: Lock = Lock::free();
+pub(crate) static RECORDING: Lock = Lock::free();
 /// The lock of the session that threads without one take turns at; no other lock is taken under it.
-pub static LOAN: Lock = Lock::free();
+pub(crate) static LOAN: Lock = Lock::free();
 
 /// A lock, held until it is dropped.
-pub struct Held(&'static Lock);
+pub(crate) struct Held(&'static Lock);
 
 /// The gate, held.
-pub type Gate = Held;
+pub(crate) type Gate = Held;
 
 /// Takes the gate.
-pub fn gate() -> Gate {
+pub(crate) fn gate() -> Gate {
     GATE.hold()
 }
 
@@ -55,13 +55,13 @@ impl Lock {
     }
 
     /// Takes it until the guard is dropped.
-    pub fn hold(&'static self) -> Held {
+    pub(crate) fn hold(&'static self) -> Held {
         self.take();
         Held(self)
     }
 
     /// Takes it without a guard, for `fork`.
-    pub fn take(&self) {
+    pub(crate) fn take(&self) {
         let mut before = MaybeUninit::uninit();
         let mut all = MaybeUninit::uninit();
         // SAFETY: both sets are writable; `sigfillset` fills `all` before it is used.
@@ -83,12 +83,12 @@ impl Lock {
     }
 
     /// In a forked child: the holder stayed with the parent.
-    pub fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         self.locked.store(false, Ordering::Relaxed);
     }
 
     /// Releases it, in the thread that took it (or in its image in a forked child).
-    pub fn release(&self) {
+    pub(crate) fn release(&self) {
         // SAFETY: the lock is held, and `take` wrote the mask.
         let before = unsafe { (*self.mask.get()).assume_init() };
         self.locked.store(false, Ordering::Release);

@@ -8,8 +8,8 @@
 //! loaded        the objects that the dynamic linker has loaded
 //! ```
 
-pub mod by_number;
-pub mod loaded;
-pub mod lookups;
-pub mod symbols;
-pub mod trampolines;
+pub(crate) mod by_number;
+pub(crate) mod loaded;
+pub(crate) mod lookups;
+pub(crate) mod symbols;
+pub(crate) mod trampolines;

@@ -1,8 +1,8 @@
 //! System calls as the library itself makes them: past every hook, and never a cancellation point.
 
 mod allocator;
-pub mod buffers;
-pub mod raw;
+pub(crate) mod buffers;
+pub(crate) mod raw;
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -13,22 +13,22 @@ use libc::{c_char, c_int, c_long, c_void, iovec, mode_t};
 use raw::syscall;
 
 /// An error number; it reaches the program through [`answer`] alone.
-pub type Errno = c_int;
+pub(crate) type Errno = c_int;
 
 /// The calling thread's errno.
-pub fn errno() -> Errno {
+pub(crate) fn errno() -> Errno {
     // SAFETY: glibc returns the address of the calling thread's errno, valid for the thread's life.
     unsafe { *libc::__errno_location() }
 }
 
 /// Sets the calling thread's errno.
-pub fn set_errno(value: Errno) {
+pub(crate) fn set_errno(value: Errno) {
     // SAFETY: as in `errno`.
     unsafe { *libc::__errno_location() = value }
 }
 
 /// What the program's call returns: the count, with errno as it was before (`saved`), or -1 and errno.
-pub fn answer(result: Result<usize, Errno>, saved: Errno) -> isize {
+pub(crate) fn answer(result: Result<usize, Errno>, saved: Errno) -> isize {
     let (value, errno) = match result {
         Ok(count) => (count as isize, saved),
         Err(errno) => (-1, errno),
@@ -38,7 +38,7 @@ pub fn answer(result: Result<usize, Errno>, saved: Errno) -> isize {
 }
 
 /// open(2) relative to `dir`.
-pub fn openat(dir: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
+pub(crate) fn openat(dir: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
     // SAFETY: `path` ends with NUL.
     unsafe { openat_raw(dir, path.as_ptr(), flags, mode) }
 }
@@ -47,31 +47,31 @@ pub fn openat(dir: c_int, path: &CStr, flags: c_int, mode: mode_t) -> Result<c_i
 ///
 /// # Safety
 /// `path` is a string, or the kernel answers EFAULT.
-pub unsafe fn openat_raw(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
+pub(crate) unsafe fn openat_raw(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> Result<c_int, Errno> {
     // SAFETY: the kernel checks the address.
     unsafe { syscall!(libc::SYS_openat, dir, path, flags, mode) }.map(|fd| fd as c_int)
 }
 
 /// close(2).
-pub fn close(fd: c_int) -> Result<usize, Errno> {
+pub(crate) fn close(fd: c_int) -> Result<usize, Errno> {
     // SAFETY: no memory is involved.
     unsafe { syscall!(libc::SYS_close, fd) }
 }
 
 /// close_range(2).
-pub fn close_range(first: u32, last: u32, flags: c_int) -> Result<usize, Errno> {
+pub(crate) fn close_range(first: u32, last: u32, flags: c_int) -> Result<usize, Errno> {
     // SAFETY: no memory is involved.
     unsafe { syscall!(libc::SYS_close_range, first, last, flags) }
 }
 
 /// fcntl(2) with an integer argument.
-pub fn fcntl(fd: c_int, command: c_int, argument: c_long) -> Result<c_int, Errno> {
+pub(crate) fn fcntl(fd: c_int, command: c_int, argument: c_long) -> Result<c_int, Errno> {
     // SAFETY: the commands used here take no pointer.
     unsafe { syscall!(libc::SYS_fcntl, fd, command, argument) }.map(|value| value as c_int)
 }
 
 /// lseek(2).
-pub fn lseek(fd: c_int, offset: i64, whence: c_int) -> Result<u64, Errno> {
+pub(crate) fn lseek(fd: c_int, offset: i64, whence: c_int) -> Result<u64, Errno> {
     // SAFETY: no memory is involved.
     unsafe { syscall!(libc::SYS_lseek, fd, offset, whence) }.map(|position| position as u64)
 }
@@ -80,7 +80,7 @@ pub fn lseek(fd: c_int, offset: i64, whence: c_int) -> Result<u64, Errno> {
 ///
 /// # Safety
 /// The vector's elements are memory that may be written.
-pub unsafe fn read_at(fd: c_int, vector: &[iovec], offset: u64) -> Result<usize, Errno> {
+pub(crate) unsafe fn read_at(fd: c_int, vector: &[iovec], offset: u64) -> Result<usize, Errno> {
     match vector {
         // SAFETY: the caller's contract.
         [one] => unsafe { syscall!(libc::SYS_pread64, fd, one.iov_base, one.iov_len, offset) },
@@ -93,7 +93,7 @@ pub unsafe fn read_at(fd: c_int, vector: &[iovec], offset: u64) -> Result<usize,
 ///
 /// # Safety
 /// The vector's elements are memory that may be read.
-pub unsafe fn write_at(fd: c_int, vector: &[iovec], offset: u64) -> Result<usize, Errno> {
+pub(crate) unsafe fn write_at(fd: c_int, vector: &[iovec], offset: u64) -> Result<usize, Errno> {
     match vector {
         // SAFETY: the caller's contract.
         [one] => unsafe { syscall!(libc::SYS_pwrite64, fd, one.iov_base, one.iov_len, offset) },
@@ -106,7 +106,7 @@ pub unsafe fn write_at(fd: c_int, vector: &[iovec], offset: u64) -> Result<usize
 ///
 /// # Safety
 /// The vector's elements are memory that may be read.
-pub unsafe fn write(fd: c_int, vector: &[iovec]) -> Result<usize, Errno> {
+pub(crate) unsafe fn write(fd: c_int, vector: &[iovec]) -> Result<usize, Errno> {
     // SAFETY: the caller's contract.
     unsafe { syscall!(libc::SYS_writev, fd, vector.as_ptr(), vector.len()) }
 }
@@ -115,19 +115,19 @@ pub unsafe fn write(fd: c_int, vector: &[iovec]) -> Result<usize, Errno> {
 ///
 /// # Safety
 /// The vector's elements are memory that may be read.
-pub unsafe fn append(fd: c_int, vector: &[iovec], place: i64, flags: c_int) -> Result<usize, Errno> {
+pub(crate) unsafe fn append(fd: c_int, vector: &[iovec], place: i64, flags: c_int) -> Result<usize, Errno> {
     // SAFETY: the caller's contract; the offset's high half is ignored on 64-bit machines.
     unsafe { syscall!(libc::SYS_pwritev2, fd, vector.as_ptr(), vector.len(), place, 0, flags) }
 }
 
 /// Reads into `buffer` at the descriptor's offset.
-pub fn read(fd: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
+pub(crate) fn read(fd: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: `buffer` is writable for its length.
     unsafe { syscall!(libc::SYS_read, fd, buffer.as_mut_ptr(), buffer.len()) }
 }
 
 /// readlink(2); returns the part of `buffer` that holds the target.
-pub fn readlink<'b>(path: &CStr, buffer: &'b mut [u8]) -> Result<&'b [u8], Errno> {
+pub(crate) fn readlink<'b>(path: &CStr, buffer: &'b mut [u8]) -> Result<&'b [u8], Errno> {
     // SAFETY: `path` ends with NUL, `buffer` is writable for its length.
     let result =
         unsafe { syscall!(libc::SYS_readlinkat, libc::AT_FDCWD, path.as_ptr(), buffer.as_mut_ptr(), buffer.len()) };
@@ -136,7 +136,7 @@ pub fn readlink<'b>(path: &CStr, buffer: &'b mut [u8]) -> Result<&'b [u8], Errno
 
 /// What the library wants to know of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// `st_dev`.
     pub device: u64,
     /// `st_ino`.
@@ -160,7 +160,7 @@ pub struct Facts {
 }
 
 /// statx(2) of a descriptor.
-pub fn facts(fd: c_int) -> Result<Facts, Errno> {
+pub(crate) fn facts(fd: c_int) -> Result<Facts, Errno> {
     // SAFETY: the path is the empty string.
     unsafe { facts_at(fd, c"".as_ptr(), libc::AT_EMPTY_PATH) }
 }
@@ -169,7 +169,7 @@ pub fn facts(fd: c_int) -> Result<Facts, Errno> {
 ///
 /// # Safety
 /// `path` is a string, or the kernel answers EFAULT.
-pub unsafe fn facts_at(dir: c_int, path: *const c_char, flags: c_int) -> Result<Facts, Errno> {
+pub(crate) unsafe fn facts_at(dir: c_int, path: *const c_char, flags: c_int) -> Result<Facts, Errno> {
     let mut found = MaybeUninit::<libc::statx>::zeroed();
     let mask = libc::STATX_BASIC_STATS | libc::STATX_BTIME | libc::STATX_MNT_ID;
     // SAFETY: `found` is writable, and the kernel checks `path`.
@@ -193,7 +193,7 @@ pub unsafe fn facts_at(dir: c_int, path: *const c_char, flags: c_int) -> Result<
 }
 
 /// What kind of file system a path is in, as statfs(2) numbers them.
-pub fn file_system(path: &CStr) -> Result<i64, Errno> {
+pub(crate) fn file_system(path: &CStr) -> Result<i64, Errno> {
     let mut found = MaybeUninit::<libc::statfs>::zeroed();
     // SAFETY: `path` ends with NUL, and `found` is writable.
     unsafe { syscall!(libc::SYS_statfs, path.as_ptr(), found.as_mut_ptr()) }?;
@@ -202,33 +202,33 @@ pub fn file_system(path: &CStr) -> Result<i64, Errno> {
 }
 
 /// ftruncate(2).
-pub fn ftruncate(fd: c_int, size: u64) -> Result<usize, Errno> {
+pub(crate) fn ftruncate(fd: c_int, size: u64) -> Result<usize, Errno> {
     // SAFETY: no memory is involved.
     unsafe { syscall!(libc::SYS_ftruncate, fd, size) }
 }
 
 /// truncate(2).
-pub fn truncate(path: &CStr, size: u64) -> Result<usize, Errno> {
+pub(crate) fn truncate(path: &CStr, size: u64) -> Result<usize, Errno> {
     // SAFETY: `path` ends with NUL.
     unsafe { syscall!(libc::SYS_truncate, path.as_ptr(), size) }
 }
 
 /// fsync(2), or fdatasync(2) if `data_only`.
-pub fn sync(fd: c_int, data_only: bool) -> Result<usize, Errno> {
+pub(crate) fn sync(fd: c_int, data_only: bool) -> Result<usize, Errno> {
     let number = if data_only { libc::SYS_fdatasync } else { libc::SYS_fsync };
     // SAFETY: no memory is involved.
     unsafe { syscall!(number, fd) }
 }
 
 /// send(2) without SIGPIPE.
-pub fn send(socket: c_int, packet: &[u8]) -> Result<usize, Errno> {
+pub(crate) fn send(socket: c_int, packet: &[u8]) -> Result<usize, Errno> {
     let none = std::ptr::null::<libc::sockaddr>();
     // SAFETY: `packet` is readable for its length; no address is given.
     unsafe { syscall!(libc::SYS_sendto, socket, packet.as_ptr(), packet.len(), libc::MSG_NOSIGNAL, none, 0) }
 }
 
 /// sendmsg(2) of a packet and a descriptor with it, without SIGPIPE.
-pub fn send_with(socket: c_int, packet: &[u8], fd: c_int) -> Result<usize, Errno> {
+pub(crate) fn send_with(socket: c_int, packet: &[u8], fd: c_int) -> Result<usize, Errno> {
     let mut part = iovec { iov_base: packet.as_ptr().cast_mut().cast(), iov_len: packet.len() };
     let mut control = Control::default();
     let mut message = control.message(&mut part);
@@ -244,7 +244,7 @@ pub fn send_with(socket: c_int, packet: &[u8], fd: c_int) -> Result<usize, Errno
 }
 
 /// recvmsg(2) of a packet and the descriptor that may come with it.
-pub fn receive_with(socket: c_int, buffer: &mut [u8]) -> Result<(usize, Option<c_int>), Errno> {
+pub(crate) fn receive_with(socket: c_int, buffer: &mut [u8]) -> Result<(usize, Option<c_int>), Errno> {
     let mut part = iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut control = Control::default();
     let mut message = control.message(&mut part);
@@ -276,7 +276,7 @@ impl Control {
 }
 
 /// Two sockets for packets, connected to each other.
-pub fn socket_pair() -> Result<[c_int; 2], Errno> {
+pub(crate) fn socket_pair() -> Result<[c_int; 2], Errno> {
     let mut pair = [-1; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     // SAFETY: `pair` has room for two numbers.
@@ -284,38 +284,38 @@ pub fn socket_pair() -> Result<[c_int; 2], Errno> {
 }
 
 /// recv(2).
-pub fn receive(socket: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
+pub(crate) fn receive(socket: c_int, buffer: &mut [u8]) -> Result<usize, Errno> {
     let none = std::ptr::null_mut::<libc::sockaddr>();
     // SAFETY: `buffer` is writable for its length; no address is asked for.
     unsafe { syscall!(libc::SYS_recvfrom, socket, buffer.as_mut_ptr(), buffer.len(), 0, none, none) }
 }
 
 /// getpid(2), never cached.
-pub fn process() -> u32 {
+pub(crate) fn process() -> u32 {
     // SAFETY: it has no arguments and cannot fail.
     unsafe { syscall!(libc::SYS_getpid) }.unwrap_or(0) as u32
 }
 
 /// gettid(2).
-pub fn thread() -> u32 {
+pub(crate) fn thread() -> u32 {
     // SAFETY: it has no arguments and cannot fail.
     unsafe { syscall!(libc::SYS_gettid) }.unwrap_or(0) as u32
 }
 
 /// getuid(2).
-pub fn real_user() -> u32 {
+pub(crate) fn real_user() -> u32 {
     // SAFETY: it has no arguments and cannot fail.
     unsafe { syscall!(libc::SYS_getuid) }.unwrap_or(0) as u32
 }
 
 /// getgid(2).
-pub fn real_group() -> u32 {
+pub(crate) fn real_group() -> u32 {
     // SAFETY: it has no arguments and cannot fail.
     unsafe { syscall!(libc::SYS_getgid) }.unwrap_or(0) as u32
 }
 
 /// Waits until `word` is woken, if it still holds `value`; at most `milliseconds`, if that is given.
-pub fn wait(word: &AtomicU32, value: u32, milliseconds: Option<u64>) -> Result<(), Errno> {
+pub(crate) fn wait(word: &AtomicU32, value: u32, milliseconds: Option<u64>) -> Result<(), Errno> {
     let time =
         milliseconds.map(|ms| libc::timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
     let time = time.as_ref().map_or(std::ptr::null(), |time| &raw const *time);
@@ -325,12 +325,12 @@ pub fn wait(word: &AtomicU32, value: u32, milliseconds: Option<u64>) -> Result<(
 }
 
 /// Wakes at most `count` waiters of `word`.
-pub fn wake(word: &AtomicU32, count: u32) {
+pub(crate) fn wake(word: &AtomicU32, count: u32) {
     wake_address(word.as_ptr(), count);
 }
 
 /// The same by the word's address, where the word itself may be gone.
-pub fn wake_address(word: *const u32, count: u32) {
+pub(crate) fn wake_address(word: *const u32, count: u32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the kernel does not touch the word.
     let _ = unsafe { syscall!(libc::SYS_futex, word, operation, count) };
@@ -341,7 +341,7 @@ unsafe extern "C" {
 }
 
 /// From here on this thread is not cancelled; returns what it was before, for [`restore_cancellation`].
-pub fn forbid_cancellation() -> c_int {
+pub(crate) fn forbid_cancellation() -> c_int {
     const PTHREAD_CANCEL_DISABLE: c_int = 1;
     let mut before = 0;
     // SAFETY: `before` is writable.
@@ -350,14 +350,14 @@ pub fn forbid_cancellation() -> c_int {
 }
 
 /// Whether this thread can be cancelled is as it was before [`forbid_cancellation`].
-pub fn restore_cancellation(before: c_int) {
+pub(crate) fn restore_cancellation(before: c_int) {
     // SAFETY: no old state is asked for.
     unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
 }
 
 /// Runs a call of libc's that is a cancellation point while something is held or published: the thread ends at the next
 /// one.
-pub fn uncancelled<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn uncancelled<R>(work: impl FnOnce() -> R) -> R {
     let before = forbid_cancellation();
     let result = work();
     restore_cancellation(before);
@@ -365,7 +365,7 @@ pub fn uncancelled<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Sleeps; a signal may cut it short.
-pub fn sleep_ms(milliseconds: u64) {
+pub(crate) fn sleep_ms(milliseconds: u64) {
     let time =
         libc::timespec { tv_sec: (milliseconds / 1000) as i64, tv_nsec: (milliseconds % 1000 * 1_000_000) as i64 };
     let rest = std::ptr::null_mut::<libc::timespec>();
@@ -374,18 +374,18 @@ pub fn sleep_ms(milliseconds: u64) {
 }
 
 /// CLOCK_MONOTONIC in milliseconds.
-pub fn monotonic_ms() -> u64 {
+pub(crate) fn monotonic_ms() -> u64 {
     monotonic_ns() / 1_000_000
 }
 
 /// CLOCK_MONOTONIC in nanoseconds, without a system call.
 #[inline]
-pub fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// Nanoseconds since 1970.
-pub fn unix_ns() -> u64 {
+pub(crate) fn unix_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
 
@@ -402,7 +402,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 ///
 /// # Safety
 /// The elements are memory that may be written (or the kernel answers EFAULT), together no longer than `from`.
-pub unsafe fn copy(from: &[u8], to: &[iovec]) -> Result<usize, Errno> {
+pub(crate) unsafe fn copy(from: &[u8], to: &[iovec]) -> Result<usize, Errno> {
     let local = iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
     // SAFETY: `local` is only read; the caller's contract.
     let copied =
@@ -422,7 +422,7 @@ pub unsafe fn copy(from: &[u8], to: &[iovec]) -> Result<usize, Errno> {
 }
 
 /// Waits until a descriptor can be read from, or its other end is closed.
-pub fn wait_readable(fd: c_int) -> Result<(), Errno> {
+pub(crate) fn wait_readable(fd: c_int) -> Result<(), Errno> {
     let mut waited = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let none = std::ptr::null::<c_void>();
     // SAFETY: `waited` is one element; neither a time nor a mask is given.
@@ -430,7 +430,7 @@ pub fn wait_readable(fd: c_int) -> Result<(), Errno> {
 }
 
 /// Whether a connection's other end is gone.
-pub fn is_hung_up(fd: c_int) -> bool {
+pub(crate) fn is_hung_up(fd: c_int) -> bool {
     let (mut looked, at_once) = (libc::pollfd { fd, events: 0, revents: 0 }, libc::timespec { tv_sec: 0, tv_nsec: 0 });
     // SAFETY: `looked` is one element, the time is readable.
     let found = unsafe { syscall!(libc::SYS_ppoll, &raw mut looked, 1, &raw const at_once, 0, 0) };
@@ -438,12 +438,12 @@ pub fn is_hung_up(fd: c_int) -> bool {
 }
 
 /// The soft limit on the size of files this process writes.
-pub fn file_size_limit() -> u64 {
+pub(crate) fn file_size_limit() -> u64 {
     limit(libc::RLIMIT_FSIZE).unwrap_or(libc::RLIM_INFINITY)
 }
 
 /// The soft limit on descriptor numbers.
-pub fn descriptor_limit() -> u64 {
+pub(crate) fn descriptor_limit() -> u64 {
     limit(libc::RLIMIT_NOFILE).unwrap_or(1024)
 }
 

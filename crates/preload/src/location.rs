@@ -1,7 +1,7 @@
 //! Where a file really lies: only that decides whether it is managed, not the name it was opened by, nor the
 //! mount ([`mounts`]).
 
-pub mod mounts;
+pub(crate) mod mounts;
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString};
@@ -16,7 +16,7 @@ use crate::kernel::{self, Errno, Facts};
 use crate::settings::settings;
 
 /// Longest path the library handles; longer ones are not managed.
-pub const PATH_MAX: usize = 4224;
+pub(crate) const PATH_MAX: usize = 4224;
 
 /// Paths that are looked at at the same time without memory from the kernel.
 const ROOMS: usize = 32;
@@ -33,7 +33,7 @@ static POOL: [Room; ROOMS] = [const { Room(UnsafeCell::new([0; PATH_MAX])) }; RO
 static IN_USE: AtomicU32 = AtomicU32::new(0);
 
 /// Room for a path, which does not lie on the stack: a thread or a handler may have one that a path alone would fill.
-pub struct PathBuffer {
+pub(crate) struct PathBuffer {
     bytes: NonNull<[u8; PATH_MAX]>,
     /// Its number in the pool; none: it is the kernel's.
     room: Option<u32>,
@@ -41,7 +41,7 @@ pub struct PathBuffer {
 
 impl PathBuffer {
     /// One that nothing is in yet.
-    pub fn empty() -> PathBuffer {
+    pub(crate) fn empty() -> PathBuffer {
         let mut in_use = IN_USE.load(Ordering::Relaxed);
         while in_use != u32::MAX {
             let room = in_use.trailing_ones();
@@ -59,13 +59,13 @@ impl PathBuffer {
     }
 
     /// All of it.
-    pub fn room(&mut self) -> &mut [u8; PATH_MAX] {
+    pub(crate) fn room(&mut self) -> &mut [u8; PATH_MAX] {
         // SAFETY: it lives as long as this, which alone has it.
         unsafe { self.bytes.as_mut() }
     }
 
     /// All of it, to be read.
-    pub fn bytes(&self) -> &[u8; PATH_MAX] {
+    pub(crate) fn bytes(&self) -> &[u8; PATH_MAX] {
         // SAFETY: as in `room`.
         unsafe { self.bytes.as_ref() }
     }
@@ -76,7 +76,7 @@ impl PathBuffer {
     }
 
     /// Puts the parts there, one behind the other, and a NUL; nothing if they are too long or hold one.
-    pub fn fill(&mut self, parts: &[&[u8]]) -> Option<&CStr> {
+    pub(crate) fn fill(&mut self, parts: &[&[u8]]) -> Option<&CStr> {
         let mut rest = &mut self.room()[..];
         for part in parts.iter().chain([&&b"\0"[..]]) {
             let (to, behind) = rest.split_at_mut_checked(part.len())?;
@@ -100,30 +100,34 @@ impl Drop for PathBuffer {
 }
 
 /// `/proc/self/fd/N`.
-pub struct Link([u8; 32]);
+pub(crate) struct Link([u8; 32]);
 
 impl Link {
     /// The link of a descriptor.
-    pub fn of(fd: c_int) -> Link {
+    pub(crate) fn of(fd: c_int) -> Link {
         let mut text = [0; 32];
         write!(&mut text[..31], "/proc/self/fd/{fd}").expect("the longest name has 26 bytes");
         Link(text)
     }
 
     /// As a path.
-    pub fn path(&self) -> &CStr {
+    pub(crate) fn path(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.0).expect("the last byte is NUL")
     }
 }
 
 /// The absolute path of an open file now, with ` (deleted)` behind it if it has none any more: that in the
 /// managed directory, by whatever path it was reached, else as the kernel knows it.
-pub fn path_of(fd: c_int, buffer: &mut PathBuffer) -> Result<&[u8], Errno> {
+pub(crate) fn path_of(fd: c_int, buffer: &mut PathBuffer) -> Result<&[u8], Errno> {
     path_of_known(fd, None, buffer)
 }
 
 /// The same where it may be known what the file is.
-pub fn path_of_known<'b>(fd: c_int, known: Option<&Facts>, buffer: &'b mut PathBuffer) -> Result<&'b [u8], Errno> {
+pub(crate) fn path_of_known<'b>(
+    fd: c_int,
+    known: Option<&Facts>,
+    buffer: &'b mut PathBuffer,
+) -> Result<&'b [u8], Errno> {
     let length = kernel::readlink(Link::of(fd).path(), buffer.room())?.len();
     let path = &buffer.room()[..length];
     if is_managed(path) || !path.starts_with(b"/") {
@@ -150,7 +154,7 @@ fn really(facts: Option<Facts>, length: usize, buffer: &mut PathBuffer) -> &[u8]
 
 /// Whether a path, as the kernel tells it of an open file, lies under the managed directory. Not all of them are paths:
 /// those of pipes and sockets begin with no slash.
-pub fn is_managed(path: &[u8]) -> bool {
+pub(crate) fn is_managed(path: &[u8]) -> bool {
     let slow = settings().slow.as_slice();
     // All paths lie under the root, which alone ends in a slash.
     let below = slow.strip_suffix(b"/").unwrap_or(slow);
@@ -158,13 +162,13 @@ pub fn is_managed(path: &[u8]) -> bool {
 }
 
 /// Whether a file at this path is managed: it lies under the managed directory, and on the same file system.
-pub fn is_managed_file(facts: &Facts, path: &[u8]) -> bool {
+pub(crate) fn is_managed_file(facts: &Facts, path: &[u8]) -> bool {
     is_managed(path) && mounts::is_own(facts)
 }
 
 /// Whether no agent owns the managed directory and nothing of it is only on flash: its claim is there as long
 /// as an agent lives, and its list of dirty files as long as there are any.
-pub fn is_nobodys() -> bool {
+pub(crate) fn is_nobodys() -> bool {
     [OWNER_FILE, DIRTY_LIST_FILE].iter().all(|name| {
         let path = [settings().slow.as_slice(), b"/", name.as_bytes()].concat();
         let Ok(path) = CString::new(path) else { return false };
@@ -180,7 +184,7 @@ pub fn is_nobodys() -> bool {
 
 /// What a path names before it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probe {
+pub(crate) enum Probe {
     /// A managed file.
     Managed,
     /// Nothing.
@@ -194,7 +198,7 @@ pub enum Probe {
 ///
 /// # Safety
 /// `path` is a string, or the kernel answers EFAULT.
-pub unsafe fn address(dir: c_int, path: *const c_char, flags: c_int) -> Result<c_int, Errno> {
+pub(crate) unsafe fn address(dir: c_int, path: *const c_char, flags: c_int) -> Result<c_int, Errno> {
     // SAFETY: the caller's contract.
     unsafe { kernel::openat_raw(dir, path, libc::O_PATH | libc::O_CLOEXEC | flags, 0) }
 }
@@ -203,7 +207,7 @@ pub unsafe fn address(dir: c_int, path: *const c_char, flags: c_int) -> Result<c
 ///
 /// # Safety
 /// `path` is a string, or the kernel answers EFAULT.
-pub unsafe fn probe(dir: c_int, path: *const c_char, flags: c_int) -> Probe {
+pub(crate) unsafe fn probe(dir: c_int, path: *const c_char, flags: c_int) -> Probe {
     // SAFETY: the caller's contract.
     let fd = match unsafe { address(dir, path, flags & libc::O_NOFOLLOW) } {
         Ok(fd) => fd,
@@ -226,7 +230,7 @@ pub unsafe fn probe(dir: c_int, path: *const c_char, flags: c_int) -> Probe {
 ///
 /// # Safety
 /// `path` is a string, or the kernel answers EFAULT.
-pub unsafe fn lies_managed(dir: c_int, path: *const c_char, follow: c_int, flags: c_int) -> bool {
+pub(crate) unsafe fn lies_managed(dir: c_int, path: *const c_char, follow: c_int, flags: c_int) -> bool {
     let no_follow = if follow & libc::AT_SYMLINK_NOFOLLOW == 0 { 0 } else { libc::O_NOFOLLOW };
     let mut buffer = PathBuffer::empty();
     // SAFETY: the caller's contract; an empty path is the directory itself.
@@ -256,7 +260,7 @@ unsafe fn place_of(dir: c_int, path: *const c_char, flags: c_int, buffer: &mut P
 }
 
 /// The same by libc, name by name, for a process that has no descriptor left; a last symbolic link is followed.
-pub fn resolved<'b>(dir: c_int, path: &CStr, buffer: &'b mut PathBuffer) -> Option<&'b [u8]> {
+pub(crate) fn resolved<'b>(dir: c_int, path: &CStr, buffer: &'b mut PathBuffer) -> Option<&'b [u8]> {
     let from_here = dir == libc::AT_FDCWD || path.to_bytes().starts_with(b"/");
     let link = Link::of(dir);
     let parts = if from_here { [&b""[..], b""] } else { [link.path().to_bytes(), b"/"] };
@@ -278,7 +282,7 @@ pub fn resolved<'b>(dir: c_int, path: &CStr, buffer: &'b mut PathBuffer) -> Opti
 ///
 /// # Safety
 /// `path` is a string.
-pub unsafe fn name_of(dir: c_int, path: *const c_char) -> Option<Vec<u8>> {
+pub(crate) unsafe fn name_of(dir: c_int, path: *const c_char) -> Option<Vec<u8>> {
     if path.is_null() {
         return None;
     }

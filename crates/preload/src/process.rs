@@ -24,19 +24,19 @@ thread_local! {
 
 /// The number of forks that lead here, from 1.
 #[inline]
-pub fn generation() -> u32 {
+pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
 /// Whether the caller runs in the process whose descriptors the tables describe. A `vfork` child shares the memory,
 /// but not the descriptors; it must leave the tables alone.
-pub fn is_own() -> bool {
+pub(crate) fn is_own() -> bool {
     kernel::process() == PROCESS.load(Ordering::Relaxed)
 }
 
 /// The same without a system call, but after the thread made a child by `vfork` or its kin.
 #[inline]
-pub fn is_own_thread() -> bool {
+pub(crate) fn is_own_thread() -> bool {
     if MAY_BE_CHILD.get() && is_own() {
         MAY_BE_CHILD.set(false);
     }
@@ -44,12 +44,12 @@ pub fn is_own_thread() -> bool {
 }
 
 /// The process's number.
-pub fn number() -> u32 {
+pub(crate) fn number() -> u32 {
     PROCESS.load(Ordering::Relaxed)
 }
 
 /// Called once, before anything else.
-pub fn start() {
+pub(crate) fn start() {
     PROCESS.store(kernel::process(), Ordering::Relaxed);
     GENERATION.store(1, Ordering::Relaxed);
     // SAFETY: the handlers live as long as the library, which a program cannot unload while it is preloaded.
@@ -57,7 +57,7 @@ pub fn start() {
 }
 
 /// `_Fork`, and `fork` by its number, which run no handlers.
-pub fn forked<R: From<bool> + PartialEq>(pass: impl FnOnce() -> R) -> R {
+pub(crate) fn forked<R: From<bool> + PartialEq>(pass: impl FnOnce() -> R) -> R {
     // SAFETY: as libc calls them around a fork.
     unsafe {
         before_fork();
@@ -73,7 +73,7 @@ pub fn forked<R: From<bool> + PartialEq>(pass: impl FnOnce() -> R) -> R {
 
 /// `vfork`, and what starts programs inside libc, which run no handlers: the child has the descriptors that
 /// this process has.
-pub fn bequeath() -> bool {
+pub(crate) fn bequeath() -> bool {
     MAY_BE_CHILD.set(true);
     records::bequeath_all();
     true
@@ -117,7 +117,7 @@ const NAMESPACE_SHIFT: u32 = 40;
 
 /// Start time in clock ticks since boot (field 22 of `/proc/self/stat`), zero where it cannot be read, and
 /// the namespace.
-pub fn start_time() -> u64 {
+pub(crate) fn start_time() -> u64 {
     let known = START_TIME.load(Ordering::Relaxed);
     if known != 0 {
         return known;
@@ -129,7 +129,7 @@ pub fn start_time() -> u64 {
 
 /// The same, of whichever process calls.
 #[inline(never)]
-pub fn read_start_time() -> u64 {
+pub(crate) fn read_start_time() -> u64 {
     let mut text = [0u8; 1024];
     let Ok(fd) = kernel::openat(libc::AT_FDCWD, c"/proc/self/stat", libc::O_RDONLY | libc::O_CLOEXEC, 0) else {
         return 0;

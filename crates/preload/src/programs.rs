@@ -7,9 +7,9 @@
 //! confinement   the process gives up rights: another user, another root, a filter of system calls
 //! ```
 
-pub mod confinement;
-pub mod environment;
-pub mod executing;
-pub mod libraries;
-pub mod spawning;
-pub mod strangers;
+pub(crate) mod confinement;
+pub(crate) mod environment;
+pub(crate) mod executing;
+pub(crate) mod libraries;
+pub(crate) mod spawning;
+pub(crate) mod strangers;

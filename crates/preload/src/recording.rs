@@ -23,13 +23,13 @@ use crate::files::descriptors::Target;
 use crate::kernel::{self, Errno};
 use crate::settings;
 
-pub use stream::{abandon, start};
+pub(crate) use stream::{abandon, start};
 
 static ON: AtomicBool = AtomicBool::new(false);
 
 /// Where a request's bytes are.
 #[derive(Clone, Copy)]
-pub enum Place {
+pub(crate) enum Place {
     /// From this byte of the file on.
     At(u64),
     /// Behind all others, which only the kernel knows: found out afterwards, so that another process that
@@ -38,25 +38,25 @@ pub enum Place {
 }
 
 /// From now on requests are recorded.
-pub fn turn_on() {
+pub(crate) fn turn_on() {
     ON.store(true, Ordering::Relaxed);
 }
 
 /// From now on none is.
-pub fn turn_off() {
+pub(crate) fn turn_off() {
     ON.store(false, Ordering::Relaxed);
 }
 
 /// Whether requests are recorded.
 #[inline]
-pub fn is_on() -> bool {
+pub(crate) fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
 /// Makes a request, and writes down how many bytes it moved and how long it took. One that fails moved none, and is not
 /// written down. `work` is told whether there is an agent; where nothing is recorded, there is one.
 #[inline]
-pub fn around(
+pub(crate) fn around(
     target: &Target,
     operation: Operation,
     place: Place,
@@ -90,7 +90,7 @@ fn recorded(
 }
 
 /// The process uses a file by means that are not recorded. Said once for each time that it opens the file.
-pub fn unseen(target: &Target) {
+pub(crate) fn unseen(target: &Target) {
     if is_on() && target.record.is_first_unseen() {
         let errno = kernel::errno();
         stream::with(|stream| stream::unseen(stream, target));

@@ -7,11 +7,11 @@
 
 mod command;
 mod connection;
-pub mod door;
+pub(crate) mod door;
 mod loan;
 mod mapping;
 mod standing_in;
-pub mod uses;
+pub(crate) mod uses;
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -34,15 +34,15 @@ use crate::kernel::{self, Errno};
 use crate::process;
 use crate::settings::{self, settings};
 
-pub use command::command;
-pub use connection::{Answer, complain, say_once};
-pub use mapping::{runtime_path, shared};
-pub use standing_in::{stand_in, stands_in_for_the_parent};
+pub(crate) use command::command;
+pub(crate) use connection::{Answer, complain, say_once};
+pub(crate) use mapping::{runtime_path, shared};
+pub(crate) use standing_in::{stand_in, stands_in_for_the_parent};
 
 use loan::Loan;
 
 /// One thread's slot and connection.
-pub struct Session {
+pub(crate) struct Session {
     /// The slot; only its owner writes it, but for what the agent grants.
     pub slot: &'static Slot,
     index: u32,
@@ -83,7 +83,7 @@ struct Site {
 static SITE: OnceLock<Site> = OnceLock::new();
 
 /// Called once, before any session.
-pub fn start() {
+pub(crate) fn start() {
     let mut key = 0;
     // SAFETY: `key` is writable, and the destructor lives as long as the library.
     unsafe { libc::pthread_key_create(&mut key, Some(end_of_thread)) };
@@ -92,7 +92,7 @@ pub fn start() {
 
 /// Runs `work` with the calling thread's session.
 #[inline]
-pub fn with<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R, Errno> {
+pub(crate) fn with<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R, Errno> {
     THREAD.with(|thread| {
         if thread.busy.load(Ordering::Relaxed) {
             return work(&mut *join(true)?);
@@ -119,7 +119,7 @@ fn work_first<R>(thread: &Thread, work: impl FnOnce(&mut Session) -> Result<R, E
 }
 
 /// Sees to it that the calling thread has a session for good, for what cannot be done with one on loan.
-pub fn begin_own() -> Result<(), Errno> {
+pub(crate) fn begin_own() -> Result<(), Errno> {
     THREAD.with(|thread| {
         let has = thread.busy.load(Ordering::Relaxed) || !thread.session.get().is_null();
         if has || begin(thread)?.is_none() { Ok(()) } else { Err(libc::EMFILE) }
@@ -128,7 +128,7 @@ pub fn begin_own() -> Result<(), Errno> {
 
 /// Whether the calling thread's session is in use: the caller is in a handler that interrupted a request.
 #[inline]
-pub fn is_interrupted() -> bool {
+pub(crate) fn is_interrupted() -> bool {
     THREAD.with(|thread| thread.busy.load(Ordering::Relaxed))
 }
 
@@ -180,7 +180,7 @@ fn join(nested: bool) -> Result<Box<Session>, Errno> {
 
 /// Runs `work` with a session of its own, as the process that calls: for a `vfork` child, which shares its parent's
 /// memory, but is another process to the agent. Whatever it opens is closed when it hangs up.
-pub fn apart<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R, Errno> {
+pub(crate) fn apart<R>(work: impl FnOnce(&mut Session) -> Result<R, Errno>) -> Result<R, Errno> {
     work(&mut *Session::join_as(kernel::process(), process::read_start_time(), kernel::thread(), true).map(Box::new)?)
 }
 
@@ -201,7 +201,7 @@ unsafe extern "C" fn end_of_thread(session: *mut c_void) {
 
 /// In a forked child: forgets the parent's sessions. Their memory is left alone, as another thread may have been in
 /// the middle of one.
-pub fn abandon() {
+pub(crate) fn abandon() {
     THREAD.with(|thread| {
         thread.session.set(ptr::null_mut());
         thread.busy.store(false, Ordering::Relaxed);
@@ -216,7 +216,7 @@ pub fn abandon() {
 
 /// Waits until no other thread of this process has a request for `file` under way. The caller took the file's
 /// descriptor away and fenced; whoever publishes later sees that.
-pub fn wait_for_requests(file: u32) {
+pub(crate) fn wait_for_requests(file: u32) {
     let Some(shared) = shared() else { return };
     for (word_index, word) in SLOTS.iter().enumerate() {
         let mut bits = word.load(Ordering::Acquire);
@@ -240,7 +240,7 @@ pub fn wait_for_requests(file: u32) {
 /// How a request of this process lies to those before it, the last of which it becomes: its own, and where
 /// the cost model of a policy asks for it, those of other processes.
 #[inline]
-pub fn distance(target: &Target, direction: Direction, range: Range) -> Distance {
+pub(crate) fn distance(target: &Target, direction: Direction, range: Range) -> Distance {
     let distance = target.record.distance(range);
     let asks = |site: &Site| settings().policies.asks_s4d() && site.s4d.of(direction).interleaved_stays;
     // There is memory behind what the agent was told of.
@@ -256,7 +256,7 @@ pub fn distance(target: &Target, direction: Direction, range: Range) -> Distance
 /// What the site, and then the policies of this run, want of the first part of a request, which is not empty;
 /// how far that reaches is where the part ends. Most requests are one part.
 #[inline]
-pub fn decide(target: &Target, request: &client::Request) -> (client::Request, Decision) {
+pub(crate) fn decide(target: &Target, request: &client::Request) -> (client::Request, Decision) {
     if let Some(reason) = target.record.stays_on_disk() {
         return (*request, Decision::Disk(reason));
     }
@@ -268,13 +268,13 @@ pub fn decide(target: &Target, request: &client::Request) -> (client::Request, D
 }
 
 /// Absolute path of the fast directory; empty before the first session.
-pub fn fast_directory() -> &'static [u8] {
+pub(crate) fn fast_directory() -> &'static [u8] {
     SITE.get().map_or(b"", |site| &site.fast)
 }
 
 impl Session {
     /// Sends a request under the slot's next number and waits for the answer, over a restart of the agent if need be.
-    pub fn call(&mut self, request: &Request) -> Result<Answer, Errno> {
+    pub(crate) fn call(&mut self, request: &Request) -> Result<Answer, Errno> {
         let seq = self.slot.seq.load(Ordering::Relaxed) + 1;
         self.slot.seq.store(seq, Ordering::Release);
         self.slot.count(Counter::RoundTrips, 1);
@@ -288,7 +288,7 @@ impl Session {
     }
 
     /// The agent answered with something that is no answer to the request.
-    pub fn unexpected(&self, answer: Answer) -> Errno {
+    pub(crate) fn unexpected(&self, answer: Answer) -> Errno {
         self.give_up();
         connection::complain(format_args!(
             "the agent gave an unexpected answer ({answer:?}); library and agent differ"

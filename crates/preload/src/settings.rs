@@ -31,7 +31,7 @@ thread_local! {
 
 /// The environment's answers.
 #[derive(Debug)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The agent's runtime directory; empty where there is no agent.
     pub runtime: Vec<u8>,
     /// The managed directory, without trailing slash.
@@ -48,7 +48,7 @@ pub struct Settings {
 
 /// Whether hooks do anything but pass through.
 #[inline]
-pub fn active() -> bool {
+pub(crate) fn active() -> bool {
     match STATE.load(Ordering::Acquire) {
         ALONE.. => true,
         OFF => false,
@@ -59,7 +59,7 @@ pub fn active() -> bool {
 /// Whether there is an agent to ask. Hooks that bring no byte of a request and follow no descriptor only pass
 /// through without one.
 #[inline]
-pub fn served() -> bool {
+pub(crate) fn served() -> bool {
     match STATE.load(Ordering::Acquire) {
         ON => true,
         OFF | ALONE => false,
@@ -68,13 +68,13 @@ pub fn served() -> bool {
 }
 
 /// The settings; only asked for once [`active`] has said yes.
-pub fn settings() -> &'static Settings {
+pub(crate) fn settings() -> &'static Settings {
     SETTINGS.get().expect("settings are read before the library is active")
 }
 
 /// No agent serves this process, and none needs to: from now on hooks only pass through, or requests are only
 /// recorded. No descriptor of it is managed.
-pub fn retire() {
+pub(crate) fn retire() {
     STATE.store(if recording::is_on() { ALONE } else { OFF }, Ordering::Release);
 }
 

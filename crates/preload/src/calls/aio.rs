@@ -7,11 +7,11 @@
 //!
 //! Where no thread can be had, the call that submits an operation carries it out.
 
-pub mod queue;
+pub(crate) mod queue;
 mod waiting;
 
-pub use queue::abandon;
-pub use waiting::{cancel, suspend};
+pub(crate) use queue::abandon;
+pub(crate) use waiting::{cancel, suspend};
 
 use std::mem::offset_of;
 use std::ptr;
@@ -37,7 +37,7 @@ const PRIORITY_MAX: c_int = 20;
 /// 108 policy | 112 error | 120 return value | 128 offset | 136 reserved (32 bytes) | 168
 /// ```
 #[repr(C)]
-pub struct ControlBlock {
+pub(crate) struct ControlBlock {
     fd: c_int,
     opcode: c_int,
     priority: c_int,
@@ -66,7 +66,7 @@ const RUNNING: c_int = 1;
 
 /// What an operation is to the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Read,
     Write,
     /// A write to the end of the file.
@@ -130,7 +130,7 @@ const _: () = {
 
 /// What a control block asks for.
 #[derive(Clone, Copy)]
-pub enum Operation {
+pub(crate) enum Operation {
     /// `aio_read`.
     Read,
     /// `aio_write`.
@@ -157,7 +157,7 @@ impl Operation {
 ///
 /// # Safety
 /// `block` is a control block as aio(7) wants it.
-pub unsafe fn submit(block: *mut ControlBlock, operation: Operation, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn submit(block: *mut ControlBlock, operation: Operation, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
     let is_ours = unsafe { take(block, operation, ptr::null_mut()) };
@@ -169,7 +169,7 @@ pub unsafe fn submit(block: *mut ControlBlock, operation: Operation, pass: impl 
 ///
 /// # Safety
 /// `block` is a control block as aio(7) wants it.
-pub unsafe fn sync(kind: c_int, block: *mut ControlBlock, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn sync(kind: c_int, block: *mut ControlBlock, pass: impl FnOnce() -> c_int) -> c_int {
     match kind {
         // SAFETY: the caller's contract.
         libc::O_SYNC | libc::O_DSYNC => unsafe {
@@ -183,7 +183,7 @@ pub unsafe fn sync(kind: c_int, block: *mut ControlBlock, pass: impl FnOnce() ->
 ///
 /// # Safety
 /// The arguments are those of lio_listio(3).
-pub unsafe fn list(
+pub(crate) unsafe fn list(
     mode: c_int,
     blocks: *const *mut ControlBlock,
     count: c_int,

@@ -65,7 +65,7 @@ fn is_ours(to: c_int) -> Result<bool, Errno> {
 ///
 /// # Safety
 /// The offsets are null, or may be read and written.
-pub unsafe fn copy_file_range(
+pub(crate) unsafe fn copy_file_range(
     from: c_int,
     from_offset: *mut off64_t,
     to: c_int,
@@ -116,7 +116,13 @@ fn may_copy(from: c_int, to: c_int) -> Result<bool, Errno> {
 ///
 /// # Safety
 /// The offset is null, or may be read and written.
-pub unsafe fn sendfile(to: c_int, from: c_int, offset: *mut off64_t, length: usize, pass: impl Fn() -> isize) -> isize {
+pub(crate) unsafe fn sendfile(
+    to: c_int,
+    from: c_int,
+    offset: *mut off64_t,
+    length: usize,
+    pass: impl Fn() -> isize,
+) -> isize {
     let saved = kernel::errno();
     let sent = match is_ours(to) {
         Ok(false) => return transfers::copy(from, to, libc::EINVAL, pass),
@@ -204,7 +210,7 @@ fn pieces((from, source): (c_int, u64), (to, destination): (c_int, u64), wanted:
 ///
 /// # Safety
 /// The offsets are null, or may be read and written.
-pub unsafe fn splice(
+pub(crate) unsafe fn splice(
     from: c_int,
     from_offset: *mut off64_t,
     to: c_int,

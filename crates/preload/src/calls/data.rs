@@ -52,14 +52,14 @@ fn on_managed(fd: c_int, pass: impl FnOnce() -> isize, work: impl Fn(&Target) ->
 
 #[inline]
 /// One piece of the program's memory.
-pub fn element(buffer: *const c_void, length: usize) -> iovec {
+pub(crate) fn element(buffer: *const c_void, length: usize) -> iovec {
     iovec { iov_base: buffer.cast_mut(), iov_len: length }
 }
 
 /// # Safety
 /// As read(2).
 #[inline]
-pub unsafe fn read(fd: c_int, buffer: *mut c_void, length: usize, pass: impl Fn() -> isize) -> isize {
+pub(crate) unsafe fn read(fd: c_int, buffer: *mut c_void, length: usize, pass: impl Fn() -> isize) -> isize {
     on_managed(fd, &pass, |target| {
         let element = element(buffer, length);
         // SAFETY: the caller's contract.
@@ -71,7 +71,7 @@ pub unsafe fn read(fd: c_int, buffer: *mut c_void, length: usize, pass: impl Fn(
 ///
 /// # Safety
 /// As read(2).
-pub unsafe fn read_checked(
+pub(crate) unsafe fn read_checked(
     fd: c_int,
     buffer: *mut c_void,
     length: usize,
@@ -88,7 +88,13 @@ pub unsafe fn read_checked(
 /// # Safety
 /// As pread(2).
 #[inline]
-pub unsafe fn pread(fd: c_int, buffer: *mut c_void, length: usize, offset: i64, pass: impl Fn() -> isize) -> isize {
+pub(crate) unsafe fn pread(
+    fd: c_int,
+    buffer: *mut c_void,
+    length: usize,
+    offset: i64,
+    pass: impl Fn() -> isize,
+) -> isize {
     on_managed(fd, &pass, |target| {
         let element = element(buffer, length);
         // SAFETY: the caller's contract.
@@ -100,7 +106,7 @@ pub unsafe fn pread(fd: c_int, buffer: *mut c_void, length: usize, offset: i64, 
 ///
 /// # Safety
 /// As pread(2).
-pub unsafe fn pread_checked(
+pub(crate) unsafe fn pread_checked(
     fd: c_int,
     buffer: *mut c_void,
     length: usize,
@@ -117,7 +123,13 @@ pub unsafe fn pread_checked(
 
 /// # Safety
 /// As preadv(2).
-pub unsafe fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: i64, pass: impl Fn() -> isize) -> isize {
+pub(crate) unsafe fn preadv(
+    fd: c_int,
+    vector: *const iovec,
+    count: c_int,
+    offset: i64,
+    pass: impl Fn() -> isize,
+) -> isize {
     on_managed(fd, &pass, |target| {
         // SAFETY: the caller's contract.
         data_path::read_at(target, &unsafe { Buffers::vector(vector, count) }?, at(offset)?)
@@ -128,7 +140,7 @@ pub unsafe fn preadv(fd: c_int, vector: *const iovec, count: c_int, offset: i64,
 ///
 /// # Safety
 /// As preadv2(2).
-pub unsafe fn readv(
+pub(crate) unsafe fn readv(
     fd: c_int,
     vector: *const iovec,
     count: c_int,
@@ -152,7 +164,7 @@ pub unsafe fn readv(
 /// # Safety
 /// As write(2).
 #[inline]
-pub unsafe fn write(fd: c_int, buffer: *const c_void, length: usize, pass: impl Fn() -> isize) -> isize {
+pub(crate) unsafe fn write(fd: c_int, buffer: *const c_void, length: usize, pass: impl Fn() -> isize) -> isize {
     on_managed(fd, &pass, |target| {
         let element = element(buffer, length);
         // SAFETY: the caller's contract.
@@ -163,7 +175,13 @@ pub unsafe fn write(fd: c_int, buffer: *const c_void, length: usize, pass: impl 
 /// # Safety
 /// As pwrite(2).
 #[inline]
-pub unsafe fn pwrite(fd: c_int, buffer: *const c_void, length: usize, offset: i64, pass: impl Fn() -> isize) -> isize {
+pub(crate) unsafe fn pwrite(
+    fd: c_int,
+    buffer: *const c_void,
+    length: usize,
+    offset: i64,
+    pass: impl Fn() -> isize,
+) -> isize {
     on_managed(fd, &pass, |target| {
         let element = element(buffer, length);
         // SAFETY: the caller's contract.
@@ -173,7 +191,13 @@ pub unsafe fn pwrite(fd: c_int, buffer: *const c_void, length: usize, offset: i6
 
 /// # Safety
 /// As pwritev(2).
-pub unsafe fn pwritev(fd: c_int, vector: *const iovec, count: c_int, offset: i64, pass: impl Fn() -> isize) -> isize {
+pub(crate) unsafe fn pwritev(
+    fd: c_int,
+    vector: *const iovec,
+    count: c_int,
+    offset: i64,
+    pass: impl Fn() -> isize,
+) -> isize {
     on_managed(fd, &pass, |target| {
         // SAFETY: the caller's contract.
         write_buffers(target, unsafe { Buffers::vector(vector, count) }?, Some(at(offset)?), 0)
@@ -184,7 +208,7 @@ pub unsafe fn pwritev(fd: c_int, vector: *const iovec, count: c_int, offset: i64
 ///
 /// # Safety
 /// As pwritev2(2).
-pub unsafe fn writev(
+pub(crate) unsafe fn writev(
     fd: c_int,
     vector: *const iovec,
     count: c_int,
@@ -207,13 +231,18 @@ pub unsafe fn writev(
 }
 
 /// An offset the program passed.
-pub fn at(offset: i64) -> Result<u64, Errno> {
+pub(crate) fn at(offset: i64) -> Result<u64, Errno> {
     u64::try_from(offset).map_err(|_| libc::EINVAL)
 }
 
 /// A write at `offset`, or where the descriptor stands; `flags` as of pwritev2.
 #[inline]
-pub fn write_buffers(target: &Target, buffers: Buffers, offset: Option<u64>, flags: c_int) -> Result<usize, Errno> {
+pub(crate) fn write_buffers(
+    target: &Target,
+    buffers: Buffers,
+    offset: Option<u64>,
+    flags: c_int,
+) -> Result<usize, Errno> {
     if !target.writable() {
         return Err(libc::EBADF);
     }
@@ -234,7 +263,7 @@ pub fn write_buffers(target: &Target, buffers: Buffers, offset: Option<u64>, fla
 
 /// `lseek`: the kernel knows sizes and offsets, but not what of the file lies on flash.
 #[inline]
-pub fn lseek(fd: c_int, whence: c_int, pass: impl Fn() -> i64) -> i64 {
+pub(crate) fn lseek(fd: c_int, whence: c_int, pass: impl Fn() -> i64) -> i64 {
     let _offset = descriptors::hold_offset(fd);
     if whence != libc::SEEK_DATA && whence != libc::SEEK_HOLE {
         return pass();
@@ -244,7 +273,7 @@ pub fn lseek(fd: c_int, whence: c_int, pass: impl Fn() -> i64) -> i64 {
 }
 
 /// `fsync`, `fdatasync`.
-pub fn sync(fd: c_int, pass: impl Fn() -> c_int) -> c_int {
+pub(crate) fn sync(fd: c_int, pass: impl Fn() -> c_int) -> c_int {
     let synced = on_managed(
         fd,
         || pass() as isize,
@@ -260,7 +289,7 @@ pub fn sync(fd: c_int, pass: impl Fn() -> c_int) -> c_int {
 }
 
 /// `sync`, which cannot fail.
-pub fn sync_everything(pass: impl FnOnce()) {
+pub(crate) fn sync_everything(pass: impl FnOnce()) {
     sync_all(|| {
         pass();
         0
@@ -269,7 +298,7 @@ pub fn sync_everything(pass: impl FnOnce()) {
 
 /// `syncfs`: of what flash holds, a barrier makes everything durable; asked for by each file that this process
 /// has open.
-pub fn sync_all(pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn sync_all(pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
     let asked = records::with_set_bits();
     kernel::set_errno(saved);

@@ -61,7 +61,7 @@ const LOOP_CONFIGURE: c_ulong = 0x4c0a;
 /// # Safety
 /// The arguments are those of ioctl(2).
 #[inline]
-pub unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void, pass: impl Fn() -> c_int) -> c_int {
+pub(crate) unsafe fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void, pass: impl Fn() -> c_int) -> c_int {
     // SAFETY: the caller's contract: a structure that has a descriptor there. The kernel does not care how it
     // is aligned.
     let number = |at: usize| unsafe { argument.byte_add(at).cast::<c_int>().read_unaligned() };

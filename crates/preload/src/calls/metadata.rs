@@ -16,7 +16,7 @@ use crate::{kernel, location};
 /// # Safety
 /// `found` is what the call just wrote, if it succeeded.
 #[inline]
-pub unsafe fn dated(found: *mut libc::stat, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn dated(found: *mut libc::stat, pass: impl FnOnce() -> c_int) -> c_int {
     let result = pass();
     if result == 0 {
         // SAFETY: the caller's contract.
@@ -33,7 +33,7 @@ pub unsafe fn dated(found: *mut libc::stat, pass: impl FnOnce() -> c_int) -> c_i
 ///
 /// # Safety
 /// `found` is what the call just wrote, if it succeeded.
-pub unsafe fn dated_x(found: *mut libc::statx, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn dated_x(found: *mut libc::statx, pass: impl FnOnce() -> c_int) -> c_int {
     let result = pass();
     if result == 0 {
         // SAFETY: the caller's contract.
@@ -69,7 +69,7 @@ unsafe fn keeps_modified(times: *const libc::timespec) -> bool {
 /// # Safety
 /// `path` is a string, or none for the descriptor `dir` itself; `times` are those of the call, or none where
 /// it sets both.
-pub unsafe fn times_set(
+pub(crate) unsafe fn times_set(
     dir: c_int,
     path: *const c_char,
     times: *const libc::timespec,

@@ -82,7 +82,7 @@ fn tell(request: &Request) {
 ///
 /// # Safety
 /// The arguments are those of unlinkat(2).
-pub unsafe fn unlink(dir: c_int, path: *const c_char, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn unlink(dir: c_int, path: *const c_char, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
     let going = unsafe { Going::find(dir, path) };
@@ -105,7 +105,7 @@ pub unsafe fn unlink(dir: c_int, path: *const c_char, pass: impl FnOnce() -> c_i
 ///
 /// # Safety
 /// The arguments are those of linkat(2).
-pub unsafe fn link(
+pub(crate) unsafe fn link(
     old_dir: c_int,
     old: *const c_char,
     new_dir: c_int,
@@ -149,7 +149,7 @@ pub unsafe fn link(
 ///
 /// # Safety
 /// The arguments are those of renameat2(2).
-pub unsafe fn rename(
+pub(crate) unsafe fn rename(
     old_dir: c_int,
     old: *const c_char,
     new_dir: c_int,

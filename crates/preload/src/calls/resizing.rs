@@ -18,12 +18,12 @@ use crate::session::{self, Answer, Session};
 const FALLOC_FL_WRITE_ZEROES: c_int = 0x80;
 
 /// Changes the size of a managed file: the agent agrees first, `kernel` does it, the agent hears whether it happened.
-pub fn resize(file: u32, size: u64, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+pub(crate) fn resize(file: u32, size: u64, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
     session::with(|session| resize_with(session, file, size, kernel))
 }
 
 /// The same with a session at hand.
-pub fn resize_with(
+pub(crate) fn resize_with(
     session: &mut Session,
     file: u32,
     size: u64,
@@ -42,7 +42,11 @@ pub fn resize_with(
 
 /// Has `kernel` move bytes that lie at `from` or behind it in the slow file: they are off flash before, and
 /// none comes meanwhile. What becomes of the size only the kernel knows.
-pub fn rearrange(target: &Target, from: u64, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+pub(crate) fn rearrange(
+    target: &Target,
+    from: u64,
+    kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
     session::with(|session| {
         match session.call(&Request::Rearrange { file: target.file, from })? {
             Answer::Go => {}
@@ -58,7 +62,7 @@ pub fn rearrange(target: &Target, from: u64, kernel: impl FnOnce() -> Result<usi
 }
 
 /// What a call of the program's own that returns 0 or -1 came to.
-pub fn outcome(value: c_int) -> Result<usize, Errno> {
+pub(crate) fn outcome(value: c_int) -> Result<usize, Errno> {
     if value == 0 { Ok(0) } else { Err(kernel::errno()) }
 }
 
@@ -84,7 +88,7 @@ fn on_descriptor(
 }
 
 /// `ftruncate`.
-pub fn ftruncate(fd: c_int, size: i64, pass: impl Fn() -> c_int) -> c_int {
+pub(crate) fn ftruncate(fd: c_int, size: i64, pass: impl Fn() -> c_int) -> c_int {
     on_descriptor(fd, pass, |target, kernel| {
         if size < 0 || !target.writable() {
             return kernel();
@@ -97,7 +101,7 @@ pub fn ftruncate(fd: c_int, size: i64, pass: impl Fn() -> c_int) -> c_int {
 ///
 /// # Safety
 /// `path` is a string, or the kernel answers EFAULT.
-pub unsafe fn truncate(path: *const c_char, size: i64, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn truncate(path: *const c_char, size: i64, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
     let mut pass = Some(pass);
     let mut once = || pass.take().map_or(Err(libc::EIO), |pass| outcome(pass()));
@@ -154,7 +158,7 @@ fn truncate_found(
 ///
 /// # Safety
 /// `path` is a string, or the kernel answers EFAULT.
-pub unsafe fn truncate_managed(path: *const c_char) -> Result<(), Errno> {
+pub(crate) unsafe fn truncate_managed(path: *const c_char) -> Result<(), Errno> {
     // SAFETY: the caller's contract.
     let fd = unsafe { location::address(libc::AT_FDCWD, path, 0) }?;
     let result = truncate_address(fd, 0, || kernel::truncate(location::Link::of(fd).path(), 0));
@@ -163,7 +167,7 @@ pub unsafe fn truncate_managed(path: *const c_char) -> Result<(), Errno> {
 }
 
 /// `fallocate`, and what ioctl makes of it.
-pub fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: impl Fn() -> c_int) -> c_int {
+pub(crate) fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: impl Fn() -> c_int) -> c_int {
     on_descriptor(fd, pass, |target, kernel| {
         if offset < 0 || length <= 0 || !target.writable() {
             return kernel();
@@ -183,7 +187,7 @@ pub fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: impl Fn
 
 /// `posix_fallocate`, which returns its error. Where the file system cannot, libc writes a zero over each
 /// zero that it reads: no write-back may come in between.
-pub fn posix_fallocate(fd: c_int, offset: i64, pass: impl Fn() -> c_int) -> c_int {
+pub(crate) fn posix_fallocate(fd: c_int, offset: i64, pass: impl Fn() -> c_int) -> c_int {
     let saved = kernel::errno();
     let kernel = || match kernel::uncancelled(&pass) {
         0 => Ok(0),

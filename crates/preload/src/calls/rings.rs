@@ -21,7 +21,7 @@ use crate::location::{self, PathBuffer};
 use crate::{session, settings};
 
 /// Where the memory for requests is mapped from (`IORING_OFF_SQES`).
-pub const REQUESTS_AT: off64_t = 0x1000_0000;
+pub(crate) const REQUESTS_AT: off64_t = 0x1000_0000;
 /// The kernel looks for requests by itself.
 const IORING_SETUP_SQPOLL: c_uint = 1 << 1;
 /// The program gives the memory.
@@ -36,12 +36,12 @@ static STATE: AtomicU32 = AtomicU32::new(UNUSED);
 static SAID: AtomicBool = AtomicBool::new(false);
 
 /// Whether this process, or one it was forked from, uses a ring.
-pub fn in_use() -> bool {
+pub(crate) fn in_use() -> bool {
     STATE.load(Ordering::Relaxed) != UNUSED
 }
 
 /// A managed file bypasses flash because of the process's ring: said once.
-pub fn say() {
+pub(crate) fn say() {
     if settings::served() && !SAID.swap(true, Ordering::Relaxed) {
         session::complain(format_args!(
             "this program uses io_uring, whose requests cannot be seen: its files bypass flash until it ends. \
@@ -74,7 +74,7 @@ fn notice() -> Result<(), Errno> {
 }
 
 /// In a forked child: no other thread is at it any more.
-pub fn abandon() {
+pub(crate) fn abandon() {
     let _ = STATE.compare_exchange(BEGUN, UNUSED, Ordering::Relaxed, Ordering::Relaxed);
 }
 
@@ -82,7 +82,7 @@ pub fn abandon() {
 ///
 /// # Safety
 /// `parameters` are such, or an address where no program has memory.
-pub unsafe fn flags_of(parameters: *const c_void) -> c_uint {
+pub(crate) unsafe fn flags_of(parameters: *const c_void) -> c_uint {
     if parameters.addr() < 65536 {
         return 0;
     }
@@ -91,13 +91,13 @@ pub unsafe fn flags_of(parameters: *const c_void) -> c_uint {
 }
 
 /// `io_uring_queue_init` and its kin, which return an error as a negative number.
-pub fn set_up(flags: c_uint, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn set_up(flags: c_uint, pass: impl FnOnce() -> c_int) -> c_int {
     if flags & IORING_SETUP_SQPOLL == 0 { pass() } else { submits(pass) }
 }
 
 /// A call of liburing's that may submit requests.
 #[inline]
-pub fn submits(pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn submits(pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
     let told = noticed();
     kernel::set_errno(saved);
@@ -108,13 +108,13 @@ pub fn submits(pass: impl FnOnce() -> c_int) -> c_int {
 }
 
 /// `syscall(SYS_io_uring_setup)`.
-pub fn set_up_raw(flags: c_uint, pass: impl FnOnce() -> c_long) -> c_long {
+pub(crate) fn set_up_raw(flags: c_uint, pass: impl FnOnce() -> c_long) -> c_long {
     if flags & (IORING_SETUP_SQPOLL | IORING_SETUP_NO_MMAP) == 0 { pass() } else { submits_raw(pass) }
 }
 
 /// A descriptor's memory for requests is about to be mapped, if it is a ring's.
 #[cold]
-pub fn mapped(fd: c_int) -> Result<(), Errno> {
+pub(crate) fn mapped(fd: c_int) -> Result<(), Errno> {
     let saved = kernel::errno();
     let mut buffer = PathBuffer::empty();
     let is_ring = location::path_of(fd, &mut buffer).is_ok_and(|name| name == b"anon_inode:[io_uring]");
@@ -124,7 +124,7 @@ pub fn mapped(fd: c_int) -> Result<(), Errno> {
 }
 
 /// `syscall(SYS_io_uring_enter)` with requests.
-pub fn submits_raw(pass: impl FnOnce() -> c_long) -> c_long {
+pub(crate) fn submits_raw(pass: impl FnOnce() -> c_long) -> c_long {
     let saved = kernel::errno();
     let told = noticed();
     kernel::set_errno(told.err().unwrap_or(saved));
@@ -133,7 +133,7 @@ pub fn submits_raw(pass: impl FnOnce() -> c_long) -> c_long {
 
 /// The kernel's `struct iocb`, as far as it matters here.
 #[repr(C)]
-pub struct Submission {
+pub(crate) struct Submission {
     data: u64,
     key: u32,
     flags: u32,
@@ -146,7 +146,7 @@ pub struct Submission {
 ///
 /// # Safety
 /// `blocks` are `count` control blocks.
-pub unsafe fn submit(count: c_long, blocks: *const *const Submission, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn submit(count: c_long, blocks: *const *const Submission, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
     let told = unsafe { named(count, blocks) };
@@ -161,7 +161,11 @@ pub unsafe fn submit(count: c_long, blocks: *const *const Submission, pass: impl
 ///
 /// # Safety
 /// `blocks` are `count` control blocks.
-pub unsafe fn submit_raw(count: c_long, blocks: *const *const Submission, pass: impl FnOnce() -> c_long) -> c_long {
+pub(crate) unsafe fn submit_raw(
+    count: c_long,
+    blocks: *const *const Submission,
+    pass: impl FnOnce() -> c_long,
+) -> c_long {
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
     let told = unsafe { named(count, blocks) };

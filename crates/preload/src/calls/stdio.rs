@@ -2,8 +2,8 @@
 //! gets: what flash holds goes back first, and nothing comes to flash until the process ends. A file that a stream
 //! would cut is cut through the agent.
 
-pub mod input;
-pub mod output;
+pub(crate) mod input;
+pub(crate) mod output;
 
 use std::ffi::CStr;
 
@@ -47,7 +47,7 @@ impl Drop for Locked {
 
 /// Called when the library is loaded, before the program can read its standard input, which another program may have
 /// opened.
-pub fn inherited() {
+pub(crate) fn inherited() {
     if !settings::served() {
         return;
     }
@@ -132,7 +132,7 @@ fn begun(stream: *mut FILE, writes: bool, saved: c_int) -> *mut FILE {
 ///
 /// # Safety
 /// `path` and `mode` are strings.
-pub unsafe fn fopen(path: *const c_char, mode: *const c_char, pass: impl FnOnce() -> *mut FILE) -> *mut FILE {
+pub(crate) unsafe fn fopen(path: *const c_char, mode: *const c_char, pass: impl FnOnce() -> *mut FILE) -> *mut FILE {
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
     if let Err(errno) = unsafe { cut(path, mode) } {
@@ -148,7 +148,7 @@ pub unsafe fn fopen(path: *const c_char, mode: *const c_char, pass: impl FnOnce(
 ///
 /// # Safety
 /// `path` and `mode` are strings or null, `stream` is open.
-pub unsafe fn freopen(
+pub(crate) unsafe fn freopen(
     path: *const c_char,
     mode: *const c_char,
     stream: *mut FILE,
@@ -180,7 +180,7 @@ pub unsafe fn freopen(
 ///
 /// # Safety
 /// `mode` is a string.
-pub unsafe fn fdopen(fd: c_int, mode: *const c_char, pass: impl FnOnce() -> *mut FILE) -> *mut FILE {
+pub(crate) unsafe fn fdopen(fd: c_int, mode: *const c_char, pass: impl FnOnce() -> *mut FILE) -> *mut FILE {
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
     if let Err(errno) = opening::bypass(fd, unsafe { writes(mode) }) {
@@ -198,19 +198,19 @@ pub unsafe fn fdopen(fd: c_int, mode: *const c_char, pass: impl FnOnce() -> *mut
 }
 
 /// `tmpfile`, and `popen`: libc opens a file without a name, or a pipe.
-pub fn made(pass: impl FnOnce() -> *mut FILE) -> *mut FILE {
+pub(crate) fn made(pass: impl FnOnce() -> *mut FILE) -> *mut FILE {
     let saved = kernel::errno();
     let stream = pass();
     if stream.is_null() { stream } else { begun(stream, true, saved) }
 }
 
 /// `vdprintf`: libc writes by itself.
-pub fn printed(fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn printed(fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
     if may_print(fd) { pass() } else { -1 }
 }
 
 /// `backtrace_symbols_fd`, which cannot fail.
-pub fn traced(fd: c_int, pass: impl FnOnce()) {
+pub(crate) fn traced(fd: c_int, pass: impl FnOnce()) {
     let saved = kernel::errno();
     let _ = opening::bypass(fd, true);
     kernel::set_errno(saved);
@@ -218,7 +218,7 @@ pub fn traced(fd: c_int, pass: impl FnOnce()) {
 }
 
 /// Before libc prints to a descriptor; if it may not, errno says why.
-pub fn may_print(fd: c_int) -> bool {
+pub(crate) fn may_print(fd: c_int) -> bool {
     let saved = kernel::errno();
     let told = opening::bypass(fd, true);
     kernel::set_errno(told.err().unwrap_or(saved));
@@ -226,7 +226,7 @@ pub fn may_print(fd: c_int) -> bool {
 }
 
 /// `fclose`, `endmntent`, `pclose`.
-pub fn fclose(stream: *mut FILE, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn fclose(stream: *mut FILE, pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
     // Only waited for: nobody may begin to use the stream any more. libc takes the lock of its list of
     // streams before this one, and so does a flush of all streams, for which a thread that held this one
@@ -243,7 +243,7 @@ pub fn fclose(stream: *mut FILE, pass: impl FnOnce() -> c_int) -> c_int {
 ///
 /// # Safety
 /// `stream` is open, or null.
-pub unsafe fn may_use(stream: *mut FILE, writes: bool) -> bool {
+pub(crate) unsafe fn may_use(stream: *mut FILE, writes: bool) -> bool {
     if stream.is_null() {
         return true;
     }

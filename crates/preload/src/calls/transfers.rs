@@ -17,7 +17,7 @@ use crate::{recording, settings};
 
 /// Makes the slow file whole, if the descriptor is managed, and keeps others from replacing that until the
 /// program's call has ended.
-pub fn brought_back<R>(fd: c_int, pass: impl Fn() -> R) -> Result<R, Errno> {
+pub(crate) fn brought_back<R>(fd: c_int, pass: impl Fn() -> R) -> Result<R, Errno> {
     let saved = kernel::errno();
     let passed = descriptors::on_managed(fd, |target| {
         target.hold()?;
@@ -35,7 +35,7 @@ pub fn brought_back<R>(fd: c_int, pass: impl Fn() -> R) -> Result<R, Errno> {
 
 /// `mmap`.
 #[inline]
-pub fn mmap(flags: c_int, fd: c_int, offset: off64_t, pass: impl Fn() -> *mut c_void) -> *mut c_void {
+pub(crate) fn mmap(flags: c_int, fd: c_int, offset: off64_t, pass: impl Fn() -> *mut c_void) -> *mut c_void {
     if fd < 0 || flags & libc::MAP_ANONYMOUS != 0 {
         return pass();
     }
@@ -69,7 +69,7 @@ pub fn mmap(flags: c_int, fd: c_int, offset: off64_t, pass: impl Fn() -> *mut c_
 
 /// `sendfile`, `copy_file_range`, `splice` to what is not managed, or without an agent, and clones: `refusal`
 /// is what makes callers fall back.
-pub fn copy(from: c_int, to: c_int, refusal: Errno, pass: impl Fn() -> isize) -> isize {
+pub(crate) fn copy(from: c_int, to: c_int, refusal: Errno, pass: impl Fn() -> isize) -> isize {
     let saved = kernel::errno();
     if !settings::served() {
         [from, to]

@@ -9,7 +9,7 @@ use crate::files::descriptors;
 use crate::kernel;
 
 /// A call that returns a new descriptor.
-pub fn fresh(pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn fresh(pass: impl FnOnce() -> c_int) -> c_int {
     let fd = pass();
     if fd >= 0 {
         descriptors::forget(fd);
@@ -21,7 +21,7 @@ pub fn fresh(pass: impl FnOnce() -> c_int) -> c_int {
 ///
 /// # Safety
 /// `pair` has room for two numbers, if the call succeeds.
-pub unsafe fn pair(pair: *const c_int, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn pair(pair: *const c_int, pass: impl FnOnce() -> c_int) -> c_int {
     let result = pass();
     if result == 0 {
         // SAFETY: the caller's contract.
@@ -34,7 +34,7 @@ pub unsafe fn pair(pair: *const c_int, pass: impl FnOnce() -> c_int) -> c_int {
 ///
 /// # Safety
 /// Both have room for a number, if the call succeeds.
-pub unsafe fn two(one: *const c_int, other: *const c_int, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn two(one: *const c_int, other: *const c_int, pass: impl FnOnce() -> c_int) -> c_int {
     let result = pass();
     if result == 0 {
         // SAFETY: the caller's contract.
@@ -47,7 +47,7 @@ pub unsafe fn two(one: *const c_int, other: *const c_int, pass: impl FnOnce() ->
 ///
 /// # Safety
 /// `fd` has room for a number.
-pub unsafe fn forked(fd: *const c_int, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn forked(fd: *const c_int, pass: impl FnOnce() -> c_int) -> c_int {
     let result = standard_replaced(|result| result == 0, pass);
     if result > 0 {
         // SAFETY: the caller's contract.
@@ -57,7 +57,7 @@ pub unsafe fn forked(fd: *const c_int, pass: impl FnOnce() -> c_int) -> c_int {
 }
 
 /// `daemon`, `login_tty`, and `forkpty` in its child: descriptors 0 to 2 are replaced inside libc.
-pub fn standard_replaced(succeeded: impl Fn(c_int) -> bool, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn standard_replaced(succeeded: impl Fn(c_int) -> bool, pass: impl FnOnce() -> c_int) -> c_int {
     let result = pass();
     if succeeded(result) {
         (libc::STDIN_FILENO..=libc::STDERR_FILENO).for_each(descriptors::forget);
@@ -69,7 +69,7 @@ pub fn standard_replaced(succeeded: impl Fn(c_int) -> bool, pass: impl FnOnce() 
 ///
 /// # Safety
 /// `message` is what the call just filled, if it succeeded.
-pub unsafe fn received(message: *const msghdr, pass: impl FnOnce() -> isize) -> isize {
+pub(crate) unsafe fn received(message: *const msghdr, pass: impl FnOnce() -> isize) -> isize {
     let result = pass();
     if result >= 0 {
         // SAFETY: the caller's contract.
@@ -82,7 +82,7 @@ pub unsafe fn received(message: *const msghdr, pass: impl FnOnce() -> isize) -> 
 ///
 /// # Safety
 /// `messages` are what the call just filled, as many as it returned.
-pub unsafe fn received_many(messages: *const libc::mmsghdr, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn received_many(messages: *const libc::mmsghdr, pass: impl FnOnce() -> c_int) -> c_int {
     let result = pass();
     for k in 0..result.max(0) as usize {
         // SAFETY: the caller's contract.

@@ -7,7 +7,7 @@ use crate::kernel;
 
 /// `close`.
 #[inline]
-pub fn close(fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn close(fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
     if descriptors::is_own(fd) {
         return refuse();
     }
@@ -21,7 +21,7 @@ fn refuse() -> c_int {
 }
 
 /// `close_range`, around the library's own descriptors.
-pub fn close_range(first: c_uint, last: c_uint, flags: c_int, pass: impl Fn() -> c_int) -> c_int {
+pub(crate) fn close_range(first: c_uint, last: c_uint, flags: c_int, pass: impl Fn() -> c_int) -> c_int {
     let saved = kernel::errno();
     if first > last || flags & libc::CLOSE_RANGE_CLOEXEC as c_int != 0 {
         return pass();
@@ -47,12 +47,12 @@ pub fn close_range(first: c_uint, last: c_uint, flags: c_int, pass: impl Fn() ->
 }
 
 /// `closefrom`.
-pub fn closefrom(first: c_int) {
+pub(crate) fn closefrom(first: c_int) {
     close_range(first.max(0) as c_uint, c_uint::MAX, 0, || 0);
 }
 
 /// `dup`, and `fcntl` F_DUPFD: the kernel chooses the number.
-pub fn duplicate(fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn duplicate(fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
     let duplicate = Duplicate::of(fd);
     let made = pass();
     if made < 0 {
@@ -70,7 +70,7 @@ pub fn duplicate(fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
 }
 
 /// `dup2` and `dup3`: whatever `to` was is closed.
-pub fn duplicate_to(fd: c_int, to: c_int, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn duplicate_to(fd: c_int, to: c_int, pass: impl FnOnce() -> c_int) -> c_int {
     if fd == to {
         return pass();
     }
@@ -100,7 +100,7 @@ pub fn duplicate_to(fd: c_int, to: c_int, pass: impl FnOnce() -> c_int) -> c_int
 }
 
 /// `fcntl`. Locks pass through untouched.
-pub fn fcntl(fd: c_int, command: c_int, _argument: c_long, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn fcntl(fd: c_int, command: c_int, _argument: c_long, pass: impl FnOnce() -> c_int) -> c_int {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => duplicate(fd, pass),
         libc::F_SETFL => {

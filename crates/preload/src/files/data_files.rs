@@ -26,7 +26,7 @@ static KEPT_USED: AtomicU32 = AtomicU32::new(0);
 
 /// Runs `work` with a descriptor of data file `number`, which serves slow file `file`. The caller's request is
 /// published, so that nobody closes the descriptor meanwhile.
-pub fn with<R>(
+pub(crate) fn with<R>(
     session: &mut Session,
     file: u32,
     number: u32,
@@ -57,7 +57,7 @@ pub fn with<R>(
 }
 
 /// Closes the data files of a slow file that no request of this process uses any more.
-pub fn forget(file: u32) {
+pub(crate) fn forget(file: u32) {
     for index in 0..KEPT_USED.load(Ordering::Acquire) as usize {
         if let Some((fd, _)) = take_out(index, |_, serves| serves == file) {
             descriptors::close_own(fd);
@@ -67,7 +67,7 @@ pub fn forget(file: u32) {
 
 /// Closes a data file for who needs its descriptor more; whether there was one, and its number may be given
 /// out. The caller has no request under way, not even one that it interrupted.
-pub fn close_one() -> bool {
+pub(crate) fn close_one() -> bool {
     let limit = kernel::descriptor_limit();
     let mut kept = 0..KEPT_USED.load(Ordering::Acquire) as usize;
     let Some((fd, file)) = kept.find_map(|index| take_out(index, |fd, _| (fd as u64) < limit)) else { return false };

@@ -20,7 +20,7 @@
 mod closing;
 mod offset;
 
-pub use closing::{Closing, Undisturbed};
+pub(crate) use closing::{Closing, Undisturbed};
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering, fence};
@@ -39,11 +39,11 @@ use crate::{process, recording, session};
 use offset::{HeldOffset, Offset};
 
 /// Descriptors at or above this number cannot be managed: opening a managed file there fails with EMFILE.
-pub const DESCRIPTORS_MAX: usize = 65536;
+pub(crate) const DESCRIPTORS_MAX: usize = 65536;
 
 /// Descriptors below this number are looked at where a process is about to lose what it takes to look later
 /// (assumed: programs that have inherited others do not count on them).
-pub const FIRST_MAX: c_int = 64;
+pub(crate) const FIRST_MAX: c_int = 64;
 
 const UNKNOWN: u32 = 0;
 const UNMANAGED: u32 = 1;
@@ -63,7 +63,7 @@ static TABLE_USED: AtomicI32 = AtomicI32::new(0);
 
 /// What a call comes to when its descriptor means something else than when the call began. It is made again, and the
 /// program never sees this.
-pub const CHANGED: Errno = -1;
+pub(crate) const CHANGED: Errno = -1;
 
 /// An open file description, shared by the descriptors that dup made.
 struct Description {
@@ -85,7 +85,7 @@ static DESCRIPTIONS: [Description; DESCRIPTORS_MAX] = [const {
 }; DESCRIPTORS_MAX];
 
 /// A managed descriptor as one call sees it.
-pub struct Target {
+pub(crate) struct Target {
     /// The descriptor, open on the slow file.
     pub fd: c_int,
     /// Index of the file in the shared table.
@@ -105,7 +105,7 @@ impl Target {
     /// Whether the descriptor still means the same file; asked after the request is published, against a `close` at
     /// the same time.
     #[inline]
-    pub fn still_open(&self) -> bool {
+    pub(crate) fn still_open(&self) -> bool {
         let now = TABLE[self.fd as usize].load(Ordering::Acquire);
         let same = now & !WANTED == self.entry || self.held.get() && now == CLOSING_MANAGED;
         let description = &DESCRIPTIONS[(self.entry - MANAGED) as usize];
@@ -120,7 +120,7 @@ impl Target {
     }
 
     /// The same for a call that uses the number before a request is published, or without one.
-    pub fn hold(&self) -> Result<(), Errno> {
+    pub(crate) fn hold(&self) -> Result<(), Errno> {
         fence(Ordering::SeqCst);
         if self.still_open() { Ok(()) } else { Err(CHANGED) }
     }
@@ -128,7 +128,7 @@ impl Target {
     /// Before a write: sees to it that the flags are those of now. Another process that has the same open
     /// description may have changed them, if this one forked or is the child of one that has it.
     #[inline]
-    pub fn know_flags(&self) -> Result<(), Errno> {
+    pub(crate) fn know_flags(&self) -> Result<(), Errno> {
         if !self.record.is_inherited() {
             return Ok(());
         }
@@ -140,38 +140,38 @@ impl Target {
 
     /// Keeps other threads from using the description's offset.
     #[inline]
-    pub fn hold_offset(&self) -> Option<HeldOffset> {
+    pub(crate) fn hold_offset(&self) -> Option<HeldOffset> {
         DESCRIPTIONS[(self.entry - MANAGED) as usize].offset.hold()
     }
 
     /// What the shared table says of the file.
     #[inline]
-    pub fn entry<'s>(&self, shared: &Shared<'s>) -> &'s FileEntry {
+    pub(crate) fn entry<'s>(&self, shared: &Shared<'s>) -> &'s FileEntry {
         &shared.files[self.file as usize]
     }
 
     /// Whether it may be read.
-    pub fn readable(&self) -> bool {
+    pub(crate) fn readable(&self) -> bool {
         matches!(self.flags & libc::O_ACCMODE, libc::O_RDONLY | libc::O_RDWR)
     }
 
     /// Whether it may be written.
-    pub fn writable(&self) -> bool {
+    pub(crate) fn writable(&self) -> bool {
         can_write(self.flags)
     }
 
     /// Whether writes go to the end of the file.
-    pub fn appends(&self) -> bool {
+    pub(crate) fn appends(&self) -> bool {
         self.flags & libc::O_APPEND != 0
     }
 
     /// Whether writes are durable when they return.
-    pub fn durable(&self) -> bool {
+    pub(crate) fn durable(&self) -> bool {
         self.flags & libc::O_DSYNC != 0
     }
 
     /// Whether the slow file is read and written past the page cache.
-    pub fn uncached(&self) -> bool {
+    pub(crate) fn uncached(&self) -> bool {
         self.flags & libc::O_DIRECT != 0
     }
 }
@@ -180,7 +180,7 @@ impl Target {
 /// the file is managed, but the agent refused it or cannot be reached. Always inlined: a target handed over
 /// in memory costs more than all that is done here.
 #[inline(always)]
-pub fn managed(fd: c_int) -> Result<Option<Target>, Errno> {
+pub(crate) fn managed(fd: c_int) -> Result<Option<Target>, Errno> {
     let Some(cell) = TABLE.get(fd as usize) else { return Ok(None) };
     let entry = match cell.load(Ordering::Acquire) {
         entry @ MANAGED..WANTED if record_of(entry).1.is_current() => Some(entry),
@@ -192,7 +192,7 @@ pub fn managed(fd: c_int) -> Result<Option<Target>, Errno> {
 
 /// Runs `work` on the managed file behind a descriptor; nothing if it is not managed.
 #[inline]
-pub fn on_managed<R>(fd: c_int, mut work: impl FnMut(&Target) -> Result<R, Errno>) -> Result<Option<R>, Errno> {
+pub(crate) fn on_managed<R>(fd: c_int, mut work: impl FnMut(&Target) -> Result<R, Errno>) -> Result<Option<R>, Errno> {
     loop {
         let Some(mut target) = managed(fd)? else { return Ok(None) };
         let using = Use::begin(fd);
@@ -206,7 +206,7 @@ pub fn on_managed<R>(fd: c_int, mut work: impl FnMut(&Target) -> Result<R, Errno
 
 /// Keeps other threads from using the offset of a descriptor that is known to be managed.
 #[inline]
-pub fn hold_offset(fd: c_int) -> Option<HeldOffset> {
+pub(crate) fn hold_offset(fd: c_int) -> Option<HeldOffset> {
     let description = description_of(TABLE.get(fd as usize)?.load(Ordering::Acquire))?;
     DESCRIPTIONS[description as usize].offset.hold()
 }
@@ -280,7 +280,7 @@ fn classify(fd: c_int) -> Result<Option<u32>, Errno> {
 }
 
 /// Makes a descriptor managed if it is a regular file under the managed directory, and says whether it is.
-pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
+pub(crate) fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
     let mut buffer = PathBuffer::empty();
     let path = match facts.regular.then(|| location::path_of_known(fd, Some(facts), &mut buffer)) {
         Some(Ok(path)) => path,
@@ -337,7 +337,7 @@ pub fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
 }
 
 /// Takes a descriptor for unmanaged until it is closed.
-pub fn leave_alone(fd: c_int) {
+pub(crate) fn leave_alone(fd: c_int) {
     if let Some(cell) = TABLE.get(fd as usize) {
         raise_used(fd);
         let _ = cell.compare_exchange(UNKNOWN, UNMANAGED, Ordering::AcqRel, Ordering::Relaxed);
@@ -363,7 +363,7 @@ fn raise_used(fd: c_int) {
 }
 
 /// A descriptor was made by a call that tells nothing of its file: whatever the table held is out of date.
-pub fn forget(fd: c_int) {
+pub(crate) fn forget(fd: c_int) {
     let Some(cell) = TABLE.get(fd as usize) else { return };
     match cell.load(Ordering::Acquire) {
         UNKNOWN | OWN_SOCKET | OWN_FILE | OWN_CLOSING => {}
@@ -374,7 +374,7 @@ pub fn forget(fd: c_int) {
 }
 
 /// A file that was not managed became so: descriptors on it are looked at again at their next call.
-pub fn look_again(facts: &Facts) {
+pub(crate) fn look_again(facts: &Facts) {
     let same = |fd: &c_int| kernel::facts(*fd).is_ok_and(|now| (now.device, now.inode) == (facts.device, facts.inode));
     known(0, u32::MAX).filter(|&fd| known_unmanaged(fd)).filter(same).for_each(|fd| forget_unmanaged(fd, UNMANAGED));
 }
@@ -386,7 +386,7 @@ fn forget_unmanaged(fd: c_int, entry: u32) {
 
 /// Whether a descriptor is the library's own.
 #[inline]
-pub fn is_own(fd: c_int) -> bool {
+pub(crate) fn is_own(fd: c_int) -> bool {
     TABLE
         .get(fd as usize)
         .is_some_and(|cell| matches!(cell.load(Ordering::Acquire), OWN_SOCKET | OWN_FILE | OWN_CLOSING))
@@ -406,7 +406,7 @@ fn description_of(entry: u32) -> Option<u32> {
 
 /// A managed descriptor about to be duplicated; its description has one more reference until the duplicate is made or
 /// this is dropped.
-pub struct Duplicate {
+pub(crate) struct Duplicate {
     of: c_int,
     entry: u32,
     used: bool,
@@ -414,7 +414,7 @@ pub struct Duplicate {
 
 impl Duplicate {
     /// Nothing if the descriptor is not managed, or not at this moment, or this is a `vfork` child.
-    pub fn of(fd: c_int) -> Option<Duplicate> {
+    pub(crate) fn of(fd: c_int) -> Option<Duplicate> {
         let cell = TABLE.get(fd as usize).filter(|cell| cell.load(Ordering::Acquire) >= MANAGED)?;
         if !process::is_own() {
             return None;
@@ -427,7 +427,7 @@ impl Duplicate {
     }
 
     /// The kernel made `fd` a duplicate. Of what, is found out later where the original was replaced meanwhile.
-    pub fn made(mut self, fd: c_int) {
+    pub(crate) fn made(mut self, fd: c_int) {
         if TABLE[self.of as usize].load(Ordering::Acquire) & !WANTED != self.entry {
             return;
         }
@@ -448,7 +448,7 @@ impl Drop for Duplicate {
 /// F_SETFL changed the flags of a managed descriptor. Descriptors that came apart have a description each,
 /// though the kernel may have one for all of them; so those of all that are open on the file are asked for
 /// again.
-pub fn flags_changed(fd: c_int) {
+pub(crate) fn flags_changed(fd: c_int) {
     let Some(cell) = TABLE.get(fd as usize) else { return };
     // One that came from elsewhere and was not used yet may share what others have.
     let saved = kernel::errno();
@@ -486,13 +486,13 @@ fn all_of(record: u32) -> impl Iterator<Item = (c_int, u32)> {
 }
 
 /// A descriptor of a record.
-pub fn any_of(record: u32) -> Option<c_int> {
+pub(crate) fn any_of(record: u32) -> Option<c_int> {
     all_of(record).next().map(|(fd, _)| fd)
 }
 
 /// What of the library's own a descriptor is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Own {
+pub(crate) enum Own {
     /// A connection to the agent.
     Socket,
     /// A data file on flash, or something held for a moment.
@@ -502,7 +502,7 @@ pub enum Own {
 /// Moves a descriptor of the library out of the program's way, to a high number, and marks it, but not in a
 /// `vfork` child, whose numbers are not those of the table. It is closed on exec. Where no number is left a
 /// connection stays where it is.
-pub fn make_own(fd: c_int, own: Own) -> Result<c_int, Errno> {
+pub(crate) fn make_own(fd: c_int, own: Own) -> Result<c_int, Errno> {
     let limit = kernel::descriptor_limit().min(DESCRIPTORS_MAX as u64) as i64;
     let wanted = [limit - 1024, limit - 256, 900, limit / 2, 3];
     let moved = wanted.iter().filter(|&&low| low >= 3).find_map(|&low| {
@@ -525,7 +525,7 @@ pub fn make_own(fd: c_int, own: Own) -> Result<c_int, Errno> {
 }
 
 /// Closes a descriptor of the library. Its number may be another one's own at once, whose mark stays.
-pub fn close_own(fd: c_int) {
+pub(crate) fn close_own(fd: c_int) {
     if !process::is_own() {
         let _ = kernel::close(fd);
         return;
@@ -538,7 +538,7 @@ pub fn close_own(fd: c_int) {
 
 /// In a forked child: the parent's connections are not the child's, and what other threads of the parent were closing
 /// stays open. Only stores and system calls happen here.
-pub fn settle_inherited() {
+pub(crate) fn settle_inherited() {
     for fd in 0..TABLE_USED.load(Ordering::Acquire) {
         match TABLE[fd as usize].load(Ordering::Acquire) {
             OWN_SOCKET | OWN_CLOSING => close_own(fd),
@@ -553,18 +553,18 @@ pub fn settle_inherited() {
 }
 
 /// The descriptors from `first` to `last` for which the table holds anything.
-pub fn known(first: u32, last: u32) -> impl Iterator<Item = c_int> {
+pub(crate) fn known(first: u32, last: u32) -> impl Iterator<Item = c_int> {
     let end = (TABLE_USED.load(Ordering::Acquire) as u32).min(last.saturating_add(1));
     (first..end).map(|fd| fd as c_int).filter(|&fd| TABLE[fd as usize].load(Ordering::Acquire) != UNKNOWN)
 }
 
 /// Whether the table holds a descriptor for unmanaged, without looking further.
 #[inline]
-pub fn known_unmanaged(fd: c_int) -> bool {
+pub(crate) fn known_unmanaged(fd: c_int) -> bool {
     TABLE.get(fd as usize).is_some_and(|cell| cell.load(Ordering::Acquire) == UNMANAGED)
 }
 
 /// Whether the table holds a descriptor for managed, without looking further.
-pub fn known_managed(fd: c_int) -> bool {
+pub(crate) fn known_managed(fd: c_int) -> bool {
     TABLE.get(fd as usize).is_some_and(|cell| cell.load(Ordering::Acquire) >= MANAGED)
 }

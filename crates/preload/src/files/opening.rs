@@ -17,7 +17,13 @@ use crate::{process, session, settings};
 ///
 /// # Safety
 /// The arguments are those of openat(2).
-pub unsafe fn open(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn open(
+    dir: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+    pass: impl FnOnce() -> c_int,
+) -> c_int {
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
     let held_back = unsafe { holds_back(dir, path, flags) };
@@ -50,7 +56,7 @@ pub unsafe fn open(dir: c_int, path: *const c_char, flags: c_int, mode: mode_t, 
 }
 
 /// The process may be about to have its system calls filtered: from then on it makes no call that libc would not make.
-pub fn told_of_filter() {
+pub(crate) fn told_of_filter() {
     direct::leave_to_libc();
 }
 
@@ -129,7 +135,7 @@ fn truncate_opened(fd: c_int, flags: c_int) -> Result<usize, Errno> {
 }
 
 /// A descriptor is about to be used by means the library does not see; `writes`: not for reading alone.
-pub fn bypass(fd: c_int, writes: bool) -> Result<(), Errno> {
+pub(crate) fn bypass(fd: c_int, writes: bool) -> Result<(), Errno> {
     match descriptors::managed(fd)? {
         Some(target) => records::bypass(&target, writes && target.writable()),
         None => Ok(()),
@@ -137,7 +143,7 @@ pub fn bypass(fd: c_int, writes: bool) -> Result<(), Errno> {
 }
 
 /// `open_by_handle_at`: no name leads there, so that O_TRUNC is always held back.
-pub fn by_handle(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int {
+pub(crate) fn by_handle(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int {
     let saved = kernel::errno();
     let truncate = flags & libc::O_TRUNC != 0 && settings::served();
     let flags = if truncate { flags & !libc::O_TRUNC } else { flags };
@@ -153,7 +159,7 @@ pub fn by_handle(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int {
 ///
 /// # Safety
 /// The arguments are those of openat2(2).
-pub unsafe fn open2(dir: c_int, path: *const c_char, how: *const How, length: usize) -> Result<c_int, Errno> {
+pub(crate) unsafe fn open2(dir: c_int, path: *const c_char, how: *const How, length: usize) -> Result<c_int, Errno> {
     // SAFETY: the kernel checks every address. The program's structure is copied, as its flags may have to change.
     unsafe {
         let known = length >= size_of::<How>() && (how as usize) >= 65536;
@@ -172,14 +178,14 @@ pub unsafe fn open2(dir: c_int, path: *const c_char, how: *const How, length: us
 
 /// `struct open_how`.
 #[repr(C)]
-pub struct How {
+pub(crate) struct How {
     flags: u64,
     mode: u64,
     resolve: u64,
 }
 
 /// `mkstemp` and its kin: libc opened the file itself. It is made known at once, because its name may be removed next.
-pub fn made(pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn made(pass: impl FnOnce() -> c_int) -> c_int {
     let fd = pass();
     if fd < 0 {
         return fd;

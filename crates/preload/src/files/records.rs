@@ -33,7 +33,7 @@ const BYPASS_WRITES: u32 = 2;
 
 /// One managed file.
 #[derive(Debug)]
-pub struct Record {
+pub(crate) struct Record {
     /// Open descriptions of this process that refer to it; zero: free.
     references: AtomicU32,
     /// Index in the shared table.
@@ -86,31 +86,31 @@ static SERIALS: AtomicU32 = AtomicU32::new(0);
 
 /// The record of an index.
 #[inline]
-pub fn record(index: u32) -> &'static Record {
+pub(crate) fn record(index: u32) -> &'static Record {
     &RECORDS[index as usize]
 }
 
 impl Record {
     /// Index in the shared table; only meaningful while `is_current`.
     #[inline]
-    pub fn file(&self) -> u32 {
+    pub(crate) fn file(&self) -> u32 {
         self.file.load(Ordering::Acquire)
     }
 
     /// Whether the agent knows that this process has it open.
     #[inline]
-    pub fn is_current(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         self.generation.load(Ordering::Acquire) == process::generation()
     }
 
     /// Whether several open descriptions of this process refer to it.
-    pub fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.references.load(Ordering::Acquire) > 1
     }
 
     /// How `range` lies to the requests before, the last of which it becomes.
     #[inline]
-    pub fn distance(&self, range: Range) -> Distance {
+    pub(crate) fn distance(&self, range: Range) -> Distance {
         let (course, distance) = Course(self.course.load(Ordering::Relaxed)).to(range);
         self.course.store(course.0, Ordering::Relaxed);
         distance
@@ -118,30 +118,30 @@ impl Record {
 
     /// The file's number in what this process records.
     #[inline]
-    pub fn serial(&self) -> u32 {
+    pub(crate) fn serial(&self) -> u32 {
         self.serial.load(Ordering::Relaxed)
     }
 
     /// The file's device and inode.
-    pub fn identity(&self) -> (u64, u64) {
+    pub(crate) fn identity(&self) -> (u64, u64) {
         (self.device.load(Ordering::Relaxed), self.inode.load(Ordering::Relaxed))
     }
 
     /// Whether this is the first time that the process uses the open file unseen.
-    pub fn is_first_unseen(&self) -> bool {
+    pub(crate) fn is_first_unseen(&self) -> bool {
         !self.unseen.swap(true, Ordering::Relaxed)
     }
 
     /// Others may have it open who never say so. What is absorbed of it outlives all who did, also where it
     /// has no name.
-    pub fn bequeath(&self) {
+    pub(crate) fn bequeath(&self) {
         self.inherited.store(true, Ordering::Relaxed);
         self.tell_inherited();
     }
 
     /// Whether others may have the same open descriptions.
     #[inline]
-    pub fn is_inherited(&self) -> bool {
+    pub(crate) fn is_inherited(&self) -> bool {
         self.inherited.load(Ordering::Relaxed)
     }
 
@@ -166,7 +166,7 @@ impl Record {
 
     /// Looks at the regions that belong on flash, as far as they are known.
     #[inline]
-    pub fn with_regions<R>(&self, work: impl FnOnce(&Regions) -> R) -> R {
+    pub(crate) fn with_regions<R>(&self, work: impl FnOnce(&Regions) -> R) -> R {
         match self.regions_key() {
             Some(key) => self.regions.with(key, work),
             None => work(&Regions::NONE),
@@ -176,7 +176,7 @@ impl Record {
     /// Before a request: asks for the regions if the policies want to know them and they have changed. Where
     /// nobody answers the request goes on without.
     #[inline]
-    pub fn know_regions(&self) {
+    pub(crate) fn know_regions(&self) {
         if !settings::settings().policies.asks_regions() {
             return;
         }
@@ -187,7 +187,7 @@ impl Record {
 
     /// Why no byte of it is to come to flash, whatever the policy.
     #[inline]
-    pub fn stays_on_disk(&self) -> Option<Reason> {
+    pub(crate) fn stays_on_disk(&self) -> Option<Reason> {
         if self.excluded.load(Ordering::Relaxed) {
             return Some(Reason::Excluded);
         }
@@ -206,13 +206,13 @@ fn used() -> &'static [Record] {
 }
 
 /// What the shared table holds of the file, if this process has it open.
-pub fn entry_of(device: u64, inode: u64) -> Option<&'static FileEntry> {
+pub(crate) fn entry_of(device: u64, inode: u64) -> Option<&'static FileEntry> {
     let record = used().iter().find(|record| record.is(device, inode) && record.is_current())?;
     session::shared().map(|shared| &shared.files[record.file() as usize])
 }
 
 /// The record of a file this process has open, made and told to the agent if there is none; it gains a reference.
-pub fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) -> Result<u32, Errno> {
+pub(crate) fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) -> Result<u32, Errno> {
     let open = used().iter().position(|record| record.is(facts.device, facts.inode));
     let known = |record: &Record| record.is_current() && (!writable || record.writable.load(Ordering::Relaxed));
     if let Some(index) = open.filter(|&index| known(&RECORDS[index])) {
@@ -250,7 +250,7 @@ pub fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) -> Resu
 }
 
 /// Tells the agent about a record inherited over fork, through one of its descriptors.
-pub fn renew(_gate: &Gate, index: u32, fd: i32, writable: bool) -> Result<(), Errno> {
+pub(crate) fn renew(_gate: &Gate, index: u32, fd: i32, writable: bool) -> Result<(), Errno> {
     let record = record(index);
     if record.is_current() {
         return Ok(());
@@ -273,19 +273,19 @@ pub fn renew(_gate: &Gate, index: u32, fd: i32, writable: bool) -> Result<(), Er
 }
 
 /// Whether this process uses any file by means the library does not see.
-pub fn any_bypassed() -> bool {
+pub(crate) fn any_bypassed() -> bool {
     let uses = |record: &&Record| record.bypass.load(Ordering::Acquire) != BYPASS_NONE && record.is_current();
     settings::served() && used().iter().any(|record| record.references.load(Ordering::Acquire) > 0 && uses(&record))
 }
 
 /// Before this process forks or executes a program: whoever comes of it has what this process has open, and
 /// says so to the agent only when it uses it.
-pub fn bequeath_all() {
+pub(crate) fn bequeath_all() {
     used().iter().filter(|record| record.references.load(Ordering::Acquire) > 0).for_each(Record::bequeath);
 }
 
 /// Gives one reference back; with the last one waits for requests under way in other threads, then tells the agent.
-pub fn release(_gate: &Gate, index: u32) {
+pub(crate) fn release(_gate: &Gate, index: u32) {
     let record = record(index);
     if record.references.fetch_sub(1, Ordering::AcqRel) > 1 {
         return;
@@ -304,13 +304,13 @@ pub fn release(_gate: &Gate, index: u32) {
 }
 
 /// Whether anything of the files this process has open may be on flash.
-pub fn with_set_bits() -> bool {
+pub(crate) fn with_set_bits() -> bool {
     fence(Ordering::SeqCst);
     open_now().next().is_some()
 }
 
 /// Makes durable what flash holds of every file this process has open.
-pub fn sync_all() -> Result<(), Errno> {
+pub(crate) fn sync_all() -> Result<(), Errno> {
     open_now().try_for_each(|record| {
         session::with(|session| match session.call(&Request::Sync { file: record.file() })? {
             Answer::Done => Ok(()),
@@ -329,7 +329,7 @@ fn open_now() -> impl Iterator<Item = &'static Record> {
 
 /// From now on, and until it ends, this process reads the file by means the library does not see, or writes it: what
 /// flash holds goes back first, and nothing comes to flash meanwhile.
-pub fn bypass(target: &Target, writes: bool) -> Result<(), Errno> {
+pub(crate) fn bypass(target: &Target, writes: bool) -> Result<(), Errno> {
     recording::unseen(target);
     let wanted = if writes { BYPASS_WRITES } else { BYPASS_READS };
     if target.record.bypass.load(Ordering::Acquire) < wanted {
@@ -367,7 +367,7 @@ fn tell_bypass(file: u32, bypass: u32) -> Result<(), Errno> {
 }
 
 /// The slow file may refuse to be written from now on.
-pub fn tell_sealed(file: u32) -> Result<(), Errno> {
+pub(crate) fn tell_sealed(file: u32) -> Result<(), Errno> {
     if !settings::served() {
         return Ok(());
     }
@@ -378,12 +378,12 @@ pub fn tell_sealed(file: u32) -> Result<(), Errno> {
 }
 
 /// Makes the slow file of an open one whole, and waits until the agent has it open for writing no more.
-pub fn write_back_open(target: &Target) -> Result<(), Errno> {
+pub(crate) fn write_back_open(target: &Target) -> Result<(), Errno> {
     session::with(|session| ask_write_back(session, target.file))
 }
 
 /// Makes the slow file whole for somebody who opens it unseen by `path`, whether this process has it open or not.
-pub fn write_back(facts: &Facts, path: &[u8]) -> Result<(), Errno> {
+pub(crate) fn write_back(facts: &Facts, path: &[u8]) -> Result<(), Errno> {
     if process::is_own() {
         let index = acquire(&gate(), facts, false, path)?;
         let asked = session::with(|session| ask_write_back(session, record(index).file()));
@@ -397,7 +397,11 @@ pub fn write_back(facts: &Facts, path: &[u8]) -> Result<(), Errno> {
 }
 
 /// A `vfork` child cuts the managed file at `path` to nothing, as `kernel` does it.
-pub fn cut_apart(facts: &Facts, path: &[u8], kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<(), Errno> {
+pub(crate) fn cut_apart(
+    facts: &Facts,
+    path: &[u8],
+    kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<(), Errno> {
     session::apart(|session| match session.call(&open_request(facts, true, path))? {
         Answer::Opened(file, _) => resizing::resize_with(session, file, 0, kernel).map(drop),
         other => Err(session.unexpected(other)),
@@ -414,7 +418,7 @@ fn ask_write_back(session: &mut Session, file: u32) -> Result<(), Errno> {
 /// A file whose path is too long for the kernel to tell. Where it lies nobody knows, so that it is used without flash;
 /// one that the agent knows by a path it had before is refused, as flash may hold newer bytes than the slow file.
 #[cold]
-pub fn untold(facts: &Facts) -> Result<(), Errno> {
+pub(crate) fn untold(facts: &Facts) -> Result<(), Errno> {
     if !settings::served() {
         return Ok(());
     }
@@ -461,7 +465,7 @@ fn open_request<'a>(facts: &Facts, writable: bool, path: &'a [u8]) -> Request<'a
 }
 
 /// From now on this process uses whatever it has open by means the library does not see; whether there is any.
-pub fn bypass_all() -> Result<bool, Errno> {
+pub(crate) fn bypass_all() -> Result<bool, Errno> {
     let mut any = false;
     for (index, record) in used().iter().enumerate() {
         if record.references.load(Ordering::Acquire) == 0 {
@@ -478,7 +482,7 @@ pub fn bypass_all() -> Result<bool, Errno> {
 
 /// Opens every file again at an agent that was restarted. Says no where the agent gives one another index than before:
 /// then what is published and pending names the wrong file.
-pub fn reopen_all(session: &mut Session) -> Result<(), Errno> {
+pub(crate) fn reopen_all(session: &mut Session) -> Result<(), Errno> {
     for (index, record) in used().iter().enumerate() {
         if record.references.load(Ordering::Acquire) == 0 || !record.is_current() {
             continue;

@@ -20,7 +20,7 @@ use crate::session::{self, Answer, Session};
 /// What a list is of: an opening of a file, by its serial number, and the file's number and that of its
 /// regions at the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
+pub(crate) struct Key {
     /// The record's number of this opening.
     pub serial: u32,
     /// The file.
@@ -39,7 +39,7 @@ struct Known {
 
 /// What one record knows.
 #[derive(Debug)]
-pub struct Cell {
+pub(crate) struct Cell {
     known: AtomicPtr<Known>,
     readers: AtomicU32,
     asking: AtomicBool,
@@ -47,13 +47,13 @@ pub struct Cell {
 
 impl Cell {
     /// Nothing.
-    pub const fn new() -> Cell {
+    pub(crate) const fn new() -> Cell {
         Cell { known: AtomicPtr::new(ptr::null_mut()), readers: AtomicU32::new(0), asking: AtomicBool::new(false) }
     }
 
     /// Looks at the regions; at none if these are not known.
     #[inline]
-    pub fn with<R>(&self, key: Key, work: impl FnOnce(&Regions) -> R) -> R {
+    pub(crate) fn with<R>(&self, key: Key, work: impl FnOnce(&Regions) -> R) -> R {
         self.readers.fetch_add(1, Ordering::SeqCst);
         // SAFETY: a list that is found here is freed only when `readers` was seen to be zero after it was replaced.
         let known = unsafe { self.known.load(Ordering::SeqCst).as_ref() };
@@ -64,7 +64,7 @@ impl Cell {
 
     /// Whether they are known.
     #[inline]
-    pub fn knows(&self, key: Key) -> bool {
+    pub(crate) fn knows(&self, key: Key) -> bool {
         self.readers.fetch_add(1, Ordering::SeqCst);
         // SAFETY: as in `with`.
         let knows = unsafe { self.known.load(Ordering::SeqCst).as_ref() }.is_some_and(|known| known.key == key);
@@ -74,7 +74,7 @@ impl Cell {
 
     /// Learns them, unless another thread is about to, or nobody says.
     #[cold]
-    pub fn learn(&self, key: Key, ask: impl FnOnce() -> Result<Regions, Errno>) {
+    pub(crate) fn learn(&self, key: Key, ask: impl FnOnce() -> Result<Regions, Errno>) {
         if self.asking.swap(true, Ordering::Acquire) {
             return;
         }
@@ -104,14 +104,14 @@ impl Cell {
     }
 
     /// In a forked child, which has no other thread here: those that were reading or asking stayed with the parent.
-    pub fn forked(&self) {
+    pub(crate) fn forked(&self) {
         self.readers.store(0, Ordering::Relaxed);
         self.asking.store(false, Ordering::Relaxed);
     }
 }
 
 /// Asks the agent.
-pub fn ask(session: &mut Session, file: u32) -> Result<Regions, Errno> {
+pub(crate) fn ask(session: &mut Session, file: u32) -> Result<Regions, Errno> {
     let (mut all, mut from) = (Vec::new(), 0);
     loop {
         let (length, last) = match session.call(&Request::Regions { file, from })? {

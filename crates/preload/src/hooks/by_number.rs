@@ -12,7 +12,7 @@ use crate::programs::{confinement, executing};
 
 /// # Safety
 /// As syscall(2).
-pub unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: impl Fn() -> c_long) -> c_long {
+pub(crate) unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: impl Fn() -> c_long) -> c_long {
     let (fd, result) = (a as c_int, |result: c_int| c_long::from(result));
     // SAFETY: the arguments are the program's, meant for the call of this number.
     unsafe {

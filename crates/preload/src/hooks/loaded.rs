@@ -21,7 +21,7 @@ const LIBC: &[u8] = b"libc.so.6";
 const HIDDEN: u16 = 0x8000;
 
 /// What `dl_iterate_phdr` calls.
-pub type Visit = unsafe extern "C" fn(*mut libc::dl_phdr_info, usize, *mut c_void) -> c_int;
+pub(crate) type Visit = unsafe extern "C" fn(*mut libc::dl_phdr_info, usize, *mut c_void) -> c_int;
 type Iterate = unsafe extern "C" fn(Option<Visit>, *mut c_void) -> c_int;
 
 /// libc's `dl_iterate_phdr`.
@@ -52,7 +52,7 @@ unsafe extern "C" {
 ///
 /// # Safety
 /// `visit` may be called with `data`.
-pub unsafe fn each(visit: Visit, data: *mut c_void) {
+pub(crate) unsafe fn each(visit: Visit, data: *mut c_void) {
     let mut iterate = ITERATE.load(Ordering::Relaxed);
     if iterate.is_null() {
         iterate = in_libc(c"dl_iterate_phdr").expect("libc has dl_iterate_phdr");
@@ -86,25 +86,25 @@ fn in_libc(name: &CStr) -> Option<*mut c_void> {
 }
 
 /// An object that is loaded.
-pub struct Loaded<'o>(&'o libc::dl_phdr_info);
+pub(crate) struct Loaded<'o>(&'o libc::dl_phdr_info);
 
 impl<'o> Loaded<'o> {
     /// What `dl_iterate_phdr` tells of.
     ///
     /// # Safety
     /// It describes an object that stays loaded.
-    pub unsafe fn of(object: *const libc::dl_phdr_info) -> Loaded<'o> {
+    pub(crate) unsafe fn of(object: *const libc::dl_phdr_info) -> Loaded<'o> {
         // SAFETY: the caller's contract.
         Loaded(unsafe { &*object })
     }
 
     /// How many objects have been loaded so far.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.0.dlpi_adds
     }
 
     /// The path it was loaded from; empty for the program.
-    pub fn path(&self) -> &[u8] {
+    pub(crate) fn path(&self) -> &[u8] {
         // SAFETY: a string.
         unsafe { CStr::from_ptr(self.0.dlpi_name) }.to_bytes()
     }
@@ -115,7 +115,7 @@ impl<'o> Loaded<'o> {
     }
 
     /// Whether an address lies in it.
-    pub fn holds(&self, address: usize) -> bool {
+    pub(crate) fn holds(&self, address: usize) -> bool {
         self.headers().iter().any(|header| {
             let start = (self.0.dlpi_addr + header.p_vaddr) as usize;
             header.p_type == libc::PT_LOAD && address >= start && address - start < header.p_memsz as usize
@@ -123,7 +123,7 @@ impl<'o> Loaded<'o> {
     }
 
     /// Whether it is a file whose functions the hooks take the place of.
-    pub fn is_hooked(&self) -> bool {
+    pub(crate) fn is_hooked(&self) -> bool {
         let name = self.path();
         let file = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
         HOOKED.contains(&file)
@@ -151,14 +151,14 @@ impl<'o> Loaded<'o> {
     }
 
     /// A string that its dynamic section tells of.
-    pub fn string(&self, which: u64) -> Option<&[u8]> {
+    pub(crate) fn string(&self, which: u64) -> Option<&[u8]> {
         let (table, at) = (self.table(DT_STRTAB)?, self.entry(which)? as usize);
         // SAFETY: a string of the object's table.
         Some(unsafe { CStr::from_ptr(ptr::with_exposed_provenance(table + at)) }.to_bytes())
     }
 
     /// Where it defines `name`, as a reference without a version means it.
-    pub fn defines(&self, name: &CStr) -> Option<*mut c_void> {
+    pub(crate) fn defines(&self, name: &CStr) -> Option<*mut c_void> {
         let (symbols, strings) = (self.table(DT_SYMTAB)?, self.table(DT_STRTAB)?);
         let versions = self.table(DT_VERSYM);
         let mut hidden = None;

@@ -40,7 +40,7 @@ fn next(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
 }
 
 /// libc's `dlsym`, on behalf of this library.
-pub fn dlsym_real(handle: *mut c_void, name: &CStr) -> *mut c_void {
+pub(crate) fn dlsym_real(handle: *mut c_void, name: &CStr) -> *mut c_void {
     // SAFETY: it is `dlsym`, and the name a string.
     unsafe { real_dlsym()(handle, name.as_ptr()) }
 }

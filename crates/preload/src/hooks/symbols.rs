@@ -27,17 +27,17 @@ use crate::programs::{confinement, executing};
 use crate::settings;
 
 /// The next definition of a symbol after ours.
-pub struct Symbol(AtomicPtr<c_void>);
+pub(crate) struct Symbol(AtomicPtr<c_void>);
 
 impl Symbol {
     /// One nobody has asked for.
-    pub const fn unknown() -> Symbol {
+    pub(crate) const fn unknown() -> Symbol {
         Symbol(AtomicPtr::new(ptr::null_mut()))
     }
 
     /// Its address, looked for once.
     #[inline]
-    pub fn address(&self, name: &CStr) -> *mut c_void {
+    pub(crate) fn address(&self, name: &CStr) -> *mut c_void {
         let known = self.0.load(Ordering::Relaxed);
         if known.is_null() { self.find(name) } else { known }
     }
@@ -61,7 +61,7 @@ impl Symbol {
 
 /// Whether what comes after our `open` and its kin is libc's: no other library in the chain sees a file
 /// opened in their stead.
-pub fn opens_by_libc() -> bool {
+pub(crate) fn opens_by_libc() -> bool {
     let libc = library_of(libc::gnu_get_libc_version as *const c_void);
     [c"open", c"open64", c"openat", c"openat64"].iter().all(|name| {
         let next = lookups::dlsym_real(libc::RTLD_NEXT, name);
@@ -127,7 +127,7 @@ macro_rules! hooks {
 
         /// The functions whose place the hooks take.
         #[allow(dead_code)]
-        pub mod $module {
+        pub(crate) mod $module {
             use super::*;
             $(hooks!{ @real [$($name)+] ($($arguments)*) [$(-> $result)?] })*
         }

@@ -47,18 +47,18 @@ macro_rules! trampolines {
 
 /// Hands the arguments on.
 #[inline]
-pub fn call3(arguments: [usize; 3], before: impl FnOnce([usize; 3]) -> bool) -> bool {
+pub(crate) fn call3(arguments: [usize; 3], before: impl FnOnce([usize; 3]) -> bool) -> bool {
     before(arguments)
 }
 
 /// The same of a change.
 #[inline]
-pub fn change(arguments: &mut [usize; 3], change: impl FnOnce(&mut [usize; 3])) {
+pub(crate) fn change(arguments: &mut [usize; 3], change: impl FnOnce(&mut [usize; 3])) {
     change(arguments);
 }
 
 /// What a refused call goes to.
-pub extern "C" fn refused() -> isize {
+pub(crate) extern "C" fn refused() -> isize {
     -1
 }
 
@@ -150,7 +150,7 @@ const ARGUMENTS: usize = 32;
 /// # Safety
 /// The program called with a path and a list that ends with null: the first of them in `registers`, the
 /// others on its `stack`.
-pub unsafe fn collect(
+pub(crate) unsafe fn collect(
     registers: *const usize,
     stack: *const usize,
     work: impl FnOnce(*const c_char, Strings, Strings) -> c_int,

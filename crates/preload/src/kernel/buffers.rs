@@ -6,7 +6,7 @@ use libc::{c_int, iovec};
 use crate::kernel::{self, Errno};
 
 /// Most bytes the kernel moves in one call (`MAX_RW_COUNT` with 4 KiB pages).
-pub const LENGTH_MAX: usize = 0x7fff_f000;
+pub(crate) const LENGTH_MAX: usize = 0x7fff_f000;
 /// Below this (`vm.mmap_min_addr`) and in the upper half no program has memory.
 const ADDRESS_MIN: usize = 65536;
 /// Elements of a vector the kernel accepts (`UIO_MAXIOV`).
@@ -16,7 +16,7 @@ const ELEMENTS_PER_CALL: usize = 64;
 
 /// Elements of memory that a request reads into or writes from.
 #[derive(Clone, Copy)]
-pub struct Buffers<'a> {
+pub(crate) struct Buffers<'a> {
     vector: &'a [iovec],
     length: usize,
     /// Flags of pwritev2 that a write to the slow file needs.
@@ -29,7 +29,7 @@ impl<'a> Buffers<'a> {
     /// # Safety
     /// The element is memory the request may use. (The kernel answers EFAULT where nothing is mapped.)
     #[inline]
-    pub unsafe fn one(element: &'a iovec) -> Result<Buffers<'a>, Errno> {
+    pub(crate) unsafe fn one(element: &'a iovec) -> Result<Buffers<'a>, Errno> {
         if element.iov_len > isize::MAX as usize {
             return Err(libc::EFAULT);
         }
@@ -41,7 +41,7 @@ impl<'a> Buffers<'a> {
     /// # Safety
     /// `vector` has `count` elements, which are memory the request may use; or it is an address where no program has
     /// memory.
-    pub unsafe fn vector(vector: *const iovec, count: c_int) -> Result<Buffers<'a>, Errno> {
+    pub(crate) unsafe fn vector(vector: *const iovec, count: c_int) -> Result<Buffers<'a>, Errno> {
         if count < 0 || count as usize > ELEMENTS_MAX {
             return Err(libc::EINVAL);
         }
@@ -62,23 +62,23 @@ impl<'a> Buffers<'a> {
     }
 
     /// The same, to be written with flags of pwritev2.
-    pub fn with_flags(self, flags: c_int) -> Buffers<'a> {
+    pub(crate) fn with_flags(self, flags: c_int) -> Buffers<'a> {
         Buffers { flags, ..self }
     }
 
     /// Bytes of the request.
-    pub fn length(&self) -> usize {
+    pub(crate) fn length(&self) -> usize {
         self.length
     }
 
     /// Whether each element begins and ends at a multiple of `bytes`.
-    pub fn are_aligned(&self, bytes: usize) -> bool {
+    pub(crate) fn are_aligned(&self, bytes: usize) -> bool {
         let aligned = |element: &iovec| (element.iov_base.addr() | element.iov_len).is_multiple_of(bytes);
         self.vector.iter().all(aligned)
     }
 
     /// Reads the file's bytes from `offset` into bytes `from .. from + length`; stops where the file ends.
-    pub fn read(&self, fd: c_int, from: usize, length: usize, offset: u64) -> Result<usize, Errno> {
+    pub(crate) fn read(&self, fd: c_int, from: usize, length: usize, offset: u64) -> Result<usize, Errno> {
         self.transfer(from, length, |part, moved| {
             // SAFETY: whoever made the buffers vouched for their memory.
             unsafe { kernel::read_at(fd, part, offset + moved as u64) }
@@ -86,7 +86,7 @@ impl<'a> Buffers<'a> {
     }
 
     /// Writes bytes `from .. from + length` to the file at `offset`; fewer where the kernel takes fewer.
-    pub fn write(&self, fd: c_int, from: usize, length: usize, offset: u64) -> Result<usize, Errno> {
+    pub(crate) fn write(&self, fd: c_int, from: usize, length: usize, offset: u64) -> Result<usize, Errno> {
         self.transfer(from, length, |part, moved| {
             // SAFETY: whoever made the buffers vouched for their memory.
             unsafe { kernel::write_at(fd, part, offset + moved as u64) }
@@ -94,7 +94,7 @@ impl<'a> Buffers<'a> {
     }
 
     /// The same to a slow file, with the flags.
-    pub fn write_slow(&self, fd: c_int, from: usize, length: usize, offset: u64) -> Result<usize, Errno> {
+    pub(crate) fn write_slow(&self, fd: c_int, from: usize, length: usize, offset: u64) -> Result<usize, Errno> {
         if self.flags == 0 {
             return self.write(fd, from, length, offset);
         }
@@ -105,13 +105,13 @@ impl<'a> Buffers<'a> {
     }
 
     /// Writes everything at the file's end with pwritev2(2): `place` -1 moves the descriptor's offset.
-    pub fn append(&self, fd: c_int, place: i64, flags: c_int) -> Result<usize, Errno> {
+    pub(crate) fn append(&self, fd: c_int, place: i64, flags: c_int) -> Result<usize, Errno> {
         // SAFETY: whoever made the buffers vouched for their memory.
         unsafe { kernel::append(fd, self.vector, place, flags) }
     }
 
     /// Copies into bytes `from ..`, for reads that had to go through a buffer of the library; returns how many.
-    pub fn fill(&self, from: usize, bytes: &[u8]) -> Result<usize, Errno> {
+    pub(crate) fn fill(&self, from: usize, bytes: &[u8]) -> Result<usize, Errno> {
         self.transfer(from, bytes.len(), |part, moved| {
             // SAFETY: whoever made the buffers vouched for their memory.
             unsafe { kernel::copy(&bytes[moved..], part) }

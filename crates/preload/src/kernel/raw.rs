@@ -13,7 +13,7 @@ const ERRNO_MAX: isize = 4095;
 /// # Safety
 /// As the system call.
 #[inline]
-pub unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, Errno> {
+pub(crate) unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, Errno> {
     // SAFETY: the caller's contract.
     let result = unsafe { enter(number, arguments) };
     if (-ERRNO_MAX..0).contains(&result) { Err(-result as Errno) } else { Ok(result as usize) }
@@ -54,7 +54,7 @@ pub(crate) use syscall;
 
 /// Arguments, and zeroes behind them.
 #[inline]
-pub fn padded<const COUNT: usize>(arguments: [usize; COUNT]) -> [usize; 6] {
+pub(crate) fn padded<const COUNT: usize>(arguments: [usize; COUNT]) -> [usize; 6] {
     let mut all = [0; 6];
     all[..COUNT].copy_from_slice(&arguments);
     all

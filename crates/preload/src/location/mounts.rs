@@ -57,7 +57,7 @@ struct Mount {
 }
 
 /// What is known is void: this process sees other mounts from now on.
-pub fn forget() {
+pub(crate) fn forget() {
     STATE.store(UNKNOWN, Ordering::Release);
     ROOT_IS_PLAIN.store(UNKNOWN, Ordering::Release);
     WITHIN.store(ptr::null_mut(), Ordering::Release);
@@ -111,7 +111,7 @@ fn is_own_now(facts: &Facts) -> bool {
 
 /// Whether a file may lie elsewhere than its path says: in the managed directory, reached by another mount.
 #[inline]
-pub fn may_mislead(facts: &Facts) -> bool {
+pub(crate) fn may_mislead(facts: &Facts) -> bool {
     let same_device = || facts.device == DEVICE.load(Ordering::Relaxed);
     match state() {
         MISSING => false,
@@ -121,12 +121,12 @@ pub fn may_mislead(facts: &Facts) -> bool {
 }
 
 /// The same of an open file; also where that cannot be told.
-pub fn may_mislead_open(fd: c_int) -> bool {
+pub(crate) fn may_mislead_open(fd: c_int) -> bool {
     kernel::facts(fd).map_or(true, |facts| may_mislead(&facts))
 }
 
 /// Whether the path of a file on the root directory's own mount tells where it lies.
-pub fn is_root_plain() -> bool {
+pub(crate) fn is_root_plain() -> bool {
     match ROOT_IS_PLAIN.load(Ordering::Relaxed) {
         UNKNOWN => {
             let is_plain = facts_of(&c"/".to_owned()).is_some_and(|facts| !may_mislead(&facts));
@@ -140,7 +140,7 @@ pub fn is_root_plain() -> bool {
 /// Where a file of the managed directory lies that [`may_mislead`] and has this path; nothing if it lies
 /// elsewhere, or that cannot be told.
 #[cold]
-pub fn real_path(facts: &Facts, path: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn real_path(facts: &Facts, path: &[u8]) -> Option<Vec<u8>> {
     if let (Some(mount), Some(within)) = (kept(facts.mount).filter(|mount| mount.still_stands()), within()) {
         let found = mount.shows(path, within);
         // A directory above what it shows may have been renamed.

@@ -15,10 +15,10 @@ use crate::location::mounts;
 use crate::session::{self, door};
 use crate::{process, settings};
 
-pub use filter::{by_prctl, by_seccomp};
+pub(crate) use filter::{by_prctl, by_seccomp};
 
 /// Calls by their numbers that leave a process less than it had.
-pub fn restricts(number: i64) -> bool {
+pub(crate) fn restricts(number: i64) -> bool {
     const LANDLOCK_RESTRICT_SELF: i64 = 446;
     const CALLS: [i64; 10] = [
         libc::SYS_setuid,
@@ -36,14 +36,14 @@ pub fn restricts(number: i64) -> bool {
 }
 
 /// `setuid` and its kin, `capset`, Landlock: what the library will need is at hand before.
-pub fn restricted<R>(pass: impl FnOnce() -> R) -> R {
+pub(crate) fn restricted<R>(pass: impl FnOnce() -> R) -> R {
     prepare();
     pass()
 }
 
 /// `unshare`, `setns`, `chroot`, `pivot_root`: the same, and which mounts there are, and what numbers they
 /// have, is asked anew.
-pub fn moved(pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn moved(pass: impl FnOnce() -> c_int) -> c_int {
     prepare();
     let result = pass();
     mounts::forget();

@@ -29,12 +29,12 @@ use crate::kernel;
 use crate::location::{PATH_MAX, PathBuffer};
 use crate::process;
 
-pub use own::settle;
-pub use room::Room;
+pub(crate) use own::settle;
+pub(crate) use room::Room;
 use survey::Survey;
 
 /// An environment or a list of arguments.
-pub type Strings = *const *const c_char;
+pub(crate) type Strings = *const *const c_char;
 
 /// How the library's file is called where nobody renamed it.
 const LIBRARY_FILE: &[u8] = b"libheadstart.so";
@@ -90,14 +90,14 @@ unsafe extern "C" {
 }
 
 /// The environment as libc has it now.
-pub fn current() -> Strings {
+pub(crate) fn current() -> Strings {
     // SAFETY: a pointer is read whole; a program that changes it meanwhile has the same race with every exec
     // of its own.
     unsafe { (&raw const environ).read_volatile() }
 }
 
 /// Called once: remembers what there is.
-pub fn start() {
+pub(crate) fn start() {
     KEPT.get_or_init(|| {
         let texts = Vec::with_capacity(TEXTS_BYTES);
         let mut kept = Kept { texts, library: None, variables: [None; VARIABLES.len()] };
@@ -120,7 +120,7 @@ pub fn start() {
 }
 
 /// What a variable has now; to be looked at before the program can change it.
-pub fn value<'a>(name: &str) -> Option<&'a [u8]> {
+pub(crate) fn value<'a>(name: &str) -> Option<&'a [u8]> {
     // SAFETY: libc's list.
     unsafe { each(current()) }.find_map(|string| assigned(string, name))
 }
@@ -174,7 +174,7 @@ fn assigned<'a>(string: &'a CStr, name: &str) -> Option<&'a [u8]> {
 }
 
 /// What a program needs besides, by its file.
-pub struct Needs {
+pub(crate) struct Needs {
     /// A sanitizer's runtime before the library: its name, and how long that is.
     first: ([u8; 64], usize),
     /// The library is not to be named: a program with another libc would not start.
@@ -189,7 +189,7 @@ impl Default for Needs {
 
 impl Needs {
     /// Finds the sanitizer's runtime in the program that begins with `head` and that `fd` reads.
-    pub fn find_sanitizer(&mut self, head: &[u8], fd: c_int) {
+    pub(crate) fn find_sanitizer(&mut self, head: &[u8], fd: c_int) {
         let read = |offset: u64, to: &mut [u8]| {
             let to = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
             // SAFETY: the element is memory that may be written.
@@ -204,7 +204,7 @@ impl Needs {
 }
 
 /// Whether the library's file is gone, so that no program would have it.
-pub fn lost_library() -> Option<Stranger> {
+pub(crate) fn lost_library() -> Option<Stranger> {
     let library = KEPT.get()?.library()?;
     // SAFETY: a string.
     let found = unsafe { kernel::facts_at(libc::AT_FDCWD, library.as_ptr(), 0) };
@@ -216,7 +216,7 @@ pub fn lost_library() -> Option<Stranger> {
 ///
 /// # Safety
 /// `environment` is null or a list of strings that ends with null.
-pub unsafe fn completed(environment: Strings, needs: &Needs, call: impl FnOnce(Strings) -> c_int) -> c_int {
+pub(crate) unsafe fn completed(environment: Strings, needs: &Needs, call: impl FnOnce(Strings) -> c_int) -> c_int {
     // SAFETY: the caller's contract.
     let Some(survey) = (unsafe { Survey::of(environment, needs) }) else { return call(environment) };
     // SAFETY: the caller's contract.
@@ -234,7 +234,7 @@ pub unsafe fn completed(environment: Strings, needs: &Needs, call: impl FnOnce(S
 ///
 /// # Safety
 /// `command` is a string.
-pub unsafe fn command(command: *const c_char) -> Option<CString> {
+pub(crate) unsafe fn command(command: *const c_char) -> Option<CString> {
     if command.is_null() {
         return None;
     }

@@ -27,7 +27,7 @@ const SCRIPTS_MAX: usize = 5;
 
 /// How a program is started.
 #[derive(Clone, Copy)]
-pub enum Start {
+pub(crate) enum Start {
     /// In the place of this one; the call returns -1 if it is not.
     Here,
     /// As a child whose number is put there; the call returns an error if there is none.
@@ -48,7 +48,7 @@ struct Seen {
 ///
 /// # Safety
 /// The arguments are those of execveat(2).
-pub unsafe fn by_path(
+pub(crate) unsafe fn by_path(
     start: Start,
     (dir, path, flags): (c_int, *const c_char, c_int),
     environment: Strings,
@@ -67,7 +67,7 @@ pub unsafe fn by_path(
 ///
 /// # Safety
 /// `name` is a string, `environment` one of execve(2).
-pub unsafe fn by_name(
+pub(crate) unsafe fn by_name(
     start: Start,
     name: *const c_char,
     environment: Strings,
@@ -137,7 +137,7 @@ unsafe fn look_for(start: Start, name: &[u8]) -> Option<Seen> {
 ///
 /// # Safety
 /// `path` is a string or null.
-pub unsafe fn loaded(path: *const c_char, flags: c_int) -> bool {
+pub(crate) unsafe fn loaded(path: *const c_char, flags: c_int) -> bool {
     // SAFETY: the caller's contract.
     if path.is_null() || !settings::served() || flags & libc::RTLD_NOLOAD != 0 || unsafe { *path } == 0 {
         return true;
@@ -153,7 +153,7 @@ pub unsafe fn loaded(path: *const c_char, flags: c_int) -> bool {
 ///
 /// # Safety
 /// `path` is a string or null, or the kernel answers EFAULT.
-pub unsafe fn seen_by_kernel(dir: c_int, path: *const c_char) {
+pub(crate) unsafe fn seen_by_kernel(dir: c_int, path: *const c_char) {
     let saved = kernel::errno();
     // SAFETY: the caller's contract.
     if let Ok(fd) = unsafe { location::address(dir, path, 0) } {
@@ -169,7 +169,7 @@ pub unsafe fn seen_by_kernel(dir: c_int, path: *const c_char) {
 ///
 /// # Safety
 /// The arguments are those of fsconfig(2).
-pub unsafe fn configures(command: c_uint, value: *const c_void, other: c_int) {
+pub(crate) unsafe fn configures(command: c_uint, value: *const c_void, other: c_int) {
     match command {
         // SAFETY: the caller's contract.
         FSCONFIG_SET_STRING => unsafe { seen_by_kernel(libc::AT_FDCWD, value.cast()) },
@@ -182,7 +182,7 @@ pub unsafe fn configures(command: c_uint, value: *const c_void, other: c_int) {
 }
 
 /// The flags of `dlopen` without RTLD_DEEPBIND, by which a library would find libc's functions before the hooks.
-pub fn shared_flags(flags: usize) -> usize {
+pub(crate) fn shared_flags(flags: usize) -> usize {
     if settings::served() { flags & !(libc::RTLD_DEEPBIND as usize) } else { flags }
 }
 
@@ -278,7 +278,7 @@ fn is_dynamic_linker(fd: c_int) -> bool {
 }
 
 /// Makes the slow file whole, if it is managed.
-pub fn make_whole(fd: c_int, facts: &Facts) -> Result<(), Errno> {
+pub(crate) fn make_whole(fd: c_int, facts: &Facts) -> Result<(), Errno> {
     if !settings::served() {
         return Ok(());
     }

@@ -52,7 +52,7 @@ thread_local! {
 }
 
 /// Called when the library is loaded, before the program can change its environment.
-pub fn start() {
+pub(crate) fn start() {
     // SAFETY: the name is a string.
     let found = unsafe { libc::getenv(c"LD_LIBRARY_PATH".as_ptr()) };
     if settings::served() && !found.is_null() {
@@ -62,7 +62,7 @@ pub fn start() {
 }
 
 /// Runs `work`, which executes a program with this environment.
-pub fn with_environment<R>(environment: *const *const c_char, work: impl FnOnce() -> R) -> R {
+pub(crate) fn with_environment<R>(environment: *const *const c_char, work: impl FnOnce() -> R) -> R {
     let before = ENVIRONMENT.replace(environment);
     let result = work();
     ENVIRONMENT.set(before);
@@ -114,7 +114,7 @@ struct Search {
 ///
 /// # Safety
 /// `path` is a string.
-pub unsafe fn loaded(path: *const c_char) {
+pub(crate) unsafe fn loaded(path: *const c_char) {
     // SAFETY: the caller's contract.
     let name = unsafe { CStr::from_ptr(path) }.to_bytes();
     let mut search = Search {
@@ -138,7 +138,7 @@ pub unsafe fn loaded(path: *const c_char) {
 }
 
 /// A program is about to be executed, which `fd` addresses and which is whole.
-pub fn of_program(fd: c_int) {
+pub(crate) fn of_program(fd: c_int) {
     let mut buffer = PathBuffer::empty();
     let Ok(path) = location::path_of(fd, &mut buffer) else { return };
     let mut search = Search::begin(&variable(c"LD_LIBRARY_PATH"));

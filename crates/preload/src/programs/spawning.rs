@@ -67,7 +67,7 @@ unsafe fn copied(path: *const c_char) -> CString {
 }
 
 /// `posix_spawn_file_actions_init` and `_destroy`: what lay at this address is no more.
-pub fn forget(actions: *const c_void) {
+pub(crate) fn forget(actions: *const c_void) {
     STEPS.with(|steps| steps.retain(|(owner, _)| *owner != actions.addr()));
 }
 
@@ -75,7 +75,12 @@ pub fn forget(actions: *const c_void) {
 ///
 /// # Safety
 /// The arguments are those of posix_spawn_file_actions_addopen(3).
-pub unsafe fn opens(actions: *const c_void, path: *const c_char, flags: c_int, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn opens(
+    actions: *const c_void,
+    path: *const c_char,
+    flags: c_int,
+    pass: impl FnOnce() -> c_int,
+) -> c_int {
     let result = pass();
     let creates = flags & (libc::O_CREAT | libc::O_EXCL) == libc::O_CREAT | libc::O_EXCL;
     if result == 0 && flags & libc::O_TRUNC != 0 && flags & libc::O_PATH == 0 && !creates {
@@ -89,7 +94,7 @@ pub unsafe fn opens(actions: *const c_void, path: *const c_char, flags: c_int, p
 ///
 /// # Safety
 /// The arguments are those of posix_spawn_file_actions_addchdir_np(3).
-pub unsafe fn enters(actions: *const c_void, path: *const c_char, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn enters(actions: *const c_void, path: *const c_char, pass: impl FnOnce() -> c_int) -> c_int {
     let result = pass();
     if result == 0 {
         // SAFETY: the caller's contract.
@@ -99,7 +104,7 @@ pub unsafe fn enters(actions: *const c_void, path: *const c_char, pass: impl FnO
 }
 
 /// `posix_spawn_file_actions_addfchdir_np`.
-pub fn enters_open(actions: *const c_void, fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn enters_open(actions: *const c_void, fd: c_int, pass: impl FnOnce() -> c_int) -> c_int {
     let result = pass();
     if result == 0 {
         STEPS.add(actions, Step::EnterOpen(fd));
@@ -223,7 +228,7 @@ fn cutting(cuts: &[Cut], spawn: &mut dyn FnMut() -> c_int) -> c_int {
 }
 
 /// `posix_spawn` and `posix_spawnp`, which return their error.
-pub fn spawn(actions: *const c_void, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn spawn(actions: *const c_void, pass: impl FnOnce() -> c_int) -> c_int {
     if !settings::served() || !process::is_own() {
         return pass();
     }

@@ -27,7 +27,7 @@ const CAPABILITIES: &std::ffi::CStr = c"security.capability";
 
 /// What became of a program that was looked at.
 #[derive(Debug)]
-pub enum Met {
+pub(crate) enum Met {
     /// It may start; what tells that it lives, where there is an agent that keeps flash empty meanwhile.
     Admitted(Option<Token>),
     /// It is not to start.
@@ -36,7 +36,7 @@ pub enum Met {
 
 /// The end of the fifo.
 #[derive(Debug)]
-pub struct Token {
+pub(crate) struct Token {
     /// None where there is no descriptor left for it: the process alone tells then.
     end: Option<c_int>,
 }
@@ -59,13 +59,13 @@ impl Token {
     }
 
     /// The program did not start in this process.
-    pub fn give_back(self) {
+    pub(crate) fn give_back(self) {
         self.close();
         tell("no_stranger", kernel::process());
     }
 
     /// It started in process `pid`, if that is known, and has the other copies.
-    pub fn hand_over(self, pid: Option<u32>) {
+    pub(crate) fn hand_over(self, pid: Option<u32>) {
         if let Some(pid) = pid {
             tell("stranger_started", pid);
         }
@@ -110,7 +110,7 @@ fn about(path: &[u8], pid: Option<u32>) -> Vec<u8> {
 
 /// Whether the system would start the program, which `fd` addresses, with other rights, and so keep the
 /// library out of it.
-pub fn gains_rights(fd: c_int, facts: &Facts) -> Option<Stranger> {
+pub(crate) fn gains_rights(fd: c_int, facts: &Facts) -> Option<Stranger> {
     let setuid = facts.mode & libc::S_ISUID != 0 && facts.owner.0 != kernel::real_user();
     let setgid = facts.mode & libc::S_ISGID != 0 && facts.owner.1 != kernel::real_group();
     let why = if setuid || setgid {
@@ -144,7 +144,7 @@ fn keeps_rights(fd: c_int) -> bool {
 }
 
 /// A program is about to be started, in this process if `here`; `fd` addresses it.
-pub fn meet(fd: c_int, facts: &Facts, why: Stranger, here: bool) -> Met {
+pub(crate) fn meet(fd: c_int, facts: &Facts, why: Stranger, here: bool) -> Met {
     let mut buffer = PathBuffer::empty();
     let path = location::path_of(fd, &mut buffer).unwrap_or(b"a program");
     let strangers = settings::settings().strangers;

@@ -33,13 +33,13 @@ static HEADER: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 static BEGAN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Called once, before the first request.
-pub fn start() {
+pub(crate) fn start() {
     BEGAN[0].store(kernel::monotonic_ns(), Ordering::Relaxed);
     BEGAN[1].store(kernel::unix_ns(), Ordering::Relaxed);
 }
 
 /// A block that a stream may fill.
-pub struct Block {
+pub(crate) struct Block {
     /// Which of the file's.
     pub index: u32,
     /// Its [`BLOCK_BYTES`], zero.
@@ -47,7 +47,7 @@ pub struct Block {
 }
 
 /// The next block; none if there is no space.
-pub fn give_out() -> Option<Block> {
+pub(crate) fn give_out() -> Option<Block> {
     let held = RECORDING.hold();
     let made = match FILE.load(Ordering::Relaxed) {
         FAILED => return None,
@@ -66,20 +66,20 @@ pub fn give_out() -> Option<Block> {
 }
 
 /// Gives a block's memory back; what it holds is in the file.
-pub fn unmap(memory: *mut u8) {
+pub(crate) fn unmap(memory: *mut u8) {
     // SAFETY: `map` made this mapping, and the stream it belonged to gives it up.
     let _ = unsafe { syscall!(libc::SYS_munmap, memory, BLOCK_BYTES) };
 }
 
 /// A request is missing.
-pub fn count_unrecorded() {
+pub(crate) fn count_unrecorded() {
     if let Some(counter) = counter(UNRECORDED_OFFSET) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// In a forked child: the parent's file is not the child's.
-pub fn abandon() {
+pub(crate) fn abandon() {
     let fd = FILE.swap(NONE, Ordering::Relaxed);
     HEADER.store(ptr::null_mut(), Ordering::Relaxed);
     if fd >= 0 {

@@ -17,7 +17,7 @@ use crate::location::{self, PathBuffer};
 const NAMED: usize = 1024;
 
 /// See the module.
-pub struct Stream {
+pub(crate) struct Stream {
     number: u32,
     /// Blocks it had.
     blocks: u32,
@@ -47,7 +47,7 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// Called once, before anything is recorded.
-pub fn start() {
+pub(crate) fn start() {
     let mut key = 0;
     // SAFETY: `key` is writable, and the destructor lives as long as the library.
     unsafe { libc::pthread_key_create(&mut key, Some(end_of_thread)) };
@@ -57,7 +57,7 @@ pub fn start() {
 
 /// Runs `work` with the calling thread's stream.
 #[inline]
-pub fn with<R>(work: impl FnOnce(&mut Stream) -> R) -> R {
+pub(crate) fn with<R>(work: impl FnOnce(&mut Stream) -> R) -> R {
     THREAD.with(|thread| {
         if thread.busy.load(Ordering::Relaxed) {
             let stream = take();
@@ -110,7 +110,7 @@ unsafe extern "C" fn end_of_thread(stream: *mut c_void) {
 }
 
 /// In a forked child: forgets the parent's streams, whose memory another thread may have been in the middle of.
-pub fn abandon() {
+pub(crate) fn abandon() {
     THREAD.with(|thread| {
         thread.stream.set(ptr::null_mut());
         thread.busy.store(false, Ordering::Relaxed);
@@ -124,7 +124,7 @@ pub fn abandon() {
 
 /// Writes a request down.
 #[inline]
-pub fn append(stream: &mut Stream, target: &Target, request: &Request) {
+pub(crate) fn append(stream: &mut Stream, target: &Target, request: &Request) {
     let cell = request.file as usize % NAMED;
     if !stream.memory.is_null() && stream.named[cell] == request.file {
         let (encoder, entries) = stream.parts();
@@ -136,7 +136,7 @@ pub fn append(stream: &mut Stream, target: &Target, request: &Request) {
 }
 
 /// Writes down that a file is used by means that are not recorded.
-pub fn unseen(stream: &mut Stream, target: &Target) {
+pub(crate) fn unseen(stream: &mut Stream, target: &Target) {
     let file = target.record.serial();
     stream.entry(target, |encoder, entries| encoder.unseen(entries, file));
 }

@@ -12,7 +12,7 @@ const ERROR: &[u8] = b"{\"error\":\"";
 
 /// Asks the agent and waits for the answer, over a restart of the agent if need be. ENOENT where none serves;
 /// the text of an error goes to `refused`.
-pub fn command(text: &[u8], refused: impl FnOnce(&[u8])) -> Result<(), Errno> {
+pub(crate) fn command(text: &[u8], refused: impl FnOnce(&[u8])) -> Result<(), Errno> {
     let start = kernel::monotonic_ms();
     let mut answer = vec![0; MESSAGE_MAX];
     let length = loop {

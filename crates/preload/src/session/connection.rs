@@ -36,7 +36,7 @@ static COMPLAINTS: AtomicU32 = AtomicU32::new(0);
 
 /// An answer without its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// `Reply::Opened`: the file's index, and whether it is excluded.
     Opened(u32, bool),
     /// `Reply::Done`.
@@ -86,7 +86,7 @@ impl Write for Line {
 /// One line on stderr, unless that is a managed file.
 #[cold]
 #[inline(never)]
-pub fn complain(what: Arguments) {
+pub(crate) fn complain(what: Arguments) {
     if COMPLAINTS.fetch_add(1, Ordering::Relaxed) >= COMPLAINTS_MAX || descriptors::known_managed(libc::STDERR_FILENO) {
         return;
     }
@@ -100,7 +100,7 @@ pub fn complain(what: Arguments) {
 
 /// Whether nobody said it yet of the program `facts` are of: the first to ask leaves a mark in the runtime directory,
 /// which `headstart run` removes when it begins.
-pub fn say_once(facts: &kernel::Facts) -> bool {
+pub(crate) fn say_once(facts: &kernel::Facts) -> bool {
     let name = format!("{MARK_PREFIX}{:x}.{:x}", facts.device, facts.inode);
     let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC;
     match mapping::runtime_path(&name).and_then(|path| kernel::openat(libc::AT_FDCWD, &path, flags, 0o600)) {
@@ -305,7 +305,7 @@ impl Session {
 
     /// A descriptor of a data file, from the agent: this process cannot open it by its path. Where the agent
     /// is gone there is none now.
-    pub fn data_file(&mut self, number: u32) -> Result<c_int, Errno> {
+    pub(crate) fn data_file(&mut self, number: u32) -> Result<c_int, Errno> {
         let seq = self.slot.seq.load(Ordering::Relaxed) + 1;
         self.slot.seq.store(seq, Ordering::Release);
         let socket = self.socket.ok_or(libc::EIO)?;
@@ -317,7 +317,7 @@ impl Session {
     }
 
     /// The regions of the packet of `length` bytes that came last.
-    pub fn packed(&self, length: usize) -> Option<&[u8]> {
+    pub(crate) fn packed(&self, length: usize) -> Option<&[u8]> {
         match Reply::decode(self.answer.get(..length)?) {
             Ok((_, Reply::Regions { packed, .. })) => Some(packed),
             _ => None,
@@ -325,7 +325,7 @@ impl Session {
     }
 
     /// A request while the session joins again: number zero, and no second attempt.
-    pub fn call_joining(&mut self, request: &Request) -> Result<Answer, Errno> {
+    pub(crate) fn call_joining(&mut self, request: &Request) -> Result<Answer, Errno> {
         let envelope = Envelope { slot: self.index, seq: 0 };
         let mut packet = Vec::new();
         request.encode(envelope, &mut packet);

@@ -16,7 +16,7 @@ const NONE: i32 = -1;
 static DOOR: AtomicI32 = AtomicI32::new(NONE);
 
 /// Makes the door, if it can be made.
-pub fn make() {
+pub(crate) fn make() {
     if DOOR.load(Ordering::Acquire) != NONE {
         return;
     }
@@ -28,12 +28,12 @@ pub fn make() {
 }
 
 /// Whether there is one.
-pub fn is_there() -> bool {
+pub(crate) fn is_there() -> bool {
     DOOR.load(Ordering::Acquire) != NONE
 }
 
 /// A new connection through the door; nothing if there is none, or nobody is behind it any more.
-pub fn enter() -> Option<i32> {
+pub(crate) fn enter() -> Option<i32> {
     let door = Some(DOOR.load(Ordering::Acquire)).filter(|door| *door != NONE)?;
     let [ours, theirs] = kernel::socket_pair().ok()?;
     let mut packet = Vec::new();

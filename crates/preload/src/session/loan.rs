@@ -25,7 +25,7 @@ static SPARE: AtomicI32 = AtomicI32::new(NONE);
 static LENT: AtomicPtr<Session> = AtomicPtr::new(ptr::null_mut());
 
 /// Keeps a socket in reserve, if there is none and it can be had.
-pub fn provide() {
+pub(crate) fn provide() {
     if SPARE.load(Ordering::Relaxed) != NONE || !LENT.load(Ordering::Relaxed).is_null() {
         return;
     }
@@ -37,7 +37,7 @@ pub fn provide() {
 }
 
 /// The session in the hands of a thread, until it is dropped.
-pub struct Loan<'t> {
+pub(crate) struct Loan<'t> {
     thread: &'t Thread,
     _held: Held,
 }
@@ -45,7 +45,7 @@ pub struct Loan<'t> {
 impl Loan<'_> {
     /// Waits for the threads before. `errno` says why the thread has no session, and is the error if there is
     /// none to lend either.
-    pub fn take(thread: &Thread, errno: Errno) -> Result<Loan<'_>, Errno> {
+    pub(crate) fn take(thread: &Thread, errno: Errno) -> Result<Loan<'_>, Errno> {
         let held = LOAN.hold();
         let mut session = LENT.load(Ordering::Relaxed);
         if session.is_null() {
@@ -81,7 +81,7 @@ fn join(errno: Errno) -> Result<Session, Errno> {
 }
 
 /// In a forked child: the socket in reserve is the parent's too, and closed with its connections.
-pub fn abandon() {
+pub(crate) fn abandon() {
     LOAN.abandon();
     SPARE.store(NONE, Ordering::Relaxed);
     LENT.store(ptr::null_mut(), Ordering::Relaxed);

@@ -18,26 +18,26 @@ static INODE: AtomicU64 = AtomicU64::new(0);
 
 /// The shared file's parts, once a session has begun.
 #[inline]
-pub fn shared() -> Option<Shared<'static>> {
+pub(crate) fn shared() -> Option<Shared<'static>> {
     region().map(Region::view)
 }
 
 /// The same as it lies in memory.
 #[inline]
-pub fn region() -> Option<&'static Region> {
+pub(crate) fn region() -> Option<&'static Region> {
     // SAFETY: the pointer is null or that of a mapping of `Region::BYTES` bytes that is never removed; every field is
     // an atomic.
     unsafe { REGION.load(Ordering::Acquire).as_ref() }
 }
 
 /// A path in the runtime directory.
-pub fn runtime_path(name: &str) -> Result<CString, Errno> {
+pub(crate) fn runtime_path(name: &str) -> Result<CString, Errno> {
     CString::new([settings().runtime.as_slice(), b"/", name.as_bytes()].concat()).map_err(|_| libc::EINVAL)
 }
 
 /// Maps the shared file, or finds that the mapped one is still the agent's. Where its path leads to nothing
 /// for this process `by_agent` gives it; who came through the door has come to the agent whose file it is.
-pub fn map(by_agent: impl FnOnce() -> Result<i32, Errno>) -> Result<Shared<'static>, Errno> {
+pub(crate) fn map(by_agent: impl FnOnce() -> Result<i32, Errno>) -> Result<Shared<'static>, Errno> {
     let path = runtime_path(SHARED_FILE)?;
     if let Some(shared) = shared() {
         // SAFETY: a string.

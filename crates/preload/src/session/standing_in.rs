@@ -22,7 +22,7 @@ const NONE: c_int = -1;
 static CONNECTION: AtomicI32 = AtomicI32::new(NONE);
 
 /// Sees to it that there is one, if an agent can be reached.
-pub fn stand_in() {
+pub(crate) fn stand_in() {
     let saved = kernel::errno();
     let known = CONNECTION.load(Ordering::Acquire);
     if known == NONE || kernel::is_hung_up(known) {
@@ -47,6 +47,6 @@ fn connection() -> Option<c_int> {
 }
 
 /// In a forked child: the parent's is kept open as it is; the next is this process's own.
-pub fn stands_in_for_the_parent() {
+pub(crate) fn stands_in_for_the_parent() {
     CONNECTION.store(NONE, Ordering::Relaxed);
 }

@@ -35,7 +35,7 @@ static SPARES: [AtomicU64; SPARES_MAX] = [const { AtomicU64::new(0) }; SPARES_MA
 static SPARES_TAKEN: AtomicU32 = AtomicU32::new(0);
 
 /// A call's use of a number, until it is dropped.
-pub struct Use {
+pub(crate) struct Use {
     note: Option<&'static AtomicU64>,
     spare: bool,
 }
@@ -47,7 +47,7 @@ fn owner(thread: &Thread) -> u64 {
 impl Use {
     /// Notes the number. Whether it still means the same file has to be asked after a fence.
     #[inline]
-    pub fn begin(fd: c_int) -> Use {
+    pub(crate) fn begin(fd: c_int) -> Use {
         THREAD.with(|thread| {
             let (session, value) = (thread.session.get(), owner(thread) | fd as u64);
             if !session.is_null() {
@@ -72,7 +72,7 @@ impl Use {
 
     /// Whether those who close or replace the number wait for its end.
     #[inline]
-    pub fn is_noted(&self) -> bool {
+    pub(crate) fn is_noted(&self) -> bool {
         self.note.is_some()
     }
 }
@@ -106,7 +106,7 @@ fn notes() -> impl Iterator<Item = &'static AtomicU64> {
 /// Whether the calling thread is in a handler that interrupted a call of its own. It must wait for nobody:
 /// what it waits for may wait for that call.
 #[cold]
-pub fn is_in_call() -> bool {
+pub(crate) fn is_in_call() -> bool {
     THREAD.with(|thread| {
         let mine = |note: &AtomicU64| note.load(Ordering::Relaxed) >> NUMBER_BITS == owner(thread) >> NUMBER_BITS;
         thread.busy.load(Ordering::Relaxed) || notes().any(mine)
@@ -114,14 +114,14 @@ pub fn is_in_call() -> bool {
 }
 
 /// Whether no call is under way on a number, which the caller marked.
-pub fn is_unused(fd: c_int) -> bool {
+pub(crate) fn is_unused(fd: c_int) -> bool {
     fence(Ordering::SeqCst);
     notes().all(|note| !uses(note, fd))
 }
 
 /// Waits until it looks so.
 #[cold]
-pub fn wait_for(fd: c_int) {
+pub(crate) fn wait_for(fd: c_int) {
     for note in notes() {
         let mut tries = 0;
         while uses(note, fd) {

@@ -46,11 +46,11 @@ static IDLE: AtomicU32 = AtomicU32::new(0);
 /// Grows when there is work for an idle thread.
 static WORK: AtomicU32 = AtomicU32::new(0);
 /// Grows when an operation has ended.
-pub static ENDED: AtomicU32 = AtomicU32::new(0);
+pub(crate) static ENDED: AtomicU32 = AtomicU32::new(0);
 
 /// Whether any operation is under way.
 #[inline]
-pub fn is_empty() -> bool {
+pub(crate) fn is_empty() -> bool {
     COUNT.load(Ordering::Acquire) == 0
 }
 
@@ -58,7 +58,7 @@ pub fn is_empty() -> bool {
 ///
 /// # Safety
 /// The block stays where it is until its outcome is stored in it.
-pub unsafe fn submit(block: *mut ControlBlock) -> bool {
+pub(crate) unsafe fn submit(block: *mut ControlBlock) -> bool {
     let mut held = QUEUE.hold();
     if wants_thread() {
         STARTING.fetch_add(1, Ordering::Relaxed);
@@ -274,13 +274,13 @@ pub(super) fn cancel(fd: c_int, only: *const ControlBlock) -> Cancelled {
 }
 
 /// Whether a block is a member of the list.
-pub fn holds(block: *const ControlBlock) -> bool {
+pub(crate) fn holds(block: *const ControlBlock) -> bool {
     let _held = QUEUE.hold();
     members().any(|member| ptr::eq(member, block))
 }
 
 /// Waits until nothing is under way on a descriptor.
-pub fn settle(fd: c_int) {
+pub(crate) fn settle(fd: c_int) {
     loop {
         let ended = ENDED.load(Ordering::Acquire);
         let held = QUEUE.hold();
@@ -295,7 +295,7 @@ pub fn settle(fd: c_int) {
 }
 
 /// In a forked child, with the lock held: nothing of all this is the child's.
-pub fn abandon() {
+pub(crate) fn abandon() {
     FIRST.store(ptr::null_mut(), Ordering::Relaxed);
     LAST.store(ptr::null_mut(), Ordering::Relaxed);
     for counter in [&COUNT, &THREADS, &STARTING, &IDLE] {

@@ -14,7 +14,7 @@ const LOOK_MS: u64 = 1;
 ///
 /// # Safety
 /// The arguments are those of aio_suspend(3).
-pub unsafe fn suspend(
+pub(crate) unsafe fn suspend(
     list: *const *const ControlBlock,
     count: c_int,
     timeout: *const timespec,
@@ -59,7 +59,7 @@ fn milliseconds(time: &timespec) -> u64 {
 }
 
 /// Waits until all of `blocks` have their outcome.
-pub fn all(blocks: impl Iterator<Item = *mut ControlBlock>) {
+pub(crate) fn all(blocks: impl Iterator<Item = *mut ControlBlock>) {
     for block in blocks {
         loop {
             let ended = queue::ENDED.load(Ordering::Acquire);
@@ -76,7 +76,7 @@ pub fn all(blocks: impl Iterator<Item = *mut ControlBlock>) {
 ///
 /// # Safety
 /// The arguments are those of aio_cancel(3).
-pub unsafe fn cancel(fd: c_int, block: *mut ControlBlock, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn cancel(fd: c_int, block: *mut ControlBlock, pass: impl FnOnce() -> c_int) -> c_int {
     if queue::is_empty() || !block.is_null() && !queue::holds(block) {
         return pass();
     }

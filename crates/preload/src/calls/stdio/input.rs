@@ -18,7 +18,7 @@ unsafe extern "C" {
 ///
 /// # Safety
 /// `stream` is open, or null.
-pub unsafe fn may_read(stream: *mut FILE) -> bool {
+pub(crate) unsafe fn may_read(stream: *mut FILE) -> bool {
     // SAFETY: the caller's contract.
     unsafe { stdio::may_use(stream, false) }
 }
@@ -27,7 +27,7 @@ pub unsafe fn may_read(stream: *mut FILE) -> bool {
 ///
 /// # Safety
 /// `stream` is open.
-pub unsafe fn read(stream: *mut FILE, pass: impl FnOnce() -> size_t) -> size_t {
+pub(crate) unsafe fn read(stream: *mut FILE, pass: impl FnOnce() -> size_t) -> size_t {
     // SAFETY: the caller's contract.
     if unsafe { may_read(stream) } { pass() } else { 0 }
 }
@@ -36,13 +36,13 @@ pub unsafe fn read(stream: *mut FILE, pass: impl FnOnce() -> size_t) -> size_t {
 ///
 /// # Safety
 /// `stream` is open.
-pub unsafe fn line<C>(stream: *mut FILE, pass: impl FnOnce() -> *mut C) -> *mut C {
+pub(crate) unsafe fn line<C>(stream: *mut FILE, pass: impl FnOnce() -> *mut C) -> *mut C {
     // SAFETY: the caller's contract.
     if unsafe { may_read(stream) } { pass() } else { std::ptr::null_mut() }
 }
 
 /// `gets`.
-pub fn standard_line<C>(pass: impl FnOnce() -> *mut C) -> *mut C {
+pub(crate) fn standard_line<C>(pass: impl FnOnce() -> *mut C) -> *mut C {
     // SAFETY: libc's own, open or null.
     unsafe { line(stdin, pass) }
 }
@@ -51,7 +51,7 @@ pub fn standard_line<C>(pass: impl FnOnce() -> *mut C) -> *mut C {
 ///
 /// # Safety
 /// `stream` is open.
-pub unsafe fn rewind(stream: *mut FILE, pass: impl FnOnce()) {
+pub(crate) unsafe fn rewind(stream: *mut FILE, pass: impl FnOnce()) {
     // SAFETY: the caller's contract.
     let _ = unsafe { may_read(stream) };
     pass();

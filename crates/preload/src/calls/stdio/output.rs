@@ -41,7 +41,7 @@ fn ends() -> bool {
 ///
 /// # Safety
 /// `stream` is open.
-pub unsafe fn write(stream: *mut FILE, pass: impl FnOnce() -> size_t) -> size_t {
+pub(crate) unsafe fn write(stream: *mut FILE, pass: impl FnOnce() -> size_t) -> size_t {
     // SAFETY: the caller's contract.
     if unsafe { may_write(stream) } { pass() } else { 0 }
 }

@@ -61,14 +61,14 @@ fn settle_calls(marked: &[Closing]) {
 }
 
 /// While it lives, no handler runs in this thread and nobody can cancel it.
-pub struct Undisturbed {
+pub(crate) struct Undisturbed {
     mask: Option<libc::sigset_t>,
     cancellation: c_int,
 }
 
 impl Undisturbed {
     /// From here on; `signals`: whether they are blocked.
-    pub fn begin(signals: bool) -> Undisturbed {
+    pub(crate) fn begin(signals: bool) -> Undisturbed {
         let cancellation = kernel::forbid_cancellation();
         let mask = signals.then(|| {
             let (mut before, mut all) = (MaybeUninit::uninit(), MaybeUninit::uninit());
@@ -97,7 +97,7 @@ impl Drop for Undisturbed {
 /// A descriptor between the decision to close it and the kernel's having done so. Dropping it settles the table: the
 /// number may be anything then, and the file loses a descriptor.
 #[must_use]
-pub struct Closing {
+pub(crate) struct Closing {
     fd: c_int,
     mark: u32,
     description: Option<u32>,
@@ -110,17 +110,17 @@ impl Closing {
     /// Takes the descriptor out of the table, once the asynchronous operations and the calls on it have
     /// ended. Nothing happens in a `vfork` child, which shares the table but not the descriptors.
     #[inline]
-    pub fn begin(fd: c_int) -> Option<Closing> {
+    pub(crate) fn begin(fd: c_int) -> Option<Closing> {
         Closing::of(fd, false)
     }
 
     /// The same for `freopen`, which may wait for long before it replaces the descriptor.
-    pub fn begin_reopening(fd: c_int) -> Option<Closing> {
+    pub(crate) fn begin_reopening(fd: c_int) -> Option<Closing> {
         Closing::of(fd, true)
     }
 
     /// The same for several descriptors.
-    pub fn begin_all(fds: impl Iterator<Item = c_int>) -> Vec<Closing> {
+    pub(crate) fn begin_all(fds: impl Iterator<Item = c_int>) -> Vec<Closing> {
         let marked: Vec<Closing> = fds.filter_map(|fd| Closing::mark(fd, false)).collect();
         settle_calls(&marked);
         marked
@@ -177,7 +177,7 @@ impl Closing {
 
 impl Closing {
     /// The kernel closed them all. The table says so of each before what one waits for may wait for another.
-    pub fn end_all(mut closed: Vec<Closing>) {
+    pub(crate) fn end_all(mut closed: Vec<Closing>) {
         for closing in &mut closed {
             closing.settle(UNKNOWN);
         }
@@ -193,7 +193,7 @@ impl Closing {
     }
 
     /// The kernel refused: the descriptor is what it was.
-    pub fn undo(mut self) {
+    pub(crate) fn undo(mut self) {
         let entry = self.description.map_or(UNMANAGED, |description| MANAGED + description);
         if self.settle(entry) {
             self.description = None;

@@ -22,19 +22,19 @@ thread_local! {
 }
 
 /// Who uses the offset of one open description.
-pub struct Offset(AtomicU32);
+pub(crate) struct Offset(AtomicU32);
 
 /// An offset, until it is dropped.
-pub struct HeldOffset(&'static Offset);
+pub(crate) struct HeldOffset(&'static Offset);
 
 impl Offset {
-    pub const fn free() -> Offset {
+    pub(crate) const fn free() -> Offset {
         Offset(AtomicU32::new(FREE))
     }
 
     /// Waits for it; nothing where the thread must not wait.
     #[inline]
-    pub fn hold(&'static self) -> Option<HeldOffset> {
+    pub(crate) fn hold(&'static self) -> Option<HeldOffset> {
         if HAS_ONE.get() || session::is_interrupted() {
             return None;
         }
@@ -56,7 +56,7 @@ impl Offset {
 
     /// Whoever had it is not there any more: the parent's other threads in a forked child, or a call that a
     /// handler left by a jump.
-    pub fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         self.0.store(FREE, Ordering::Relaxed);
     }
 }

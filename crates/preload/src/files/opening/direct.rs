@@ -33,7 +33,7 @@ static PAUSE: AtomicU32 = AtomicU32::new(0);
 static CROSSING: AtomicU32 = AtomicU32::new(0);
 
 /// What was opened, and whether it lies outside of the managed directory for sure.
-pub struct Opened {
+pub(crate) struct Opened {
     pub fd: c_int,
     pub is_outside: bool,
 }
@@ -42,7 +42,7 @@ pub struct Opened {
 ///
 /// # Safety
 /// The arguments are those of openat(2).
-pub unsafe fn open(dir: c_int, path: *const c_char, flags: c_int) -> Option<Result<Opened, Errno>> {
+pub(crate) unsafe fn open(dir: c_int, path: *const c_char, flags: c_int) -> Option<Result<Opened, Errno>> {
     // What is created has a mode, of which libc makes sure.
     let creates = flags & libc::O_CREAT != 0 || flags & libc::O_TMPFILE == libc::O_TMPFILE;
     if creates
@@ -85,7 +85,7 @@ pub unsafe fn open(dir: c_int, path: *const c_char, flags: c_int) -> Option<Resu
 }
 
 /// From now on libc opens everything: calls of the process are filtered.
-pub fn leave_to_libc() {
+pub(crate) fn leave_to_libc() {
     PAUSE.store(u32::MAX, Ordering::Relaxed);
 }
 

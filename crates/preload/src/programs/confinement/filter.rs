@@ -34,7 +34,7 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 type Call = [u32; 16];
 
 /// `prctl`.
-pub fn by_prctl(option: c_int, mode: c_ulong, program: c_ulong, pass: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn by_prctl(option: c_int, mode: c_ulong, program: c_ulong, pass: impl FnOnce() -> c_int) -> c_int {
     if option != libc::PR_SET_SECCOMP {
         return pass();
     }
@@ -42,7 +42,7 @@ pub fn by_prctl(option: c_int, mode: c_ulong, program: c_ulong, pass: impl FnOnc
 }
 
 /// `seccomp`.
-pub fn by_seccomp(operation: c_ulong, program: usize, pass: impl FnOnce() -> c_long) -> c_long {
+pub(crate) fn by_seccomp(operation: c_ulong, program: usize, pass: impl FnOnce() -> c_long) -> c_long {
     match operation {
         SET_MODE_STRICT | SET_MODE_FILTER => {
             installed(operation == SET_MODE_STRICT, program, || pass() as c_int).into()

@@ -15,7 +15,7 @@ static PRESENT: u8 = b'!';
 
 /// Called once, before all else: takes out of the environment what was put there for this program alone, and
 /// tells whoever waits that the library has come up.
-pub fn settle() {
+pub(crate) fn settle() {
     let strings = current().cast_mut();
     if strings.is_null() {
         return;

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 /// Elements that lie on the stack if there are not too many.
-pub struct Room<T, const COUNT: usize> {
+pub(crate) struct Room<T, const COUNT: usize> {
     few: [MaybeUninit<T>; COUNT],
     many: Vec<T>,
     length: usize,
@@ -12,14 +12,14 @@ pub struct Room<T, const COUNT: usize> {
 
 impl<T: Copy, const COUNT: usize> Room<T, COUNT> {
     /// Room for so many elements.
-    pub fn of(count: usize) -> Room<T, COUNT> {
+    pub(crate) fn of(count: usize) -> Room<T, COUNT> {
         let is_large = count > COUNT;
         let many = if is_large { Vec::with_capacity(count) } else { Vec::new() };
         Room { few: [const { MaybeUninit::uninit() }; COUNT], many, length: 0, is_large }
     }
 
     /// Adds one.
-    pub fn push(&mut self, element: T) {
+    pub(crate) fn push(&mut self, element: T) {
         if self.is_large {
             return self.many.push(element);
         }
@@ -28,7 +28,7 @@ impl<T: Copy, const COUNT: usize> Room<T, COUNT> {
     }
 
     /// The first of those there are.
-    pub fn as_ptr(&self) -> *const T {
+    pub(crate) fn as_ptr(&self) -> *const T {
         if self.is_large { self.many.as_ptr() } else { self.few.as_ptr().cast() }
     }
 }

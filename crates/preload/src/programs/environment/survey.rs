@@ -12,7 +12,7 @@ use crate::location::PathBuffer;
 use crate::{kernel, session};
 
 /// What an environment has, and what it lacks.
-pub struct Survey<'a> {
+pub(crate) struct Survey<'a> {
     count: usize,
     /// What the dynamic linker goes by: the last of several.
     list: Option<&'a [u8]>,
@@ -28,7 +28,7 @@ impl<'a> Survey<'a> {
     ///
     /// # Safety
     /// As [`each`].
-    pub unsafe fn of(environment: Strings, needs: &'a Needs) -> Option<Survey<'a>> {
+    pub(crate) unsafe fn of(environment: Strings, needs: &'a Needs) -> Option<Survey<'a>> {
         let kept = KEPT.get()?;
         let (given, removes) = ([None; VARIABLES.len()], needs.no_library);
         let mut survey = Survey { count: 0, list: None, given, preload: None, removes };
@@ -77,7 +77,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Hands on what is put back.
-    pub fn compose_preload(&self, add: &mut impl FnMut(&[u8])) {
+    pub(crate) fn compose_preload(&self, add: &mut impl FnMut(&[u8])) {
         let Some(preload) = &self.preload else { return };
         add(preloading::VARIABLE.as_bytes());
         add(b"=");
@@ -109,7 +109,7 @@ impl<'a> Survey<'a> {
     /// # Safety
     /// The survey is of this environment, as [`each`] takes it.
     #[inline(never)]
-    pub unsafe fn complete<const POINTERS: usize, const BYTES: usize>(
+    pub(crate) unsafe fn complete<const POINTERS: usize, const BYTES: usize>(
         &self,
         environment: Strings,
         call: impl FnOnce(Strings) -> c_int,

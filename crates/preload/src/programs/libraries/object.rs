@@ -12,10 +12,10 @@ const PT_LOAD: u64 = 1;
 const PT_DYNAMIC: u64 = 2;
 const PT_INTERP: u64 = 3;
 
-pub const DT_NEEDED: u64 = 1;
-pub const DT_STRTAB: u64 = 5;
-pub const DT_RPATH: u64 = 15;
-pub const DT_RUNPATH: u64 = 29;
+pub(crate) const DT_NEEDED: u64 = 1;
+pub(crate) const DT_STRTAB: u64 = 5;
+pub(crate) const DT_RPATH: u64 = 15;
+pub(crate) const DT_RUNPATH: u64 = 29;
 const DT_AUXILIARY: u64 = 0x7fff_fffd;
 const DT_FILTER: u64 = 0x7fff_ffff;
 
@@ -58,7 +58,7 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
 }
 
 /// An ELF file of 64 bits, by a descriptor that may be read.
-pub struct Object {
+pub(crate) struct Object {
     fd: c_int,
     /// Its program headers, and the bytes of each.
     headers: Bytes,
@@ -77,7 +77,7 @@ fn parts(headers: &Bytes, header_bytes: usize) -> impl Iterator<Item = Part> {
 
 impl Object {
     /// Nothing if it is no such file.
-    pub fn of(fd: c_int) -> Option<Object> {
+    pub(crate) fn of(fd: c_int) -> Option<Object> {
         let mut head = [0u8; 64];
         let length = read(fd, 0, &mut head);
         if length < head.len() || !head.starts_with(b"\x7fELF\x02\x01") {
@@ -102,17 +102,17 @@ impl Object {
     }
 
     /// The dynamic linker that it names.
-    pub fn interpreter(&self) -> Option<Vec<u8>> {
+    pub(crate) fn interpreter(&self) -> Option<Vec<u8>> {
         self.parts().find(|part| part[0] == PT_INTERP).and_then(|part| self.text(part[1]))
     }
 
     /// Where it says that libraries are to be looked for, by `DT_RPATH` or `DT_RUNPATH`.
-    pub fn directories(&self, which: u64) -> Option<Vec<u8>> {
+    pub(crate) fn directories(&self, which: u64) -> Option<Vec<u8>> {
         self.entries().find(|entry| entry[0] == which).and_then(|entry| self.string(entry[1]))
     }
 
     /// Names or paths of what is loaded with it.
-    pub fn needed(&self) -> impl Iterator<Item = Vec<u8>> {
+    pub(crate) fn needed(&self) -> impl Iterator<Item = Vec<u8>> {
         let needed = |entry: &[u64; 2]| matches!(entry[0], DT_NEEDED | DT_AUXILIARY | DT_FILTER);
         self.entries().filter(needed).filter_map(|entry| self.string(entry[1]))
     }
