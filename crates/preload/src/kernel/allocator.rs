@@ -8,8 +8,8 @@
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
 
-use crate::kernel::Errno;
-use crate::kernel::raw::syscall;
+use super::errno::Errno;
+use super::raw::syscall;
 
 /// What the kernel hands out, and the largest alignment.
 const PAGE_BYTES: usize = 4096;

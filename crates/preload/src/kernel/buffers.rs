@@ -3,7 +3,8 @@
 
 use libc::{c_int, iovec};
 
-use crate::kernel::{self, Errno};
+use super::bytes;
+use super::errno::Errno;
 
 /// Most bytes the kernel moves in one call (`MAX_RW_COUNT` with 4 KiB pages).
 pub(crate) const LENGTH_MAX: usize = 0x7fff_f000;
@@ -81,7 +82,7 @@ impl<'a> Buffers<'a> {
     pub(crate) fn read(&self, fd: c_int, from: usize, length: usize, offset: u64) -> Result<usize, Errno> {
         self.transfer(from, length, |part, moved| {
             // SAFETY: whoever made the buffers vouched for their memory.
-            unsafe { kernel::read_at(fd, part, offset + moved as u64) }
+            unsafe { bytes::read_at(fd, part, offset + moved as u64) }
         })
     }
 
@@ -89,7 +90,7 @@ impl<'a> Buffers<'a> {
     pub(crate) fn write(&self, fd: c_int, from: usize, length: usize, offset: u64) -> Result<usize, Errno> {
         self.transfer(from, length, |part, moved| {
             // SAFETY: whoever made the buffers vouched for their memory.
-            unsafe { kernel::write_at(fd, part, offset + moved as u64) }
+            unsafe { bytes::write_at(fd, part, offset + moved as u64) }
         })
     }
 
@@ -100,21 +101,21 @@ impl<'a> Buffers<'a> {
         }
         self.transfer(from, length, |part, moved| {
             // SAFETY: whoever made the buffers vouched for their memory.
-            unsafe { kernel::append(fd, part, offset as i64 + moved as i64, self.flags) }
+            unsafe { bytes::append(fd, part, offset as i64 + moved as i64, self.flags) }
         })
     }
 
     /// Writes everything at the file's end with pwritev2(2): `place` -1 moves the descriptor's offset.
     pub(crate) fn append(&self, fd: c_int, place: i64, flags: c_int) -> Result<usize, Errno> {
         // SAFETY: whoever made the buffers vouched for their memory.
-        unsafe { kernel::append(fd, self.vector, place, flags) }
+        unsafe { bytes::append(fd, self.vector, place, flags) }
     }
 
     /// Copies into bytes `from ..`, for reads that had to go through a buffer of the library; returns how many.
     pub(crate) fn fill(&self, from: usize, bytes: &[u8]) -> Result<usize, Errno> {
         self.transfer(from, bytes.len(), |part, moved| {
             // SAFETY: whoever made the buffers vouched for their memory.
-            unsafe { kernel::copy(&bytes[moved..], part) }
+            unsafe { bytes::copy(&bytes[moved..], part) }
         })
     }
 

@@ -3,7 +3,7 @@
 
 use std::arch::asm;
 
-use super::Errno;
+use super::errno::Errno;
 
 /// System calls answer -4095 to -1 for an error.
 const ERRNO_MAX: isize = 4095;

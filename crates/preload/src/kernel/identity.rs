@@ -1,0 +1,44 @@
+//! Which process and thread this is, whose, and its limits.
+
+use super::raw::syscall;
+
+/// getpid(2), never cached.
+pub(crate) fn process() -> u32 {
+    // SAFETY: it has no arguments and cannot fail.
+    unsafe { syscall!(libc::SYS_getpid) }.unwrap_or(0) as u32
+}
+
+/// gettid(2).
+pub(crate) fn thread() -> u32 {
+    // SAFETY: it has no arguments and cannot fail.
+    unsafe { syscall!(libc::SYS_gettid) }.unwrap_or(0) as u32
+}
+
+/// getuid(2).
+pub(crate) fn real_user() -> u32 {
+    // SAFETY: it has no arguments and cannot fail.
+    unsafe { syscall!(libc::SYS_getuid) }.unwrap_or(0) as u32
+}
+
+/// getgid(2).
+pub(crate) fn real_group() -> u32 {
+    // SAFETY: it has no arguments and cannot fail.
+    unsafe { syscall!(libc::SYS_getgid) }.unwrap_or(0) as u32
+}
+
+/// The soft limit on the size of files this process writes.
+pub(crate) fn file_size_limit() -> u64 {
+    limit(libc::RLIMIT_FSIZE).unwrap_or(libc::RLIM_INFINITY)
+}
+
+/// The soft limit on descriptor numbers.
+pub(crate) fn descriptor_limit() -> u64 {
+    limit(libc::RLIMIT_NOFILE).unwrap_or(1024)
+}
+
+fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable.
+    let result = unsafe { libc::getrlimit(resource, &mut limit) };
+    (result == 0).then_some(limit.rlim_cur)
+}
