@@ -43,6 +43,7 @@ compile_error!(
 mod calls;
 mod data_path;
 mod files;
+mod fork;
 mod gate;
 mod hooks;
 mod kernel;
@@ -52,10 +53,11 @@ mod programs;
 mod recording;
 mod session;
 mod settings;
+mod start;
 
 /// Run by the dynamic linker when the library is loaded.
 extern "C" fn loaded() {
-    if settings::active() {
+    if start::active() {
         calls::stdio::inherited();
         programs::libraries::start();
     }

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libc::c_int;
 
-use crate::calls::{aio, rings};
-use crate::files::{descriptors, records};
-use crate::{gate, kernel, recording, session};
+use crate::kernel;
 
 /// The process the tables belong to.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -52,63 +50,18 @@ pub(crate) fn number() -> u32 {
 pub(crate) fn start() {
     PROCESS.store(kernel::process(), Ordering::Relaxed);
     GENERATION.store(1, Ordering::Relaxed);
-    // SAFETY: the handlers live as long as the library, which a program cannot unload while it is preloaded.
-    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
 }
 
-/// `_Fork`, and `fork` by its number, which run no handlers.
-pub(crate) fn forked<R: From<bool> + PartialEq>(pass: impl FnOnce() -> R) -> R {
-    // SAFETY: as libc calls them around a fork.
-    unsafe {
-        before_fork();
-        let child = pass();
-        if child == R::from(false) {
-            in_child()
-        } else {
-            after_fork()
-        }
-        child
-    }
-}
-
-/// `vfork`, and what starts programs inside libc, which run no handlers: the child has the descriptors that
-/// this process has.
-pub(crate) fn bequeath() -> bool {
-    MAY_BE_CHILD.set(true);
-    records::bequeath_all();
-    true
-}
-
-unsafe extern "C" fn before_fork() {
-    if records::any_bypassed() {
-        session::stand_in();
-    }
-    gate::GATE.take();
-    gate::QUEUE.take();
-    gate::RECORDING.take();
-    records::bequeath_all();
-}
-
-unsafe extern "C" fn after_fork() {
-    gate::RECORDING.release();
-    gate::QUEUE.release();
-    gate::GATE.release();
-}
-
-/// Only stores and system calls: another thread may have held any lock of libc.
-unsafe extern "C" fn in_child() {
+/// In a forked child: it is another process.
+pub(crate) fn begin_child() {
     PROCESS.store(kernel::process(), Ordering::Relaxed);
     GENERATION.fetch_add(1, Ordering::Relaxed);
     START_TIME.store(0, Ordering::Relaxed);
-    session::abandon();
-    session::stands_in_for_the_parent();
-    descriptors::settle_inherited();
-    aio::abandon();
-    rings::abandon();
-    recording::abandon();
-    gate::RECORDING.release();
-    gate::QUEUE.release();
-    gate::GATE.release();
+}
+
+/// The calling thread is about to make a child that shares its memory.
+pub(crate) fn may_be_child() {
+    MAY_BE_CHILD.set(true);
 }
 
 /// Above the start time: the namespace of process numbers, so that an agent which sees none of two of them

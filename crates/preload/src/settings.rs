@@ -1,6 +1,5 @@
-//! What the environment says, read once at the first hooked call; and whether the library is at work at all.
+//! What the environment says, read once at the first hooked call (`start`); and whether the library is at work at all.
 
-use std::cell::Cell;
 use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,22 +11,16 @@ use headstart_protocol::{
 };
 
 use crate::programs::environment;
-use crate::{kernel, process, recording, session};
 
-const UNKNOWN: u32 = 0;
-const STARTING: u32 = 1;
-const OFF: u32 = 2;
+pub(crate) const UNKNOWN: u32 = 0;
+pub(crate) const STARTING: u32 = 1;
+pub(crate) const OFF: u32 = 2;
 /// At work without an agent: requests are recorded, and go to the kernel.
-const ALONE: u32 = 3;
-const ON: u32 = 4;
+pub(crate) const ALONE: u32 = 3;
+pub(crate) const ON: u32 = 4;
 
 static STATE: AtomicU32 = AtomicU32::new(UNKNOWN);
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
-
-thread_local! {
-    /// Set in the thread that reads the settings: what it calls meanwhile passes through.
-    static STARTING_HERE: Cell<bool> = const { Cell::new(false) };
-}
 
 /// The environment's answers.
 #[derive(Debug)]
@@ -46,25 +39,45 @@ pub(crate) struct Settings {
     pub rank: Option<u32>,
 }
 
-/// Whether hooks do anything but pass through.
+/// Whether the library is at work; not before it has started.
 #[inline]
 pub(crate) fn active() -> bool {
-    match STATE.load(Ordering::Acquire) {
-        ALONE.. => true,
-        OFF => false,
-        _ => start() >= ALONE,
-    }
+    state() >= ALONE
 }
 
-/// Whether there is an agent to ask. Hooks that bring no byte of a request and follow no descriptor only pass
-/// through without one.
+/// Whether there is an agent to ask.
 #[inline]
 pub(crate) fn served() -> bool {
-    match STATE.load(Ordering::Acquire) {
-        ON => true,
-        OFF | ALONE => false,
-        _ => start() == ON,
-    }
+    state() == ON
+}
+
+/// Where the library stands: `UNKNOWN` to `ON`.
+#[inline]
+pub(crate) fn state() -> u32 {
+    STATE.load(Ordering::Acquire)
+}
+
+/// The calling thread is the one that starts the library; another one is, or has, if not.
+pub(crate) fn begin_start() -> bool {
+    STATE.compare_exchange(UNKNOWN, STARTING, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// Keeps what was read, and says whether requests are recorded; nothing if the library is off.
+pub(crate) fn keep(found: Option<Settings>) -> Option<bool> {
+    let records = found.as_ref()?.trace.is_some();
+    SETTINGS.set(found?).expect("one thread starts the library");
+    Some(records)
+}
+
+/// The library has started.
+pub(crate) fn end_start() -> u32 {
+    let state = match SETTINGS.get() {
+        None => OFF,
+        Some(settings) if settings.runtime.is_empty() => ALONE,
+        Some(_) => ON,
+    };
+    STATE.store(state, Ordering::Release);
+    state
 }
 
 /// The settings; only asked for once [`active`] has said yes.
@@ -74,62 +87,12 @@ pub(crate) fn settings() -> &'static Settings {
 
 /// No agent serves this process, and none needs to: from now on hooks only pass through, or requests are only
 /// recorded. No descriptor of it is managed.
-pub(crate) fn retire() {
-    STATE.store(if recording::is_on() { ALONE } else { OFF }, Ordering::Release);
+pub(crate) fn retire(records: bool) {
+    STATE.store(if records { ALONE } else { OFF }, Ordering::Release);
 }
 
-#[cold]
-fn start() -> u32 {
-    if STARTING_HERE.with(Cell::get) {
-        return OFF;
-    }
-    if environment::current().is_null() {
-        // A sanitizer begins before libc does, and calls hooked functions: nothing is known yet, and nothing decided.
-        return OFF;
-    }
-    if STATE.compare_exchange(UNKNOWN, STARTING, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        while STATE.load(Ordering::Acquire) == STARTING {
-            std::hint::spin_loop();
-        }
-        return STATE.load(Ordering::Acquire);
-    }
-    STARTING_HERE.with(|here| here.set(true));
-    let errno = kernel::errno();
-    environment::settle();
-    let found = read();
-    let state = match &found {
-        None => OFF,
-        Some(settings) if settings.runtime.is_empty() => ALONE,
-        Some(_) => ON,
-    };
-    if let Some(settings) = found {
-        let records = settings.trace.is_some();
-        SETTINGS.set(settings).expect("one thread starts the library");
-        abort_on_panic();
-        environment::start();
-        process::start();
-        session::start();
-        if records {
-            recording::start();
-            recording::turn_on();
-        }
-    }
-    kernel::set_errno(errno);
-    STARTING_HERE.with(|here| here.set(false));
-    STATE.store(state, Ordering::Release);
-    state
-}
-
-/// A broken invariant ends the program: a panic must not unwind into it, as a cancelled thread does.
-fn abort_on_panic() {
-    let say = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |what| {
-        say(what);
-        std::process::abort();
-    }));
-}
-
-fn read() -> Option<Settings> {
+/// Reads the environment; nothing if the library is off.
+pub(crate) fn read() -> Option<Settings> {
     if variable(ENVIRONMENT_SWITCH).is_some_and(|value| value == b"off") {
         return None;
     }

@@ -23,9 +23,18 @@ use libc::{c_int, c_void, sigevent};
 use crate::calls::data::{at, element, write_buffers};
 use crate::data_path;
 use crate::files::descriptors::{self, Target};
-use crate::hooks::symbols::real;
 use crate::kernel::buffers::Buffers;
 use crate::kernel::{self, Errno};
+
+mod libcs {
+    use libc::{c_int, sigevent};
+
+    use super::ControlBlock;
+
+    crate::hooks::next::real! {
+        lio_listio(mode: c_int, blocks: *const *mut ControlBlock, count: c_int, event: *mut sigevent) -> c_int
+    }
+}
 
 /// Highest `aio_reqprio` that glibc takes (`AIO_PRIO_DELTA_MAX`).
 const PRIORITY_MAX: c_int = 20;
@@ -226,7 +235,7 @@ pub(crate) unsafe fn list(
         return 0;
     }
     // SAFETY: the program's arguments, with fewer members; libc keeps no reference to the list itself.
-    let result = unsafe { real::lio_listio(mode, rest.as_mut_ptr(), count, event) };
+    let result = unsafe { libcs::lio_listio(mode, rest.as_mut_ptr(), count, event) };
     // SAFETY: the caller's contract.
     let failed = ours.iter().any(|&(block, _)| unsafe { (*block).error.load(Ordering::Acquire) } != 0);
     if result == 0 && failed && mode == libc::LIO_WAIT {
@@ -350,7 +359,7 @@ unsafe fn ended(block: *mut ControlBlock, result: Result<usize, Errno>, group: *
 fn notify(mut event: sigevent) {
     if notifies(&event) {
         // SAFETY: a list of one member that is no control block.
-        unsafe { real::lio_listio(libc::LIO_NOWAIT, &ptr::null_mut(), 1, &mut event) };
+        unsafe { libcs::lio_listio(libc::LIO_NOWAIT, &ptr::null_mut(), 1, &mut event) };
     }
 }
 

@@ -7,27 +7,42 @@
 
 use libc::{c_int, c_uint, off64_t};
 
-use crate::calls::transfers;
+use crate::calls::{data, transfers};
 use crate::data_path;
 use crate::files::descriptors::{self, Target};
-use crate::hooks::symbols;
 use crate::kernel::buffers::LENGTH_MAX;
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
 use crate::settings;
 use headstart_units::request::Range;
 
+mod libcs {
+    use std::ffi::c_void;
+
+    use libc::{c_int, off64_t, size_t, ssize_t};
+
+    use crate::hooks::next::real;
+
+    real! { pread(fd: c_int, buffer: *mut c_void, length: size_t, offset: off64_t) -> ssize_t }
+    real! { pwrite(fd: c_int, buffer: *const c_void, length: size_t, offset: off64_t) -> ssize_t }
+}
+
 /// Bytes that are read and written at once, as by `cp` (assumed: what programs that copy by themselves ask for).
 const PIECE_BYTES: usize = 256 << 10;
 
 /// Where a copy reads or writes: at an offset of the program's, which then lies behind it, or at the descriptor's.
 #[derive(Clone, Copy)]
-struct Place {
+pub(crate) struct Place {
     fd: c_int,
     offset: *mut off64_t,
 }
 
 impl Place {
+    /// Of a descriptor and the program's offset, or null.
+    pub(crate) fn of(fd: c_int, offset: *mut off64_t) -> Place {
+        Place { fd, offset }
+    }
+
     /// # Safety
     /// The offset is null, or one that may be read; or it is an address where no program has memory.
     unsafe fn begin(&self) -> Result<u64, Errno> {
@@ -66,22 +81,19 @@ fn is_ours(to: c_int) -> Result<bool, Errno> {
 /// # Safety
 /// The offsets are null, or may be read and written.
 pub(crate) unsafe fn copy_file_range(
-    from: c_int,
-    from_offset: *mut off64_t,
-    to: c_int,
-    to_offset: *mut off64_t,
+    from: Place,
+    to: Place,
     length: usize,
     flags: c_uint,
     pass: impl Fn() -> isize,
 ) -> isize {
     let saved = kernel::errno();
-    let copied = match is_ours(to) {
-        Ok(false) => return transfers::copy(from, to, libc::EXDEV, pass),
+    let copied = match is_ours(to.fd) {
+        Ok(false) => return transfers::copy(from.fd, to.fd, libc::EXDEV, pass),
         Ok(true) if flags != 0 => Err(libc::EINVAL),
         Ok(true) => {
-            let places = (Place { fd: from, offset: from_offset }, Place { fd: to, offset: to_offset });
             // SAFETY: the caller's contract.
-            may_copy(from, to).and_then(|same_file| unsafe { copy(places, length, same_file) })
+            may_copy(from.fd, to.fd).and_then(|same_file| unsafe { copy((from, to), length, same_file) })
         }
         Err(errno) => Err(errno),
     };
@@ -185,11 +197,17 @@ fn pieces((from, source): (c_int, u64), (to, destination): (c_int, u64), wanted:
         let length = (wanted - done).min(piece.len());
         let (read_at, write_at) = ((source + done as u64) as i64, (destination + done as u64) as i64);
         // SAFETY: the piece is memory of `length` bytes or more.
-        let read = unsafe { symbols::pread(from, piece.as_mut_ptr().cast(), length, read_at) };
+        let read = unsafe {
+            let (piece, pass) = (piece.as_mut_ptr().cast(), libcs::pread);
+            data::pread(from, piece, length, read_at, || pass(from, piece, length, read_at))
+        };
         let moved = match read {
             1.. => {
                 // SAFETY: as many bytes of the piece were just read.
-                unsafe { symbols::pwrite(to, piece.as_ptr().cast(), read as usize, write_at) }
+                unsafe {
+                    let (piece, pass) = (piece.as_ptr().cast(), libcs::pwrite);
+                    data::pwrite(to, piece, read as usize, write_at, || pass(to, piece, read as usize, write_at))
+                }
             }
             other => other,
         };
@@ -210,31 +228,22 @@ fn pieces((from, source): (c_int, u64), (to, destination): (c_int, u64), wanted:
 ///
 /// # Safety
 /// The offsets are null, or may be read and written.
-pub(crate) unsafe fn splice(
-    from: c_int,
-    from_offset: *mut off64_t,
-    to: c_int,
-    to_offset: *mut off64_t,
-    length: usize,
-    flags: c_uint,
-    pass: impl Fn() -> isize,
-) -> isize {
+pub(crate) unsafe fn splice(from: Place, to: Place, length: usize, flags: c_uint, pass: impl Fn() -> isize) -> isize {
     let saved = kernel::errno();
-    match is_ours(to) {
+    match is_ours(to.fd) {
         Ok(true) => {}
-        Ok(false) => return transfers::copy(from, to, libc::EINVAL, pass),
+        Ok(false) => return transfers::copy(from.fd, to.fd, libc::EINVAL, pass),
         Err(errno) => return kernel::answer(Err(errno), saved),
     }
-    let is_pipe = kernel::facts(from).is_ok_and(|facts| facts.kind == libc::S_IFIFO);
+    let is_pipe = kernel::facts(from.fd).is_ok_and(|facts| facts.kind == libc::S_IFIFO);
     let may_write = |flags: c_int| flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_APPEND == 0;
-    let allowed = kernel::fcntl(to, libc::F_GETFL, 0).is_ok_and(may_write);
-    if !is_pipe || !allowed || !from_offset.is_null() || length == 0 {
+    let allowed = kernel::fcntl(to.fd, libc::F_GETFL, 0).is_ok_and(may_write);
+    if !is_pipe || !allowed || !from.offset.is_null() || length == 0 {
         // Nothing that the kernel would write.
         return pass();
     }
-    let place = Place { fd: to, offset: to_offset };
     // SAFETY: the caller's contract.
-    kernel::answer(unsafe { from_pipe(from, place, length, flags) }, saved)
+    kernel::answer(unsafe { from_pipe(from.fd, to, length, flags) }, saved)
 }
 
 /// # Safety

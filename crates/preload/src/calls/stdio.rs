@@ -16,6 +16,12 @@ use crate::kernel::{self, Errno};
 use crate::location::{self, Link, Probe};
 use crate::settings;
 
+mod libcs {
+    use libc::{FILE, c_int};
+
+    crate::hooks::next::real! { fclose(stream: *mut FILE) -> c_int }
+}
+
 unsafe extern "C-unwind" {
     fn flockfile(stream: *mut FILE);
     fn funlockfile(stream: *mut FILE);
@@ -119,7 +125,7 @@ fn begun(stream: *mut FILE, writes: bool, saved: c_int) -> *mut FILE {
         && let Err(errno) = opening::bypass(fd, writes)
     {
         // SAFETY: the stream is open; nobody else has it yet.
-        unsafe { crate::hooks::symbols::real::fclose(stream) };
+        unsafe { libcs::fclose(stream) };
         descriptors::forget(fd);
         kernel::set_errno(errno);
         return std::ptr::null_mut();

@@ -315,7 +315,7 @@ pub(crate) fn adopt(fd: c_int, facts: &Facts) -> Result<bool, Errno> {
             session::complain(format_args!(
                 "no agent serves {slow}, and nothing of it is only on flash: going on without"
             ));
-            retire();
+            retire(recording::is_on());
             if !recording::is_on() {
                 leave_alone(fd);
                 return Ok(false);

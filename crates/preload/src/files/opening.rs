@@ -3,11 +3,10 @@
 
 mod direct;
 
-use libc::{c_char, c_int, c_void, mode_t};
+use libc::{c_char, c_int, mode_t};
 
 use crate::calls::resizing;
 use crate::files::{descriptors, records};
-use crate::hooks::symbols;
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer, Probe};
@@ -142,13 +141,12 @@ pub(crate) fn bypass(fd: c_int, writes: bool) -> Result<(), Errno> {
     }
 }
 
-/// `open_by_handle_at`: no name leads there, so that O_TRUNC is always held back.
-pub(crate) fn by_handle(mount: c_int, handle: *mut c_void, flags: c_int) -> c_int {
+/// `open_by_handle_at`, which `open` makes: no name leads there, so that O_TRUNC is always held back.
+pub(crate) fn by_handle(flags: c_int, open: impl FnOnce(c_int) -> c_int) -> c_int {
     let saved = kernel::errno();
     let truncate = flags & libc::O_TRUNC != 0 && settings::served();
     let flags = if truncate { flags & !libc::O_TRUNC } else { flags };
-    // SAFETY: the program's own arguments.
-    let fd = unsafe { symbols::real::open_by_handle_at(mount, handle, flags) };
+    let fd = open(flags);
     if fd < 0 {
         return fd;
     }

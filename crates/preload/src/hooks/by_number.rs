@@ -4,15 +4,26 @@ use libc::{c_int, c_long, c_void};
 
 use crate::calls::{metadata, rings, transfers};
 use crate::files::{arrivals, opening};
+use crate::fork;
+use crate::hooks::macros::hooks;
 use crate::hooks::symbols;
 use crate::kernel;
 use crate::location::mounts;
-use crate::process;
 use crate::programs::{confinement, executing};
 
+hooks! {
+    mod real;
+    while active;
+
+    syscall (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long
+        = |pass| dispatch(number, [a, b, c, d, e, f], pass);
+}
+
+/// A table, the longest function of the library: one line a system call.
+///
 /// # Safety
 /// As syscall(2).
-pub(crate) unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: impl Fn() -> c_long) -> c_long {
+unsafe fn dispatch(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: impl Fn() -> c_long) -> c_long {
     let (fd, result) = (a as c_int, |result: c_int| c_long::from(result));
     // SAFETY: the arguments are the program's, meant for the call of this number.
     unsafe {
@@ -89,10 +100,10 @@ pub(crate) unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pa
             libc::SYS_renameat => result(symbols::renameat(fd, b as *const _, c as c_int, d as *const _)),
             libc::SYS_renameat2 => result(symbols::renameat2(fd, b as *const _, c as c_int, d as *const _, e as u32)),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_fork => process::forked(pass),
+            libc::SYS_fork => fork::forked(pass),
             // A child with a memory of its own.
             libc::SYS_clone if a as c_int & libc::CLONE_VM == 0 => {
-                let child = process::forked(pass);
+                let child = fork::forked(pass);
                 if child == 0 && a as c_int & libc::CLONE_NEWNS != 0 {
                     mounts::forget();
                 }
@@ -102,7 +113,7 @@ pub(crate) unsafe fn syscall(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pa
                 confinement::moved(|| pass() as c_int).into()
             }
             libc::SYS_clone | libc::SYS_clone3 => {
-                process::bequeath();
+                fork::bequeath();
                 pass()
             }
             libc::SYS_execve => result(symbols::execve(a as *const _, b as *const _, c as *const _)),

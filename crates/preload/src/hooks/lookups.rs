@@ -8,92 +8,11 @@
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{c_char, c_int};
 
-use crate::hooks::loaded::{self, Loaded, Visit};
-use crate::settings;
-
-static DLSYM: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-static DLVSYM: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-
-/// The definition of `dlsym` behind ours.
-extern "C" fn dlsym_address() -> *mut c_void {
-    next(&DLSYM, c"dlsym")
-}
-
-extern "C" fn dlvsym_address() -> *mut c_void {
-    next(&DLVSYM, c"dlvsym")
-}
-
-fn next(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
-    let found = known.load(Ordering::Relaxed);
-    if !found.is_null() {
-        return found;
-    }
-    let mut walk = Walk { own: false, name, address: 0, found: ptr::null_mut(), named: false };
-    walk.all(behind_ours);
-    assert!(!walk.found.is_null(), "nothing loaded has {name:?}");
-    known.store(walk.found, Ordering::Relaxed);
-    walk.found
-}
-
-/// libc's `dlsym`, on behalf of this library.
-pub(crate) fn dlsym_real(handle: *mut c_void, name: &CStr) -> *mut c_void {
-    // SAFETY: it is `dlsym`, and the name a string.
-    unsafe { real_dlsym()(handle, name.as_ptr()) }
-}
-
-type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
-type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
-
-fn real_dlsym() -> Dlsym {
-    // SAFETY: what is called `dlsym` takes and returns this.
-    unsafe { std::mem::transmute::<*mut c_void, Dlsym>(dlsym_address()) }
-}
-
-/// What the objects that are loaded are asked for, one after the other.
-struct Walk<'n> {
-    /// Whether this library was passed.
-    own: bool,
-    name: &'n CStr,
-    /// An address that one of them has.
-    address: usize,
-    found: *mut c_void,
-    /// Whether it is a file of [`HOOKED`].
-    named: bool,
-}
-
-impl Walk<'_> {
-    fn all(&mut self, visit: Visit) {
-        // SAFETY: `visit` is called during this call alone, with this.
-        unsafe { loaded::each(visit, ptr::from_mut(self).cast()) };
-    }
-}
-
-/// # Safety
-/// `walk` is a [`Walk`], `object` describes what is loaded.
-unsafe fn parts<'a>(object: *mut libc::dl_phdr_info, walk: *mut c_void) -> (Loaded<'a>, &'a mut Walk<'a>) {
-    // SAFETY: the caller's contract.
-    unsafe { (Loaded::of(object), &mut *walk.cast()) }
-}
-
-fn is_ours(object: &Loaded) -> bool {
-    object.holds(dlsym_address as *const () as usize)
-}
-
-unsafe extern "C" fn behind_ours(object: *mut libc::dl_phdr_info, _size: usize, walk: *mut c_void) -> c_int {
-    // SAFETY: as `Walk::all` calls it.
-    let (object, walk) = unsafe { parts(object, walk) };
-    if !walk.own {
-        walk.own = is_ours(&object);
-    } else if let Some(found) = object.defines(walk.name) {
-        walk.found = found;
-        return 1;
-    }
-    0
-}
+use crate::hooks::objects::{Dlvsym, Walk, dlsym_address, dlsym_real, dlvsym_address, is_ours, parts, real_dlsym};
+use crate::start;
 
 unsafe extern "C" fn in_ours(object: *mut libc::dl_phdr_info, _size: usize, walk: *mut c_void) -> c_int {
     // SAFETY: as `Walk::all` calls it.
@@ -119,7 +38,7 @@ unsafe extern "C" fn at_address(object: *mut libc::dl_phdr_info, _size: usize, w
 
 /// What a look-up that found `found` returns to `caller`.
 fn seen(found: *mut c_void, name: &CStr, caller: usize) -> *mut c_void {
-    if found.is_null() || !settings::active() {
+    if found.is_null() || !start::active() {
         return found;
     }
     let walk = |address, visit| {

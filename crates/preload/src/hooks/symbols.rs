@@ -1,4 +1,4 @@
-//! The table of libc symbols the library takes the place of, and the one macro that makes hooks of it.
+//! The table of libc symbols the library takes the place of.
 //!
 //! A line names the symbols that share a signature and a behaviour, the arguments, and what to do; `pass` makes the
 //! program's call as it stands, with the next library of the chain. Unless the condition behind `while` holds, a hook
@@ -6,143 +6,22 @@
 
 #![allow(non_snake_case)]
 
-use std::ffi::{CStr, c_void};
-use std::mem::MaybeUninit;
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::ffi::c_void;
 
 use libc::{AT_FDCWD, FILE, c_char, c_int, c_long, c_uint, c_ulong, iovec, mode_t, off64_t, size_t, ssize_t, wchar_t};
 
 use crate::calls::aio::{self, ControlBlock, Operation};
+use crate::calls::copying::Place;
 use crate::calls::{copying, data, ioctls, metadata, names, resizing, stdio::input, stdio::output};
 use crate::calls::{rings, stdio, transfers};
 use crate::files::{arrivals, closing, opening};
+use crate::fork;
+use crate::hooks::macros::hooks;
 use crate::hooks::trampolines::{lists, trampolines};
-use crate::hooks::{by_number, lookups};
-use crate::process;
 use crate::programs::environment::{self, Strings, current};
 use crate::programs::executing::Start;
 use crate::programs::spawning;
 use crate::programs::{confinement, executing};
-use crate::settings;
-
-/// The next definition of a symbol after ours.
-pub(crate) struct Symbol(AtomicPtr<c_void>);
-
-impl Symbol {
-    /// One nobody has asked for.
-    pub(crate) const fn unknown() -> Symbol {
-        Symbol(AtomicPtr::new(ptr::null_mut()))
-    }
-
-    /// Its address, looked for once.
-    #[inline]
-    pub(crate) fn address(&self, name: &CStr) -> *mut c_void {
-        let known = self.0.load(Ordering::Relaxed);
-        if known.is_null() { self.find(name) } else { known }
-    }
-
-    #[cold]
-    fn find(&self, name: &CStr) -> *mut c_void {
-        let mut found = lookups::dlsym_real(libc::RTLD_NEXT, name);
-        // A library that the program itself loaded is not in the chain.
-        for library in [c"libaio.so.1", c"liburing.so.2"] {
-            if found.is_null() {
-                // SAFETY: the string ends with NUL; a library that is not loaded yet stays so.
-                let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-                found = if handle.is_null() { handle } else { lookups::dlsym_real(handle, name) };
-            }
-        }
-        assert!(!found.is_null(), "nothing loaded has {name:?}, and nobody can have called it");
-        self.0.store(found, Ordering::Relaxed);
-        found
-    }
-}
-
-/// Whether what comes after our `open` and its kin is libc's: no other library in the chain sees a file
-/// opened in their stead.
-pub(crate) fn opens_by_libc() -> bool {
-    let libc = library_of(libc::gnu_get_libc_version as *const c_void);
-    [c"open", c"open64", c"openat", c"openat64"].iter().all(|name| {
-        let next = lookups::dlsym_real(libc::RTLD_NEXT, name);
-        libc.is_some() && library_of(next) == libc
-    })
-}
-
-/// Where the library begins that an address lies in.
-fn library_of(address: *const c_void) -> Option<usize> {
-    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: any address may be asked for; what is found is written where there is room for it.
-    let known = unsafe { libc::dladdr(address, found.as_mut_ptr()) } != 0;
-    // SAFETY: all zeroes, or what was found.
-    known.then(|| unsafe { found.assume_init() }.dli_fbase.addr())
-}
-
-macro_rules! hook {
-    ($gate:ident $module:ident $name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?, |$pass:ident| $body:expr) => {
-        /// Takes the place of libc's.
-        ///
-        /// # Safety
-        /// As libc's.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
-            // SAFETY: the arguments are the program's, as this function's contract says.
-            let $pass = || unsafe { $module::$name($($argument),*) };
-            if !settings::$gate() {
-                return $pass();
-            }
-            #[allow(unused_unsafe)]
-            // SAFETY: the arguments are the program's, as this function's contract says.
-            unsafe { $body }
-        }
-    };
-}
-
-macro_rules! real {
-    ($name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?) => {
-        /// The next definition in the chain.
-        ///
-        /// # Safety
-        /// As libc's.
-        #[inline]
-        pub unsafe fn $name($($argument: $type),*) $(-> $result)? {
-            static SYMBOL: Symbol = Symbol::unknown();
-            const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                Ok(name) => name,
-                Err(_) => unreachable!(),
-            };
-            type Function = unsafe extern "C-unwind" fn($($type),*) $(-> $result)?;
-            // SAFETY: the symbol is libc's function of this name, which takes these arguments. (Variadic ones are
-            // called alike on the machines supported.)
-            let function = unsafe { std::mem::transmute::<*mut c_void, Function>(SYMBOL.address(NAME)) };
-            // SAFETY: the caller's contract.
-            unsafe { function($($argument),*) }
-        }
-    };
-}
-
-macro_rules! hooks {
-    (mod $module:ident; while $gate:ident; $($($name:ident)|+ ($($arguments:tt)*) $(-> $result:ty)? = |$pass:ident| $body:expr;)*) => {
-        $(hooks!{ @hook $gate $module [$($name)+] ($($arguments)*) [$(-> $result)?] |$pass| $body })*
-
-        /// The functions whose place the hooks take.
-        #[allow(dead_code)]
-        pub(crate) mod $module {
-            use super::*;
-            $(hooks!{ @real [$($name)+] ($($arguments)*) [$(-> $result)?] })*
-        }
-    };
-    (@hook $gate:ident $module:ident [] $arguments:tt [$(-> $result:ty)?] |$pass:ident| $body:expr) => {};
-    (@hook $gate:ident $module:ident [$name:ident $($more:ident)*] ($($a:ident: $t:ty),*) [$(-> $result:ty)?] |$pass:ident| $body:expr) => {
-        hook!{ $gate $module $name ($($a: $t),*) $(-> $result)?, |$pass| $body }
-        hooks!{ @hook $gate $module [$($more)*] ($($a: $t),*) [$(-> $result)?] |$pass| $body }
-    };
-    (@real [] $arguments:tt [$(-> $result:ty)?]) => {};
-    (@real [$name:ident $($more:ident)*] ($($a:ident: $t:ty),*) [$(-> $result:ty)?]) => {
-        real!{ $name ($($a: $t),*) $(-> $result)? }
-        hooks!{ @real [$($more)*] ($($a: $t),*) [$(-> $result)?] }
-    };
-}
 
 hooks! {
     mod real;
@@ -159,7 +38,7 @@ hooks! {
     creat | creat64 (path: *const c_char, mode: mode_t) -> c_int
         = |pass| opening::open(AT_FDCWD, path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode, pass);
     open_by_handle_at (mount: c_int, handle: *mut c_void, flags: c_int) -> c_int
-        = |_pass| opening::by_handle(mount, handle, flags);
+        = |_pass| opening::by_handle(flags, |flags| real::open_by_handle_at(mount, handle, flags));
     mkstemp | mkstemp64 (template: *mut c_char) -> c_int = |pass| opening::made(pass);
     mkostemp | mkostemp64 (template: *mut c_char, flags: c_int) -> c_int = |pass| opening::made(pass);
     mkstemps | mkstemps64 (template: *mut c_char, suffix: c_int) -> c_int = |pass| opening::made(pass);
@@ -227,11 +106,11 @@ hooks! {
     copy_file_range (
         from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint
     ) -> ssize_t
-        = |pass| copying::copy_file_range(from, from_offset, to, to_offset, length, flags, pass);
+        = |pass| copying::copy_file_range(Place::of(from, from_offset), Place::of(to, to_offset), length, flags, pass);
     splice (
         from: c_int, from_offset: *mut off64_t, to: c_int, to_offset: *mut off64_t, length: size_t, flags: c_uint
     ) -> ssize_t
-        = |pass| copying::splice(from, from_offset, to, to_offset, length, flags, pass);
+        = |pass| copying::splice(Place::of(from, from_offset), Place::of(to, to_offset), length, flags, pass);
     ioctl (fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int
         = |pass| ioctls::ioctl(fd, request, argument, pass);
 
@@ -243,7 +122,7 @@ hooks! {
     tmpfile | tmpfile64 () -> *mut FILE = |pass| stdio::made(pass);
     popen | _IO_popen (command: *const c_char, mode: *const c_char) -> *mut FILE
         = |pass| {
-            process::bequeath();
+            fork::bequeath();
             match environment::command(command) {
                 None => stdio::made(pass),
                 Some(command) => stdio::made(|| real::popen(command.as_ptr(), mode)),
@@ -314,10 +193,10 @@ hooks! {
     forkpty (fd: *mut c_int, name: *mut c_char, terminal: *const c_void, size: *const c_void) -> c_int
         = |pass| arrivals::forked(fd, pass);
 
-    _Fork () -> c_int = |pass| process::forked(pass);
+    _Fork () -> c_int = |pass| fork::forked(pass);
     system (command: *const c_char) -> c_int
         = |pass| {
-            process::bequeath();
+            fork::bequeath();
             environment::command(command).map_or_else(pass, |command| real::system(command.as_ptr()))
         };
 
@@ -379,8 +258,6 @@ hooks! {
     pivot_root (new: *const c_char, old: *const c_char) -> c_int = |pass| confinement::moved(pass);
     prctl (option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int
         = |pass| confinement::by_prctl(option, a, b, pass);
-    syscall (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long
-        = |pass| by_number::syscall(number, [a, b, c, d, e, f], pass);
 }
 
 // What only an agent must hear of.
@@ -503,8 +380,8 @@ hooks! {
 trampolines! {
     dprintf = |[fd, ..]| stdio::may_print(fd as c_int);
     __dprintf_chk = |[fd, ..]| stdio::may_print(fd as c_int);
-    vfork = |_| process::bequeath();
-    __vfork = |_| process::bequeath();
+    vfork = |_| fork::bequeath();
+    __vfork = |_| fork::bequeath();
     dlopen = |[path, flags, _]| executing::loaded(path as *const c_char, flags as c_int),
         then |[_, flags, _]| *flags = executing::shared_flags(*flags);
     dlmopen = |[_, path, flags]| executing::loaded(path as *const c_char, flags as c_int),

@@ -22,7 +22,7 @@ macro_rules! trampolines {
         #[unsafe(naked)]
         pub unsafe extern "C-unwind" fn $name() {
             unsafe extern "C" fn before(a: usize, b: usize, c: usize, _kept: *mut [usize; 3]) -> *mut std::ffi::c_void {
-                static SYMBOL: $crate::hooks::symbols::Symbol = $crate::hooks::symbols::Symbol::unknown();
+                static SYMBOL: $crate::hooks::next::Symbol = $crate::hooks::next::Symbol::unknown();
                 const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
                     concat!(stringify!($name), "\0").as_bytes(),
                 ) {
@@ -31,7 +31,7 @@ macro_rules! trampolines {
                 };
                 #[allow(unused_unsafe)]
                 // SAFETY: the arguments are the program's, as the trampoline's contract says.
-                if $crate::settings::active() && !unsafe { $crate::hooks::trampolines::call3([a, b, c], $body) } {
+                if $crate::start::active() && !unsafe { $crate::hooks::trampolines::call3([a, b, c], $body) } {
                     return $crate::hooks::trampolines::refused as *mut std::ffi::c_void;
                 }
                 $(
@@ -127,7 +127,7 @@ macro_rules! lists {
                     // SAFETY: the arguments are the program's, as the function's contract says.
                     unsafe { $body }
                 };
-                settings::active();
+                $crate::start::active();
                 // SAFETY: what the function below laid there, which is the program's list.
                 unsafe { $crate::hooks::trampolines::collect(registers, stack, work) }
             }

@@ -15,7 +15,7 @@ use crate::location::{self, PathBuffer};
 use crate::programs::environment::{self, Needs, Strings};
 use crate::programs::libraries;
 use crate::programs::strangers::{self, Met, Token};
-use crate::{process, settings};
+use crate::{fork, settings};
 
 /// What `fsconfig` is told (linux/mount.h).
 const FSCONFIG_SET_STRING: c_uint = 1;
@@ -55,7 +55,7 @@ pub(crate) unsafe fn by_path(
     call: impl FnOnce(Strings) -> c_int,
 ) -> c_int {
     let saved = kernel::errno();
-    process::bequeath();
+    fork::bequeath();
     // SAFETY: the caller's contract.
     let seen = libraries::with_environment(environment, || unsafe { look(start, dir, path, flags) });
     kernel::set_errno(saved);
@@ -79,7 +79,7 @@ pub(crate) unsafe fn by_name(
         return unsafe { by_path(start, (libc::AT_FDCWD, name, 0), environment, call) };
     }
     let saved = kernel::errno();
-    process::bequeath();
+    fork::bequeath();
     // SAFETY: the caller's contract.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     // SAFETY: the bytes are a string's.

@@ -8,10 +8,9 @@
 use libc::{FILE, size_t};
 
 use crate::calls::stdio;
-use crate::hooks::trampolines::trampolines;
 
 unsafe extern "C" {
-    static stdin: *mut FILE;
+    pub(crate) static stdin: *mut FILE;
 }
 
 /// Before libc reads from a stream; if it may not, errno says why.
@@ -55,65 +54,4 @@ pub(crate) unsafe fn rewind(stream: *mut FILE, pass: impl FnOnce()) {
     // SAFETY: the caller's contract.
     let _ = unsafe { may_read(stream) };
     pass();
-}
-
-fn stream(address: usize) -> *mut FILE {
-    address as *mut FILE
-}
-
-trampolines! {
-    scanf = |_| may_read(stdin);
-    vscanf = |_| may_read(stdin);
-    __isoc99_scanf = |_| may_read(stdin);
-    __isoc99_vscanf = |_| may_read(stdin);
-    __isoc23_scanf = |_| may_read(stdin);
-    __isoc23_vscanf = |_| may_read(stdin);
-    wscanf = |_| may_read(stdin);
-    vwscanf = |_| may_read(stdin);
-    __isoc99_wscanf = |_| may_read(stdin);
-    __isoc99_vwscanf = |_| may_read(stdin);
-    __isoc23_wscanf = |_| may_read(stdin);
-    __isoc23_vwscanf = |_| may_read(stdin);
-    getchar = |_| may_read(stdin);
-    getchar_unlocked = |_| may_read(stdin);
-    getwchar = |_| may_read(stdin);
-    getwchar_unlocked = |_| may_read(stdin);
-    fscanf = |[file, ..]| may_read(stream(file));
-    vfscanf = |[file, ..]| may_read(stream(file));
-    __vfscanf = |[file, ..]| may_read(stream(file));
-    _IO_vfscanf = |[file, ..]| may_read(stream(file));
-    __isoc99_fscanf = |[file, ..]| may_read(stream(file));
-    __isoc99_vfscanf = |[file, ..]| may_read(stream(file));
-    __isoc23_fscanf = |[file, ..]| may_read(stream(file));
-    __isoc23_vfscanf = |[file, ..]| may_read(stream(file));
-    fwscanf = |[file, ..]| may_read(stream(file));
-    vfwscanf = |[file, ..]| may_read(stream(file));
-    __isoc99_fwscanf = |[file, ..]| may_read(stream(file));
-    __isoc99_vfwscanf = |[file, ..]| may_read(stream(file));
-    __isoc23_fwscanf = |[file, ..]| may_read(stream(file));
-    __isoc23_vfwscanf = |[file, ..]| may_read(stream(file));
-    fgetc = |[file, ..]| may_read(stream(file));
-    fgetc_unlocked = |[file, ..]| may_read(stream(file));
-    getc = |[file, ..]| may_read(stream(file));
-    getc_unlocked = |[file, ..]| may_read(stream(file));
-    _IO_getc = |[file, ..]| may_read(stream(file));
-    getw = |[file, ..]| may_read(stream(file));
-    fgetwc = |[file, ..]| may_read(stream(file));
-    fgetwc_unlocked = |[file, ..]| may_read(stream(file));
-    getwc = |[file, ..]| may_read(stream(file));
-    getwc_unlocked = |[file, ..]| may_read(stream(file));
-    __uflow = |[file, ..]| may_read(stream(file));
-    __underflow = |[file, ..]| may_read(stream(file));
-    __wuflow = |[file, ..]| may_read(stream(file));
-    __wunderflow = |[file, ..]| may_read(stream(file));
-    _IO_sgetn = |[file, ..]| may_read(stream(file));
-    fseek = |[file, ..]| may_read(stream(file));
-    fseeko = |[file, ..]| may_read(stream(file));
-    fseeko64 = |[file, ..]| may_read(stream(file));
-    __fseeko64 = |[file, ..]| may_read(stream(file));
-    fsetpos = |[file, ..]| may_read(stream(file));
-    fsetpos64 = |[file, ..]| may_read(stream(file));
-    _IO_fsetpos = |[file, ..]| may_read(stream(file));
-    _IO_fsetpos64 = |[file, ..]| may_read(stream(file));
-    getline = |[_, _, file]| may_read(stream(file));
 }

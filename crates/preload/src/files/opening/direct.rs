@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use libc::{c_char, c_int};
 
 use super::How;
-use crate::hooks::symbols;
+use crate::hooks::next;
 use crate::kernel::raw;
 use crate::kernel::{self, Errno};
 use crate::location::{PathBuffer, mounts};
@@ -110,7 +110,7 @@ fn is_as_libc() -> bool {
     static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
     match ANSWER.load(Ordering::Relaxed) {
         UNKNOWN => {
-            let is_so = symbols::opens_by_libc() && is_unwatched();
+            let is_so = next::opens_by_libc() && is_unwatched();
             ANSWER.store(if is_so { YES } else { NO }, Ordering::Relaxed);
             is_so
         }

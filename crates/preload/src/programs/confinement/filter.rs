@@ -76,7 +76,7 @@ fn leave_flash() -> Result<(), Errno> {
         ));
     }
     recording::turn_off();
-    settings::retire();
+    settings::retire(recording::is_on());
     Ok(())
 }
 
