@@ -23,11 +23,11 @@ use std::io;
 use std::ops::RangeBounds;
 use std::path::Path;
 
-use headstart_overlay::{open_files, truncated_files};
 use headstart_overlay::flash_space::Run;
 use headstart_overlay::journal::Header;
 use headstart_overlay::recovery::Recovered;
 use headstart_overlay::{NotSynced, Overlay, Settings};
+use headstart_overlay::{open_files, truncated_files};
 use headstart_protocol::FLASH_DIRECTORY;
 use headstart_protocol::shared::Shared;
 

@@ -12,15 +12,15 @@
 //!
 //! | file | subject | rules of the protocol |
 //! |---|---|---|
-//! | `writes` | one write per range at a time, bypass | 1 |
-//! | `reads` | pieces, pins, checksums | 1, 3 |
-//! | `fetches` | reading ahead, to staging | 1 |
-//! | `loads` | segments in memory | 1 |
+//! | `writing` | one write per range at a time, bypass | 1 |
+//! | `reading` | pieces, pins, checksums | 1, 3 |
+//! | `fetching` | reading ahead, to staging | 1 |
+//! | `loading` | segments in memory | 1 |
 //! | `lifting` | heads on flash: lift, de-lift, NOHEAD | 1, 5 |
 //! | `disk_queue` | whose turn the disk is | |
-//! | `log` | records, holes, CLEAN | 3, 6 |
+//! | `logging` | records, holes, CLEAN | 3, 6 |
 //! | `flushing` | flushes of devices, FLUSH and FUA | 2 |
-//! | `write_back` | from flash to disk | 5 |
+//! | `writing_back` | from flash to disk | 5 |
 //! | `checkpointing` | checkpoints | 4 |
 //!
 //! A device whose FLUSH failed, and flash where a superblock or checkpoint could not be written, counts as
@@ -30,18 +30,18 @@
 
 mod checkpointing;
 mod disk_queue;
-mod fetches;
+mod fetching;
 mod flash_time;
 mod flushing;
 mod lifting;
-mod loads;
-mod log;
+mod loading;
 mod log_queue;
-mod reads;
+mod logging;
+mod reading;
 #[cfg(test)]
 mod tests;
-mod write_back;
-mod writes;
+mod writing;
+mod writing_back;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,7 @@ use super::staging::Staging;
 use super::superblock::{GuardState, Superblock};
 use checkpointing::Checkpoint;
 use disk_queue::{DiskQueue, Kind, Queued};
-use fetches::Fetch;
+use fetching::Fetch;
 use flash_time::FlashTime;
 use flushing::{DeviceFlush, Flush};
 use headstart_policy::server::segments::Segments;
@@ -66,12 +66,12 @@ use headstart_units::ranges::Ranges;
 use headstart_units::request::Range;
 use headstart_units::{BLOCK_BYTES, SECTOR_BYTES};
 use lifting::Lift;
-use loads::LoadedSegment;
-use log::InFlight;
+use loading::LoadedSegment;
 use log_queue::LogQueue;
-use reads::Read;
-use write_back::WriteBack;
-use writes::Write;
+use logging::InFlight;
+use reading::Read;
+use writing::Write;
+use writing_back::WriteBack;
 
 /// What may be set.
 #[derive(Clone, Copy, Debug)]

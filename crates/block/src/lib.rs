@@ -45,7 +45,7 @@
 //! `memory_per_gib_of_4_kib_writes_stays_below_8_mib` holds it.
 //!
 //! **Heads** ([`heads`]): clean copies of the begins of segments, in slots behind the log; with LiU, which
-//! also keeps segments in memory (`engine/loads.rs`), clean as well.
+//! also keeps segments in memory (`engine/loading.rs`), clean as well.
 //!
 //! **Not here**: devices, exports, the clock.
 //! A write longer than a sector is not atomic, as on the bare disk.

@@ -235,7 +235,8 @@ impl Drop for Below<'_> {
 fn files_of_another_file_system_below_the_managed_directory_are_used_on_their_own_disk_alone() {
     let test = "files_of_another_file_system_below_the_managed_directory_are_used_on_their_own_disk_alone";
     if role().is_some() {
-        let open = |path| fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap();
+        let open =
+            |path| fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap();
         let (own, below) = (managed().join("a"), managed().join("below/a"));
         for (path, generation) in [(&own, 1), (&below, 2)] {
             let (file, mut seen) = (open(path), vec![0; whole(0).len()]);

@@ -1,7 +1,7 @@
 //! LiU (MASCOTS 2013): the *head* of a segment on flash, its body on the disk. Flash answers while the disk
 //! moves to the body.
 //!
-//! Segments are of disk addresses. This file decides; the engine moves (`engine/loads.rs`, `engine/lifting.rs`).
+//! Segments are of disk addresses. This file decides; the engine moves (`engine/loading.rs`, `engine/lifting.rs`).
 //!
 //! ```text
 //!             read of a segment (a write stops at the stack)

@@ -4,7 +4,7 @@
 //! A write may be absorbed meanwhile: the CLEAN that is owed afterwards names the seq that was written back,
 //! and spares it.
 
-use super::reads::Payload;
+use super::reading::Payload;
 use super::{Engine, Purpose};
 use crate::devices::Device;
 use crate::guard;

@@ -10,7 +10,7 @@
 //! when the fetch began changes the disk, or the map, until it ends). What is staged is dropped likewise.
 //! What is not valid is neither given to readers nor installed.
 
-use super::reads::Waiter;
+use super::reading::Waiter;
 use super::{Engine, Purpose};
 use crate::devices::Device;
 use crate::order::{Action, OrderId, Output, Part};

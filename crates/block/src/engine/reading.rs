@@ -6,7 +6,7 @@
 //! it began. So a write whose answer came before that is waited for, if the disk does not have it yet, and
 //! then the read is planned; writes that are answered later it need not see.
 
-use super::loads::Begun;
+use super::loading::Begun;
 use super::{Engine, Purpose};
 use crate::devices::Device;
 use crate::log_map::{Content, Piece};
@@ -191,9 +191,9 @@ impl<P: Policy> Engine<P> {
         let segment = self.add_segment(tag);
         let waiter = Waiter { tag, segment, range, since: self.now };
         match self.join_fetch(waiter) {
-            super::fetches::Joined::Waits => self.reads.get_mut(&tag).expect("it is unfinished").missing += 1,
-            super::fetches::Joined::Has(part) => self.push(tag, segment, part, false),
-            super::fetches::Joined::No => self.read_disk(tag, segment, range),
+            super::fetching::Joined::Waits => self.reads.get_mut(&tag).expect("it is unfinished").missing += 1,
+            super::fetching::Joined::Has(part) => self.push(tag, segment, part, false),
+            super::fetching::Joined::No => self.read_disk(tag, segment, range),
         }
     }
 

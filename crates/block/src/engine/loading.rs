@@ -14,7 +14,7 @@
 //! *Valid* is, as of fetches, what the log did not have instead when the load began and no write has touched
 //! since, neither one that was unfinished then.
 
-use super::reads::{Source, Waiter, matches};
+use super::reading::{Source, Waiter, matches};
 use super::{Engine, Purpose};
 use crate::devices::Device;
 use crate::order::{Action, OrderId, Part, Tag};
