@@ -19,7 +19,7 @@ help:
 	@echo "make fuzz          every parser under cargo-fuzz; SECONDS=N for each of them (60)"
 	@echo "make install       builds and installs the program and its libraries below PREFIX (/usr/local); needs cargo alone"
 	@echo "make setup         installs what is missing; the targets above do this themselves"
-	@echo "make lint          formatting and clippy"
+	@echo "make lint          documents, formatting and clippy"
 
 setup:
 	@lab/bench/setup.sh
@@ -99,6 +99,7 @@ fuzz:
 	@lab/fuzz/run.sh $(or $(SECONDS),60)
 
 lint: setup
+	@docs/check.py
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTFLAGS="--cfg loom" $(CARGO) clippy --package headstart-protocol --release --target-dir target/loom --test handshake -- -D warnings
