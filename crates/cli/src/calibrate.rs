@@ -70,13 +70,13 @@ pub struct Calibrate {
     /// Processes at work at the same time on this site
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
     ranks: u32,
-    /// Disk servers of the slow directory's files [default: 1; known of a testbed]
+    /// Disk servers of the slow directory's files [default: 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
     hdd_servers: Option<u32>,
-    /// Flash servers of the fast directory's files [default: 1; known of a testbed]
+    /// Flash servers of the fast directory's files [default: 1]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
     ssd_servers: Option<u32>,
-    /// Bytes of a stripe of the slow directory's files [default: 64KiB; known of a testbed]
+    /// Bytes of a stripe of the slow directory's files [default: 64KiB]
     #[arg(long)]
     stripe: Option<ByteSize>,
     /// How much of the disks is measured, and the scratch file's size there; flash: the same up to 1 GiB
@@ -224,12 +224,8 @@ impl Calibrate {
     }
 
     fn striping(&self, target: &Target) -> Striping {
-        let found = target.striping().unwrap_or(Striping { servers: 1, stripe_bytes: 64 << 10 });
         let servers = if target.tier == Tier::Slow { self.hdd_servers } else { self.ssd_servers };
-        Striping {
-            servers: servers.unwrap_or(found.servers),
-            stripe_bytes: self.stripe.map_or(found.stripe_bytes, |stripe| stripe.0),
-        }
+        Striping { servers: servers.unwrap_or(1), stripe_bytes: self.stripe.map_or(64 << 10, |stripe| stripe.0) }
     }
 }
 

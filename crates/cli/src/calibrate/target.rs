@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use headstart_insight::calibration::findings::Striping;
 use headstart_insight::calibration::schedule::{Planned, SPAN_BYTES_MIN, Tier};
 use headstart_insight::calibration::{BLOCK_BYTES, Latencies, Load, Pattern};
 use headstart_policy::cost::DISK_S_MIN;
@@ -171,17 +170,6 @@ impl Target {
                 share * 100.0
             )
         }))
-    }
-
-    /// How files are spread there: of a running testbed's mount it is known, of others not.
-    pub fn striping(&self) -> Option<Striping> {
-        let config = headstart_testbed::stats(Some(self.path.to_str()?)).ok()?.config;
-        let servers = match self.tier {
-            _ if config.slow == self.path => config.hdd_servers,
-            _ if config.fast == self.path => config.ssd_servers,
-            _ => return None,
-        };
-        Some(Striping { servers, stripe_bytes: config.stripe_bytes })
     }
 }
 
