@@ -6,7 +6,7 @@ RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 WORKLOAD := $(RELEASE)/libheadstart_workload.a
 PROGRAMS := build/patterns build/latency build/null.so
 
-.PHONY: help setup build install FORCE demo test check-handshake check-protocols soak fuzz bench-client bench-carl bench-sim bench-volume lint clean
+.PHONY: help setup build install install-lab FORCE demo test check-handshake check-protocols soak fuzz bench-client bench-carl bench-sim bench-volume lint clean
 
 help:
 	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
@@ -18,6 +18,7 @@ help:
 	@echo "make soak          the randomised tests for longer; CASES=N multiplies them"
 	@echo "make fuzz          every parser under cargo-fuzz; SECONDS=N for each of them (60)"
 	@echo "make install       builds and installs the program and its libraries below PREFIX (/usr/local); needs cargo alone"
+	@echo "make install-lab   the same of headstart-lab: the simulator, the papers' figures, emulated servers"
 	@echo "make setup         installs what is missing; the targets above do this themselves"
 	@echo "make lint          documents, formatting and clippy"
 
@@ -29,9 +30,14 @@ build: setup $(PROGRAMS)
 
 # What users need, without the set-up for tests: the program finds its libraries in ../lib.
 install:
-	$(CARGO) build --release --workspace
+	$(CARGO) build --release --package headstart-cli --package headstart-preload --package headstart-nbdkit
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(RELEASE)/headstart
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(RELEASE)/libheadstart.so $(RELEASE)/libnbdkit_headstart_plugin.so
+
+# The simulator, the papers' figures and emulated servers.
+install-lab:
+	$(CARGO) build --release --package headstart-lab
+	install -D -t $(DESTDIR)$(PREFIX)/bin $(RELEASE)/headstart-lab
 
 # The generator of requests. Cargo knows what it is made of, and leaves the file alone where nothing has changed.
 $(WORKLOAD): FORCE | setup

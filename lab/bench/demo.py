@@ -51,7 +51,7 @@ def beneath(options, policy, workload):
         write["drained_seconds"] = write["seconds"] + wait("write-back", lambda: volumes(site, "dirty_bytes") == 0)
         phase(site.program(workload.command(path, "read", 0, 1)))
         lifted(site)
-        site.headstart("testbed", "cool")
+        site.lab("testbed", "cool")
         read = direct(site, workload, path, "read")
         return write, read, harness.timing(site)
 

@@ -13,6 +13,8 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HEADSTART = os.path.join(ROOT, "target", "release", "headstart")
+#: The simulator, the papers and the testbed.
+LAB = os.path.join(ROOT, "target", "release", "headstart-lab")
 PATTERNS = os.path.join(ROOT, "build", "patterns")
 LATENCY = os.path.join(ROOT, "build", "latency")
 #: Takes the calls of the hot path and passes them on.
@@ -54,7 +56,7 @@ def execute(command, environment=None, timeout=600):
 
 def simulate(scenario, *options):
     """The report of a scenario; its file, or its place among all scenarios."""
-    return json.loads(execute([HEADSTART, "sim", os.path.join(SCENARIOS, scenario), *options, "--json"]))
+    return json.loads(execute([LAB, "sim", os.path.join(SCENARIOS, scenario), *options, "--json"]))
 
 
 def mpirun(ranks=RANKS):
@@ -79,6 +81,9 @@ class Site:
 
     def headstart(self, *arguments):
         return execute([HEADSTART, *arguments], self.environment)
+
+    def lab(self, *arguments):
+        return execute([LAB, *arguments], self.environment)
 
     def program(self, command):
         """Runs a program of the workload without Headstart; its JSON line."""
@@ -139,12 +144,12 @@ def testbed(*options):
     ):
         slow, fast = os.path.join(work, "slow"), os.path.join(work, "fast")
         site = Site(work, slow, fast, backing)
-        site.headstart("testbed", "up", "--slow", slow, "--fast", fast, "--backing", backing, *options)
+        site.lab("testbed", "up", "--slow", slow, "--fast", fast, "--backing", backing, *options)
         try:
             yield site
         finally:
             try:
-                site.headstart("testbed", "down", "--force")
+                site.lab("testbed", "down", "--force")
             finally:
                 site.close()
 
@@ -162,7 +167,7 @@ def sync_seconds(path):
 
 def volumes(site, key):
     """A number of the disk servers' volumes, together."""
-    stats = json.loads(site.headstart("testbed", "stats", "--json"))
+    stats = json.loads(site.lab("testbed", "stats", "--json"))
     return sum(server["volume"][key] for server in stats["mounts"][0]["servers"])
 
 
@@ -191,7 +196,7 @@ def lifted(site):
 
 def timing(site):
     """Lateness of the testbed's replies, and why a run does not count if it does not."""
-    stats = json.loads(site.headstart("testbed", "stats", "--json", "--reset"))
+    stats = json.loads(site.lab("testbed", "stats", "--json", "--reset"))
     mounts = stats["mounts"]
     return {
         mount["name"]: {

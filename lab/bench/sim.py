@@ -1,6 +1,6 @@
 """What the simulator says of the papers, and how fast it is; the last line is one JSON object.
 
-`paper` are the rows of `headstart paper`: per row `paper`, `ours`, `class` and `pass`, by series and point (docs/internals/models.md explains
+`paper` are the rows of `headstart-lab paper`: per row `paper`, `ours`, `class` and `pass`, by series and point (docs/internals/models.md explains
 each miss). `closed_form` are the equations of CARL and S4D against simulated isolated requests: milliseconds, and `off`, the
 equation's value over the simulated one, less 1. `sim_vs_testbed` and `advise` need the emulated servers. A part that fails is an error of that part: it says why in `errors`, and the others
 are measured. `--only KEY` measures one part; `paper_full`, the papers' own scale, and

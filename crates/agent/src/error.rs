@@ -31,7 +31,7 @@ pub enum Error {
     },
     /// There is no site file.
     #[error(
-        "no site file at {}: it names the slow and the fast directory and what each costs. 'headstart testbed up' writes one for \
+        "no site file at {}: it names the slow and the fast directory and what each costs. 'headstart-lab testbed up' writes one for \
          the testbed; to write one by hand, see 'headstart site example'", path.display()
     )]
     NoSiteFile {

@@ -12,18 +12,16 @@ mod check;
 mod convert;
 mod discard;
 mod interrupts;
-mod paper;
+mod moved;
 mod place;
 mod plan;
 mod program;
 mod recording;
 mod run;
 mod service;
-mod simulate;
 mod site;
 mod status;
 mod supervision;
-mod testbed;
 mod unseen;
 mod volume;
 mod write_back;
@@ -60,8 +58,6 @@ enum Command {
     Plan(plan::PlanArguments),
     /// Say what flash would do for a run that was traced: how much of it, which policy, what to run next
     Advise(advise::Advise),
-    /// Simulate a cluster, its programs and policies in virtual time
-    Sim(simulate::Simulate),
     /// Copy the regions that a plan chose to flash, where they stay
     Place(place::Place),
     /// Give flash back that regions of plans take
@@ -79,27 +75,32 @@ enum Command {
     /// Show or change how much flash the running agent uses
     Capacity(capacity::CapacityArguments),
     Calibrate(Box<calibrate::Calibrate>),
-    Paper(paper::PaperArguments),
     /// Check or show a site file
     #[command(subcommand)]
     Site(site::SiteCommand),
-    /// Emulated disk and flash servers, mounted as two directories
-    #[command(subcommand)]
-    Testbed(testbed::TestbedCommand),
     /// The server side: volumes, each a disk with a slice of flash
     #[command(subcommand)]
     Volume(volume::VolumeCommand),
     /// Serve as the agent, in the foreground (started by `run`)
     #[command(hide = true)]
     Agent(agent::AgentArguments),
+    /// A command of `headstart-lab`
+    #[command(hide = true)]
+    Sim(moved::Moved),
+    /// A command of `headstart-lab`
+    #[command(hide = true)]
+    Paper(moved::Moved),
+    /// A command of `headstart-lab`
+    #[command(hide = true)]
+    Testbed(moved::Moved),
 }
 
 impl Command {
     fn only_prints(&self) -> bool {
-        use Command::{Advise, Check, Plan, Sim, Site, Status, Volume};
+        use Command::{Advise, Check, Plan, Site, Status, Volume};
         match self {
             Volume(command) => command.only_prints(),
-            _ => matches!(self, Advise(_) | Check(_) | Plan(_) | Sim(_) | Site(_) | Status(_)),
+            _ => matches!(self, Advise(_) | Check(_) | Plan(_) | Site(_) | Status(_)),
         }
     }
 }
@@ -121,7 +122,6 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => arguments.execute(),
         Command::Plan(arguments) => arguments.execute(site),
         Command::Advise(arguments) => arguments.execute(site),
-        Command::Sim(arguments) => arguments.execute(site),
         Command::Place(arguments) => arguments.execute(site),
         Command::Unplace(arguments) => arguments.execute(site),
         Command::Drain(arguments) => arguments.execute(site),
@@ -131,11 +131,12 @@ fn main() -> ExitCode {
         Command::Disown(arguments) => arguments.execute(site),
         Command::Capacity(arguments) => arguments.execute(site),
         Command::Calibrate(arguments) => arguments.execute(site),
-        Command::Paper(arguments) => arguments.execute(),
         Command::Site(command) => command.execute(site),
-        Command::Testbed(command) => command.execute(site),
         Command::Volume(command) => command.execute(),
         Command::Agent(arguments) => arguments.execute(site),
+        Command::Sim(arguments) => arguments.refuse("sim"),
+        Command::Paper(arguments) => arguments.refuse("paper"),
+        Command::Testbed(arguments) => arguments.refuse("testbed"),
     };
     end("headstart", result, |error| match error.downcast_ref() {
         Some(headstart_agent::Error::AlreadyServed { .. }) => EXIT_ALREADY_SERVED as u8,

@@ -13,7 +13,7 @@ use headstart_agent::site::Site;
 use headstart_policy::cost::benefit::Parameters;
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use site::{HEADSTART, TestSite, kill, wait_for};
+use site::{HEADSTART, TestSite, kill, lab, wait_for};
 
 /// Where files that are no scratch files lie.
 const DATA: [&str; 2] = ["slow/results", "slow/.headstart-calibrated"];
@@ -203,7 +203,7 @@ struct Device {
 impl Device {
     fn start(site: &TestSite, profile: &str) -> Device {
         let file = site.path(profile);
-        let mut command = Command::new(HEADSTART);
+        let mut command = Command::new(lab());
         command.args(["testbed", "disk", "--profile", profile, "--size", "1GiB", "--file"]).arg(&file);
         let server = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let outside = site.directory.path().metadata().unwrap().dev();

@@ -7,7 +7,6 @@ mod site;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use site::{HEADSTART, TestSite, content, managed, role, said, text};
@@ -35,13 +34,10 @@ fn a_malformed_site_file_is_named_with_its_line() {
 }
 
 #[test]
-fn what_never_ends_is_no_site_file_plan_or_scenario() {
+fn what_never_ends_is_no_site_file_and_no_plan() {
     let site = TestSite::with_capacity("1MiB");
     site.fail(125, &["--site", "/dev/zero", "site", "check"], &["/dev/zero", "longer than"]);
     site.fail(125, &["place", "/dev/zero"], &["/dev/zero", "longer than"]);
-    let scenario = site.path("scenario.toml");
-    std::os::unix::fs::symlink("/dev/zero", &scenario).unwrap();
-    site.fail(125, &["sim", text(&scenario)], &[text(&scenario), "longer than"]);
 }
 
 #[test]
@@ -302,59 +298,11 @@ fn a_damaged_or_lost_journal_is_named_and_nothing_is_deleted() {
 }
 
 #[test]
-fn testbed_options_that_make_no_sense_are_named() {
+fn commands_of_headstart_lab_are_named_with_the_program_that_has_them() {
     let site = TestSite::with_capacity("1MiB");
-    fs::remove_file(&site.file).unwrap();
-    let (slow, fast) = (site.path("mount-slow"), site.path("mount-fast"));
-    let up = |more: &[&str], words: &[&str]| {
-        let directories = ["testbed", "up", "--slow", text(&slow), "--fast", text(&fast)];
-        site.fail(125, &[&directories[..], more].concat(), words);
-    };
-    up(&["--hdd-profile", "floppy"], &["floppy", "seagate-250"]);
-    up(&["--network", "pigeon"], &["pigeon", "gbe"]);
-    up(&["--drive-write-cache", "maybe"], &["--drive-write-cache", "maybe", "on", "off"]);
-    up(&["--hdd-servers", "0"], &["servers"]);
-    up(&["--server-cache", "3"], &["--server-cache", "4 KiB"]);
-    for (option, value) in [("--hdd-servers", "0"), ("--ssd-servers", "0"), ("--stripe", "0"), ("--server-cache", "3")]
+    for arguments in [&["sim", "--help"][..], &["paper"], &["testbed", "up", "--slow", "/a"], &["sim", "a", "--", "-b"]]
     {
-        site.fail(125, &["testbed", "profile", option, value], &[option, value]);
+        site.fail(125, arguments, &[&format!("headstart-lab {}", arguments[0]), "make install-lab"]);
     }
-    fs::create_dir_all(&slow).unwrap();
-    fs::write(slow.join("file"), b"x").unwrap();
-    if Path::new("/dev/fuse").exists() {
-        up(&[], &[text(&slow), "not empty"]);
-    } else {
-        up(&[], &["/dev/fuse", "modprobe fuse"]);
-    }
-    site.fail(125, &["testbed", "down", "nobody"], &["nobody", "testbed up"]);
-    site.fail(125, &["testbed", "stats", "nobody"], &["nobody", "testbed up"]);
-}
-
-#[test]
-fn a_site_file_of_somebody_else_is_not_overwritten_by_a_testbed() {
-    let site = TestSite::with_capacity("1MiB");
-    let before = fs::read(&site.file).unwrap();
-    let (slow, fast) = (site.path("mount-slow"), site.path("mount-fast"));
-    site.fail(125, &["testbed", "up", "--slow", text(&slow), "--fast", text(&fast)], &[text(&site.file), "--site"]);
-    assert_eq!(fs::read(&site.file).unwrap(), before);
-}
-
-#[test]
-fn without_fuse_the_testbed_says_how_to_get_it() {
-    let site = TestSite::with_capacity("1MiB");
-    fs::remove_file(&site.file).unwrap();
-    let (slow, fast) = (site.path("mount-slow"), site.path("mount-fast"));
-    // A mount namespace of its own, in which the device is something else.
-    let script = "mount --bind /dev/null /dev/fuse && exec \"$@\"";
-    let mut command = site.command("unshare");
-    command.args(["--mount", "sh", "-c", script, "sh", HEADSTART, "testbed", "up", "--slow", text(&slow), "--fast"]);
-    let may = Command::new("unshare").args(["--mount", "sh", "-c", "mount --bind /dev/null /dev/fuse"]).status();
-    if !may.is_ok_and(|status| status.success()) {
-        println!("SKIPPED: hiding /dev/fuse needs root, unshare and the device");
-        return;
-    }
-    let output = command.arg(&fast).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(125), "{said}");
-    assert!(said.to_lowercase().contains("fuse"), "{said}");
+    assert!(!site.succeed(&["--help"]).contains("headstart-lab"), "users are told what they need");
 }

@@ -1,6 +1,6 @@
 //! The programs of a scenario on a real file, in real time: a thread a rank, O_DIRECT, one request at a time each.
 //!
-//! `streams SCENARIO FILE [REQUESTS]` carries out the jobs of `SCENARIO` (as `headstart sim` does in virtual
+//! `streams SCENARIO FILE [REQUESTS]` carries out the jobs of `SCENARIO` (as `headstart-lab sim` does in virtual
 //! time) on `FILE`, no more than so many requests of each rank, and prints one JSON object. The programs'
 //! files follow each other in `FILE` behind its first two MiB.
 

@@ -25,7 +25,7 @@ def device(profile, work):
     """One emulated device, served as a sparse file."""
     path = os.path.join(work, profile)
     server = subprocess.Popen(
-        [harness.HEADSTART, "testbed", "disk", "--profile", profile, "--file", path],
+        [harness.LAB, "testbed", "disk", "--profile", profile, "--file", path],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )
     try:
@@ -66,7 +66,7 @@ def calibrated(disk, minutes):
 
 def figures(disk):
     """The disk's own: of its profile's mechanics, without a clock and without a calibration."""
-    return json.loads(harness.execute([harness.HEADSTART, "testbed", "figures", disk, "--size", SPAN]))
+    return json.loads(harness.execute([harness.LAB, "testbed", "figures", disk, "--size", SPAN]))
 
 
 def errors(disk, minutes):

@@ -119,7 +119,7 @@ def table(site, transfer, alone, runs=2, time_scale=1):
 def device_chosen():
     """Cells of size, pattern and direction in which the cost model names the directory that is measured to be faster, with 16 ranks at
     work, in virtual time."""
-    printed = harness.execute([harness.HEADSTART, "testbed", "profile", "--server-cache", "8MiB"])
+    printed = harness.execute([harness.LAB, "testbed", "profile", "--server-cache", "8MiB"])
     agreeing, cells = map(int, re.search(r"names the faster directory in (\d+) of (\d+) cells", printed).groups())
     return {"value": round(agreeing / cells, 4), "agreeing": agreeing, "cells": cells}
 

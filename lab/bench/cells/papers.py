@@ -1,4 +1,4 @@
-"""What the papers print and what the simulator finds: `headstart paper`, row by row."""
+"""What the papers print and what the simulator finds: `headstart-lab paper`, row by row."""
 
 import json
 import os
@@ -14,8 +14,8 @@ def values(row, key):
 
 
 def simulated(drawings, *options):
-    """What `headstart paper` prints, with these rows or all; it draws into a directory."""
-    return json.loads(harness.execute([harness.HEADSTART, "paper", "--json", "-o", drawings, *options], timeout=3600))
+    """What `headstart-lab paper` prints, with these rows or all; it draws into a directory."""
+    return json.loads(harness.execute([harness.LAB, "paper", "--json", "-o", drawings, *options], timeout=3600))
 
 
 def report(row):

@@ -1,4 +1,4 @@
-"""Six runs on the emulated servers and the same in `headstart sim`. That holds the testbed's timing and the simulator's ways of asking
+"""Six runs on the emulated servers and the same in `headstart-lab sim`. That holds the testbed's timing and the simulator's ways of asking
 against each other; both have the same models of devices, so it says nothing about how true those are. Software takes this machine's
 processors time: what an absorbed write and a copy back take them is measured first and told to the simulator."""
 
@@ -154,7 +154,7 @@ def simulated(site, name, workload, operation, policy, costs):
     path = os.path.join(site.work, f"{name}.toml")
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
-    (job,) = json.loads(site.headstart("sim", path, "--json"))["jobs"]
+    (job,) = json.loads(site.lab("sim", path, "--json"))["jobs"]
     return job["seconds"]
 
 

@@ -1,5 +1,5 @@
 """LiU in the simulator: segments at random on one disk, the paper's benchmarks on its six calibrated data servers (second run, nothing in
-servers' memory, the first run beside it), and beside other jobs; and rows of `headstart paper` that a volume predicts."""
+servers' memory, the first run beside it), and beside other jobs; and rows of `headstart-lab paper` that a volume predicts."""
 
 import os
 import re
@@ -128,7 +128,7 @@ def beside_others(row, stock, liu):
 
 
 def predict():
-    """Rows of `headstart paper`, on the same calibrated servers and at the paper's sizes."""
+    """Rows of `headstart-lab paper`, on the same calibrated servers and at the paper's sizes."""
     with tempfile.TemporaryDirectory(prefix="headstart-paper-") as drawings:
         row = papers.simulated(drawings, *(option for name in ROWS for option in ("--id", name)))["row"]
     claims = {name: papers.report(row[name])["claims"] for name in ROWS}

@@ -49,7 +49,7 @@ def run(block_mib, *policy):
         if block_mib == BLOCKS_MIB[-1]:
             benchmarks += others(block_mib)
         for name, moved_bytes, command in benchmarks:
-            site.headstart("testbed", "cool")
+            site.lab("testbed", "cool")
             timing(site)
             found[name] = {"mb_s": round(moved_bytes / 1e6 / program(command), 1), "timing": timing(site)}
     return found

@@ -43,7 +43,7 @@ pub enum Error {
         reason: String,
     },
     /// A testbed with this name, or on this directory, serves already.
-    #[error("a testbed '{name}' runs already (process {process}); stop it with: headstart testbed down {name}")]
+    #[error("a testbed '{name}' runs already (process {process}); stop it with: headstart-lab testbed down {name}")]
     AlreadyRunning {
         /// The running testbed's name.
         name: String,
@@ -51,7 +51,7 @@ pub enum Error {
         process: u32,
     },
     /// Nothing serves under the given name or directory.
-    #[error("no testbed{named} runs here (looked in {runtime}); start one with: headstart testbed up",
+    #[error("no testbed{named} runs here (looked in {runtime}); start one with: headstart-lab testbed up",
         named = if selector.is_empty() { String::new() } else { format!(" '{selector}'") }, runtime = runtime.display())]
     NotRunning {
         /// What was asked for; empty: any.

@@ -13,7 +13,7 @@ use testbed::{can_mount, prepare};
 
 const CONFIG: &str = "HEADSTART_TEST_SERVE";
 
-/// What `up` runs here instead of `headstart testbed serve`: this test program, this one test.
+/// What `up` runs here instead of `headstart-lab testbed serve`: this test program, this one test.
 #[test]
 fn serve_child() {
     if let Some(file) = std::env::var_os(CONFIG) {

@@ -10,7 +10,7 @@ pub struct Testbed<'a>(pub &'a TestSite);
 impl Drop for Testbed<'_> {
     fn drop(&mut self) {
         let _ = self.0.headstart(&["stop", "--keep-dirty"]);
-        let output = self.0.headstart(&["testbed", "down", "--force"]);
+        let output = self.0.lab(&["testbed", "down", "--force"]);
         if !output.status.success() {
             eprintln!("{}", self.0.say(&output));
         }
@@ -25,7 +25,7 @@ pub fn mount(site: &mut TestSite, options: &[&str]) -> bool {
     fs::create_dir(&backing).unwrap();
     let [slow, fast, backing] = [&site.slow, &site.fast, &backing].map(|path| path.to_str().unwrap());
     let up = ["testbed", "up", "--slow", slow, "--fast", fast, "--backing", backing];
-    let output = site.headstart(&[&up[..], options].concat());
+    let output = site.lab(&[&up[..], options].concat());
     if output.status.success() {
         return true;
     }

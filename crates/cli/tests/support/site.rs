@@ -13,13 +13,28 @@ use headstart_policy::cost::benefit::Parameters;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// The program under test.
-pub const HEADSTART: &str = env!("CARGO_BIN_EXE_headstart");
+/// The program under test. Where that is `headstart-lab`, the one beside it.
+pub const HEADSTART: &str = match (option_env!("CARGO_BIN_EXE_headstart"), option_env!("CARGO_BIN_EXE_headstart-lab")) {
+    (Some(path), _) => path,
+    (None, Some(lab)) => lab.split_at(lab.len() - "-lab".len()).0,
+    (None, None) => panic!("these are tests of programs"),
+};
+
+/// `headstart-lab`, which lies beside `headstart`.
+pub fn lab() -> PathBuf {
+    beside("headstart-lab")
+}
+
+/// What the workspace builds beside the program under test.
+fn beside(name: &str) -> PathBuf {
+    let path = Path::new(HEADSTART).with_file_name(name);
+    assert!(path.exists(), "{} is missing: run 'cargo build --workspace' before the tests", path.display());
+    path
+}
 
 /// What `lab/bench/patterns` is linked with: the generator of its requests, which lies beside the program under test.
 pub fn generator() -> [String; 3] {
-    let archive = Path::new(HEADSTART).with_file_name("libheadstart_workload.a");
-    assert!(archive.exists(), "{} is missing: run 'cargo build --workspace' before the tests", archive.display());
+    let archive = beside("libheadstart_workload.a");
     [archive.to_str().unwrap().into(), "-Wl,--gc-sections".into(), "-lm".into()]
 }
 
@@ -41,10 +56,7 @@ pub struct TestSite {
 impl TestSite {
     /// A site with cost parameters that want every request on flash.
     pub fn with_capacity(capacity: &str) -> TestSite {
-        assert!(
-            Path::new(HEADSTART).with_file_name("libheadstart.so").exists(),
-            "libheadstart.so does not lie beside {HEADSTART}: run 'cargo build --workspace' before the tests"
-        );
+        beside("libheadstart.so");
         let directory = tempfile::Builder::new().prefix("headstart-test-").tempdir_in("/dev/shm").unwrap();
         let path = |name: &str| directory.path().join(name);
         let (slow, fast, file) = (path("slow"), path("fast"), path("site.toml"));
@@ -121,18 +133,39 @@ impl TestSite {
 
     /// `headstart ARGUMENTS`, which must succeed; what it printed.
     pub fn succeed(&self, arguments: &[&str]) -> String {
-        let output = self.headstart(arguments);
-        assert!(output.status.success(), "headstart {arguments:?}: {}\n{}", output.status, self.say(&output));
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        self.succeeded(arguments, &self.headstart(arguments))
     }
 
     /// `headstart ARGUMENTS`, which must fail with `status` and name every word.
     pub fn fail(&self, status: i32, arguments: &[&str], words: &[&str]) {
-        let output = self.headstart(arguments);
-        assert_eq!(output.status.code(), Some(status), "headstart {arguments:?}\n{}", self.say(&output));
+        self.failed(status, arguments, &self.headstart(arguments), words);
+    }
+
+    /// `headstart-lab ARGUMENTS`, run to its end.
+    pub fn lab(&self, arguments: &[&str]) -> Output {
+        self.command(lab()).args(arguments).output().unwrap()
+    }
+
+    /// `headstart-lab ARGUMENTS`, which must succeed; what it printed.
+    pub fn lab_succeeds(&self, arguments: &[&str]) -> String {
+        self.succeeded(arguments, &self.lab(arguments))
+    }
+
+    /// `headstart-lab ARGUMENTS`, which must fail with `status` and name every word.
+    pub fn lab_fails(&self, status: i32, arguments: &[&str], words: &[&str]) {
+        self.failed(status, arguments, &self.lab(arguments), words);
+    }
+
+    fn succeeded(&self, arguments: &[&str], output: &Output) -> String {
+        assert!(output.status.success(), "{arguments:?}: {}\n{}", output.status, self.say(output));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn failed(&self, status: i32, arguments: &[&str], output: &Output, words: &[&str]) {
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}\n{}", self.say(output));
         let text = String::from_utf8_lossy(&output.stderr);
         for word in words {
-            assert!(text.contains(word), "headstart {arguments:?} does not say '{word}':\n{text}");
+            assert!(text.contains(word), "{arguments:?} does not say '{word}':\n{text}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::site::{HEADSTART, TestSite};
+use crate::site::{HEADSTART, TestSite, lab};
 use crate::{lines, requests, succeed};
 
 /// The Python of `build/python` that has Darshan's package, and the logs that the package ships; none where
@@ -58,7 +58,7 @@ fn the_logs_that_darshans_package_ships_are_read() {
 fn every_kind_of_trace_is_replayed_in_the_simulator() {
     let site = TestSite::with_capacity("64MiB");
     let sim = |path: &Path, bin: Option<&Path>| {
-        let mut command = site.command(HEADSTART);
+        let mut command = site.command(lab());
         if let Some(bin) = bin {
             command.env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()));
         }

@@ -161,7 +161,7 @@ impl Program {
     }
 }
 
-/// Figures of idle devices, as `headstart testbed up` finds them: startup of a disk from overhead and
+/// Figures of idle devices, as `headstart-lab testbed up` finds them: startup of a disk from overhead and
 /// shortest seek to seek and a whole turn, and for writes a millisecond to settle; a byte goes through the
 /// device and then the network, which is the slower.
 fn costs(program: &Program) -> Costs {

@@ -1,10 +1,10 @@
-//! `headstart sim`: scenarios and traces in virtual time, as its users call it.
+//! `headstart-lab sim`: scenarios and traces in virtual time, as its users call it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn sim(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headstart")).arg("sim").args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_headstart-lab")).arg("sim").args(arguments).output().unwrap()
 }
 
 fn scenario(name: &str) -> PathBuf {
@@ -60,8 +60,9 @@ fn a_replay_has_a_sites_machines_and_says_that_its_plan_knows_the_requests() {
     let mut text = String::from("fio version 2 iolog\n/data/a add\n/data/a open\n");
     (0..300).for_each(|k| text.push_str(&format!("/data/a write {} 8192\n", k * 7 % 300 * 65536)));
     std::fs::write(&log, text + "/data/a close\n").unwrap();
-    let example = Command::new(env!("CARGO_BIN_EXE_headstart")).args(["site", "example"]).output().unwrap().stdout;
-    let example = String::from_utf8(example).unwrap();
+    let headstart = Path::new(env!("CARGO_BIN_EXE_headstart-lab")).with_file_name("headstart");
+    let example =
+        String::from_utf8(Command::new(headstart).args(["site", "example"]).output().unwrap().stdout).unwrap();
     let seconds = |request_cpu_ms: u32, policy: &str| {
         let software = format!("\n[software]\nprocessors = 1\nrequest_cpu_ms = {request_cpu_ms}\ncopy_cpu_ms = 0\n");
         std::fs::write(&site, format!("{example}{software}")).unwrap();
@@ -95,6 +96,11 @@ fn errors_name_the_file_and_the_key() {
         assert_eq!(output.status.code(), Some(125), "{said}");
         assert!(words.iter().all(|word| said.contains(word)), "{said}");
     }
+    let endless = directory.path().join("endless.toml");
+    std::os::unix::fs::symlink("/dev/zero", &endless).unwrap();
+    let said = sim(&[endless.to_str().unwrap()]).stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(said.contains("endless.toml") && said.contains("longer than"), "{said}");
     let none = directory.path().join("none.toml");
     let said = sim(&[none.to_str().unwrap()]).stderr;
     assert!(String::from_utf8_lossy(&said).contains("none.toml"));

@@ -1,4 +1,4 @@
-//! `headstart paper`: simulates what the papers measured and prints their figures beside ours.
+//! `headstart-lab paper`: simulates what the papers measured and prints their figures beside ours.
 //!
 //! ```text
 //! lab/scenarios/paper --> catalogue --> simulations (each distinct one once) --> measure --> judgement --> row --> table | JSON | SVG

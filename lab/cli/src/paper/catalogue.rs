@@ -18,7 +18,7 @@ use super::calibration::Calibration;
 use super::figure::{Figure, Point, Run};
 use super::overrides::{merge, set_all};
 
-static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../lab/scenarios/paper");
+static BUILT_IN: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../scenarios/paper");
 
 /// See the module.
 pub struct Catalogue {

@@ -1,4 +1,4 @@
-//! `headstart sim`: a scenario, or the replay of a trace, in virtual time.
+//! `headstart-lab sim`: a scenario, or the replay of a trace, in virtual time.
 
 mod addresses;
 mod replay;
@@ -101,7 +101,7 @@ impl Simulate {
         }
         if !is_scenario && scenario.policy.plans() {
             eprintln!(
-                "headstart: regions are planned from the very requests that are simulated: a run for other bytes of them gains less"
+                "headstart-lab: regions are planned from the very requests that are simulated: a run for other bytes of them gains less"
             );
         }
         let bar = ProgressBar::new_spinner();

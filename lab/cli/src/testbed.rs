@@ -1,4 +1,4 @@
-//! `headstart testbed`: emulated servers in real time.
+//! `headstart-lab testbed`: emulated servers in real time.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ use headstart_units::ByteSize;
 use headstart_cli::ending::stop;
 
 /// First line of a site file that `testbed up` may overwrite.
-const MARK: &str = "# Written by 'headstart testbed up'";
+const MARK: &str = "# Written by 'headstart-lab testbed up'";
 
 #[derive(Debug, Subcommand)]
 pub enum TestbedCommand {
@@ -277,7 +277,7 @@ impl Up {
         written?;
         println!("testbed {}: slow {}, fast {}", running.name, running.slow.display(), running.fast.display());
         for refused in &running.real_time.refused {
-            eprintln!("headstart: {refused}");
+            eprintln!("headstart-lab: {refused}");
         }
         let (agree, all) = parameters.agreement();
         println!(
@@ -363,7 +363,7 @@ impl Down {
         }
         let down = headstart_testbed::down(self.which.get(), self.keep_files)?;
         for message in &down.messages {
-            eprintln!("headstart: {message}");
+            eprintln!("headstart-lab: {message}");
         }
         println!("testbed {} is down{}", down.name, if down.was_running { "" } else { " (its server was gone)" });
         Ok(())

@@ -1,4 +1,4 @@
-//! `headstart paper`: the calibration rows, and that a row is a file. Rows of policies at the papers' scale
+//! `headstart-lab paper`: the calibration rows, and that a row is a file. Rows of policies at the papers' scale
 //! are `make bench-sim`'s.
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn paper(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headstart")).arg("paper").args(arguments).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_headstart-lab")).arg("paper").args(arguments).output().unwrap()
 }
 
 #[track_caller]

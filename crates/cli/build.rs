@@ -1,5 +1,0 @@
-//! The papers' scenarios are part of the binary.
-
-fn main() {
-    println!("cargo:rerun-if-changed=../../lab/scenarios/paper");
-}

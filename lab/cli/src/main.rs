@@ -1,0 +1,56 @@
+//! The `headstart-lab` command: what shows that Headstart does what it says. A cluster in virtual time
+//! (`sim`), the figures of the papers beside ours (`paper`), and emulated file servers in real time, mounted
+//! (`testbed`). Nobody needs it to use Headstart.
+
+#[macro_use(println, eprintln)]
+extern crate headstart_cli;
+
+mod paper;
+mod simulate;
+mod testbed;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use headstart_cli::command::{EXIT_FAILED, abort_on_panic, end, end_with_reader, refuse};
+
+/// Shows what Headstart does: simulations, the papers' figures beside ours, emulated file servers.
+#[derive(Debug, Parser)]
+#[command(name = "headstart-lab", version, propagate_version = true)]
+struct Cli {
+    /// The site file: `sim` takes machines and costs from it, `testbed up` writes it [default: as of `headstart`]
+    #[arg(long, global = true, value_name = "FILE")]
+    site: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Simulate a cluster, its programs and policies in virtual time
+    Sim(simulate::Simulate),
+    Paper(paper::PaperArguments),
+    /// Emulated disk and flash servers, mounted as two directories
+    #[command(subcommand)]
+    Testbed(testbed::TestbedCommand),
+}
+
+fn main() -> ExitCode {
+    abort_on_panic();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    let site = cli.site.as_deref();
+    let result = match cli.command {
+        Command::Sim(arguments) => {
+            end_with_reader();
+            arguments.execute(site)
+        }
+        Command::Paper(arguments) => arguments.execute(),
+        Command::Testbed(command) => command.execute(site),
+    };
+    end("headstart-lab", result, |_| EXIT_FAILED)
+}
