@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use headstart_agent::client::Client;
 use headstart_agent::plan;
@@ -237,15 +237,8 @@ pub fn remind_of_plan(client: &Client, site: &Site, path: &Path) {
 }
 
 /// The regions of a plan for a run, made known without copying anything.
-pub fn follow_for_run(service: &Service, site: &Site, path: &Path, random: bool) -> Result<()> {
+pub fn follow_for_run(service: &Service, site: &Site, path: &Path) -> Result<()> {
     let plan = plan::load(path)?;
-    if random && !matches!(plan.choice, headstart_insight::plan::Choice::Random(_)) {
-        bail!(
-            "{} was not made with random regions, as --policy random wants; make one with 'headstart plan --choice random', or \
-             use --policy carl",
-            path.display()
-        );
-    }
     let followed = follow(&|commands| service.ask_all(commands), site, &plan, Purpose::Running)?;
     let without = |problem| eprintln!("headstart: {problem}; the program runs without its regions");
     followed.problems.iter().for_each(without);

@@ -40,7 +40,6 @@ fn policies() -> impl TypedValueParser<Value = Chain> {
             Chain::S4d => "Online selective cache driven by a cost model (S4D-Cache)",
             Chain::Carl => "The regions of a plan and nothing else (CARL)",
             Chain::CarlS4d => "The regions of a plan, and what else S4D-Cache wants",
-            Chain::Random => "As carl, by a plan whose regions were drawn at random",
             Chain::Auto => "carl,s4d where a plan's regions are known; else s4d, and regions that are read again and again (D-CARL)",
             Chain::Off => "Nothing new goes to flash; what is there is still found",
         })
@@ -174,21 +173,16 @@ impl Run {
 
     /// Whether policy and plan go together.
     fn check_plan(&self) -> Result<()> {
-        match (self.policy, &self.plan) {
-            (policy, Some(_)) if !policy.asks_regions() => {
-                bail!("--policy {policy} goes by no plan; --policy carl, carl,s4d and auto do")
-            }
-            (Chain::Random, None) => bail!(
-                "--policy random needs --plan PLAN.toml, of regions drawn at random: make one with 'headstart plan --choice random'"
-            ),
-            _ => Ok(()),
+        if self.plan.is_some() && !self.policy.asks_regions() {
+            bail!("--policy {} goes by no plan; --policy carl, carl,s4d and auto do", self.policy);
         }
+        Ok(())
     }
 
     /// Makes the plan's regions known; or finds that some are, where there would be nothing to go by.
     fn know_regions(&self, service: &Service, site: &Site) -> Result<()> {
         if let Some(plan) = &self.plan {
-            return follow_for_run(service, site, plan, self.policy == Chain::Random);
+            return follow_for_run(service, site, plan);
         }
         if self.policy == Chain::Auto {
             service.ask(&Ask::Follow)?;

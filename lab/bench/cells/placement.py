@@ -128,12 +128,12 @@ class Experiment:
             self.workload.check(self.site, self.file, generation, seed)
         return {"seconds": seconds, "drained_seconds": seconds + behind}
 
-    def placed(self, name, policy, trace, capacity, *options):
+    def placed(self, name, trace, capacity, *options):
         """Stock's time over that of a placement, and how far off the prediction was."""
         say(f"  {name} ...")
         path, promised = plan(self.site, trace, name, self.workload.file_bytes, capacity, *options)
         with Placed(self.site, path, promised["capacity_bytes"]) as placed:
-            found = placed.run(self.workload, self.file, self.operation, policy, self.next_generation())
+            found = placed.run(self.workload, self.file, self.operation, generation=self.next_generation())
         cell = compare(self.workload.bytes, self.stock, found, self.flash)
         predicted = {"predicted_s": round(promised["after_s"], 3), "measured_s": round(found["seconds"], 3)}
         predicted["predicted_error"] = round(promised["after_s"] / found["seconds"] - 1, 4)
@@ -142,14 +142,14 @@ class Experiment:
     def carl(self, capacity=CAPACITY, with_oracle=True):
         """CARL's cell, and the choice that knows the measured run's requests: no other of whole regions serves more of them. With
         the oracle, that one is placed and run as well."""
-        cell = self.placed("carl", "carl", self.trace, capacity)
+        cell = self.placed("carl", self.trace, capacity)
         path, _ = plan(self.site, self.hindsight, "hindsight", self.workload.file_bytes, capacity)
         cell["oracle"] = {"flash_share": round(share_of_placed(path), 4)}
         if with_oracle:
-            best = self.placed("oracle", "carl", self.hindsight, capacity)
+            best = self.placed("oracle", self.hindsight, capacity)
             cell["oracle"]["ratio"] = best["ratio"]
             cell["of_oracle"] = round(cell["ratio"] / best["ratio"], 3)
         return cell
 
     def random(self, capacity=CAPACITY):
-        return self.placed("random", "random", self.trace, capacity, "--choice", "random", "--seed", "3")
+        return self.placed("random", self.trace, capacity, "--choice", "random", "--seed", "3")

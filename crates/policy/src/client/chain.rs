@@ -22,15 +22,13 @@ pub enum Chain {
     Carl,
     /// CARL; what it has no opinion of goes by S4D-Cache.
     CarlS4d,
-    /// As CARL, by regions that were drawn at random.
-    Random,
     /// CARL where regions of a file are known, S4D-Cache elsewhere.
     Auto,
 }
 
 impl Chain {
     /// All of them.
-    pub const ALL: [Chain; 6] = [Chain::S4d, Chain::Carl, Chain::CarlS4d, Chain::Random, Chain::Auto, Chain::Off];
+    pub const ALL: [Chain; 5] = [Chain::S4d, Chain::Carl, Chain::CarlS4d, Chain::Auto, Chain::Off];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -39,7 +37,6 @@ impl Chain {
             Chain::S4d => "s4d",
             Chain::Carl => "carl",
             Chain::CarlS4d => "carl,s4d",
-            Chain::Random => "random",
             Chain::Auto => "auto",
         }
     }
@@ -48,14 +45,14 @@ impl Chain {
     pub const fn asks_regions(self) -> bool {
         match self {
             Chain::Off | Chain::S4d => false,
-            Chain::Carl | Chain::CarlS4d | Chain::Random | Chain::Auto => true,
+            Chain::Carl | Chain::CarlS4d | Chain::Auto => true,
         }
     }
 
     /// Whether it asks S4D-Cache.
     pub const fn asks_s4d(self) -> bool {
         match self {
-            Chain::Off | Chain::Carl | Chain::Random => false,
+            Chain::Off | Chain::Carl => false,
             Chain::S4d | Chain::CarlS4d | Chain::Auto => true,
         }
     }
