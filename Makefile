@@ -107,6 +107,7 @@ fuzz:
 lint: setup
 	@docs/check.py
 	$(CARGO) fmt --all --check
+	python3 docs/internals/constants.py
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTFLAGS="--cfg loom" $(CARGO) clippy --package headstart-protocol --release --target-dir target/loom --test handshake -- -D warnings
 

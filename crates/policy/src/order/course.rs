@@ -16,7 +16,7 @@ pub struct Distance {
     /// To the end of the last one, either way (S4D Table I, d).
     pub bytes: u64,
     /// So many in a row, this one included, have begun behind the one before, no farther than
-    /// [`REACH_BYTES`]; at most [`AHEAD_MAX`], which is assumed of the first.
+    /// [`REACH_BYTES`]; at most [`AHEAD_MAX`], which the first has.
     pub ahead: u8,
     /// None was before it.
     pub is_first: bool,

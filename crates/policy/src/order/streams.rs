@@ -18,9 +18,9 @@ use super::trust::Trust;
 /// Runs that are remembered (assumed: several for each of a hundred processes).
 const RUNS_MAX: usize = 1024;
 /// Of 256 requests that are not read ahead, those that continue another run than the one before, while a
-/// stream counts as alone. Chosen, as `LONG_WINDOWS`, on the suite of 48 streams (`scenarios/itransformer`).
+/// stream counts as alone (assumed; it came with the suite of 48 streams, `scenarios/itransformer`).
 const SWITCHES_MAX: u32 = 64;
-/// First windows of a stream that is long.
+/// First windows of a stream that is long (assumed).
 const LONG_WINDOWS: u64 = 4;
 /// A stream's requests come out of order by no more than so many (assumed).
 const NEAR_REQUESTS: u64 = 8;

@@ -6,12 +6,17 @@ use headstart_units::request::Range;
 
 use super::policy::{Load, Policy};
 
+/// Longer writes go to the disk (assumed: from 1 MiB on it spends more time on transfer than on positioning).
+const ABSORBED_BYTES_MAX: u64 = 1 << 20;
+/// Write-backs at once: as many as a disk sorts (the depth of NCQ).
+const WRITE_BACKS_MAX: usize = 32;
+
 /// Takes every write up to a size, and sweeps over the disk in address order once the log is half full.
 #[derive(Clone, Debug)]
 pub struct AddressOrder {
     /// Longer writes go to the disk.
     pub absorbed_bytes_max: u64,
-    /// Write-backs at once: as many as a disk sorts (32, the depth of NCQ).
+    /// Write-backs at once.
     pub write_backs_max: usize,
     /// Nothing of the foreground for so long: what is dirty is written back. `Nanos::MAX`: for no time is.
     pub idle: Nanos,
@@ -21,8 +26,12 @@ pub struct AddressOrder {
 
 impl Default for AddressOrder {
     fn default() -> AddressOrder {
-        // Assumed: from 1 MiB on a disk spends more time on transfer than on positioning.
-        AddressOrder { absorbed_bytes_max: 1 << 20, write_backs_max: 32, idle: Nanos::MAX, cursor: 0 }
+        AddressOrder {
+            absorbed_bytes_max: ABSORBED_BYTES_MAX,
+            write_backs_max: WRITE_BACKS_MAX,
+            idle: Nanos::MAX,
+            cursor: 0,
+        }
     }
 }
 

@@ -3,6 +3,9 @@
 use headstart_units::Nanos;
 use headstart_units::request::Range;
 
+/// From here on a disk gains little by longer writes (assumed: 10 ms of a modern disk's transfer).
+const WRITE_BACK_BYTES_MAX: u64 = 2 << 20;
+
 /// How things stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
@@ -106,10 +109,9 @@ pub trait Policy {
     /// Where to look for dirty bytes to write back next, upwards and around; none: no more for now. Asked
     /// after each completion until it says none or nothing is found.
     fn next_write_back(&mut self, load: &Load) -> Option<u64>;
-    /// Longest write of write-back. From 2 MiB on a disk gains little by a longer one (assumed; 10 ms of a
-    /// modern disk's transfer).
+    /// Longest write of write-back.
     fn write_back_bytes_max(&self) -> u64 {
-        2 << 20
+        WRITE_BACK_BYTES_MAX
     }
     /// A write-back of this range has begun.
     fn on_write_back(&mut self, now: Nanos, range: Range);

@@ -8,9 +8,13 @@ use std::collections::VecDeque;
 use headstart_units::Nanos;
 use headstart_units::request::Range;
 
-/// Transfers of at least this size show the rate, shorter ones the positioning.
+/// Transfers of at least this size show the rate, shorter ones the positioning (assumed).
 const RATE_BYTES_MIN: u64 = 256 << 10;
-/// Weight of what is new in the means, one of so many.
+/// What a positioning takes until some have been seen (assumed: a slow disk),
+const POSITION_AT_FIRST: Nanos = Nanos(10_000_000);
+/// and a byte, in picoseconds (assumed: likewise, 50 MB/s).
+const PS_PER_BYTE_AT_FIRST: u64 = 20_000;
+/// Weight of what is new in the means, one of so many (assumed).
 const WEIGHT: u64 = 8;
 
 /// See the module.
@@ -27,10 +31,9 @@ pub struct DiskTime {
 
 impl Default for DiskTime {
     fn default() -> DiskTime {
-        // Assumed: 10 ms and 50 MB/s, a slow disk.
         DiskTime {
-            position: Nanos(10_000_000),
-            ps_per_byte: 20_000,
+            position: POSITION_AT_FIRST,
+            ps_per_byte: PS_PER_BYTE_AT_FIRST,
             under_way: VecDeque::new(),
             last_end: u64::MAX,
             last_done: Nanos::ZERO,
