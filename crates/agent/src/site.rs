@@ -49,10 +49,10 @@ mod environment;
 
 use std::path::{Path, PathBuf};
 
+use headstart_insight::Software;
 use headstart_overlay::Settings;
 use headstart_policy::cost::benefit::Parameters;
 use headstart_policy::cost::region;
-use headstart_policy::cost::software::Software;
 use headstart_protocol::Strangers;
 use headstart_units::Capacity;
 use headstart_units::request::Direction;

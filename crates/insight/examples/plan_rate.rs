@@ -5,10 +5,10 @@
 
 use std::time::Instant;
 
+use headstart_insight::Software;
 use headstart_insight::plan::{Choice, Options, TracedFile, plan};
 use headstart_policy::cost::benefit;
 use headstart_policy::cost::region::{Costs, Parameters};
-use headstart_policy::cost::software::Software;
 use headstart_units::Capacity;
 use headstart_units::request::{Access, Direction, Range};
 use headstart_units::{MIB, Nanos};
@@ -40,7 +40,8 @@ fn main() {
         plan(|| (0..requests).map(access), |_| Some(file.clone()), &costs, options).expect("a plan of sound requests");
     let taken_s = began.elapsed().as_secs_f64();
     println!(
-        "{requests} requests, {ranks} ranks, {} regions: {taken_s:.2} s, {:.0} requests/s; predicted {:.0} s, before {:.0} s",
+        "{requests} requests, {ranks} ranks, {} regions: {taken_s:.2} s, {:.0} requests/s; \
+         predicted {:.0} s, before {:.0} s",
         plan.files[0].regions.len(),
         requests as f64 / taken_s,
         plan.prediction.after_s,

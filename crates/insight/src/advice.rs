@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! requests --once--> Survey (gain tables of both halves)          --> regions of each capacity
-//!                    Cells  (demand by rank, region and kind)     --> network of each policy and capacity --> run times
+//!                    Cells  (demand by rank, region and kind)     --> network by policy and capacity --> run times
 //!                    Reuse  (sampled stack distances)             --> what S4D finds on flash
 //!                    Pictures (sizes, latencies, maps, sample)
 //! ```
@@ -19,8 +19,8 @@ pub mod pictures;
 mod report;
 mod reuse;
 
+use crate::software::Software;
 use headstart_policy::cost::region::Costs;
-use headstart_policy::cost::software::Software;
 use headstart_units::request::Access;
 
 use crate::plan::{PlanningError, TracedFile};

@@ -13,13 +13,13 @@
 
 pub mod findings;
 mod fit_error;
-pub mod latencies;
+mod latencies;
 mod load;
-pub mod offsets;
+mod offsets;
 pub mod rates;
 pub mod schedule;
-pub mod seek;
-pub mod transfer;
+mod seek;
+mod transfer;
 
 pub use findings::{Disk, Flash, Segment};
 pub use fit_error::FitError;

@@ -1,13 +1,20 @@
-//! From traces to recommendations: what of a run belongs on flash, what flash would gain it, and what a
-//! site's devices cost.
+//! From requests to recommendations: what of a run belongs on flash, what flash would gain it, what devices cost.
 //!
-//! | module | from what to what |
-//! |---|---|
-//! | [`plan`] | traces and a capacity to the regions that belong on flash, with a prediction of what they gain |
-//! | [`advice`] | traces to curves of gain over capacity, and the knee of them |
-//! | [`calibration`] | measured latencies and rates of a site to the parameters of the cost models |
+//! | ask | with | get |
+//! |---|---|---|
+//! | [`plan::plan`] | a traced run, a capacity | a [`plan::Plan`]: regions, and the run time to expect |
+//! | [`advice::advise`] | a traced run | [`advice::Advice`]: run time by policy and capacity |
+//! | [`calibration::schedule::loads`] | a tier | the loads to measure there |
+//! | [`calibration::findings`] | their latencies | the cost models' parameters |
+//!
+//! [`Software`] is what requests take of processors; plans and advice go by it. A trace comes as
+//! [`Access`](headstart_units::request::Access), once or twice from its begin; who reads it, and the clock of a
+//! calibration, are the caller's.
 #![forbid(unsafe_code)]
 
 pub mod advice;
 pub mod calibration;
 pub mod plan;
+mod software;
+
+pub use software::Software;

@@ -3,7 +3,7 @@
 pub mod carl;
 pub mod chain;
 pub mod d_carl;
-pub mod disk_only;
+mod disk_only;
 pub mod random;
 pub mod s4d;
 
@@ -78,7 +78,7 @@ pub trait Policy {
 }
 
 /// Asks the policies in order; the first that does not pass wins, and if all pass it is the disk: none sees a benefit.
-pub fn decide(policies: &[&dyn Policy], request: &Request) -> Decision {
+pub(crate) fn decide(policies: &[&dyn Policy], request: &Request) -> Decision {
     policies
         .iter()
         .map(|policy| policy.on_request(request))

@@ -2,7 +2,6 @@
 
 pub mod benefit;
 pub mod region;
-pub mod software;
 
 /// No disk answers half of all random reads sooner (assumed: a third of a turn at 15,000 a minute is 1.3 ms).
 pub const DISK_S_MIN: f64 = 0.5e-3;

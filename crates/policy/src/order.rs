@@ -4,16 +4,21 @@
 //! server's cache that joins neighbours, a drive that reads ahead, a client that writes back in address order. Eight
 //! guesses make up for that, each from the little that whoever asks can see, each in the file that is named for it:
 //!
-//! | file | guesses whether | asked by | from |
-//! |---|---|---|---|
-//! | `course` | a process goes on in a file | the library for each request, planner, simulator | the end of the process's last request |
-//! | `interleaving` | processes go through a file together, each with the next piece | the same | which blocks of a MiB were touched, and by whom |
-//! | `faster_side` | disks answer reads of a file sooner than flash | the overlay, for reads of clean bytes and before fetches | measured reads of both sides |
-//! | `streams` | requests of a disk continue each other, and how many streams do | iTransformer | runs of requests without gaps |
-//! | `crowd` | many processes read one stream together | `streams` | where the last reads began |
-//! | `trust` | what looks like a new stream will go on | `streams` | how many of those before did |
-//! | `unaided` | the disk serves streams as fast without fetches | iTransformer | what it took for reads without and for fetches |
-//! | `trailing_writes` | writes follow each other closely and keep the disk busy | LiU | distances of the last writes |
+//! | file | asked by | guesses whether |
+//! |---|---|---|
+//! | `course` | library, planner, simulator | a process goes on in a file |
+//! | `interleaving` | the same | processes go through a file together, each with the next piece |
+//! | `faster_side` | overlay | the disks answer reads of a file sooner than flash |
+//! | `streams` | iTransformer | requests of a disk continue each other, and how many streams do |
+//! | `crowd` | `streams` | many processes read one stream together |
+//! | `trust` | `streams` | what looks like a new stream will go on |
+//! | `unaided` | iTransformer | the disk serves streams as fast without fetches |
+//! | `trailing_writes` | LiU | writes follow each other closely and keep the disk busy |
+//!
+//! What each guesses from: `course` the end of the process's last request; `interleaving` which blocks of a MiB were
+//! touched, and by whom; `faster_side` measured reads of both sides; `streams` runs of requests without gaps; `crowd`
+//! where the last reads began; `trust` how many of the new streams before went on; `unaided` what the disk took for
+//! reads without fetches and for fetches; `trailing_writes` distances of the last writes.
 //!
 //! **Their constants are chosen, not derived.** Each says beside it on which row of a benchmark (`compose/..` and
 //! `itransformer/..` are scenarios of the simulator, `paper` S and L rows of `headstart-lab paper`), or that it is
@@ -33,7 +38,7 @@ mod trailing_writes;
 mod trust;
 mod unaided;
 
-pub use course::{Course, Courses, Distance, Tracks};
+pub use course::{Course, Distance, Tracks};
 pub use faster_side::{FasterSide, Measured};
 pub use interleaving::Interleaving;
 pub(crate) use streams::{Heading, Streams};

@@ -20,7 +20,7 @@ const FIXED_OFFSET: usize = 32;
 /// Longest host name that is kept.
 pub const HOST_BYTES_MAX: usize = 64;
 /// Longest path of the traced directory that is kept.
-pub const ROOT_BYTES_MAX: usize = 3900;
+pub(crate) const ROOT_BYTES_MAX: usize = 3900;
 
 /// The word for no rank.
 const NO_RANK: u32 = u32::MAX;

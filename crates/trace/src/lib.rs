@@ -6,6 +6,13 @@
 //! fio iolog ----------iolog::Reader+--> Record, in the order of the text
 //! ```
 //!
+//! | who | uses |
+//! |---|---|
+//! | a library that records | [`header::Header`] once, then [`block::Encoder`] for each thread's blocks |
+//! | who reads what it wrote | [`header::Header::decode`], [`block::Head`], [`block::Decoder`] |
+//! | who reads other tools' traces | [`dxt::Reader`], [`iolog::Reader`]: a line in, a [`Record`] out |
+//! | who wants one order | [`Merge`] |
+//!
 //! Nothing is guessed: what a trace does not hold whole is left out, and counted by kind in [`Losses`].
 #![forbid(unsafe_code)]
 

@@ -56,7 +56,8 @@ impl Loss {
             Loss::NeverClosed => "files are never closed: the trace may end early",
             Loss::UnreadableFiles => "files of processes cannot be read",
             Loss::Unseen => {
-                "times a process used a file by a mapping, a stream, a ring or a copy in the kernel, which are not traced"
+                "times a process used a file by a mapping, a stream, a ring or a copy in the kernel, \
+                 which are not traced"
             }
         }
     }
@@ -73,21 +74,6 @@ impl Losses {
             let sum = self.0.entry(loss).or_default();
             *sum = sum.saturating_add(count);
         }
-    }
-
-    /// Counts what another part of the trace lost.
-    pub fn merge(&mut self, other: &Losses) {
-        other.iter().for_each(|(loss, count)| self.add(loss, count));
-    }
-
-    /// How often.
-    pub fn count(&self, loss: Loss) -> u64 {
-        self.0.get(&loss).copied().unwrap_or(0)
-    }
-
-    /// Whether nothing is lost.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// The kinds that occurred.

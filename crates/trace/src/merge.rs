@@ -21,11 +21,6 @@ impl<S: Iterator<Item = Record>> Merge<S> {
         merge
     }
 
-    /// The sources as they stand.
-    pub fn sources(&self) -> &[S] {
-        &self.sources
-    }
-
     fn advance(&mut self, source: usize) {
         self.heads[source] = self.sources[source].next();
         if let Some(record) = self.heads[source] {

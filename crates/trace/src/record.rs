@@ -48,7 +48,7 @@ pub struct Record {
 }
 
 /// A request's bytes as a trace states them; none where no file can have them.
-pub fn range_of(offset: u64, length: u64) -> Option<Range> {
+pub(crate) fn range_of(offset: u64, length: u64) -> Option<Range> {
     let end = offset.checked_add(length)?;
     (end <= i64::MAX as u64).then_some(Range { offset, length })
 }

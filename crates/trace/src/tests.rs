@@ -7,6 +7,10 @@ use super::*;
 use headstart_units::Nanos;
 use headstart_units::request::Range;
 
+fn count(losses: &Losses, loss: Loss) -> u64 {
+    losses.iter().find(|(kind, _)| *kind == loss).map_or(0, |(_, count)| count)
+}
+
 const ROOM: usize = BLOCK_BYTES - HEAD_BYTES;
 
 fn requests() -> impl Strategy<Value = Vec<Request>> {
@@ -287,7 +291,7 @@ const DXT: &str = "# darshan log version: 3.41
 #[test]
 fn the_text_of_darshan_is_read() {
     let (records, losses, files) = dxt_text(dxt::Layer::Posix, DXT);
-    assert!(losses.is_empty(), "{losses}");
+    assert_eq!(losses, Losses::default());
     assert_eq!(files.paths().collect::<Vec<_>>(), [b"/scratch/a, b"]);
     let second = Record {
         rank: Some(3),
@@ -301,7 +305,7 @@ fn the_text_of_darshan_is_read() {
     };
     assert_eq!((records.len(), records[1]), (3, second));
     let (records, losses, _) = dxt_text(dxt::Layer::MpiIo, DXT);
-    assert_eq!((records.len(), losses.count(Loss::OtherLayer)), (0, 3));
+    assert_eq!((records.len(), count(&losses, Loss::OtherLayer)), (0, 3));
 }
 
 #[test]
@@ -323,11 +327,11 @@ fn what_darshan_does_not_say_is_counted_and_not_guessed() {
     assert_eq!(with("seek 1 0 64 1.0 2.0"), (3, lost(Loss::MalformedLines)));
     assert_eq!(with("read 1"), (3, lost(Loss::MalformedLines)));
     let partial = DXT.replace("write_count: 2", "write_count: 7");
-    assert_eq!(dxt_text(dxt::Layer::Posix, &partial).1.count(Loss::MissingRecords), 5);
+    assert_eq!(count(&dxt_text(dxt::Layer::Posix, &partial).1, Loss::MissingRecords), 5);
     let warned = format!("{DXT}\n# *WARNING*: The DXT_POSIX module contains incomplete data!\n");
-    assert_eq!(dxt_text(dxt::Layer::Posix, &warned).1.count(Loss::IncompleteModules), 1);
+    assert_eq!(count(&dxt_text(dxt::Layer::Posix, &warned).1, Loss::IncompleteModules), 1);
     let nameless = DXT.replace("/scratch/a, b", "(null)");
-    assert_eq!(dxt_text(dxt::Layer::Posix, &nameless).1.count(Loss::WithoutFile), 3);
+    assert_eq!(count(&dxt_text(dxt::Layer::Posix, &nameless).1, Loss::WithoutFile), 3);
 }
 
 fn iolog_text(text: &str) -> (Vec<Record>, Losses) {
@@ -342,9 +346,10 @@ fn iolog_text(text: &str) -> (Vec<Record>, Losses) {
 #[test]
 fn both_versions_of_fios_log_are_read() {
     let (records, losses) = iolog_text(
-        "fio version 3 iolog\n19 /a add\n98 /a open\n101 /a read 0 4096\n254 /a write 45056 512\n260 /a datasync 0 0\n300 /a close\n",
+        "fio version 3 iolog\n19 /a add\n98 /a open\n101 /a read 0 4096\n254 /a write 45056 512\n\
+         260 /a datasync 0 0\n300 /a close\n",
     );
-    assert!(losses.is_empty(), "{losses}");
+    assert_eq!(losses, Losses::default());
     let found: Vec<_> =
         records.iter().map(|record| (record.operation, record.range, record.start.0, record.end)).collect();
     let expected = [

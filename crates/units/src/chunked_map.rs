@@ -158,7 +158,7 @@ impl<C: Chunk> ChunkedMap<C> {
     }
 
     /// Where an offset lies in its window.
-    pub fn within(offset: u64) -> u64 {
+    pub(crate) fn within(offset: u64) -> u64 {
         offset % C::WINDOW_BYTES
     }
 

@@ -1,15 +1,16 @@
-//! What all crates count in: bytes and times, ranges of files, requests, stripes, and the map of ranges that
-//! both sides keep.
+//! What all crates count in.
 //!
-//! | module | what it has |
+//! | name | what |
 //! |---|---|
-//! | (this one) | [`Bytes`], [`Nanos`], [`Rate`], [`ByteSize`]: quantities; [`Capacity`]; the sizes that several crates must agree on |
-//! | [`request`] | [`Range`](request::Range), [`Request`](request::Request), and how a request lies to those before it |
-//! | [`stripe`] | which bytes of a file lie on which server |
-//! | [`ranges`] | sets of ranges |
-//! | [`chunked_map`] | a map from ranges to whatever a [`Chunk`](chunked_map::Chunk) keeps of them, in little memory |
-//! | [`chance`] | numbers that a seed determines |
+//! | [`Nanos`], [`ByteSize`], [`KIB`] .. [`GIB`] | times and sizes, and sizes as users write them |
+//! | [`Capacity`] | flash: a size, or a share of the files |
+//! | [`request::Range`], [`request::Access`] | bytes of a file; a request of a program that ran |
+//! | [`stripe::spread`] | how a request falls on striped servers (S4D, eq. 6) |
+//! | [`ranges::Ranges`] | values of disjoint ranges |
+//! | [`chunked_map::ChunkedMap`] | the same in little memory, of whatever a [`Chunk`](chunked_map::Chunk) keeps |
+//! | [`chance::Random`] | numbers that a seed determines |
 //! | [`atomics`] | the machine's atomics, or the model checker's |
+//! | [`PAGE_BYTES`] .. [`SECTOR_BYTES`] | the sizes that several crates must agree on |
 //!
 //! Nothing here does I/O, and nothing decides.
 #![forbid(unsafe_code)]

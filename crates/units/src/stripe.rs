@@ -97,7 +97,8 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
         #[test]
         fn the_largest_sub_request_is_what_counting_stripes_gives(
-            offset in 0u64..4_000, length in 1u64..6_000, stripe in 1u64..130, servers in 1u64..10, aligned in any::<bool>()
+            offset in 0u64..4_000, length in 1u64..6_000, stripe in 1u64..130, servers in 1u64..10,
+            aligned in any::<bool>()
         ) {
             let length = if aligned { (offset + length).next_multiple_of(stripe) - offset } else { length };
             let range = Range::new(offset, length);

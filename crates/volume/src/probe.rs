@@ -13,8 +13,8 @@ use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use headstart_model::server::{ServerConfig, probe};
-use headstart_policy::server::liu::sizes::{PROBE_READ_BYTES, PROBE_SEQUENTIAL_BYTES, PROBED_BYTES, usual_s};
 use headstart_policy::server::liu::{Basis, Origin, Probe, Sizes};
+use headstart_policy::server::liu::{PROBE_READ_BYTES, PROBE_SEQUENTIAL_BYTES, PROBED_BYTES, usual_s};
 use headstart_units::MIB;
 use headstart_units::chance::Random;
 

@@ -5,9 +5,9 @@
 
 use std::collections::VecDeque;
 
+use headstart_insight::Software;
 use headstart_insight::plan::{Choice, Options as PlanOptions, TracedFile, plan};
 use headstart_policy::client::carl::Regions;
-use headstart_policy::cost::software::Software;
 use headstart_units::Capacity;
 use headstart_units::request::Access;
 use headstart_workload::Program;

@@ -118,9 +118,9 @@ fn value(name: &str, text: &str, form: Form) -> Result<Value, String> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use headstart_insight::Software;
     use headstart_policy::cost::benefit::{Parameters, SeekPoint};
     use headstart_policy::cost::region;
-    use headstart_policy::cost::software::Software;
 
     use super::*;
     use crate::site::{AgentSettings, CostModels, Site};

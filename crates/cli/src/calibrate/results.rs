@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use headstart_agent::site::{AgentSettings, CostModels, Site};
+use headstart_insight::Software;
 use headstart_insight::calibration::findings;
 use headstart_insight::calibration::findings::{Costs, Pieces, Segment, Striping};
 use headstart_insight::calibration::schedule::NEAR_SPAN_BYTES;
 use headstart_insight::calibration::{BLOCK_BYTES, Disk, Flash, Measured, Pattern};
-use headstart_policy::cost::software::Software;
 use headstart_policy::cost::{benefit, region};
 use headstart_units::ByteSize;
 use headstart_units::request::Direction;

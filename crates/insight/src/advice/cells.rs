@@ -25,7 +25,7 @@ const CROSSED_MAX: u64 = 1 << 20;
 
 /// What kind of request: which half of the trace it belongs to, its direction, and whether S4D finds it critical.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Kind {
+pub(crate) struct Kind {
     /// Which half.
     pub half: u8,
     /// Reading or writing.
@@ -36,7 +36,7 @@ pub struct Kind {
 
 /// Whose, where and of which kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CellId {
+pub(crate) struct CellId {
     /// Group of ranks.
     pub group: u32,
     /// File and number of the region.
@@ -47,7 +47,7 @@ pub struct CellId {
 
 /// A request over several regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CrossingId {
+pub(crate) struct CrossingId {
     /// Group of ranks.
     pub group: u32,
     /// The file.
@@ -60,7 +60,7 @@ pub struct CrossingId {
 
 /// How often a request over several regions was there.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Crossing {
+pub(crate) struct Crossing {
     /// With times.
     pub timed: u64,
     /// What those took together, seconds.
@@ -70,7 +70,7 @@ pub struct Crossing {
 }
 
 /// Cells, and requests over several regions.
-pub type Finished = (Vec<(CellId, Portion)>, Vec<(CrossingId, Crossing)>);
+pub(crate) type Finished = (Vec<(CellId, Portion)>, Vec<(CrossingId, Crossing)>);
 
 /// See the module.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ pub struct Cells {
 
 impl Cells {
     /// None yet.
-    pub fn new(costs: Costs) -> Cells {
+    pub(crate) fn new(costs: Costs) -> Cells {
         Cells {
             costs,
             shift: 0,
@@ -104,7 +104,7 @@ impl Cells {
     }
 
     /// Adds a request to a file with such regions.
-    pub fn add(&mut self, access: &Access, kind: Kind, region_bytes: u64) {
+    pub(crate) fn add(&mut self, access: &Access, kind: Kind, region_bytes: u64) {
         let Range { offset, length } = access.range;
         let (first, last) = (offset / region_bytes, (access.range.end() - 1) / region_bytes);
         let group = access.rank >> self.shift;
@@ -166,7 +166,7 @@ impl Cells {
     }
 
     /// Takes the groups two by two.
-    pub fn coarsen(&mut self) {
+    pub(crate) fn coarsen(&mut self) {
         self.shift += 1;
         self.recent.clear();
         let cells = std::mem::take(&mut self.portions);
@@ -194,17 +194,17 @@ impl Cells {
     }
 
     /// A group is this many bits of a rank's number less.
-    pub fn shift(&self) -> u32 {
+    pub(crate) fn shift(&self) -> u32 {
         self.shift
     }
 
     /// Requests over several regions that were taken as of one.
-    pub fn rounded(&self) -> u64 {
+    pub(crate) fn rounded(&self) -> u64 {
         self.rounded
     }
 
     /// The cells in the order of their names, and the requests over several regions.
-    pub fn finish(mut self) -> Finished {
+    pub(crate) fn finish(mut self) -> Finished {
         let mut ids: Vec<(CellId, u32)> = self.places.drain().collect();
         ids.sort_unstable();
         let cells = ids.into_iter().map(|(id, place)| (id, std::mem::take(&mut self.portions[place as usize])));

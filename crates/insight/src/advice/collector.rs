@@ -19,7 +19,7 @@ use headstart_units::request::{Access, Direction};
 const GROUPS_MAX: usize = 32;
 
 /// See the module.
-pub struct Collector {
+pub(crate) struct Collector {
     costs: Costs,
     critical: S4d,
     survey: Survey,
@@ -33,7 +33,7 @@ pub struct Collector {
 }
 
 /// What was collected.
-pub struct Collected {
+pub(crate) struct Collected {
     pub costs: Costs,
     pub surveyed: Surveyed,
     pub cells: Vec<(CellId, Portion)>,
@@ -49,7 +49,7 @@ pub struct Collected {
 }
 
 impl Collector {
-    pub fn new(costs: &Costs, critical: &CriticalCosts) -> Collector {
+    pub(crate) fn new(costs: &Costs, critical: &CriticalCosts) -> Collector {
         let CriticalCosts { read, write } = critical.clone();
         Collector {
             costs: costs.clone(),
@@ -64,7 +64,7 @@ impl Collector {
         }
     }
 
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         access: &Access,
         file: &mut impl FnMut(u32) -> Option<TracedFile>,
@@ -97,7 +97,7 @@ impl Collector {
         Ok(())
     }
 
-    pub fn finish(mut self) -> Collected {
+    pub(crate) fn finish(mut self) -> Collected {
         while self.ranks.len().div_ceil(1 << self.cells.shift()) > GROUPS_MAX {
             self.cells.coarsen();
         }

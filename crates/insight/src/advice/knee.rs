@@ -8,7 +8,7 @@
 const GAIN_MIN: f64 = 0.05;
 
 /// The knee of run times by rising capacity; none where flash saves less than a 20th, or the least flash saves all.
-pub fn knee(capacities: &[u64], run_s: &[f64]) -> Option<usize> {
+pub(crate) fn knee(capacities: &[u64], run_s: &[f64]) -> Option<usize> {
     assert_eq!(capacities.len(), run_s.len(), "each capacity has a run time");
     // More flash is never slower: it need not be used.
     let mut best_s = f64::INFINITY;

@@ -93,7 +93,7 @@ impl Default for Pictures {
 
 impl Pictures {
     /// Adds a request, by start.
-    pub fn add(&mut self, access: &Access) {
+    pub(crate) fn add(&mut self, access: &Access) {
         let class = usize::from(access.direction == Direction::Write);
         let sizes = &mut self.sizes[class];
         *sizes.counts.entry(access.range.length.max(1).ilog2()).or_default() += 1;
@@ -144,7 +144,7 @@ impl Pictures {
     }
 
     /// Brings all maps to the same bins of time.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         let bin_ns = self.bin_ns;
         self.maps.values_mut().for_each(|map| map.fit(bin_ns, 0));
     }

@@ -141,9 +141,9 @@ pub struct Advice {
 }
 
 /// Regions that are named.
-pub const TOP_REGIONS: usize = 50;
+pub(crate) const TOP_REGIONS: usize = 50;
 /// Steps of the curve of gains.
-pub const GAIN_STEPS: usize = 200;
+pub(crate) const GAIN_STEPS: usize = 200;
 
 /// S4D's cost model.
 #[derive(Clone, Debug, PartialEq)]

@@ -56,7 +56,7 @@ struct Page {
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Reuse {
+pub(crate) struct Reuse {
     /// Hashes below it are sampled.
     threshold: u64,
     blocks: BTreeMap<BlockId, [Page; BLOCK_PAGES]>,
@@ -80,7 +80,7 @@ impl Default for Reuse {
 
 impl Reuse {
     /// Adds a request; `benefit_ns`: what flash saves, if the request is critical.
-    pub fn add(&mut self, file: u32, direction: Direction, range: Range, benefit_ns: Option<u64>) {
+    pub(crate) fn add(&mut self, file: u32, direction: Direction, range: Range, benefit_ns: Option<u64>) {
         let blocks = range.offset / BLOCK_BYTES..=(range.end() - 1) / BLOCK_BYTES;
         for block in blocks.take(REQUEST_BLOCKS_MAX as usize) {
             let hash = hash(file, block);
@@ -92,7 +92,7 @@ impl Reuse {
     }
 
     /// Tells of a critical write whether it goes on where the rank's request before ended.
-    pub fn add_stretch(&mut self, length: u64, goes_on: bool) {
+    pub(crate) fn add_stretch(&mut self, length: u64, goes_on: bool) {
         self.stretches.0 += length as f64;
         self.stretches.1 += f64::from(!goes_on);
     }
@@ -145,7 +145,7 @@ impl Reuse {
     }
 
     /// What reads find, once all requests were added.
-    pub fn finish(mut self) -> Residence {
+    pub(crate) fn finish(mut self) -> Residence {
         let rate = self.rate();
         let mut residence = Residence { page_bytes: PAGE_BYTES as f64 / rate, ..Residence::default() };
         residence.rewrites = std::mem::take(&mut self.rewrites).into_iter().collect();
@@ -208,7 +208,7 @@ impl Reuse {
 
 /// What reads of a run find on flash, by capacity.
 #[derive(Clone, Debug, Default)]
-pub struct Residence {
+pub(crate) struct Residence {
     /// Bytes that a page of the sample stands for.
     page_bytes: f64,
     /// The written pages: file and offset.
@@ -242,7 +242,7 @@ pub struct Flash {
 
 /// What a capacity gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Hits {
+pub(crate) struct Hits {
     /// Share of the bytes of reads that are not critical, and of those that are.
     pub reads: [f64; 2],
     /// Bytes of the read pages that are on flash.
@@ -252,12 +252,12 @@ pub struct Hits {
 impl Residence {
     /// Bytes of the written pages, each once, of those that `is_left` says, by file and offset, are not on
     /// flash anyway.
-    pub fn written_bytes(&self, is_left: impl Fn(u32, u64) -> bool) -> f64 {
+    pub(crate) fn written_bytes(&self, is_left: impl Fn(u32, u64) -> bool) -> f64 {
         self.written.iter().filter(|(file, offset)| is_left(*file, *offset)).count() as f64 * self.page_bytes
     }
 
     /// What reads of such pages find.
-    pub fn hits(&self, flash: Flash, is_left: impl Fn(u32, u64) -> bool) -> Hits {
+    pub(crate) fn hits(&self, flash: Flash, is_left: impl Fn(u32, u64) -> bool) -> Hits {
         let written_bytes = self.written_bytes(&is_left);
         let left = written_bytes / (self.written.len() as f64 * self.page_bytes).max(1.0);
         let (mut hit, mut all) = ([0.0; 2], self.never);
@@ -290,7 +290,7 @@ impl Residence {
 
     /// Mean length of the pieces that written pages form while so many bytes of them are on flash, as far as
     /// blocks show it; none if nothing was written.
-    pub fn run_bytes(&self, flash_bytes: f64) -> Option<f64> {
+    pub(crate) fn run_bytes(&self, flash_bytes: f64) -> Option<f64> {
         let bytes = (self.written.len() as u64 * PAGE_BYTES) as f64;
         // A whole block goes on in its neighbour (assumed), unless single requests are that long: then they end it.
         let whole = self.stretch_bytes.filter(|stretch| *stretch >= BLOCK_BYTES as f64).unwrap_or(LONG_RUN_BYTES);
@@ -302,7 +302,7 @@ impl Residence {
     /// Bytes that are written back and then written again, if flash holds so many dirty. Write-back in the
     /// order of addresses comes by a page at any time of a round, so that pages stay dirty for up to twice
     /// the mean, in which as much is written as flash holds.
-    pub fn written_again_bytes(&self, flash_bytes: f64) -> f64 {
+    pub(crate) fn written_again_bytes(&self, flash_bytes: f64) -> f64 {
         let round = (2.0 * flash_bytes).max(1.0);
         let passed = |distance: u64| (distance as f64 / round).min(1.0);
         self.rewrites.iter().map(|(distance, pages)| pages * passed(*distance)).sum::<f64>() * PAGE_BYTES as f64
@@ -310,7 +310,7 @@ impl Residence {
 
     /// Bytes from the first to the last written page of each file: what write-back in the order of addresses
     /// passes over.
-    pub fn span_bytes(&self) -> f64 {
+    pub(crate) fn span_bytes(&self) -> f64 {
         let mut spans: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         for (file, offset) in &self.written {
             let span = spans.entry(*file).or_insert((*offset, *offset));

@@ -110,7 +110,7 @@ pub fn random(measured: &[Measured], direction: Direction, size_bytes: u64, dept
 }
 
 /// (bytes, mean seconds) of random requests, `depth` at a time.
-pub fn by_size(measured: &[Measured], direction: Direction, depth: u32) -> Vec<(u64, f64)> {
+pub(crate) fn by_size(measured: &[Measured], direction: Direction, depth: u32) -> Vec<(u64, f64)> {
     let sizes = super::schedule::SIZES.into_iter();
     sizes
         .filter_map(|size| Some((size, random(measured, direction, size, depth)?.latencies.trimmed_mean_s()?)))

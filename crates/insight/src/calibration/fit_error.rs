@@ -15,7 +15,7 @@ pub struct FitError {
 
 impl FitError {
     /// Of pairs (measured, fitted).
-    pub fn of(pairs: impl IntoIterator<Item = (f64, f64)>) -> FitError {
+    pub(crate) fn of(pairs: impl IntoIterator<Item = (f64, f64)>) -> FitError {
         let (mut sum, mut max, mut points) = (0.0, 0.0f64, 0);
         for (measured, fitted) in pairs {
             let error = (fitted - measured).abs() / measured.abs().max(1e-12);

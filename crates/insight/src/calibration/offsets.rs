@@ -1,5 +1,7 @@
 //! Where the next request of a load goes.
 
+use headstart_units::chance::splitmix64;
+
 use super::load::{BLOCK_BYTES, Load, Pattern};
 
 /// Pauses before the second read of a seek: multiples of the golden ratio modulo two turns of a 7200 rpm
@@ -49,11 +51,8 @@ impl Offsets {
 
     /// splitmix64, scaled to `bound`.
     fn below(&mut self, bound: u64) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((u128::from(z ^ (z >> 31)) * u128::from(bound)) >> 64) as u64
+        let drawn = splitmix64(&mut self.random);
+        ((u128::from(drawn) * u128::from(bound)) >> 64) as u64
     }
 
     /// The next request of a lane.

@@ -98,7 +98,7 @@ impl Cell {
 /// And those that leave `gapped` room between them must not be [`GAPS_COST_MAX`] times slower in most sizes:
 /// a process cannot tell whether others write what it leaves out, and a cache that joins neighbours takes no
 /// seek away where there are none.
-pub fn nears_stay(direction: Direction, cells: &[Cell], gapped: &[Cell]) -> bool {
+pub(crate) fn nears_stay(direction: Direction, cells: &[Cell], gapped: &[Cell]) -> bool {
     let near: Vec<Cell> = cells.iter().filter(|cell| !cell.is_random).copied().collect();
     let without_gaps = |gapped: &Cell| near.iter().find(|cell| cell.size_bytes == gapped.size_bytes);
     let is_taken = |gapped: &&Cell| {
@@ -110,7 +110,7 @@ pub fn nears_stay(direction: Direction, cells: &[Cell], gapped: &[Cell]) -> bool
 
 /// The same of requests with which all ranks go through a file together: `interleaved`, beside those in
 /// `cells` that are in order. Who writes what a process leaves out is known there, so that gaps say nothing.
-pub fn interleaved_stay(direction: Direction, cells: &[Cell], interleaved: &[Cell]) -> bool {
+pub(crate) fn interleaved_stay(direction: Direction, cells: &[Cell], interleaved: &[Cell]) -> bool {
     half_stay(direction, cells, interleaved)
 }
 

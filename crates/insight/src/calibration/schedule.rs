@@ -21,13 +21,13 @@ const SHORT_SIZES: [u64; 3] = [BLOCK_BYTES, 16 << 10, 64 << 10];
 pub const PIECE_BYTES: u64 = 2 * BLOCK_BYTES;
 
 /// From one to the next with a block left out between them.
-pub const PIECE_STRIDE_BYTES: u64 = 3 * BLOCK_BYTES;
+pub(crate) const PIECE_STRIDE_BYTES: u64 = 3 * BLOCK_BYTES;
 
 /// What a leap leaves out instead: more than passes below a disk's head during a command (assumed: 0.3 ms at 200 MB/s).
-pub const LEAP_BYTES: u32 = 64 << 10;
+pub(crate) const LEAP_BYTES: u32 = 64 << 10;
 
 /// From one to the next then.
-pub const LEAP_STRIDE_BYTES: u64 = PIECE_BYTES + LEAP_BYTES as u64;
+pub(crate) const LEAP_STRIDE_BYTES: u64 = PIECE_BYTES + LEAP_BYTES as u64;
 
 /// Requests under way.
 pub const DEPTHS: [u32; 6] = [1, 2, 4, 8, 16, 32];

@@ -54,7 +54,7 @@ impl SeekForm {
 
 impl Seek {
     /// From the latencies of reads of held bytes, and of reads at rising distances.
-    pub fn of(again: &Latencies, seeks: &[(u64, &Latencies)]) -> Option<Seek> {
+    pub(crate) fn of(again: &Latencies, seeks: &[(u64, &Latencies)]) -> Option<Seek> {
         let seeks: Vec<_> = seeks.iter().filter(|(_, latencies)| latencies.count() >= 4).collect();
         let shortest_s = seeks.iter().filter_map(|(_, latencies)| latencies.quantile_s(0.0)).reduce(f64::min)?;
         // A drive that holds nothing takes a whole turn to read the same again.

@@ -19,7 +19,7 @@ pub struct Transfer {
 
 impl Transfer {
     /// Least squares of the relative error over (bytes, mean seconds); none without two sizes.
-    pub fn fit(points: &[(u64, f64)]) -> Option<Transfer> {
+    pub(crate) fn fit(points: &[(u64, f64)]) -> Option<Transfer> {
         let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for &(bytes, seconds) in points.iter().filter(|(_, seconds)| *seconds > 0.0) {
             let (x, weight) = (bytes as f64, 1.0 / (seconds * seconds));

@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{Choice, Plan, PlanFile, PlanRegion};
 use super::prediction::Load;
+use crate::software::Software;
 use headstart_policy::client::carl::selection::{Candidate, select};
 use headstart_policy::client::random;
 use headstart_policy::cost::benefit::ParameterError;
 use headstart_policy::cost::region::Costs;
 use headstart_policy::cost::region::gain_table;
 use headstart_policy::cost::region::gain_table::{FileRegions, GainTable, Known, RegionGain, RegionId, flash_bytes};
-use headstart_policy::cost::software::Software;
 use headstart_policy::order::{Distance, Tracks};
 use headstart_units::Capacity;
 use headstart_units::PAGE_BYTES;

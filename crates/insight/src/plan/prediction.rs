@@ -26,8 +26,8 @@ use demand::Demand;
 pub(crate) use rank::{Portion, Presence, Rank};
 
 use super::queueing::{self, Customer};
+use crate::software::Software;
 use headstart_policy::cost::region::Costs;
-use headstart_policy::cost::software::Software;
 use headstart_units::Nanos;
 use headstart_units::request::{Access, Range};
 
@@ -70,7 +70,7 @@ pub(crate) struct Fitted {
 
 impl<'a> Load<'a> {
     /// Nothing yet.
-    pub fn new(costs: &'a Costs, software: Software) -> Load<'a> {
+    pub(crate) fn new(costs: &'a Costs, software: Software) -> Load<'a> {
         Load { costs, software, ranks: BTreeMap::new(), requests: 0, timed: 0, runs: Vec::new() }
     }
 
@@ -90,7 +90,7 @@ impl<'a> Load<'a> {
     }
 
     /// Adds a request, cut into consecutive parts of which each moves to flash (`true`) or stays.
-    pub fn add(&mut self, access: &Access, parts: impl Iterator<Item = (Range, bool)>) {
+    pub(crate) fn add(&mut self, access: &Access, parts: impl Iterator<Item = (Range, bool)>) {
         self.runs.clear();
         for (part, to_flash) in parts.filter(|(part, _)| !part.is_empty()) {
             match self.runs.last_mut() {
@@ -120,7 +120,7 @@ impl<'a> Load<'a> {
     }
 
     /// The run times.
-    pub fn predict(&self) -> Prediction {
+    pub(crate) fn predict(&self) -> Prediction {
         self.predict_fitted(&self.fit())
     }
 

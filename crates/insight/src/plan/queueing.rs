@@ -8,7 +8,7 @@
 
 /// What one rank asks of one server over its whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Visits {
+pub(crate) struct Visits {
     /// How many.
     pub count: f64,
     /// Mean service time, seconds.
@@ -19,7 +19,7 @@ pub struct Visits {
 
 /// One rank, or several that are alike.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Customer {
+pub(crate) struct Customer {
     /// How many ranks it stands for; all else is of one of them.
     pub alike: f64,
     /// From when on it is there, seconds.
@@ -32,7 +32,7 @@ pub struct Customer {
 
 /// A steady state.
 #[derive(Clone, Debug, PartialEq)]
-pub struct State {
+pub(crate) struct State {
     /// How long each customer takes for all it does, seconds.
     pub total_s: Vec<f64>,
     /// Mean wait of each customer at each server, seconds.
@@ -48,7 +48,7 @@ const STEPS: f64 = 64.0;
 
 /// The steady state of customers of whom each is there for `presence` of the time. `variation` is the
 /// variance of service times over their squared mean, at each server.
-pub fn solve(customers: &[&Customer], presence: &[f64], variation: &[f64]) -> State {
+pub(crate) fn solve(customers: &[&Customer], presence: &[f64], variation: &[f64]) -> State {
     let mut total_s: Vec<f64> = customers.iter().map(|customer| customer.alone_s()).collect();
     let mut wait_s = vec![vec![0.0; variation.len()]; customers.len()];
     for _ in 0..ROUNDS_MAX {
@@ -83,7 +83,7 @@ pub fn solve(customers: &[&Customer], presence: &[f64], variation: &[f64]) -> St
 
 /// When the last of the customers is done, seconds: each works evenly from its begin to its end, and who is
 /// done waits at no server.
-pub fn finish_s(customers: &[Customer], variation: &[f64]) -> f64 {
+pub(crate) fn finish_s(customers: &[Customer], variation: &[f64]) -> f64 {
     let mut left: Vec<f64> = vec![1.0; customers.len()];
     let mut now_s = customers.iter().map(|customer| customer.begin_s).fold(f64::INFINITY, f64::min);
     let mut last_s = 0.0f64;

@@ -1,10 +1,10 @@
 //! Plans from small traces, and plans that make no sense.
 
 use super::*;
+use crate::software::Software;
 use headstart_policy::client::{Decision, FetchTurn, Policy};
 use headstart_policy::cost::region::Costs;
 use headstart_policy::cost::region::Parameters;
-use headstart_policy::cost::software::Software;
 use headstart_units::Capacity;
 use headstart_units::request::{Access, Direction, Range};
 use headstart_units::{MIB, Nanos};

@@ -14,36 +14,9 @@
 
 pub mod selection;
 
-use std::collections::BTreeSet;
-
-use selection::{Candidate, select};
-
 use super::{Decision, FetchTurn, Policy};
 use crate::client::Request;
-use crate::cost::region::gain_table::RegionId;
 use headstart_units::request::{Direction, Range};
-
-/// What Algorithm 1 puts on flash beside the regions that are there: it allocates on flash at the first
-/// request to one of these, and to no other, in whatever order requests come.
-///
-/// The order cannot matter. A region of the best that fit takes from the free capacity what the choice had
-/// given it, so that the others stay the best that fit; any other leaves the candidates without changing the
-/// choice.
-pub fn allocate(
-    table: impl IntoIterator<Item = Candidate>,
-    placed: &BTreeSet<RegionId>,
-    capacity_bytes: u64,
-) -> BTreeSet<RegionId> {
-    let (mut candidates, mut free_bytes) = (Vec::new(), capacity_bytes);
-    for candidate in table {
-        if placed.contains(&candidate.id) {
-            free_bytes = free_bytes.saturating_sub(candidate.flash_bytes);
-        } else {
-            candidates.push(candidate);
-        }
-    }
-    select(candidates, free_bytes).into_iter().collect()
-}
 
 /// A region that belongs on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -179,11 +179,6 @@ impl DCarl {
         self.due
     }
 
-    /// Bytes of flash taken by regions placed, being placed and leaving.
-    pub fn occupied_bytes(&self) -> u64 {
-        self.occupied_bytes
-    }
-
     /// Decides what moves, given how much flash there is for it. Before its time nothing does.
     pub fn on_timer(&mut self, now: Nanos, capacity_bytes: u64) -> Vec<Move> {
         if now < self.due {

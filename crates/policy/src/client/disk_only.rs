@@ -5,7 +5,7 @@ use crate::client::Request;
 
 /// Wants nothing on flash.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct DiskOnly;
+pub(crate) struct DiskOnly;
 
 impl Policy for DiskOnly {
     fn on_request(&self, _: &Request) -> Decision {

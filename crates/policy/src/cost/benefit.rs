@@ -155,7 +155,7 @@ impl Parameters {
 
     /// Whether a request that lies so to those before it stays on the disk servers whatever its benefit. The
     /// first may be that of a sequence.
-    pub fn stays(&self, distance: Distance) -> bool {
+    pub(crate) fn stays(&self, distance: Distance) -> bool {
         distance.stays(self.near_stays, self.interleaved_stays)
     }
 

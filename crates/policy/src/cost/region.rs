@@ -99,7 +99,7 @@ impl Costs {
     }
 
     /// T_H - T_S of one request, one term of eq. 9, in whole nanoseconds, so that sums do not depend on their order.
-    pub fn gain_ns(&self, direction: Direction, length: u64) -> i64 {
+    pub(crate) fn gain_ns(&self, direction: Direction, length: u64) -> i64 {
         let parameters = self.of(direction);
         ((parameters.disk_s(length) - parameters.flash_s(length)) * 1e9).round() as i64
     }
@@ -163,19 +163,14 @@ impl Parameters {
     }
 
     /// T_s in seconds (eq. 4): the expected longest startup of `servers` servers. With one it is the mean of a and b.
-    pub fn startup_s(&self, servers: u64) -> f64 {
+    pub(crate) fn startup_s(&self, servers: u64) -> f64 {
         let (low, high) = (self.hdd_startup_s_min, self.hdd_startup_s_max);
         low + servers as f64 / (servers as f64 + 1.0) * (high - low)
     }
 
     /// m of a request to the disk servers, as the cases of eq. 6 take it: ⌊S/Str⌋, at least 1 and at most N.
-    pub fn disk_servers(&self, length: u64) -> u64 {
+    pub(crate) fn disk_servers(&self, length: u64) -> u64 {
         servers_involved(length, self.stripe_bytes, self.hdd_servers)
-    }
-
-    /// m of a request to the flash servers, as the cases of eq. 8 take it.
-    pub fn flash_servers(&self, length: u64) -> u64 {
-        servers_involved(length, self.stripe_bytes, self.ssd_servers)
     }
 
     /// T_H in seconds (eq. 1, 6; S_n: eq. 5).
@@ -190,7 +185,7 @@ impl Parameters {
     }
 
     /// The same with what a request takes beside its bytes.
-    pub fn flash_ns(&self, length: u64) -> Nanos {
+    pub(crate) fn flash_ns(&self, length: u64) -> Nanos {
         Nanos::from_seconds(self.ssd_startup_s + self.flash_s(length))
     }
 }

@@ -34,7 +34,7 @@ impl Distance {
 
     /// The same, or the first, which may begin such a sequence.
     #[inline]
-    pub fn goes_on_or_begins(self) -> bool {
+    pub(crate) fn goes_on_or_begins(self) -> bool {
         self.goes_on() || self.is_first
     }
 
@@ -94,11 +94,11 @@ const RECENT_FILES_MAX: usize = 16;
 
 /// Where one rank is in the files that it used last.
 #[derive(Clone, Debug, Default)]
-pub struct Courses(Vec<(u32, Course)>);
+pub(crate) struct Courses(Vec<(u32, Course)>);
 
 impl Courses {
     /// Goes on to a request for bytes of a file; how it lies to the rank's last ones there.
-    pub fn advance(&mut self, file: u32, range: Range) -> Distance {
+    pub(crate) fn advance(&mut self, file: u32, range: Range) -> Distance {
         let known = self.0.iter().rposition(|(known, _)| *known == file);
         let place = known.unwrap_or_else(|| {
             if self.0.len() == RECENT_FILES_MAX {

@@ -13,7 +13,7 @@ const READS: usize = 128;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Crowd {
+pub(crate) struct Crowd {
     /// Where the last of them began.
     offsets: VecDeque<u64>,
 }
@@ -21,7 +21,7 @@ pub struct Crowd {
 impl Crowd {
     /// A read has come; whether three quarters of the last ones are no farther from it than all of them
     /// together are long.
-    pub fn gathers(&mut self, range: Range) -> bool {
+    pub(crate) fn gathers(&mut self, range: Range) -> bool {
         if self.offsets.len() == READS {
             self.offsets.pop_front();
         }

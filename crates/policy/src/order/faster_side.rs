@@ -1,9 +1,9 @@
 //! Which side answers reads of a file sooner, from reads of both sides that were measured.
 //!
 //! Cost models say it of disks that have to move. What file servers have in their memory they may answer sooner than
-//! flash does. The means of at least [`READS_MIN`] reads of each side are compared, if the reads were of like size. Once
-//! the disks are preferred no read may go to flash any more: of [`TRIAL_READS`] one does all the same, so that it
-//! stays known what flash takes.
+//! flash does. The means of at least [`READS_MIN`] reads of each side are compared, if the reads were of like size.
+//! Once the disks are preferred no read may go to flash any more: of [`TRIAL_READS`] one does all the same, so that
+//! it stays known what flash takes.
 
 /// Reads of a side that make a mean (assumed: of 32 that vary as much as disks' do, the mean is known to about a
 /// sixth).
@@ -31,7 +31,7 @@ pub struct Measured {
 
 impl Measured {
     /// What came to them since `earlier`.
-    pub fn since(self, earlier: Measured) -> Measured {
+    pub(crate) fn since(self, earlier: Measured) -> Measured {
         Measured {
             requests: self.requests.wrapping_sub(earlier.requests),
             bytes: self.bytes.wrapping_sub(earlier.bytes),

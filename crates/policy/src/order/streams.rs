@@ -48,7 +48,7 @@ struct Run {
 
 /// Which way a stream goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heading {
+pub(crate) enum Heading {
     /// To higher addresses.
     Up,
     /// To lower ones.
@@ -57,7 +57,7 @@ pub enum Heading {
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Streams {
+pub(crate) struct Streams {
     window_min: u64,
     reads_min: u32,
     runs: BTreeMap<u64, Run>,
@@ -75,7 +75,7 @@ pub struct Streams {
 
 impl Streams {
     /// None yet; the first window of one has so many bytes, and so many reads make one.
-    pub fn new(window_min: u64, reads_min: u32) -> Streams {
+    pub(crate) fn new(window_min: u64, reads_min: u32) -> Streams {
         let (runs, by_use) = (BTreeMap::new(), BTreeMap::new());
         Streams {
             window_min,
@@ -134,7 +134,7 @@ impl Streams {
     }
 
     /// Where a read goes that continues a stream, if that is one among others.
-    pub fn heading(&self, range: Range) -> Option<Heading> {
+    pub(crate) fn heading(&self, range: Range) -> Option<Heading> {
         let is_stream = |run: &Run| run.score >= self.reads_min && self.switches > SWITCHES_MAX;
         let before = self.runs.range(..=range.offset).next_back().map(|(_, run)| run);
         let up = before.is_some_and(|run| run.end == range.offset && is_stream(run));
@@ -144,7 +144,7 @@ impl Streams {
 
     /// Whether a read that is over went on with others, or lies so close behind some that a fetch for them
     /// would have brought it.
-    pub fn follows(&self, range: Range) -> bool {
+    pub(crate) fn follows(&self, range: Range) -> bool {
         let Some((start, run)) = self.runs.range(..=range.offset).next_back() else { return false };
         if run.is_backwards || *start < range.offset {
             return !run.is_backwards || range.end() < run.end;
@@ -154,14 +154,14 @@ impl Streams {
     }
 
     /// Streams that were read lately.
-    pub fn active(&self) -> u64 {
+    pub(crate) fn active(&self) -> u64 {
         let recent = self.by_use.range(self.uses.saturating_sub(RECENT)..);
         recent.filter(|(_, start)| self.runs[*start].score >= self.reads_min).count() as u64
     }
 
     /// Whether most requests continue the one before, and this one a stream that is long by now: the disk
     /// needs no help with it.
-    pub fn is_alone(&mut self, range: Range) -> bool {
+    pub(crate) fn is_alone(&mut self, range: Range) -> bool {
         let (start, run) = self.note(range, false);
         let is_long = run.end - start >= LONG_WINDOWS * self.window_min;
         self.put(start, run);
@@ -169,7 +169,12 @@ impl Streams {
     }
 
     /// A read has come: what to fetch, in windows of at most what `window_max` says for so many streams.
-    pub fn on_read(&mut self, range: Range, window_max: impl FnOnce(u64) -> u64, may_fetch: bool) -> Option<Range> {
+    pub(crate) fn on_read(
+        &mut self,
+        range: Range,
+        window_max: impl FnOnce(u64) -> u64,
+        may_fetch: bool,
+    ) -> Option<Range> {
         let (start, mut run) = self.note(range, true);
         let wanted = if may_fetch && self.switches > SWITCHES_MAX && run.score >= self.reads_min {
             self.next_fetch(start, &mut run, range, window_max)
@@ -199,7 +204,7 @@ impl Streams {
     }
 
     /// A read has come that neither the disk nor flash is asked for: its stream goes on, and nothing else is learnt.
-    pub fn on_held_read(&mut self, range: Range) {
+    pub(crate) fn on_held_read(&mut self, range: Range) {
         let (start, mut run) = self.join(range);
         if run.used == 0 {
             self.uses += 1;
@@ -274,83 +279,4 @@ impl Run {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const READ: u64 = 65_536;
-
-    fn read(at: u64) -> Range {
-        Range::new(at * READ, READ)
-    }
-
-    /// Streams a hundred reads apart, each read so often in turns, upwards or downwards; what was fetched
-    /// does not matter.
-    fn interleaved(streams: u64, reads: u64, is_up: bool) -> Streams {
-        let mut found = Streams::new(4 * READ, 4);
-        for turn in 0..reads {
-            for stream in 1..=streams {
-                let at = if is_up { stream * 100 + turn } else { stream * 100 - turn };
-                found.on_read(read(at), |_| 0, true);
-            }
-        }
-        found
-    }
-
-    #[test]
-    fn streams_among_others_have_a_heading_and_one_alone_has_none() {
-        let (up, down) = (interleaved(8, 6, true), interleaved(8, 6, false));
-        for stream in 1..=8 {
-            assert_eq!(up.heading(read(stream * 100 + 6)), Some(Heading::Up));
-            assert_eq!(down.heading(read(stream * 100 - 6)), Some(Heading::Down));
-            assert_eq!(up.heading(read(stream * 100 + 8)), None, "it continues nothing");
-        }
-        assert_eq!((up.active(), down.active()), (8, 8));
-        assert_eq!(interleaved(8, 3, true).heading(read(103)), None, "three reads are no stream");
-        assert_eq!(interleaved(1, 100, true).heading(read(200)), None);
-    }
-
-    #[test]
-    fn reads_follow_others_of_their_run_or_those_closely_before_them() {
-        let mut found = Streams::new(4 * READ, 4);
-        for at in [100, 101, 106, 200, 199] {
-            found.on_read(read(at), |_| 0, true);
-        }
-        let follow = [100, 101, 106, 200, 199].map(|at| found.follows(read(at)));
-        assert_eq!(follow, [false, true, true, false, true]);
-        found.on_read(read(112), |_| 0, true);
-        assert!(!found.follows(read(112)), "more than a window behind 106");
-    }
-
-    #[test]
-    fn a_stream_that_many_read_together_is_left_to_the_disk_in_whatever_order_they_come() {
-        let mut found = Streams::new(4 * READ, 4);
-        let mut fetches_late = 0;
-        for turn in 0..40 {
-            // Another order each time.
-            let step = [5, 7, 11, 13, 17, 19, 23][turn as usize % 7];
-            for index in 0..48 {
-                let reader = (index * step + turn) % 48;
-                let fetch = found.on_read(read(turn * 48 + reader), |_| 1 << 20, true);
-                fetches_late += usize::from(fetch.is_some() && turn >= 8);
-            }
-        }
-        assert_eq!(fetches_late, 0);
-    }
-
-    #[test]
-    fn reads_that_memory_answers_continue_their_stream_and_change_nothing_else() {
-        let mut found = interleaved(8, 6, true);
-        for turn in 6..86 {
-            found.on_held_read(read(100 + turn));
-        }
-        assert_eq!(found.heading(read(100 + 86)), Some(Heading::Up));
-        for stream in 2..=8 {
-            assert_eq!(found.heading(read(stream * 100 + 6)), Some(Heading::Up), "it is still one among others");
-        }
-        assert_eq!(found.active(), 8);
-        for turn in 0..10 {
-            found.on_held_read(read(5000 + turn));
-        }
-        assert_eq!(found.heading(read(5010)), Some(Heading::Up), "one that begins in memory");
-    }
-}
+mod tests;

@@ -20,7 +20,7 @@ const TRIED_PART: u32 = 16;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Trust {
+pub(crate) struct Trust {
     /// When those first windows were fetched that are not judged yet, in reads.
     opened: VecDeque<u64>,
     judged: u32,
@@ -30,7 +30,7 @@ pub struct Trust {
 
 impl Trust {
     /// Whether a first window may be fetched now, after so many reads.
-    pub fn opens(&mut self, reads: u64) -> bool {
+    pub(crate) fn opens(&mut self, reads: u64) -> bool {
         while self.opened.front().is_some_and(|at| at + JUDGED_AFTER_READS <= reads) {
             self.opened.pop_front();
             self.judged += 1;
@@ -49,7 +49,7 @@ impl Trust {
     }
 
     /// A second window is wanted.
-    pub fn goes_on(&mut self) {
+    pub(crate) fn goes_on(&mut self) {
         self.good += 1;
     }
 }

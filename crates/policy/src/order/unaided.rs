@@ -52,7 +52,7 @@ pub struct Planned {
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub struct Unaided {
+pub(crate) struct Unaided {
     state: State,
     /// Reads that were measured since the state was last `Fetched`.
     measured: u64,
@@ -74,7 +74,7 @@ fn ps_per_byte(bytes: u64, time: Nanos) -> u64 {
 
 impl Unaided {
     /// The disk has read for a stream what was not fetched.
-    pub fn on_read(&mut self, bytes: u64, took: Nanos) {
+    pub(crate) fn on_read(&mut self, bytes: u64, took: Nanos) {
         if matches!(self.state, State::Fetched(_)) {
             return;
         }
@@ -84,7 +84,7 @@ impl Unaided {
     }
 
     /// A read of a stream has come; whether it is left to the disk rather than fetched for like this.
-    pub fn serves(&mut self, fetch: Planned) -> bool {
+    pub(crate) fn serves(&mut self, fetch: Planned) -> bool {
         match self.state {
             State::Fetched(reads) if reads < self.patience => self.state = State::Fetched(reads + 1),
             State::Fetched(_) => {

@@ -1,5 +1,5 @@
-//! The null policy that absorbs: any write up to a size, and back in address order. What iTransformer and LiU are compared
-//! with.
+//! The null policy that absorbs: any write up to a size, and back in address order. iTransformer and LiU are compared
+//! with it.
 
 use headstart_units::Nanos;
 use headstart_units::request::Range;
@@ -37,7 +37,7 @@ impl Default for AddressOrder {
 
 impl AddressOrder {
     /// Takes no write, and writes back what others took, when the disk is idle too.
-    pub fn of_nothing() -> AddressOrder {
+    pub(crate) fn of_nothing() -> AddressOrder {
         AddressOrder { absorbed_bytes_max: 0, idle: Nanos(100_000_000), ..AddressOrder::default() }
     }
 

@@ -43,8 +43,8 @@
 //! strong segment that has no head yet is loaded as a lifted one is, wholly from the disk; the engine takes
 //! the head from there, which costs the disk nothing.
 
-pub mod sizes;
-pub mod stack;
+mod sizes;
+mod stack;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,7 +54,9 @@ use crate::server::segments::Segments;
 use headstart_units::BLOCK_BYTES;
 use headstart_units::request::Range;
 use headstart_units::{MIB, Nanos};
-pub use sizes::{Basis, HEAD_BYTES_MAX, Origin, Probe, Sizes};
+pub use sizes::{
+    Basis, HEAD_BYTES_MAX, Origin, PROBE_READ_BYTES, PROBE_SEQUENTIAL_BYTES, PROBED_BYTES, Probe, Sizes, usual_s,
+};
 use stack::{Left, Stack};
 
 /// What may be set.
@@ -136,7 +138,7 @@ fn covers_block(part: Range) -> bool {
 
 impl Liu {
     /// One that has seen nothing yet.
-    pub fn new(segments: Segments, settings: Settings) -> Liu {
+    pub(crate) fn new(segments: Segments, settings: Settings) -> Liu {
         let loaded_max = (settings.buffer_bytes / segments.segment_bytes().max(1)) as usize;
         let threshold = u64::from(segments.segment_blocks) * u64::from(settings.threshold_percent);
         Liu {
@@ -159,7 +161,7 @@ impl Liu {
 
     /// A part of a segment is read, perhaps by a stream that goes on through `ahead`; what of the segment is
     /// to be loaded.
-    pub fn on_segment_read(&mut self, read: SegmentRead, ahead: Option<Range>) -> Option<Range> {
+    pub(crate) fn on_segment_read(&mut self, read: SegmentRead, ahead: Option<Range>) -> Option<Range> {
         let SegmentRead { segment, part } = read;
         let asked_before = self.touch(segment);
         let asked = self.stack.ask(segment, part);
@@ -194,12 +196,12 @@ impl Liu {
     }
 
     /// A write comes, while so many bytes of writes are under way.
-    pub fn on_write(&mut self, range: Range, under_way_bytes: u64) {
+    pub(crate) fn on_write(&mut self, range: Range, under_way_bytes: u64) {
         self.writes.on_write(range, self.head_bytes, under_way_bytes);
     }
 
     /// A part of a segment is written: that counts for its locality as reads do, and it may be read next.
-    pub fn on_segment_write(&mut self, segment: u64, part: Range) {
+    pub(crate) fn on_segment_write(&mut self, segment: u64, part: Range) {
         self.touch(segment);
         if self.stack.ask(segment, part) >= self.threshold_blocks {
             self.on_strong(segment);
@@ -258,13 +260,13 @@ impl Liu {
     }
 
     /// The buffer is empty, and so is the stack.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.stack.clear();
         self.evicted.clear();
     }
 
     /// See [`Policy::next_eviction`](super::Policy::next_eviction).
-    pub fn next_eviction(&mut self) -> Option<u64> {
+    pub(crate) fn next_eviction(&mut self) -> Option<u64> {
         self.evicted.pop()
     }
 
@@ -275,7 +277,7 @@ impl Liu {
     }
 
     /// See [`Policy::next_lift`](super::Policy::next_lift).
-    pub fn next_lift(&mut self, load: &Load) -> Option<u64> {
+    pub(crate) fn next_lift(&mut self, load: &Load) -> Option<u64> {
         if self.lifts_from(load).is_none_or(|from| load.now < from) {
             return None;
         }
@@ -287,7 +289,7 @@ impl Liu {
     }
 
     /// A lift could not begin, or came to nothing.
-    pub fn on_lift_refused(&mut self, now: Nanos, segment: u64, again: bool) {
+    pub(crate) fn on_lift_refused(&mut self, now: Nanos, segment: u64, again: bool) {
         self.not_before = now + RETRY;
         let Some(known) = self.known.get_mut(&segment) else { return };
         if again && known.is_strong && !known.is_lifted {
@@ -297,7 +299,7 @@ impl Liu {
     }
 
     /// When to ask for the next lift though nothing has happened.
-    pub fn next_timer(&self, load: &Load) -> Option<Nanos> {
+    pub(crate) fn next_timer(&self, load: &Load) -> Option<Nanos> {
         if self.waiting.is_empty() {
             return None;
         }
@@ -305,7 +307,7 @@ impl Liu {
     }
 
     /// A head is on flash, or was when the volume started: then it is taken for strong.
-    pub fn on_lifted(&mut self, segment: u64) {
+    pub(crate) fn on_lifted(&mut self, segment: u64) {
         let used = self.known.get(&segment).map_or(self.uses, |known| known.used);
         self.uses += 1;
         let used = if self.lifted_by_use.contains_key(&used) { self.uses } else { used };
@@ -317,7 +319,7 @@ impl Liu {
     }
 
     /// A head is not on flash any more.
-    pub fn on_head_lost(&mut self, segment: u64, again: bool) {
+    pub(crate) fn on_head_lost(&mut self, segment: u64, again: bool) {
         let Some(known) = self.known.get_mut(&segment) else { return };
         if known.is_lifted {
             self.lifted_by_use.remove(&known.used);
@@ -334,7 +336,7 @@ impl Liu {
 
     /// The least recently used head, if the segment that wants its room was used later, and has come back
     /// sooner than that head by now.
-    pub fn next_de_lift(&self, newcomer: u64) -> Option<u64> {
+    pub(crate) fn next_de_lift(&self, newcomer: u64) -> Option<u64> {
         let (used, segment) = self.lifted_by_use.first_key_value()?;
         let newcomer = self.known.get(&newcomer)?;
         (*used < newcomer.used && self.uses - used > newcomer.interval).then_some(*segment)
@@ -342,244 +344,26 @@ impl Liu {
 
     /// Whether flash takes what is written to a segment's head: it is there, or was until a write before; and
     /// the disk would have to move there.
-    pub fn takes_writes(&self, segment: u64) -> bool {
+    pub(crate) fn takes_writes(&self, segment: u64) -> bool {
         !self.writes.are_most() && self.known.get(&segment).is_some_and(|known| known.is_lifted || known.is_written)
     }
 
     /// Segments that the buffer has room for.
-    pub fn loaded_max(&self) -> u64 {
+    pub(crate) fn loaded_max(&self) -> u64 {
         self.stack.loaded_max() as u64
     }
 
     /// Whether a part of a segment is in the buffer, or on its way there.
-    pub fn holds(&self, segment: u64, part: Range) -> bool {
+    pub(crate) fn holds(&self, segment: u64, part: Range) -> bool {
         self.stack.held(segment).is_some_and(|held| held.contains(part))
     }
 
     /// For status.
-    pub fn counts(&self) -> SegmentCounts {
+    pub(crate) fn counts(&self) -> SegmentCounts {
         let (loaded, ghosts) = self.stack.counts();
         SegmentCounts { loaded: loaded as u64, ghosts: ghosts as u64, lifts_waiting: self.waiting.len() as u64 }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_strong_segment_is_loaded_when_a_block_is_read_again_and_not_for_short_reads_of_one_block() {
-        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
-        let mut liu = Liu::new(segments, Settings::default());
-        let mut read = |part| liu.on_segment_read(SegmentRead { segment: 3, part }, None);
-        let loaded = (0..4000).find_map(|turn| read(Range::new(turn * 1000, 1000)));
-        assert_eq!(loaded, None, "in order, four to a block");
-        assert_eq!(read(Range::new(5000, 8192)), Some(Range::new(0, segments.segment_bytes())));
-    }
-
-    #[test]
-    fn a_weak_segment_is_loaded_when_reads_that_came_again_have_cost_what_a_load_does() {
-        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
-        let mut liu = Liu::new(segments, Settings::default());
-        let all = Some(Range::new(0, segments.segment_bytes()));
-        let mut reads_until_loaded = |blocks: [u64; 2]| {
-            let part = |turn: usize| Range::new(blocks[turn % 2] * BLOCK_BYTES, BLOCK_BYTES);
-            (0..20).find(|turn| liu.on_segment_read(SegmentRead { segment: 3, part: part(*turn) }, None) == all)
-        };
-        assert_eq!(reads_until_loaded([7, 900]), Some(7), "two that are new, then the sixth");
-        assert_eq!(reads_until_loaded([7, 900]), Some(0), "it is in the buffer");
-        assert_eq!(liu.counts().lifts_waiting, 1, "and is strong");
-        liu.forget();
-        assert_eq!(
-            liu.on_segment_read(SegmentRead { segment: 3, part: Range::new(0, BLOCK_BYTES) }, None),
-            all,
-            "at once"
-        );
-        let mut liu = Liu::new(segments, Settings::default());
-        let mut written = |block| liu.on_segment_write(3, Range::new(block * BLOCK_BYTES, BLOCK_BYTES));
-        (0..20).for_each(|turn| written(turn % 2));
-        let mut read = |block| {
-            liu.on_segment_read(SegmentRead { segment: 3, part: Range::new(block * BLOCK_BYTES, BLOCK_BYTES) }, None)
-        };
-        assert_eq!((0..200).find_map(&mut read), None, "new ones count nothing, nor do writes");
-        assert_eq!((0..6).find(|block| read(*block) == all), Some(3), "the first two came again before");
-    }
-
-    #[test]
-    fn a_segment_that_a_stream_loaded_is_strong_when_reads_that_came_again_there_have_cost_what_a_load_does() {
-        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
-        let mut liu = Liu::new(segments, Settings::default());
-        let part = Range::new(7 * BLOCK_BYTES, BLOCK_BYTES);
-        let ahead = Range::new(0, segments.segment_bytes());
-        assert_eq!(liu.on_segment_read(SegmentRead { segment: 3, part }, Some(ahead)), Some(ahead));
-        let mut lifts_waiting = || {
-            liu.on_segment_read(SegmentRead { segment: 3, part }, None);
-            liu.counts().lifts_waiting
-        };
-        assert_eq!((0..6).map(|_| lifts_waiting()).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 1]);
-    }
-
-    #[test]
-    fn a_segment_that_paid_for_its_load_is_strong_after_it_has_left_and_one_that_did_not_is_weak() {
-        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
-        for (reads_loaded, is_strong) in [(1, false), (6, true)] {
-            let mut liu = Liu::new(segments, Settings::default());
-            let mut read = |segment, block| {
-                let part = Range::new(block * BLOCK_BYTES, BLOCK_BYTES);
-                liu.on_segment_read(SegmentRead { segment, part }, None).is_some()
-            };
-            assert!((0..7).any(|_| read(3, 7)), "new, and six times again");
-            (0..reads_loaded).for_each(|_| assert!(read(3, 7)));
-            for segment in 10..500 {
-                (0..10).for_each(|_| _ = read(segment, 0));
-            }
-            assert_eq!(read(3, 900), is_strong, "{reads_loaded}");
-        }
-    }
-
-    #[test]
-    fn blocks_that_were_read_before_a_load_that_had_paid_are_read_again_after_it() {
-        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
-        let mut liu = Liu::new(segments, Settings::default());
-        let mut read = |segment, block| {
-            let part = Range::new(block * BLOCK_BYTES, BLOCK_BYTES);
-            liu.on_segment_read(SegmentRead { segment, part }, None).is_some()
-        };
-        let loads_at = (0..).find(|turn| read(3, turn % 6));
-        assert_eq!(loads_at, Some(11), "six blocks, each twice");
-        assert!((0..6).all(|block| read(3, block)));
-        for segment in 10..500 {
-            (0..10).for_each(|_| _ = read(segment, 0));
-        }
-        assert!(read(3, 900), "one that had six reads of them in the buffer is strong after it has left");
-    }
-
-    #[test]
-    fn a_segment_that_was_written_is_strong_when_it_is_read() {
-        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
-        for (written_blocks, wanted) in [(383, None), (384, Some(Range::new(0, segments.segment_bytes())))] {
-            let mut liu = Liu::new(segments, Settings::default());
-            for block in 0..written_blocks {
-                liu.on_segment_write(3, Range::new(block * BLOCK_BYTES, BLOCK_BYTES));
-            }
-            assert_eq!(liu.counts().lifts_waiting, u64::from(wanted.is_some()), "from 30 % on");
-            assert_eq!(liu.on_segment_read(SegmentRead { segment: 3, part: Range::new(0, 65536) }, None), wanted);
-        }
-    }
-
-    #[test]
-    fn flash_takes_all_that_is_written_to_a_head_until_it_is_lifted_again_or_never_will_be() {
-        let liu = || {
-            let mut liu = Liu::new(Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 }, Settings::default());
-            assert!(!liu.takes_writes(3), "it was never lifted");
-            liu.on_lifted(3);
-            assert!(liu.takes_writes(3));
-            liu
-        };
-        let mut written = liu();
-        written.on_head_lost(3, true);
-        assert!(written.takes_writes(3), "the first write ended the head");
-        written.on_lift_refused(Nanos::ZERO, 3, true);
-        assert!(written.takes_writes(3), "it is tried again");
-        written.on_lifted(3);
-        assert!(written.takes_writes(3));
-        written.on_head_lost(3, true);
-        written.on_lift_refused(Nanos::ZERO, 3, false);
-        assert!(!written.takes_writes(3), "others have the slots");
-        let mut displaced = liu();
-        displaced.on_head_lost(3, false);
-        assert!(!displaced.takes_writes(3));
-    }
-
-    #[test]
-    fn flash_takes_no_writes_to_heads_that_follow_each_other_closely_while_the_disk_is_kept_busy() {
-        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
-        let takes = |step: u64, under_way_bytes| {
-            let mut liu = Liu::new(segments, Settings::default());
-            liu.on_lifted(3);
-            (0..100u64).for_each(|write| liu.on_write(Range::new((write ^ 1) * step, 16384), under_way_bytes));
-            liu.takes_writes(3)
-        };
-        assert!(!takes(16384, 128 << 10) && !takes(300 << 10, 1 << 20), "with gaps as well");
-        assert!(takes(1 << 20, 1 << 20), "more than a head away");
-        assert!(takes(16384, 64 << 10), "the disk waits for the next");
-    }
-
-    #[test]
-    fn a_strong_segment_whose_head_made_room_is_loaded_and_comes_back_when_it_is_found_strong_again() {
-        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 1 };
-        let mut liu = Liu::new(segments, Settings::default());
-        liu.on_lifted(3);
-        assert_eq!(liu.on_segment_read(SegmentRead { segment: 4, part: Range::new(0, 65536) }, None), None);
-        assert_eq!(liu.next_de_lift(4), None, "nobody knows that one");
-        for segment in [4, 5] {
-            liu.on_segment_write(segment, Range::new(0, 384 * BLOCK_BYTES));
-        }
-        assert_eq!(liu.next_de_lift(5), Some(3));
-        liu.on_head_lost(3, false);
-        liu.on_lifted(5);
-        assert_eq!(liu.counts().lifts_waiting, 1, "3 does not wait");
-        let all = Range::new(0, segments.segment_bytes());
-        assert_eq!(liu.on_segment_read(SegmentRead { segment: 3, part: Range::new(0, 65536) }, None), Some(all));
-        liu.on_segment_read(SegmentRead { segment: 3, part: Range::new(0, 384 * BLOCK_BYTES) }, None);
-        assert_eq!(liu.counts().lifts_waiting, 1, "nor while it is in the buffer");
-        for segment in 10..10 + liu.loaded_max() {
-            liu.on_segment_write(segment, Range::new(0, 384 * BLOCK_BYTES));
-            liu.on_segment_read(SegmentRead { segment, part: Range::new(0, 65536) }, None);
-        }
-        assert!(liu.waiting.contains(&3), "it has left: {:?}", liu.waiting);
-    }
-
-    #[test]
-    fn of_more_segments_than_slots_that_are_read_round_and_round_some_stay_lifted() {
-        const SLOTS: u64 = 4;
-        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: SLOTS as u32 };
-        let buffer = Settings { buffer_bytes: segments.segment_bytes(), stack_per_buffer: 1, ..Settings::default() };
-        let mut liu = Liu::new(segments, buffer);
-        let (mut lifted, mut moved, mut found) = (BTreeSet::new(), 0, 0);
-        let mut read = |segment: u64, counted: bool| {
-            found += u64::from(counted && lifted.contains(&segment));
-            for block in 0..1280 {
-                let part = Range::new(block * BLOCK_BYTES, BLOCK_BYTES);
-                liu.on_segment_read(SegmentRead { segment, part }, None);
-            }
-            for wanting in std::mem::take(&mut liu.waiting) {
-                if lifted.len() as u64 == SLOTS {
-                    let Some(displaced) = liu.next_de_lift(wanting) else { continue };
-                    liu.on_head_lost(displaced, false);
-                    lifted.remove(&displaced);
-                }
-                liu.on_lifted(wanting);
-                lifted.insert(wanting);
-                moved += u64::from(counted);
-            }
-            (found, moved)
-        };
-        let rounds = (0..6).flat_map(|round| (0..9).map(move |segment| (round, segment)));
-        let (found, moved) = rounds.map(|(round, segment)| read(segment, round > 0)).last().unwrap();
-        assert!(found >= 5 * (SLOTS - 1), "{found} of {} found on flash, {moved} moved there", 5 * 9);
-        assert!(moved < 9, "{moved} moved");
-        // Others take their place as soon as they come back sooner.
-        let (_, before) = read(20, true);
-        let (_, after) = (0..3 * SLOTS).map(|turn| read(20 + turn % SLOTS, true)).last().unwrap();
-        assert_eq!(after - before, SLOTS - 1, "all of the new ones");
-    }
-
-    #[test]
-    fn a_segment_that_was_loaded_ahead_of_a_stream_is_strong_when_enough_of_it_was_read() {
-        let segments = Segments { segment_blocks: 1280, head_blocks: 256, slots: 9 };
-        let mut liu = Liu::new(segments, Settings::default());
-        let ahead = Range::between(65536, segments.segment_bytes());
-        assert_eq!(liu.on_segment_read(SegmentRead { segment: 3, part: Range::new(0, 65536) }, None), None);
-        let next = SegmentRead { segment: 3, part: Range::new(65536, 65536) };
-        assert_eq!(liu.on_segment_read(next, Some(ahead)), Some(ahead));
-        for block in 32..415 {
-            let part = Range::new(block * BLOCK_BYTES, BLOCK_BYTES);
-            assert!(liu.on_segment_read(SegmentRead { segment: 3, part }, None).is_some());
-            assert_eq!(liu.counts().lifts_waiting, u64::from(block + 1 >= 384), "block {block}");
-        }
-        liu.forget();
-        let begins = SegmentRead { segment: 3, part: Range::new(0, 65536) };
-        assert!(liu.on_segment_read(begins, None).is_some(), "known, though the buffer was emptied");
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 //! one command at a time.
 
 use headstart_policy::server::chain::Names;
-use headstart_policy::server::liu::sizes::{PROBE_READ_BYTES, PROBE_SEQUENTIAL_BYTES, PROBED_BYTES, usual_s};
+use headstart_policy::server::liu::{PROBE_READ_BYTES, PROBE_SEQUENTIAL_BYTES, PROBED_BYTES, usual_s};
 use headstart_policy::server::liu::{Probe, Sizes};
 use headstart_units::chance::Random;
 use headstart_units::{MIB, Nanos};

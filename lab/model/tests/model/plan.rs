@@ -1,5 +1,6 @@
 //! Predicted run times of plans against closed loops on the modelled servers of CARL's cluster.
 
+use headstart_insight::Software;
 use headstart_insight::plan::{Choice, Options, Plan, TracedFile, plan};
 use headstart_model::cluster::{Cluster, FileRequest, Placement};
 use headstart_model::profile::Profile;
@@ -8,7 +9,6 @@ use headstart_policy::client::Request;
 use headstart_policy::client::carl::Regions;
 use headstart_policy::client::{Decision, Policy, parts};
 use headstart_policy::cost::region::{Costs, Parameters};
-use headstart_policy::cost::software::Software;
 use headstart_policy::order::Distance;
 use headstart_units::Capacity;
 use headstart_units::request::{Access, Direction, Range};

@@ -9,11 +9,11 @@
 const TIMES: usize = 1 << 17;
 
 /// When an entry was used last; none if it is not on the stack.
-pub type Time = Option<u32>;
+pub(crate) type Time = Option<u32>;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Stack {
+pub(crate) struct Stack {
     tree: Vec<u32>,
     next: u32,
     count: u32,
@@ -27,7 +27,7 @@ impl Default for Stack {
 
 impl Stack {
     /// Puts an entry on top. How many others were above it, if it was there.
-    pub fn touch(&mut self, time: &mut Time) -> Option<u32> {
+    pub(crate) fn touch(&mut self, time: &mut Time) -> Option<u32> {
         assert!(!self.is_full(), "a stack without free times is compacted first");
         let above = self.above(*time);
         self.remove(time);
@@ -39,12 +39,12 @@ impl Stack {
     }
 
     /// How many others are above an entry, if it is there.
-    pub fn above(&self, time: Time) -> Option<u32> {
+    pub(crate) fn above(&self, time: Time) -> Option<u32> {
         time.map(|time| self.count - self.up_to(time))
     }
 
     /// Takes an entry off.
-    pub fn remove(&mut self, time: &mut Time) {
+    pub(crate) fn remove(&mut self, time: &mut Time) {
         if let Some(time) = time.take() {
             self.add(time, -1);
             self.count -= 1;
@@ -52,12 +52,12 @@ impl Stack {
     }
 
     /// Whether the next use needs a compaction first.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.next as usize == TIMES
     }
 
     /// Gives all entries, which these are, new times in the same order. There are fewer of them than times.
-    pub fn compact<'a>(&mut self, entries: impl Iterator<Item = &'a mut Time>) {
+    pub(crate) fn compact<'a>(&mut self, entries: impl Iterator<Item = &'a mut Time>) {
         let mut entries: Vec<&mut Time> = entries.filter(|time| time.is_some()).collect();
         assert!(entries.len() == self.count as usize && entries.len() < TIMES, "all entries, fewer than times");
         entries.sort_unstable();

@@ -5,7 +5,7 @@ use headstart_units::request::Range;
 
 /// How long a server takes: a startup, uniform between the two, and its bytes.
 #[derive(Clone, Copy)]
-pub struct Service {
+pub(crate) struct Service {
     pub startup_s_min: f64,
     pub startup_s_max: f64,
     pub s_per_byte: f64,
@@ -13,7 +13,7 @@ pub struct Service {
 
 /// What some requests of one rank ask of the servers of a tier.
 #[derive(Clone, Debug, Default)]
-pub struct Demand {
+pub(crate) struct Demand {
     /// Parts of requests, each contiguous in its file.
     pub requests: f64,
     /// Of each server: visits and their service time by the cost model, seconds.
@@ -29,12 +29,12 @@ pub struct Demand {
 
 impl Demand {
     /// Adds a contiguous range, striped over `servers` from its place in the file on.
-    pub fn add(&mut self, range: Range, stripe_bytes: u64, servers: u32, service: Service) {
+    pub(crate) fn add(&mut self, range: Range, stripe_bytes: u64, servers: u32, service: Service) {
         self.add_at(range, stripe_bytes, servers, service, |demand, server| &mut demand.servers[server]);
     }
 
     /// The same of a range that lies on any of the servers as likely.
-    pub fn add_anywhere(&mut self, range: Range, stripe_bytes: u64, servers: u32, service: Service) {
+    pub(crate) fn add_anywhere(&mut self, range: Range, stripe_bytes: u64, servers: u32, service: Service) {
         self.add_at(range, stripe_bytes, servers, service, |demand, _| &mut demand.anywhere);
     }
 
@@ -77,7 +77,7 @@ impl Demand {
     }
 
     /// Adds so much of another demand.
-    pub fn add_share(&mut self, other: &Demand, share: f64) {
+    pub(crate) fn add_share(&mut self, other: &Demand, share: f64) {
         self.servers.resize(self.servers.len().max(other.servers.len()), (0.0, 0.0));
         for (server, more) in self.servers.iter_mut().zip(&other.servers) {
             *server = (server.0 + share * more.0, server.1 + share * more.1);
@@ -89,14 +89,14 @@ impl Demand {
         self.square_s2 += share * other.square_s2;
     }
 
-    pub fn plus(&self, other: &Demand) -> Demand {
+    pub(crate) fn plus(&self, other: &Demand) -> Demand {
         let mut sum = self.clone();
         sum.add_share(other, 1.0);
         sum
     }
 
     /// Visits to each of `servers` with service times times `scale`.
-    pub fn visits(&self, servers: usize, scale: f64) -> Vec<Visits> {
+    pub(crate) fn visits(&self, servers: usize, scale: f64) -> Vec<Visits> {
         let (count, _) = self.sum();
         // A request takes as long as the longest of its visits, which go on at the same time.
         let longest = if self.mean_s > 0.0 { self.longest_s / self.mean_s } else { 1.0 };
@@ -115,7 +115,7 @@ impl Demand {
         self.servers.iter().fold(self.anywhere, |sum, server| (sum.0 + server.0, sum.1 + server.1))
     }
 
-    pub fn variation(&self) -> f64 {
+    pub(crate) fn variation(&self) -> f64 {
         let (count, sum_s) = self.sum();
         if sum_s > 0.0 { (self.square_s2 * count / (sum_s * sum_s) - 1.0).clamp(0.0, 1.0) } else { 0.0 }
     }
@@ -128,7 +128,7 @@ fn or_one(count: f64) -> f64 {
 
 /// Seconds to the nearest 2^-40, the distance of doubles from 4096 to 8192: sums up to those do not depend on
 /// their order.
-pub fn exact(seconds: f64) -> f64 {
+pub(crate) fn exact(seconds: f64) -> f64 {
     (seconds + 6144.0) - 6144.0
 }
 

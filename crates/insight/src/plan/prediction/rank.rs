@@ -5,14 +5,14 @@
 
 use super::demand::{Demand, Service, exact};
 use crate::plan::queueing::{Customer, Visits};
+use crate::software::Software;
 use headstart_policy::cost::region::{Parameters, largest_part};
-use headstart_policy::cost::software::Software;
 use headstart_units::Nanos;
 use headstart_units::request::{Access, Direction, Range};
 
 /// When a rank was there, and how long it thought.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Presence {
+pub(crate) struct Presence {
     /// Ranks in the sums; none before the first request.
     pub members: u64,
     /// When the first request of a member started; on average.
@@ -28,7 +28,7 @@ pub struct Presence {
 
 impl Presence {
     /// Adds the next request by start, of one rank.
-    pub fn add(&mut self, access: &Access) {
+    pub(crate) fn add(&mut self, access: &Access) {
         if self.members == 0 {
             (self.members, self.begin) = (1, access.start);
         }
@@ -41,7 +41,7 @@ impl Presence {
     }
 
     /// Adds other ranks.
-    pub fn join(&mut self, other: &Presence) {
+    pub(crate) fn join(&mut self, other: &Presence) {
         if self.members == 0 || other.members == 0 {
             *self = if self.members == 0 { *other } else { *self };
             return;
@@ -55,14 +55,14 @@ impl Presence {
     }
 
     /// How long a member was there, seconds.
-    pub fn length_s(&self) -> f64 {
+    pub(crate) fn length_s(&self) -> f64 {
         self.end.since(self.begin).seconds()
     }
 }
 
 /// Some requests: what they ask of the disks, and what they would ask of flash.
 #[derive(Clone, Debug, Default)]
-pub struct Portion {
+pub(crate) struct Portion {
     /// On disk.
     pub disk: Demand,
     /// What they took there, seconds; without times their T_H.
@@ -75,7 +75,7 @@ pub struct Portion {
 
 impl Portion {
     /// Adds a request or a part of one as the disks see it.
-    pub fn add_disk(&mut self, range: Range, parameters: &Parameters, latency_s: f64) {
+    pub(crate) fn add_disk(&mut self, range: Range, parameters: &Parameters, latency_s: f64) {
         let on_disk = Service {
             startup_s_min: parameters.hdd_startup_s_min,
             startup_s_max: parameters.hdd_startup_s_max,
@@ -87,7 +87,7 @@ impl Portion {
 
     /// Adds it as flash would see it. Regions lie there as they do in their files; what is written goes to
     /// new places, time and again.
-    pub fn add_flash(&mut self, direction: Direction, range: Range, parameters: &Parameters) {
+    pub(crate) fn add_flash(&mut self, direction: Direction, range: Range, parameters: &Parameters) {
         let (stripe_bytes, servers) = (parameters.stripe_bytes, parameters.ssd_servers);
         let busy_s_per_byte = parameters.ssd_busy_s_per_byte.unwrap_or(parameters.ssd_s_per_byte);
         let on_flash = Service { startup_s_min: 0.0, startup_s_max: 0.0, s_per_byte: busy_s_per_byte };
@@ -101,7 +101,7 @@ impl Portion {
     }
 
     /// Adds so much of other requests.
-    pub fn add_share(&mut self, other: &Portion, share: f64) {
+    pub(crate) fn add_share(&mut self, other: &Portion, share: f64) {
         self.disk.add_share(&other.disk, share);
         self.latency_s += share * other.latency_s;
         self.flash.add_share(&other.flash, share);
@@ -109,7 +109,7 @@ impl Portion {
     }
 
     /// How long they take on disks with these waits, seconds.
-    pub fn disk_total_s(&self, servers: usize, scale: f64, waits_s: &[f64]) -> f64 {
+    pub(crate) fn disk_total_s(&self, servers: usize, scale: f64, waits_s: &[f64]) -> f64 {
         let visits = self.disk.visits(servers, scale);
         visits.iter().zip(waits_s).map(|(v, wait_s)| v.count * v.share * (v.service_s + wait_s)).sum()
     }
@@ -117,7 +117,7 @@ impl Portion {
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Rank {
+pub(crate) struct Rank {
     /// When it was there.
     pub presence: Presence,
     /// What stays on disk; only that of it is filled in which disks see.
@@ -128,7 +128,7 @@ pub struct Rank {
 
 impl Rank {
     /// Adds requests of which a share moves.
-    pub fn add(&mut self, portion: &Portion, moved: f64) {
+    pub(crate) fn add(&mut self, portion: &Portion, moved: f64) {
         if moved > 0.0 {
             self.moves.add_share(portion, moved);
         }
@@ -138,14 +138,14 @@ impl Rank {
     }
 
     /// A member with everything on disk. `servers`: disks and flash servers.
-    pub fn before(&self, servers: (usize, usize), scale: f64) -> Customer {
+    pub(crate) fn before(&self, servers: (usize, usize), scale: f64) -> Customer {
         let mut visits = self.stays.disk.plus(&self.moves.disk).visits(servers.0, scale);
         visits.resize(servers.0 + servers.1, Visits::default());
         self.member(self.presence.think_s, visits)
     }
 
     /// A member with what moves on flash; the processors come behind the servers.
-    pub fn after(&self, servers: (usize, usize), scale: f64, software: &Software) -> Customer {
+    pub(crate) fn after(&self, servers: (usize, usize), scale: f64, software: &Software) -> Customer {
         let count = self.moves.flash.requests;
         let mut visits = self.stays.disk.visits(servers.0, scale);
         visits.extend(self.moves.flash.visits(servers.1, 1.0));

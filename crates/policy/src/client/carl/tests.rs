@@ -8,7 +8,7 @@ use super::selection::{Candidate, select};
 use super::*;
 use crate::client as policy;
 use crate::client::{FetchTurn, Reason};
-use crate::cost::region::gain_table::{FileRegions, GainTable, Known, flash_bytes};
+use crate::cost::region::gain_table::{FileRegions, GainTable, Known, RegionId, flash_bytes};
 use crate::cost::region::{Costs, Parameters};
 use headstart_units::MIB;
 
@@ -43,6 +43,28 @@ impl Algorithm1 {
 }
 
 /// The example of Fig 4: five regions, of which the second and the fourth cost most, and room for two on flash.
+/// What Algorithm 1 puts on flash beside the regions that are there: it allocates on flash at the first
+/// request to one of these, and to no other, in whatever order requests come.
+///
+/// The order cannot matter. A region of the best that fit takes from the free capacity what the choice had
+/// given it, so that the others stay the best that fit; any other leaves the candidates without changing the
+/// choice.
+fn allocate(
+    table: impl IntoIterator<Item = Candidate>,
+    placed: &BTreeSet<RegionId>,
+    capacity_bytes: u64,
+) -> BTreeSet<RegionId> {
+    let (mut candidates, mut free_bytes) = (Vec::new(), capacity_bytes);
+    for candidate in table {
+        if placed.contains(&candidate.id) {
+            free_bytes = free_bytes.saturating_sub(candidate.flash_bytes);
+        } else {
+            candidates.push(candidate);
+        }
+    }
+    select(candidates, free_bytes).into_iter().collect()
+}
+
 #[test]
 fn in_the_example_of_fig_4_regions_2_and_4_go_to_flash_and_the_rest_to_disk() {
     let read = Parameters {

@@ -127,11 +127,6 @@ impl CriticalData {
         self.order.retain(|_, key| key.0 != file);
     }
 
-    /// Number of entries.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -152,7 +147,7 @@ mod tests {
         for offset in [10, 20, 30, 20] {
             table.insert(critical(offset));
         }
-        assert_eq!(table.len(), 2);
+        assert_eq!(table.entries.len(), 2);
         assert_eq!(table.pop(true), Some(critical(20)));
         assert_eq!(table.pop(true), Some(critical(30)));
         assert_eq!(table.pop(true), None);
@@ -170,7 +165,7 @@ mod tests {
         [at(5, 40), at(5, 95)].into_iter().for_each(|critical| table.insert(critical));
         let taken: Vec<_> = std::iter::from_fn(|| table.pop(false)).collect();
         assert_eq!(taken, [at(5, 95), at(2, 0), at(2, 700), at(6, 0), at(5, 40)]);
-        assert_eq!(table.len(), 1, "for idle disks");
+        assert_eq!(table.entries.len(), 1, "for idle disks");
     }
 
     #[test]

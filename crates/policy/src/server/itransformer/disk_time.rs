@@ -19,7 +19,7 @@ const WEIGHT: u64 = 8;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct DiskTime {
+pub(crate) struct DiskTime {
     position: Nanos,
     ps_per_byte: u64,
     under_way: VecDeque<(Range, Nanos)>,
@@ -48,27 +48,27 @@ impl DiskTime {
     }
 
     /// What an order of so many bytes takes.
-    pub fn of(&self, bytes: u64) -> Nanos {
+    pub(crate) fn of(&self, bytes: u64) -> Nanos {
         self.position + self.transfer(bytes)
     }
 
     /// Whether it is known, not assumed.
-    pub fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.positioned >= WEIGHT as u32
     }
 
     /// What it takes for a byte of a long order, in picoseconds.
-    pub fn ps_per_byte(&self) -> u64 {
+    pub(crate) fn ps_per_byte(&self) -> u64 {
         self.ps_per_byte
     }
 
     /// Bytes that are moved in a time, positioning included.
-    pub fn bytes_in(&self, time: Nanos) -> u64 {
+    pub(crate) fn bytes_in(&self, time: Nanos) -> u64 {
         (u128::from(time.since(self.position).0) * 1000 / u128::from(self.ps_per_byte)) as u64
     }
 
     /// What is left to do of what the disk has.
-    pub fn left(&self, now: Nanos) -> Nanos {
+    pub(crate) fn left(&self, now: Nanos) -> Nanos {
         let Some((_, begun)) = self.under_way.front() else { return Nanos::ZERO };
         let mut end = self.last_end;
         let mut total = 0;
@@ -80,12 +80,12 @@ impl DiskTime {
     }
 
     /// The disk has been given an order.
-    pub fn begin(&mut self, now: Nanos, range: Range) {
+    pub(crate) fn begin(&mut self, now: Nanos, range: Range) {
         self.under_way.push_back((range, now));
     }
 
     /// It has carried it out.
-    pub fn end(&mut self, now: Nanos, range: Range) {
+    pub(crate) fn end(&mut self, now: Nanos, range: Range) {
         let Some(index) = self.under_way.iter().position(|(held, _)| *held == range) else { return };
         let (_, begun) = self.under_way.remove(index).expect("it was found there");
         let took = now.since(self.last_done.max(begun)).0;

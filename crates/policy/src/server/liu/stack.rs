@@ -32,7 +32,7 @@ struct Entry {
 
 /// One that has left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
+pub(crate) struct Left {
     /// Which.
     pub segment: u64,
     /// It was in the buffer.
@@ -45,7 +45,7 @@ pub struct Left {
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Stack {
+pub(crate) struct Stack {
     segment_blocks: u32,
     loaded_max: usize,
     entries_max: usize,
@@ -59,7 +59,7 @@ pub struct Stack {
 
 impl Stack {
     /// An empty one for so many segments in the buffer, and so many in all.
-    pub fn new(segment_blocks: u32, loaded_max: usize, entries_max: usize) -> Stack {
+    pub(crate) fn new(segment_blocks: u32, loaded_max: usize, entries_max: usize) -> Stack {
         let (entries, by_use, used_up) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let loaded_max = loaded_max.max(1);
         let entries_max = entries_max.max(loaded_max);
@@ -68,7 +68,7 @@ impl Stack {
 
     /// A part of a segment, from its begin on, is asked for. The segment is on top, a ghost unless it was
     /// there before; how many of its blocks have been asked for by now.
-    pub fn ask(&mut self, segment: u64, part: Range) -> u32 {
+    pub(crate) fn ask(&mut self, segment: u64, part: Range) -> u32 {
         self.uses += 1;
         let words = (self.segment_blocks as usize).div_ceil(64);
         let entry = self.entries.entry(segment).or_insert_with(|| Entry {
@@ -98,23 +98,23 @@ impl Stack {
     }
 
     /// Segments that the buffer has room for.
-    pub fn loaded_max(&self) -> usize {
+    pub(crate) fn loaded_max(&self) -> usize {
         self.loaded_max
     }
 
     /// What of a segment is in the buffer, or on its way there.
-    pub fn held(&self, segment: u64) -> Option<Range> {
+    pub(crate) fn held(&self, segment: u64) -> Option<Range> {
         self.entries.get(&segment)?.held
     }
 
     /// How many of its blocks have been asked for; none: it is not in the stack.
-    pub fn asked_blocks(&self, segment: u64) -> Option<u32> {
+    pub(crate) fn asked_blocks(&self, segment: u64) -> Option<u32> {
         self.entries.get(&segment).map(|entry| entry.asked_blocks)
     }
 
     /// A read found all flagged, and all in the buffer or not; how often the same has been since the segment
     /// came into the stack, or more of it into the buffer.
-    pub fn read_again(&mut self, segment: u64, is_held: bool) -> u32 {
+    pub(crate) fn read_again(&mut self, segment: u64, is_held: bool) -> u32 {
         let entry = self.entries.get_mut(&segment).expect("it was asked for");
         let reads = if is_held { &mut entry.answered_again } else { &mut entry.missed_again };
         *reads += 1;
@@ -122,14 +122,14 @@ impl Stack {
     }
 
     /// Nothing is in it any more.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Stack::new(self.segment_blocks, self.loaded_max, self.entries_max);
     }
 
     /// This of a segment of the stack comes into the buffer, where perhaps a part of it is; `part` of it is
     /// asked for. Its blocks are flagged anew, or stay as they are: then so many of them were before that
     /// part was asked for.
-    pub fn load(&mut self, segment: u64, wanted: Range, part: Range, flagged_before: Option<u32>) {
+    pub(crate) fn load(&mut self, segment: u64, wanted: Range, part: Range, flagged_before: Option<u32>) {
         let entry = self.entries.get_mut(&segment).expect("it was asked for");
         if flagged_before.is_none() {
             entry.asked.fill(0);
@@ -143,7 +143,7 @@ impl Stack {
     }
 
     /// The next that leaves, if there are too many.
-    pub fn pop(&mut self) -> Option<Left> {
+    pub(crate) fn pop(&mut self) -> Option<Left> {
         let (used, segment) = self.by_use.first_key_value().map(|(used, segment)| (*used, *segment))?;
         let bottom = &self.entries[&segment];
         if self.loaded > self.loaded_max {
@@ -168,7 +168,7 @@ impl Stack {
     }
 
     /// In the buffer, and ghosts.
-    pub fn counts(&self) -> (usize, usize) {
+    pub(crate) fn counts(&self) -> (usize, usize) {
         (self.loaded, self.entries.len() - self.loaded)
     }
 }

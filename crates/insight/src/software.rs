@@ -36,34 +36,34 @@ impl Software {
     }
 
     /// How long a request keeps the processors busy, as one that is as fast as all of them together, and
-    pub fn request_s(&self) -> f64 {
+    pub(crate) fn request_s(&self) -> f64 {
         self.request_cpu_ms * 1e-3 / f64::from(self.processors)
     }
 
     /// how much longer it takes than that, as in fact it has one of them (A. Seidmann, P. Schweitzer, S.
     /// Shalev-Oren, Large Scale Systems 12, 1987), in seconds.
-    pub fn outside_s(&self) -> f64 {
+    pub(crate) fn outside_s(&self) -> f64 {
         self.request_cpu_ms * 1e-3 - self.request_s()
     }
 
     /// The same with so many copies beside so many requests, as if requests took what both take.
-    pub fn with_copies(self, copies: f64, requests: f64) -> Software {
+    pub(crate) fn with_copies(self, copies: f64, requests: f64) -> Software {
         Software { request_cpu_ms: self.request_cpu_ms + self.copy_cpu_ms * copies / requests.max(1.0), ..self }
     }
 
     /// Seconds that all processors need for so many copies.
-    pub fn copies_s(&self, copies: f64) -> f64 {
+    pub(crate) fn copies_s(&self, copies: f64) -> f64 {
         copies * self.copy_cpu_ms * 1e-3 / f64::from(self.processors)
     }
 }
 
 /// Exponent of [`both`] for disks that write-back keeps busy beside the rest: a long queue wavers little
 /// (assumed: of 3 to 20, 5 to 8 are nearest to runs on emulated servers).
-pub const DISKS_WAVER: f64 = 5.0;
+pub(crate) const DISKS_WAVER: f64 = 5.0;
 
 /// Time of what needs both, at rates that waver: near the longer of the two, more where they are alike; the
 /// less, the higher the exponent.
-pub fn both(a: f64, b: f64, exponent: f64) -> f64 {
+pub(crate) fn both(a: f64, b: f64, exponent: f64) -> f64 {
     let (less, more) = (a.min(b), a.max(b));
     if less > 0.0 { more * (1.0 + (less / more).powf(exponent)).powf(exponent.recip()) } else { more }
 }
