@@ -46,6 +46,25 @@ pub enum Answer {
     },
 }
 
+/// As the thread that asked takes it.
+impl From<&Answer> for headstart_protocol::call::Answer {
+    fn from(answer: &Answer) -> headstart_protocol::call::Answer {
+        use headstart_protocol::call::Answer as Heard;
+        match *answer {
+            Answer::Opened { .. } => Heard::Other,
+            Answer::Done => Heard::Done,
+            Answer::NoSpace => Heard::NoSpace,
+            Answer::Bypassed => Heard::Bypassed,
+            Answer::HeldUp => Heard::HeldUp,
+            Answer::Flash { length } => Heard::Flash(length),
+            Answer::Disk { length } => Heard::Disk(length),
+            Answer::Sooner { length } => Heard::Sooner(length),
+            Answer::Go => Heard::Go,
+            Answer::Error { errno, .. } => Heard::Refused(errno),
+        }
+    }
+}
+
 /// Where a copy's bytes lie on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyPiece {

@@ -75,7 +75,7 @@ pub struct Rank<'a> {
     pub moving: (Range, Option<Spot>),
     /// Files it has open at the agent, and whether for writing.
     pub open: Vec<(u32, bool)>,
-    /// Bytes of the file it syncs were promised by the agent when the sync began.
+    /// Flash holds bytes of the file it syncs, which are synced after those of the disks.
     pub promised: bool,
     /// Where it is in each file, for S4D.
     courses: Vec<(u32, Course)>,

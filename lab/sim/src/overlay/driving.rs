@@ -8,12 +8,13 @@ use headstart_policy::client::Request;
 use headstart_policy::client::carl::Regions;
 use headstart_policy::cost::region::Costs;
 use headstart_policy::order::Distance;
+use headstart_protocol::call::Step;
 use headstart_protocol::message::{Envelope, Request as Message};
 use headstart_protocol::shared::{Counter, Shared};
 use headstart_units::Nanos;
 
 use super::agent::{Agent, Copy, JOURNAL_BYTES, NO_FILE, Syncing};
-use super::call::{Action, Call, Thread};
+use super::call::{Call, Thread};
 use crate::check::{Event as Check, Space, Spot};
 use crate::client::Client;
 use crate::fabric::{Order, Owner};
@@ -88,13 +89,15 @@ impl Simulation<'_> {
 
     /// A rank syncs its current file: the servers' caches first, then what the agent promised.
     pub(crate) fn begin_sync(&mut self, rank: u32, order: Order) {
-        if let Client::Overlay(agent) = &self.client {
-            let known = agent.files[self.ranks[rank as usize].current.file as usize];
-            let promised = known.number != NO_FILE
-                && agent.memory.files[known.number as usize].set_bits.load(Ordering::Acquire) != 0;
-            self.ranks[rank as usize].promised = promised;
-        } else {
-            self.ranks[rank as usize].promised = matches!(self.client, Client::Placed(_));
+        let (state, now) = (&mut self.ranks[rank as usize], self.now);
+        match &self.client {
+            Client::Overlay(agent) => {
+                let number = agent.files[state.current.file as usize].number;
+                let sync = || Box::new(Call::sync(&thread(agent, rank, number, now), number));
+                state.call = (number != NO_FILE).then(sync);
+            }
+            Client::Placed(_) => state.promised = true,
+            Client::Stock => {}
         }
         self.fabric.flush(self.now, &mut self.queue, order);
     }
@@ -102,21 +105,21 @@ impl Simulation<'_> {
     /// The servers' caches are flushed.
     pub(crate) fn on_rank_flushed(&mut self, rank: u32) {
         let state = &mut self.ranks[rank as usize];
-        let (promised, file) = (std::mem::take(&mut state.promised), state.current.file);
-        match &self.client {
-            Client::Overlay(agent) if promised => {
-                let number = agent.files[file as usize].number;
-                self.ranks[rank as usize].state = State::Settling;
-                self.ask(rank, Message::Sync { file: number });
-            }
-            Client::Placed(_) if promised => {
-                let order = Order { operation: Operation::Flush, tier: TierName::Flash, ..self.order_of(rank, file) };
-                self.fabric.flush(self.now, &mut self.queue, order);
-            }
-            _ => {
-                self.touch(rank);
-                self.proceed(rank);
-            }
+        let (promised, call, file) = (std::mem::take(&mut state.promised), state.call.take(), state.current.file);
+        let asks = call.and_then(|mut call| {
+            let Client::Overlay(agent) = &self.client else { unreachable!("only the overlay has calls") };
+            let thread = thread(agent, rank, agent.files[file as usize].number, self.now);
+            if let Step::Ask(message) = call.on_moved(&thread) { Some(message) } else { None }
+        });
+        if let Some(message) = asks {
+            self.ranks[rank as usize].state = State::Settling;
+            self.ask(rank, message);
+        } else if promised {
+            let order = Order { operation: Operation::Flush, tier: TierName::Flash, ..self.order_of(rank, file) };
+            self.fabric.flush(self.now, &mut self.queue, order);
+        } else {
+            self.touch(rank);
+            self.proceed(rank);
         }
     }
 
@@ -140,9 +143,9 @@ impl Simulation<'_> {
             range: current.range,
             distance: Distance { interleaved, ..distance },
         };
-        let (call, action) = Call::begin(&thread(agent, rank, number, now), number, request);
+        let (call, step) = Call::begin(&thread(agent, rank, number, now), number, request);
         self.ranks[rank as usize].call = Some(Box::new(call));
-        self.act(rank, action)
+        self.act(rank, step)
     }
 
     /// What a rank's call wanted moved is moved; false if the call is done.
@@ -155,19 +158,19 @@ impl Simulation<'_> {
         let state = &mut self.ranks[rank as usize];
         let thread = thread(agent, rank, agent.files[state.current.file as usize].number, self.now);
         let call = state.call.as_mut().expect("a rank that requests has a call");
-        let action = match answer {
-            Some(answer) => call.on_answer(&thread, answer),
+        let step = match answer {
+            Some(answer) => call.on_answer(&thread, (&answer).into()),
             None => call.on_moved(&thread),
         };
-        self.act(rank, action)
+        self.act(rank, step)
     }
 
-    fn act(&mut self, rank: u32, action: Action) -> bool {
+    fn act(&mut self, rank: u32, step: Step) -> bool {
         let current = self.ranks[rank as usize].current;
         let order =
             Order { operation: crate::placed::operation(current.direction), ..self.order_of(rank, current.file) };
-        match action {
-            Action::Slow(range) => {
+        match step {
+            Step::Slow(range) => {
                 if order.operation == Operation::Write {
                     let size = &mut self.agent().files[current.file as usize].size;
                     *size = (*size).max(range.end());
@@ -177,23 +180,24 @@ impl Simulation<'_> {
                 self.moving(rank, TierName::Disk, current.file, range.offset, range);
                 true
             }
-            Action::Flash { range, data_file, place } => {
+            Step::Flash { range, data_file, place } => {
                 let order = Order { tier: TierName::Flash, ..order };
                 let base = self.agent().data_place(data_file);
                 self.fabric.start(self.now, &mut self.queue, order, base, place, range.length);
                 self.moving(rank, TierName::Flash, data_file, place, range);
                 true
             }
-            Action::Ask(message) => {
+            Step::Ask(message) => {
                 self.ask(rank, message);
                 true
             }
-            Action::Done => {
+            Step::Done => {
                 let state = &mut self.ranks[rank as usize];
                 let call = state.call.take().expect("a rank that requests has a call");
-                state.current.flash_bytes += call.flash_bytes;
+                state.current.flash_bytes += call.flash_bytes();
                 false
             }
+            Step::Look | Step::Sync => unreachable!("a read or write that has looked does neither"),
         }
     }
 
