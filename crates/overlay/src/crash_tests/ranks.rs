@@ -1,15 +1,18 @@
-//! Simulated threads: the library's side of the protocol, one step at a time.
+//! Simulated threads: each drives the protocol's [`Call`], one step at a time, so that whatever may come between
+//! two steps of a thread does.
 
 use std::sync::atomic::Ordering;
 
 use super::storage::{Byte, Bytes, moved};
 use super::world::{Late, PATHS, RANKS, World};
 use crate::{Answer, Process};
-use headstart_policy::client::FetchTurn;
+use headstart_policy::client::{self, Decision, FetchTurn, Reason};
+use headstart_policy::order::Distance;
+use headstart_protocol::call::{Call, Moved, Step, Thread};
 use headstart_protocol::message::Request;
-use headstart_protocol::shared::{KIND_EXTEND, KIND_READ, KIND_WRITE, STATE_FREE};
+use headstart_protocol::shared::{STATE_FREE, Shared, Slot};
 use headstart_units::GRANULE_BYTES;
-use headstart_units::request::Range;
+use headstart_units::request::{Direction, Range};
 
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,29 +30,17 @@ pub enum Kind {
     Unlink,
 }
 
-/// Where it stands. `Sent` steps wait for an answer.
-#[derive(Clone, Debug)]
-enum Step {
-    Publish,
-    Check,
-    CheapIo,
-    CheapDone,
-    Absorb { asked: bool },
-    SlabSent,
-    AbsorbIo { data_file: u32, place: u64, length: u64 },
-    Commit { data_file: u32, place: u64, length: u64 },
-    CommitSent { length: u64 },
-    Ask,
-    ReadSent,
-    FlashIo { pieces: Vec<(u32, u64, u64)> },
-    SlowIo { length: u64 },
-    GoSent,
-    DirectIo,
-    DirectDone,
-    DoneSent,
-    KernelSync,
-    Sync,
-    LastSent,
+/// Where it stands.
+#[derive(Clone, Copy, Debug)]
+enum Doing {
+    /// It has only begun.
+    Begin,
+    /// It is about to make a step.
+    Next(Step),
+    /// It has made it, and its call is about to hear what came of it.
+    Made(Step, Moved),
+    /// It awaits an answer.
+    Asked,
 }
 
 /// An operation under way.
@@ -58,13 +49,34 @@ pub struct Operation {
     kind: Kind,
     inode: usize,
     file: u32,
-    /// All of it; `next` is the first byte not done yet.
     range: Range,
-    next: u64,
     version: u32,
     begun: u64,
-    set_bits: u64,
-    step: Step,
+    absorbs: bool,
+    /// None while it has only begun, and of what is no request for bytes.
+    call: Option<Call>,
+    doing: Doing,
+}
+
+/// What a thread brings to its calls.
+struct Library<'a> {
+    slot: &'a Slot,
+    shared: Shared<'a>,
+    decision: Decision,
+}
+
+impl Thread for Library<'_> {
+    fn slot(&self) -> &Slot {
+        self.slot
+    }
+
+    fn shared(&self) -> Shared<'_> {
+        self.shared
+    }
+
+    fn decide(&self, request: &client::Request) -> (client::Request, Decision) {
+        (*request, self.decision)
+    }
 }
 
 /// A thread.
@@ -97,8 +109,8 @@ impl Rank {
 }
 
 impl Operation {
-    fn rest(&self) -> Range {
-        Range::between(self.next, self.range.end())
+    fn new(kind: Kind, inode: usize, file: u32, range: Range, absorbs: bool) -> Operation {
+        Operation { kind, inode, file, range, version: 0, begun: 0, absorbs, call: None, doing: Doing::Begin }
     }
 
     fn resizes(&self) -> bool {
@@ -142,7 +154,7 @@ fn choose(w: &mut World, rank: usize) {
         None => {
             w.open[process].insert(inode, None);
             let writable = w.random.chance(85);
-            begin(w, rank, Kind::Open(writable), inode, 0, Range::default(), Step::Ask);
+            begin(w, rank, Operation::new(Kind::Open(writable), inode, 0, Range::default(), false));
         }
         Some(None) => {}
         Some(Some(file)) => {
@@ -154,28 +166,29 @@ fn choose(w: &mut World, rank: usize) {
                 if gate_is_held {
                     return;
                 }
-                return begin(w, rank, Kind::Open(true), inode, 0, Range::default(), Step::Ask);
+                let open = Operation::new(Kind::Open(true), inode, 0, Range::default(), false);
+                return begin(w, rank, open);
             }
+            let mut begins = |kind, range, absorbs| begin(w, rank, Operation::new(kind, inode, file, range, absorbs));
             match choice {
-                0..30 => begin(w, rank, Kind::Read, inode, file, range, Step::Publish),
-                30..60 => begin(w, rank, Kind::Write, inode, file, range, Step::Absorb { asked: false }),
-                60..78 => begin(w, rank, Kind::Write, inode, file, range, Step::Publish),
+                0..30 => begins(Kind::Read, range, false),
+                30..60 => begins(Kind::Write, range, true),
+                60..78 => begins(Kind::Write, range, false),
                 78..82 => {
-                    let tail = Range::new(range.offset, u64::MAX);
                     let kind = if choice == 81 { Kind::Rearrange } else { Kind::Truncate };
-                    begin(w, rank, kind, inode, file, tail, Step::Ask);
+                    begins(kind, Range::new(range.offset, u64::MAX), false);
                 }
-                82..90 => begin(w, rank, Kind::Fsync, inode, file, range, Step::KernelSync),
-                90..92 => begin(w, rank, Kind::WriteBack, inode, file, range, Step::Ask),
+                82..90 => begins(Kind::Fsync, range, false),
+                90..92 => begins(Kind::WriteBack, range, false),
                 92..98 if alone && !gate_is_held => {
                     w.open[process].insert(inode, None);
-                    begin(w, rank, Kind::Close, inode, file, range, Step::Ask);
+                    begin(w, rank, Operation::new(Kind::Close, inode, file, range, false));
                 }
                 98 => {
                     w.inodes[inode].linked = false;
                     w.create(path);
                     w.write_before();
-                    begin(w, rank, Kind::Unlink, inode, file, range, Step::Ask);
+                    begin(w, rank, Operation::new(Kind::Unlink, inode, file, range, false));
                 }
                 _ => {}
             }
@@ -204,28 +217,19 @@ fn some_range(w: &mut World) -> Range {
     }
 }
 
-fn begin(w: &mut World, rank: usize, kind: Kind, inode: usize, file: u32, range: Range, step: Step) {
-    let begun = w.now();
-    let mut operation =
-        Operation { kind, inode, file, range, next: range.offset, version: 0, begun, set_bits: 0, step };
+fn begin(w: &mut World, rank: usize, mut operation: Operation) {
+    operation.begun = w.now();
     if operation.resizes() {
         w.versions += 1;
         operation.version = w.versions;
-        let truncates = kind == Kind::Truncate;
-        let target = &mut w.inodes[inode];
-        target.register.begin_write(range, operation.version, truncates, begun);
+        let truncates = operation.kind == Kind::Truncate;
+        let target = &mut w.inodes[operation.inode];
+        target.register.begin_write(operation.range, operation.version, truncates, operation.begun);
         target.resizing.push((operation.version, truncates));
         let others = target.resizing.len() > 1;
         if others && target.resizing.iter().any(|(_, truncates)| *truncates) {
             target.disturbed = true;
         }
-    }
-    let slot = w.slot(rank);
-    slot.file.store(file, Ordering::Relaxed);
-    slot.offset.store(range.offset, Ordering::Relaxed);
-    slot.length.store(range.length, Ordering::Relaxed);
-    if !matches!(operation.step, Step::Publish) {
-        slot.ask();
     }
     w.ranks[rank].operation = Some(operation);
 }
@@ -233,33 +237,27 @@ fn begin(w: &mut World, rank: usize, kind: Kind, inode: usize, file: u32, range:
 /// Begins a write of `range` in an open file, by a thread that is idle.
 pub fn begin_write(w: &mut World, rank: usize, inode: usize, range: Range, absorbed: bool) {
     let file = w.open[rank / 2][&inode].expect("it is open");
-    let step = if absorbed { Step::Absorb { asked: false } } else { Step::Publish };
-    begin(w, rank, Kind::Write, inode, file, range, step);
+    begin(w, rank, Operation::new(Kind::Write, inode, file, range, absorbed));
 }
 
 /// What no library may do: the kernel call, with neither slot nor lease.
 pub fn write_without_asking(w: &mut World, rank: usize) {
     let operation = w.ranks[rank].operation.take().expect("it has begun");
-    write_slow(w, &operation);
+    write_slow(w, &operation, operation.range);
     finish(w, rank, &operation);
 }
 
 /// Begins something else.
 pub fn begin_other(w: &mut World, rank: usize, kind: Kind, inode: usize, range: Range) {
     let file = w.open[rank / 2].get(&inode).copied().flatten().unwrap_or(0);
-    let step = match kind {
-        Kind::Read => Step::Publish,
-        Kind::Fsync => Step::KernelSync,
-        _ => Step::Ask,
-    };
     if matches!(kind, Kind::Open(_) | Kind::Close) {
         w.open[rank / 2].insert(inode, None);
     }
-    begin(w, rank, kind, inode, file, range, step);
+    begin(w, rank, Operation::new(kind, inode, file, range, false));
 }
 
 fn finish(w: &mut World, rank: usize, operation: &Operation) {
-    w.slot(rank).free();
+    assert!(w.slot(rank).is_free(), "its request has ended");
     let now = w.now();
     if operation.kind == Kind::Close {
         w.open[rank / 2].remove(&operation.inode);
@@ -283,253 +281,180 @@ fn finish(w: &mut World, rank: usize, operation: &Operation) {
 
 /// One step; false when the operation is done.
 fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
-    let slot = rank;
-    match o.step.clone() {
-        Step::Publish => {
-            let kind = match o.kind {
-                Kind::Read => KIND_READ,
-                _ if o.rest().end() > known_size(w, o) => KIND_EXTEND,
-                _ => KIND_WRITE,
-            };
-            w.slot(slot).publish_cheap(kind, o.file, o.rest());
-            o.step = Step::Check;
-        }
-        Step::Check => {
-            let shared = w.memory.view();
-            let extends = o.kind != Kind::Read && o.rest().end() > known_size(w, o);
-            let sized = extends && shared.files[o.file as usize].size_bit.load(Ordering::SeqCst) != 0;
-            if shared.all_clear(o.file, o.rest()) && !sized {
-                o.step = Step::CheapIo;
-            } else {
-                w.slot(slot).ask();
-                o.step = Step::Ask;
+    match o.doing {
+        Doing::Begin => match begin_call(w, rank, o) {
+            Some((call, step)) => {
+                o.call = Some(call);
+                follow(w, rank, o, step)
             }
-        }
-        Step::CheapIo => {
-            match o.kind {
-                Kind::Read => read_slow(w, o, o.rest()),
-                _ => write_slow(w, o),
+            None => {
+                let request = control(w, o);
+                follow(w, rank, o, Step::Ask(request))
             }
-            o.step = Step::CheapDone;
+        },
+        Doing::Next(Step::Look) => {
+            let (thread, call) = (library(w, rank, o, false), o.call.as_mut());
+            let step = call.expect("it has begun").look(&thread);
+            take(o, step)
         }
-        Step::CheapDone => {
-            if o.kind == Kind::Read && w.random.chance(60) {
-                w.slot(slot).hint(o.file, o.rest(), 1 << 20, FetchTurn::Soon);
-            }
-            return false;
+        Doing::Next(step @ (Step::Slow(_) | Step::Flash { .. } | Step::Sync)) => {
+            o.doing = Doing::Made(step, transfer(w, o, step));
+            true
         }
-        Step::Absorb { asked } => absorb(w, slot, o, asked),
-        Step::AbsorbIo { data_file, place, length } => {
-            let bytes = written(o, place, Range::new(o.next, length));
-            w.data.get_mut(&data_file).expect("a slab's data file exists").write(bytes);
-            o.step = Step::Commit { data_file, place, length };
+        Doing::Next(step) => follow(w, rank, o, step),
+        Doing::Made(step, moved) => {
+            let hints = o.kind == Kind::Read && matches!(step, Step::Slow(_)) && w.random.chance(60);
+            let (thread, call) = (library(w, rank, o, hints), o.call.as_mut());
+            let step = call.expect("it has begun").on_moved(&thread, moved);
+            follow(w, rank, o, step)
         }
-        Step::Commit { data_file, place, length } => {
-            w.request(rank, &Request::Commit { file: o.file, data_file, offset: o.next, length, place });
-            o.step = Step::CommitSent { length };
-        }
-        Step::Ask => ask(w, rank, o),
-        Step::FlashIo { pieces } => {
-            for (data_file, place, length) in pieces {
-                let store = w.data.get(&data_file).expect("a leased data file exists");
-                let bytes = moved(&store.read(Range::new(place, length)), place, o.next);
-                returned(w, o, bytes);
-                o.next += length;
-            }
-            return part_read(w, slot, o);
-        }
-        Step::SlowIo { length } => {
-            let part = Range::new(o.next, length);
-            read_slow(w, o, part);
-            if w.random.chance(60) {
-                w.slot(slot).hint(o.file, part, 1 << 20, FetchTurn::Soon);
-            }
-            o.next += length;
-            return part_read(w, slot, o);
-        }
-        Step::DirectIo => {
-            match o.kind {
-                Kind::Truncate => w.inodes[o.inode].store.truncate(o.range.offset),
-                Kind::Rearrange => {}
-                _ => write_slow(w, o),
-            }
-            o.step = Step::DirectDone;
-        }
-        Step::DirectDone => {
-            let rest = o.rest();
-            match o.kind {
-                Kind::Truncate => {
-                    w.request(rank, &Request::TruncateDone { file: o.file, size: o.range.offset, changed: true });
-                }
-                Kind::Rearrange => {
-                    let size = w.inodes[o.inode].store.size();
-                    w.request(rank, &Request::RearrangeDone { file: o.file, from: o.range.offset, size });
-                }
-                _ => w.request(rank, &Request::WriteDone { file: o.file, offset: rest.offset, length: rest.length }),
-            }
-            o.step = Step::DoneSent;
-        }
-        Step::KernelSync => {
-            o.set_bits = w.memory.view().files[o.file as usize].set_bits.load(Ordering::SeqCst);
-            w.inodes[o.inode].store.sync();
-            if o.set_bits == 0 {
-                return false;
-            }
-            o.step = Step::Sync;
-        }
-        Step::Sync => {
-            w.request(rank, &Request::Sync { file: o.file });
-            o.step = Step::LastSent;
-        }
-        Step::SlabSent | Step::CommitSent { .. } | Step::ReadSent | Step::GoSent | Step::DoneSent | Step::LastSent => {
-            let Some(answer) = w.ranks[rank].answer.take() else { return true };
-            return on_answer(w, slot, o, answer);
-        }
+        Doing::Asked => match w.ranks[rank].answer.take() {
+            Some(answer) => on_answer(w, rank, o, answer),
+            None => true,
+        },
     }
+}
+
+/// Asks at once what is to be asked.
+fn follow(w: &mut World, rank: usize, o: &mut Operation, step: Step) -> bool {
+    let Step::Ask(request) = step else { return take(o, step) };
+    o.doing = Doing::Asked;
+    w.request(rank, &request);
     true
 }
 
-fn on_answer(w: &mut World, slot: usize, o: &mut Operation, answer: Answer) -> bool {
-    match (o.step.clone(), answer) {
-        (Step::SlabSent, Answer::Done) => o.step = Step::Absorb { asked: true },
-        (Step::SlabSent | Step::CommitSent { .. }, Answer::NoSpace | Answer::Bypassed | Answer::HeldUp) => {
-            o.step = Step::Publish
-        }
-        (Step::CommitSent { length }, Answer::Done) => {
-            o.next += length;
-            o.step = Step::Absorb { asked: false };
-            return !o.rest().is_empty();
-        }
-        (Step::ReadSent, Answer::Flash { length }) => {
-            let cell = w.slot(slot);
-            let count = cell.pieces_count.load(Ordering::Relaxed) as usize;
-            let load = |value: &std::sync::atomic::AtomicU64| value.load(Ordering::Relaxed);
-            let pieces: Vec<_> = cell.pieces[..count]
-                .iter()
-                .map(|piece| (piece.data_file.load(Ordering::Relaxed), load(&piece.place), load(&piece.length)))
-                .collect();
-            assert_eq!(pieces.iter().map(|piece| piece.2).sum::<u64>(), length, "the pieces hold what was promised");
-            o.step = Step::FlashIo { pieces };
-        }
-        (Step::ReadSent, Answer::Disk { length }) => o.step = Step::SlowIo { length },
-        (Step::ReadSent, Answer::Sooner { length }) => {
-            w.sooner_reads += 1;
-            o.step = Step::SlowIo { length };
-        }
-        (Step::GoSent, Answer::Go) => o.step = Step::DirectIo,
-        (Step::GoSent, Answer::Error { .. }) if w.may_fail && o.kind == Kind::Rearrange => return false,
-        (Step::DoneSent | Step::LastSent, Answer::Done) => return false,
-        (Step::LastSent, Answer::Opened { file }) => {
-            w.open[slot / 2].insert(o.inode, Some(file));
-            if o.kind == Kind::Open(true) {
-                w.writable[slot / 2].insert(o.inode);
-            }
-            return false;
-        }
-        // A failed sync promises nothing; a failed open leaves nothing open; a failed write-back is tried again.
-        (Step::LastSent, Answer::Error { .. }) if w.may_fail => {
-            match o.kind {
-                Kind::Fsync => o.begun = 0,
-                Kind::Open(_) if w.open[slot / 2][&o.inode].is_none() => drop(w.open[slot / 2].remove(&o.inode)),
-                _ => {}
-            }
-            return false;
-        }
-        (step, answer) => {
-            w.violations.push(format!("{answer:?} is no answer to {step:?} of {o:?}"));
-            return false;
-        }
-    }
-    true
+fn take(o: &mut Operation, step: Step) -> bool {
+    o.doing = Doing::Next(step);
+    step != Step::Done
 }
 
-/// Picks a slab as the library does: the smallest that holds all, else the largest; asks once for a better one.
-fn absorb(w: &mut World, slot: usize, o: &mut Operation, asked: bool) {
-    let rest = o.rest();
-    let usable = w.slot(slot).slabs.iter().filter_map(|slab| {
-        let (place, length) = (slab.place.load(Ordering::Relaxed), slab.length.load(Ordering::Relaxed));
-        let skip = rest.offset % 4096;
-        let usable = slab.file.load(Ordering::Relaxed) == o.file && length > skip;
-        usable.then(|| (slab.data_file.load(Ordering::Relaxed), place + skip, length - skip))
-    });
-    let whole = usable.clone().filter(|slab| slab.2 >= rest.length).min_by_key(|slab| slab.2);
-    let found = if asked { whole.or_else(|| usable.max_by_key(|slab| slab.2)) } else { whole };
-    match found {
-        Some((data_file, place, length)) => {
-            o.step = Step::AbsorbIo { data_file, place, length: length.min(rest.length) };
-        }
-        None if asked => o.step = Step::Publish,
-        None => {
-            w.request(slot, &Request::Slab { file: o.file, offset: rest.offset, length: rest.length });
-            o.step = Step::SlabSent;
-        }
-    }
+fn library<'a>(w: &'a World, rank: usize, o: &Operation, hints: bool) -> Library<'a> {
+    let decision = match o.kind {
+        Kind::Write if o.absorbs => Decision::Flash { benefit_ns: 1 },
+        Kind::Read if hints => Decision::Fetch { benefit_ns: 1 << 20, turn: FetchTurn::Soon },
+        _ => Decision::Disk(Reason::NoBenefit),
+    };
+    Library { slot: w.slot(rank), shared: w.memory.view(), decision }
 }
 
-fn ask(w: &mut World, rank: usize, o: &mut Operation) {
-    let rest = o.rest();
-    let (file, offset, length) = (o.file, rest.offset, rest.length);
+/// None of what moves no bytes.
+fn begin_call(w: &World, rank: usize, o: &Operation) -> Option<(Call, Step)> {
+    let (thread, file) = (library(w, rank, o, false), o.file);
+    let request = |direction| client::Request { direction, range: o.range, distance: Distance::far(0) };
+    Some(match o.kind {
+        Kind::Read => Call::read(&thread, file, request(Direction::Read)),
+        Kind::Write => Call::write(&thread, file, request(Direction::Write)),
+        Kind::Truncate => Call::truncate(file, o.range.offset),
+        Kind::Rearrange => Call::rearrange(file, o.range.offset),
+        Kind::Fsync => Call::sync(&thread, file),
+        Kind::WriteBack => Call::write_back(&thread, file, o.range),
+        Kind::Bypass(_) | Kind::Open(_) | Kind::Close | Kind::Unlink => return None,
+    })
+}
+
+/// What is asked by who moves no bytes.
+fn control(w: &World, o: &Operation) -> Request<'static> {
+    let (file, identity) = (o.file, w.inodes[o.inode].identity);
+    let (inode, birth_ns) = (identity.inode, identity.birth_ns);
     match o.kind {
-        Kind::Read => {
-            w.request(rank, &Request::Read { file, offset, length });
-            o.step = Step::ReadSent;
-            return;
-        }
-        Kind::Write => {
-            let extends = rest.end() > known_size(w, o);
-            w.request(rank, &Request::Write { file, offset, length, extends });
-            o.step = Step::GoSent;
-            return;
-        }
-        Kind::Truncate => {
-            w.request(rank, &Request::Truncate { file, size: offset });
-            o.step = Step::GoSent;
-            return;
-        }
-        Kind::Rearrange => {
-            w.request(rank, &Request::Rearrange { file, from: offset });
-            o.step = Step::GoSent;
-            return;
-        }
-        Kind::WriteBack => w.request(rank, &Request::WriteBack { file, offset, length }),
-        Kind::Bypass(writes) => w.request(rank, &Request::Bypass { file, writes }),
-        Kind::Close => w.request(rank, &Request::Close { file }),
-        Kind::Unlink => {
-            let identity = w.inodes[o.inode].identity;
-            w.request(rank, &Request::Unlinked { inode: identity.inode });
-        }
+        Kind::Bypass(writes) => Request::Bypass { file, writes },
+        Kind::Close => Request::Close { file },
+        Kind::Unlink => Request::Unlinked { inode },
         Kind::Open(writable) => {
-            let identity = w.inodes[o.inode].identity;
             let size = w.inodes[o.inode].store.size();
-            let (inode, birth_ns) = (identity.inode, identity.birth_ns);
-            w.request(rank, &Request::Open { inode, birth_ns, size, writable, path: b"/slow/x" });
+            Request::Open { inode, birth_ns, size, writable, path: b"/slow/x" }
         }
-        Kind::Fsync => unreachable!("an fsync syncs first"),
+        kind => unreachable!("{kind:?} is a call"),
     }
-    o.step = Step::LastSent;
 }
 
-fn part_read(w: &mut World, slot: usize, o: &mut Operation) -> bool {
-    w.slot(slot).release_read();
-    o.step = Step::Ask;
-    !o.rest().is_empty()
+fn on_answer(w: &mut World, rank: usize, o: &mut Operation, answer: Answer) -> bool {
+    w.sooner_reads += u64::from(matches!(answer, Answer::Sooner { .. }));
+    if matches!(answer, Answer::Error { .. }) {
+        on_error(w, rank, o, &answer);
+    }
+    let Some(mut call) = o.call else {
+        on_control_answer(w, rank, o, answer);
+        return false;
+    };
+    let Ok(step) = call.on_answer(&library(w, rank, o, false), (&answer).into()) else {
+        w.violations.push(format!("{answer:?} is no answer to {o:?}"));
+        w.slot(rank).free();
+        return false;
+    };
+    o.call = Some(call);
+    take(o, step)
 }
 
-fn known_size(w: &World, o: &Operation) -> u64 {
-    w.memory.view().files[o.file as usize].size.load(Ordering::SeqCst)
+/// Of an operation that moves no bytes.
+fn on_control_answer(w: &mut World, rank: usize, o: &Operation, answer: Answer) {
+    match answer {
+        Answer::Done | Answer::Error { .. } => {}
+        Answer::Opened { file } => {
+            w.open[rank / 2].insert(o.inode, Some(file));
+            if o.kind == Kind::Open(true) {
+                w.writable[rank / 2].insert(o.inode);
+            }
+        }
+        answer => w.violations.push(format!("{answer:?} is no answer to {o:?}")),
+    }
 }
 
+/// A failed sync promises nothing; a failed open leaves nothing open; a failed write-back is tried again.
+fn on_error(w: &mut World, rank: usize, o: &mut Operation, answer: &Answer) {
+    if !w.may_fail || matches!(o.kind, Kind::Read | Kind::Write | Kind::Truncate) {
+        w.violations.push(format!("{answer:?} is the answer to {o:?}"));
+    }
+    match o.kind {
+        Kind::Fsync => o.begun = 0,
+        Kind::Open(_) if w.open[rank / 2][&o.inode].is_none() => drop(w.open[rank / 2].remove(&o.inode)),
+        _ => {}
+    }
+}
+
+/// Moves the bytes of a step.
+fn transfer(w: &mut World, o: &Operation, step: Step) -> Moved {
+    match (step, o.kind) {
+        (Step::Slow(range), Kind::Read) => {
+            let bytes = w.inodes[o.inode].store.read(range);
+            returned(w, o, bytes);
+            Moved::Bytes(range.length)
+        }
+        (Step::Slow(_), Kind::Truncate) => {
+            w.inodes[o.inode].store.truncate(o.range.offset);
+            Moved::Bytes(0)
+        }
+        (Step::Slow(_), Kind::Rearrange) => Moved::Bytes(w.inodes[o.inode].store.size()),
+        (Step::Slow(range), _) => {
+            write_slow(w, o, range);
+            Moved::Bytes(range.length)
+        }
+        (Step::Flash { range, data_file, place }, Kind::Read) => {
+            let store = w.data.get(&data_file).expect("a leased data file exists");
+            let bytes = moved(&store.read(Range::new(place, range.length)), place, range.offset);
+            returned(w, o, bytes);
+            Moved::Bytes(range.length)
+        }
+        (Step::Flash { range, data_file, place }, _) => {
+            let bytes = written(o, place, range);
+            w.data.get_mut(&data_file).expect("a slab's data file exists").write(bytes);
+            Moved::Bytes(range.length)
+        }
+        (Step::Sync, _) => {
+            w.inodes[o.inode].store.sync();
+            Moved::Bytes(0)
+        }
+        (step, _) => unreachable!("{step:?} moves nothing"),
+    }
+}
+
+/// The bytes of a range of the file, as they lie from `at` on.
 fn written(o: &Operation, at: u64, range: Range) -> Bytes {
     vec![(Range::new(at, range.length), Byte::Written { version: o.version, shift: at.wrapping_sub(range.offset) })]
 }
 
-fn write_slow(w: &mut World, o: &Operation) {
-    w.inodes[o.inode].store.write(written(o, o.next, o.rest()));
-}
-
-fn read_slow(w: &mut World, o: &Operation, range: Range) {
-    let bytes = w.inodes[o.inode].store.read(range);
-    returned(w, o, bytes);
+fn write_slow(w: &mut World, o: &Operation, range: Range) {
+    w.inodes[o.inode].store.write(written(o, range.offset, range));
 }
 
 fn returned(w: &mut World, o: &Operation, bytes: Bytes) {
@@ -570,7 +495,7 @@ pub fn die(w: &mut World, rank: usize) {
     if o.kind == Kind::Truncate {
         let target = &mut w.inodes[o.inode];
         // The kernel ends a truncation it has begun before the process is gone.
-        if matches!(o.step, Step::DirectIo) && w.random.chance(50) {
+        if matches!(o.doing, Doing::Next(Step::Slow(_))) && w.random.chance(50) {
             target.store.truncate(o.range.offset);
         }
         // The file is as long as it is from here on, whatever is on flash.
@@ -579,13 +504,12 @@ pub fn die(w: &mut World, rank: usize) {
         }
         return;
     }
-    let late = match (&o.step, o.kind) {
-        (_, Kind::Rearrange) => return,
-        (Step::AbsorbIo { data_file, place, length }, _) => {
-            Late::Flash { data_file: *data_file, bytes: written(&o, *place, Range::new(o.next, *length)) }
+    let late = match (o.doing, o.kind) {
+        (Doing::Next(Step::Flash { range, data_file, place }), Kind::Write) => {
+            Late::Flash { data_file, bytes: written(&o, place, range) }
         }
-        (Step::DirectIo, _) | (Step::CheapIo, Kind::Write) => {
-            Late::Slow { inode: o.inode, bytes: written(&o, o.next, o.rest()) }
+        (Doing::Next(Step::Slow(range)), Kind::Write) => {
+            Late::Slow { inode: o.inode, bytes: written(&o, range.offset, range) }
         }
         _ => return,
     };

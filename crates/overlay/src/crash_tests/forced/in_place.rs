@@ -11,7 +11,7 @@ fn world_with_a_dead_overwriter() -> World {
     write(&mut w, 0, A, true);
     ranks::begin_write(&mut w, 2, 0, A, true);
     // It asks for space, hears that it has some, and begins to write there.
-    (0..3).for_each(|_| ranks::step(&mut w, 2, false));
+    (0..2).for_each(|_| ranks::step(&mut w, 2, false));
     w.kill(1);
     assert_eq!(w.late.len(), 1, "the call may still write");
     w
