@@ -25,14 +25,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use crate::files::File;
-use crate::overlay::{Direct, Overlay};
+use crate::overlay::Overlay;
+use crate::parts::leases::{Direct, Resizes};
 use crate::process::Process;
 use crate::recency::Access;
 use crate::recovery::Recovered;
 use crate::settings::Settings;
 use headstart_protocol::shared::{
-    DIRECT_EXTENDS, DIRECT_TRUNCATES, LEASE_DIRECT_WRITE, LEASE_GIVEN_UP, LEASE_QUARANTINED, LEASE_SLOW_READ,
-    STATE_QUARANTINED, Shared,
+    LEASE_DIRECT_WRITE, LEASE_GIVEN_UP, LEASE_QUARANTINED, LEASE_SLOW_READ, STATE_QUARANTINED, Shared,
 };
 
 impl Overlay {
@@ -60,11 +60,11 @@ impl Overlay {
         }
         overlay.refused_bytes = shared.header.refused_bytes.load(Ordering::Relaxed);
         // In a new shared file the threads' numbers begin anew: a commit of now must not be taken for one of before.
-        overlay.last_commits = recovered.last_commits.clone();
-        overlay.last_commits.retain(|slot, seq| {
-            let slot = shared.slots.get(*slot as usize);
-            slot.is_some_and(|slot| slot.seq.load(Ordering::Relaxed) >= *seq)
-        });
+        for (&slot, &seq) in &recovered.last_commits {
+            if shared.slots.get(slot as usize).is_some_and(|slot| slot.seq.load(Ordering::Relaxed) >= seq) {
+                overlay.threads.note_commit(slot, seq);
+            }
+        }
         overlay.untrusted = recovered.untrusted.clone();
         overlay.untrusted.retain(|data_file, _| recovered.data_files.contains_key(data_file));
         overlay.adopt_files(recovered, shared, sizes);
@@ -80,7 +80,7 @@ impl Overlay {
                 overlay.forget_if_done(shared, number);
             }
         }
-        overlay.barrier.wanted = !overlay.quarantine.is_empty();
+        overlay.barrier.want_at_start(overlay.leases.any_quarantined());
         overlay
     }
 
@@ -99,7 +99,7 @@ impl Overlay {
                 self.forgetting.insert(number);
             } else {
                 // Whether somebody asked before is not in the journal.
-                self.barrier.asked.insert(number);
+                self.barrier.ask(number);
             }
             if !found.followed {
                 self.by_identity.insert(file.identity, number);
@@ -145,7 +145,7 @@ impl Overlay {
                 && let Some(&size) = sizes.get(&file).filter(|_| self.files.contains_key(&file))
             {
                 self.end_truncation(shared, file, cut, size);
-                self.cut_short.push(slot);
+                self.leases.cut_short(slot);
             }
             let pid = cell.owner_pid.load(Ordering::Acquire);
             let process = Process { pid, start_time: cell.owner_start.load(Ordering::Relaxed) };
@@ -158,7 +158,7 @@ impl Overlay {
                 }
                 continue;
             }
-            self.processes.insert(slot, process);
+            self.threads.join(slot, process);
             self.adopt_open_files(shared, slot, process);
             if living.contains(&slot) {
                 self.adopt_leases(shared, slot);
@@ -194,16 +194,14 @@ impl Overlay {
     fn adopt_leases(&mut self, shared: Shared<'_>, slot: u32) {
         let cell = &shared.slots[slot as usize];
         match cell.lease.load(Ordering::Acquire) {
-            LEASE_SLOW_READ => drop(self.slow_reads.insert(slot)),
+            LEASE_SLOW_READ => drop(self.leases.note_slow_read(slot)),
             // The first poll ends what was given up: until the checkpoint the next agent must find it too.
             LEASE_DIRECT_WRITE | LEASE_GIVEN_UP => {
                 let (file, flags) = (cell.lease_file.load(Ordering::Relaxed), cell.lease_flags.load(Ordering::Relaxed));
-                let (extends, truncates) = (flags & DIRECT_EXTENDS != 0, flags & DIRECT_TRUNCATES != 0);
+                let resizes = Resizes::of_flags(flags);
                 if self.files.contains_key(&file) {
-                    self.direct.insert(
-                        slot,
-                        Direct { file, range: cell.leased(), extends, truncates, since_ns: self.measured_ns },
-                    );
+                    let direct = Direct { file, range: cell.leased(), resizes, since_ns: self.measured_ns };
+                    self.leases.grant_direct(slot, direct);
                 } else {
                     cell.release_read();
                 }
@@ -236,8 +234,7 @@ impl Overlay {
 
     fn adopt_size(&mut self, shared: Shared<'_>, number: u32, found: Option<u64>) {
         // A truncation may have cut the file, or may do so at any time.
-        let cuts = |direct: &&Direct| direct.file == number && direct.truncates;
-        let cut = self.direct.values().find(cuts).map(|direct| direct.range.offset);
+        let cut = self.leases.cut_of(number);
         let size = self.files[&number].size.min(cut.unwrap_or(u64::MAX));
         self.set_size(number, size);
         let entry = &shared.files[number as usize];
@@ -259,22 +256,22 @@ impl Overlay {
 
     /// Who has the slot.
     pub fn owner(&self, slot: u32) -> Option<Process> {
-        self.processes.get(&slot).copied()
+        self.threads.owner(slot)
     }
 
     /// The slots that threads have.
     pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
-        self.processes.keys().copied()
+        self.threads.slots()
     }
 
     /// The slots of a process.
     pub fn slots_of(&self, process: Process) -> impl Iterator<Item = u32> + '_ {
-        self.processes.iter().filter(move |(_, other)| **other == process).map(|(&slot, _)| slot)
+        self.threads.slots_of(process)
     }
 
     /// Threads that take part, or did when the agent before died.
     pub fn threads(&self) -> usize {
-        self.processes.len()
+        self.threads.count()
     }
 }
 

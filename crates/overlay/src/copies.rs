@@ -127,7 +127,7 @@ impl Overlay {
             return Some(u64::MAX);
         }
         let ends = |range: Range| range.overlaps(mapped.range).then(|| range.end());
-        let direct = self.direct.values().filter(|direct| direct.file == file).find_map(|direct| ends(direct.range));
+        let direct = self.leases.direct_of(file).find_map(|direct| ends(direct.range));
         let copied = || self.copies.within(file, mapped.range).next().map(|copy| copy.range.end());
         // Whoever waits to write the range would wait for ever if one write-back after the other began there.
         let waiting = || {

@@ -13,7 +13,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::extent_map::Mapped;
-use crate::overlay::{Direct, Overlay, Quarantined};
+use crate::overlay::Overlay;
+use crate::parts::leases::Direct;
 use crate::process::Process;
 use headstart_protocol::shared::{
     LEASE_DIRECT_WRITE, LEASE_GIVEN_UP, LEASE_NONE, LEASE_QUARANTINED, STATE_FREE, STATE_QUARANTINED, Shared,
@@ -23,7 +24,7 @@ use headstart_units::request::Range;
 impl Overlay {
     /// The file that the thread behind `slot` was allowed to truncate.
     pub fn truncates(&self, slot: u32) -> Option<u32> {
-        self.direct.get(&slot).filter(|direct| direct.truncates).map(|direct| direct.file)
+        self.leases.direct(slot).filter(Direct::truncates).map(|direct| direct.file)
     }
 
     /// The thread behind `slot` is gone. Reads are released; what it may still write to the slow file is
@@ -31,15 +32,15 @@ impl Overlay {
     /// one; none if that cannot be found out.
     pub fn on_hang_up(&mut self, shared: Shared<'_>, slot: u32, size: Option<u64>) {
         self.end_given_up(shared);
-        let known = |direct: &Direct| direct.truncates && self.files.contains_key(&direct.file);
-        let truncation = self.direct.get(&slot).copied().filter(known).zip(size);
+        let known = |direct: &Direct| direct.truncates() && self.files.contains_key(&direct.file);
+        let truncation = self.leases.direct(slot).filter(known).zip(size);
         if let Some((direct, size)) = truncation {
             self.end_truncation(shared, direct.file, direct.range.offset, size);
         }
         if self.hang_up(shared, slot) {
             if let Some((direct, _)) = truncation.filter(|(direct, _)| self.files.contains_key(&direct.file)) {
-                self.direct.insert(slot, direct);
-                self.cut_short.push(slot);
+                self.leases.grant_direct(slot, direct);
+                self.leases.cut_short(slot);
             }
             self.poll(shared);
         }
@@ -60,9 +61,9 @@ impl Overlay {
 
     /// What became of the truncations of the dead is recorded.
     pub(crate) fn end_truncations_of_the_dead(&mut self, shared: Shared<'_>) -> bool {
-        let ended = std::mem::take(&mut self.cut_short);
+        let ended = self.leases.take_cut_short();
         for slot in &ended {
-            self.direct.remove(slot);
+            self.leases.end_direct(*slot);
             shared.slots[*slot as usize].forget_truncation();
         }
         !ended.is_empty()
@@ -73,10 +74,10 @@ impl Overlay {
         let cell = &shared.slots[slot as usize];
         shared.keep_counts(slot);
         let idle = cell.is_free();
-        let process = self.processes.get(&slot).copied().unwrap_or_default();
+        let process = self.threads.process(slot);
         let held = &shared.open_files[slot as usize];
-        match self.processes.iter().find(|(other, owner)| **other != slot && **owner == process) {
-            Some((&sibling, _)) => shared.open_files[sibling as usize].take(held),
+        match self.threads.slots_of(process).find(|other| *other != slot) {
+            Some(sibling) => shared.open_files[sibling as usize].take(held),
             None => held.clear(),
         }
         let quarantined = self.quarantine_slot(shared, slot, process);
@@ -86,11 +87,11 @@ impl Overlay {
             self.forget_slabs(shared, slot);
         }
         self.abandon(slot);
-        let Some(process) = self.processes.remove(&slot) else { return false };
+        let Some(process) = self.threads.leave(slot) else { return false };
         if !quarantined {
             Self::release_dead(shared, slot);
         }
-        if !self.processes.values().any(|other| *other == process) {
+        if !self.threads.lives(process) {
             let left: Vec<u32> = self
                 .files
                 .iter()
@@ -101,7 +102,7 @@ impl Overlay {
                 self.file(number).bypassers.remove(&process);
                 self.leave(shared, process, number);
             }
-            self.barrier.wanted |= self.quarantine.iter().any(|dead| dead.process == process);
+            self.barrier.want_if(self.leases.quarantines_process(process));
         }
         true
     }
@@ -111,7 +112,7 @@ impl Overlay {
     pub(crate) fn quarantine_slot(&mut self, shared: Shared<'_>, slot: u32, process: Process) -> bool {
         let cell = &shared.slots[slot as usize];
         // An agent that has just started knows of the leases of the dead from their slots alone.
-        let direct = self.direct.remove(&slot);
+        let direct = self.leases.end_direct(slot);
         if let Some(direct) = direct {
             self.evicted.forget(direct.file, direct.range);
         }
@@ -126,7 +127,7 @@ impl Overlay {
         let (cheap, leased) = (cheap.filter(known), leased.filter(known));
         for (file, range) in cheap.into_iter().chain(leased) {
             self.drop_clean(file, range);
-            self.quarantine.push(Quarantined { slot, file, range, process, barrier: None });
+            self.leases.quarantine(slot, process, file, range);
         }
         cell.lease.store(if leased.is_some() { LEASE_QUARANTINED } else { LEASE_NONE }, Ordering::Release);
         cell.state.store(if cheap.is_some() { STATE_QUARANTINED } else { STATE_FREE }, Ordering::Release);

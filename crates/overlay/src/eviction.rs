@@ -40,7 +40,7 @@ impl Overlay {
             self.evict(file, &mapped);
             self.evicted.remember(file, mapped);
         }
-        self.barrier.wanted |= self.space.awaits_barrier();
+        self.barrier.want_if(self.space.awaits_barrier());
         true
     }
 
@@ -89,7 +89,7 @@ impl Overlay {
             self.evict(file, &mapped);
             self.evicted.remember(file, mapped);
         }
-        self.barrier.wanted |= self.is_worth_a_barrier();
+        self.barrier.want_if(self.is_worth_a_barrier());
     }
 
     /// Whether places that wait for a barrier are worth one now. In FUSE nobody writes to a data file while
@@ -97,7 +97,7 @@ impl Overlay {
     pub(crate) fn is_worth_a_barrier(&self) -> bool {
         let awaiting = self.space.awaiting_bytes();
         let more_is_coming = || self.copies.any_write_back();
-        let is_due = || self.measured_ns.saturating_sub(self.barrier.ended_ns) > BARRIER_PERIOD_NS;
+        let is_due = || self.measured_ns.saturating_sub(self.barrier.ended_ns()) > BARRIER_PERIOD_NS;
         awaiting > 0 && (awaiting >= self.space.capacity_bytes() / BARRIER_SHARE || is_due() || !more_is_coming())
     }
 }

@@ -113,7 +113,7 @@ impl Overlay {
             range = Range::between(mapped.range.end(), range.end());
         }
         let fetching = self.fetches.iter().any(|fetch| fetch.file == critical.file && fetch.range.overlaps(range));
-        let unwanted = self.is_kept_off || !file.bypassers.is_empty();
+        let unwanted = self.threads.has_strangers() || !file.bypassers.is_empty();
         if range.is_empty() || fetching || file.unlinked || file.openers.is_empty() || unwanted {
             return true;
         }
@@ -200,9 +200,9 @@ impl Overlay {
         let is_held_up = self.measured_ns.saturating_sub(fetch.since_ns) >= HELD_UP_NS;
         match fetch.step {
             FetchStep::Settling => {
-                let forbidden = self.direct_overlaps(fetch.file, fetch.range)
+                let forbidden = self.leases.direct_overlaps(fetch.file, fetch.range)
                     || self.copies.within(fetch.file, fetch.range).next().is_some()
-                    || self.quarantines(fetch.file, fetch.range)
+                    || self.leases.quarantines(fetch.file, fetch.range)
                     || self.files[&fetch.file].map.touches(fetch.range);
                 if forbidden || fetch.cancelled {
                     return self.give_up_fetch(fetch);
@@ -232,7 +232,7 @@ impl Overlay {
                 if fetch.cancelled {
                     return self.give_up_fetch(fetch);
                 }
-                if self.slow_read_overlaps(shared, fetch.file, fetch.range) {
+                if self.leases.slow_read_overlaps(shared, fetch.file, fetch.range) {
                     return !is_held_up || self.give_up_fetch(fetch);
                 }
                 self.publish(fetch);

@@ -126,16 +126,16 @@ impl Overlay {
         if busy {
             return;
         }
-        if self.granules.any(number) || self.barrier.names(number) || self.quarantines(number, all) {
+        if self.granules.any(number) || self.barrier.names(number) || self.leases.quarantines(number, all) {
             self.forgetting.insert(number);
-            self.barrier.wanted |= self.granules.any(number);
+            self.barrier.want_if(self.granules.any(number));
             return;
         }
         self.forget(shared, number);
     }
 
     fn forget(&mut self, shared: Shared<'_>, number: u32) {
-        let is_unsynced = self.barrier.unsynced_slow.contains(&number) || self.barrier.deferred_slow.contains(&number);
+        let is_unsynced = self.barrier.is_unsynced(number);
         if is_unsynced && self.files[&number].is_gone() {
             self.is_left(number);
         }
@@ -151,9 +151,7 @@ impl Overlay {
         self.critical.remove_file(number);
         self.deferred = self.deferred.filter(|critical| critical.file != number);
         shared.files[number as usize].used.store(0, Ordering::Release);
-        self.barrier.unsynced_slow.remove(&number);
-        self.barrier.deferred_slow.remove(&number);
-        self.barrier.asked.remove(&number);
+        self.barrier.forget_file(number);
         self.outbox.push(Output::Forget(number));
         self.table.closed.remove(&number);
         if let Some(data_file) = file.data_file {
@@ -184,7 +182,7 @@ impl Overlay {
         self.data_files.remove(&data_file);
         self.untrusted.remove(&data_file);
         self.space.remove_data_file(data_file);
-        self.barrier.unsynced_data.remove(&data_file);
+        self.barrier.forget_data_file(data_file);
         self.outbox.push(Output::RemoveDataFile(data_file));
     }
 
@@ -207,7 +205,7 @@ impl Overlay {
             } else {
                 self.drop_all(number, Dropped::Eviction);
                 self.forget_if_done(shared, number);
-                self.barrier.wanted |= self.forgetting.contains(&number);
+                self.barrier.want_if(self.forgetting.contains(&number));
             }
         }
     }

@@ -8,8 +8,8 @@ use crate::extent_map::{ExtentMap, Mapped};
 use crate::fingerprint::Fingerprint;
 use crate::journal::{Identity, Record};
 use crate::output::{Answer, Output};
-use crate::overlay::Direct;
 use crate::overlay::Overlay;
+use crate::parts::leases::Direct;
 use crate::process::Process;
 use crate::requests::protocol_error;
 use crate::sooner::Sooner;
@@ -206,7 +206,7 @@ impl Overlay {
         if path.len() > PATH_BYTES_MAX {
             return Err(protocol_error("no path is that long"));
         }
-        let process = self.processes.get(&slot).copied().unwrap_or_default();
+        let process = self.threads.process(slot);
         let number = self.find_or_add(shared, identity, path, observed)?;
         let file = self.file(number);
         if file.openers.is_empty() {
@@ -339,8 +339,7 @@ impl Overlay {
 
     /// Asks for a barrier that begins from now on; its number.
     pub(crate) fn wanted_barrier(&mut self) -> u64 {
-        self.barrier.wanted = true;
-        self.barrier.next()
+        self.barrier.want_next()
     }
 
     /// A new size the file has at least.
@@ -382,8 +381,8 @@ impl Overlay {
 
     /// The process behind `slot` closed its last descriptor of the file.
     pub(crate) fn close(&mut self, shared: Shared<'_>, slot: u32, number: u32) {
-        let process = self.processes.get(&slot).copied().unwrap_or_default();
-        let slots: Vec<u32> = self.processes.iter().filter(|(_, p)| **p == process).map(|(slot, _)| *slot).collect();
+        let process = self.threads.process(slot);
+        let slots: Vec<u32> = self.threads.slots_of(process).collect();
         for slot in slots {
             self.return_slabs(shared, slot, Some(number));
             shared.open_files[slot as usize].close(number);
@@ -408,7 +407,7 @@ impl Overlay {
     /// be: the agent's own extension is a write like theirs. The barrier that makes it count syncs the slow
     /// file.
     pub(crate) fn close_intent(&mut self, number: u32) {
-        let quarantined = self.quarantines(number, Range::new(0, u64::MAX));
+        let quarantined = self.leases.quarantines(number, Range::new(0, u64::MAX));
         let file = self.file(number);
         if file.intent && file.writers.is_empty() && file.extension.is_none() && !quarantined {
             file.intent = false;
@@ -493,7 +492,7 @@ impl Overlay {
         self.file(number).path.clone_from(&path);
         self.append(&Record::File { file: number, identity, path });
         // Bytes that outlast the power are written back where the journal says the file is.
-        self.barrier.wanted |= self.barrier.asked.contains(&number) && self.files[&number].dirty_bytes > 0;
+        self.barrier.want_if(self.barrier.is_asked(number) && self.files[&number].dirty_bytes > 0);
     }
 
     /// The files that have or had the inode's number, the youngest last.
@@ -628,12 +627,12 @@ impl Overlay {
 
     /// Whether a thread may be at a call that makes the file longer.
     fn may_be_extending(&self, shared: Shared<'_>, number: u32, size: u64) -> bool {
-        let direct = |direct: &Direct| direct.file == number && (direct.extends || direct.range.end() > size);
+        let direct = |direct: &Direct| direct.extends() || direct.range.end() > size;
         // A truncation whose thread died leaves dirty bytes beyond the known size: their write-back makes the
         // file longer too.
         let beyond = Range::new(size, u64::MAX);
         let copied = || self.copies.write_back(number, beyond);
-        shared.may_be_extending(number, size) || self.direct.values().any(direct) || copied()
+        shared.may_be_extending(number, size) || self.leases.direct_of(number).any(direct) || copied()
     }
 
     /// The slow file is `size` long now, or could not be extended.

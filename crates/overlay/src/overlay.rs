@@ -9,28 +9,28 @@ use headstart_protocol::handover::COPIES_MAX;
 use headstart_protocol::message::{Envelope, Request};
 use headstart_protocol::shared::Shared;
 use headstart_units::Capacity;
-use headstart_units::request::Range;
 
-use crate::barrier::Barrier;
 use crate::drain_round::DrainRound;
 use crate::evicted::Evicted;
 use crate::fetches::Fetch;
 use crate::file_table::FileTable;
 use crate::files::File;
-use crate::flash_space::{FlashSpace, Run};
+use crate::flash_space::FlashSpace;
 use crate::granules::Granules;
 use crate::journal::{Identity, Record};
 use crate::mapping::Mapping;
 use crate::online::Online;
 use crate::output::Output;
+use crate::parts::barrier::Barrier;
 use crate::parts::copies::Copies;
+use crate::parts::leases::Leases;
 use crate::parts::outbox::Outbox;
+use crate::parts::threads::Threads;
 use crate::process::Process;
 use crate::regions::Placing;
 use crate::requests::{HeldUp, Pending};
 use crate::reserve::Reserve;
 use crate::settings::Settings;
-use crate::slabs::Slabs;
 use crate::untrusted::Untrusted;
 use crate::write_back::Pace;
 
@@ -46,15 +46,8 @@ pub struct Overlay {
     pub(crate) space: FlashSpace,
     pub(crate) granules: Granules,
     pub(crate) mapping: Mapping,
-    pub(crate) processes: BTreeMap<u32, Process>,
-    pub(crate) slabs: BTreeMap<u32, Slabs>,
-    pub(crate) direct: BTreeMap<u32, Direct>,
-    /// Direct writes that are done, but whose records may not be appended yet.
-    pub(crate) ending: Vec<Envelope>,
-    /// Slots of dead threads whose truncations are ended, but whose records may not be appended yet.
-    pub(crate) cut_short: Vec<u32>,
-    pub(crate) quarantine: Vec<Quarantined>,
-    pub(crate) last_commits: BTreeMap<u32, u64>,
+    pub(crate) threads: Threads,
+    pub(crate) leases: Leases,
     pub(crate) pending: Vec<Pending>,
     pub(crate) held_up: HeldUp,
     /// What the disks took for the last direct writes and write-backs.
@@ -66,8 +59,6 @@ pub struct Overlay {
     pub(crate) critical: CriticalData,
     /// A critical range that waits for room to become free.
     pub(crate) deferred: Option<Critical>,
-    /// Slots that were granted a slow read which may not have ended yet.
-    pub(crate) slow_reads: BTreeSet<u32>,
     /// Files whose size is to be changed once no thread may be changing it.
     pub(crate) extending: BTreeSet<u32>,
     /// Files to be forgotten when a barrier has cleared their bits.
@@ -84,8 +75,6 @@ pub struct Overlay {
     pub(crate) placing: Placing,
     pub(crate) online: Option<Online>,
     pub(crate) reserve: Reserve,
-    /// Nothing comes to flash, as programs live that nobody sees.
-    pub(crate) is_kept_off: bool,
     /// What the header said last of bytes refused.
     pub(crate) refused_bytes: u64,
     /// Where the last use of flash by each thread ended: file, offset.
@@ -95,35 +84,11 @@ pub struct Overlay {
     pub(crate) measured_ns: u64,
 }
 
-/// A direct-write lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Direct {
-    pub(crate) file: u32,
-    pub(crate) range: Range,
-    pub(crate) extends: bool,
-    pub(crate) truncates: bool,
-    /// When it was granted, or found at a start.
-    pub(crate) since_ns: u64,
-}
-
-/// What a dead thread may still write to a slow file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Quarantined {
-    /// The thread's slot, which nobody gets meanwhile.
-    pub(crate) slot: u32,
-    pub(crate) file: u32,
-    pub(crate) range: Range,
-    /// Whose write it is.
-    pub(crate) process: Process,
-    /// The barrier that syncs the slow file and began after the process was gone: it lifts the quarantine.
-    pub(crate) barrier: Option<u64>,
-}
-
 impl Overlay {
     /// An empty overlay whose journal so far ends at `journal_end`; data files get numbers from `next_data_file` on.
     pub fn new(mut settings: Settings, journal_end: u64, next_data_file: u32) -> Overlay {
         settings.copies_max = settings.copies_max.min(COPIES_MAX);
-        let copies_max = settings.copies_max;
+        let (copies_max, slab_bytes_max) = (settings.copies_max, settings.slab_bytes_max);
         let capacity_bytes = match settings.capacity {
             Capacity::Bytes(bytes) => bytes,
             Capacity::Share(_) => 0,
@@ -139,13 +104,8 @@ impl Overlay {
             space: FlashSpace::new(capacity_bytes),
             granules: Granules::default(),
             mapping: Mapping::default(),
-            processes: BTreeMap::new(),
-            slabs: BTreeMap::new(),
-            direct: BTreeMap::new(),
-            ending: Vec::new(),
-            cut_short: Vec::new(),
-            quarantine: Vec::new(),
-            last_commits: BTreeMap::new(),
+            threads: Threads::new(slab_bytes_max),
+            leases: Leases::default(),
             pending: Vec::new(),
             held_up: HeldUp::default(),
             disk_write_ns: None,
@@ -153,7 +113,6 @@ impl Overlay {
             copies: Copies::new(copies_max),
             fetches: Vec::new(),
             deferred: None,
-            slow_reads: BTreeSet::new(),
             extending: BTreeSet::new(),
             forgetting: BTreeSet::new(),
             left_to_heirs: BTreeSet::new(),
@@ -166,7 +125,6 @@ impl Overlay {
             placing: Placing::default(),
             online: None,
             reserve: Reserve::default(),
-            is_kept_off: false,
             refused_bytes: 0,
             last_uses: BTreeMap::new(),
             outbox: Outbox::new(journal_end),
@@ -176,7 +134,7 @@ impl Overlay {
 
     /// A thread joined: `slot` is its slot from now on.
     pub fn on_join(&mut self, slot: u32, process: Process) {
-        self.processes.insert(slot, process);
+        self.threads.join(slot, process);
         self.last_uses.remove(&slot);
     }
 
@@ -212,7 +170,7 @@ impl Overlay {
         self.plan_barrier();
         let coming = u64::from(self.space_is_coming());
         // Where nothing comes to flash nobody needs to ask.
-        let free_bytes = if self.is_kept_off { 0 } else { self.space.available_bytes().max(coming) };
+        let free_bytes = if self.is_kept_off() { 0 } else { self.space.available_bytes().max(coming) };
         shared.header.free_bytes.store(free_bytes, Ordering::Relaxed);
     }
 
@@ -241,8 +199,7 @@ impl Overlay {
 
     /// Whether there is nothing to append and nothing to carry out.
     pub fn is_settled(&self) -> bool {
-        let ended = self.ending.is_empty() && self.cut_short.is_empty();
-        self.outbox.is_empty() && ended
+        self.outbox.is_empty() && self.leases.is_settled()
     }
 
     /// Position of the journal's end.
@@ -301,27 +258,26 @@ impl Overlay {
 
     /// Whether every record up to the journal's end is durable, and every slow file it speaks of.
     pub fn is_durable(&self) -> bool {
-        self.barrier.durable_end == self.outbox.journal_end() && self.barrier.deferred_slow.is_empty()
+        self.barrier.is_durable(self.outbox.journal_end())
     }
 
     /// Asks for a full barrier, for example at the end of a drain: afterwards all that was acknowledged
     /// survives power loss.
     pub fn request_barrier(&mut self) {
-        self.barrier.wanted = true;
-        self.barrier.full = true;
+        self.barrier.want_full();
     }
 
     /// Asks for a barrier that syncs what it must and the slow file, if that is known.
     pub fn request_sync_of(&mut self, file: u32) {
-        self.barrier.wanted = true;
+        self.barrier.want();
         if self.files.contains_key(&file) {
-            self.barrier.unsynced_slow.insert(file);
+            self.barrier.sync_slow(file);
         }
     }
 
     /// Asks for a barrier that syncs what it must.
     pub fn request_short_barrier(&mut self) {
-        self.barrier.wanted = true;
+        self.barrier.want();
     }
 
     pub(crate) fn file(&mut self, file: u32) -> &mut File {
@@ -329,44 +285,9 @@ impl Overlay {
     }
 
     pub(crate) fn append(&mut self, record: &Record) {
-        match record {
-            Record::Map { data_file, place, length, .. } | Record::Fetched { data_file, place, length, .. } => {
-                self.barrier.unsynced_data.insert(*data_file);
-                self.barrier.uncovered.insert(Run::touching(*data_file, *place, *length));
-                self.outbox.push(Output::Unsynced(*data_file));
-            }
-            // Without an intent the clean bytes are kept after power loss: the disk must hold the same.
-            Record::Clean { file, .. } if !self.files[file].intent => {
-                self.barrier.unsynced_slow.insert(*file);
-            }
-            Record::Clean { file, .. } | Record::Drop { file, .. } | Record::Truncate { file, .. } => {
-                self.barrier.deferred_slow.insert(*file);
-            }
-            // A fingerprint of a size that power loss takes back would be taken for a foreign change.
-            Record::Closed { file } | Record::Fingerprint { file, .. } => {
-                self.barrier.unsynced_slow.insert(*file);
-            }
-            _ => {}
-        }
-        if let Record::Fetched { file, .. } = record {
-            // What was fetched may be newer than what the disk would hold after power loss: bytes written
-            // before the file was opened here, or under an intent closed since. A clean extent must not
-            // outlive such bytes.
-            self.barrier.unsynced_slow.insert(*file);
+        if let Some(data_file) = self.barrier.note(record, |file| self.files[&file].intent) {
+            self.outbox.push(Output::Unsynced(data_file));
         }
         self.outbox.append(record);
-    }
-
-    pub(crate) fn direct_overlaps(&self, file: u32, range: Range) -> bool {
-        self.direct.values().any(|direct| direct.file == file && direct.range.overlaps(range))
-    }
-
-    pub(crate) fn quarantines(&self, file: u32, range: Range) -> bool {
-        self.quarantine.iter().any(|dead| dead.file == file && dead.range.overlaps(range))
-    }
-
-    pub(crate) fn slow_read_overlaps(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
-        self.slow_reads.retain(|slot| shared.slots[*slot as usize].holds_slow_read());
-        self.slow_reads.iter().any(|slot| shared.slots[*slot as usize].slow_read_overlaps(file, range))
     }
 }

@@ -328,7 +328,7 @@ impl Overlay {
         let end = journal.end();
         journal.append(&Record::Barrier { end });
         self.outbox.go_on_at(journal.end());
-        self.barrier.durable_end = journal.end();
+        self.barrier.set_durable_end(journal.end());
         journal.take()
     }
 
@@ -338,7 +338,7 @@ impl Overlay {
     pub fn begin_journal(&mut self, start: u64) -> Vec<u8> {
         let mut journal = self.begin_anew(start);
         self.outbox.go_on_at(journal.end());
-        self.barrier.durable_end = start;
+        self.barrier.set_durable_end(start);
         self.request_barrier();
         journal.take()
     }
@@ -375,7 +375,7 @@ impl Overlay {
             journal.append(&Record::DataFile { file, data_file });
         }
         self.untrusted.values().flatten().for_each(|run| journal.append(&untrusted::record(run)));
-        for (&slot, &seq) in &self.last_commits {
+        for (slot, seq) in self.threads.last_commits() {
             journal.append(&Record::LastCommit { slot, seq });
         }
         for (&number, file) in &self.files {

@@ -108,7 +108,7 @@ impl Overlay {
         for region in new {
             self.keep(number, region.range);
         }
-        self.barrier.wanted = true;
+        self.barrier.want();
         self.forget_if_done(shared, number);
         self.poll(shared);
     }
@@ -240,7 +240,7 @@ impl Overlay {
 
     /// Fetches what is missing of regions, as far as `limit` fetches at once. A pass tries each stretch once.
     pub(crate) fn place_next(&mut self, shared: Shared<'_>, limit: usize) {
-        while self.placing.on && !self.is_kept_off && self.fetches.len() < limit && self.copies.may_begin() {
+        while self.placing.on && !self.is_kept_off() && self.fetches.len() < limit && self.copies.may_begin() {
             let Some((rank, range)) = self.next_missing() else {
                 // What was written to meanwhile is tried again when all other copies have ended.
                 if !self.fetches.iter().any(|fetch| fetch.places()) {

@@ -25,7 +25,8 @@ use crate::flash_space::Run;
 use crate::journal::Identity;
 use crate::limits::{FILE_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::output::Answer;
-use crate::overlay::{Direct, Overlay};
+use crate::overlay::Overlay;
+use crate::parts::leases::{Direct, Resizes};
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::message::{Envelope, Request};
 use headstart_protocol::shared::Shared;
@@ -58,7 +59,7 @@ impl Overlay {
         path: &[u8],
     ) {
         self.leave_direct(shared, envelope, None);
-        let process = self.processes.get(&envelope.slot).copied().unwrap_or_default();
+        let process = self.threads.process(envelope.slot);
         // Number zero: the process was told that it has the file open by an agent before, and whatever that
         // waited for is durable.
         let again = envelope.seq == 0
@@ -160,16 +161,16 @@ impl Overlay {
             Request::WriteDone { file, .. }
             | Request::TruncateDone { file, .. }
             | Request::RearrangeDone { file, .. }
-                if self.direct.get(&slot).is_some_and(|direct| direct.file != file) =>
+                if self.leases.direct(slot).is_some_and(|direct| direct.file != file) =>
             {
                 return self.reply(envelope, protocol_error("the lease is on another file"));
             }
             Request::WriteDone { file, offset, length } => {
                 self.write_done(slot, file, Range::new(offset, length));
-                return self.ending.push(envelope);
+                return self.leases.end_once_appended(envelope);
             }
             Request::TruncateDone { size: from, .. } | Request::RearrangeDone { from, .. }
-                if self.direct.get(&slot).is_some_and(|direct| direct.range != Range::new(from, u64::MAX)) =>
+                if self.leases.direct(slot).is_some_and(|direct| direct.range != Range::new(from, u64::MAX)) =>
             {
                 return self.reply(envelope, protocol_error("the lease is for another size"));
             }
@@ -178,15 +179,15 @@ impl Overlay {
             }
             Request::RearrangeDone { file, from, size } => {
                 self.rearrange_done(shared, slot, file, from, size);
-                return self.ending.push(envelope);
+                return self.leases.end_once_appended(envelope);
             }
             Request::TruncateDone { file, size, changed } => {
                 self.truncate_done(shared, slot, file, size, changed);
-                return self.ending.push(envelope);
+                return self.leases.end_once_appended(envelope);
             }
             Request::Commit { file, data_file, offset, length, place } => {
                 let range = Range::new(offset, length);
-                if self.last_commits.get(&slot) == Some(&envelope.seq) {
+                if self.threads.last_commit(slot) == Some(envelope.seq) {
                     // The journal holds it. The agent may have died before it made the file long enough, though.
                     let end = Range::new(range.end().saturating_sub(1), 1);
                     if !self.files[&file].map.touches(end) {
@@ -222,12 +223,12 @@ impl Overlay {
                 Operation::Rearrange { file, from, barrier: None }
             }
             Request::Sync { file } => {
-                self.barrier.asked.insert(file);
+                self.barrier.ask(file);
                 if self.is_durable() && !self.barrier.is_running() {
                     let answer = self.synced(file);
                     return self.reply(envelope, answer);
                 }
-                self.barrier.wanted = true;
+                self.barrier.want();
                 Operation::Sync { file, barrier: self.barrier.next() }
             }
             Request::WriteBack { file, offset, length } => {
@@ -239,7 +240,7 @@ impl Overlay {
                 return self.reply(envelope, Answer::Done);
             }
             Request::Bypass { file, writes } => {
-                let process = self.processes.get(&slot).copied().unwrap_or_default();
+                let process = self.threads.process(slot);
                 let known = self.file(file);
                 known.write_back_error = None;
                 known.bypassers.insert(process);
@@ -372,7 +373,12 @@ impl Overlay {
                 self.grant_direct(
                     shared,
                     envelope.slot,
-                    Direct { file, range, extends, truncates: false, since_ns: self.measured_ns },
+                    Direct {
+                        file,
+                        range,
+                        resizes: if extends { Resizes::Extends } else { Resizes::No },
+                        since_ns: self.measured_ns,
+                    },
                 )
             }
             Operation::Truncate { file, size } => self.grant_truncation(shared, envelope.slot, file, size),
@@ -389,7 +395,7 @@ impl Overlay {
                 // Bytes that the power brings back to flash would be written over those that the kernel moved
                 // to their place.
                 if barrier.is_none() && (!self.is_durable() || self.barrier.is_running()) {
-                    self.barrier.wanted = true;
+                    self.barrier.want();
                     *barrier = Some(self.barrier.next());
                 }
                 match barrier.map_or(Some(Answer::Done), |barrier| self.barrier.answer(barrier))? {

@@ -12,6 +12,7 @@ use crate::journal::Record;
 use crate::limits::REQUEST_BYTES_MAX;
 use crate::output::{Answer, Output};
 use crate::overlay::Overlay;
+use crate::parts::slabs::Slab;
 use crate::reserve::Reserve;
 use headstart_protocol::lease::Place;
 use headstart_protocol::shared::{PIECES_MAX, Shared};
@@ -24,23 +25,6 @@ const GROWTH_BYTES: u64 = 16 << 20;
 /// No data file is longer than this, so that no slab found in a slot ends behind it.
 const SLAB_END_MAX: u64 = 1 << 44;
 
-/// One slab; without pages it is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Slab {
-    file: u32,
-    run: Run,
-}
-
-/// The slabs of one slot, as they stand in it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Slabs([Slab; PIECES_MAX]);
-
-impl Slabs {
-    fn empty(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..PIECES_MAX).filter(|at| self.0[*at].run.pages == 0)
-    }
-}
-
 /// How many pages at the front of a slab are used: it is used from the front, so that the last mapped page tells.
 fn pages_used(extents: impl Iterator<Item = Mapped>, slab: Run) -> u64 {
     let end = slab.page + slab.pages;
@@ -51,21 +35,6 @@ fn pages_used(extents: impl Iterator<Item = Mapped>, slab: Run) -> u64 {
 }
 
 impl Overlay {
-    fn slabs_of(&self, slot: u32) -> Slabs {
-        self.slabs.get(&slot).copied().unwrap_or_default()
-    }
-
-    fn set_slab(&mut self, shared: Shared<'_>, slot: u32, at: usize, slab: Slab) {
-        self.slabs.entry(slot).or_default().0[at] = slab;
-        let Slab { file, run } = slab;
-        let cell = &shared.slots[slot as usize].slabs[at];
-        if run.pages == 0 {
-            return cell.revoke();
-        }
-        let bytes = run.bytes();
-        cell.grant(Place { file, data_file: run.data_file, place: bytes.offset, length: bytes.length });
-    }
-
     /// Leases space for a write of `range`: in one run if there is one, else in several that hold it together.
     pub(crate) fn slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
         if self.is_left_alone(file) {
@@ -76,7 +45,7 @@ impl Overlay {
         }
         self.make_slab_room(shared, slot, file);
         let answer = self.add_slab(shared, slot, file, range);
-        if answer == Answer::NoSpace && self.slabs_of(slot).empty().count() < PIECES_MAX {
+        if answer == Answer::NoSpace && self.threads.slabs().free_entries(slot).len() < PIECES_MAX {
             // What it holds is too little for this write. Who asks has nothing there that is not committed.
             self.return_slabs(shared, slot, None);
             return self.add_slab(shared, slot, file, range);
@@ -101,7 +70,7 @@ impl Overlay {
         }
         let cleaned = self.copies.write_back_bytes();
         let is_coming = self.space_is_coming() && self.room_bytes().saturating_add(cleaned) >= needed;
-        self.barrier.wanted |= is_coming && self.is_worth_a_barrier();
+        self.barrier.want_if(is_coming && self.is_worth_a_barrier());
         is_coming
     }
 
@@ -121,7 +90,7 @@ impl Overlay {
             return Answer::NoSpace;
         }
         let size_before = self.space.size_bytes(data_file);
-        let granted = self.grant(shared, slot, file, data_file, pages, spared);
+        let granted = self.grant(shared, slot, file, pages, spared);
         let size = self.space.size_bytes(data_file);
         if size > size_before || size_before == 0 {
             self.outbox.push(Output::Grow { data_file, size: size.next_multiple_of(GROWTH_BYTES) });
@@ -138,22 +107,15 @@ impl Overlay {
         if within || !self.has_regions() { 0 } else { Reserve::least_bytes(self.space.capacity_bytes()) }
     }
 
-    fn grant(
-        &mut self,
-        shared: Shared<'_>,
-        slot: u32,
-        file: u32,
-        data_file: u32,
-        pages: u64,
-        spared_bytes: u64,
-    ) -> bool {
-        let empty: Vec<usize> = self.slabs_of(slot).empty().collect();
+    fn grant(&mut self, shared: Shared<'_>, slot: u32, file: u32, pages: u64, spared_bytes: u64) -> bool {
+        let data_file = self.data_file_of(shared, file);
+        let empty = self.threads.slabs().free_entries(slot);
         let Some(&first) = empty.first() else { return false };
         let available_bytes = self.space.available_bytes().saturating_sub(spared_bytes);
-        let fair = available_bytes / PAGE_BYTES / (2 * self.processes.len().max(1) as u64);
-        let most = fair.min(self.settings.slab_bytes_max / PAGE_BYTES).max(pages);
+        let fair = available_bytes / PAGE_BYTES / (2 * self.threads.count().max(1) as u64);
+        let most = fair.min(self.threads.slabs().bytes_max() / PAGE_BYTES).max(pages);
         if let Some(run) = self.space.allocate(data_file, pages, most) {
-            self.set_slab(shared, slot, first, Slab { file, run });
+            self.threads.slabs_mut().set(shared, slot, first, Slab { file, run });
             self.reserve.on_write(run.bytes().length, self.measured_ns);
             return true;
         }
@@ -171,21 +133,20 @@ impl Overlay {
         }
         for (at, run) in empty.into_iter().zip(runs) {
             self.reserve.on_write(run.bytes().length, self.measured_ns);
-            self.set_slab(shared, slot, at, Slab { file, run });
+            self.threads.slabs_mut().set(shared, slot, at, Slab { file, run });
         }
         true
     }
 
     /// Frees entries of the slot's slab table: those of other files if the table is full.
     fn make_slab_room(&mut self, shared: Shared<'_>, slot: u32, file: u32) {
-        let slabs = self.slabs_of(slot);
-        if slabs.empty().count() > PIECES_MAX / 2 {
+        if self.threads.slabs().free_entries(slot).len() > PIECES_MAX / 2 {
             return;
         }
-        for other in slabs.0.iter().filter(|slab| slab.file != file) {
+        for other in self.threads.slabs().of(slot).iter().filter(|slab| slab.file != file) {
             self.return_slabs(shared, slot, Some(other.file));
         }
-        if self.slabs_of(slot).empty().next().is_none() {
+        if self.threads.slabs().free_entries(slot).is_empty() {
             self.return_slabs(shared, slot, Some(file));
         }
     }
@@ -194,35 +155,20 @@ impl Overlay {
     /// only once the commit's record is appended ([`Overlay::show_slabs`]): an agent that starts before that
     /// must find the pages in the slab.
     pub(crate) fn consume(&mut self, slot: u32, file: u32, used: Run) -> bool {
-        let used_end = used.page + used.pages;
-        let holds = |slab: &&mut Slab| {
-            let Slab { file: owner, run } = **slab;
-            run.pages > 0
-                && owner == file
-                && run.data_file == used.data_file
-                && used.page >= run.page
-                && used_end <= run.page + run.pages
-        };
-        let Some(slab) = self.slabs.get_mut(&slot).and_then(|slabs| slabs.0.iter_mut().find(holds)) else {
-            return false;
-        };
-        let run = slab.run;
-        slab.run = Run { page: used_end, pages: run.page + run.pages - used_end, ..run };
-        self.space.give_back(Run { pages: used.page - run.page, ..run });
+        let Some(before) = self.threads.slabs_mut().consume(slot, file, used) else { return false };
+        self.space.give_back(before);
         true
     }
 
     /// Shows the slabs of the slot in it as they are.
     pub(crate) fn show_slabs(&mut self, shared: Shared<'_>, slot: u32) {
-        for (at, slab) in self.slabs_of(slot).0.into_iter().enumerate() {
-            self.set_slab(shared, slot, at, slab);
-        }
+        self.threads.slabs_mut().show(shared, slot);
     }
 
     /// Pages in slabs of the slot.
     #[cfg(test)]
     pub(crate) fn slab_pages(&self, slot: u32) -> u64 {
-        self.slabs_of(slot).0.iter().map(|slab| slab.run.pages).sum()
+        self.threads.slabs().of(slot).iter().map(|slab| slab.run.pages).sum()
     }
 
     /// At a start: takes over the slabs that a living thread holds, as its slot shows them, without the pages
@@ -238,7 +184,7 @@ impl Overlay {
             let rest = Run { page: run.page + used, pages: run.pages - used, ..run };
             let known = possible && self.data_files.get(&data_file) == Some(&file);
             if known && rest.pages > 0 && self.space.adopt_slab(rest) {
-                self.set_slab(shared, slot, at, Slab { file, run: rest });
+                self.threads.slabs_mut().set(shared, slot, at, Slab { file, run: rest });
                 // The agent may have been killed before it made the data file long enough, or made it at all.
                 self.outbox.push(Output::Grow { data_file, size: self.space.size_bytes(data_file) });
             } else {
@@ -253,24 +199,21 @@ impl Overlay {
         let fits = |slab: &Slab| {
             slab.file == file && slab.run.pages >= pages && !self.untrusted.contains_key(&slab.run.data_file)
         };
-        self.slabs_of(slot).0.iter().any(fits)
+        self.threads.slabs().of(slot).iter().any(fits)
     }
 
     /// Returns the slot's slabs, all or those of one file.
     pub(crate) fn return_slabs(&mut self, shared: Shared<'_>, slot: u32, file: Option<u32>) {
-        for (at, Slab { file: owner, run }) in self.slabs_of(slot).0.into_iter().enumerate() {
-            if run.pages > 0 && file.is_none_or(|file| file == owner) {
-                self.set_slab(shared, slot, at, Slab::default());
-                self.reserve.on_return(run.bytes().length);
-                self.space.give_back(run);
-            }
+        for run in self.threads.slabs_mut().take(shared, slot, file) {
+            self.reserve.on_return(run.bytes().length);
+            self.space.give_back(run);
         }
     }
 
-    /// Takes the slot's slabs away without using their space again: a write of a dead thread may still land there.
+    /// Takes the slot's slabs away without using their space again: a write of a dead thread may still land
+    /// there.
     pub(crate) fn forget_slabs(&mut self, shared: Shared<'_>, slot: u32) {
-        (0..PIECES_MAX).for_each(|at| self.set_slab(shared, slot, at, Slab::default()));
-        self.slabs.remove(&slot);
+        self.threads.slabs_mut().forget(shared, slot);
     }
 
     /// The data file that `file`'s new bytes go to.

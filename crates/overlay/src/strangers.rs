@@ -13,7 +13,7 @@ use headstart_units::request::Range;
 impl Overlay {
     /// From now on nothing comes to flash, or again it may.
     pub fn keep_off(&mut self, shared: Shared<'_>, on: bool) {
-        self.is_kept_off = on;
+        self.threads.set_strangers(on);
         if on {
             self.fetches.iter_mut().for_each(|fetch| fetch.cancelled = true);
         }
@@ -22,7 +22,7 @@ impl Overlay {
 
     /// Whether nothing comes to flash.
     pub fn is_kept_off(&self) -> bool {
-        self.is_kept_off
+        self.threads.has_strangers()
     }
 
     /// Files of which bytes are on flash.
@@ -40,6 +40,6 @@ impl Overlay {
 
     /// Whether what is written of the file goes to the slow file alone.
     pub(crate) fn is_left_alone(&self, file: u32) -> bool {
-        self.is_kept_off || self.files[&file].is_left_alone()
+        self.is_kept_off() || self.files[&file].is_left_alone()
     }
 }

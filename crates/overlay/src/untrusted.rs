@@ -36,14 +36,9 @@ pub(crate) fn nothing(data_file: u32) -> Run {
 impl Overlay {
     /// A barrier could not sync these files.
     pub(crate) fn distrust(&mut self, failed: &NotSynced) {
-        let covering = std::mem::take(&mut self.barrier.covering);
-        let untried: Vec<Run> =
-            covering.iter().filter(|run| failed.data_files_untried.contains(&run.data_file)).collect();
-        let mut recent = covering;
-        recent.extend(self.barrier.uncovered.iter());
-        for &data_file in &failed.data_files {
+        for (data_file, pages) in self.barrier.take_unsynced_pages(failed) {
             self.retire(data_file);
-            let lost: Vec<Run> = [nothing(data_file)].into_iter().chain(recent.of_data_file(data_file)).collect();
+            let lost: Vec<Run> = [nothing(data_file)].into_iter().chain(pages).collect();
             lost.iter().for_each(|run| self.append(&record(run)));
             self.untrusted.entry(data_file).or_default().extend(lost);
             self.drop_untrusted_clean(data_file);
@@ -53,10 +48,7 @@ impl Overlay {
                 .iter_mut()
                 .filter(|fetch| fetch.run.data_file == data_file)
                 .for_each(|fetch| fetch.cancelled = true);
-            // The others the barrier named were synced; what came since it began was not.
-            self.barrier.uncovered.remove_data_file(data_file);
         }
-        self.barrier.uncovered.extend(untried);
         for &file in &failed.slow_files {
             self.write_back_again(file);
         }
@@ -93,7 +85,7 @@ impl Overlay {
             self.append(&Record::Extents { file, data_file: mapped.data_file, extents });
             self.set_dirty(file, &mapped);
         }
-        let bypassed = self.is_kept_off || !self.files[&file].bypassers.is_empty();
+        let bypassed = self.is_kept_off() || !self.files[&file].bypassers.is_empty();
         for mapped in self.evicted.take(file) {
             if bypassed || self.files[&file].map.touches(mapped.range) {
                 continue;

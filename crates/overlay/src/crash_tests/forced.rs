@@ -166,7 +166,7 @@ fn a_file_is_forgotten_only_when_a_barrier_has_made_the_removal_of_its_dirty_byt
     write(&mut w, 0, A, true);
     other(&mut w, 0, Kind::Fsync, A);
     write(&mut w, 0, A, false); // drops them, not durable yet
-    w.overlay.barrier.wanted = false;
+    w.overlay.barrier.forget_wish();
     for rank in [0, 2] {
         ranks::begin_other(&mut w, rank, Kind::Close, 0, A);
         while w.ranks[rank].is_busy() {
@@ -298,7 +298,7 @@ fn the_new_name_of_a_file_whose_dirty_bytes_were_synced_becomes_durable_by_itsel
 fn the_first_commit_in_a_new_shared_file_is_not_taken_for_one_of_before() {
     let mut w = world();
     write(&mut w, 0, A, true);
-    let seq = w.overlay.last_commits[&0];
+    let seq = w.overlay.threads.last_commit(0).unwrap();
     w.crash(false);
     ranks::begin_other(&mut w, 0, Kind::Open(true), 0, A);
     run(&mut w, 0);
@@ -608,21 +608,21 @@ fn world_with_a_dead_writer() -> World {
 fn a_quarantine_whose_barrier_failed_is_lifted_by_the_next_one_that_nobody_else_asks_for() {
     let mut w = world_with_a_dead_writer();
     w.poll();
-    assert!(w.overlay.quarantine.len() == 1 && w.overlay.is_barrier_running());
+    assert!(w.overlay.leases.quarantined() == 1 && w.overlay.is_barrier_running());
     w.tasks.clear();
     w.overlay.on_barrier_synced(w.memory.view(), Err(NotSynced::default()));
     w.carry_out();
     w.quiesce();
-    assert_eq!(w.overlay.quarantine.len(), 0);
+    assert_eq!(w.overlay.leases.quarantined(), 0);
     no_violation(&w);
 }
 
 #[test]
 fn a_dead_writers_range_is_fetched_again_once_its_slow_file_was_synced() {
     let mut w = world_with_a_dead_writer();
-    assert_eq!(w.overlay.quarantine.len(), 1);
+    assert_eq!(w.overlay.leases.quarantined(), 1);
     w.quiesce();
-    assert_eq!(w.overlay.quarantine.len(), 0);
+    assert_eq!(w.overlay.leases.quarantined(), 0);
     assert_eq!(w.overlay.mapped_bytes(), 0, "clean bytes under a write that landed late are dropped");
     other(&mut w, 2, Kind::Read, A);
     no_violation(&w);
@@ -705,7 +705,7 @@ fn bytes_written_back_after_the_last_close_count_as_clean_only_once_the_slow_fil
         }
         barrier(&mut w);
         drain(&mut w);
-        w.overlay.barrier.wanted = true; // as when space runs short
+        w.overlay.barrier.want(); // as when space runs short
         w.poll();
         w.quiesce();
         w.random.0 = seed; // some of these lose what was not synced
@@ -756,7 +756,7 @@ fn a_write_back_that_a_dead_thread_may_have_overwritten_does_not_count() {
     while let Some(at) = w.tasks.iter().position(|task| !matches!(task, Task::Copy { .. })) {
         w.step_task(at); // the barrier lifts the quarantine
     }
-    assert!(w.overlay.quarantine.is_empty());
+    assert!(w.overlay.leases.quarantined() == 0);
     w.quiesce();
     assert_eq!(w.overlay.dirty_bytes(), 0);
     w.check_clean();

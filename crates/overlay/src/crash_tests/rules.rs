@@ -13,7 +13,7 @@ use headstart_units::request::Range;
 fn a_commit_sent_again_is_answered_and_not_applied_again() {
     let mut w = world();
     write(&mut w, 0, A, true);
-    let seq = w.overlay.last_commits[&0];
+    let seq = w.overlay.threads.last_commit(0).unwrap();
     let first = w.overlay.files[&0].map.at(0).expect("it is mapped");
     write(&mut w, 2, A, true);
     let (data_file, place) = (first.data_file, first.place);
@@ -40,12 +40,12 @@ fn nothing_is_fetched_where_a_dead_thread_may_still_write() {
         ranks::step(&mut w, 0, false);
     }
     w.kill(0);
-    assert_eq!(w.overlay.quarantine.len(), 1);
+    assert_eq!(w.overlay.leases.quarantined(), 1);
     w.memory.view().slots[2].hint(0, dead, 1 << 30, FetchTurn::Soon);
     w.poll();
     assert!(!fetches(&w), "what is fetched now would be older than the write that lands later");
     w.quiesce();
-    assert!(w.overlay.quarantine.is_empty());
+    assert!(w.overlay.leases.quarantined() == 0);
     w.memory.view().slots[2].hint(0, dead, 1 << 30, FetchTurn::Soon);
     w.poll();
     assert!(fetches(&w));

@@ -33,7 +33,7 @@ impl Overlay {
             slot: envelope.slot,
             seq: envelope.seq,
         });
-        self.last_commits.insert(envelope.slot, envelope.seq);
+        self.threads.note_commit(envelope.slot, envelope.seq);
         self.evicted.forget(file, range);
         self.carve(file, range, Dropped::Overwritten);
         let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);

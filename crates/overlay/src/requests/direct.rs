@@ -4,27 +4,27 @@ use std::sync::atomic::Ordering;
 
 use crate::journal::Record;
 use crate::output::Answer;
-use crate::overlay::{Direct, Overlay};
+use crate::overlay::Overlay;
+use crate::parts::leases::{Direct, Resizes};
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::message::{Envelope, Request};
-use headstart_protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES, Shared};
+use headstart_protocol::shared::Shared;
 use headstart_units::request::Range;
 
 impl Overlay {
     pub(crate) fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, direct: Direct) -> Option<Answer> {
-        let Direct { file, range, extends, truncates, .. } = direct;
+        let Direct { file, range, resizes, .. } = direct;
         let copying = self.copies.write_back(file, range);
-        if copying || (extends && self.file(file).extension.is_some()) {
+        if copying || (direct.extends() && self.file(file).extension.is_some()) {
             return None;
         }
         self.cancel_fetches(file, range);
-        if self.slow_read_overlaps(shared, file, range) {
+        if self.leases.slow_read_overlaps(shared, file, range) {
             // Whoever reads there sees what is written from now on, and nobody may find older bytes on flash behind it.
             self.drop_clean(file, range);
         }
-        self.direct.insert(slot, direct);
-        let flags = if extends { DIRECT_EXTENDS } else { 0 } | if truncates { DIRECT_TRUNCATES } else { 0 };
-        shared.slots[slot as usize].grant_direct_write(file, range, flags);
+        self.leases.grant_direct(slot, direct);
+        shared.slots[slot as usize].grant_direct_write(file, range, resizes.flags());
         Some(Answer::Go)
     }
 
@@ -32,12 +32,12 @@ impl Overlay {
     pub(crate) fn grant_truncation(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64) -> Option<Answer> {
         // One at a time: which of two came last would decide what the size is. And not while the file is
         // about to be made long enough for bytes that would be dropped.
-        let truncated = self.direct.values().any(|direct| direct.file == file && direct.truncates);
-        if truncated || self.pending.iter().any(|pending| pending.is_mapped_beyond(file, size)) {
+        if self.leases.cut_of(file).is_some() || self.pending.iter().any(|pending| pending.is_mapped_beyond(file, size))
+        {
             return None;
         }
         let range = Range::new(size, u64::MAX);
-        let direct = Direct { file, range, extends: true, truncates: true, since_ns: self.measured_ns };
+        let direct = Direct { file, range, resizes: Resizes::Truncates, since_ns: self.measured_ns };
         let answer = self.grant_direct(shared, slot, direct)?;
         // A write past the new size may extend the file again from here on, and must say so.
         shared.files[file as usize].size.fetch_min(size, Ordering::SeqCst);
@@ -66,7 +66,7 @@ impl Overlay {
     /// Ends the direct writes that their threads gave up.
     pub(crate) fn end_given_up(&mut self, shared: Shared<'_>) {
         let given_up = |slot: &u32| shared.slots[*slot as usize].has_given_up();
-        let slots: Vec<u32> = self.direct.keys().copied().filter(given_up).collect();
+        let slots: Vec<u32> = self.leases.all_direct().map(|(slot, _)| slot).filter(given_up).collect();
         for slot in slots {
             if let Some(direct) = self.give_up_direct(shared, slot) {
                 self.end_given_up_truncation(shared, direct);
@@ -76,7 +76,7 @@ impl Overlay {
 
     /// It did not happen, as far as anybody was told. Who holds a lease may have closed the file, if it makes no sense.
     fn end_given_up_truncation(&mut self, shared: Shared<'_>, direct: Direct) {
-        if direct.truncates && self.files.contains_key(&direct.file) {
+        if direct.truncates() && self.files.contains_key(&direct.file) {
             self.complete_mapped_size(shared, direct.file);
         }
     }
@@ -84,7 +84,7 @@ impl Overlay {
     /// Nobody said what was written under the lease, and nobody writes under it any more. Its thread was told
     /// of an error, so that what is dirty below may stay; of what is clean the disk has to say what it is.
     fn give_up_direct(&mut self, shared: Shared<'_>, slot: u32) -> Option<Direct> {
-        let direct = self.direct.get(&slot).copied()?;
+        let direct = self.leases.direct(slot)?;
         self.drop_clean(direct.file, direct.range);
         self.evicted.forget(direct.file, direct.range);
         self.end_direct(shared, slot);
@@ -92,7 +92,7 @@ impl Overlay {
     }
 
     pub(crate) fn end_direct(&mut self, shared: Shared<'_>, slot: u32) {
-        if self.direct.remove(&slot).is_some() {
+        if self.leases.end_direct(slot).is_some() {
             shared.slots[slot as usize].revoke_lease();
         }
     }
@@ -101,7 +101,7 @@ impl Overlay {
     /// the agent killed in between, the next one would find neither lease nor record. Nor may anything be
     /// committed under the lease until then.
     pub(crate) fn end_direct_writes(&mut self, shared: Shared<'_>) -> bool {
-        let ended = std::mem::take(&mut self.ending);
+        let ended = self.leases.take_ending();
         for envelope in &ended {
             self.end_direct(shared, envelope.slot);
             self.reply(*envelope, Answer::Done);
@@ -110,7 +110,7 @@ impl Overlay {
     }
 
     pub(crate) fn write_done(&mut self, slot: u32, file: u32, range: Range) {
-        let Some(direct) = self.direct.get(&slot) else {
+        let Some(direct) = self.leases.direct(slot) else {
             return; // answered before: nothing was committed under the lease
         };
         let took_ns = self.measured_ns.saturating_sub(direct.since_ns);
@@ -124,7 +124,7 @@ impl Overlay {
     }
 
     pub(crate) fn truncate_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64, changed: bool) {
-        if !self.direct.contains_key(&slot) {
+        if self.leases.direct(slot).is_none() {
             return;
         }
         if changed {
@@ -138,7 +138,7 @@ impl Overlay {
     /// All of it was clean, and nothing was committed under the lease: whatever the kernel did, the slow file
     /// says what is there.
     pub(crate) fn rearrange_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, from: u64, size: u64) {
-        if self.direct.contains_key(&slot) {
+        if self.leases.direct(slot).is_some() {
             self.cut(shared, file, from, size);
         }
     }

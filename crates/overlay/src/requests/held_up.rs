@@ -16,7 +16,8 @@ use super::pending::{CommitStep, Operation, Pending};
 use crate::errno;
 use crate::flash_space::Run;
 use crate::output::Answer;
-use crate::overlay::{Direct, Overlay};
+use crate::overlay::Overlay;
+use crate::parts::leases::Direct;
 use crate::process::Process;
 use headstart_protocol::shared::{Shared, Slot, bits_of};
 use headstart_units::request::Range;
@@ -50,8 +51,8 @@ impl Overlay {
     /// Whether others' requests are in the way of a commit.
     pub(crate) fn is_in_the_way(&mut self, shared: Shared<'_>, arrival: u64, file: u32, range: Range) -> bool {
         !self.granules.settled(shared, file, range)
-            || self.slow_read_overlaps(shared, file, range)
-            || self.direct_overlaps(file, range)
+            || self.leases.slow_read_overlaps(shared, file, range)
+            || self.leases.direct_overlaps(file, range)
             || self.would_hold_up_a_truncation(arrival, file, range)
             || !self.may_be_extended(shared, file, range.end())
     }
@@ -75,8 +76,8 @@ impl Overlay {
     fn holds_up(&self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> bool {
         let (cell, size): (&Slot, u64) = (&shared.slots[slot as usize], self.files[&file].size);
         let grows = range.end() > size;
-        let direct = self.direct.get(&slot).filter(|direct| direct.file == file);
-        direct.is_some_and(|direct| direct.truncates || direct.range.overlaps(range) || grows && direct.extends)
+        let direct = self.leases.direct(slot).filter(|direct| direct.file == file);
+        direct.is_some_and(|direct| direct.truncates() || direct.range.overlaps(range) || grows && direct.extends())
             || cell.slow_read_overlaps(file, range)
             || bits_of(range).any(|bit| cell.cheap_touches(file, bit))
             || grows && cell.cheap_extends(file, size)
@@ -127,9 +128,9 @@ impl Overlay {
     /// The direct writes that keep dirty bytes from being written back now.
     pub fn writers_above_dirty(&self) -> impl Iterator<Item = WriterAboveDirty> + '_ {
         let above = |direct: &Direct| self.files.contains_key(&direct.file) && self.is_dirty(direct.file, direct.range);
-        let held = self.direct.iter().filter(move |(_, direct)| above(direct));
+        let held = self.leases.all_direct().filter(move |(_, direct)| above(direct));
         held.filter_map(|(slot, &Direct { file, range, since_ns, .. })| {
-            let process = *self.processes.get(slot)?;
+            let process = self.threads.owner(slot)?;
             Some(WriterAboveDirty { file, range, process, age_ns: self.measured_ns.saturating_sub(since_ns) })
         })
     }

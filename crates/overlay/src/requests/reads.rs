@@ -20,7 +20,7 @@ impl Overlay {
         let cell = &shared.slots[slot as usize];
         if let Some(part) = self.sooner_on_disk(shared, file, range) {
             cell.grant_slow_read(part);
-            self.slow_reads.insert(slot);
+            self.leases.note_slow_read(slot);
             self.note_read(file, part);
             return Answer::Sooner { length: part.length };
         }
@@ -41,7 +41,7 @@ impl Overlay {
             }
             let hole = Range::between(range.offset, until);
             cell.grant_slow_read(hole);
-            self.slow_reads.insert(slot);
+            self.leases.note_slow_read(slot);
             return Answer::Disk { length: hole.length };
         }
         cell.grant_flash_read(pieces.iter().map(|mapped| {
@@ -70,8 +70,8 @@ impl Overlay {
         let end =
             self.files[&file].map.overlapping(range).find(other).map_or(range.end(), |mapped| mapped.range.offset);
         let part = Range::between(range.offset, end);
-        let is_written = self.direct_overlaps(file, part)
-            || self.quarantines(file, part)
+        let is_written = self.leases.direct_overlaps(file, part)
+            || self.leases.quarantines(file, part)
             || self.copies.within(file, part).next().is_some();
         (!part.is_empty() && !is_written).then_some(part)
     }

@@ -107,9 +107,9 @@ fn clean_bytes_under_a_direct_write_that_was_given_up_are_read_from_disk() {
 #[test]
 fn a_thread_that_asks_for_something_else_has_ended_its_direct_write() {
     let mut w = given_up(Range::new(100, 50), Kind::Write, true, false);
-    assert!(w.overlay.direct_overlaps(0, A), "nobody said that it is over");
+    assert!(w.overlay.leases.direct_overlaps(0, A), "nobody said that it is over");
     other(&mut w, 0, Kind::WriteBack, A);
-    assert!(!w.overlay.direct_overlaps(0, A));
+    assert!(!w.overlay.leases.direct_overlaps(0, A));
     write(&mut w, 2, Range::new(100, 8192), true);
     w.finish();
     no_violation(&w);
@@ -124,7 +124,7 @@ fn a_file_opened_again_before_the_end_of_a_direct_write_is_repeated_ends_no_leas
     restart(&mut w);
     let file = w.open[0][&0].unwrap();
     w.send(0, 0, &Request::Bypass { file, writes: false });
-    assert!(w.overlay.direct_overlaps(file, A), "its thread may be in the kernel");
+    assert!(w.overlay.leases.direct_overlaps(file, A), "its thread may be in the kernel");
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn what_a_dead_thread_may_still_write_is_quarantined_by_the_next_agent_too() {
         other(&mut w, 2, Kind::Read, A);
         no_violation(&w);
         w.quiesce();
-        assert!(w.overlay.quarantine.is_empty(), "a barrier lifts it in the end");
+        assert!(w.overlay.leases.quarantined() == 0, "a barrier lifts it in the end");
         w.finish();
         no_violation(&w);
     }

@@ -120,7 +120,7 @@ fn what_a_dead_thread_wrote_is_seen_at_once_and_not_only_when_its_quarantine_end
     ranks::begin_write(&mut w, 2, 0, A, false);
     step_until(&mut w, may_go);
     w.kill(1);
-    assert_eq!(w.overlay.quarantine.len(), 1);
+    assert_eq!(w.overlay.leases.quarantined(), 1);
     assert!(!w.overlay.files[&0].map.touches(A), "the old bytes would be read first, and the new ones later");
     w.finish();
     no_violation(&w);

@@ -57,7 +57,7 @@ fn a_direct_write_under_a_read_of_the_disks_drops_the_clean_bytes_first() {
 fn nobody_reads_the_disks_where_a_direct_write_is_under_way() {
     let mut w = clean_and_sooner();
     ranks::begin_write(&mut w, 0, 0, A, false);
-    while w.overlay.direct.is_empty() {
+    while w.overlay.leases.all_direct().next().is_none() {
         ranks::step(&mut w, 0, false);
     }
     assert_eq!(asked(&mut w, A), Answer::Flash { length: 4096 });
@@ -84,7 +84,7 @@ fn nobody_reads_the_disks_where_the_write_of_a_dead_thread_may_land() {
             w.step_task(0);
         }
     }
-    assert!(w.overlay.quarantines(0, A) && w.overlay.files[&0].map.touches(A));
+    assert!(w.overlay.leases.quarantines(0, A) && w.overlay.files[&0].map.touches(A));
     w.measure(0, 1000);
     assert_eq!(asked(&mut w, A), Answer::Flash { length: 4096 }, "the disk may hold what the dead thread wrote by now");
     run(&mut w, 2);
@@ -92,7 +92,7 @@ fn nobody_reads_the_disks_where_the_write_of_a_dead_thread_may_land() {
     w.land_all_late();
     w.quiesce();
     assert!(
-        w.overlay.quarantine.is_empty() && !w.overlay.files[&0].map.touches(A),
+        w.overlay.leases.quarantined() == 0 && !w.overlay.files[&0].map.touches(A),
         "else flash would differ from the disk"
     );
     other(&mut w, 2, Kind::Read, A);
