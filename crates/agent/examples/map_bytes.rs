@@ -14,7 +14,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use headstart_overlay::journal::Identity;
-use headstart_overlay::{Answer, Fingerprint, Output, Overlay, Process, Settings};
+use headstart_overlay::{Answer, Fingerprint, Opening, Output, Overlay, Process, Settings};
 use headstart_protocol::handover::COPIES_MAX;
 use headstart_protocol::memory::Memory;
 use headstart_protocol::message::{Envelope, Request};
@@ -89,7 +89,8 @@ impl Case<'_> {
         for inode in 0..files {
             let identity = Identity { inode, birth_ns: 1 };
             let (envelope, observed) = (case.next(0), Fingerprint { size: 1 << 50, modified_ns: 0 });
-            case.overlay.on_open(memory.view(), envelope, identity, observed, true, b"/slow/file");
+            let opening = Opening { identity, observed, writable: true, path: b"/slow/file" };
+            case.overlay.on_open(memory.view(), envelope, opening);
             case.overlay.take_outputs();
         }
         case

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use headstart_overlay::journal::Identity;
-use headstart_overlay::{Answer, CopyKind, CopyOrder, CopyPiece, Fingerprint, Output, Overlay};
+use headstart_overlay::{Answer, CopyKind, CopyOrder, CopyPiece, Fingerprint, Opening, Output, Overlay};
 use headstart_protocol::message::Envelope;
 use headstart_protocol::shared::Shared;
 
@@ -223,7 +223,7 @@ impl Tiers<'_> {
         };
         let (observed, new) = self.look(known, opened).map_err(|error| cannot_open(path, &error))?;
         let was_open = known.is_some_and(|file| self.overlay.is_open(file));
-        self.overlay.on_open(self.shared, envelope, identity, observed, writable, path);
+        self.overlay.on_open(self.shared, envelope, Opening { identity, observed, writable, path });
         let Some(number) = self.overlay.find(identity) else { return Ok(None) };
         self.keep(number, known, new);
         if !was_open && self.overlay.is_open(number) {

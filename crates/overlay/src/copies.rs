@@ -11,7 +11,6 @@ use crate::journal::Record;
 use crate::output::{CopyKind, CopyPiece, Output};
 use crate::overlay::Overlay;
 use crate::parts::copies::{Copy, NewCopy};
-use crate::requests::Pending;
 use crate::write_back::{Dirty, Foreground, InFlight};
 use headstart_protocol::shared::{
     KIND_READ, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_SLOW_READ, STATE_CHEAP, Shared,
@@ -46,9 +45,7 @@ impl Overlay {
     pub(crate) fn plan_copies(&mut self, shared: Shared<'_>) {
         self.advance_fetches(shared);
         self.write_back_for_heirs(shared);
-        let urgent: Vec<(u32, Range)> =
-            self.pending.iter().filter_map(|pending| pending.wants_written_back()).collect();
-        for (file, range) in urgent {
+        for (file, range) in self.pending.wanted_written_back() {
             while self.copies.may_begin() && self.write_back_in(shared, file, range) {}
         }
         let dirty = Dirty {
@@ -120,9 +117,7 @@ impl Overlay {
         }
         // The file is about to be made longer: a write-back there would put that off until it has ended, and
         // who asks for the size meanwhile sees less than who reads.
-        let grows = || {
-            known.extension.is_some() || self.pending.iter().any(|pending| pending.is_mapped_beyond(file, known.size))
-        };
+        let grows = || known.extension.is_some() || self.pending.are_mapped_beyond(file, known.size);
         if mapped.range.end() > known.size && grows() {
             return Some(u64::MAX);
         }
@@ -130,10 +125,7 @@ impl Overlay {
         let direct = self.leases.direct_of(file).find_map(|direct| ends(direct.range));
         let copied = || self.copies.within(file, mapped.range).next().map(|copy| copy.range.end());
         // Whoever waits to write the range would wait for ever if one write-back after the other began there.
-        let waiting = || {
-            let mut ranges = self.pending.iter().filter_map(Pending::wants_to_write);
-            ranges.find_map(|(other, range)| if other == file { ends(range) } else { None })
-        };
+        let waiting = || self.pending.wanted_to_write(file).find_map(ends);
         direct.or_else(copied).or_else(waiting)
     }
 
@@ -203,7 +195,7 @@ impl Overlay {
         if copy.cancelled {
             return self.rewind_drain_round((copy.file, copy.range.offset));
         }
-        self.disk_write_took(self.measured_ns.saturating_sub(copy.since_ns));
+        self.disk_writes.took(self.measured_ns.saturating_sub(copy.since_ns));
         self.outbox.counters.write_backs_total += 1;
         self.outbox.counters.written_back_bytes_total += copy.range.length;
         self.outbox.counters.seeks_avoided_total += copy.extents - 1;

@@ -11,7 +11,7 @@ use crate::overlay::Overlay;
 use crate::parts::copies::NewCopy;
 use crate::recency::{Access, Stamp};
 use crate::regions::{FETCHES_MAX, Room};
-use crate::requests::HELD_UP_NS;
+use crate::requests::held_up::HELD_UP_NS;
 use headstart_policy::client::s4d::Critical;
 use headstart_protocol::shared::{HINTS_MAX, Shared};
 use headstart_units::PAGE_BYTES;

@@ -122,7 +122,7 @@ impl Overlay {
             || file.extension.is_some()
             || self.copies.any_of(number)
             || self.fetches.iter().any(|fetch| fetch.file == number)
-            || self.pending.iter().any(|pending| pending.file() == Some(number));
+            || self.pending.any_of(number);
         if busy {
             return;
         }

@@ -11,7 +11,7 @@ use crate::output::{Answer, Output};
 use crate::overlay::Overlay;
 use crate::parts::leases::Direct;
 use crate::process::Process;
-use crate::requests::protocol_error;
+use crate::requests::opening::Opening;
 use crate::sooner::Sooner;
 use headstart_policy::client::carl::Regions;
 use headstart_protocol::counters::Dropped;
@@ -194,17 +194,10 @@ impl Overlay {
         self.append(&Record::Fingerprint { file, size, modified_ns });
     }
 
-    pub(crate) fn open(
-        &mut self,
-        shared: Shared<'_>,
-        slot: u32,
-        identity: Identity,
-        observed: Fingerprint,
-        writable: bool,
-        path: &[u8],
-    ) -> Result<u32, Answer> {
+    pub(crate) fn open(&mut self, shared: Shared<'_>, slot: u32, opening: Opening<'_>) -> Result<u32, Answer> {
+        let Opening { identity, observed, writable, path } = opening;
         if path.len() > PATH_BYTES_MAX {
-            return Err(protocol_error("no path is that long"));
+            return Err(Answer::protocol_error("no path is that long"));
         }
         let process = self.threads.process(slot);
         let number = self.find_or_add(shared, identity, path, observed)?;
@@ -608,7 +601,7 @@ impl Overlay {
             let size = self.files[&number].size;
             let extension = self.files[&number].extension.expect("an extending file has an extension");
             if extension.size <= size {
-                if self.is_awaited_beyond(number, size) {
+                if self.pending.await_length_beyond(number, size) {
                     continue;
                 }
                 // A truncation made it long enough meanwhile, or the commit was refused.

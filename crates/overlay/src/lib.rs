@@ -66,5 +66,6 @@ pub use output::{Answer, CopyKind, CopyOrder, CopyPiece, NotSynced, Output};
 pub use overlay::Overlay;
 pub use process::Process;
 pub use regions::Placement;
-pub use requests::WriterAboveDirty;
+pub use requests::held_up::WriterAboveDirty;
+pub use requests::opening::Opening;
 pub use settings::Settings;

@@ -1,5 +1,6 @@
 //! What goes out as data: answers, and work for the runtime.
 
+use crate::errno;
 use crate::flash_space::Run;
 use headstart_protocol::message::Envelope;
 use headstart_units::request::Range;
@@ -62,6 +63,20 @@ impl From<&Answer> for headstart_protocol::call::Answer {
             Answer::Go => Heard::Go,
             Answer::Error { errno, .. } => Heard::Refused(errno),
         }
+    }
+}
+
+impl Answer {
+    /// Bytes of the file are gone that only flash had.
+    pub(crate) fn lost_bytes() -> Answer {
+        let text =
+            "absorbed bytes were lost when flash could not be synced; write them anew, or truncate or remove the file";
+        Answer::Error { errno: errno::EIO, text: text.into() }
+    }
+
+    /// The message broke the protocol.
+    pub(crate) fn protocol_error(text: &str) -> Answer {
+        Answer::Error { errno: errno::EPROTO, text: text.into() }
     }
 }
 

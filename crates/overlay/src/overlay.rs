@@ -23,12 +23,13 @@ use crate::online::Online;
 use crate::output::Output;
 use crate::parts::barrier::Barrier;
 use crate::parts::copies::Copies;
+use crate::parts::disk_writes::DiskWrites;
 use crate::parts::leases::Leases;
 use crate::parts::outbox::Outbox;
+use crate::parts::pending::Requests;
 use crate::parts::threads::Threads;
 use crate::process::Process;
 use crate::regions::Placing;
-use crate::requests::{HeldUp, Pending};
 use crate::reserve::Reserve;
 use crate::settings::Settings;
 use crate::untrusted::Untrusted;
@@ -48,12 +49,8 @@ pub struct Overlay {
     pub(crate) mapping: Mapping,
     pub(crate) threads: Threads,
     pub(crate) leases: Leases,
-    pub(crate) pending: Vec<Pending>,
-    pub(crate) held_up: HeldUp,
-    /// What the disks took for the last direct writes and write-backs.
-    pub(crate) disk_write_ns: Option<u64>,
-    /// Requests that were pending so far.
-    pub(crate) arrivals: u64,
+    pub(crate) pending: Requests,
+    pub(crate) disk_writes: DiskWrites,
     pub(crate) copies: Copies,
     pub(crate) fetches: Vec<Fetch>,
     pub(crate) critical: CriticalData,
@@ -106,10 +103,8 @@ impl Overlay {
             mapping: Mapping::default(),
             threads: Threads::new(slab_bytes_max),
             leases: Leases::default(),
-            pending: Vec::new(),
-            held_up: HeldUp::default(),
-            disk_write_ns: None,
-            arrivals: 0,
+            pending: Requests::default(),
+            disk_writes: DiskWrites::default(),
             copies: Copies::new(copies_max),
             fetches: Vec::new(),
             deferred: None,
@@ -176,9 +171,7 @@ impl Overlay {
 
     /// Whether something waits for another thread's slot or lease, of which no message tells.
     pub fn waits_for_slots(&self) -> bool {
-        !self.extending.is_empty()
-            || self.pending.iter().any(Pending::waits_for_slots)
-            || self.fetches.iter().any(Fetch::waits_for_slots)
+        !self.extending.is_empty() || self.pending.wait_for_slots() || self.fetches.iter().any(Fetch::waits_for_slots)
     }
 
     /// Whether write-back waits for programs to pause, of which no message tells.

@@ -3,7 +3,9 @@
 
 pub(crate) mod barrier;
 pub(crate) mod copies;
+pub(crate) mod disk_writes;
 pub(crate) mod leases;
 pub(crate) mod outbox;
+pub(crate) mod pending;
 pub(crate) mod slabs;
 pub(crate) mod threads;

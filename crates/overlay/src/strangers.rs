@@ -5,7 +5,7 @@
 //! ours that would tell of it.
 
 use crate::overlay::Overlay;
-use crate::requests::Operation;
+use crate::parts::pending::Operation;
 use headstart_protocol::message::Envelope;
 use headstart_protocol::shared::Shared;
 use headstart_units::request::Range;
@@ -34,7 +34,7 @@ impl Overlay {
     pub fn take_off(&mut self, shared: Shared<'_>, envelope: Envelope, file: u32) {
         self.file(file).write_back_error = None;
         self.cancel_fetches(file, Range::new(0, u64::MAX));
-        self.enqueue(envelope, Operation::Bypass { file, writes: true });
+        self.pending.push(envelope, Operation::Bypass { file, writes: true });
         self.poll(shared);
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use headstart_overlay::journal::{HEADER_BYTES, Identity};
 use headstart_overlay::recovery::{Recovered, Replay};
-use headstart_overlay::{Counters, Fingerprint, NotSynced, Output, Overlay, Process, Settings};
+use headstart_overlay::{Counters, Fingerprint, NotSynced, Opening, Output, Overlay, Process, Settings};
 use headstart_policy::client::FetchTurn;
 use headstart_protocol::handover::COPIES_MAX;
 use headstart_protocol::memory::Memory;
@@ -149,7 +149,7 @@ impl World<'_> {
         let observed =
             Fingerprint { size: self.source.number() & (i64::MAX as u64), modified_ns: self.source.number() };
         let (writable, path) = (self.source.flag(), self.source.path());
-        self.overlay.on_open(self.memory.view(), envelope, identity, observed, writable, &path);
+        self.overlay.on_open(self.memory.view(), envelope, Opening { identity, observed, writable, path: &path });
     }
 
     /// What a library does: flash space, then a commit in it, with one thing wrong now and then.

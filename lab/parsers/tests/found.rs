@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use headstart_overlay::journal::{HEADER_BYTES, Identity, Record};
 use headstart_overlay::recovery::{Recovered, Replay};
-use headstart_overlay::{Answer, Fingerprint, Output, Overlay, Process, Settings, errno};
+use headstart_overlay::{Answer, Fingerprint, Opening, Output, Overlay, Process, Settings, errno};
 use headstart_policy::client::FetchTurn;
 use headstart_protocol::lease::Place;
 use headstart_protocol::memory::Memory;
@@ -35,7 +35,8 @@ impl Agent {
 
     fn open(&mut self, size: u64, path: &[u8]) -> Option<Answer> {
         let (envelope, observed) = (Envelope { slot: 0, seq: 0 }, Fingerprint { size, modified_ns: 0 });
-        self.overlay.on_open(self.memory.view(), envelope, IDENTITY, observed, true, path);
+        let opening = Opening { identity: IDENTITY, observed, writable: true, path };
+        self.overlay.on_open(self.memory.view(), envelope, opening);
         self.answer()
     }
 

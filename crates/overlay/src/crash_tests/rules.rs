@@ -360,7 +360,7 @@ fn a_write_waits_for_space_no_longer_than_the_disk_is_worth() {
     for _ in 0..20 {
         ranks::step(&mut w, 3, false);
     }
-    assert!(!w.ranks[3].is_busy() && w.overlay.disk_write_ns == Some(0));
+    assert!(!w.ranks[3].is_busy() && w.overlay.disk_writes.space_wait_ns() == 1_000_000);
     w.request(0, &slab(2));
     assert_eq!(w.ranks[0].answer, None, "a barrier may give it at once");
     w.tasks.clear();

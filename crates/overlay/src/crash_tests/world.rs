@@ -15,6 +15,7 @@ use crate::journal::{HEADER_BYTES, Header, Identity};
 use crate::output::{Answer, Output};
 use crate::overlay::Overlay;
 use crate::recovery::{Recovered, Replay};
+use crate::requests::opening::Opening;
 use crate::settings::Settings;
 use headstart_policy::client::carl::{Regions, Wanted};
 use headstart_policy::cost::region::Costs;
@@ -278,7 +279,8 @@ impl World {
         if let Request::Open { inode, birth_ns, size, writable, path } = *request {
             let observed = crate::Fingerprint { size, modified_ns: 0 };
             let identity = Identity { inode, birth_ns };
-            self.overlay.on_open(self.memory.view(), envelope, identity, observed, writable, path);
+            let opening = Opening { identity, observed, writable, path };
+            self.overlay.on_open(self.memory.view(), envelope, opening);
             if let Some(number) = self.overlay.find(identity) {
                 let newest = self.inodes.iter().rposition(|inode| inode.identity == identity);
                 self.numbers.insert(number, newest.expect("a file that is opened has an inode"));

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::*;
 use crate::fingerprint::Fingerprint;
 use crate::process::Process;
+use crate::requests::opening::Opening;
 use crate::settings::Settings;
 use headstart_protocol::memory::Memory;
 use headstart_protocol::message::{Envelope, Request};
@@ -81,7 +82,8 @@ impl Site {
         }
         let envelope = self.next();
         let observed = Fingerprint { size: 0, modified_ns: 0 };
-        self.overlay.on_open(self.memory.view(), envelope, identity, observed, writable, b"/slow/a");
+        let opening = Opening { identity, observed, writable, path: b"/slow/a" };
+        self.overlay.on_open(self.memory.view(), envelope, opening);
         self.answer()
     }
 

@@ -1,7 +1,6 @@
-//! Writes and truncations that threads make on the slow file under a lease.
+//! Writes that threads make on the slow file under a lease, and how such leases end.
 
-use std::sync::atomic::Ordering;
-
+use super::begun::Begun;
 use crate::journal::Record;
 use crate::output::Answer;
 use crate::overlay::Overlay;
@@ -26,23 +25,6 @@ impl Overlay {
         self.leases.grant_direct(slot, direct);
         shared.slots[slot as usize].grant_direct_write(file, range, resizes.flags());
         Some(Answer::Go)
-    }
-
-    /// A truncation to `size`, or a call that may move whatever lies there and behind.
-    pub(crate) fn grant_truncation(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64) -> Option<Answer> {
-        // One at a time: which of two came last would decide what the size is. And not while the file is
-        // about to be made long enough for bytes that would be dropped.
-        if self.leases.cut_of(file).is_some() || self.pending.iter().any(|pending| pending.is_mapped_beyond(file, size))
-        {
-            return None;
-        }
-        let range = Range::new(size, u64::MAX);
-        let direct = Direct { file, range, resizes: Resizes::Truncates, since_ns: self.measured_ns };
-        let answer = self.grant_direct(shared, slot, direct)?;
-        // A write past the new size may extend the file again from here on, and must say so.
-        shared.files[file as usize].size.fetch_min(size, Ordering::SeqCst);
-        self.set_size(file, self.files[&file].size.min(size));
-        Some(answer)
     }
 
     /// The thread behind `slot` asks for something, so that it is back from the kernel: if that is not the
@@ -104,60 +86,51 @@ impl Overlay {
         let ended = self.leases.take_ending();
         for envelope in &ended {
             self.end_direct(shared, envelope.slot);
-            self.reply(*envelope, Answer::Done);
+            self.outbox.reply(*envelope, Answer::Done);
         }
         !ended.is_empty()
     }
 
-    pub(crate) fn write_done(&mut self, slot: u32, file: u32, range: Range) {
+    /// The thread says that its direct write is done.
+    pub(super) fn end_write(&mut self, slot: u32, file: u32, range: Range) -> Begun {
+        if let Some(refused) = self.refused_end(slot, file, None) {
+            return refused;
+        }
         let Some(direct) = self.leases.direct(slot) else {
-            return; // answered before: nothing was committed under the lease
+            return Begun::Ends; // answered before: nothing was committed under the lease
         };
-        let took_ns = self.measured_ns.saturating_sub(direct.since_ns);
         let range = range.intersection(direct.range);
-        self.disk_write_took(took_ns);
+        self.disk_writes.took(self.measured_ns.saturating_sub(direct.since_ns));
         self.evicted.forget(file, range);
         if self.file(file).map.touches(range) {
             self.append(&Record::Drop { file, offset: range.offset, length: range.length });
             self.carve(file, range, Dropped::DirectWrite);
         }
+        Begun::Ends
     }
 
-    pub(crate) fn truncate_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64, changed: bool) {
-        if self.leases.direct(slot).is_none() {
-            return;
+    /// What is told who ends a direct write under a lease that is not for that: of another file, or, of a truncation, from another
+    /// size on.
+    pub(super) fn refused_end(&self, slot: u32, file: u32, from: Option<u64>) -> Option<Begun> {
+        let direct = self.leases.direct(slot)?;
+        if direct.file != file {
+            return Some(Begun::refused("the lease is on another file"));
         }
-        if changed {
-            self.cut(shared, file, size, size);
-        }
-        // If it did not happen: the known size went down when it was granted, and an agent that started since
-        // has put off making the file long enough.
-        self.complete_mapped_size(shared, file);
+        let other = from.is_some_and(|from| direct.range != Range::new(from, u64::MAX));
+        other.then(|| Begun::refused("the lease is for another size"))
     }
 
-    /// All of it was clean, and nothing was committed under the lease: whatever the kernel did, the slow file
-    /// says what is there.
-    pub(crate) fn rearrange_done(&mut self, shared: Shared<'_>, slot: u32, file: u32, from: u64, size: u64) {
-        if self.leases.direct(slot).is_some() {
-            self.cut(shared, file, from, size);
-        }
-    }
-
-    /// The slow file was cut at `end`, or made longer to there; it is `size` long.
-    pub(crate) fn cut(&mut self, shared: Shared<'_>, file: u32, end: u64, size: u64) {
-        let beyond = Range::new(end, u64::MAX);
-        self.append(&Record::Truncate { file, size: end });
-        self.evicted.forget(file, beyond);
-        self.carve(file, beyond, Dropped::Truncate);
-        self.settle_size(shared, file, size);
-        shared.files[file as usize].size.store(size, Ordering::Release);
-    }
-
-    /// Makes the file long enough for what is mapped.
-    pub(crate) fn complete_mapped_size(&mut self, shared: Shared<'_>, file: u32) {
-        let end = self.files[&file].map.end();
-        if end > self.files[&file].size {
-            self.complete_size(shared, file, end);
-        }
+    pub(super) fn attempt_write(
+        &mut self,
+        shared: Shared<'_>,
+        slot: u32,
+        file: u32,
+        range: Range,
+        extends: bool,
+    ) -> Option<Answer> {
+        // The file may have become shorter since the thread looked at its size.
+        let extends = extends || range.end() > self.file(file).size;
+        let resizes = if extends { Resizes::Extends } else { Resizes::No };
+        self.grant_direct(shared, slot, Direct { file, range, resizes, since_ns: self.measured_ns })
     }
 }

@@ -10,14 +10,12 @@
 //! What waits for dirty bytes that a direct write holds up is told an error after [`STUCK_NS`], with the
 //! process's number.
 
-use std::collections::BTreeMap;
-
-use super::pending::{CommitStep, Operation, Pending};
 use crate::errno;
 use crate::flash_space::Run;
 use crate::output::Answer;
 use crate::overlay::Overlay;
 use crate::parts::leases::Direct;
+use crate::parts::pending::Commit;
 use crate::process::Process;
 use headstart_protocol::shared::{Shared, Slot, bits_of};
 use headstart_units::request::Range;
@@ -29,10 +27,6 @@ pub(crate) const HELD_UP_NS: u64 = 500_000_000;
 /// Whoever waits for dirty bytes that a direct write holds up waits no longer (assumed: no single request of
 /// a disk takes so long).
 const STUCK_NS: u64 = 10_000_000_000;
-
-/// The requests that were in the way of a commit that was refused for them, by their slots.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct HeldUp(BTreeMap<u32, [u64; 4]>);
 
 /// A process in the middle of a direct write to dirty bytes.
 #[derive(Clone, Copy, Debug)]
@@ -53,22 +47,20 @@ impl Overlay {
         !self.granules.settled(shared, file, range)
             || self.leases.slow_read_overlaps(shared, file, range)
             || self.leases.direct_overlaps(file, range)
-            || self.would_hold_up_a_truncation(arrival, file, range)
+            || self.pending.would_hold_up_a_truncation(arrival, file, self.files[&file].size, range)
             || !self.may_be_extended(shared, file, range.end())
     }
 
     /// Whether a commit waits for a request for which another one was refused.
     pub(crate) fn is_known_to_be_held_up(&mut self, shared: Shared<'_>, file: u32, range: Range) -> bool {
-        self.held_up.0.retain(|slot, request| shared.slots[*slot as usize].glance() == *request);
-        let known: Vec<u32> = self.held_up.0.keys().copied().collect();
-        known.into_iter().any(|slot| self.holds_up(shared, slot, file, range))
+        self.pending.still_in_the_way(shared).into_iter().any(|slot| self.holds_up(shared, slot, file, range))
     }
 
     /// Keeps in mind what is in the way of a commit that has waited long enough.
     pub(crate) fn remember_what_holds_up(&mut self, shared: Shared<'_>, file: u32, range: Range) {
         for (slot, cell) in (0..).zip(shared.used_slots()) {
             if self.holds_up(shared, slot, file, range) {
-                self.held_up.0.insert(slot, cell.glance());
+                self.pending.remember_in_the_way(slot, cell.glance());
             }
         }
     }
@@ -83,27 +75,24 @@ impl Overlay {
             || grows && cell.cheap_extends(file, size)
     }
 
-    /// Whether a commit waits until the file can be made longer than `size`. One that a truncation holds back
-    /// comes later.
-    pub(crate) fn is_awaited_beyond(&self, file: u32, size: u64) -> bool {
-        self.pending.iter().any(|pending| {
-            let range = pending.waits_beyond(file, size);
-            range.is_some_and(|range| !self.would_hold_up_a_truncation(pending.arrival, file, range))
-        })
+    /// Takes a commit's space back that was not applied, and what it held.
+    pub(super) fn refuse_commit(&mut self, shared: Shared<'_>, slot: u32, commit: &Commit) {
+        self.drop_commit(commit);
+        self.show_slabs(shared, slot);
     }
 
-    /// Takes a commit's space back that was not applied, and what it held.
-    pub(crate) fn refuse_commit(
-        &mut self,
-        shared: Shared<'_>,
-        slot: u32,
-        file: u32,
-        range: Range,
-        (data_file, place): (u32, u64),
-    ) {
-        self.granules.let_go(file, range);
-        self.space.give_back(Run::touching(data_file, place, range.length));
-        self.show_slabs(shared, slot);
+    /// The same of a commit whose thread is gone.
+    fn drop_commit(&mut self, commit: &Commit) {
+        self.granules.let_go(commit.file, commit.range);
+        self.space.give_back(Run::touching(commit.data_file, commit.place, commit.range.length));
+    }
+
+    /// The thread is gone: what it waited for is not answered. A commit not applied yet never was acknowledged, and its bytes
+    /// had landed before it was sent: it is dropped and its space returned.
+    pub(crate) fn abandon(&mut self, slot: u32) {
+        for commit in self.pending.abandon(slot) {
+            self.drop_commit(&commit);
+        }
     }
 
     /// What whoever waits for dirty bytes of the range is told, if a direct write that does not end keeps
@@ -133,19 +122,5 @@ impl Overlay {
             let process = self.threads.owner(slot)?;
             Some(WriterAboveDirty { file, range, process, age_ns: self.measured_ns.saturating_sub(since_ns) })
         })
-    }
-}
-
-impl Pending {
-    /// The range of a commit that is not applied yet, and reaches beyond `size`.
-    fn waits_beyond(&self, file: u32, size: u64) -> Option<Range> {
-        match self.operation {
-            Operation::Commit { file: of, range, step: CommitStep::Waiting, .. }
-                if of == file && range.end() > size =>
-            {
-                Some(range)
-            }
-            _ => None,
-        }
     }
 }

@@ -1,6 +1,5 @@
 //! Read leases.
 
-use super::lost_bytes;
 use crate::extent_map::Mapped;
 use crate::output::Answer;
 use crate::overlay::Overlay;
@@ -37,7 +36,7 @@ impl Overlay {
             let first = self.files[&file].map.overlapping(range).next();
             let until = first.map_or(range.end(), |mapped| mapped.range.offset);
             if until <= range.offset {
-                return lost_bytes();
+                return Answer::lost_bytes();
             }
             let hole = Range::between(range.offset, until);
             cell.grant_slow_read(hole);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use headstart_model::server::{Operation, Origin};
-use headstart_overlay::{Answer, CopyKind, Fingerprint, Output};
+use headstart_overlay::{Answer, CopyKind, Fingerprint, Opening, Output};
 use headstart_policy::client::Request;
 use headstart_policy::client::carl::Regions;
 use headstart_policy::cost::region::Costs;
@@ -319,7 +319,7 @@ impl Simulation<'_> {
             let file = inode as u32 - 1;
             let identity = Agent::identity(file);
             let observed = Fingerprint { size, modified_ns: 0 };
-            agent.overlay.on_open(shared, envelope, identity, observed, writable, PATH);
+            agent.overlay.on_open(shared, envelope, Opening { identity, observed, writable, path: PATH });
             if let Some(number) = agent.overlay.find(identity) {
                 agent.files[file as usize].number = number;
                 agent.by_number.insert(number, file);
