@@ -3,8 +3,8 @@
 //!
 //! `vfork` and its kin run no handler: the child shares the memory, and leaves the tables alone (`process::is_own`).
 
-use crate::calls::{aio, rings};
-use crate::files::{descriptors, records};
+use crate::calls::aio;
+use crate::files::{descriptors, records, ring_state};
 use crate::{gate, process, recording, session};
 
 /// Called once, before any fork.
@@ -59,7 +59,7 @@ unsafe extern "C" fn in_child() {
     session::stands_in_for_the_parent();
     descriptors::settle_inherited();
     aio::abandon();
-    rings::abandon();
+    ring_state::abandon();
     recording::abandon();
     gate::RECORDING.release();
     gate::QUEUE.release();

@@ -6,84 +6,46 @@
 //! the program has left no descriptor take turns at one session ([`loan`]).
 
 mod command;
+mod complaints;
 mod connection;
 pub(crate) mod door;
+mod joining;
 mod loan;
 mod mapping;
+mod site;
+mod slots;
 mod standing_in;
+mod threads;
 pub(crate) mod uses;
+mod wire;
 
-use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use headstart_policy::client;
-use headstart_policy::client::Decision;
-use headstart_policy::client::carl::Regions;
-use headstart_policy::client::s4d::S4d;
-use headstart_policy::order::Distance;
-use headstart_protocol::counters::Counter;
-use headstart_protocol::message::{Envelope, Request};
-use headstart_protocol::shared::{SLOTS_MAX, Slot};
-use headstart_units::request::{Direction, Range};
-
-use crate::files::descriptors::{self, Own, Target};
 use crate::kernel::{self, Errno};
 use crate::process;
-use crate::settings::{self, settings};
+use crate::settings;
 
 pub(crate) use command::command;
-pub(crate) use connection::{Answer, complain, say_once};
-pub(crate) use mapping::{runtime_path, shared};
+pub(crate) use complaints::{complain, say_once};
+pub(crate) use connection::{OpenFiles, Session};
+pub(crate) use mapping::{region, shared};
+pub(crate) use site::{SITE, Site, fast_directory};
 pub(crate) use standing_in::{stand_in, stands_in_for_the_parent};
+pub(crate) use wire::Answer;
 
 use loan::Loan;
-
-/// One thread's slot and connection.
-pub(crate) struct Session {
-    /// The slot; only its owner writes it, but for what the agent grants.
-    pub slot: &'static Slot,
-    index: u32,
-    /// Process and start time that the agent knows it by: those that its own namespace shows.
-    owner: (u32, u64),
-    thread: u32,
-    /// Whether it serves a signal handler that interrupted a request of its thread.
-    pub nested: bool,
-    socket: Option<i32>,
-    packet: Vec<u8>,
-    answer: Vec<u8>,
-}
-
-struct Thread {
-    session: Cell<*mut Session>,
-    busy: AtomicBool,
-}
-
-thread_local! {
-    /// Without a destructor, so that it serves to the very end of a thread and of the process.
-    static THREAD: Thread = const { Thread { session: Cell::new(ptr::null_mut()), busy: AtomicBool::new(false) } };
-}
+use threads::{Busy, THREAD, Thread};
 
 /// The last session that a thread left behind.
 static PARKED: AtomicPtr<Session> = AtomicPtr::new(ptr::null_mut());
 /// Key whose destructor ends a thread's session.
 static KEY: AtomicU32 = AtomicU32::new(0);
-/// Slots of this process, one bit each.
-static SLOTS: [AtomicU64; SLOTS_MAX / 64] = [const { AtomicU64::new(0) }; SLOTS_MAX / 64];
-
-/// What the agent told the process's first thread.
-#[derive(Debug)]
-struct Site {
-    s4d: S4d,
-    fast: Vec<u8>,
-}
-
-static SITE: OnceLock<Site> = OnceLock::new();
 
 /// Called once, before any session.
-pub(crate) fn start() {
+pub(crate) fn start(files: OpenFiles) {
+    connection::start(files);
     let mut key = 0;
     // SAFETY: `key` is writable, and the destructor lives as long as the library.
     unsafe { libc::pthread_key_create(&mut key, Some(end_of_thread)) };
@@ -130,26 +92,6 @@ pub(crate) fn begin_own() -> Result<(), Errno> {
 #[inline]
 pub(crate) fn is_interrupted() -> bool {
     THREAD.with(|thread| thread.busy.load(Ordering::Relaxed))
-}
-
-/// A thread's session in use, until it is dropped.
-struct Busy<'t>(&'t AtomicBool);
-
-impl Busy<'_> {
-    #[inline]
-    fn begin(busy: &AtomicBool) -> Busy<'_> {
-        busy.store(true, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-        Busy(busy)
-    }
-}
-
-impl Drop for Busy<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        compiler_fence(Ordering::SeqCst);
-        self.0.store(false, Ordering::Relaxed);
-    }
 }
 
 /// Gives the thread a session: for good, or until the loan is dropped.
@@ -211,141 +153,24 @@ pub(crate) fn abandon() {
     PARKED.store(ptr::null_mut(), Ordering::Relaxed);
     loan::abandon();
     uses::abandon();
-    SLOTS.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    slots::abandon();
 }
 
 /// Waits until no other thread of this process has a request for `file` under way. The caller took the file's
 /// descriptor away and fenced; whoever publishes later sees that.
 pub(crate) fn wait_for_requests(file: u32) {
     let Some(shared) = shared() else { return };
-    for (word_index, word) in SLOTS.iter().enumerate() {
-        let mut bits = word.load(Ordering::Acquire);
-        while bits != 0 {
-            let slot = &shared.slots[word_index * 64 + bits.trailing_zeros() as usize];
-            bits &= bits - 1;
-            let mine = THREAD.with(|thread| {
-                let session = thread.session.get();
-                // SAFETY: the pointer is this thread's own; `slot` never changes after `join`.
-                !session.is_null() && ptr::eq(unsafe { (*session).slot }, slot)
-            });
-            let mut tries = 0;
-            while !mine && slot.is_busy_with(file) {
-                tries += 1;
-                if tries < 100 { std::thread::yield_now() } else { kernel::sleep_ms(1) }
-            }
+    for index in slots::owned() {
+        let slot = &shared.slots[index];
+        let mine = THREAD.with(|thread| {
+            let session = thread.session.get();
+            // SAFETY: the pointer is this thread's own; `slot` never changes after `join`.
+            !session.is_null() && ptr::eq(unsafe { (*session).slot }, slot)
+        });
+        let mut tries = 0;
+        while !mine && slot.is_busy_with(file) {
+            tries += 1;
+            if tries < 100 { std::thread::yield_now() } else { kernel::sleep_ms(1) }
         }
     }
-}
-
-/// How a request of this process lies to those before it, the last of which it becomes: its own, and where
-/// the cost model of a policy asks for it, those of other processes.
-#[inline]
-pub(crate) fn distance(target: &Target, direction: Direction, range: Range) -> Distance {
-    let distance = target.record.distance(range);
-    let asks = |site: &Site| settings().policies.asks_s4d() && site.s4d.of(direction).interleaved_stays;
-    // There is memory behind what the agent was told of.
-    match mapping::region().filter(|_| SITE.get().is_some_and(asks) && target.record.is_current()) {
-        Some(region) => {
-            let others = region.interleaving(target.file);
-            Distance { interleaved: others.add(direction, range, process::number()), ..distance }
-        }
-        None => distance,
-    }
-}
-
-/// What the site, and then the policies of this run, want of the first part of a request, which is not empty;
-/// how far that reaches is where the part ends. Most requests are one part.
-#[inline]
-pub(crate) fn decide(target: &Target, request: &client::Request) -> (client::Request, Decision) {
-    if let Some(reason) = target.record.stays_on_disk() {
-        return (*request, Decision::Disk(reason));
-    }
-    let (chain, s4d) = (settings().policies, SITE.get().map(|site| &site.s4d));
-    if !chain.asks_regions() {
-        return chain.first_part(s4d, &Regions::NONE, request);
-    }
-    target.record.with_regions(|regions| chain.first_part(s4d, regions, request))
-}
-
-/// Absolute path of the fast directory; empty before the first session.
-pub(crate) fn fast_directory() -> &'static [u8] {
-    SITE.get().map_or(b"", |site| &site.fast)
-}
-
-impl Session {
-    /// Sends a request under the slot's next number and waits for the answer, over a restart of the agent if need be.
-    pub(crate) fn call(&mut self, request: &Request) -> Result<Answer, Errno> {
-        let seq = self.slot.seq.load(Ordering::Relaxed) + 1;
-        self.slot.seq.store(seq, Ordering::Release);
-        self.slot.count(Counter::RoundTrips, 1);
-        let envelope = Envelope { slot: self.index, seq };
-        request.encode(envelope, &mut self.packet);
-        let answered = self.deliver(envelope);
-        if answered.is_err() {
-            self.give_up();
-        }
-        answered
-    }
-
-    /// The agent answered with something that is no answer to the request.
-    pub(crate) fn unexpected(&self, answer: Answer) -> Errno {
-        self.give_up();
-        connection::complain(format_args!(
-            "the agent gave an unexpected answer ({answer:?}); library and agent differ"
-        ));
-        libc::EIO
-    }
-
-    /// A request is given up: no call of the kernel is under way for it, and nobody must wait for what was
-    /// granted. Unless the slot is another's by now.
-    fn give_up(&self) {
-        if self.owns_slot() {
-            self.slot.give_up();
-        }
-    }
-
-    fn owns_slot(&self) -> bool {
-        let owner = (self.slot.owner_pid.load(Ordering::Acquire), self.slot.owner_tid.load(Ordering::Acquire));
-        owner == (self.owner.0, self.thread)
-    }
-
-    /// A parked session goes on with another thread: an agent that starts while a request is under way looks
-    /// whether it lives.
-    fn belongs_to(&mut self, thread: u32) {
-        if self.thread != thread {
-            self.thread = thread;
-            self.slot.owner_tid.store(thread, Ordering::Release);
-        }
-    }
-
-    fn own_slot(&self, mine: bool) {
-        let (word, bit) = (&SLOTS[self.index as usize / 64], 1 << (self.index % 64));
-        if mine {
-            word.fetch_or(bit, Ordering::AcqRel)
-        } else {
-            word.fetch_and(!bit, Ordering::AcqRel)
-        };
-    }
-
-    fn hang_up(&mut self) {
-        if let Some(socket) = self.socket.take() {
-            descriptors::close_own(socket);
-        }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.own_slot(false);
-        // Where no agent hears of the end of the socket, the next one sees it here.
-        if self.owns_slot() {
-            self.slot.owner_tid.store(0, Ordering::Release);
-        }
-        self.hang_up();
-    }
-}
-
-/// Marks a new socket as the library's and moves it away from the program's numbers.
-fn own_socket(socket: i32) -> Result<i32, Errno> {
-    descriptors::make_own(socket, Own::Socket)
 }

@@ -1,6 +1,6 @@
 //! What the environment says, read once at the first hooked call (`start`); and whether the library is at work at all.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -10,6 +10,7 @@ use headstart_protocol::{
     ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE, Strangers,
 };
 
+use crate::kernel::Errno;
 use crate::programs::environment;
 
 pub(crate) const UNKNOWN: u32 = 0;
@@ -128,4 +129,9 @@ fn variable(name: &str) -> Option<Vec<u8>> {
     }
     // SAFETY: getenv returns a string; it is copied before the program can change it.
     Some(unsafe { CStr::from_ptr(value) }.to_bytes().to_vec())
+}
+
+/// A path in the runtime directory.
+pub(crate) fn runtime_path(name: &str) -> Result<CString, Errno> {
+    CString::new([settings().runtime.as_slice(), b"/", name.as_bytes()].concat()).map_err(|_| libc::EINVAL)
 }

@@ -3,7 +3,9 @@
 
 use std::cell::Cell;
 
+use crate::files::{data_files, reopening};
 use crate::programs::environment;
+use crate::session::OpenFiles;
 use crate::settings::{ALONE, OFF, ON, STARTING};
 use crate::{fork, kernel, process, recording, session, settings};
 
@@ -56,7 +58,7 @@ fn start() -> u32 {
         environment::start();
         process::start();
         fork::start();
-        session::start();
+        session::start(OpenFiles { reopen: reopening::reopen_all, give_descriptor_back: data_files::close_one });
         if records {
             recording::start();
             recording::turn_on();

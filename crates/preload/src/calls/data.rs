@@ -8,7 +8,7 @@ use libc::{c_int, iovec};
 use crate::calls::transfers;
 use crate::data_path;
 use crate::files::descriptors::{self, Target};
-use crate::files::records;
+use crate::files::write_back;
 use crate::kernel::buffers::Buffers;
 use crate::kernel::{self, Errno};
 
@@ -300,11 +300,11 @@ pub(crate) fn sync_everything(pass: impl FnOnce()) {
 /// has open.
 pub(crate) fn sync_all(pass: impl FnOnce() -> c_int) -> c_int {
     let saved = kernel::errno();
-    let asked = records::with_set_bits();
+    let asked = write_back::with_set_bits();
     kernel::set_errno(saved);
     let result = pass();
     if result != 0 || !asked {
         return result;
     }
-    kernel::answer(records::sync_all().map(|()| 0), saved) as c_int
+    kernel::answer(write_back::sync_all().map(|()| 0), saved) as c_int
 }

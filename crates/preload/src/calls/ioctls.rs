@@ -17,8 +17,10 @@ use libc::{c_int, c_ulong};
 
 use crate::calls::resizing;
 use crate::calls::transfers::{brought_back, copy};
+use crate::files::bypass;
 use crate::files::descriptors;
-use crate::files::{opening, records};
+use crate::files::opening;
+use crate::files::write_back;
 use crate::kernel;
 use crate::kernel::raw::syscall;
 use crate::settings;
@@ -167,15 +169,15 @@ fn sealed(fd: c_int, unwritten: bool, pass: impl Fn() -> c_int) -> c_int {
     let saved = kernel::errno();
     let result = descriptors::on_managed(fd, |target| {
         target.hold()?;
-        records::bypass(target, true)?;
+        bypass::bypass(target, true)?;
         if unwritten && settings::served() {
-            records::write_back_open(target)?;
+            write_back::write_back_open(target)?;
         }
         kernel::set_errno(saved);
         let result = pass();
         let errno = kernel::errno();
         if result == 0 {
-            records::tell_sealed(target.file)?;
+            bypass::tell_sealed(target.file)?;
         }
         kernel::set_errno(errno);
         Ok(result)

@@ -8,7 +8,7 @@ use libc::{c_char, c_int};
 
 use crate::data_path;
 use crate::files::descriptors::{self, Target};
-use crate::files::records;
+use crate::files::records::{self, open_request};
 use crate::gate::gate;
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
@@ -201,4 +201,16 @@ pub(crate) fn posix_fallocate(fd: c_int, offset: i64, pass: impl Fn() -> c_int) 
         Ok(None) => pass(),
         Err(errno) => errno,
     }
+}
+
+/// A `vfork` child cuts the managed file at `path` to nothing, as `kernel` does it.
+pub(crate) fn cut_apart(
+    facts: &Facts,
+    path: &[u8],
+    kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<(), Errno> {
+    session::apart(|session| match session.call(&open_request(facts, true, path))? {
+        Answer::Opened(file, _) => resize_with(session, file, 0, kernel).map(drop),
+        other => Err(session.unexpected(other)),
+    })
 }

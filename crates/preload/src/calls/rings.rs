@@ -11,14 +11,14 @@
 //! from the set-up on where the kernel looks for requests by itself, or takes them from memory that was the
 //! program's before.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
 use libc::{c_int, c_long, c_uint, c_void, off64_t};
 
-use crate::files::{opening, records};
+use crate::files::bypass;
+use crate::files::opening;
+use crate::files::ring_state;
 use crate::kernel::{self, Errno};
 use crate::location::{self, PathBuffer};
-use crate::{session, settings};
+use crate::session;
 
 /// Where the memory for requests is mapped from (`IORING_OFF_SQES`).
 pub(crate) const REQUESTS_AT: off64_t = 0x1000_0000;
@@ -27,55 +27,27 @@ const IORING_SETUP_SQPOLL: c_uint = 1 << 1;
 /// The program gives the memory.
 const IORING_SETUP_NO_MMAP: c_uint = 1 << 14;
 
-const UNUSED: u32 = 0;
-/// What is open is about to bypass flash.
-const BEGUN: u32 = 1;
-const USED: u32 = 2;
-
-static STATE: AtomicU32 = AtomicU32::new(UNUSED);
-static SAID: AtomicBool = AtomicBool::new(false);
-
-/// Whether this process, or one it was forked from, uses a ring.
-pub(crate) fn in_use() -> bool {
-    STATE.load(Ordering::Relaxed) != UNUSED
-}
-
-/// A managed file bypasses flash because of the process's ring: said once.
-pub(crate) fn say() {
-    if settings::served() && !SAID.swap(true, Ordering::Relaxed) {
-        session::complain(format_args!(
-            "this program uses io_uring, whose requests cannot be seen: its files bypass flash until it ends. \
-             Where it lets you choose, choose another way of doing I/O"
-        ));
-    }
-}
-
 /// A ring is used; what is open bypasses flash before any request can reach it.
 #[inline]
 fn noticed() -> Result<(), Errno> {
-    if STATE.load(Ordering::Acquire) == USED { Ok(()) } else { notice() }
+    if ring_state::is_settled() { Ok(()) } else { notice() }
 }
 
 #[cold]
 fn notice() -> Result<(), Errno> {
     // A handler that interrupted the thread that is at it cannot wait for it.
-    while STATE.compare_exchange(UNUSED, BEGUN, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        if STATE.load(Ordering::Acquire) == USED || session::is_interrupted() {
+    while !ring_state::begin() {
+        if ring_state::is_settled() || session::is_interrupted() {
             return Ok(());
         }
         kernel::sleep_ms(1);
     }
-    let told = records::bypass_all();
-    STATE.store(if told.is_ok() { USED } else { UNUSED }, Ordering::Release);
+    let told = bypass::bypass_all();
+    ring_state::end(told.is_ok());
     if told? {
-        say();
+        ring_state::say();
     }
     Ok(())
-}
-
-/// In a forked child: no other thread is at it any more.
-pub(crate) fn abandon() {
-    let _ = STATE.compare_exchange(BEGUN, UNUSED, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 /// The flags in `io_uring_params`.

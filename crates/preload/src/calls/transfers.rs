@@ -10,8 +10,8 @@ use libc::{c_int, off64_t};
 
 use crate::calls::rings;
 use crate::data_path::{WHOLE, write_back};
+use crate::files::bypass;
 use crate::files::descriptors;
-use crate::files::records;
 use crate::kernel::{self, Errno};
 use crate::{recording, settings};
 
@@ -50,7 +50,7 @@ pub(crate) fn mmap(flags: c_int, fd: c_int, offset: off64_t, pass: impl Fn() -> 
     let writes = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
     let mapped = descriptors::on_managed(fd, |target| {
         target.hold()?;
-        records::bypass(target, writes && target.writable())?;
+        bypass::bypass(target, writes && target.writable())?;
         kernel::set_errno(saved);
         Ok(pass())
     });

@@ -12,6 +12,7 @@ use headstart_units::request::{Direction, Range};
 
 use super::{DIRECT_ALIGNMENT, ask_write_back, is_in_sectors, shared};
 use crate::files::data_files;
+use crate::files::decisions;
 use crate::files::descriptors::{CHANGED, Target};
 use crate::kernel::buffers::Buffers;
 use crate::kernel::{self, Errno};
@@ -27,7 +28,7 @@ pub fn read_at(target: &Target, buffers: &Buffers, offset: u64) -> Result<usize,
     }
     let range = Range::new(offset, buffers.length() as u64);
     target.record.know_regions();
-    let distance = session::distance(target, Direction::Read, range);
+    let distance = decisions::distance(target, Direction::Read, range);
     session::with(|session| {
         let slot = session.slot;
         slot.publish_cheap(KIND_READ, target.file, range);
@@ -274,5 +275,5 @@ fn read_slow(target: &Target, buffers: &Buffers, from: usize, part: Range) -> Re
 #[inline]
 fn count_disk(session: &Session, target: &Target, range: Range, distance: Distance, read: u64) -> Served {
     let request = Request { direction: Direction::Read, range, distance };
-    session.slot.read_by_disk(target.file, request, read, |request| session::decide(target, request))
+    session.slot.read_by_disk(target.file, request, read, |request| decisions::decide(target, request))
 }

@@ -12,6 +12,7 @@ use headstart_units::request::{Direction, Range};
 
 use super::{DIRECT_ALIGNMENT, is_in_sectors, shared};
 use crate::files::data_files;
+use crate::files::decisions;
 use crate::files::descriptors::{CHANGED, Target};
 use crate::kernel::buffers::Buffers;
 use crate::kernel::{self, Errno};
@@ -31,7 +32,7 @@ pub fn write_at(target: &Target, buffers: &Buffers, offset: u64, durable: bool) 
     }
     let range = Range::new(offset, buffers.length() as u64);
     target.record.know_regions();
-    let distance = session::distance(target, Direction::Write, range);
+    let distance = decisions::distance(target, Direction::Write, range);
     let request = client::Request { direction: Direction::Write, range, distance };
     let written = session::with(|session| write_parts(session, target, buffers, request))?;
     if durable || target.durable() {
@@ -71,7 +72,7 @@ fn write_parts(
 /// The first part of a write, and what is wanted of it.
 #[inline]
 fn decide(target: &Target, buffers: &Buffers, request: &client::Request) -> (Range, Decision) {
-    let (part, decision) = session::decide(target, request);
+    let (part, decision) = decisions::decide(target, request);
     if target.uncached() { uncached(buffers, request.range, part.range, decision) } else { (part.range, decision) }
 }
 

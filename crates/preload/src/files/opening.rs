@@ -6,7 +6,8 @@ mod direct;
 use libc::{c_char, c_int, mode_t};
 
 use crate::calls::resizing;
-use crate::files::{descriptors, records};
+use crate::files::bypass;
+use crate::files::descriptors;
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer, Probe};
@@ -109,7 +110,7 @@ fn opened(fd: c_int, flags: c_int, truncate: bool) -> Result<(), Errno> {
         let mut buffer = PathBuffer::empty();
         let path = location::path_of_known(fd, Some(&facts), &mut buffer).unwrap_or(b"");
         if location::is_managed_file(&facts, path) {
-            return match records::cut_apart(&facts, path, || truncate_opened(fd, flags)) {
+            return match resizing::cut_apart(&facts, path, || truncate_opened(fd, flags)) {
                 // Nothing of it is on flash: no agent, or it never had a name that the agent knows.
                 Err(libc::ENOTCONN) if session::shared().is_none() => truncate_unmanaged(fd, flags, &facts),
                 Err(libc::ENOENT) if facts.links == 0 => truncate_unmanaged(fd, flags, &facts),
@@ -136,7 +137,7 @@ fn truncate_opened(fd: c_int, flags: c_int) -> Result<usize, Errno> {
 /// A descriptor is about to be used by means the library does not see; `writes`: not for reading alone.
 pub(crate) fn bypass(fd: c_int, writes: bool) -> Result<(), Errno> {
     match descriptors::managed(fd)? {
-        Some(target) => records::bypass(&target, writes && target.writable()),
+        Some(target) => bypass::bypass(&target, writes && target.writable()),
         None => Ok(()),
     }
 }

@@ -8,7 +8,6 @@
 //! are opened again at their first use. It hears once more of a file that was open for reading and is opened for
 //! writing, as a cheap write tells it nothing. Records change under the gate; the data path reads them without.
 
-use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use headstart_policy::client::Reason;
@@ -18,18 +17,16 @@ use headstart_protocol::message::Request;
 use headstart_protocol::shared::{FILES_MAX, FileEntry};
 use headstart_units::request::Range;
 
-use crate::calls::{resizing, rings};
-use crate::files::descriptors::{self, Target};
-use crate::files::{data_files, regions};
-use crate::gate::{Gate, gate};
+use crate::files::{data_files, regions, ring_state};
+use crate::gate::Gate;
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
-use crate::session::{self, Answer, Session};
-use crate::{process, recording, settings};
+use crate::session::{self, Answer};
+use crate::{process, settings};
 
-const BYPASS_NONE: u32 = 0;
-const BYPASS_READS: u32 = 1;
-const BYPASS_WRITES: u32 = 2;
+pub(super) const BYPASS_NONE: u32 = 0;
+pub(super) const BYPASS_READS: u32 = 1;
+pub(super) const BYPASS_WRITES: u32 = 2;
 
 /// One managed file.
 #[derive(Debug)]
@@ -199,9 +196,36 @@ impl Record {
             && self.inode.load(Ordering::Relaxed) == inode
             && self.device.load(Ordering::Relaxed) == device
     }
+
+    /// Whether anything refers to it.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.references.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether the agent was told that this process may write it.
+    pub(super) fn may_write(&self) -> bool {
+        self.writable.load(Ordering::Relaxed)
+    }
+
+    /// `BYPASS_*`.
+    pub(super) fn bypass(&self) -> u32 {
+        self.bypass.load(Ordering::Acquire)
+    }
+
+    /// The agent knows that this process bypasses flash so far.
+    pub(super) fn raise_bypass(&self, to: u32) {
+        self.bypass.fetch_max(to, Ordering::AcqRel);
+    }
+
+    /// An agent that was started anew has opened it again.
+    pub(super) fn reopened(&self, excluded: bool) {
+        self.excluded.store(excluded, Ordering::Relaxed);
+        self.tell_inherited();
+    }
 }
 
-fn used() -> &'static [Record] {
+pub(super) fn used() -> &'static [Record] {
     &RECORDS[..RECORDS_USED.load(Ordering::Acquire) as usize]
 }
 
@@ -232,8 +256,8 @@ pub(crate) fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) 
         // After 2^32 openings numbers come again, but for zero.
         record.serial.store(SERIALS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1), Ordering::Relaxed);
     }
-    if rings::in_use() {
-        rings::say();
+    if ring_state::in_use() {
+        ring_state::say();
         record.bypass.fetch_max(if writable { BYPASS_WRITES } else { BYPASS_READS }, Ordering::Relaxed);
     }
     tell_bypass(file, record.bypass.load(Ordering::Relaxed))?;
@@ -303,47 +327,11 @@ pub(crate) fn release(_gate: &Gate, index: u32) {
     let _ = session::with(|session| session.call(&Request::Close { file }));
 }
 
-/// Whether anything of the files this process has open may be on flash.
-pub(crate) fn with_set_bits() -> bool {
-    fence(Ordering::SeqCst);
-    open_now().next().is_some()
-}
-
-/// Makes durable what flash holds of every file this process has open.
-pub(crate) fn sync_all() -> Result<(), Errno> {
-    open_now().try_for_each(|record| {
-        session::with(|session| match session.call(&Request::Sync { file: record.file() })? {
-            Answer::Done => Ok(()),
-            other => Err(session.unexpected(other)),
-        })
-    })
-}
-
-fn open_now() -> impl Iterator<Item = &'static Record> {
-    let shared = session::shared();
-    used().iter().filter(move |record| {
-        let open = record.references.load(Ordering::Acquire) > 0 && record.is_current();
-        open && shared.as_ref().is_some_and(|shared| has_set_bits(&shared.files[record.file() as usize]))
-    })
-}
-
-/// From now on, and until it ends, this process reads the file by means the library does not see, or writes it: what
-/// flash holds goes back first, and nothing comes to flash meanwhile.
-pub(crate) fn bypass(target: &Target, writes: bool) -> Result<(), Errno> {
-    recording::unseen(target);
-    let wanted = if writes { BYPASS_WRITES } else { BYPASS_READS };
-    if target.record.bypass.load(Ordering::Acquire) < wanted {
-        tell_bypass(target.file, wanted)?;
-        target.record.bypass.fetch_max(wanted, Ordering::AcqRel);
-    }
-    Ok(())
-}
-
-fn has_set_bits(entry: &FileEntry) -> bool {
+pub(super) fn has_set_bits(entry: &FileEntry) -> bool {
     entry.set_bits.load(Ordering::SeqCst) != 0
 }
 
-fn tell_bypass(file: u32, bypass: u32) -> Result<(), Errno> {
+pub(super) fn tell_bypass(file: u32, bypass: u32) -> Result<(), Errno> {
     if bypass == BYPASS_NONE || !settings::served() {
         return Ok(());
     }
@@ -366,87 +354,8 @@ fn tell_bypass(file: u32, bypass: u32) -> Result<(), Errno> {
     })
 }
 
-/// The slow file may refuse to be written from now on.
-pub(crate) fn tell_sealed(file: u32) -> Result<(), Errno> {
-    if !settings::served() {
-        return Ok(());
-    }
-    session::with(|session| match session.call(&Request::Sealed { file })? {
-        Answer::Done => Ok(()),
-        other => Err(session.unexpected(other)),
-    })
-}
-
-/// Makes the slow file of an open one whole, and waits until the agent has it open for writing no more.
-pub(crate) fn write_back_open(target: &Target) -> Result<(), Errno> {
-    session::with(|session| ask_write_back(session, target.file))
-}
-
-/// Makes the slow file whole for somebody who opens it unseen by `path`, whether this process has it open or not.
-pub(crate) fn write_back(facts: &Facts, path: &[u8]) -> Result<(), Errno> {
-    if process::is_own() {
-        let index = acquire(&gate(), facts, false, path)?;
-        let asked = session::with(|session| ask_write_back(session, record(index).file()));
-        release(&gate(), index);
-        return asked;
-    }
-    session::apart(|session| match session.call(&open_request(facts, false, path))? {
-        Answer::Opened(file, _) => ask_write_back(session, file),
-        other => Err(session.unexpected(other)),
-    })
-}
-
-/// A `vfork` child cuts the managed file at `path` to nothing, as `kernel` does it.
-pub(crate) fn cut_apart(
-    facts: &Facts,
-    path: &[u8],
-    kernel: impl FnOnce() -> Result<usize, Errno>,
-) -> Result<(), Errno> {
-    session::apart(|session| match session.call(&open_request(facts, true, path))? {
-        Answer::Opened(file, _) => resizing::resize_with(session, file, 0, kernel).map(drop),
-        other => Err(session.unexpected(other)),
-    })
-}
-
-fn ask_write_back(session: &mut Session, file: u32) -> Result<(), Errno> {
-    match session.call(&Request::WriteBack { file, offset: 0, length: u64::MAX })? {
-        Answer::Done => Ok(()),
-        other => Err(session.unexpected(other)),
-    }
-}
-
-/// A file whose path is too long for the kernel to tell. Where it lies nobody knows, so that it is used without flash;
-/// one that the agent knows by a path it had before is refused, as flash may hold newer bytes than the slow file.
-#[cold]
-pub(crate) fn untold(facts: &Facts) -> Result<(), Errno> {
-    if !settings::served() {
-        return Ok(());
-    }
-    let slow = CString::new(settings::settings().slow.as_slice()).map_err(|_| libc::EIO)?;
-    // SAFETY: the path is a string.
-    let device = unsafe { kernel::facts_at(libc::AT_FDCWD, slow.as_ptr(), 0) }.map(|facts| facts.device);
-    if device != Ok(facts.device) || session::with(|_| Ok(())) == Err(libc::ENOTCONN) {
-        return Ok(());
-    }
-    let shared = session::shared().ok_or(libc::EIO)?;
-    let of_this = |entry: &&FileEntry| entry.inode.load(Ordering::Relaxed) == facts.inode;
-    if shared.files.iter().filter(|entry| entry.used.load(Ordering::Acquire) != 0).any(|entry| of_this(&entry)) {
-        session::complain(format_args!(
-            "a file with bytes on flash (inode {}) has a path of more than 4095 bytes by now; make it shorter to use it",
-            facts.inode
-        ));
-        return Err(libc::ENAMETOOLONG);
-    }
-    session::complain(format_args!(
-        "a file (inode {}) whose path has more than 4095 bytes is used without flash; while it is open, nobody must \
-         rename a directory above it",
-        facts.inode
-    ));
-    Ok(())
-}
-
 /// The file's index, and whether the site keeps it off flash. Without an agent the record's own index serves.
-fn tell_open(record: u32, facts: &Facts, writable: bool, path: &[u8]) -> Result<(u32, bool), Errno> {
+pub(super) fn tell_open(record: u32, facts: &Facts, writable: bool, path: &[u8]) -> Result<(u32, bool), Errno> {
     if !settings::served() {
         return Ok((record, false));
     }
@@ -457,58 +366,9 @@ fn tell_open(record: u32, facts: &Facts, writable: bool, path: &[u8]) -> Result<
     })
 }
 
-fn open_request<'a>(facts: &Facts, writable: bool, path: &'a [u8]) -> Request<'a> {
+pub(crate) fn open_request<'a>(facts: &Facts, writable: bool, path: &'a [u8]) -> Request<'a> {
     let Facts { inode, birth_ns, size, .. } = *facts;
     // The kernel says so behind the last name of a file that has none any more.
     let path = path.strip_suffix(b" (deleted)").filter(|_| facts.links == 0).unwrap_or(path);
     Request::Open { inode, birth_ns, size, writable, path }
-}
-
-/// From now on this process uses whatever it has open by means the library does not see; whether there is any.
-pub(crate) fn bypass_all() -> Result<bool, Errno> {
-    let mut any = false;
-    for (index, record) in used().iter().enumerate() {
-        if record.references.load(Ordering::Acquire) == 0 {
-            continue;
-        }
-        let Some(fd) = descriptors::any_of(index as u32) else { continue };
-        if let Some(target) = descriptors::managed(fd)? {
-            bypass(&target, record.writable.load(Ordering::Relaxed))?;
-            any = true;
-        }
-    }
-    Ok(any)
-}
-
-/// Opens every file again at an agent that was restarted. Says no where the agent gives one another index than before:
-/// then what is published and pending names the wrong file.
-pub(crate) fn reopen_all(session: &mut Session) -> Result<(), Errno> {
-    for (index, record) in used().iter().enumerate() {
-        if record.references.load(Ordering::Acquire) == 0 || !record.is_current() {
-            continue;
-        }
-        let Some(fd) = descriptors::any_of(index as u32) else { continue };
-        let writable = record.writable.load(Ordering::Relaxed);
-        let mut buffer = PathBuffer::empty();
-        let Ok(facts) = kernel::facts(fd) else { continue };
-        let path = location::path_of(fd, &mut buffer).unwrap_or(b"");
-        match session.call_joining(&open_request(&facts, writable, path))? {
-            Answer::Opened(file, excluded) if file == record.file() => {
-                record.excluded.store(excluded, Ordering::Relaxed);
-                record.tell_inherited();
-            }
-            // Another thread closed it meanwhile, and the agent has forgotten it.
-            Answer::Opened(..) if !record.is_current() => continue,
-            other => return Err(session.unexpected(other)),
-        }
-        let bypass = record.bypass.load(Ordering::Relaxed);
-        if bypass != BYPASS_NONE {
-            let again = Request::Bypass { file: record.file(), writes: bypass == BYPASS_WRITES };
-            match session.call_joining(&again)? {
-                Answer::Done => {}
-                other => return Err(session.unexpected(other)),
-            }
-        }
-    }
-    Ok(())
 }

@@ -95,7 +95,7 @@ hooks! {
     lio_listio | lio_listio64 (
         mode: c_int, blocks: *const *mut ControlBlock, count: c_int, event: *mut libc::sigevent
     ) -> c_int
-        = |pass| aio::list(mode, blocks, count, event, pass);
+        = |pass| aio::list_io(mode, blocks, count, event, pass);
 
     mmap | mmap64 (
         address: *mut c_void, length: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off64_t

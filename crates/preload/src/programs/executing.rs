@@ -10,6 +10,7 @@ use headstart_program::image::{HEAD_BYTES, Image, Stranger};
 use libc::{c_char, c_int, c_uint};
 
 use crate::files::records;
+use crate::files::write_back;
 use crate::kernel::{self, Errno, Facts};
 use crate::location::{self, PathBuffer};
 use crate::programs::environment::{self, Needs, Strings};
@@ -284,5 +285,5 @@ pub(crate) fn make_whole(fd: c_int, facts: &Facts) -> Result<(), Errno> {
     }
     let mut buffer = PathBuffer::empty();
     let path = location::path_of(fd, &mut buffer)?;
-    if facts.regular && location::is_managed_file(facts, path) { records::write_back(facts, path) } else { Ok(()) }
+    if facts.regular && location::is_managed_file(facts, path) { write_back::write_back(facts, path) } else { Ok(()) }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Token {
 
 impl Token {
     fn open() -> Option<Token> {
-        let path = session::runtime_path(STRANGERS_FILE).ok()?;
+        let path = settings::runtime_path(STRANGERS_FILE).ok()?;
         let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
         match kernel::openat(libc::AT_FDCWD, &path, flags, 0) {
             Ok(fd) => {

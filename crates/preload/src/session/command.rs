@@ -4,7 +4,7 @@
 use headstart_protocol::message::{Envelope, MESSAGE_MAX, Reply, Request};
 use libc::c_int;
 
-use super::connection::{PATIENCE_MS, RETRY_MS, connected};
+use super::wire::{PATIENCE_MS, RETRY_MS, connected};
 use crate::kernel::{self, Errno};
 
 /// How an answer begins that is an error, and its text.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use headstart_protocol::message::{Envelope, Request};
 
-use super::connection;
-use crate::files::descriptors::{self, Own};
+use super::wire::connected;
+use crate::files::descriptors::own::{self, Own};
 use crate::kernel;
 
 const NONE: i32 = -1;
@@ -21,9 +21,9 @@ pub(crate) fn make() {
         return;
     }
     // Not a connection's mark: a forked child closes those of its parent.
-    let Ok(fd) = connection::connected().and_then(|socket| descriptors::make_own(socket, Own::File)) else { return };
+    let Ok(fd) = connected().and_then(|socket| own::make_own(socket, Own::File)) else { return };
     if DOOR.compare_exchange(NONE, fd, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-        descriptors::close_own(fd);
+        own::close_own(fd);
     }
 }
 

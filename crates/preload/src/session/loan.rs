@@ -12,8 +12,10 @@
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-use super::{Session, Thread, connection};
-use crate::files::descriptors;
+use super::connection::Session;
+use super::threads::Thread;
+use super::wire::spare_socket;
+use crate::files::descriptors::own;
 use crate::gate::{Held, LOAN};
 use crate::kernel::{self, Errno};
 
@@ -29,10 +31,10 @@ pub(crate) fn provide() {
     if SPARE.load(Ordering::Relaxed) != NONE || !LENT.load(Ordering::Relaxed).is_null() {
         return;
     }
-    if let Ok(socket) = connection::spare_socket()
+    if let Ok(socket) = spare_socket()
         && SPARE.compare_exchange(NONE, socket, Ordering::AcqRel, Ordering::Relaxed).is_err()
     {
-        descriptors::close_own(socket);
+        own::close_own(socket);
     }
 }
 
@@ -75,7 +77,7 @@ fn join(errno: Errno) -> Result<Session, Errno> {
     if let Some(socket) = spare
         && SPARE.compare_exchange(NONE, socket, Ordering::AcqRel, Ordering::Relaxed).is_err()
     {
-        descriptors::close_own(socket);
+        own::close_own(socket);
     }
     joined
 }

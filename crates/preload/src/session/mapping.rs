@@ -1,16 +1,15 @@
 //! The shared file, mapped once in a process and kept for its life.
 
-use std::ffi::CString;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use headstart_protocol::shared::{MAGIC, Region, Shared};
 use headstart_protocol::{PROTOCOL_VERSION, SHARED_FILE};
 
+use super::door;
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
-use crate::session::door;
-use crate::settings::settings;
+use crate::settings::runtime_path;
 
 static REGION: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
 /// Inode of the mapped file: an agent that made another one does not know what this process published.
@@ -28,11 +27,6 @@ pub(crate) fn region() -> Option<&'static Region> {
     // SAFETY: the pointer is null or that of a mapping of `Region::BYTES` bytes that is never removed; every field is
     // an atomic.
     unsafe { REGION.load(Ordering::Acquire).as_ref() }
-}
-
-/// A path in the runtime directory.
-pub(crate) fn runtime_path(name: &str) -> Result<CString, Errno> {
-    CString::new([settings().runtime.as_slice(), b"/", name.as_bytes()].concat()).map_err(|_| libc::EINVAL)
 }
 
 /// Maps the shared file, or finds that the mapped one is still the agent's. Where its path leads to nothing

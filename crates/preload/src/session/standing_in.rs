@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use libc::c_int;
 
-use super::join;
-use crate::files::descriptors::{self, Own};
+use super::connection::Session;
+use crate::files::descriptors::own::{self, Own};
 use crate::kernel;
 
 const NONE: c_int = -1;
@@ -27,7 +27,7 @@ pub(crate) fn stand_in() {
     let known = CONNECTION.load(Ordering::Acquire);
     if known == NONE || kernel::is_hung_up(known) {
         if known != NONE {
-            descriptors::close_own(known);
+            own::close_own(known);
         }
         CONNECTION.store(connection().unwrap_or(NONE), Ordering::Release);
     }
@@ -35,12 +35,12 @@ pub(crate) fn stand_in() {
 }
 
 fn connection() -> Option<c_int> {
-    let mut session = join(true).ok()?;
+    let mut session = Session::join(kernel::thread(), true).ok()?;
     // Not closed in a child, as connections that are spoken over are.
     let socket = session.socket.take()?;
     let copy = kernel::fcntl(socket, libc::F_DUPFD_CLOEXEC, 3);
-    descriptors::close_own(socket);
-    let socket = copy.and_then(|copy| descriptors::make_own(copy, Own::File)).ok();
+    own::close_own(socket);
+    let socket = copy.and_then(|copy| own::make_own(copy, Own::File)).ok();
     // Its slot is this process's as long as the agent sees the connection.
     std::mem::forget(session);
     socket

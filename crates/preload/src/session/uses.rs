@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use headstart_protocol::shared::SLOTS_MAX;
 use libc::c_int;
 
-use super::{SLOTS, THREAD, Thread};
-use crate::files::descriptors::DESCRIPTORS_MAX;
+use super::slots;
+use super::threads::{THREAD, Thread};
+use crate::files::descriptors::table::DESCRIPTORS_MAX;
 use crate::kernel;
 
 const NUMBER_BITS: u32 = 16;
@@ -91,14 +92,7 @@ impl Drop for Use {
 
 /// The notes of this process's threads.
 fn notes() -> impl Iterator<Item = &'static AtomicU64> {
-    let of_threads = SLOTS.iter().enumerate().flat_map(|(index, word)| {
-        let mut bits = word.load(Ordering::Acquire);
-        std::iter::from_fn(move || {
-            let bit = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
-            bits &= bits - 1;
-            Some(&NOTES[index * 64 + bit].0)
-        })
-    });
+    let of_threads = slots::owned().map(|index| &NOTES[index].0);
     let spares = if SPARES_TAKEN.load(Ordering::Acquire) == 0 { &SPARES[..0] } else { &SPARES[..] };
     of_threads.chain(spares)
 }

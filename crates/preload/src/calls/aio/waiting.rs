@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 
 use libc::{c_int, timespec};
 
-use super::{ControlBlock, Notice, queue};
+use super::block::ControlBlock;
+use super::list;
+use super::notice::{ENDED, Notice};
 use crate::kernel;
 
 /// How often a wait looks at operations that libc carries out, of which it hears nothing.
@@ -20,7 +22,7 @@ pub(crate) unsafe fn suspend(
     timeout: *const timespec,
     pass: impl FnOnce() -> c_int,
 ) -> c_int {
-    if list.is_null() || count <= 0 || queue::is_empty() {
+    if list.is_null() || count <= 0 || list::is_empty() {
         return pass();
     }
     let saved = kernel::errno();
@@ -36,7 +38,7 @@ pub(crate) unsafe fn suspend(
     let limit_ms = (!timeout.is_null()).then(|| unsafe { milliseconds(&*timeout) });
     let (start, mixed) = (kernel::monotonic_ms(), ours < present().count());
     loop {
-        let ended = queue::ENDED.load(Ordering::Acquire);
+        let ended = ENDED.load(Ordering::Acquire);
         // SAFETY: the caller's contract.
         if present().any(|block| unsafe { (*block).error.load(Ordering::Acquire) } != libc::EINPROGRESS) {
             return kernel::answer(Ok(0), saved) as c_int;
@@ -46,7 +48,7 @@ pub(crate) unsafe fn suspend(
             return kernel::answer(Err(libc::EAGAIN), saved) as c_int;
         }
         let slice = if mixed { Some(left.unwrap_or(LOOK_MS).min(LOOK_MS)) } else { left };
-        if kernel::wait(&queue::ENDED, ended, slice) == Err(libc::EINTR) {
+        if kernel::wait(&ENDED, ended, slice) == Err(libc::EINTR) {
             return kernel::answer(Err(libc::EINTR), saved) as c_int;
         }
     }
@@ -62,12 +64,12 @@ fn milliseconds(time: &timespec) -> u64 {
 pub(crate) fn all(blocks: impl Iterator<Item = *mut ControlBlock>) {
     for block in blocks {
         loop {
-            let ended = queue::ENDED.load(Ordering::Acquire);
+            let ended = ENDED.load(Ordering::Acquire);
             // SAFETY: whoever submitted the block keeps it.
             if unsafe { (*block).error.load(Ordering::Acquire) } != libc::EINPROGRESS {
                 break;
             }
-            let _ = kernel::wait(&queue::ENDED, ended, None);
+            let _ = kernel::wait(&ENDED, ended, None);
         }
     }
 }
@@ -77,7 +79,7 @@ pub(crate) fn all(blocks: impl Iterator<Item = *mut ControlBlock>) {
 /// # Safety
 /// The arguments are those of aio_cancel(3).
 pub(crate) unsafe fn cancel(fd: c_int, block: *mut ControlBlock, pass: impl FnOnce() -> c_int) -> c_int {
-    if queue::is_empty() || !block.is_null() && !queue::holds(block) {
+    if list::is_empty() || !block.is_null() && !list::holds(block) {
         return pass();
     }
     // SAFETY: a member of the list is a control block.
@@ -85,7 +87,7 @@ pub(crate) unsafe fn cancel(fd: c_int, block: *mut ControlBlock, pass: impl FnOn
         return kernel::answer(Err(libc::EINVAL), 0) as c_int;
     }
     let saved = kernel::errno();
-    let cancelled = queue::cancel(fd, block);
+    let cancelled = list::cancel(fd, block);
     let any = !cancelled.notices.is_empty();
     cancelled.notices.into_iter().for_each(Notice::give);
     kernel::set_errno(saved);

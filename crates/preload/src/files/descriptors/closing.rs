@@ -15,34 +15,22 @@ use std::sync::atomic::Ordering;
 
 use libc::c_int;
 
-use super::{CLOSING, CLOSING_MANAGED, MANAGED, TABLE, UNKNOWN, UNMANAGED, WANTED, release, renewed, settled, uses};
-use crate::calls::aio::queue;
+use super::descriptions::release;
+use super::table::{CLOSING, CLOSING_MANAGED, MANAGED, TABLE, UNKNOWN, UNMANAGED, WANTED};
+use crate::calls::aio::list;
 use crate::gate::gate;
-use crate::kernel::{self, Errno};
+use crate::kernel;
 use crate::process;
+use crate::session::uses;
 
 thread_local! {
     /// The descriptor that this thread's `freopen` replaces.
     static REOPENING: Cell<c_int> = const { Cell::new(-1) };
 }
 
-/// What the descriptor is once the thread that closes or replaces it is done.
-pub(super) fn once_closed(fd: c_int) -> Result<Option<u32>, Errno> {
-    if REOPENING.get() == fd {
-        return Err(libc::EBADF);
-    }
-    let cell = &TABLE[fd as usize];
-    let mut tries = 0u32;
-    loop {
-        match cell.load(Ordering::Acquire) {
-            // What the thread that closes it waits for may wait for the call that was interrupted.
-            entry @ WANTED.. if uses::is_in_call() => return renewed(fd, entry & !WANTED),
-            CLOSING_MANAGED | WANTED.. => {}
-            _ => return settled(fd),
-        }
-        tries += 1;
-        if tries < 100 { std::thread::yield_now() } else { kernel::sleep_ms(1) }
-    }
+/// Whether the calling thread is in a `freopen` of this descriptor.
+pub(super) fn is_reopening(fd: c_int) -> bool {
+    REOPENING.get() == fd
 }
 
 /// Waits for the calls under way on descriptors that were just marked; calls that begin meanwhile wait in
@@ -137,8 +125,8 @@ impl Closing {
     fn mark(fd: c_int, reopens: bool) -> Option<Closing> {
         let cell = TABLE.get(fd as usize)?;
         let mut entry = cell.load(Ordering::Acquire);
-        if entry >= MANAGED && !queue::is_empty() && process::is_own() && !uses::is_in_call() {
-            queue::settle(fd);
+        if entry >= MANAGED && !list::is_empty() && process::is_own() && !uses::is_in_call() {
+            list::settle(fd);
         }
         let mut undisturbed = None;
         loop {

@@ -10,7 +10,8 @@ use std::ptr;
 
 use libc::{c_int, c_long, c_ulong, sock_filter};
 
-use crate::files::{descriptors, opening, records};
+use crate::files::bypass;
+use crate::files::{descriptors, opening};
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
 use crate::location::Link;
@@ -66,7 +67,7 @@ fn installed(strict: bool, program: usize, pass: impl FnOnce() -> c_int) -> c_in
 /// Writes back what this process has open, and does nothing any more but pass calls on.
 fn leave_flash() -> Result<(), Errno> {
     (0..descriptors::FIRST_MAX).for_each(|fd| drop(descriptors::managed(fd)));
-    records::bypass_all()?;
+    bypass::bypass_all()?;
     if settings::served() && session::shared().is_some() {
         let slow = settings::settings().slow.escape_ascii();
         session::complain(format_args!(
