@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use headstart_trace::Operation;
 use headstart_trace::block::Request;
 
-use crate::files::descriptors::Target;
+use crate::files::descriptors::target::Target;
 use crate::kernel::{self, Errno};
 use crate::settings;
 

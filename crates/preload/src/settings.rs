@@ -11,7 +11,7 @@ use headstart_protocol::{
 };
 
 use crate::kernel::Errno;
-use crate::programs::environment;
+use crate::programs::environment::strings;
 
 pub(crate) const UNKNOWN: u32 = 0;
 pub(crate) const STARTING: u32 = 1;
@@ -108,7 +108,7 @@ pub(crate) fn read() -> Option<Settings> {
     }
     let policies = variable(ENVIRONMENT_POLICY).and_then(|value| std::str::from_utf8(&value).ok()?.parse().ok());
     let policies = policies.unwrap_or_default();
-    let strangers = environment::value(ENVIRONMENT_STRANGERS).and_then(Strangers::named).unwrap_or_default();
+    let strangers = strings::value(ENVIRONMENT_STRANGERS).and_then(Strangers::named).unwrap_or_default();
     Some(Settings { runtime, slow, policies, strangers, trace, rank: rank() })
 }
 

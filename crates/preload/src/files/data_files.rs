@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use headstart_protocol::{FLASH_DIRECTORY, data_file_name};
 use libc::c_int;
 
-use crate::files::descriptors::{self, Own};
+use crate::files::descriptors::own::{self, Own};
 use crate::kernel::{self, Errno};
 use crate::session::Session;
 use crate::{process, session};
@@ -52,7 +52,7 @@ pub(crate) fn with<R>(
         }
     }
     let result = work(fd);
-    descriptors::close_own(fd);
+    own::close_own(fd);
     result
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn with<R>(
 pub(crate) fn forget(file: u32) {
     for index in 0..KEPT_USED.load(Ordering::Acquire) as usize {
         if let Some((fd, _)) = take_out(index, |_, serves| serves == file) {
-            descriptors::close_own(fd);
+            own::close_own(fd);
         }
     }
 }
@@ -74,7 +74,7 @@ pub(crate) fn close_one() -> bool {
     // A request that found it is seen to be published; one that is published later does not find it.
     fence(Ordering::SeqCst);
     session::wait_for_requests(file);
-    descriptors::close_own(fd);
+    own::close_own(fd);
     true
 }
 
@@ -104,5 +104,5 @@ fn open(session: &mut Session, number: u32) -> Result<c_int, Errno> {
         // It has become another user since, or has another root directory, other mounts or less rights.
         Err(_) => session.data_file(number)?,
     };
-    descriptors::make_own(fd, Own::File)
+    own::make_own(fd, Own::File)
 }

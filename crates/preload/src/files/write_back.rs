@@ -3,13 +3,15 @@
 use std::sync::atomic::{Ordering, fence};
 
 use headstart_protocol::message::Request;
+use libc::c_int;
 
 use crate::files::descriptors::Target;
 use crate::files::records::{Record, acquire, has_set_bits, open_request, record, release, used};
 use crate::gate::gate;
 use crate::kernel::{Errno, Facts};
-use crate::process;
+use crate::location::{self, PathBuffer};
 use crate::session::{self, Answer, Session};
+use crate::{process, settings};
 
 /// Whether anything of the files this process has open may be on flash.
 pub(crate) fn with_set_bits() -> bool {
@@ -59,4 +61,14 @@ fn ask_write_back(session: &mut Session, file: u32) -> Result<(), Errno> {
         Answer::Done => Ok(()),
         other => Err(session.unexpected(other)),
     }
+}
+
+/// Makes the slow file whole, if it is managed.
+pub(crate) fn make_whole(fd: c_int, facts: &Facts) -> Result<(), Errno> {
+    if !settings::served() {
+        return Ok(());
+    }
+    let mut buffer = PathBuffer::empty();
+    let path = location::path_of(fd, &mut buffer)?;
+    if facts.regular && location::is_managed_file(facts, path) { write_back(facts, path) } else { Ok(()) }
 }

@@ -11,7 +11,7 @@ use libc::{c_char, c_int, c_uint};
 
 use crate::files::records;
 use crate::files::write_back;
-use crate::kernel::{self, Errno, Facts};
+use crate::kernel::{self, Facts};
 use crate::location::{self, PathBuffer};
 use crate::programs::environment::{self, Needs, Strings};
 use crate::programs::libraries;
@@ -159,7 +159,7 @@ pub(crate) unsafe fn seen_by_kernel(dir: c_int, path: *const c_char) {
     // SAFETY: the caller's contract.
     if let Ok(fd) = unsafe { location::address(dir, path, 0) } {
         if let Ok(facts) = kernel::facts(fd) {
-            let _ = make_whole(fd, &facts);
+            let _ = write_back::make_whole(fd, &facts);
         }
         let _ = kernel::close(fd);
     }
@@ -214,7 +214,7 @@ unsafe fn look(start: Start, dir: c_int, path: *const c_char, flags: c_int) -> O
 /// The same of what `fd` addresses.
 fn examine(start: Start, fd: c_int, scripts_left: usize) -> Option<Seen> {
     let facts = kernel::facts(fd).ok().filter(|facts| facts.regular && facts.mode & 0o111 != 0)?;
-    let _ = make_whole(fd, &facts);
+    let _ = write_back::make_whole(fd, &facts);
     let mut seen = Seen::default();
     if let Some(why) = strangers::gains_rights(fd, &facts) {
         seen.meet(start, fd, &facts, why);
@@ -276,14 +276,4 @@ fn readable(fd: c_int) -> Option<c_int> {
 fn is_dynamic_linker(fd: c_int) -> bool {
     let mut buffer = PathBuffer::empty();
     location::path_of(fd, &mut buffer).is_ok_and(image::is_linker)
-}
-
-/// Makes the slow file whole, if it is managed.
-pub(crate) fn make_whole(fd: c_int, facts: &Facts) -> Result<(), Errno> {
-    if !settings::served() {
-        return Ok(());
-    }
-    let mut buffer = PathBuffer::empty();
-    let path = location::path_of(fd, &mut buffer)?;
-    if facts.regular && location::is_managed_file(facts, path) { write_back::write_back(facts, path) } else { Ok(()) }
 }

@@ -18,11 +18,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{c_char, c_int};
 
-use crate::files::records;
+use crate::files::{records, write_back};
 use crate::hooks::loaded::{self, Loaded};
 use crate::kernel::{self, Facts};
 use crate::location::{self, PathBuffer};
-use crate::programs::executing;
 use crate::settings;
 use object::{DT_RPATH, DT_RUNPATH, Object};
 
@@ -268,7 +267,7 @@ impl Search {
         if self.on {
             self.seen.push((facts.device, facts.inode));
         }
-        let _ = executing::make_whole(fd, facts);
+        let _ = write_back::make_whole(fd, facts);
         self.read(facts, path, above)
     }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use headstart_trace::block::BLOCK_BYTES;
 use headstart_trace::header::{BLOCKS_OFFSET, HEADER_BYTES, HOST_BYTES_MAX, Header, UNRECORDED_OFFSET};
 
-use crate::files::descriptors::{self, Own};
+use crate::files::descriptors::own::{self, Own};
 use crate::gate::RECORDING;
 use crate::kernel::raw::syscall;
 use crate::kernel::{self, Errno};
@@ -83,7 +83,7 @@ pub(crate) fn abandon() {
     let fd = FILE.swap(NONE, Ordering::Relaxed);
     HEADER.store(ptr::null_mut(), Ordering::Relaxed);
     if fd >= 0 {
-        descriptors::close_own(fd);
+        own::close_own(fd);
     }
 }
 
@@ -135,9 +135,9 @@ fn create() -> Result<i32, Errno> {
     path.extend_from_slice(rest.as_bytes());
     let path = CString::new(path).map_err(|_| libc::ENOENT)?;
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
-    let fd = descriptors::make_own(kernel::openat(libc::AT_FDCWD, &path, flags, 0o600)?, Own::File)?;
+    let fd = own::make_own(kernel::openat(libc::AT_FDCWD, &path, flags, 0o600)?, Own::File)?;
     let mapped = take_space(fd, 0, HEADER_BYTES).and_then(|()| map(fd, 0, HEADER_BYTES));
-    let memory = mapped.inspect_err(|_| descriptors::close_own(fd))?;
+    let memory = mapped.inspect_err(|_| own::close_own(fd))?;
     // SAFETY: the mapping is this long, and nobody else has it.
     let page = unsafe { std::slice::from_raw_parts_mut(memory, HEADER_BYTES) };
     let (rank, root) = (settings().rank, settings().slow.as_slice());

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, c
 use headstart_trace::block::{BLOCK_BYTES, Encoder, Full, HEAD_BYTES, Request, STREAMS_MAX};
 
 use super::process_file;
-use crate::files::descriptors::Target;
+use crate::files::descriptors::target::Target;
 use crate::location::{self, PathBuffer};
 
 /// Files whose names a stream remembers to have written in its block.

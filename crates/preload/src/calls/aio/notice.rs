@@ -11,7 +11,7 @@ use crate::kernel::{self, Errno};
 mod libcs {
     use libc::{c_int, sigevent};
 
-    use super::ControlBlock;
+    use crate::calls::aio::block::ControlBlock;
 
     crate::hooks::next::real! {
         lio_listio(mode: c_int, blocks: *const *mut ControlBlock, count: c_int, event: *mut sigevent) -> c_int

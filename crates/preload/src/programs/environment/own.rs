@@ -7,7 +7,7 @@ use headstart_program::preloading;
 use headstart_protocol::{ENVIRONMENT_ARRIVAL, ENVIRONMENT_FIRST};
 use libc::{c_char, c_int};
 
-use super::{Strings, assigned, current, each};
+use super::strings::{Strings, assigned, current, each};
 use crate::kernel;
 
 /// Written to whoever waits for the library.

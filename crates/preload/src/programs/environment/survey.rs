@@ -7,7 +7,10 @@ use headstart_program::preloading::Preload;
 use headstart_protocol::{ENVIRONMENT_FIRST, ENVIRONMENT_SWITCH};
 use libc::{c_char, c_int};
 
-use super::{KEPT, Needs, RUNTIME, Room, SLOW, Strings, VARIABLES, assigned, each};
+use super::kept::{KEPT, RUNTIME, SLOW, VARIABLES};
+use super::needs::Needs;
+use super::room::Room;
+use super::strings::{Strings, assigned, each};
 use crate::location::PathBuffer;
 use crate::{kernel, session};
 
