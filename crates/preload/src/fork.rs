@@ -1,7 +1,9 @@
-//! What a fork does to the library: locks are taken before, so that the child finds what they guard whole; then the child forgets
-//! what is its parent's alone: slots and sockets, operations and threads, its part of the recording.
+//! What a fork does to the library. The parent takes the locks before, so that the child finds what they guard
+//! whole. The child then forgets what belongs to its parent: slots and sockets, asynchronous operations and their
+//! threads, the recording.
 //!
-//! `vfork` and its kin run no handler: the child shares the memory, and leaves the tables alone (`process::is_own`).
+//! `vfork` and its kin run no handler: the child shares the memory, and leaves the tables alone
+//! (`process::is_own`).
 
 use crate::calls::aio;
 use crate::files::{descriptors, records, ring_state};

@@ -2,10 +2,26 @@
 //! to disk.
 //!
 //! ```text
-//! program -> hook (symbols) -> descriptors -> files -> data path -> slow file, by a system call
-//!                                                               \-> data file on flash, by a system call
-//!                                                    session: the thread's slot and socket -> agent
+//! program -> hook -> descriptor -> file -> data path -> slow file, by a system call
+//!                                                   \-> data file on flash, by a system call
+//!                              session: the thread's slot and socket -> agent
 //! ```
+//!
+//! A tour, from the program down to the kernel. A file imports only what stands below it.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | [`hooks`] | the table of libc's symbols, and all else that takes the place of libc's functions |
+//! | [`start`], [`fork`] | how the library comes up in a process, and what a fork does to every part |
+//! | [`programs`] | what a process starts or becomes: exec, spawn, environment, libraries, strangers, confinement |
+//! | [`calls`] | what a hook does on a managed file, one file a subject: data, names, metadata, size, copies, streams, aio |
+//! | [`data_path`] | one read or write: the thread's side of the protocol |
+//! | [`files`] | what each descriptor is; one record a file; opening, closing, bypass, write-back |
+//! | [`recording`] | each request, written down for `headstart trace` |
+//! | [`session`] | the thread's slot in the shared file and its connection to the agent |
+//! | [`location`] | which path is a managed file, whatever mount it was reached by |
+//! | [`settings`], [`process`], [`gate`] | what the environment says; which process this is; the locks |
+//! | [`kernel`] | system calls, the program's buffers, the library's memory |
 //!
 //! A process that never opens a managed file never speaks to the agent: its calls cost one table look-up.
 //! Where there is no agent and requests are recorded ([`recording`]), they go to the kernel as they are.
@@ -16,9 +32,9 @@
 //! - The library calls the kernel itself (`kernel`), so that no hook is entered twice and no slot is left behind by a
 //!   cancelled thread. Hooks of unmanaged descriptors call the next library in the chain.
 //! - No lock and no allocation in a data call, but for the first one that finds other regions of its file
-//!   (`regions`), and for the lock of a description's offset (`descriptors`) in one that uses it; opening and
+//!   (`files::regions`), and for the lock of a description's offset (`files::descriptors`) in one that uses it; opening and
 //!   closing a managed file take one lock (`gate`).
-//! - A forked child never uses its parent's sockets or slots (`process`).
+//! - A forked child never uses its parent's sockets or slots (`fork`).
 //!
 //! **What it does not see**: bytes that stdio, `mmap`, io_uring, Linux aio, static binaries or raw system calls move
 //! (docs/reference/symbols.md). The agent is told of what it notices of these, and of a managed standard input, and
@@ -26,10 +42,11 @@
 //! inherited descriptors 1 and 2 are not noticed: they write where nothing lies on flash, unless the file was
 //! opened to be overwritten in place.
 //!
-//! A raw `clone` skips the handler that separates a child from its parent; a `fork` in a signal handler that
-//! interrupted a call on a managed file, and a `siglongjmp` out of one, leave a request published that is none, as does
-//! asynchronous cancellation; who closes its descriptor or uses its offset in another thread then waits for ever.
-//! Managed descriptors must be below [`descriptors::DESCRIPTORS_MAX`]. A vector of buffers must itself be
+//! **What it cannot survive.** A raw `clone` skips the handler that separates a child from its parent. A thread that
+//! leaves a call on a managed file without returning (`siglongjmp` out of a signal handler, a `fork` in one,
+//! asynchronous cancellation) leaves its request published; whoever then closes its descriptor, or uses its offset in
+//! another thread, waits for ever.
+//! Managed descriptors must be below `files::descriptors::DESCRIPTORS_MAX`. A vector of buffers must itself be
 //! readable memory.
 //!
 //! **Beside other preloaded libraries**: one before this one sees every call; one behind it sees none on managed files,

@@ -1,5 +1,5 @@
-//! How the library comes up in a process: at the first hooked call, whoever makes it, as calls come before the dynamic linker has run
-//! the library's own beginning.
+//! How the library comes up in a process: at the first hooked call, whoever makes it. Programs make calls before the
+//! dynamic linker runs the library's own initialiser.
 
 use std::cell::Cell;
 
@@ -24,8 +24,8 @@ pub(crate) fn active() -> bool {
     }
 }
 
-/// Whether there is an agent to ask; starts the library if nobody has. Hooks that bring no byte of a request and follow no descriptor
-/// only pass through without one.
+/// Whether there is an agent to ask; starts the library if nobody has. Hooks that move no bytes and follow no
+/// descriptor only pass through without one.
 #[inline]
 pub(crate) fn served() -> bool {
     match settings::state() {

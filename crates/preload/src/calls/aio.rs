@@ -1,9 +1,9 @@
 //! POSIX asynchronous I/O (aio(7)) on managed files, where glibc's own threads would read and write past every hook.
 //!
-//! The library queues them itself (`list`) and has them carried out by threads of its own (`threads`), through the same data path
-//! as `pread` and `pwrite`. The outcome stands where glibc keeps it, in the control block, so that aio_error and
-//! aio_return need no hook: a program that polls them hundreds of thousands of times pays nothing. Notifications are
-//! glibc's as well: its `lio_listio` of nothing does nothing but notify.
+//! The library queues operations (`list`), and threads of its own carry them out (`threads`) by the same data path as
+//! `pread` and `pwrite`. The outcome stands where glibc keeps it, in the control block, so that aio_error and
+//! aio_return need no hook: a program that polls them hundreds of thousands of times pays nothing. glibc notifies:
+//! a `lio_listio` of no operations does nothing else.
 //!
 //! Where no thread can be had, the call that submits an operation carries it out.
 

@@ -1,5 +1,5 @@
-//! Files that this process uses by means the library does not see: what flash holds goes back first, and nothing comes to flash until
-//! the process ends.
+//! Files that this process uses by means the library does not see (stdio, mmap, io_uring): the agent writes back
+//! what flash holds, and puts nothing of them on flash until the process ends.
 
 use headstart_protocol::message::Request;
 

@@ -3,7 +3,8 @@
 //! ```text
 //! UNKNOWN --first data call--> UNMANAGED --close--> CLOSING --kernel--> UNKNOWN
 //!                          \-> MANAGED(description) --close--> CLOSING_MANAGED --kernel--> UNKNOWN
-//! OWN_*: the library's own sockets and data files; the program can neither close nor replace them. OWN_CLOSING: until the library has closed it
+//! OWN_*: the library's own sockets and data files; the program can neither close nor replace them.
+//! OWN_CLOSING: until the library has closed it
 //! ```
 //!
 //! Several descriptors share a *description* (dup), several descriptions a file record. Every hooked call that makes

@@ -5,7 +5,9 @@
 //! time, and none waits: the list of before is given back once nobody reads, at the next change if need be.
 //!
 //! ```text
-//! number of the entry: 0 -> none      as known -> look them up      another -> one thread asks, the others see none meanwhile
+//! number of the entry: 0 -> none
+//!               as known -> look them up
+//!                another -> one thread asks, the others see none meanwhile
 //! ```
 
 use std::ptr;

@@ -25,7 +25,8 @@ pub(crate) fn untold(facts: &Facts) -> Result<(), Errno> {
     let of_this = |entry: &&FileEntry| entry.inode.load(Ordering::Relaxed) == facts.inode;
     if shared.files.iter().filter(|entry| entry.used.load(Ordering::Acquire) != 0).any(|entry| of_this(&entry)) {
         session::complain(format_args!(
-            "a file with bytes on flash (inode {}) has a path of more than 4095 bytes by now; make it shorter to use it",
+            "a file with bytes on flash (inode {}) has a path of more than 4095 bytes by now; make it shorter to use \
+             it",
             facts.inode
         ));
         return Err(libc::ENAMETOOLONG);

@@ -1,7 +1,10 @@
 //! The one macro that makes hooks of a table's lines.
 
 macro_rules! hook {
-    ($gate:ident $module:ident $name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?, |$pass:ident| $body:expr) => {
+    (
+        $gate:ident $module:ident $name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?,
+        |$pass:ident| $body:expr
+    ) => {
         /// Takes the place of libc's.
         ///
         /// # Safety
@@ -21,8 +24,13 @@ macro_rules! hook {
 }
 
 macro_rules! hooks {
-    (mod $module:ident; while $gate:ident; $($($name:ident)|+ ($($arguments:tt)*) $(-> $result:ty)? = |$pass:ident| $body:expr;)*) => {
-        $($crate::hooks::macros::hooks!{ @hook $gate $module [$($name)+] ($($arguments)*) [$(-> $result)?] |$pass| $body })*
+    (
+        mod $module:ident; while $gate:ident;
+        $($($name:ident)|+ ($($arguments:tt)*) $(-> $result:ty)? = |$pass:ident| $body:expr;)*
+    ) => {
+        $($crate::hooks::macros::hooks!{
+            @hook $gate $module [$($name)+] ($($arguments)*) [$(-> $result)?] |$pass| $body
+        })*
 
         /// The functions whose place the hooks take.
         #[allow(dead_code)]
@@ -32,7 +40,10 @@ macro_rules! hooks {
         }
     };
     (@hook $gate:ident $module:ident [] $arguments:tt [$(-> $result:ty)?] |$pass:ident| $body:expr) => {};
-    (@hook $gate:ident $module:ident [$name:ident $($more:ident)*] ($($a:ident: $t:ty),*) [$(-> $result:ty)?] |$pass:ident| $body:expr) => {
+    (
+        @hook $gate:ident $module:ident [$name:ident $($more:ident)*] ($($a:ident: $t:ty),*) [$(-> $result:ty)?]
+        |$pass:ident| $body:expr
+    ) => {
         $crate::hooks::macros::hook!{ $gate $module $name ($($a: $t),*) $(-> $result)?, |$pass| $body }
         $crate::hooks::macros::hooks!{ @hook $gate $module [$($more)*] ($($a: $t),*) [$(-> $result)?] |$pass| $body }
     };

@@ -69,7 +69,9 @@ macro_rules! real {
         #[inline]
         pub(crate) unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
             static SYMBOL: $crate::hooks::next::Symbol = $crate::hooks::next::Symbol::unknown();
-            const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+            const NAME: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
+                concat!(stringify!($name), "\0").as_bytes(),
+            ) {
                 Ok(name) => name,
                 Err(_) => unreachable!(),
             };

@@ -1,5 +1,5 @@
-//! The table of libc's functions that read from a stream or write to one, as far as they are variadic or so many and so alike that
-//! each needs but its stream: the library lets `calls::stdio` look at the stream, and jumps to libc's.
+//! The table of libc's functions that read from a stream or write to one and need nothing but a look at the stream
+//! before: `calls::stdio` looks at it, and the trampoline jumps to libc's function.
 
 use libc::{FILE, c_int};
 

@@ -130,7 +130,9 @@ hooks! {
         };
     fclose | _IO_fclose | endmntent | __endmntent | pclose (stream: *mut FILE) -> c_int
         = |pass| stdio::fclose(stream, pass);
-    fwrite | fwrite_unlocked | _IO_fwrite (bytes: *const c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t
+    fwrite | fwrite_unlocked | _IO_fwrite (
+        bytes: *const c_void, size: size_t, count: size_t, stream: *mut FILE
+    ) -> size_t
         = |pass| output::write(stream, pass);
     fread | fread_unlocked | _IO_fread (bytes: *mut c_void, size: size_t, count: size_t, stream: *mut FILE) -> size_t
         = |pass| input::read(stream, pass);
@@ -140,7 +142,9 @@ hooks! {
         = |pass| input::read(stream, pass);
     fgets | fgets_unlocked | _IO_fgets (line: *mut c_char, room: c_int, stream: *mut FILE) -> *mut c_char
         = |pass| input::line(stream, pass);
-    __fgets_chk | __fgets_unlocked_chk (line: *mut c_char, room: size_t, length: c_int, stream: *mut FILE) -> *mut c_char
+    __fgets_chk | __fgets_unlocked_chk (
+        line: *mut c_char, room: size_t, length: c_int, stream: *mut FILE
+    ) -> *mut c_char
         = |pass| input::line(stream, pass);
     fgetws | fgetws_unlocked (line: *mut wchar_t, room: c_int, stream: *mut FILE) -> *mut wchar_t
         = |pass| input::line(stream, pass);
@@ -182,10 +186,14 @@ hooks! {
     pidfd_getfd (process: c_int, fd: c_int, flags: c_uint) -> c_int = |pass| arrivals::fresh(pass);
     posix_openpt (flags: c_int) -> c_int = |pass| arrivals::fresh(pass);
     getpt () -> c_int = |pass| arrivals::fresh(pass);
-    openpty (one: *mut c_int, other: *mut c_int, name: *mut c_char, terminal: *const c_void, size: *const c_void) -> c_int
+    openpty (
+        one: *mut c_int, other: *mut c_int, name: *mut c_char, terminal: *const c_void, size: *const c_void
+    ) -> c_int
         = |pass| arrivals::two(one, other, pass);
     recvmsg (fd: c_int, message: *mut libc::msghdr, flags: c_int) -> ssize_t = |pass| arrivals::received(message, pass);
-    recvmmsg (fd: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int, timeout: *mut libc::timespec) -> c_int
+    recvmmsg (
+        fd: c_int, messages: *mut libc::mmsghdr, count: c_uint, flags: c_int, timeout: *mut libc::timespec
+    ) -> c_int
         = |pass| arrivals::received_many(messages, pass);
     daemon (same_directory: c_int, same_descriptors: c_int) -> c_int
         = |pass| arrivals::standard_replaced(|result| result == 0 && same_descriptors == 0, pass);
@@ -201,9 +209,13 @@ hooks! {
         };
 
     execve (path: *const c_char, arguments: Strings, environment: Strings) -> c_int
-        = |_pass| executing::by_path(Start::Here, (AT_FDCWD, path, 0), environment, |all| real::execve(path, arguments, all));
+        = |_pass| executing::by_path(
+            Start::Here, (AT_FDCWD, path, 0), environment, |all| real::execve(path, arguments, all)
+        );
     execv (path: *const c_char, arguments: Strings) -> c_int
-        = |_pass| executing::by_path(Start::Here, (AT_FDCWD, path, 0), current(), |all| real::execve(path, arguments, all));
+        = |_pass| executing::by_path(
+            Start::Here, (AT_FDCWD, path, 0), current(), |all| real::execve(path, arguments, all)
+        );
     execvp (name: *const c_char, arguments: Strings) -> c_int
         = |_pass| executing::by_name(Start::Here, name, current(), |all| real::execvpe(name, arguments, all));
     execvpe (name: *const c_char, arguments: Strings, environment: Strings) -> c_int
@@ -265,7 +277,8 @@ hooks! {
     mod told;
     while served;
 
-    lseek | lseek64 | __lseek | llseek (fd: c_int, offset: off64_t, whence: c_int) -> off64_t = |pass| data::lseek(fd, whence, pass);
+    lseek | lseek64 | __lseek | llseek (fd: c_int, offset: off64_t, whence: c_int) -> off64_t
+        = |pass| data::lseek(fd, whence, pass);
     fsync (fd: c_int) -> c_int = |pass| data::sync(fd, pass);
     fdatasync (fd: c_int) -> c_int = |pass| data::sync(fd, pass);
     sync () = |pass| data::sync_everything(pass);
@@ -395,5 +408,7 @@ lists! {
     execle = |path, arguments, environment| {
         executing::by_path(Start::Here, (AT_FDCWD, path, 0), environment, |all| real::execve(path, arguments, all))
     };
-    execlp = |name, arguments, _| executing::by_name(Start::Here, name, current(), |all| real::execvpe(name, arguments, all));
+    execlp = |name, arguments, _| {
+        executing::by_name(Start::Here, name, current(), |all| real::execvpe(name, arguments, all))
+    };
 }

@@ -96,8 +96,9 @@ fn facts_of(path: &CString) -> Option<Facts> {
     unsafe { kernel::facts_at(libc::AT_FDCWD, path.as_ptr(), 0) }.ok()
 }
 
-/// Whether the file lies on the managed directory's own file system. What another one holds that is mounted below the directory is not
-/// managed: inodes tell files apart within one file system only, and device numbers differ between nodes. Without an agent it is all one.
+/// Whether the file lies on the managed directory's own file system. What another one holds that is mounted below
+/// the directory is not managed: inodes tell files apart within one file system only, and device numbers differ
+/// between nodes. Without an agent it is all one.
 pub fn is_own(facts: &Facts) -> bool {
     let is_known = || state() == MISSING || facts.device == DEVICE.load(Ordering::Relaxed);
     !served() || is_known() || is_own_now(facts)

@@ -38,8 +38,8 @@ pub(crate) struct Session {
     answer: Vec<u8>,
 }
 
-/// What a session asks of the files that the process has open, which are told to it when the library starts: files ask sessions for
-/// everything else.
+/// What a session asks of the files that the process has open. The library hands these functions over when it
+/// starts: in all other matters files ask sessions, so that sessions must not name them.
 pub(crate) struct OpenFiles {
     /// Opens them all again at an agent that was restarted.
     pub reopen: fn(&mut Session) -> Result<(), Errno>,

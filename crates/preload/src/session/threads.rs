@@ -15,7 +15,8 @@ pub(crate) struct Thread {
 
 thread_local! {
     /// Without a destructor, so that it serves to the very end of a thread and of the process.
-    pub(crate) static THREAD: Thread = const { Thread { session: Cell::new(ptr::null_mut()), busy: AtomicBool::new(false) } };
+    pub(crate) static THREAD: Thread =
+        const { Thread { session: Cell::new(ptr::null_mut()), busy: AtomicBool::new(false) } };
 }
 
 /// A thread's session in use, until it is dropped.

@@ -1,10 +1,12 @@
 //! The library under real programs, with a fake agent.
 
+mod agents;
 mod aio;
 mod arrivals;
 mod bypasses;
 mod copies;
 mod data_path;
+mod descriptors;
 mod edges;
 mod environments;
 mod fake_agent;
@@ -14,5 +16,6 @@ mod neighbours;
 mod processes;
 mod programs;
 mod regions;
+mod streams;
 mod symbols;
 mod tools;

@@ -2,8 +2,8 @@
 //! onto descriptor 1 makes `printf` write to it, inside libc, and so does a program that is started with its
 //! output redirected.
 //!
-//! Every way into such a stream is a symbol (`hooks::streams`). The first call tells the agent, as `fopen` does; while the
-//! stream's descriptor is no managed file, a call costs a look at the table. A program that only writes to
+//! Every way into such a stream is a symbol (`hooks::streams`). The first call tells the agent, as `fopen` does;
+//! while the stream's descriptor is no managed file, a call costs a look at the table. A program that only writes to
 //! the descriptor (`dd` and `cat` do) goes on using flash.
 
 use libc::{FILE, size_t};

@@ -1,7 +1,8 @@
 //! The table: one atomic word for each descriptor number.
 //!
 //! ```text
-//! UNKNOWN   UNMANAGED   CLOSING   OWN_SOCKET, OWN_FILE, OWN_CLOSING   CLOSING_MANAGED   MANAGED + description, perhaps | WANTED
+//! UNKNOWN   UNMANAGED   CLOSING   OWN_SOCKET   OWN_FILE   OWN_CLOSING   CLOSING_MANAGED
+//! MANAGED + description, perhaps | WANTED
 //! ```
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};

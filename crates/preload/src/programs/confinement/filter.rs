@@ -71,8 +71,9 @@ fn leave_flash() -> Result<(), Errno> {
     if settings::served() && session::shared().is_some() {
         let slow = settings::settings().slow.escape_ascii();
         session::complain(format_args!(
-            "this program is about to have its system calls filtered, those of the library too: from now on it reads and \
-             writes {slow} on the disk alone. Files that others write meanwhile may be old to it: run it after them, or \
+            "this program is about to have its system calls filtered, those of the library too: from now on it \
+             reads and writes {slow} on the disk alone. Files that others write meanwhile may be old to it: run it \
+             after them, or \
              after `headstart drain`"
         ));
     }

@@ -143,7 +143,8 @@ impl<'a> Survey<'a> {
         if result == libc::E2BIG || result == -1 && kernel::errno() == libc::E2BIG {
             let given: usize = self.given.iter().flatten().map(|given| given.to_bytes().len() + 1).sum();
             session::complain(format_args!(
-                "a program is not started: its arguments and its environment are as long as the kernel takes, and the {} bytes \
+                "a program is not started: its arguments and its environment are as long as the kernel takes, and the \
+                 {} bytes \
                  that put the library into it find no room; make them so much shorter",
                 length + given
             ));
@@ -168,5 +169,7 @@ fn is_ours(entry: &[u8], library: &[u8]) -> bool {
     same_name
         && entry.contains(&b'/')
         // SAFETY: a string.
-        && buffer.fill(&[entry]).is_some_and(|path| unsafe { kernel::facts_at(libc::AT_FDCWD, path.as_ptr(), 0) }.is_ok())
+        && buffer
+            .fill(&[entry])
+            .is_some_and(|path| unsafe { kernel::facts_at(libc::AT_FDCWD, path.as_ptr(), 0) }.is_ok())
 }
