@@ -29,14 +29,17 @@
 //! is on flash cannot be written back, fails.
 
 mod checkpointing;
+mod condition;
 mod disk_queue;
 mod fetching;
 mod flash_time;
 mod flushing;
+mod in_force;
 mod lifting;
 mod loading;
 mod log_queue;
 mod logging;
+mod orders;
 mod reading;
 #[cfg(test)]
 mod tests;
@@ -47,14 +50,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use super::counters::{Counters, Waits};
 use super::devices::Device;
-use super::guard::{self, Regions};
 use super::heads::Slots;
 use super::log_map::LogMap;
 use super::order::{Action, Error, Order, OrderId, Output, Part, Request, Tag};
 use super::recovery::Recovered;
 use super::staging::Staging;
-use super::superblock::{GuardState, Superblock};
+use super::superblock::Superblock;
 use checkpointing::Checkpoint;
+use condition::Condition;
 use disk_queue::{DiskQueue, Kind, Queued};
 use fetching::Fetch;
 use flash_time::FlashTime;
@@ -65,10 +68,12 @@ use headstart_units::Nanos;
 use headstart_units::ranges::Ranges;
 use headstart_units::request::Range;
 use headstart_units::{BLOCK_BYTES, SECTOR_BYTES};
+use in_force::InForce;
 use lifting::Lift;
 use loading::LoadedSegment;
 use log_queue::LogQueue;
 use logging::InFlight;
+use orders::{Orders, Purpose};
 use reading::Read;
 use writing::Write;
 use writing_back::WriteBack;
@@ -128,47 +133,15 @@ impl Default for Settings {
     }
 }
 
-/// What an order is for.
-#[derive(Clone, Debug)]
-enum Purpose {
-    Record(u64),
-    /// Parts of writes, one behind the other on the disk.
-    Bypass(Vec<(u64, Range)>),
-    /// A part of a write of zeros, which the disk makes.
-    Zeroing(u64, Range),
-    Read(Tag),
-    DiskRead(Tag),
-    CopyRead(Tag),
-    LoadFromDisk(u64),
-    LoadFromFlash(u64),
-    LiftRead(u64),
-    LiftWrite(u64),
-    Fetch(u64),
-    Stage(u64),
-    WriteBackRead(u64),
-    WriteBackWrite(u64),
-    DiskFlush,
-    FlashFlush,
-    CheckpointArea,
-    Superblock,
-}
-
 /// A volume that serves.
 #[derive(Clone, Debug)]
 pub struct Engine<P> {
-    /// The time of the last event.
-    now: Nanos,
-    superblock: Superblock,
-    regions: Regions,
-    guard_written: guard::Written,
+    condition: Condition,
+    in_force: InForce,
+    orders: Orders,
     settings: Settings,
     policy: P,
     map: LogMap,
-    orders: BTreeMap<OrderId, Purpose>,
-    orders_given: OrderId,
-    outputs: Vec<Output>,
-    /// Steps that may let others move.
-    moves: u64,
 
     writes: BTreeMap<u64, Write>,
     /// Those that wait until they may be written to the disk.
@@ -193,7 +166,6 @@ pub struct Engine<P> {
     fetch_queue: BTreeSet<(u64, u64)>,
     fetch_cursor: u64,
     fetches_reading: usize,
-    segments: Segments,
     slots: Slots,
     lifts: BTreeMap<u64, Lift>,
     lifts_begun: u64,
@@ -210,8 +182,6 @@ pub struct Engine<P> {
     disk_writes: u64,
     disk_writes_flushed: u64,
     disk_writes_in_flush: u64,
-    /// Buffers that more than one needs, and how many do.
-    shared: BTreeMap<OrderId, u32>,
     counters: Counters,
 
     log_queue: LogQueue,
@@ -256,10 +226,6 @@ pub struct Engine<P> {
     apart: Ranges<()>,
     checkpoint: Checkpoint,
     checkpoint_wanted: bool,
-    draining: bool,
-    stopping: bool,
-    disk_failed: bool,
-    flash_failed: bool,
 }
 
 impl<P: Policy> Engine<P> {
@@ -272,19 +238,14 @@ impl<P: Policy> Engine<P> {
         let slots = Slots::new(segments, &map.heads);
         let staging = Staging::new(superblock.layout().staging_blocks, settings.staging_slot_blocks);
         Engine {
-            now: Nanos::ZERO,
-            regions: guard::regions(&superblock),
-            guard_written: guard::Written::new(&superblock.guard),
+            condition: Condition::default(),
             seq_next: superblock.start_seq,
             durable_to: superblock.start_seq - 1,
-            superblock,
+            in_force: InForce::new(superblock),
             settings,
             policy,
             map,
-            orders: BTreeMap::new(),
-            orders_given: 0,
-            outputs: Vec::new(),
-            moves: 0,
+            orders: Orders::default(),
             writes: BTreeMap::new(),
             waiting_writes: BTreeSet::new(),
             refused: Vec::new(),
@@ -301,7 +262,6 @@ impl<P: Policy> Engine<P> {
             fetch_queue: BTreeSet::new(),
             fetch_cursor: 0,
             fetches_reading: 0,
-            segments,
             slots,
             lifts: BTreeMap::new(),
             lifts_begun: 0,
@@ -313,7 +273,6 @@ impl<P: Policy> Engine<P> {
             disk_writes: 0,
             disk_writes_flushed: 0,
             disk_writes_in_flush: 0,
-            shared: BTreeMap::new(),
             counters: Counters::default(),
             log_queue: LogQueue::default(),
             flash_time: FlashTime::default(),
@@ -339,29 +298,25 @@ impl<P: Policy> Engine<P> {
             apart: Ranges::default(),
             checkpoint: Checkpoint::Idle,
             checkpoint_wanted: false,
-            draining: false,
-            stopping: false,
-            disk_failed: false,
-            flash_failed: false,
         }
     }
 
     /// A request. Its reply comes with some later outputs, perhaps with the next.
     pub fn on_request(&mut self, now: Nanos, tag: Tag, request: Request<'_>) {
-        self.now = now;
+        self.condition.set_now(now);
         let range = match request {
             Request::Read(range) | Request::Zero { range, .. } => range,
             Request::Write { offset, data, .. } => Range::new(offset, data.len() as u64),
             Request::Flush => Range::default(),
         };
         let sectors = range.offset % 512 == 0 && range.length % 512 == 0;
-        if !sectors || range.end() > self.superblock.disk_bytes {
-            self.reply(tag, Err(Error::Invalid));
+        if !sectors || range.end() > self.in_force.disk_bytes() {
+            self.orders.reply(tag, Err(Error::Invalid));
             return;
         }
         match request {
             Request::Flush => self.add_flush(tag),
-            _ if range.is_empty() => self.reply(tag, Ok(Vec::new())),
+            _ if range.is_empty() => self.orders.reply(tag, Ok(Vec::new())),
             Request::Read(_) => self.add_read(tag, range),
             Request::Write { data, fua, .. } => self.add_write(tag, range, Some(data), fua),
             Request::Zero { fua, .. } => self.add_write(tag, range, None, fua),
@@ -371,8 +326,8 @@ impl<P: Policy> Engine<P> {
 
     /// An order has been carried out or has failed; `data` are the bytes that a read has filled.
     pub fn on_completion(&mut self, now: Nanos, order: OrderId, result: Result<&[u8], ()>) {
-        self.now = now;
-        let Some(purpose) = self.orders.remove(&order) else { return };
+        self.condition.set_now(now);
+        let Some(purpose) = self.orders.end(order) else { return };
         match purpose {
             Purpose::Record(seq) => self.on_record(seq, result.is_ok()),
             Purpose::Bypass(parts) => {
@@ -412,19 +367,19 @@ impl<P: Policy> Engine<P> {
     /// When `on_timer` has something to do; none: only requests and completions move anything.
     pub fn next_timer(&self) -> Option<Nanos> {
         let due = self.policy.next_timer(&self.load()).into_iter().chain(self.log_due());
-        due.min().map(|at| at.max(Nanos(self.now.0 + 1)))
+        due.min().map(|at| at.max(Nanos(self.condition.now().0 + 1)))
     }
 
     /// Does what is due. Before `next_timer`'s answer nothing is.
     pub fn on_timer(&mut self, now: Nanos) {
-        self.now = now;
+        self.condition.set_now(now);
         self.pump();
     }
 
     /// Nothing was asked for a while: a checkpoint puts the last records where a damaged one is told from one
     /// never written.
     pub fn on_idle(&mut self, now: Nanos) {
-        self.now = now;
+        self.condition.set_now(now);
         self.checkpoint_wanted |= self.has_news() && self.writes.is_empty();
         self.pump();
     }
@@ -433,7 +388,7 @@ impl<P: Policy> Engine<P> {
     /// before is tried again. `is_drained` says when nothing is left, `may_drain` whether anything more can
     /// come of it.
     pub fn drain(&mut self, now: Nanos, drains: bool) {
-        self.now = now;
+        self.condition.set_now(now);
         self.set_draining(drains);
         self.pump();
     }
@@ -453,14 +408,14 @@ impl<P: Policy> Engine<P> {
     /// No request follows. Writes everything back unless told to keep it, and ends with a checkpoint; then
     /// `has_stopped`.
     pub fn stop(&mut self, now: Nanos, keep_dirty: bool) {
-        self.now = now;
-        self.stopping = true;
+        self.condition.set_now(now);
+        self.condition.stop(keep_dirty);
         self.set_draining(!keep_dirty);
         self.pump();
     }
 
     fn set_draining(&mut self, drains: bool) {
-        self.draining = drains;
+        self.condition.set_draining(drains);
         if drains {
             self.stuck = Ranges::default();
         }
@@ -469,15 +424,16 @@ impl<P: Policy> Engine<P> {
     /// After `stop`: whether nothing is under way. Whatever can move has moved then.
     pub fn has_stopped(&self) -> bool {
         let answered = self.writes.is_empty() && self.flushes.is_empty() && self.reads.is_empty();
-        self.stopping && answered && self.orders.is_empty()
+        self.condition.is_stopping() && answered && self.orders.is_empty()
     }
 
     /// The superblock in force, and whether nothing is left on flash alone: what `recovery::release` goes by.
     pub fn into_superblock(self) -> (Superblock, bool) {
         assert!(self.orders.is_empty(), "a volume is given up when nothing is under way");
         // What flash durably says is what the next start finds: a log that is empty in memory alone is not.
-        let is_empty = self.map.is_empty() && self.map.heads.is_empty() && !self.flash_failed && !self.has_news();
-        (self.superblock, is_empty)
+        let is_empty =
+            self.map.is_empty() && self.map.heads.is_empty() && !self.condition.flash_failed() && !self.has_news();
+        (self.in_force.into_superblock(), is_empty)
     }
 
     /// The map, for status and tests.
@@ -487,7 +443,7 @@ impl<P: Policy> Engine<P> {
 
     /// The superblock in force.
     pub fn superblock(&self) -> &Superblock {
-        &self.superblock
+        self.in_force.superblock()
     }
 
     /// What was counted, and what waited, so far.
@@ -497,7 +453,7 @@ impl<P: Policy> Engine<P> {
 
     /// Segments of the disk and slots for their heads.
     pub fn segments(&self) -> Segments {
-        self.segments
+        self.in_force.segments()
     }
 
     /// Heads that may be read.
@@ -512,7 +468,7 @@ impl<P: Policy> Engine<P> {
 
     /// Forgets what is in memory of segments, as a start would; what is on flash stays.
     pub fn empty_buffer(&mut self, now: Nanos) {
-        self.now = now;
+        self.condition.set_now(now);
         self.evict_all();
         self.policy.on_buffer_emptied();
         self.pump();
@@ -525,12 +481,12 @@ impl<P: Policy> Engine<P> {
 
     /// Which devices have failed: disk, flash.
     pub fn has_failed(&self) -> (bool, bool) {
-        (self.disk_failed, self.flash_failed)
+        (self.condition.disk_failed(), self.condition.flash_failed())
     }
 
     /// What is to be done since the last call, in order.
     pub fn take_outputs(&mut self) -> Vec<Output> {
-        std::mem::take(&mut self.outputs)
+        self.orders.take_outputs()
     }
 
     /// Something waits for room that write-back, CLEANs and checkpoints make.
@@ -540,7 +496,7 @@ impl<P: Policy> Engine<P> {
 
     fn load(&self) -> Load {
         Load {
-            now: self.now,
+            now: self.condition.now(),
             ring_blocks: self.map.ring.blocks(),
             free_blocks: self.map.ring.free_blocks(),
             is_dirty: self.map.has_dirty(),
@@ -550,7 +506,7 @@ impl<P: Policy> Engine<P> {
             written_bytes: self.written_bytes,
             log_items: self.log_queue.len(),
             log_bytes: self.log_queue.bytes(),
-            draining: self.draining,
+            draining: self.condition.is_draining(),
             waiting: self.disk_queue.len(),
             admitted: self.disk_queue.admitted(),
             oldest: self.disk_queue.oldest(),
@@ -567,33 +523,22 @@ impl<P: Policy> Engine<P> {
     /// Whether a checkpoint would say something new.
     fn has_news(&self) -> bool {
         let has_doomed = self.map.heads.doomed().next().is_some();
-        self.seq_next > self.superblock.start_seq || !self.flushed.is_empty() || has_doomed
+        self.seq_next > self.in_force.superblock().start_seq || !self.flushed.is_empty() || has_doomed
     }
 
     fn absorbs(&self) -> bool {
-        self.superblock.guard.state == GuardState::On && !self.flash_failed
-    }
-
-    fn is_guarded(&self, range: Range) -> bool {
-        self.superblock.guard.state == GuardState::On && self.regions.touches(range)
-    }
-
-    fn new_order_id(&mut self) -> OrderId {
-        self.orders_given += 1;
-        self.orders_given
+        self.in_force.is_guard_on() && !self.condition.flash_failed()
     }
 
     fn order(&mut self, device: Device, action: Action, range: Range, purpose: Purpose) -> OrderId {
-        let id = self.new_order_id();
+        let id = self.orders.name();
         self.emit(id, device, action, range, purpose);
         id
     }
 
     fn emit(&mut self, id: OrderId, device: Device, action: Action, range: Range, purpose: Purpose) {
-        self.moves += 1;
-        self.orders.insert(id, purpose);
         let order = self.make_order(id, device, action, range);
-        self.outputs.push(Output::Order(order));
+        self.orders.give(order, purpose);
     }
 
     fn make_order(&self, id: OrderId, device: Device, action: Action, range: Range) -> Order {
@@ -601,8 +546,7 @@ impl<P: Policy> Engine<P> {
             range.offset.is_multiple_of(SECTOR_BYTES) && range.length.is_multiple_of(SECTOR_BYTES),
             "a device has sectors: {range:?}"
         );
-        let guarded = device == Device::Disk && !range.is_empty() && self.is_guarded(range);
-        let session = guarded.then_some(self.superblock.guard.session);
+        let session = (device == Device::Disk).then(|| self.in_force.session_over(range)).flatten();
         Order { id, device, action, offset: range.offset, length: range.length, session }
     }
 
@@ -612,24 +556,24 @@ impl<P: Policy> Engine<P> {
     }
 
     fn queue_disk_as(&mut self, action: Action, range: Range, purpose: Purpose, kind: Kind) -> OrderId {
-        let id = self.new_order_id();
+        let id = self.orders.name();
         let order = self.make_order(id, Device::Disk, action, range);
-        self.moves += 1;
-        self.foreground_at = self.now;
+        self.orders.note_moves(1);
+        self.foreground_at = self.condition.now();
         let background = self.background_time();
-        self.disk_queue.push(Queued { order, purpose, since: self.now, background, kind });
+        self.disk_queue.push(Queued { order, purpose, since: self.condition.now(), background, kind });
         id
     }
 
     /// The disk is done with an order of the foreground; see [`DiskQueue::complete`].
     fn end_foreground(&mut self, order: OrderId) -> (Range, Nanos) {
-        self.foreground_at = self.now;
-        self.disk_queue.complete(order, self.now)
+        self.foreground_at = self.condition.now();
+        self.disk_queue.complete(order, self.condition.now())
     }
 
     /// For how long background work has had the disk.
     fn background_time(&self) -> Nanos {
-        self.background + self.background_since.map_or(Nanos::ZERO, |since| self.now.since(since))
+        self.background + self.background_since.map_or(Nanos::ZERO, |since| self.condition.now().since(since))
     }
 
     /// Gives the disk what may go there: the foreground's, in the order of addresses, or write-backs and fetches.
@@ -638,7 +582,7 @@ impl<P: Policy> Engine<P> {
         if matches!(turn, Turn::Background | Turn::Shared) {
             if turn == Turn::Background {
                 self.disk_queue.close();
-                self.background_since.get_or_insert(self.now);
+                self.background_since.get_or_insert(self.condition.now());
             }
             self.pump_write_backs();
             self.pump_fetches();
@@ -652,7 +596,7 @@ impl<P: Policy> Engine<P> {
         }
         let ended = self.background_since.take();
         if let Some(since) = ended {
-            self.background += self.now.since(since);
+            self.background += self.condition.now().since(since);
         }
         match turn {
             Turn::Closing if ended.is_some() => self.disk_queue.open(true),
@@ -662,15 +606,13 @@ impl<P: Policy> Engine<P> {
         while self.disk_queue.in_flight() < self.settings.disk_orders_max
             && (self.disk_queue.in_flight() < self.settings.disk_orders_min
                 || self.disk_queue.in_flight_bytes() < self.settings.disk_bytes_max)
-            && let Some(mut queued) = self.disk_queue.pop(self.now)
+            && let Some(mut queued) = self.disk_queue.pop(self.condition.now())
         {
             self.counters.held.add(self.background_time().since(queued.background));
             if queued.kind != Kind::Single {
                 self.gather_writes(&mut queued);
             }
-            self.moves += 1;
-            self.orders.insert(queued.order.id, queued.purpose);
-            self.outputs.push(Output::Order(queued.order));
+            self.orders.give(queued.order, queued.purpose);
         }
     }
 
@@ -690,30 +632,10 @@ impl<P: Policy> Engine<P> {
         }
     }
 
-    fn reply(&mut self, tag: Tag, result: Result<Vec<Part>, Error>) {
-        self.moves += 1;
-        self.outputs.push(Output::Reply { tag, result });
-    }
-
-    /// A range of the disk in parts that are guarded or not.
-    fn cuts(&self, range: Range) -> Vec<Range> {
-        if self.superblock.guard.state != GuardState::On {
-            return vec![range];
-        }
-        let mut rest = range;
-        let mut parts = Vec::new();
-        while !rest.is_empty() {
-            let part = self.regions.cut(rest);
-            rest = Range::between(part.end(), rest.end());
-            parts.push(part);
-        }
-        parts
-    }
-
     /// What makes a range of the disk zeros that lies on one side of the guard's limits: orders to the disk to do it,
     /// or writes where it cannot.
     fn zero_orders(&self, range: Range) -> Vec<(Range, Action)> {
-        let whole = match self.is_guarded(range) {
+        let whole = match self.in_force.is_guarded(range) {
             // Zeros that are hidden are other bytes on the disk.
             true => Range::default(),
             false => self.zeroed_by_disk(range),
@@ -748,8 +670,8 @@ impl<P: Policy> Engine<P> {
     /// Moves everything that can move.
     fn pump(&mut self) {
         loop {
-            let before = self.moves;
-            self.map.ring.release(self.superblock.start_seq, self.durable_to);
+            let before = self.orders.moves();
+            self.map.ring.release(self.in_force.superblock().start_seq, self.durable_to);
             self.settle_heads();
             self.pump_writes();
             self.pump_log();
@@ -759,7 +681,7 @@ impl<P: Policy> Engine<P> {
             self.pump_flushes();
             self.pump_checkpoint();
             self.pump_device_flushes();
-            if self.moves == before && !self.fail_stalled() {
+            if self.orders.moves() == before && !self.fail_stalled() {
                 return;
             }
         }

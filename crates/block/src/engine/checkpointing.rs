@@ -12,7 +12,8 @@
 //! written when it begins are left to the checkpoint, which leaves out what they say; it needs no room in the
 //! log.
 
-use super::{Engine, Purpose};
+use super::Engine;
+use super::orders::Purpose;
 use crate::checkpoint::Encoder;
 use crate::devices::Device;
 use crate::order::{Action, Part};
@@ -65,24 +66,27 @@ impl Checkpoint {
 impl<P: Policy> Engine<P> {
     /// Whether a checkpoint is due, beside those that are asked for.
     fn is_checkpoint_due(&self) -> bool {
-        let start = self.superblock.start_block;
+        let start = self.in_force.superblock().start_block;
         let ring = self.map.ring.blocks();
         let grown = (self.map.ring.head() + ring - start) % ring;
         let many = grown >= self.settings.checkpoint_every_blocks.min(ring / 4);
         // A full log whose tail is kept by nothing but S.
         let blocked = self.is_full
             && self.map.ring.oldest().is_some_and(|oldest| {
-                !oldest.live && oldest.ended_by <= self.durable_to && oldest.seq >= self.superblock.start_seq
+                !oldest.live && oldest.ended_by <= self.durable_to && oldest.seq >= self.in_force.superblock().start_seq
             });
         let owed = !self.owed.is_empty() || !self.owed_in_flush.is_empty();
-        let draining = self.draining && self.stuck.is_empty() && !self.disk_failed && !self.map.is_written_back();
+        let draining = self.condition.is_draining()
+            && self.stuck.is_empty()
+            && !self.condition.disk_failed()
+            && !self.map.is_written_back();
         let busy = draining || owed || !self.write_backs.is_empty() || !self.writes.is_empty();
-        let stop = self.stopping && self.has_news() && !busy;
+        let stop = self.condition.is_stopping() && self.has_news() && !busy;
         many || blocked || stop
     }
 
     pub(super) fn pump_checkpoint(&mut self) {
-        if self.flash_failed {
+        if self.condition.flash_failed() {
             self.checkpoint = Checkpoint::Idle;
             self.map.end_snapshot();
             return;
@@ -90,7 +94,7 @@ impl<P: Policy> Engine<P> {
         match std::mem::replace(&mut self.checkpoint, Checkpoint::Idle) {
             Checkpoint::Idle if self.checkpoint_wanted || self.is_checkpoint_due() => {
                 self.checkpoint_wanted = false;
-                self.moves += 1;
+                self.orders.note_moves(1);
                 if self.has_news() || self.has_hole {
                     self.checkpoint = Checkpoint::Draining;
                 }
@@ -103,7 +107,7 @@ impl<P: Policy> Engine<P> {
             Checkpoint::Settling { encoder, mut next, ticket } if self.flash_flush.is_done(ticket) => {
                 next.number += 1;
                 (next.checkpoint_bytes, next.checkpoint_crc) = encoder.sum();
-                next.guard = self.superblock.guard.clone();
+                next.guard = self.in_force.superblock().guard.clone();
                 self.write_superblock(encoder, next, Place::First);
             }
             Checkpoint::Sealing { encoder, next, place, ticket } if self.flash_flush.is_done(ticket) => match place {
@@ -123,9 +127,7 @@ impl<P: Policy> Engine<P> {
         let encoder = Box::new(Encoder::new(std::mem::take(&mut self.flushed), &self.map.heads));
         // What is written from here on marks blocks again, here and in a replay.
         let is_named = |block| self.map.pieces(block).into_iter().any(|piece| !encoder.kept(piece).is_empty());
-        self.guard_written.settle(&mut self.superblock.guard, &self.regions, is_named);
-        let mut next = Box::new(self.superblock.clone());
-        next.area = 1 - next.area;
+        let mut next = Box::new(self.in_force.next(is_named));
         next.start_seq = self.seq_next;
         next.start_block = self.map.ring.head();
         self.write_chunk(encoder, next, 0);
@@ -143,7 +145,7 @@ impl<P: Policy> Engine<P> {
             self.checkpoint = Checkpoint::Settling { encoder, next, ticket };
             return;
         }
-        let layout = self.superblock.layout();
+        let layout = self.in_force.layout();
         let range = Range::new(layout.checkpoint_offset(next.area) + written, chunk.len() as u64);
         let end = written + chunk.len() as u64;
         assert!(end <= layout.checkpoint_bytes(), "the log takes only what a checkpoint has room for");
@@ -152,7 +154,9 @@ impl<P: Policy> Engine<P> {
     }
 
     pub(super) fn on_checkpoint_area(&mut self, ok: bool) {
-        self.flash_failed |= !ok;
+        if !ok {
+            self.condition.fail(Device::Flash);
+        }
         match std::mem::replace(&mut self.checkpoint, Checkpoint::Idle) {
             Checkpoint::Writing { encoder, next, written } if ok => self.write_chunk(encoder, next, written),
             _ => {}
@@ -167,7 +171,9 @@ impl<P: Policy> Engine<P> {
     }
 
     pub(super) fn on_superblock(&mut self, ok: bool) {
-        self.flash_failed |= !ok;
+        if !ok {
+            self.condition.fail(Device::Flash);
+        }
         match std::mem::replace(&mut self.checkpoint, Checkpoint::Idle) {
             Checkpoint::Superblock { encoder, next, place } if ok => {
                 let ticket = self.flash_flush.ask();
@@ -178,13 +184,11 @@ impl<P: Policy> Engine<P> {
     }
 
     fn end_checkpoint(&mut self, encoder: &Encoder, next: Superblock) {
-        self.moves += 1;
+        self.orders.note_moves(1);
         self.counters.checkpoints_total += 1;
         self.durable_to = self.durable_to.max(next.start_seq - 1);
         self.forget_holes(next.start_seq);
-        let guard = std::mem::replace(&mut self.superblock, next).guard;
-        // Blocks that were named since keep their mark.
-        self.superblock.guard = guard;
+        self.in_force.replace(next);
         for slot in self.map.heads.end_checkpoint() {
             self.slots.give_back(slot);
         }

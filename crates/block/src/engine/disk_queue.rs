@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Purpose;
+use super::orders::Purpose;
 use crate::order::{Action, Order, OrderId};
 use headstart_units::Nanos;
 use headstart_units::request::Range;

@@ -10,10 +10,11 @@
 //! when the fetch began changes the disk, or the map, until it ends). What is staged is dropped likewise.
 //! What is not valid is neither given to readers nor installed.
 
+use super::Engine;
+use super::orders::Purpose;
 use super::reading::Waiter;
-use super::{Engine, Purpose};
 use crate::devices::Device;
-use crate::order::{Action, OrderId, Output, Part};
+use crate::order::{Action, OrderId, Part};
 use headstart_policy::server::Policy;
 use headstart_units::BLOCK_BYTES;
 use headstart_units::ranges::Ranges;
@@ -67,14 +68,15 @@ impl<P: Policy> Engine<P> {
     /// What of a wanted range is neither staged nor being fetched, from its begin on and without gaps.
     fn unfetched(&self, wanted: Range) -> Range {
         let down = |byte: u64| byte / BLOCK_BYTES * BLOCK_BYTES;
-        let end = wanted.end().next_multiple_of(BLOCK_BYTES).min(down(self.superblock.disk_bytes));
+        let end = wanted.end().next_multiple_of(BLOCK_BYTES).min(down(self.in_force.disk_bytes()));
         let mut rest = Range::between(down(wanted.offset), end);
         // Guarded blocks are left out: staging knows no keystream.
-        while let Some(guarded) = self.regions.overlapping(rest).next().filter(|held| held.range.offset <= rest.offset)
+        while let Some(guarded) =
+            self.in_force.regions().overlapping(rest).next().filter(|held| held.range.offset <= rest.offset)
         {
             rest = Range::between(guarded.range.end().next_multiple_of(BLOCK_BYTES), rest.end());
         }
-        let mut rest = self.regions.cut(rest);
+        let mut rest = self.in_force.regions().cut(rest);
         let others = self.fetches.values().map(|fetch| fetch.range).filter(|held| held.overlaps(rest));
         let mut covered: Vec<Range> = others.chain(self.staging.staged(rest)).collect();
         covered.sort();
@@ -90,7 +92,11 @@ impl<P: Policy> Engine<P> {
 
     pub(super) fn add_fetch(&mut self, wanted: Range) {
         let range = self.unfetched(wanted);
-        if range.is_empty() || self.flash_failed || self.disk_failed || self.stopping {
+        if range.is_empty()
+            || self.condition.flash_failed()
+            || self.condition.disk_failed()
+            || self.condition.is_stopping()
+        {
             return;
         }
         let mut valid = Ranges::default();
@@ -103,7 +109,7 @@ impl<P: Policy> Engine<P> {
             valid.carve(write.range);
         }
         self.fetches_begun += 1;
-        let order = self.new_order_id();
+        let order = self.orders.name();
         let fetch = Fetch { range, valid, waiters: Vec::new(), slots: Vec::new(), stage: Stage::Waiting, order };
         self.fetches.insert(self.fetches_begun, fetch);
         self.fetch_queue.insert((range.offset, self.fetches_begun));
@@ -116,7 +122,7 @@ impl<P: Policy> Engine<P> {
         if matches!(fetch.stage, Stage::Staging { .. }) {
             fetch.valid.carve(range);
             let part = fetch.part(range);
-            *self.shared.entry(fetch.order).or_default() += 1;
+            self.orders.share(fetch.order);
             return Joined::Has(part);
         }
         fetch.waiters.push(waiter);
@@ -161,18 +167,18 @@ impl<P: Policy> Engine<P> {
         let fetch = self.fetches.get_mut(&id).expect("it is under way");
         let (range, order) = (fetch.range, fetch.order);
         let waiters = std::mem::take(&mut fetch.waiters);
-        self.policy.on_background_end(self.now, range);
+        self.policy.on_background_end(self.condition.now(), range);
         // Its own hold on the buffer.
-        self.shared.insert(order, 1);
+        self.orders.hold(order);
         let mut given = Vec::new();
         for waiter in waiters {
             let fetch = self.fetches.get_mut(&id).expect("it is under way");
             let part = (result.is_ok() && fetch.is_valid(waiter.range)).then(|| fetch.part(waiter.range));
             if part.is_some() {
-                *self.shared.get_mut(&order).expect("it is held") += 1;
+                self.orders.share(order);
             }
             given.extend(part.is_some().then_some(waiter.range));
-            self.counters.fetch_waits.add(self.now.since(waiter.since));
+            self.counters.fetch_waits.add(self.condition.now().since(waiter.since));
             self.on_fetched(waiter, part);
         }
         // Read once: only what nobody waited for is staged.
@@ -214,7 +220,7 @@ impl<P: Policy> Engine<P> {
             let bytes = &data[(range.offset - start) as usize..(range.end() - start) as usize];
             let crcs: Vec<u32> = bytes.chunks(BLOCK_BYTES as usize).map(crc32c::crc32c).collect();
             self.staging.set_crcs(*place, &crcs);
-            let at = self.superblock.layout().staging_offset(0) + place;
+            let at = self.in_force.layout().staging_offset(0) + place;
             self.counters.staged_bytes_total += range.length;
             self.order(Device::Flash, Action::Write(vec![part]), Range::new(at, range.length), Purpose::Stage(id));
         }
@@ -249,18 +255,6 @@ impl<P: Policy> Engine<P> {
                 self.staging.install(*slot, within, &valid);
             }
         }
-        self.release_buffer(fetch.order);
-    }
-
-    /// Somebody needs a buffer no more.
-    pub(super) fn release_buffer(&mut self, order: OrderId) {
-        if let Some(holders) = self.shared.get_mut(&order) {
-            *holders -= 1;
-            if *holders > 0 {
-                return;
-            }
-            self.shared.remove(&order);
-        }
-        self.outputs.push(Output::Release(order));
+        self.orders.release(fetch.order);
     }
 }

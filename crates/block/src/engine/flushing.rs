@@ -5,7 +5,8 @@
 //! meanwhile takes part in the next. The disk is flushed for a FLUSH only if a bypass has completed since the
 //! last time: what write-back wrote is on flash still.
 
-use super::{Engine, Purpose};
+use super::Engine;
+use super::orders::Purpose;
 use crate::devices::Device;
 use crate::order::{Action, Error, Tag};
 use headstart_policy::server::Policy;
@@ -84,17 +85,17 @@ impl<P: Policy> Engine<P> {
         while index < self.flushes.len() {
             match self.advance(self.flushes[index].stage) {
                 Ok(Some(stage)) => {
-                    self.moves += u64::from(self.flushes[index].stage != stage);
+                    self.orders.note_moves(u64::from(self.flushes[index].stage != stage));
                     self.flushes[index].stage = stage;
                     index += 1;
                 }
                 Ok(None) => {
                     let flush = self.flushes.remove(index);
-                    self.reply(flush.tag, Ok(Vec::new()));
+                    self.orders.reply(flush.tag, Ok(Vec::new()));
                 }
                 Err(()) => {
                     let flush = self.flushes.remove(index);
-                    self.reply(flush.tag, Err(Error::Io));
+                    self.orders.reply(flush.tag, Err(Error::Io));
                 }
             }
         }
@@ -102,7 +103,7 @@ impl<P: Policy> Engine<P> {
 
     /// The stage that a FLUSH reaches from this one by now; none: it is done.
     fn advance(&mut self, mut stage: Stage) -> Result<Option<Stage>, ()> {
-        if self.flash_failed {
+        if self.condition.flash_failed() {
             return Err(());
         }
         if let Stage::Asked = stage {
@@ -110,7 +111,7 @@ impl<P: Policy> Engine<P> {
         }
         if let Stage::Disk(ticket) = stage {
             if !self.disk_flush.is_done(ticket) {
-                return if self.disk_failed { Err(()) } else { Ok(Some(stage)) };
+                return if self.condition.disk_failed() { Err(()) } else { Ok(Some(stage)) };
             }
             stage = Stage::Cleans;
         }
@@ -150,19 +151,21 @@ impl<P: Policy> Engine<P> {
     pub(super) fn pump_device_flushes(&mut self) {
         let many = self.owed.len() >= self.settings.owed_max || self.is_reclaim_due();
         let full = self.is_crowded || self.is_full && (self.write_backs.is_empty() || self.is_reclaimable(64));
-        if !self.owed.is_empty() && (many || full || self.draining || self.stopping || self.cleans_awaited) {
+        if !self.owed.is_empty()
+            && (many || full || self.condition.is_draining() || self.condition.is_stopping() || self.cleans_awaited)
+        {
             self.disk_flush.ask();
         }
         // Who keeps what is dirty stops without another flush of the disk.
-        if self.stopping && self.bypassed && self.writes.is_empty() {
+        if self.condition.is_stopping() && self.bypassed && self.writes.is_empty() {
             self.disk_flush.ask();
         }
         // The tail waits for what ended its extents, or write-back for durable records (rule 5).
         let tail = self.map.ring.oldest().is_some_and(|oldest| !oldest.live && oldest.ended_by > self.durable_to);
-        if tail || self.is_short_of_room() || self.draining || self.heads_awaited {
+        if tail || self.is_short_of_room() || self.condition.is_draining() || self.heads_awaited {
             self.want_durable();
         }
-        if self.disk_flush.may_be_given() && !self.disk_failed {
+        if self.disk_flush.may_be_given() && !self.condition.disk_failed() {
             self.disk_flush.given += 1;
             self.owed_in_flush = std::mem::take(&mut self.owed);
             self.bypassed = false;
@@ -170,7 +173,7 @@ impl<P: Policy> Engine<P> {
             self.unreclaimed_bytes = 0;
             self.order(Device::Disk, Action::Flush, Range::default(), Purpose::DiskFlush);
         }
-        if self.flash_flush.may_be_given() && !self.flash_failed {
+        if self.flash_flush.may_be_given() && !self.condition.flash_failed() {
             self.flash_flush.given += 1;
             self.flash_flush.completed_to = self.completed_to();
             self.order(Device::Flash, Action::Flush, Range::default(), Purpose::FlashFlush);
@@ -195,7 +198,7 @@ impl<P: Policy> Engine<P> {
     pub(super) fn on_disk_flush(&mut self, ok: bool) {
         if !ok {
             // What it covered may be lost or not, and no later flush will tell: CLEANs for it stay owed for ever.
-            self.disk_failed = true;
+            self.condition.fail(Device::Disk);
             return;
         }
         self.disk_flush.done = self.disk_flush.given;
@@ -203,12 +206,12 @@ impl<P: Policy> Engine<P> {
         let covered: Ranges<u64> = std::mem::take(&mut self.owed_in_flush);
         covered.iter().for_each(|(range, upto)| self.flushed.raise(range, upto));
         // Before the log is full: what the disk holds is left out of a checkpoint, which frees the tail.
-        self.checkpoint_wanted |= self.is_filling() && !self.flushed.is_empty() && !self.draining;
+        self.checkpoint_wanted |= self.is_filling() && !self.flushed.is_empty() && !self.condition.is_draining();
     }
 
     pub(super) fn on_flash_flush(&mut self, ok: bool) {
         if !ok {
-            self.flash_failed = true;
+            self.condition.fail(Device::Flash);
             return;
         }
         self.flash_flush.done = self.flash_flush.given;

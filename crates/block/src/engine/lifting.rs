@@ -12,7 +12,8 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Purpose};
+use super::Engine;
+use super::orders::Purpose;
 use crate::devices::Device;
 use crate::order::{Action, OrderId, Part};
 use crate::record::Header;
@@ -47,18 +48,18 @@ pub struct Lift {
 impl<P: Policy> Engine<P> {
     /// The head of a segment.
     pub(super) fn head_range(&self, segment: u64) -> Range {
-        Range::new(segment * self.segments.segment_bytes(), self.segments.head_bytes())
+        Range::new(segment * self.in_force.segments().segment_bytes(), self.in_force.segments().head_bytes())
     }
 
     /// First byte of a slot on flash.
     pub(super) fn slot_offset(&self, slot: u32) -> u64 {
-        self.superblock.layout().head_offset(u64::from(slot) * u64::from(self.segments.head_blocks))
+        self.in_force.layout().head_offset(u64::from(slot) * u64::from(self.in_force.segments().head_blocks))
     }
 
     /// Whether a segment may have a head at all.
     fn is_liftable(&self, range: Range) -> bool {
-        let is_up = self.absorbs() && !self.stopping && !self.disk_failed;
-        is_up && range.end() <= self.superblock.disk_bytes && !self.regions.touches(range)
+        let is_up = self.absorbs() && !self.condition.is_stopping() && !self.condition.disk_failed();
+        is_up && range.end() <= self.in_force.disk_bytes() && !self.in_force.regions().touches(range)
     }
 
     /// Whether nothing speaks against a copy of the range being made now.
@@ -80,30 +81,34 @@ impl<P: Policy> Engine<P> {
         let Some(segment) = self.policy.next_de_lift(newcomer) else { return Err(false) };
         let doomed = self.map.heads.doom(self.head_range(segment));
         self.counters.de_lifts_total += doomed.len() as u64;
-        self.moves += 1;
+        self.orders.note_moves(1);
         self.policy.on_head_lost(segment, false);
         Err(!doomed.is_empty())
     }
 
     pub(super) fn pump_lifts(&mut self) {
-        if self.segments.is_none() {
+        if self.in_force.segments().is_none() {
             return;
         }
-        if self.stopping && self.draining {
+        if self.condition.is_stopping() && self.condition.is_draining() {
             // The disk is to be whole without the flash.
-            self.map.heads.doom(Range::between(0, self.superblock.disk_bytes));
+            self.map.heads.doom(Range::between(0, self.in_force.disk_bytes()));
         }
         self.end_doomed();
         let ready = self.lifts.iter().filter(|(_, lift)| lift.stage == Stage::Flushing).map(|(id, _)| *id);
         for id in ready.collect::<Vec<_>>() {
             self.record_lift(id);
         }
-        if self.stopping || self.flash_failed || self.disk_failed || self.checkpoint.holds_log() {
+        if self.condition.is_stopping()
+            || self.condition.flash_failed()
+            || self.condition.disk_failed()
+            || self.checkpoint.holds_log()
+        {
             return;
         }
         while let Some(segment) = self.policy.next_lift(&self.load()) {
             if let Err(again) = self.begin_lift(segment) {
-                self.policy.on_lift_refused(self.now, segment, again);
+                self.policy.on_lift_refused(self.condition.now(), segment, again);
                 return;
             }
         }
@@ -122,7 +127,7 @@ impl<P: Policy> Engine<P> {
         if !pieces.is_empty() {
             // What is clean but named becomes free by a CLEAN.
             self.cleans_awaited |= pieces.iter().all(|piece| !piece.dirty);
-            self.moves += u64::from(self.cleans_awaited);
+            self.orders.note_moves(u64::from(self.cleans_awaited));
             return Err(true);
         }
         if !self.has_room_for_heads(self.lifts.len() as u64 + 1) {
@@ -157,11 +162,11 @@ impl<P: Policy> Engine<P> {
     pub(super) fn lift_from_load(&mut self, segment: u64, order: OrderId, data: &[u8]) {
         let range = self.head_range(segment);
         let may = self.is_liftable(range) && self.is_quiet(range) && self.map.pieces(range).is_empty();
-        if !may || self.flash_failed || !self.has_room_for_heads(self.lifts.len() as u64 + 1) {
+        if !may || self.condition.flash_failed() || !self.has_room_for_heads(self.lifts.len() as u64 + 1) {
             return;
         }
         let Ok(slot) = self.take_slot(segment) else { return };
-        *self.shared.get_mut(&order).expect("the buffer holds it") += 1;
+        self.orders.share(order);
         let id = self.add_lift(segment, slot, order, Stage::Writing);
         self.write_lift(id, data);
     }
@@ -180,7 +185,7 @@ impl<P: Policy> Engine<P> {
         self.lifts_reading -= 1;
         let lift = &self.lifts[&id];
         let (order, is_cancelled) = (lift.order, lift.is_cancelled);
-        self.shared.insert(order, 1);
+        self.orders.hold(order);
         match result {
             Ok(data) if !is_cancelled => self.write_lift(id, data),
             _ => self.give_up_lift(id),
@@ -192,17 +197,17 @@ impl<P: Policy> Engine<P> {
         lift.stage = Stage::Flushing;
         lift.is_cancelled |= !ok;
         let order = std::mem::take(&mut lift.order);
-        self.release_buffer(order);
+        self.orders.release(order);
     }
 
     /// What was read is durable: the HEAD is appended.
     fn record_lift(&mut self, id: u64) {
         let lift = &self.lifts[&id];
-        if lift.is_cancelled || self.stopping || self.flash_failed {
+        if lift.is_cancelled || self.condition.is_stopping() || self.condition.flash_failed() {
             return self.give_up_lift(id);
         }
         if self.disk_writes_flushed < lift.disk_writes {
-            if self.disk_failed {
+            if self.condition.disk_failed() {
                 return self.give_up_lift(id);
             }
             if self.disk_flush.is_idle() || self.disk_writes_in_flush < lift.disk_writes {
@@ -222,12 +227,12 @@ impl<P: Policy> Engine<P> {
 
     fn give_up_lift(&mut self, id: u64) {
         let lift = self.lifts.remove(&id).expect("it is under way");
-        self.moves += 1;
+        self.orders.note_moves(1);
         if lift.order > 0 {
-            self.release_buffer(lift.order);
+            self.orders.release(lift.order);
         }
         self.slots.give_back(lift.slot);
-        self.policy.on_lift_refused(self.now, lift.segment, !self.stopping);
+        self.policy.on_lift_refused(self.condition.now(), lift.segment, !self.condition.is_stopping());
     }
 
     /// A write of `range` begins or ends.
@@ -239,14 +244,14 @@ impl<P: Policy> Engine<P> {
 
     /// A head is not read any more.
     pub(super) fn lose_head(&mut self, offset: u64, again: bool) {
-        self.policy.on_head_lost(offset / self.segments.segment_bytes(), again);
+        self.policy.on_head_lost(offset / self.in_force.segments().segment_bytes(), again);
     }
 
     /// The disk is to be written where a replay may find heads: they end first, durably (rule 5).
     pub(super) fn end_heads(&mut self, range: Range) {
         let doomed = self.map.heads.doom(range);
         self.counters.written_heads_total += doomed.len() as u64;
-        self.moves += doomed.len() as u64;
+        self.orders.note_moves(doomed.len() as u64);
         self.heads_awaited = true;
         doomed.into_iter().for_each(|offset| self.lose_head(offset, true));
     }
@@ -261,7 +266,7 @@ impl<P: Policy> Engine<P> {
 
     /// NOHEAD for what is doomed; without room in the log a checkpoint leaves it out.
     fn end_doomed(&mut self) {
-        if self.flash_failed {
+        if self.condition.flash_failed() {
             return;
         }
         loop {
@@ -287,7 +292,7 @@ impl<P: Policy> Engine<P> {
     pub(super) fn settle_heads(&mut self) {
         for slot in self.map.heads.settle(self.durable_to) {
             self.slots.give_back(slot);
-            self.moves += 1;
+            self.orders.note_moves(1);
         }
         self.heads_awaited &= self.map.heads.is_ending();
         self.cleans_awaited &= !self.owed.is_empty() || !self.owed_in_flush.is_empty() || !self.flushed.is_empty();

@@ -14,8 +14,9 @@
 //! *Valid* is, as of fetches, what the log did not have instead when the load began and no write has touched
 //! since, neither one that was unfinished then.
 
+use super::Engine;
+use super::orders::Purpose;
 use super::reading::{Source, Waiter, matches};
-use super::{Engine, Purpose};
 use crate::devices::Device;
 use crate::order::{Action, OrderId, Part, Tag};
 use headstart_policy::server::{Policy, SegmentRead};
@@ -83,15 +84,15 @@ enum From {
 impl<P: Policy> Engine<P> {
     /// Tells the policy of a read, loads what it wants and evicts what it gives up.
     pub(super) fn touch_segments(&mut self, range: Range) -> Begun {
-        if self.segments.is_none() || self.stopping {
+        if self.in_force.segments().is_none() || self.condition.is_stopping() {
             return None;
         }
         let mut begun = None;
-        for (segment, part) in self.segments.parts(range) {
+        for (segment, part) in self.in_force.segments().parts(range) {
             let wanted = self.policy.on_segment_read(SegmentRead { segment, part });
             if wanted.is_some_and(|wanted| self.begin_load(segment, wanted)) {
                 let is_lifted = self.map.heads.live(self.head_range(segment)).is_some();
-                let in_head = part.length == range.length && part.end() <= self.segments.head_bytes();
+                let in_head = part.length == range.length && part.end() <= self.in_force.segments().head_bytes();
                 begun = (is_lifted && in_head).then_some(segment);
             }
         }
@@ -103,8 +104,9 @@ impl<P: Policy> Engine<P> {
 
     /// Begins to load what is missing of a part of a segment; whether there is any. A head on flash comes as a whole.
     fn begin_load(&mut self, segment: u64, wanted: Range) -> bool {
-        let whole = Range::new(segment * self.segments.segment_bytes(), self.segments.segment_bytes());
-        let whole = Range::between(whole.offset, whole.end().min(self.superblock.disk_bytes));
+        let whole =
+            Range::new(segment * self.in_force.segments().segment_bytes(), self.in_force.segments().segment_bytes());
+        let whole = Range::between(whole.offset, whole.end().min(self.in_force.disk_bytes()));
         let wanted = Range::new(whole.offset + wanted.offset, wanted.length).intersection(whole);
         let mut missing = Ranges::default();
         missing.insert(wanted, ());
@@ -112,7 +114,7 @@ impl<P: Policy> Engine<P> {
             load.is_evicted = false;
             load.sections.iter().for_each(|section| _ = missing.carve(section.range));
         }
-        if missing.is_empty() || self.disk_failed {
+        if missing.is_empty() || self.condition.disk_failed() {
             return false;
         }
         let missing: Vec<Range> = missing.iter().map(|(range, ())| range).collect();
@@ -123,7 +125,7 @@ impl<P: Policy> Engine<P> {
 
     /// Orders a part of a segment of which nothing was ordered.
     fn order_load(&mut self, segment: u64, wanted: Range) {
-        let head = self.head_range(segment).intersection(Range::new(0, self.superblock.disk_bytes));
+        let head = self.head_range(segment).intersection(Range::new(0, self.in_force.disk_bytes()));
         let is_cut = self.loads.get(&segment).is_some_and(|load| load.has(head));
         let lifted = self.map.heads.live(head).filter(|live| live.range == head && head.overlaps(wanted) && !is_cut);
         let lifted = lifted.map(|live| (live.slot, live.crcs.to_vec()));
@@ -143,14 +145,14 @@ impl<P: Policy> Engine<P> {
         let parts = starts.map(|at| Range::between(at, (at + step).min(body.end())));
         let of_disk = (lifted.is_none() && !of_head.is_empty()).then_some(of_head).into_iter().chain(parts);
         let mut sections = Vec::new();
-        for range in of_disk.flat_map(|range| self.cuts(range)).collect::<Vec<_>>() {
+        for range in of_disk.flat_map(|range| self.in_force.cuts(range)).collect::<Vec<_>>() {
             let order = self.queue_disk(Action::Read, range, Purpose::LoadFromDisk(segment));
             self.counters.loaded_disk_bytes_total += range.length;
             sections.push(Section { range, order, stage: Stage::Reading, waiters: Vec::new(), head: None });
         }
         if let Some((slot, crcs)) = lifted {
             self.slots.pin(slot);
-            let order = self.new_order_id();
+            let order = self.orders.name();
             let place = Range::new(self.slot_offset(slot), head.length);
             self.head_orders.push((order, place, Purpose::LoadFromFlash(segment)));
             self.counters.loaded_head_bytes_total += head.length;
@@ -168,7 +170,7 @@ impl<P: Policy> Engine<P> {
         for (order, range, purpose) in std::mem::take(&mut self.head_orders) {
             self.emit(order, Device::Flash, Action::Read, range, purpose);
         }
-        if self.stopping && self.reads.is_empty() {
+        if self.condition.is_stopping() && self.reads.is_empty() {
             self.evict_all();
         }
     }
@@ -191,7 +193,7 @@ impl<P: Policy> Engine<P> {
         let others = load.sections.iter().enumerate().filter(|(other, _)| *other != index);
         let hides = head.is_some() && is_good && others.into_iter().all(|(_, other)| other.stage == Stage::Reading);
         self.counters.seeks_hidden_total += u64::from(hides);
-        self.shared.insert(order, 1);
+        self.orders.hold(order);
         for waiter in waiters {
             let is_valid = self.loads[&segment].is_valid(waiter.range);
             let part = is_valid.then(|| self.hold(order, waiter.range.offset - range.offset, waiter.range.length));
@@ -209,7 +211,7 @@ impl<P: Policy> Engine<P> {
             self.lift_from_load(segment, order, data);
         }
         if !is_good {
-            self.release_buffer(order);
+            self.orders.release(order);
         }
         let load = &self.loads[&segment];
         if load.is_evicted && load.reading == 0 {
@@ -219,7 +221,7 @@ impl<P: Policy> Engine<P> {
 
     /// A part of a buffer that is held for somebody.
     fn hold(&mut self, order: OrderId, offset: u64, length: u64) -> Part {
-        *self.shared.get_mut(&order).expect("the buffer holds it") += 1;
+        self.orders.share(order);
         Part::Buffer { order, offset, length }
     }
 
@@ -233,7 +235,7 @@ impl<P: Policy> Engine<P> {
         let load = self.loads.remove(&segment).expect("it was there");
         let ready = load.sections.iter().filter(|section| section.stage == Stage::Ready);
         for order in ready.map(|section| section.order).collect::<Vec<_>>() {
-            self.release_buffer(order);
+            self.orders.release(order);
         }
     }
 
@@ -280,8 +282,8 @@ impl<P: Policy> Engine<P> {
 
     /// The first part of a range that comes from one place, and which.
     fn source_of(&self, range: Range, begun: Begun) -> (Range, From) {
-        let segment = range.offset / self.segments.segment_bytes();
-        let end = ((segment + 1) * self.segments.segment_bytes()).min(range.end());
+        let segment = range.offset / self.in_force.segments().segment_bytes();
+        let end = ((segment + 1) * self.in_force.segments().segment_bytes()).min(range.end());
         let range = Range::between(range.offset, end);
         let loaded = self.loads.get(&segment).and_then(|load| {
             let covers = |section: &Section| section.range.contains(Range::new(range.offset, 1));

@@ -4,10 +4,10 @@
 //! flight. One that fails leaves a hole that would hide all that follow it; what it said is said again after
 //! a checkpoint has taken the hole's place below S.
 
+use super::Engine;
 use super::log_queue::Item;
-use super::{Engine, Purpose};
+use super::orders::Purpose;
 use crate::devices::Device;
-use crate::guard;
 use crate::heads::Head;
 use crate::log_map::{Content, Piece};
 use crate::order::{Action, Part};
@@ -64,7 +64,7 @@ impl<P: Policy> Engine<P> {
     pub(super) fn room_in_checkpoint(&self) -> u64 {
         let records: u64 = self.records.values().map(|record| record.growth).sum();
         let bypasses = self.bypasses as u64 * growth(Range::default(), false);
-        let area = self.superblock.layout().checkpoint_bytes();
+        let area = self.in_force.layout().checkpoint_bytes();
         let spare = SPARE_BYTES.min(area / 16);
         area.saturating_sub(self.map.encoded_bytes() + records + bypasses + spare)
     }
@@ -77,8 +77,8 @@ impl<P: Policy> Engine<P> {
     /// Whether so many more heads leave writes a part of the checkpoint: heads go when others come, what the
     /// log names only when it is written back.
     pub(super) fn has_room_for_heads(&self, count: u64) -> bool {
-        let area = self.superblock.layout().checkpoint_bytes();
-        let heads = count * Head::encoded_bytes(u64::from(self.segments.head_blocks));
+        let area = self.in_force.layout().checkpoint_bytes();
+        let heads = count * Head::encoded_bytes(u64::from(self.in_force.segments().head_blocks));
         self.room_in_checkpoint() >= heads + area / WRITERS_PARTS
     }
 
@@ -88,7 +88,7 @@ impl<P: Policy> Engine<P> {
     }
 
     pub(super) fn pump_log(&mut self) {
-        if self.flash_failed {
+        if self.condition.flash_failed() {
             self.fail_queue();
             return;
         }
@@ -107,7 +107,7 @@ impl<P: Policy> Engine<P> {
                 break;
             }
             if self.append_items(count_max, came_by) {
-                self.paced_until = self.paced_until.max(self.now) + pause;
+                self.paced_until = self.paced_until.max(self.condition.now()) + pause;
                 continue;
             }
             self.is_full = true;
@@ -119,7 +119,7 @@ impl<P: Policy> Engine<P> {
             }
         }
         // CLEANs that were not due before are due now.
-        self.moves += u64::from(self.is_full && !was_full);
+        self.orders.note_moves(u64::from(self.is_full && !was_full));
     }
 
     /// How many items the log takes now, and how long it takes no more then. Of those that are paced, a few
@@ -127,18 +127,19 @@ impl<P: Policy> Engine<P> {
     /// that have waited for as long as for room are kept no longer.
     fn admitted(&self, load: &Load, came_by: Option<Nanos>) -> (usize, Nanos) {
         let pace = self.policy.paces(load);
-        if self.stopping || pace == Nanos::ZERO {
+        if self.condition.is_stopping() || pace == Nanos::ZERO {
             return (usize::MAX, Nanos::ZERO);
         }
         let waiting = self.log_queue.len();
         let aged = came_by.map_or(0, |came_by| self.log_queue.aged(came_by));
-        let count = if self.now < self.paced_until { aged } else { aged.max(waiting.div_ceil(PACED_PARTS)) };
+        let count =
+            if self.condition.now() < self.paced_until { aged } else { aged.max(waiting.div_ceil(PACED_PARTS)) };
         (count, Nanos(pace.0 * count as u64 / waiting as u64))
     }
 
     /// Who came by then has waited for as long as anybody waits for room.
     fn came_by(&self, load: &Load) -> Option<Nanos> {
-        self.now.0.checked_sub(self.policy.waits_for_room(load).0).map(Nanos)
+        self.condition.now().0.checked_sub(self.policy.waits_for_room(load).0).map(Nanos)
     }
 
     /// When some item has waited for long enough.
@@ -147,7 +148,7 @@ impl<P: Policy> Engine<P> {
         let aged = self.log_queue.oldest()? + self.policy.waits_for_room(&load);
         let is_paced = !self.is_full && self.policy.paces(&load) > Nanos::ZERO;
         let due = if is_paced { aged.min(self.paced_until) } else { aged };
-        ((self.is_full || is_paced) && due < Nanos::MAX && due > self.now).then_some(due)
+        ((self.is_full || is_paced) && due < Nanos::MAX && due > self.condition.now()).then_some(due)
     }
 
     fn holds_log(&self) -> bool {
@@ -186,7 +187,7 @@ impl<P: Policy> Engine<P> {
     /// tail keeps all others from the log until write-back has come to it. False if there is no such write,
     /// or no room.
     fn append_reserved(&mut self) -> bool {
-        let is_bound = |item: &Item| item.crcs.is_none() || self.is_guarded(self.writes[&item.write].range);
+        let is_bound = |item: &Item| item.crcs.is_none() || self.in_force.is_guarded(self.writes[&item.write].range);
         let Some((key, item)) = self.log_queue.find(is_bound) else { return false };
         let growing = growth(item.range, item.crcs.is_some());
         if growing > self.room_in_checkpoint() || !self.has_room(1 + item.blocks()) {
@@ -198,7 +199,7 @@ impl<P: Policy> Engine<P> {
     }
 
     fn append_record(&mut self, items: Vec<Item>, growing: u64) {
-        items.iter().for_each(|item| self.counters.paced.add(self.now.since(item.since)));
+        items.iter().for_each(|item| self.counters.paced.add(self.condition.now().since(item.since)));
         let mut crcs = Vec::new();
         let mut parts = Vec::new();
         for item in items.iter().filter(|item| item.crcs.is_some()) {
@@ -211,7 +212,7 @@ impl<P: Policy> Engine<P> {
         }
         let entries = items.iter().map(Item::entry).collect();
         for item in &items {
-            guard::mark_changed(&mut self.superblock.guard, &self.regions, item.range);
+            self.in_force.mark_changed(item.range);
         }
         self.append(entries, crcs, parts, InFlight { items, growth: growing, ..InFlight::default() });
     }
@@ -282,11 +283,11 @@ impl<P: Policy> Engine<P> {
         let seq = self.seq_next;
         self.seq_next += 1;
         let header = Header {
-            uuid: self.superblock.uuid,
-            epoch: self.superblock.epoch,
+            uuid: self.in_force.superblock().uuid,
+            epoch: self.in_force.superblock().epoch,
             seq,
             durable_to: self.durable_to,
-            superblock: self.superblock.number,
+            superblock: self.in_force.superblock().number,
             entries,
             crcs,
         };
@@ -295,8 +296,8 @@ impl<P: Policy> Engine<P> {
         }
         in_flight.block = self.map.ring.append(seq, header.blocks() as u32);
         let length = BLOCK_BYTES * (1 + header.payload_blocks());
-        (in_flight.given, in_flight.bytes) = (self.now, length);
-        let range = Range::new(self.superblock.layout().ring_offset(in_flight.block), length);
+        (in_flight.given, in_flight.bytes) = (self.condition.now(), length);
+        let range = Range::new(self.in_force.layout().ring_offset(in_flight.block), length);
         let mut all = vec![Part::Bytes(header.encode().to_vec())];
         all.extend(parts);
         self.order(Device::Flash, Action::Write(all), range, Purpose::Record(seq));
@@ -324,7 +325,7 @@ impl<P: Policy> Engine<P> {
         }
         self.holes_in_a_row = 0;
         let record = self.records.remove(&seq).expect("it was in flight");
-        self.flash_time.end(self.now, record.given, record.bytes);
+        self.flash_time.end(self.condition.now(), record.given, record.bytes);
         self.counters.records_total += 1;
         self.counters.cleans_total += record.cleans.len() as u64;
         let mut payload = record.block + 1;
@@ -345,7 +346,7 @@ impl<P: Policy> Engine<P> {
         for offset in record.heads {
             if self.map.heads.recorded(offset) {
                 self.counters.lifts_total += 1;
-                self.policy.on_lifted(offset / self.segments.segment_bytes());
+                self.policy.on_lifted(offset / self.in_force.segments().segment_bytes());
             }
         }
         for item in record.items {
@@ -371,7 +372,9 @@ impl<P: Policy> Engine<P> {
         self.holes_in_a_row += u32::from(!self.has_hole);
         self.has_hole = true;
         self.checkpoint_wanted = true;
-        self.flash_failed |= self.holes_in_a_row > HOLES_MAX;
+        if self.holes_in_a_row > HOLES_MAX {
+            self.condition.fail(Device::Flash);
+        }
     }
 
     /// Whether records are in flight that may still complete.

@@ -6,11 +6,12 @@
 //! it began. So a write whose answer came before that is waited for, if the disk does not have it yet, and
 //! then the read is planned; writes that are answered later it need not see.
 
+use super::Engine;
 use super::loading::Begun;
-use super::{Engine, Purpose};
+use super::orders::Purpose;
 use crate::devices::Device;
 use crate::log_map::{Content, Piece};
-use crate::order::{Action, Error, OrderId, Output, Part, Tag};
+use crate::order::{Action, Error, OrderId, Part, Tag};
 use crate::record::blocks_of;
 use crate::staging::Taken;
 use headstart_policy::server::Policy;
@@ -157,7 +158,7 @@ impl<P: Policy> Engine<P> {
         let Taken { range, place, slot } = taken;
         let block = (place / BLOCK_BYTES) as u32;
         let crcs = self.staging.crcs(place, range.length).to_vec();
-        let at = self.superblock.layout().staging_offset(block);
+        let at = self.in_force.layout().staging_offset(block);
         self.counters.staged_read_bytes_total += range.length;
         self.plan_copy(tag, range, at, Source::Staging(slot), crcs);
     }
@@ -178,7 +179,7 @@ impl<P: Policy> Engine<P> {
         if range.is_empty() {
             return;
         }
-        if self.segments.is_none() {
+        if self.in_force.segments().is_none() {
             self.plan_disk(tag, range);
         } else {
             self.plan_segments(tag, range, begun);
@@ -189,7 +190,7 @@ impl<P: Policy> Engine<P> {
     pub(super) fn plan_disk(&mut self, tag: Tag, range: Range) {
         self.reads.get_mut(&tag).expect("it is unfinished").from_disk = true;
         let segment = self.add_segment(tag);
-        let waiter = Waiter { tag, segment, range, since: self.now };
+        let waiter = Waiter { tag, segment, range, since: self.condition.now() };
         match self.join_fetch(waiter) {
             super::fetching::Joined::Waits => self.reads.get_mut(&tag).expect("it is unfinished").missing += 1,
             super::fetching::Joined::Has(part) => self.push(tag, segment, part, false),
@@ -201,7 +202,7 @@ impl<P: Policy> Engine<P> {
     pub(super) fn wait(&mut self, tag: Tag, range: Range) -> Waiter {
         let segment = self.add_segment(tag);
         self.reads.get_mut(&tag).expect("it is unfinished").missing += 1;
-        Waiter { tag, segment, range, since: self.now }
+        Waiter { tag, segment, range, since: self.condition.now() }
     }
 
     /// The end of a wait for a fetch or a load: with these bytes, or none.
@@ -230,7 +231,7 @@ impl<P: Policy> Engine<P> {
         if range.is_empty() {
             return;
         }
-        for part in self.cuts(range) {
+        for part in self.in_force.cuts(range) {
             let order = self.queue_disk(Action::Read, part, Purpose::DiskRead(tag));
             self.push(tag, segment, Part::Buffer { order, offset: 0, length: part.length }, true);
         }
@@ -245,7 +246,7 @@ impl<P: Policy> Engine<P> {
         payloads: &mut Vec<(OrderId, Payload)>,
     ) -> OrderId {
         let block = (place / BLOCK_BYTES) as u32;
-        let blocks = Range::new(self.superblock.layout().ring_offset(block), blocks_of(piece.range) * BLOCK_BYTES);
+        let blocks = Range::new(self.in_force.layout().ring_offset(block), blocks_of(piece.range) * BLOCK_BYTES);
         let payload = Payload { crcs: self.map.crcs(piece.range, place).to_vec(), seq: self.map.ring.pin(block) };
         let order = self.order(Device::Flash, Action::Read, blocks, purpose);
         payloads.push((order, payload));
@@ -285,7 +286,7 @@ impl<P: Policy> Engine<P> {
             if let Source::Head(slot) = source {
                 self.drop_bad_head(range, slot);
             }
-            self.outputs.push(Output::Release(order));
+            self.orders.release(order);
             self.plan_again(tag, segment, range);
         }
         self.reads.get_mut(&tag).expect("it is unfinished").missing -= 1;
@@ -303,7 +304,7 @@ impl<P: Policy> Engine<P> {
             _ => None,
         });
         let buffers: Vec<OrderId> = buffers.collect();
-        self.reply(tag, if read.failed { Err(Error::Io) } else { Ok(parts) });
-        buffers.into_iter().for_each(|order| self.release_buffer(order));
+        self.orders.reply(tag, if read.failed { Err(Error::Io) } else { Ok(parts) });
+        buffers.into_iter().for_each(|order| self.orders.release(order));
     }
 }

@@ -8,7 +8,7 @@ use crate::checkpoint::Extent;
 use crate::layout::Layout;
 use crate::order::Part;
 use crate::ring::Ring;
-use crate::superblock::{Guard, Serving};
+use crate::superblock::{Guard, GuardState, Serving};
 use headstart_policy::server::segments::Segments;
 use headstart_policy::server::{AddressOrder, SegmentRead, WriteThrough};
 use headstart_units::BLOCK_BYTES;
@@ -17,10 +17,10 @@ fn engine(flash_bytes: u64) -> Engine<AddressOrder> {
     engine_with(flash_bytes, Segments::default(), AddressOrder::default())
 }
 
-fn engine_with<P: Policy>(flash_bytes: u64, segments: Segments, policy: P) -> Engine<P> {
-    let layout = Layout::new(flash_bytes, 1).unwrap();
+/// In force on a slice of this size.
+pub fn superblock(flash_bytes: u64, segments: Segments) -> Superblock {
     let guard = Guard { state: GuardState::On, session: 1, changed: [0; 8], crcs: vec![0; 2] };
-    let superblock = Superblock {
+    Superblock {
         uuid: [1; 16],
         number: 2,
         disk_bytes: 1 << 40,
@@ -35,7 +35,12 @@ fn engine_with<P: Policy>(flash_bytes: u64, segments: Segments, policy: P) -> En
         detached: false,
         serving: Serving { segments, ..Serving::default() },
         guard,
-    };
+    }
+}
+
+fn engine_with<P: Policy>(flash_bytes: u64, segments: Segments, policy: P) -> Engine<P> {
+    let layout = Layout::new(flash_bytes, 1).unwrap();
+    let superblock = superblock(flash_bytes, segments);
     let map = LogMap::new(Ring::new(layout.ring_blocks, 0));
     Engine::new(Recovered { superblock, map }, policy, Settings { disk_bytes_max: u64::MAX, ..Settings::default() })
 }
@@ -234,7 +239,7 @@ fn a_flushed_write_waits_for_its_record_and_one_flush_of_flash_while_others_are_
 #[test]
 fn a_write_that_may_not_bypass_flash_finds_room_in_a_full_log() {
     let mut engine = engine(16 << 20);
-    let ring = engine.superblock.layout().ring_offset(0);
+    let ring = engine.in_force.layout().ring_offset(0);
     let mut tag = 0;
     // Nothing reaches the disk, so that the log fills and stays full.
     let mut bypassed = false;
@@ -328,10 +333,10 @@ fn writes_go_to_the_log_while_the_map_is_encoded_and_are_no_part_of_the_checkpoi
     (0..400).for_each(|tag| write(&mut engine, tag, offset(tag)));
     complete_all(&mut engine);
     engine.on_idle(Nanos::ZERO);
-    let ring = engine.superblock.layout().ring_offset(0);
+    let ring = engine.in_force.layout().ring_offset(0);
     let (mut area, mut completed, mut appended) = (Vec::new(), 0, 0);
     let start_seq = engine.seq_next;
-    while engine.superblock.start_seq < start_seq {
+    while engine.superblock().start_seq < start_seq {
         // What has been encoded and what has not is written again, and between them.
         let ends = engine.checkpoint_has_ended_encoding();
         if !ends && matches!(engine.checkpoint, Checkpoint::Writing { .. }) {
@@ -349,13 +354,13 @@ fn writes_go_to_the_log_while_the_map_is_encoded_and_are_no_part_of_the_checkpoi
                 if let ([Part::Bytes(bytes)], false) = (&parts[..], in_log || order.offset < 2 * BLOCK_BYTES) {
                     area.extend_from_slice(bytes);
                 }
-                completed += u64::from(in_log && engine.superblock.start_seq < start_seq);
+                completed += u64::from(in_log && engine.superblock().start_seq < start_seq);
             }
             engine.on_completion(Nanos::ZERO, order.id, Ok(&[]));
         }
     }
     assert!(appended > 2 && completed > 2, "{appended} records are appended meanwhile, {completed} complete");
-    area.truncate(engine.superblock.checkpoint_bytes as usize);
+    area.truncate(engine.superblock().checkpoint_bytes as usize);
     let (mut found, mut at) = (Vec::new(), 0);
     while let Some((extent, _)) = Extent::decode(&area[at..]).unwrap() {
         assert!(extent.seq < start_seq);
@@ -464,14 +469,11 @@ fn a_segment_is_loaded_though_some_of_its_blocks_are_guarded_and_no_order_is_of_
         let orders = orders(&mut engine);
         let mut ranges: Vec<Range> = orders.iter().map(|order| Range::new(order.offset, order.length)).collect();
         ranges.sort_by_key(|range| range.offset);
-        assert!(ranges.iter().all(|range| engine.regions.cut(*range) == *range), "{ranges:?}");
+        assert!(ranges.iter().all(|range| engine.in_force.regions().cut(*range) == *range), "{ranges:?}");
         assert_eq!(ranges.iter().map(|range| range.length).sum::<u64>(), bytes);
         assert_eq!((ranges[0].offset, ranges.last().unwrap().end()), (whole.offset, whole.end()));
-        assert!(
-            orders
-                .iter()
-                .all(|order| order.session.is_some() == engine.regions.touches(Range::new(order.offset, order.length)))
-        );
+        assert!(orders.iter().all(|order| order.session.is_some()
+            == engine.in_force.regions().touches(Range::new(order.offset, order.length))));
         assert_eq!(orders.iter().any(|order| order.session.is_some()), has_guarded);
     }
 }
@@ -519,7 +521,8 @@ fn paced_writes_enter_the_log_by_address_and_the_aged_at_once() {
     }
     let entered = |engine: &mut Engine<Paced>| {
         let writes = orders(engine).into_iter().filter(|order| matches!(order.action, Action::Write(_)));
-        writes.map(|order| order.id).for_each(|id| engine.on_completion(engine.now, id, Ok(&[])));
+        let now = engine.condition.now();
+        writes.map(|order| order.id).for_each(|id| engine.on_completion(now, id, Ok(&[])));
         let at = |offset: &&u64| engine.map.next_dirty(**offset).is_some_and(|piece| piece.range.offset == **offset);
         offsets.iter().filter(at).map(|offset| offset / BLOCK_BYTES).collect::<Vec<_>>()
     };
@@ -573,7 +576,7 @@ fn writes_that_cut_the_log_s_zeros_outgrow_no_checkpoint_and_all_are_answered() 
         engine.on_request(Nanos::ZERO, 0, Request::Zero { range: zeros, fua: false });
         complete_all(&mut engine);
         // Its area has room for 4681 extents, each cut makes two more.
-        assert_eq!(engine.superblock.layout().checkpoint_bytes(), 131_072);
+        assert_eq!(engine.in_force.layout().checkpoint_bytes(), 131_072);
         for batch in 0..8192 / at_once {
             let tags = 1 + batch * at_once..=(batch + 1) * at_once;
             tags.clone().for_each(|tag| write(&mut engine, tag, zeros.offset + (2 * tag - 1) * BLOCK_BYTES));
@@ -684,14 +687,14 @@ fn guarded_blocks_that_were_written_back_whole_are_known_from_the_next_checkpoin
         engine.on_idle(Nanos::ZERO);
         answers(engine, |_| Ok(&[]));
     };
-    let is_changed = |engine: &Engine<AddressOrder>| [0, 1].map(|bit| engine.superblock.guard.is_changed(bit));
+    let is_changed = |engine: &Engine<AddressOrder>| [0, 1].map(|bit| engine.superblock().guard.is_changed(bit));
     let end = Range::new((1 << 40) - BLOCK_BYTES, BLOCK_BYTES);
     engine.on_request(Nanos::ZERO, 1, Request::Write { offset: 0, data: &SEVENS, fua: false });
     engine.on_request(Nanos::ZERO, 2, Request::Zero { range: end, fua: false });
     assert_eq!(is_changed(&engine), [true; 2]);
     write_back(&mut engine, &SEVENS);
     assert_eq!(is_changed(&engine), [false; 2]);
-    assert_eq!(engine.superblock.guard.crcs, [&SEVENS, &[0; 4096]].map(|block| crc32c::crc32c(block)));
+    assert_eq!(engine.superblock().guard.crcs, [&SEVENS, &[0; 4096]].map(|block| crc32c::crc32c(block)));
     engine.on_request(Nanos::ZERO, 3, Request::Write { offset: 0, data: &SEVENS[..512], fua: false });
     static PART: [u8; 4096] = {
         let mut part = [0; 4096];
@@ -774,7 +777,7 @@ fn heads_leave_room_in_a_checkpoint_for_writes_that_bypass_flash() {
         }
     }
     answers(&mut engine, |_| Ok(&[]));
-    let area = engine.superblock.layout().checkpoint_bytes();
+    let area = engine.in_force.layout().checkpoint_bytes();
     assert!(engine.map.heads.iter_live().count() > 2000 && engine.room_in_checkpoint() >= area / 4);
     assert!(reads < 2700, "what has no room is not read either");
     engine.on_request(Nanos::ZERO, 1, Request::Write { offset: 1 << 30, data: &[1; 4096], fua: false });

@@ -6,7 +6,8 @@
 //! then on. A bypass waits until no write-back is under way on its range, and none begins there while it
 //! waits.
 
-use super::{Engine, Purpose};
+use super::Engine;
+use super::orders::Purpose;
 use crate::engine::disk_queue::Kind;
 use crate::engine::log_queue::Item;
 use crate::order::{Action, Error, Part, Tag};
@@ -114,7 +115,7 @@ impl<P: Policy> Engine<P> {
     fn begin_write(&mut self, id: u64) {
         let range = self.writes[&id].range;
         self.cancel_copies(range);
-        if self.flash_failed {
+        if self.condition.flash_failed() {
             // The log may name the range, and nothing can say that it no longer holds.
             self.refused.push(id);
             return;
@@ -123,8 +124,8 @@ impl<P: Policy> Engine<P> {
         let load = self.load();
         if self.absorbs() && (is_zero || self.policy.absorbs(range, &load)) {
             self.log(id);
-        } else if self.is_guarded(range) {
-            self.split(id, self.cuts(range));
+        } else if self.in_force.is_guarded(range) {
+            self.split(id, self.in_force.cuts(range));
         } else {
             self.leave(id);
         }
@@ -169,7 +170,7 @@ impl<P: Policy> Engine<P> {
             let crcs = whole.crcs.as_ref().map(|crcs| crcs[first..first + blocks_of(range) as usize].to_vec());
             let blocked = Vec::new();
             self.writes.insert(part, Write { range, whole: Some(id), crcs, blocked, missing: 0, ..whole.clone() });
-            if self.is_guarded(range) { self.log(part) } else { self.leave(part) }
+            if self.in_force.is_guarded(range) { self.log(part) } else { self.leave(part) }
         }
     }
 
@@ -180,14 +181,14 @@ impl<P: Policy> Engine<P> {
         write.stage = Stage::Logging;
         let Some(crcs) = &write.crcs else {
             write.missing = 1;
-            self.log_queue.push(Item { write: id, range: write.range, crcs: None, since: self.now });
+            self.log_queue.push(Item { write: id, range: write.range, crcs: None, since: self.condition.now() });
             return;
         };
         let first = write.range.offset / BLOCK_BYTES;
         for (index, chunk) in crcs.chunks(blocks_max as usize).enumerate() {
             let blocks = Range::new((first + index as u64 * blocks_max) * BLOCK_BYTES, blocks_max * BLOCK_BYTES);
             let range = write.range.intersection(blocks);
-            self.log_queue.push(Item { write: id, range, crcs: Some(chunk.to_vec()), since: self.now });
+            self.log_queue.push(Item { write: id, range, crcs: Some(chunk.to_vec()), since: self.condition.now() });
             write.missing += 1;
         }
     }
@@ -207,7 +208,7 @@ impl<P: Policy> Engine<P> {
     /// instead, if nothing of it is in flight and it may.
     pub(super) fn divert(&mut self) -> bool {
         let wait = self.policy.waits_for_room(&self.load());
-        let may = |item: &&Item| self.now.since(item.since) >= wait && self.is_divertible(item);
+        let may = |item: &&Item| self.condition.now().since(item.since) >= wait && self.is_divertible(item);
         let found = self.log_queue.iter_by_age().take(DIVERTED_MAX).find(may).map(|item| item.write);
         let Some(id) = found else { return false };
         self.log_queue.remove_write(id);
@@ -215,7 +216,7 @@ impl<P: Policy> Engine<P> {
         write.missing = 0;
         let length = self.wait_for_disk(id);
         self.counters.diverted(length);
-        self.moves += 1;
+        self.orders.note_moves(1);
         true
     }
 
@@ -223,7 +224,7 @@ impl<P: Policy> Engine<P> {
     fn is_divertible(&self, item: &Item) -> bool {
         let write = &self.writes[&item.write];
         let is_waiting = write.missing == self.log_queue.count_of(item.write) && !write.failed;
-        is_waiting && write.crcs.is_some() && !self.is_guarded(write.range)
+        is_waiting && write.crcs.is_some() && !self.in_force.is_guarded(write.range)
     }
 
     pub(super) fn pump_writes(&mut self) {
@@ -235,12 +236,12 @@ impl<P: Policy> Engine<P> {
         let waiting: Vec<u64> = self.waiting_writes.iter().copied().collect();
         for id in waiting {
             let range = self.writes[&id].range;
-            if self.disk_failed {
+            if self.condition.disk_failed() {
                 self.end_write(id, false);
                 continue;
             }
             if self.map.heads.touches(range) {
-                if self.flash_failed {
+                if self.condition.flash_failed() {
                     self.end_write(id, false);
                 } else {
                     self.end_heads(range);
@@ -255,7 +256,7 @@ impl<P: Policy> Engine<P> {
             }
         }
         // Room is made for those that wait for nothing else.
-        self.moves += u64::from(self.is_crowded && !was_crowded);
+        self.orders.note_moves(u64::from(self.is_crowded && !was_crowded));
     }
 
     fn bypass(&mut self, id: u64, range: Range) {
@@ -263,7 +264,7 @@ impl<P: Policy> Engine<P> {
         self.waiting_writes.remove(&id);
         self.bypasses += 1;
         let is_zero = self.writes[&id].crcs.is_none();
-        for cut in self.cuts(range) {
+        for cut in self.in_force.cuts(range) {
             let orders = match is_zero {
                 true => self.zero_orders(cut),
                 false => vec![(cut, Action::Write(vec![self.writes[&id].part(cut)]))],
@@ -310,13 +311,13 @@ impl<P: Policy> Engine<P> {
             || is_free
             || !is_said
             || !is_durable
-            || (owed && !self.disk_failed)
+            || (owed && !self.condition.disk_failed())
             || !self.write_backs.is_empty()
             || self.may_write_back()
             // Until it has ended, room is kept for what it may cut.
             || (self.is_crowded && self.bypasses > 0)
             || self.stuck.iter().any(|(range, ())| is_bypassed(range));
-        comes && !self.flash_failed
+        comes && !self.condition.flash_failed()
     }
 
     /// Fails the first write that waits for room while nothing could make some; whether there was one. Reads,
@@ -387,8 +388,8 @@ impl<P: Policy> Engine<P> {
             self.written_bytes -= write.range.length;
             match (ok, write.fua) {
                 (true, true) => self.add_fua(write.tag),
-                (true, false) => self.reply(write.tag, Ok(Vec::new())),
-                (false, _) => self.reply(write.tag, Err(Error::Io)),
+                (true, false) => self.orders.reply(write.tag, Ok(Vec::new())),
+                (false, _) => self.orders.reply(write.tag, Err(Error::Io)),
             }
         }
         for blocked in write.blocked {

@@ -4,13 +4,13 @@
 //! A write may be absorbed meanwhile: the CLEAN that is owed afterwards names the seq that was written back,
 //! and spares it.
 
+use super::Engine;
+use super::in_force::InForce;
+use super::orders::Purpose;
 use super::reading::Payload;
-use super::{Engine, Purpose};
 use crate::devices::Device;
-use crate::guard;
-use crate::guard::Regions;
 use crate::log_map::{Content, Piece};
-use crate::order::{Action, OrderId, Output, Part};
+use crate::order::{Action, OrderId, Part};
 use headstart_policy::server::Policy;
 use headstart_units::Nanos;
 use headstart_units::ranges::Ranges;
@@ -55,7 +55,7 @@ impl<P: Policy> Engine<P> {
 
     /// Whether some dirty piece may be written back, now or when what is under way has ended.
     pub(super) fn may_write_back(&self) -> bool {
-        if self.disk_failed || self.flash_failed {
+        if self.condition.disk_failed() || self.condition.flash_failed() {
             return false;
         }
         let mut at = 0;
@@ -73,19 +73,22 @@ impl<P: Policy> Engine<P> {
     /// Puts off what could not be written back.
     fn put_off(&mut self, range: Range) {
         self.stuck.insert(range, ());
-        self.stuck_until = self.now + RETRIED_AFTER;
+        self.stuck_until = self.condition.now() + RETRIED_AFTER;
     }
 
     pub(super) fn pump_write_backs(&mut self) {
         // Who ends a volume and keeps what is dirty waits for nothing but what was asked for; a write may
         // wait for room.
-        if self.stopping && !self.draining && !self.is_short_of_room() {
+        if self.condition.is_stopping() && !self.condition.is_draining() && !self.is_short_of_room() {
             return;
         }
-        if self.disk_failed || self.flash_failed || self.owed.len() >= 2 * self.settings.owed_max {
+        if self.condition.disk_failed()
+            || self.condition.flash_failed()
+            || self.owed.len() >= 2 * self.settings.owed_max
+        {
             return;
         }
-        if !self.stuck.is_empty() && self.now >= self.stuck_until {
+        if !self.stuck.is_empty() && self.condition.now() >= self.stuck_until {
             self.stuck = Ranges::default();
         }
         while let Some(from) = self.policy.next_write_back(&self.load()) {
@@ -145,7 +148,7 @@ impl<P: Policy> Engine<P> {
                 }
                 Content::Zeros | Content::Damaged => None,
             };
-            for cut in self.cuts(piece.range) {
+            for cut in self.in_force.cuts(piece.range) {
                 let offset = piece.range.offset % BLOCK_BYTES + cut.offset - piece.range.offset;
                 let length = cut.length;
                 parts.push((cut, order.map_or(Part::Zeros(length), |order| Part::Buffer { order, offset, length })));
@@ -153,7 +156,7 @@ impl<P: Policy> Engine<P> {
         }
         let missing = payloads.len();
         let write_back = WriteBack { pieces, payloads, parts, missing, failed: false, is_zeroing: false };
-        self.policy.on_write_back(self.now, write_back.range());
+        self.policy.on_write_back(self.condition.now(), write_back.range());
         self.write_backs.insert(id, write_back);
         if missing == 0 {
             self.write_disk(id);
@@ -167,7 +170,8 @@ impl<P: Policy> Engine<P> {
         self.write_backs_begun += 1;
         let id = self.write_backs_begun;
         self.policy.on_zeroing(piece.range);
-        let orders: Vec<_> = self.cuts(piece.range).into_iter().flat_map(|cut| self.zero_orders(cut)).collect();
+        let orders: Vec<_> =
+            self.in_force.cuts(piece.range).into_iter().flat_map(|cut| self.zero_orders(cut)).collect();
         let (payloads, parts, missing) = (Vec::new(), Vec::new(), orders.len());
         self.write_backs
             .insert(id, WriteBack { pieces: vec![piece], payloads, parts, missing, failed: false, is_zeroing: true });
@@ -205,7 +209,7 @@ impl<P: Policy> Engine<P> {
         let mut orders: Vec<(Range, Vec<Part>)> = Vec::new();
         for (range, part) in parts {
             match orders.last_mut() {
-                Some((last, gathered)) if self.is_guarded(*last) == self.is_guarded(range) => {
+                Some((last, gathered)) if self.in_force.is_guarded(*last) == self.in_force.is_guarded(range) => {
                     *last = Range::between(last.offset, range.end());
                     gathered.push(part);
                 }
@@ -230,7 +234,7 @@ impl<P: Policy> Engine<P> {
         if write_back.missing > 0 {
             return;
         }
-        note_guarded(write_back, &mut self.guard_written, &self.regions);
+        note_guarded(write_back, &mut self.in_force);
         let pieces = write_back.pieces.clone();
         let (failed, is_one) = (write_back.failed, pieces.len() == 1);
         let is_refused = failed && write_back.is_zeroing;
@@ -244,7 +248,7 @@ impl<P: Policy> Engine<P> {
         }
         for piece in pieces {
             if is_refused {
-                self.moves += 1;
+                self.orders.note_moves(1);
             } else if failed && is_one {
                 self.put_off(piece.range);
             } else if failed {
@@ -262,13 +266,13 @@ impl<P: Policy> Engine<P> {
     fn end_write_back(&mut self, id: u64) {
         let write_back = self.write_backs.remove(&id).expect("it was under way");
         self.counters.failed_write_backs_total += u64::from(write_back.failed);
-        self.policy.on_background_end(self.now, write_back.range());
-        self.outputs.extend(write_back.payloads.into_iter().map(|(order, _)| Output::Release(order)));
+        self.policy.on_background_end(self.condition.now(), write_back.range());
+        write_back.payloads.iter().for_each(|(order, _)| self.orders.release(*order));
     }
 }
 
 /// Guarded blocks that were written back are known from then on, unless it failed.
-fn note_guarded(write_back: &WriteBack, written: &mut guard::Written, regions: &Regions) {
+fn note_guarded(write_back: &WriteBack, in_force: &mut InForce) {
     let mut payloads = write_back.payloads.iter();
     for piece in &write_back.pieces {
         let crcs = match piece.content {
@@ -276,7 +280,7 @@ fn note_guarded(write_back: &WriteBack, written: &mut guard::Written, regions: &
             Content::Zeros | Content::Damaged => None,
         };
         let first = piece.range.offset / BLOCK_BYTES;
-        written.write(regions, piece.range, |block| {
+        in_force.note_written(piece.range, |block| {
             let crc = |crcs: &[u32]| crcs[(block.offset / BLOCK_BYTES - first) as usize];
             let zeros = || crc32c::crc32c(&[0; BLOCK_BYTES as usize]);
             (!write_back.failed).then(|| crcs.map_or_else(zeros, crc))

@@ -77,16 +77,16 @@ fn what_the_guard_hides_of_a_discarded_disk_stays_hidden_and_the_log_holds_two_e
     engine.drain(Nanos::ZERO, true);
     let (orders, encoded_most) = disk_orders(&mut engine, false);
     assert!(engine.is_drained());
-    let guarded = engine.regions.iter().map(|region| region.range.length).sum::<u64>();
+    let guarded = engine.in_force.regions().iter().map(|region| region.range.length).sum::<u64>();
     assert_eq!(bytes(&orders, disk), (guarded, (1 << 40) - guarded));
     for order in &orders {
-        let is_hidden = engine.regions.touches(Range::new(order.offset, order.length));
+        let is_hidden = engine.in_force.regions().touches(Range::new(order.offset, order.length));
         let is_written = matches!(order.action, Action::Write(_));
         assert_eq!((is_written, order.session.is_some()), (is_hidden, is_hidden), "{order:?}");
     }
     assert_eq!(engine.counters.failed_write_backs_total, 0);
     // While a checkpoint is made they are not joined.
-    let area = engine.superblock.layout().checkpoint_bytes();
+    let area = engine.in_force.layout().checkpoint_bytes();
     assert!(encoded_most < area / 8, "{encoded_most} of {area} bytes of a checkpoint");
 }
 
@@ -108,7 +108,7 @@ fn zeros_that_a_disk_refuses_to_make_are_written_and_it_is_not_asked_again() {
 fn zeros_that_bypass_flash_are_made_by_the_disk_too_and_written_if_it_refuses() {
     for refuses in [false, true] {
         let mut engine = zeroing_engine(WriteThrough);
-        engine.superblock.guard.state = GuardState::Off;
+        engine.in_force.take_guard_off();
         let range = Range::new(512, 128 << 20);
         zero(&mut engine, range);
         let mut asked = Vec::new();
