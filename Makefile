@@ -1,4 +1,5 @@
-# `make demo` and `make test` do all set-up themselves on a fresh Debian 12 machine.
+# `make demo` and `make test` do all set-up themselves on a fresh Debian 12 machine, each what it needs and no more. `cargo test` needs
+# Rust alone.
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
@@ -6,10 +7,11 @@ RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 WORKLOAD := $(RELEASE)/libheadstart_workload.a
 PROGRAMS := build/patterns build/latency build/null.so
 
-.PHONY: help setup build install install-lab FORCE demo test check-handshake check-protocols soak fuzz bench-client bench-carl bench-sim bench-volume lint clean
+.PHONY: help setup setup-demo build install install-lab FORCE demo test check-handshake check-protocols soak fuzz bench-client bench-carl bench-sim bench-volume lint clean
 
 help:
 	@echo "make demo          the main job, for real: an MPI program on emulated file servers, with and without Headstart"
+	@echo "cargo test         the tests that need nothing but Rust, in minutes"
 	@echo "make test          every test"
 	@echo "make bench-client  what Headstart gains and costs, as one JSON object (half an hour)"
 	@echo "make bench-carl    what placing regions by a traced run gains, as one JSON object (half an hour)"
@@ -19,11 +21,14 @@ help:
 	@echo "make fuzz          every parser under cargo-fuzz; SECONDS=N for each of them (60)"
 	@echo "make install       builds and installs the program and its libraries below PREFIX (/usr/local); needs cargo alone"
 	@echo "make install-lab   the same of headstart-lab: the simulator, the papers' figures, emulated servers"
-	@echo "make setup         installs what is missing; the targets above do this themselves"
+	@echo "make setup         installs what make test lacks (make setup-demo: what the demo lacks) and says what for; the targets above do it themselves"
 	@echo "make lint          documents, formatting and clippy"
 
 setup:
-	@lab/bench/setup.sh
+	@lab/bench/setup.sh test
+
+setup-demo:
+	@lab/bench/setup.sh demo
 
 build: setup $(PROGRAMS)
 	$(CARGO) build --release --workspace
@@ -40,22 +45,23 @@ install-lab:
 	install -D -t $(DESTDIR)$(PREFIX)/bin $(RELEASE)/headstart-lab
 
 # The generator of requests. Cargo knows what it is made of, and leaves the file alone where nothing has changed.
-$(WORKLOAD): FORCE | setup
+$(WORKLOAD): FORCE | setup-demo
 	$(CARGO) build --release --package headstart-workload
 
-build/patterns: $(wildcard lab/bench/patterns/*.[ch]) $(WORKLOAD) | setup
+build/patterns: $(wildcard lab/bench/patterns/*.[ch]) $(WORKLOAD) | setup-demo
 	@mkdir -p build
 	mpicc.openmpi -O2 -Wall -Wextra -Werror -Wl,--gc-sections -o $@ $(wildcard lab/bench/patterns/*.c) $(WORKLOAD) -lm
 
-build/latency: lab/bench/latency.c | setup
+build/latency: lab/bench/latency.c | setup-demo
 	@mkdir -p build
 	cc -O2 -std=c11 -Wall -Wextra -Werror -o $@ $<
 
-build/null.so: lab/bench/null/null.c | setup
+build/null.so: lab/bench/null/null.c | setup-demo
 	@mkdir -p build
 	cc -O2 -std=gnu11 -Wall -Wextra -Werror -fPIC -shared -o $@ $< -ldl
 
-demo: build
+demo: setup-demo build/patterns
+	$(CARGO) build --release --package headstart-cli --package headstart-preload --package headstart-lab
 	@python3 lab/bench/demo.py
 
 bench-client: build

@@ -1,16 +1,44 @@
 #!/bin/sh
-# Installs what is missing on Debian 12, by package name. Does nothing, quickly, where all is there.
+# setup.sh demo|test [--list]: installs what 'make demo' or 'make test' lacks on Debian 12, and says what it is for. Quiet where all
+# is there. With --list it only says what there should be. A test whose program is missing all the same says so and is skipped.
 set -eu
 
-packages="build-essential fuse3 git libopenmpi-dev openmpi-bin python3 sqlite3 glusterfs-server iproute2 moosefs-chunkserver moosefs-client moosefs-master"
-# Volumes: NBD, and the file systems and clients that its tests use; one that is missing is skipped.
-packages="$packages e2fsprogs libnbd-bin nbdkit nbdkit-plugin-dev qemu-utils util-linux xfsprogs"
-# What the tests run under Headstart (docs/reference/programs.md); one that is missing is skipped.
-packages="$packages bzip2 chromium fio gfortran hdf5-tools libhdf5-mpich-dev libhdf5-openmpi-dev libmpich-dev mpich openssl perl
-    python3-h5py python3-mpi4py python3-numpy python3-venv rsync xz-utils"
+purpose=${1:-test}
+mode=${2:-install}
 
-# What the guard of volumes is held against.
-packages="$packages btrfs-progs e2fsprogs fdisk gdisk lvm2 xfsprogs"
+# What for | Debian packages. `make test` needs the demo's as well.
+table() {
+    sed 's/ *| */|/g' <<'END'
+demo | a C compiler and linker, for Rust and for the MPI program | build-essential
+demo | the MPI program and its launcher | libopenmpi-dev openmpi-bin
+demo | emulated file servers that are mounted | fuse3
+demo | the demo itself | python3
+test | programs that run under Headstart unmodified (docs/reference/programs.md) | bzip2 fio git openssl perl python3-venv rsync sqlite3 xz-utils
+test | Fortran, HDF5 and MPI programs that run under Headstart | gfortran hdf5-tools libhdf5-mpich-dev libhdf5-openmpi-dev libmpich-dev mpich python3-h5py python3-mpi4py python3-numpy
+test | real parallel file systems as slow directories | glusterfs-server iproute2 moosefs-chunkserver moosefs-client moosefs-master
+test | clients and servers of network block devices for volumes | libnbd-bin nbdkit nbdkit-plugin-dev qemu-utils
+test | file systems and partition tables that the guard of volumes must know | btrfs-progs e2fsprogs fdisk gdisk lvm2 util-linux xfsprogs
+test | a browser that shows the page of 'headstart advise' | chromium
+END
+}
+
+# Lines of the table for this purpose.
+wanted() {
+    case $purpose in
+    demo) table | grep '^demo|' ;;
+    test) table ;;
+    *) echo "setup: '$purpose' is neither demo nor test" >&2; exit 1 ;;
+    esac
+}
+
+is_there() {
+    dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'
+}
+
+if [ "$mode" = --list ]; then
+    wanted | while IFS='|' read -r _ why packages; do echo "$packages: $why"; done
+    exit 0
+fi
 
 if ! command -v cargo >/dev/null 2>&1; then
     if [ -x "$HOME/.cargo/bin/cargo" ]; then
@@ -21,25 +49,37 @@ if ! command -v cargo >/dev/null 2>&1; then
     exit 1
 fi
 
-missing=""
-for package in $packages; do
-    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"
-done
+missing=$(wanted | while IFS='|' read -r _ why packages; do
+    lacking=""
+    for package in $packages; do
+        is_there "$package" || lacking="$lacking $package"
+    done
+    [ -z "$lacking" ] || echo "${lacking# }|$why"
+done)
 if [ -n "$missing" ]; then
+    echo "setup: 'make $purpose' needs, and this machine lacks:" >&2
+    echo "$missing" | while IFS='|' read -r packages why; do echo "    $packages: $why" >&2; done
+    packages=$(echo "$missing" | cut -d'|' -f1 | tr '\n' ' ')
     if [ "$(id -u)" -ne 0 ]; then
-        echo "setup: missing:$missing; install them with: sudo apt-get install$missing" >&2
+        echo "setup: install it with: sudo apt-get install $packages" >&2
         exit 1
     fi
-    echo "setup: installing$missing" >&2
+    echo "setup: installing it" >&2
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq
     # shellcheck disable=SC2086  # a list of words
-    apt-get install -y -qq --no-install-recommends $missing >/dev/null
+    apt-get install -y -qq --no-install-recommends $packages >/dev/null
 fi
+
+if [ ! -e /dev/fuse ]; then
+    echo "setup: /dev/fuse is missing: the testbed cannot mount; the demo needs it, tests that need it are skipped" >&2
+fi
+
+[ "$purpose" = test ] || exit 0
 
 # h5py as PyPI has it: built against an old glibc, whose names for stat it uses. Without a network its test is skipped.
 if [ ! -x build/python/bin/python3 ] || ! build/python/bin/python3 -c 'import h5py' 2>/dev/null; then
-    echo "setup: making build/python with h5py" >&2
+    echo "setup: making build/python with h5py, whose calls of an old glibc a test makes" >&2
     if ! { /usr/bin/python3 -m venv build/python && build/python/bin/pip install -q --disable-pip-version-check h5py; }; then
         echo "setup: no h5py from PyPI; its test is skipped" >&2
     fi
@@ -47,12 +87,8 @@ fi
 
 # Darshan's Python package, for its logs and to read them.
 if [ -x build/python/bin/python3 ] && ! build/python/bin/python3 -c 'import darshan' 2>/dev/null; then
-    echo "setup: adding darshan to build/python" >&2
+    echo "setup: adding darshan to build/python, which reads Darshan's logs" >&2
     if ! build/python/bin/pip install -q --disable-pip-version-check darshan; then
         echo "setup: no darshan from PyPI; its tests are skipped" >&2
     fi
-fi
-
-if [ ! -e /dev/fuse ]; then
-    echo "setup: /dev/fuse is missing: the testbed cannot mount, and tests that need it are skipped" >&2
 fi

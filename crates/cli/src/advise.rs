@@ -165,7 +165,7 @@ pub fn unknowns(advice: &Advice) -> Vec<String> {
          between 's4d, first run' and carl,s4d."
             .to_string(),
         "Volumes beneath the disk servers (liu, itransformer) are not predicted: a trace of the client does not tell what reaches a server's \
-         disk. 'headstart sim TRACE --server-policy liu,itransformer' simulates them."
+         disk. 'headstart-lab sim TRACE --server-policy liu,itransformer' simulates them."
             .to_string(),
     ];
     if advice.measured_s.is_none() {
