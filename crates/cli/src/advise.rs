@@ -168,23 +168,23 @@ pub fn unknowns(advice: &Advice) -> Vec<String> {
          disk. 'headstart-lab sim TRACE --server-policy liu,itransformer' simulates them."
             .to_string(),
     ];
-    if advice.measured_s.is_none() {
+    if advice.run.measured_s.is_none() {
         said.insert(
             0,
             "The trace has no times: all run times follow from the site's cost model alone, without time to think."
                 .to_string(),
         );
     }
-    if advice.groups < advice.ranks {
+    if advice.run.groups < advice.run.ranks {
         said.push(format!(
             "{} ranks were taken in {} groups of the same behaviour; single slow ranks are not seen.",
-            advice.ranks, advice.groups
+            advice.run.ranks, advice.run.groups
         ));
     }
-    if advice.rounded_requests > 0 {
+    if advice.run.rounded_requests > 0 {
         said.push(format!(
             "{} requests over several regions count as of the one that has most of them; larger regions (--region) avoid that.",
-            advice.rounded_requests
+            advice.run.rounded_requests
         ));
     }
     said

@@ -14,10 +14,13 @@
 mod cells;
 mod collector;
 mod curves;
+mod gains;
 mod knee;
 pub mod pictures;
+mod recommendation;
 mod report;
 mod reuse;
+mod room;
 
 use crate::software::Software;
 use headstart_policy::cost::region::Costs;
@@ -25,7 +28,8 @@ use headstart_units::request::Access;
 
 use crate::plan::{PlanningError, TracedFile};
 use collector::Collector;
-pub use report::{Advice, CriticalCosts, Curve, FileSummary, POINTS, Point, Policy, Recommendation, RegionSummary};
+pub use gains::{Gains, RegionSummary};
+pub use report::{Advice, CriticalCosts, Curve, FileSummary, POINTS, Point, Policy, Recommendation, TracedRun};
 
 /// Looks at requests, once, in order of start. Ranks are numbered from 0 in the order of their first
 /// requests; `file` is asked as by [`crate::plan::plan`].

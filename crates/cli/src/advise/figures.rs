@@ -100,7 +100,7 @@ impl Figures {
     pub fn of(told: &Told) -> Figures {
         let advice = told.advice;
         let point = |point: &Point| PointFigures {
-            share: point.capacity_bytes as f64 / advice.total_bytes.max(1) as f64,
+            share: point.capacity_bytes as f64 / advice.run.total_bytes.max(1) as f64,
             capacity_bytes: point.capacity_bytes,
             run_s: point.run_s,
             speedup: speedup(advice.disk_s, point.run_s),
@@ -135,23 +135,23 @@ impl Figures {
         };
         Figures {
             trace: told.trace.display().to_string(),
-            requests: advice.requests,
-            timed_requests: advice.timed_requests,
-            ranks: advice.ranks,
-            groups: advice.groups,
+            requests: advice.run.requests,
+            timed_requests: advice.run.timed_requests,
+            ranks: advice.run.ranks,
+            groups: advice.run.groups,
             files: advice.files.len(),
-            file_bytes: advice.total_bytes,
-            measured_s: advice.measured_s,
+            file_bytes: advice.run.total_bytes,
+            measured_s: advice.run.measured_s,
             disk_s: advice.disk_s,
             policies: policies.collect(),
             knee,
             recommended: advice.recommendation.map(|advised| option(advised.policy)),
             commands: told.commands.next(advice),
             regions: Regions {
-                touched: advice.touched_regions,
-                gaining: advice.gaining_regions,
-                gain_s: advice.gain_s,
-                top: advice.regions.iter().map(region).collect(),
+                touched: advice.gains.touched_regions,
+                gaining: advice.gains.gaining_regions,
+                gain_s: advice.gains.gain_s,
+                top: advice.gains.regions.iter().map(region).collect(),
             },
             top_files: top_files(told).into_iter().map(|number| file(&advice.files[number])).collect(),
             sizes: [0, 1].map(|class| direction(&advice.pictures, class)),

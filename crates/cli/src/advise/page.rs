@@ -72,14 +72,14 @@ fn head(out: &mut String, told: &Told) {
         "<header><h1>What flash would do for this run</h1>\n<p class=\"what\"><b class=\"path\">{}</b>: {} requests of {} ranks on {} files \
          of {} below <span class=\"path\">{}</span>.</p>\n",
         escape(&told.trace.display().to_string()),
-        grouped(advice.requests),
-        grouped(advice.ranks),
+        grouped(advice.run.requests),
+        grouped(advice.run.ranks),
         grouped(advice.files.len() as u64),
-        ByteSize(advice.total_bytes),
+        ByteSize(advice.run.total_bytes),
         escape(&told.slow.display().to_string())
     );
     let measured =
-        if advice.measured_s.is_some() { "measured, on the disks" } else { "on the disks, by the cost model" };
+        if advice.run.measured_s.is_some() { "measured, on the disks" } else { "on the disks, by the cost model" };
     let mut cards = vec![(seconds(advice.disk_s), "run time today".to_string(), measured.to_string())];
     if let (Some(point), Some(found)) = (advised(told), advice.recommendation) {
         let with = format!("with {} of flash", ByteSize(point.capacity_bytes));
@@ -156,7 +156,7 @@ fn policies(out: &mut String, told: &Told) {
 
 fn regions(out: &mut String, told: &Told) {
     let advice = told.advice;
-    let rows: Vec<_> = advice.regions.iter().filter(|region| region.gain_s > 0.0).take(ROWS).collect();
+    let rows: Vec<_> = advice.gains.regions.iter().filter(|region| region.gain_s > 0.0).take(ROWS).collect();
     if rows.is_empty() {
         return;
     }
@@ -166,8 +166,8 @@ fn regions(out: &mut String, told: &Told) {
          gain is what the disks would be spared, summed over all requests.</p>\n<div class=\"scroll\"><table><thead><tr><th>file</th>\
          <th class=\"number\">from</th><th class=\"number\">bytes</th><th class=\"number wide-only\">reads</th><th class=\"number wide-only\">writes</th>\
          <th class=\"number\">gain</th><th class=\"number\">share</th></tr></thead><tbody>\n",
-        grouped(advice.gaining_regions),
-        grouped(advice.touched_regions)
+        grouped(advice.gains.gaining_regions),
+        grouped(advice.gains.touched_regions)
     );
     for region in rows {
         let _ = writeln!(
@@ -176,7 +176,7 @@ fn regions(out: &mut String, told: &Told) {
             escape(&shown(told, &advice.files[region.file].path)),
             cells(&[ByteSize(region.range.offset).to_string(), ByteSize(region.range.length).to_string(),])
                 + &wide_only(&[grouped(region.reads), grouped(region.writes)])
-                + &cells(&[seconds(region.gain_s), format!("{:.1}%", 100.0 * region.gain_s / advice.gain_s)])
+                + &cells(&[seconds(region.gain_s), format!("{:.1}%", 100.0 * region.gain_s / advice.gains.gain_s)])
         );
     }
     out.push_str("</tbody></table></div></section>\n");
@@ -202,7 +202,7 @@ fn files(out: &mut String, told: &Told) {
                 ByteSize(file.size_bytes).to_string(),
                 grouped(file.requests),
                 seconds(file.gain_s),
-                format!("{:.1}%", 100.0 * file.gain_s / advice.gain_s.max(f64::MIN_POSITIVE)),
+                format!("{:.1}%", 100.0 * file.gain_s / advice.gains.gain_s.max(f64::MIN_POSITIVE)),
             ])
         );
     }

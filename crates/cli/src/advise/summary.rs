@@ -29,12 +29,12 @@ fn write(out: &mut String, told: &Told) -> std::fmt::Result {
         out,
         "{}: {} requests of {} ranks, {} of {}",
         told.trace.display(),
-        advice.requests,
-        advice.ranks,
+        advice.run.requests,
+        advice.run.ranks,
         files(advice.files.len()),
-        ByteSize(advice.total_bytes)
+        ByteSize(advice.run.total_bytes)
     )?;
-    let how = if advice.measured_s.is_some() { "measured" } else { "by the cost model; the trace has no times" };
+    let how = if advice.run.measured_s.is_some() { "measured" } else { "by the cost model; the trace has no times" };
     writeln!(out, "run time on the disks {} ({how})\n", seconds(advice.disk_s))?;
 
     let mut columns: Vec<(String, usize)> = SHOWN.iter().map(|point| (share(*point), *point)).collect();
@@ -80,11 +80,11 @@ fn write(out: &mut String, told: &Told) -> std::fmt::Result {
 
 fn write_gains(out: &mut String, told: &Told) -> std::fmt::Result {
     let advice = told.advice;
-    if advice.gaining_regions == 0 {
+    if advice.gains.gaining_regions == 0 {
         return writeln!(out, "\nno region would gain on flash: the disks serve these requests as soon");
     }
-    let percent = |gain_s: f64| 100.0 * gain_s / advice.gain_s.max(f64::MIN_POSITIVE);
-    writeln!(out, "\nwhat gains most, of {} regions that gain:", advice.gaining_regions)?;
+    let percent = |gain_s: f64| 100.0 * gain_s / advice.gains.gain_s.max(f64::MIN_POSITIVE);
+    writeln!(out, "\nwhat gains most, of {} regions that gain:", advice.gains.gaining_regions)?;
     let shown = |path: &str| {
         let short = Path::new(path).strip_prefix(told.slow).unwrap_or(Path::new(path)).display().to_string();
         // A name may hold what a terminal takes for a command.
@@ -96,7 +96,7 @@ fn write_gains(out: &mut String, told: &Told) -> std::fmt::Result {
             writeln!(out, "{:5.1}%  {}, {}", percent(file.gain_s), shown(&file.path), ByteSize(file.size_bytes))?;
         }
     }
-    for region in advice.regions.iter().take(TOP).filter(|region| region.gain_s > 0.0) {
+    for region in advice.gains.regions.iter().take(TOP).filter(|region| region.gain_s > 0.0) {
         let (from, length) = (ByteSize(region.range.offset), ByteSize(region.range.length));
         let (path, count) = (shown(&advice.files[region.file].path), region.reads + region.writes);
         writeln!(out, "{:5.1}%  {path}, {length} from {from}: {count} requests", percent(region.gain_s))?;

@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::{CellId, Crossing, CrossingId};
 use super::collector::Collected;
+use super::gains::{Gains, RegionSummary};
 use super::knee::knee;
-use super::report::{
-    Advice, Curve, FileSummary, GAIN_STEPS, POINTS, Point, Policy, Recommendation, RegionSummary, TOP_REGIONS,
-};
+use super::recommendation::{columns, recommend};
+use super::report::{Advice, Curve, FileSummary, POINTS, Point, Policy, Recommendation, TracedRun};
 use super::reuse::Flash;
+use super::room::{OnFlash, Room};
 use crate::plan::planning::Chosen;
 use crate::plan::prediction::{Fitted, Load, Portion, Prediction, Rank};
 use crate::plan::{Choice, PlanningError};
-use crate::software::{DISKS_WAVER, Software, both};
+use crate::software::Software;
 use headstart_policy::client::carl::selection::Candidate;
 use headstart_policy::cost::region::gain_table::{RegionId, flash_bytes, parts};
 use headstart_units::request::{Direction, Range};
@@ -23,28 +24,13 @@ const RESERVE: f64 = 1.0 / 32.0;
 /// Share of flash that is dirty while write-back is behind: `dirty_full`.
 const DIRTY: f64 = 0.9;
 
-/// Share of flash that is dirty when write-back is at work: above `dirty_high`, as a first burst may fit.
-const BEGINS: f64 = 0.4;
-
-/// Share that stays dirty where there is room enough: `dirty_high`.
-const STAYS_DIRTY: f64 = 0.2;
-
 /// Of the time for which a read keeps a flash server, what writes lose by it, since a link carries both ways
 /// at once (assumed: of 0 to 0.5 nearest to runs on emulated servers).
 const READS_DELAY: f64 = 0.3;
 
-/// Share of the processors that write-back gets for which nothing waits (assumed: of 0.1 to 0.5 nearest to such runs).
-const UNHURRIED_CPU: f64 = 0.4;
-
-/// From the write of a byte until its place is free again: a deep queue of write-backs, and a barrier (assumed).
-const TURN_S: f64 = 0.25;
-
 /// Share of the pieces written back for which a disk starts anew, although the gap before them would pass
 /// sooner (assumed: of 0.2 to 0.5 it is nearest to simulated runs).
 const STARTS: f64 = 0.3;
-
-/// Of two policies, the one that is simpler to use is as good if it is slower by no more than this (assumed).
-const AS_GOOD: f64 = 1.03;
 
 /// A group of ranks and a kind of request: writes or reads, critical or not.
 type Kinds<T> = BTreeMap<(u32, bool, bool), T>;
@@ -226,7 +212,7 @@ impl Collected {
                 bytes: 0,
             })
             .collect();
-        let mut ranked: Vec<(Candidate, RegionSummary)> = Vec::new();
+        let mut regions: Vec<(Candidate, RegionSummary)> = Vec::new();
         for (id, gain) in &self.surveyed.table {
             let size = self.surveyed.sizes[id.0 as usize];
             let (range, gain_ns) = (size.range(id.1), gain.gain_ns(size.region_bytes));
@@ -240,102 +226,19 @@ impl Collected {
             file.gain_s += gain_s.max(0.0);
             let (reads, writes, bytes) = (gain.reads, gain.writes, gain.bytes);
             let summary = RegionSummary { file: id.0 as usize, range, gain_s, reads, writes, bytes };
-            ranked.push((Candidate { id: *id, gain_ns, flash_bytes: flash_bytes(range) }, summary));
+            regions.push((Candidate { id: *id, gain_ns, flash_bytes: flash_bytes(range) }, summary));
         }
-        ranked.sort_unstable_by(|a, b| a.0.rank(&b.0));
-        let gaining = ranked.iter().take_while(|(candidate, _)| candidate.gain_ns > 0).count();
-        let (mut bytes, mut gain_s, mut gain_steps) = (0, 0.0, vec![(0, 0.0)]);
-        for (number, (candidate, summary)) in ranked[..gaining].iter().enumerate() {
-            bytes += candidate.flash_bytes;
-            gain_s += summary.gain_s;
-            if (number + 1) * GAIN_STEPS / gaining > number * GAIN_STEPS / gaining {
-                gain_steps.push((bytes, gain_s));
-            }
-        }
-        Advice {
+        let run = TracedRun {
             requests: self.requests,
             timed_requests: self.timed,
             ranks: self.ranks,
             groups: self.presences.len() as u64,
             rounded_requests: self.rounded,
             measured_s,
-            disk_s,
             total_bytes: self.surveyed.total_bytes,
-            curves,
-            recommendation,
-            files,
-            touched_regions: ranked.len() as u64,
-            gaining_regions: gaining as u64,
-            gain_s,
-            gain_steps,
-            regions: ranked.into_iter().take(TOP_REGIONS).map(|(_, summary)| summary).collect(),
-            pictures: self.pictures,
-        }
-    }
-}
-
-/// Flash that writes fill, and how fast write-back empties it.
-#[derive(Clone, Copy, Default)]
-struct Room {
-    bytes: f64,
-    /// What all critical writes bring, and bring again after it was written back.
-    written_bytes: f64,
-    /// How fast the disks take it, in pieces of that length, on average.
-    s_per_byte: f64,
-    piece_bytes: f64,
-}
-
-impl Room {
-    /// Time of a run that absorbs that share of the writes. Flash serves them and is read for write-back,
-    /// processors work for both, and the last write needs room.
-    fn run_s(&self, absorbed: f64, flash: &OnFlash, software: &Software) -> f64 {
-        let written = absorbed * self.written_bytes;
-        if written <= BEGINS * self.bytes {
-            return flash.run_s;
-        }
-        let before = BEGINS * self.bytes / written;
-        let beyond = (written - self.bytes).max(0.0);
-        let copy_s_per_byte = software.copies_s(1.0 / self.piece_bytes.max(1.0));
-        // What is left of the run, while so many bytes are written back.
-        let left_s = |bytes: f64| {
-            let copying_s = (flash.copying_s - flash.run_s) * bytes / written;
-            let flash_s = flash.run_s * (1.0 - before) + copying_s + bytes * flash.delay_s_per_byte;
-            both(flash_s, beyond * self.s_per_byte, DISKS_WAVER)
         };
-        // Disks and processors copy what they can, and at least what must go: the fewest bytes that they need
-        // all of that time for.
-        let s_per_byte = self.s_per_byte.max(copy_s_per_byte / UNHURRIED_CPU);
-        let (mut few, mut many) = (beyond, beyond.max(written - STAYS_DIRTY * self.bytes));
-        if few * s_per_byte >= left_s(few) {
-            many = few;
-        }
-        for _ in 0..30 {
-            let middle = (few + many) / 2.0;
-            if middle * s_per_byte < left_s(middle) { few = middle } else { many = middle }
-        }
-        flash.run_s * before + left_s(many)
+        Advice { run, disk_s, curves, recommendation, files, gains: Gains::of(regions), pictures: self.pictures }
     }
-
-    /// Pieces that are written back if every write of that share is.
-    fn copies(&self, absorbed: f64) -> f64 {
-        absorbed * self.written_bytes / self.piece_bytes.max(1.0)
-    }
-
-    /// Time in which places are free as often as that share of the writes needs.
-    fn turns_s(&self, absorbed: f64) -> f64 {
-        let turns = absorbed * self.written_bytes / self.bytes.max(1.0);
-        if turns > 1.0 { turns * TURN_S } else { 0.0 }
-    }
-}
-
-/// What a run asks of flash.
-struct OnFlash {
-    /// How long it takes, with what software takes for it.
-    run_s: f64,
-    /// The same if all that is written were copied back beside it, as far as the processors go.
-    copying_s: f64,
-    /// How much longer for each byte that is read beside it.
-    delay_s_per_byte: f64,
 }
 
 /// One capacity.
@@ -445,28 +348,3 @@ impl At<'_> {
         chosen.regions.iter().map(|(file, number)| flash_bytes(sizes[*file as usize].range(*number))).sum()
     }
 }
-
-fn columns(points: &[Point]) -> (Vec<u64>, Vec<f64>) {
-    points.iter().map(|point| (point.capacity_bytes, point.run_s)).unzip()
-}
-
-/// The knee of the best that can be had for each capacity, and the simplest policy that is as good there.
-/// Plans are predicted for requests they have not seen; so S4D is judged by what it does within one run, not
-/// by what the same run would find again.
-fn recommend(curves: &[Curve]) -> Option<Recommendation> {
-    let candidates = [Policy::S4dFirst, Policy::Carl, Policy::CarlS4d];
-    let of = |policy: Policy| curves.iter().find(|curve| curve.policy == policy);
-    let best_s = |point: usize| {
-        let all = candidates.iter().filter_map(|policy| of(*policy));
-        all.map(|curve| curve.points[point].run_s).fold(f64::INFINITY, f64::min)
-    };
-    let (capacities, _) = columns(&curves.first()?.points);
-    let envelope: Vec<f64> = (0..capacities.len()).map(best_s).collect();
-    let point = knee(&capacities, &envelope)?;
-    let is_as_good =
-        |policy: &&Policy| of(**policy).is_some_and(|curve| curve.points[point].run_s <= envelope[point] * AS_GOOD);
-    candidates.iter().find(is_as_good).map(|policy| Recommendation { policy: *policy, point })
-}
-
-#[cfg(test)]
-mod tests;

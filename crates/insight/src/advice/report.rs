@@ -1,8 +1,8 @@
 //! What advice says, and of how much at most.
 
 use headstart_policy::cost::benefit;
-use headstart_units::request::Range;
 
+use super::gains::Gains;
 use super::pictures::Pictures;
 
 /// Regions at most: an eighth of those of a plan, as more is kept of each.
@@ -67,23 +67,6 @@ pub struct Recommendation {
     pub point: usize,
 }
 
-/// One region and what it was asked for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RegionSummary {
-    /// Index in [`Advice::files`].
-    pub file: usize,
-    /// Its bytes in the file.
-    pub range: Range,
-    /// Its gain (CARL eq. 9), seconds; below zero if disks serve it sooner.
-    pub gain_s: f64,
-    /// Requests to read.
-    pub reads: u64,
-    /// Requests to write.
-    pub writes: u64,
-    /// Bytes of both.
-    pub bytes: u64,
-}
-
 /// One file and what it was asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileSummary {
@@ -101,9 +84,9 @@ pub struct FileSummary {
     pub bytes: u64,
 }
 
-/// All that is known of a run.
-#[derive(Clone, Debug)]
-pub struct Advice {
+/// What the trace says of the run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TracedRun {
     /// Requests.
     pub requests: u64,
     /// Those with times.
@@ -116,34 +99,28 @@ pub struct Advice {
     pub rounded_requests: u64,
     /// What the run took, seconds, if the trace has times.
     pub measured_s: Option<f64>,
-    /// What it takes on the disks alone, seconds: the same where it was measured.
-    pub disk_s: f64,
     /// Sizes of all files.
     pub total_bytes: u64,
+}
+
+/// All that is known of a run, and what flash would do for it.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// What the trace says.
+    pub run: TracedRun,
+    /// What the run takes on the disks alone, seconds: the same where it was measured.
+    pub disk_s: f64,
     /// By policy.
     pub curves: Vec<Curve>,
     /// What to do; none where flash buys nothing.
     pub recommendation: Option<Recommendation>,
     /// By number.
     pub files: Vec<FileSummary>,
-    /// Most gain first, at most [`TOP_REGIONS`].
-    pub regions: Vec<RegionSummary>,
-    /// Regions with requests.
-    pub touched_regions: u64,
-    /// Regions that gain.
-    pub gaining_regions: u64,
-    /// Gain of all regions that gain, seconds.
-    pub gain_s: f64,
-    /// Gains by flash they take, most gain per byte first: bytes and seconds so far, in at most [`GAIN_STEPS`] steps.
-    pub gain_steps: Vec<(u64, f64)>,
+    /// Which regions gain, and how much.
+    pub gains: Gains,
     /// What it looked like.
     pub pictures: Pictures,
 }
-
-/// Regions that are named.
-pub(crate) const TOP_REGIONS: usize = 50;
-/// Steps of the curve of gains.
-pub(crate) const GAIN_STEPS: usize = 200;
 
 /// S4D's cost model.
 #[derive(Clone, Debug, PartialEq)]

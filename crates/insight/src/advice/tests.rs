@@ -1,4 +1,4 @@
-use super::report::TOP_REGIONS;
+use super::gains::TOP_REGIONS;
 use super::*;
 use crate::plan::Prediction;
 use crate::plan::{Choice, Options, plan};
@@ -85,8 +85,8 @@ fn each_point_of_carl_and_random_is_exactly_what_a_plan_of_that_capacity_promise
             for point in &curve(&advice, policy).points[1..] {
                 let Prediction { before_s, after_s, measured_s, flash_requests, requests, ranks } =
                     planned_with(&requests, point.capacity_bytes, choice, software);
-                assert_eq!((advice.disk_s, advice.measured_s), (before_s, measured_s));
-                assert_eq!((advice.requests, advice.ranks), (requests, ranks));
+                assert_eq!((advice.disk_s, advice.run.measured_s), (before_s, measured_s));
+                assert_eq!((advice.run.requests, advice.run.ranks), (requests, ranks));
                 // A share times a count is rounded where the count is not.
                 let error = (point.run_s / after_s - 1.0).abs();
                 assert!(error < 1e-14, "{policy:?} at {} with {software:?}: {error:e}", point.capacity_bytes);
@@ -119,7 +119,7 @@ fn requests_over_borders_of_regions_are_cut_as_in_a_plan() {
 fn groups_of_many_ranks_predict_what_the_ranks_do_one_by_one() {
     let requests = skewed(128, 40);
     let advice = advised(&requests, 64);
-    assert_eq!((advice.ranks, advice.groups), (128, 32));
+    assert_eq!((advice.run.ranks, advice.run.groups), (128, 32));
     for point in &curve(&advice, Policy::Carl).points[1..] {
         let after_s = planned(&requests, point.capacity_bytes, Choice::Gain).after_s;
         // The slowest of a group is taken for its mean: with 40 requests each that is some percent.
@@ -196,7 +196,7 @@ fn large_requests_that_disks_serve_as_soon_get_no_advice() {
     let requests = run(4, 30, |rank, step| (Direction::Read, Range::new((rank * 30 + step) * 8 * MIB, 8 * MIB)));
     let advice = advised(&requests, 1024);
     assert_eq!(advice.recommendation, None);
-    assert_eq!((advice.gaining_regions, advice.touched_regions), (0, 960));
+    assert_eq!((advice.gains.gaining_regions, advice.gains.touched_regions), (0, 960));
     assert!(advice.curves.iter().all(|curve| curve.policy == Policy::Random || curve.knee.is_none()));
 }
 
@@ -205,24 +205,24 @@ fn runs_without_times_of_one_rank_and_of_no_request_have_advice_too() {
     let mut requests = skewed(1, 500);
     requests.iter_mut().for_each(|access| (access.start, access.end) = (Nanos::ZERO, Nanos::ZERO));
     let advice = advised(&requests, 64);
-    assert_eq!((advice.measured_s, advice.ranks), (None, 1));
+    assert_eq!((advice.run.measured_s, advice.run.ranks), (None, 1));
     let point = curve(&advice, Policy::Carl).points[10];
     assert_eq!(point.run_s, planned(&requests, point.capacity_bytes, Choice::Gain).after_s);
     let empty = advised(&[], 64);
-    assert_eq!((empty.requests, empty.recommendation, empty.regions.len()), (0, None, 0));
+    assert_eq!((empty.run.requests, empty.recommendation, empty.gains.regions.len()), (0, None, 0));
     let far = run(2, 3, |_, step| (Direction::Read, Range::new((i64::MAX as u64) - 8192 * (step + 1), 8192)));
     let of_far = |_: u32| Some(TracedFile { size_bytes: None, region_bytes: 64 * MIB, ..file(1) });
     let found = advise(far.iter().copied(), of_far, &costs(), &critical(), Software::default()).unwrap();
-    assert_eq!((found.requests, found.touched_regions), (6, 1));
+    assert_eq!((found.run.requests, found.gains.touched_regions), (6, 1));
 }
 
 #[test]
 fn the_regions_that_gain_most_per_byte_come_first() {
     let advice = advised(&skewed(4, 500), 64);
-    assert!(advice.regions.windows(2).all(|pair| pair[0].gain_s >= pair[1].gain_s), "regions are of one size");
-    assert_eq!(advice.regions.len(), TOP_REGIONS);
-    assert!(advice.gain_steps.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
-    let (bytes, gain_s) = *advice.gain_steps.last().unwrap();
-    assert_eq!((bytes, gain_s), (advice.gaining_regions * MIB, advice.gain_s));
+    assert!(advice.gains.regions.windows(2).all(|pair| pair[0].gain_s >= pair[1].gain_s), "regions are of one size");
+    assert_eq!(advice.gains.regions.len(), TOP_REGIONS);
+    assert!(advice.gains.gain_steps.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
+    let (bytes, gain_s) = *advice.gains.gain_steps.last().unwrap();
+    assert_eq!((bytes, gain_s), (advice.gains.gaining_regions * MIB, advice.gains.gain_s));
     assert!((advice.files[0].gain_s / gain_s - 1.0).abs() < 1e-9);
 }

@@ -39,12 +39,13 @@ fn class(policy: Policy) -> &'static str {
 /// Run time by capacity.
 pub fn capacity(told: &Told) -> String {
     let advice = told.advice;
-    let total = advice.total_bytes.max(1) as f64;
+    let total = advice.run.total_bytes.max(1) as f64;
     let all = advice.curves.iter().flat_map(|curve| &curve.points).map(|point| point.run_s);
     let y = linear_seconds("run time", all.fold(0.0, f64::max), false);
-    let x = Axis::exact(&format!("flash, share of the files ({} in all)", ByteSize(advice.total_bytes)), 100.0, |v| {
-        format!("{v:.0}%")
-    });
+    let x =
+        Axis::exact(&format!("flash, share of the files ({} in all)", ByteSize(advice.run.total_bytes)), 100.0, |v| {
+            format!("{v:.0}%")
+        });
     let mut plot = Plot::new(WIDTH, HEIGHT, x, y);
     let points = |curve: &Curve| -> Vec<(f64, f64)> {
         curve.points.iter().map(|point| (100.0 * point.capacity_bytes as f64 / total, point.run_s)).collect()
@@ -74,16 +75,16 @@ pub fn capacity(told: &Told) -> String {
 pub fn gains(told: &Told) -> Chart {
     let advice = told.advice;
     let title = "Where the gain is";
-    if advice.gaining_regions == 0 {
+    if advice.gains.gaining_regions == 0 {
         return Chart { title, content: caption("No region would gain on flash.") };
     }
-    let most = advice.gain_steps.last().map_or(1.0, |(_, gain_s)| *gain_s).max(f64::MIN_POSITIVE);
-    let bytes = advice.gain_steps.last().map_or(1, |(bytes, _)| *bytes) as f64;
+    let most = advice.gains.gain_steps.last().map_or(1.0, |(_, gain_s)| *gain_s).max(f64::MIN_POSITIVE);
+    let bytes = advice.gains.gain_steps.last().map_or(1, |(bytes, _)| *bytes) as f64;
     let x = Axis::bytes("flash for the best regions, bytes", bytes);
     let mut plot = Plot::new(WIDTH, HEIGHT, x, Axis::exact("share of the gain [%]", 100.0, plain));
-    plot.curve("carl", advice.gain_steps.iter().map(|(bytes, gain_s)| (*bytes as f64, 100.0 * gain_s / most)));
-    let half = advice.gain_steps.iter().find(|(_, gain_s)| *gain_s >= most / 2.0).map_or(0, |(bytes, _)| *bytes);
-    let of_all = 100.0 * half as f64 / advice.total_bytes.max(1) as f64;
+    plot.curve("carl", advice.gains.gain_steps.iter().map(|(bytes, gain_s)| (*bytes as f64, 100.0 * gain_s / most)));
+    let half = advice.gains.gain_steps.iter().find(|(_, gain_s)| *gain_s >= most / 2.0).map_or(0, |(bytes, _)| *bytes);
+    let of_all = 100.0 * half as f64 / advice.run.total_bytes.max(1) as f64;
     let text = format!(
         "Regions sorted by gain, the best first, and what they gain together (CARL, eq. 9). Half of the gain is in {}, {of_all:.1}% of the \
          files. A steep start means that little flash does much; a straight line, that all regions are alike.",
@@ -125,7 +126,7 @@ pub fn heat(told: &Told) -> Chart {
         ByteSize(map.bin_bytes),
         in_words(bin_s)
     );
-    let timeless = advice.timed_requests == 0 && columns == 1;
+    let timeless = advice.run.timed_requests == 0 && columns == 1;
     let text = if timeless { format!("{text} The trace has no times: all is in one column.") } else { text };
     Chart { title, content: format!("{}{}", plot.finish(&text), caption(&text)) }
 }
@@ -155,7 +156,7 @@ pub fn addresses(told: &Told) -> Chart {
         "{} of {} requests, evenly drawn{files}. Offsets in files stand for addresses on the disks, which a trace does not know. Lines are \
          streams, which disks serve well; clouds are what makes them seek.",
         grouped(sample.len() as u64),
-        grouped(advice.requests)
+        grouped(advice.run.requests)
     );
     let content = format!("{}{}{}", directions(), plot.finish(&text), caption(&text));
     Chart { title, content }
