@@ -43,14 +43,14 @@
 //! strong segment that has no head yet is loaded as a lifted one is, wholly from the disk; the engine takes
 //! the head from there, which costs the disk nothing.
 
+mod heads;
 mod sizes;
 mod stack;
-
-use std::collections::{BTreeMap, BTreeSet};
 
 use super::policy::{Load, SegmentCounts, SegmentRead};
 use crate::order::TrailingWrites;
 use crate::server::segments::Segments;
+use heads::Heads;
 use headstart_units::BLOCK_BYTES;
 use headstart_units::request::Range;
 use headstart_units::{MIB, Nanos};
@@ -81,28 +81,9 @@ impl Default for Settings {
     }
 }
 
-/// A segment that was found strong, or is lifted.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    is_strong: bool,
-    is_lifted: bool,
-    /// Its head was on flash until a write made it the log's, and will be again.
-    is_written: bool,
-    used: u64,
-    /// Uses of other segments before it came into the stack, since it was used last; none for one that was
-    /// never seen before.
-    interval: u64,
-}
-
-impl Known {
-    fn strong(used: u64) -> Known {
-        Known { is_strong: true, is_lifted: false, is_written: false, used, interval: 0 }
-    }
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Liu {
+pub(crate) struct Liu {
     settings: Settings,
     head_bytes: u64,
     threshold_blocks: u32,
@@ -113,13 +94,7 @@ pub struct Liu {
     /// A segment, from its begin on.
     whole: Range,
     stack: Stack,
-    known: BTreeMap<u64, Known>,
-    /// Lifted ones by their last use.
-    lifted_by_use: BTreeMap<u64, u64>,
-    uses: u64,
-    /// Strong ones to be lifted, by address, and where the last one was.
-    waiting: BTreeSet<u64>,
-    cursor: u64,
+    heads: Heads,
     evicted: Vec<u64>,
     writes: TrailingWrites,
     /// None is tried before, since the last could not begin.
@@ -148,11 +123,7 @@ impl Liu {
             reads_that_pay: 1 + segments.segment_blocks.div_ceil(segments.head_blocks.max(1)),
             whole: Range::new(0, segments.segment_bytes()),
             stack: Stack::new(segments.segment_blocks, loaded_max, loaded_max * settings.stack_per_buffer as usize),
-            known: BTreeMap::new(),
-            lifted_by_use: BTreeMap::new(),
-            uses: 0,
-            waiting: BTreeSet::new(),
-            cursor: 0,
+            heads: Heads::default(),
             evicted: Vec::new(),
             writes: TrailingWrites::default(),
             not_before: Nanos::ZERO,
@@ -171,7 +142,7 @@ impl Liu {
         let is_again = asked_before == Some(asked) && covers_block(part);
         let has_paid = is_again && self.stack.read_again(segment, is_held) >= self.reads_that_pay;
         let begins = asked_before.is_none() || is_again;
-        let is_strong = self.known.get(&segment).is_some_and(|known| known.is_strong);
+        let is_strong = self.heads.is_strong(segment);
         let wanted = match held {
             held if is_held => held,
             _ if has_paid || (begins && is_strong) => Some(self.whole),
@@ -183,12 +154,12 @@ impl Liu {
                 let flagged = (!is_strong).then(|| asked_before.unwrap_or(0));
                 self.stack.load(segment, wanted, part, flagged);
                 if has_paid {
-                    self.on_strong(segment);
+                    self.heads.on_strong(segment);
                 }
             }
             // What is in the buffer and known to be strong had its turn: it is measured again as it leaves.
             Some(_) if is_strong => {}
-            _ if asked >= self.threshold_blocks || has_paid => self.on_strong(segment),
+            _ if asked >= self.threshold_blocks || has_paid => self.heads.on_strong(segment),
             _ => {}
         }
         self.measure_left();
@@ -204,25 +175,15 @@ impl Liu {
     pub(crate) fn on_segment_write(&mut self, segment: u64, part: Range) {
         self.touch(segment);
         if self.stack.ask(segment, part) >= self.threshold_blocks {
-            self.on_strong(segment);
+            self.heads.on_strong(segment);
         }
         self.measure_left();
     }
 
     /// A segment is used; how many of its blocks were asked for before, if it is in the stack.
     fn touch(&mut self, segment: u64) -> Option<u32> {
-        self.uses += 1;
         let asked_before = self.stack.asked_blocks(segment);
-        if let Some(known) = self.known.get_mut(&segment) {
-            if asked_before.is_none() {
-                known.interval = self.uses - known.used;
-            }
-            if known.is_lifted {
-                self.lifted_by_use.remove(&known.used);
-                self.lifted_by_use.insert(self.uses, segment);
-            }
-            known.used = self.uses;
-        }
+        self.heads.touch(segment, asked_before.is_none());
         asked_before
     }
 
@@ -240,22 +201,9 @@ impl Liu {
         // Of what was in the buffer; a ghost would have been loaded.
         let has_paid = left.answered_again >= self.reads_that_pay;
         if left.asked_blocks >= self.threshold_blocks || has_paid {
-            self.on_strong(left.segment);
-        } else if let Some(known) = self.known.get_mut(&left.segment) {
-            known.is_strong = false;
-            self.waiting.remove(&left.segment);
-            if !known.is_lifted {
-                self.known.remove(&left.segment);
-            }
-        }
-    }
-
-    fn on_strong(&mut self, segment: u64) {
-        let used = self.uses;
-        let known = self.known.entry(segment).or_insert(Known::strong(used));
-        known.is_strong = true;
-        if !known.is_lifted {
-            self.waiting.insert(segment);
+            self.heads.on_strong(left.segment);
+        } else {
+            self.heads.on_weak(left.segment);
         }
     }
 
@@ -265,7 +213,7 @@ impl Liu {
         self.evicted.clear();
     }
 
-    /// See [`Policy::next_eviction`](super::Policy::next_eviction).
+    /// See [`Policy::next_eviction`](super::policy::Policy::next_eviction).
     pub(crate) fn next_eviction(&mut self) -> Option<u64> {
         self.evicted.pop()
     }
@@ -276,31 +224,23 @@ impl Liu {
         is_quiet.then(|| (load.foreground_at + self.settings.idle).max(self.not_before))
     }
 
-    /// See [`Policy::next_lift`](super::Policy::next_lift).
+    /// See [`Policy::next_lift`](super::policy::Policy::next_lift).
     pub(crate) fn next_lift(&mut self, load: &Load) -> Option<u64> {
         if self.lifts_from(load).is_none_or(|from| load.now < from) {
             return None;
         }
-        let upwards = self.waiting.range(self.cursor..).next().or_else(|| self.waiting.first());
-        let segment = *upwards?;
-        self.waiting.remove(&segment);
-        self.cursor = segment + 1;
-        Some(segment)
+        self.heads.next()
     }
 
     /// A lift could not begin, or came to nothing.
     pub(crate) fn on_lift_refused(&mut self, now: Nanos, segment: u64, again: bool) {
         self.not_before = now + RETRY;
-        let Some(known) = self.known.get_mut(&segment) else { return };
-        if again && known.is_strong && !known.is_lifted {
-            self.waiting.insert(segment);
-        }
-        known.is_written &= again;
+        self.heads.on_refused(segment, again);
     }
 
     /// When to ask for the next lift though nothing has happened.
     pub(crate) fn next_timer(&self, load: &Load) -> Option<Nanos> {
-        if self.waiting.is_empty() {
+        if self.heads.waiting() == 0 {
             return None;
         }
         self.lifts_from(load).filter(|from| *from > load.now)
@@ -308,44 +248,24 @@ impl Liu {
 
     /// A head is on flash, or was when the volume started: then it is taken for strong.
     pub(crate) fn on_lifted(&mut self, segment: u64) {
-        let used = self.known.get(&segment).map_or(self.uses, |known| known.used);
-        self.uses += 1;
-        let used = if self.lifted_by_use.contains_key(&used) { self.uses } else { used };
-        let known = self.known.entry(segment).or_insert(Known::strong(used));
-        (known.is_lifted, known.is_written) = (true, false);
-        known.used = used;
-        self.lifted_by_use.insert(used, segment);
-        self.waiting.remove(&segment);
+        self.heads.on_lifted(segment);
     }
 
     /// A head is not on flash any more.
     pub(crate) fn on_head_lost(&mut self, segment: u64, again: bool) {
-        let Some(known) = self.known.get_mut(&segment) else { return };
-        if known.is_lifted {
-            self.lifted_by_use.remove(&known.used);
-            (known.is_lifted, known.is_written) = (false, true);
-        }
-        if !known.is_strong {
-            self.known.remove(&segment);
-        } else if again {
-            self.waiting.insert(segment);
-        } else {
-            known.is_written = false;
-        }
+        self.heads.on_lost(segment, again);
     }
 
     /// The least recently used head, if the segment that wants its room was used later, and has come back
     /// sooner than that head by now.
     pub(crate) fn next_de_lift(&self, newcomer: u64) -> Option<u64> {
-        let (used, segment) = self.lifted_by_use.first_key_value()?;
-        let newcomer = self.known.get(&newcomer)?;
-        (*used < newcomer.used && self.uses - used > newcomer.interval).then_some(*segment)
+        self.heads.victim(newcomer)
     }
 
     /// Whether flash takes what is written to a segment's head: it is there, or was until a write before; and
     /// the disk would have to move there.
     pub(crate) fn takes_writes(&self, segment: u64) -> bool {
-        !self.writes.are_most() && self.known.get(&segment).is_some_and(|known| known.is_lifted || known.is_written)
+        !self.writes.are_most() && self.heads.takes_writes(segment)
     }
 
     /// Segments that the buffer has room for.
@@ -361,7 +281,7 @@ impl Liu {
     /// For status.
     pub(crate) fn counts(&self) -> SegmentCounts {
         let (loaded, ghosts) = self.stack.counts();
-        SegmentCounts { loaded: loaded as u64, ghosts: ghosts as u64, lifts_waiting: self.waiting.len() as u64 }
+        SegmentCounts { loaded: loaded as u64, ghosts: ghosts as u64, lifts_waiting: self.heads.waiting() as u64 }
     }
 }
 

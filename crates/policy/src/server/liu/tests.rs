@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[test]
@@ -156,7 +158,7 @@ fn a_strong_segment_whose_head_made_room_is_loaded_and_comes_back_when_it_is_fou
         liu.on_segment_write(segment, Range::new(0, 384 * BLOCK_BYTES));
         liu.on_segment_read(SegmentRead { segment, part: Range::new(0, 65536) }, None);
     }
-    assert!(liu.waiting.contains(&3), "it has left: {:?}", liu.waiting);
+    assert!(liu.heads.waits(3), "it has left: {:?}", liu.heads);
 }
 
 #[test]
@@ -172,7 +174,8 @@ fn of_more_segments_than_slots_that_are_read_round_and_round_some_stay_lifted() 
             let part = Range::new(block * BLOCK_BYTES, BLOCK_BYTES);
             liu.on_segment_read(SegmentRead { segment, part }, None);
         }
-        for wanting in std::mem::take(&mut liu.waiting) {
+        let waiting: BTreeSet<u64> = std::iter::from_fn(|| liu.heads.next()).collect();
+        for wanting in waiting {
             if lifted.len() as u64 == SLOTS {
                 let Some(displaced) = liu.next_de_lift(wanting) else { continue };
                 liu.on_head_lost(displaced, false);
