@@ -14,7 +14,7 @@
 //! | [`hooks`] | the table of libc's symbols, and all else that takes the place of libc's functions |
 //! | [`start`], [`fork`] | how the library comes up in a process, and what a fork does to every part |
 //! | [`programs`] | what a process starts or becomes: exec, spawn, environment, libraries, strangers, confinement |
-//! | [`calls`] | what a hook does on a managed file, one file a subject: data, names, metadata, size, copies, streams, aio |
+//! | [`calls`] | what a hook does on a managed file, one file a subject: data, names, size, copies, streams, aio |
 //! | [`data_path`] | one read or write: the thread's side of the protocol |
 //! | [`files`] | what each descriptor is; one record a file; opening, closing, bypass, write-back |
 //! | [`recording`] | each request, written down for `headstart trace` |
@@ -32,8 +32,8 @@
 //! - The library calls the kernel itself (`kernel`), so that no hook is entered twice and no slot is left behind by a
 //!   cancelled thread. Hooks of unmanaged descriptors call the next library in the chain.
 //! - No lock and no allocation in a data call, but for the first one that finds other regions of its file
-//!   (`files::regions`), and for the lock of a description's offset (`files::descriptors`) in one that uses it; opening and
-//!   closing a managed file take one lock (`gate`).
+//!   (`files::regions`), and for the lock of a description's offset (`files::descriptors`) in one that uses it.
+//!   Opening and closing a managed file take one lock (`gate`).
 //! - A forked child never uses its parent's sockets or slots (`fork`).
 //!
 //! **What it does not see**: bytes that stdio, `mmap`, io_uring, Linux aio, static binaries or raw system calls move

@@ -37,7 +37,7 @@ pub fn file_name(path: &[u8]) -> &[u8] {
 }
 
 /// Whether this is a sanitizer's runtime, by its name.
-pub fn is_sanitizer(library: &[u8]) -> bool {
+pub(crate) fn is_sanitizer(library: &[u8]) -> bool {
     SANITIZERS.iter().any(|name| file_name(library).starts_with(name.as_bytes()))
 }
 

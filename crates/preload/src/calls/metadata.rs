@@ -92,8 +92,8 @@ pub(crate) unsafe fn times_set(
     };
     if let Ok(facts) = facts
         && facts.regular
-        // SAFETY: the caller's contract.
         && (records::entry_of(facts.device, facts.inode).is_some()
+            // SAFETY: the caller's contract.
             || unsafe { is_managed(dir, path, flags) } && location::mounts::is_own(&facts))
     {
         let (inode, birth_ns) = (facts.inode, facts.birth_ns);

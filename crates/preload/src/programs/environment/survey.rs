@@ -166,10 +166,7 @@ fn is_ours(entry: &[u8], library: &[u8]) -> bool {
     }
     let mut buffer = PathBuffer::empty();
     let same_name = preloading::file_name(entry) == preloading::file_name(library);
-    same_name
-        && entry.contains(&b'/')
-        // SAFETY: a string.
-        && buffer
-            .fill(&[entry])
-            .is_some_and(|path| unsafe { kernel::facts_at(libc::AT_FDCWD, path.as_ptr(), 0) }.is_ok())
+    // SAFETY: a string.
+    let is_there = |path: &CStr| unsafe { kernel::facts_at(libc::AT_FDCWD, path.as_ptr(), 0) }.is_ok();
+    same_name && entry.contains(&b'/') && buffer.fill(&[entry]).is_some_and(is_there)
 }
