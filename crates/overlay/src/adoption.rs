@@ -24,7 +24,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-use crate::files::File;
+use crate::file::File;
+use crate::file::looks::Looks;
 use crate::overlay::Overlay;
 use crate::parts::leases::{Direct, Resizes};
 use crate::process::Process;
@@ -54,19 +55,17 @@ impl Overlay {
         let used = shared.header.data_files_used.load(Ordering::Relaxed);
         let mut overlay = Overlay::new(settings, 0, last.max(u32::try_from(used).unwrap_or(u32::MAX)));
         for (&data_file, &owner) in &recovered.data_files {
-            overlay.data_files.insert(data_file, owner);
-            overlay.table.unwritten_data_files.insert(data_file);
+            let untrusted = recovered.untrusted.get(&data_file).cloned().unwrap_or_default();
+            overlay.data_files.adopt(data_file, owner, untrusted);
             overlay.space.add_data_file(data_file, false);
         }
-        overlay.refused_bytes = shared.header.refused_bytes.load(Ordering::Relaxed);
+        overlay.pacing.reserve_mut().adopt_refused(shared.header.refused_bytes.load(Ordering::Relaxed));
         // In a new shared file the threads' numbers begin anew: a commit of now must not be taken for one of before.
         for (&slot, &seq) in &recovered.last_commits {
             if shared.slots.get(slot as usize).is_some_and(|slot| slot.seq.load(Ordering::Relaxed) >= seq) {
                 overlay.threads.note_commit(slot, seq);
             }
         }
-        overlay.untrusted = recovered.untrusted.clone();
-        overlay.untrusted.retain(|data_file, _| recovered.data_files.contains_key(data_file));
         overlay.adopt_files(recovered, shared, sizes);
         overlay.space.charge_adopted();
         overlay.forget_unknown_files(shared);
@@ -76,7 +75,7 @@ impl Overlay {
             overlay.adopt_size(shared, number, sizes.get(&number).copied());
             // An end of its last writer may have been seen, but not recorded.
             overlay.close_intent(number);
-            if overlay.files[&number].unlinked {
+            if overlay.files[&number].names.is_unlinked() {
                 overlay.forget_if_done(shared, number);
             }
         }
@@ -88,24 +87,26 @@ impl Overlay {
         for (number, found) in recovered.files {
             let size = sizes.get(&number).copied().unwrap_or(0);
             let (intent, fingerprint, unseen) = (found.intent, found.fingerprint, !sizes.contains_key(&number));
-            let fingerprint_stands = fingerprint.is_some();
             // One that was found again has a name, or a process has it open; its removal may have been lost
             // with the power. Where another one came by its identity, it is that one that was found.
             let unlinked = found.unlinked && (unseen || found.followed);
-            let known = File::new(found.identity, found.path, 0);
-            let file = File { intent, fingerprint, fingerprint_stands, unseen, unlinked, ..known };
+            let mut file = File::new(found.identity, found.path, 0);
+            file.looks = Looks::adopt(intent, fingerprint, unseen);
+            if unlinked {
+                file.names.unlink();
+            }
             let regions = found.regions;
             if found.map.is_empty() && regions.is_empty() {
-                self.forgetting.insert(number);
+                self.files.forget_after_barrier(number);
             } else {
                 // Whether somebody asked before is not in the journal.
                 self.barrier.ask(number);
             }
-            if !found.followed {
-                self.by_identity.insert(file.identity, number);
+            match found.followed {
+                true => self.files.insert_followed(number, file),
+                false => self.files.insert(number, file),
             }
-            self.files.insert(number, file);
-            self.table.closed.insert(number);
+            self.files.close(number);
             self.adopt_regions(number, regions);
             self.set_size(number, size);
             let entry = &shared.files[number as usize];
@@ -178,16 +179,16 @@ impl Overlay {
             set.iter().filter(|file| !self.files.contains_key(file)).for_each(|file| set.remove(file));
         }
         for file in held.open.iter() {
-            self.table.closed.remove(&file);
+            self.files.reopen(file);
             let known = self.file(file);
-            known.openers.insert(process);
-            known.fingerprint = None;
+            known.users.open(process);
+            known.looks.forget();
         }
         for file in held.writable.iter() {
-            self.file(file).writers.insert(process);
+            self.file(file).users.write(process);
         }
         for file in held.bypassed.iter() {
-            self.file(file).bypassers.insert(process);
+            self.file(file).users.bypass(process);
         }
     }
 
@@ -235,7 +236,7 @@ impl Overlay {
     fn adopt_size(&mut self, shared: Shared<'_>, number: u32, found: Option<u64>) {
         // A truncation may have cut the file, or may do so at any time.
         let cut = self.leases.cut_of(number);
-        let size = self.files[&number].size.min(cut.unwrap_or(u64::MAX));
+        let size = self.files[&number].length.size().min(cut.unwrap_or(u64::MAX));
         self.set_size(number, size);
         let entry = &shared.files[number as usize];
         entry.size.store(size, Ordering::Release);
@@ -251,7 +252,7 @@ impl Overlay {
 
     /// Whether the data file is one of the file's, from an agent before: nothing is allocated in it.
     pub(crate) fn is_of_before(&self, file: u32, data_file: u32) -> bool {
-        self.data_files.get(&data_file) == Some(&file) && self.files[&file].data_file != Some(data_file)
+        self.data_files.owner(data_file) == Some(file) && self.files[&file].data_file != Some(data_file)
     }
 
     /// Who has the slot.

@@ -20,12 +20,12 @@
 //! superseded or removed are free, bits may clear, and whoever waited for a barrier begun since is answered.
 
 use crate::flash_space::{Run, Union, User};
-use crate::granules::ranges_of;
 use crate::journal::Record;
 use crate::output::NotSynced;
 use crate::output::Output;
 use crate::overlay::Overlay;
 use crate::parts::copies::Copy;
+use crate::parts::granules::ranges_of;
 use headstart_protocol::handshake::speaks_for;
 use headstart_protocol::shared::{BITS_PER_FILE, Shared, Slot};
 use headstart_units::GRANULE_BYTES;
@@ -49,7 +49,7 @@ impl Overlay {
     pub(crate) fn plan_barrier(&mut self) {
         let Some(number) = self.barrier.take_turn() else { return };
         self.space.begin_barrier();
-        self.evicted.begin_barrier();
+        self.mapping.evicted().begin_barrier();
         for file in self.leases.await_barrier(number, |process| self.threads.lives(process)) {
             self.barrier.sync_slow(file);
         }
@@ -65,7 +65,7 @@ impl Overlay {
     /// barrier: by then it must stay gone.
     pub(crate) fn is_left(&mut self, number: u32) {
         if let Some(file) = self.files.get(&number).filter(|_| self.barrier.is_asked(number)) {
-            self.barrier.sync_directory_of(&file.path);
+            self.barrier.sync_directory_of(file.names.path());
         }
     }
 
@@ -91,13 +91,13 @@ impl Overlay {
         }
         let Some((number, end)) = self.barrier.end(self.measured_ns) else { return };
         self.outbox.counters.barriers_total += 1;
-        self.reserve.adapt(self.space.capacity_bytes());
+        self.pacing.reserve_mut().adapt(self.space.capacity_bytes());
         let nothing_since = self.outbox.journal_end() == end + barrier_record_bytes(end);
         self.barrier.set_durable_end(if nothing_since { self.outbox.journal_end() } else { end });
         self.free_places(shared);
         self.clear_bits(shared);
         self.lift_quarantine(shared, number);
-        for file in std::mem::take(&mut self.forgetting) {
+        for file in self.files.take_forgetting() {
             self.forget_if_done(shared, file);
         }
         self.remove_unused_data_files(shared);
@@ -105,21 +105,21 @@ impl Overlay {
     }
 
     fn fail_barrier(&mut self, shared: Shared<'_>) {
-        if !self.barrier.fail(self.measured_ns, |data_file| !self.untrusted.contains_key(&data_file)) {
+        if !self.barrier.fail(self.measured_ns, |data_file| !self.data_files.has_failed(data_file)) {
             return;
         }
         self.outbox.counters.barrier_errors_total += 1;
         // Nobody else asks for the next one where opens or quarantines wait for it.
-        self.barrier.want_if(!self.forgetting.is_empty() || self.leases.awaits_barrier());
+        self.barrier.want_if(self.files.any_forgetting() || self.leases.awaits_barrier());
         self.space.abandon_barrier();
-        self.evicted.abandon_barrier();
+        self.mapping.evicted().abandon_barrier();
         self.leases.abandon_barrier();
         self.poll(shared);
     }
 
     /// Places removed before the barrier are free unless a reader or a copy uses them.
     fn free_places(&mut self, shared: Shared<'_>) {
-        self.evicted.end_barrier();
+        self.mapping.evicted().end_barrier();
         let mut covered = self.space.end_barrier();
         covered.append(&mut self.space.take_read());
         self.free_unused(shared, covered);
@@ -157,7 +157,7 @@ impl Overlay {
             |file, bit| self.copies.within(file, Range::new(0, u64::MAX)).any(|copy| speaks_for(bit, copy.range));
         granules.clear(shared, self.barrier.durable_end(), copied, |file, bit| {
             let Some(known) = self.files.get(&file) else { return false };
-            let end = known.map.end().max(known.size);
+            let end = known.map.end().max(known.length.size());
             if end / TURN_BYTES > known.map.len() as u64 {
                 return known.map.iter().any(|mapped| speaks_for(bit, mapped.range));
             }

@@ -11,7 +11,7 @@ use crate::journal::Record;
 use crate::output::{CopyKind, CopyPiece, Output};
 use crate::overlay::Overlay;
 use crate::parts::copies::{Copy, NewCopy};
-use crate::write_back::{Dirty, Foreground, InFlight};
+use crate::parts::pace::{Dirty, Foreground, InFlight};
 use headstart_protocol::shared::{
     KIND_READ, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_SLOW_READ, STATE_CHEAP, Shared,
 };
@@ -21,11 +21,12 @@ impl Overlay {
     /// What programs are at now, as the slots show it.
     fn foreground(&self, shared: Shared<'_>) -> Foreground {
         let mut found = Foreground {
-            last_write_ns: self.reserve.last_write_ns,
-            starves: self.reserve.is_starving(self.measured_ns),
+            last_write_ns: self.pacing.reserve().last_write_ns(),
+            starves: self.pacing.reserve().is_starving(self.measured_ns),
             burst_fits: self
-                .reserve
-                .burst_fits(self.room_bytes() + self.mapped_bytes().saturating_sub(self.mapping.dirty_bytes)),
+                .pacing
+                .reserve()
+                .burst_fits(self.room_bytes() + self.mapped_bytes().saturating_sub(self.mapping.dirty_bytes())),
             ..Foreground::default()
         };
         for slot in shared.used_slots() {
@@ -49,17 +50,17 @@ impl Overlay {
             while self.copies.may_begin() && self.write_back_in(shared, file, range) {}
         }
         let dirty = Dirty {
-            bytes: self.mapping.dirty_bytes,
-            kept_bytes: self.mapping.kept_dirty_bytes,
+            bytes: self.mapping.dirty_bytes(),
+            kept_bytes: self.mapping.kept_dirty_bytes(),
             capacity_bytes: self.space.capacity_bytes(),
         };
-        let due = self.pace.is_due(&self.settings, dirty, self.measured_ns) && !self.mapping.dirty_files.is_empty();
-        let wanted = self.deferred.is_some() || !self.critical.is_empty() || self.placing.on;
+        let due = self.pacing.is_due(dirty, self.measured_ns) && self.mapping.dirty_files(0).next().is_some();
+        let wanted = self.fetches.any_critical() || self.placing.is_on();
         if !due && !wanted {
             return;
         }
         let foreground = self.foreground(shared);
-        let limit = self.pace.limit(&self.settings, dirty, foreground, self.measured_ns);
+        let limit = self.pacing.limit(dirty, foreground, self.measured_ns);
         let mut flight = InFlight::default();
         self.copies.iter().for_each(|copy| flight.add(copy));
         while limit.allows(flight) {
@@ -81,10 +82,13 @@ impl Overlay {
     pub(crate) fn write_back_next(&mut self, shared: Shared<'_>, spares_regions: bool) -> Option<u64> {
         if let Some((file, mapped)) = self.next_of_drain_round() {
             let copy = self.start_write_back(shared, file, mapped, false);
-            self.advance_drain_round(self.copies.get(copy).expect("it has just begun").range);
+            let (range, cursor) = (self.copies.get(copy).expect("it has just begun").range, self.pacing.cursor());
+            if let Some(round) = self.pacing.round_mut() {
+                round.advance(range, cursor);
+            }
             return Some(copy);
         }
-        let cursor = self.pace.cursor;
+        let cursor = self.pacing.cursor();
         let next = |from, until| self.next_writable(from, until, spares_regions);
         let next = next(cursor, (u32::MAX, u64::MAX)).or_else(|| next((0, 0), cursor));
         next.map(|(file, mapped)| self.start_write_back(shared, file, mapped, spares_regions))
@@ -96,7 +100,7 @@ impl Overlay {
         let mut at = from;
         while at < until {
             let (file, mapped) = self.next_dirty(at, until)?;
-            let region = || self.files[&file].regions.holding(mapped.range.offset).map(|region| region.range.end());
+            let region = || self.files[&file].placed.holding(mapped.range.offset).map(|region| region.range.end());
             let spared = if spares_regions { region() } else { None };
             match spared.or_else(|| self.obstacle(file, &mapped)) {
                 None => return Some((file, mapped)),
@@ -117,8 +121,8 @@ impl Overlay {
         }
         // The file is about to be made longer: a write-back there would put that off until it has ended, and
         // who asks for the size meanwhile sees less than who reads.
-        let grows = || known.extension.is_some() || self.pending.are_mapped_beyond(file, known.size);
-        if mapped.range.end() > known.size && grows() {
+        let grows = || known.length.is_extending() || self.pending.are_mapped_beyond(file, known.length.size());
+        if mapped.range.end() > known.length.size() && grows() {
             return Some(u64::MAX);
         }
         let ends = |range: Range| range.overlaps(mapped.range).then(|| range.end());
@@ -135,7 +139,7 @@ impl Overlay {
         let mut pieces = vec![piece_of(&first)];
         let mut extents = 1;
         let mut end = first.range.end();
-        let limit = first.range.offset.saturating_add(self.settings.write_back_bytes_max);
+        let limit = first.range.offset.saturating_add(self.pacing.write_back_bytes_max());
         let following = Range::between(end, limit);
         for mapped in self.files[&file].map.overlapping(following) {
             let fits = mapped.range.offset == end && mapped.range.end() <= limit;
@@ -156,7 +160,7 @@ impl Overlay {
         // they leave apart in the file.
         pieces.sort_by_key(|piece| (piece.data_file, piece.place));
         let range = Range::between(first.range.offset, end);
-        self.pace.cursor = (file, self.settings.behind_write_back(range));
+        self.pacing.go_on_behind(file, range);
         self.start_copy(shared, NewCopy { kind: CopyKind::WriteBack, file, range, pieces, extents })
     }
 
@@ -193,9 +197,12 @@ impl Overlay {
             return;
         }
         if copy.cancelled {
-            return self.rewind_drain_round((copy.file, copy.range.offset));
+            if let Some(round) = self.pacing.round_mut() {
+                round.rewind((copy.file, copy.range.offset));
+            }
+            return;
         }
-        self.disk_writes.took(self.measured_ns.saturating_sub(copy.since_ns));
+        self.pacing.disk_write_took(self.measured_ns.saturating_sub(copy.since_ns));
         self.outbox.counters.write_backs_total += 1;
         self.outbox.counters.written_back_bytes_total += copy.range.length;
         self.outbox.counters.seeks_avoided_total += copy.extents - 1;

@@ -92,14 +92,10 @@ impl Overlay {
             Self::release_dead(shared, slot);
         }
         if !self.threads.lives(process) {
-            let left: Vec<u32> = self
-                .files
-                .iter()
-                .filter(|(_, file)| file.openers.contains(&process) || file.bypassers.contains(&process))
-                .map(|(&number, _)| number)
-                .collect();
+            let left: Vec<u32> =
+                self.files.iter().filter(|(_, file)| file.users.include(process)).map(|(&number, _)| number).collect();
             for number in left {
-                self.file(number).bypassers.remove(&process);
+                self.file(number).users.end_bypass(process);
                 self.leave(shared, process, number);
             }
             self.barrier.want_if(self.leases.quarantines_process(process));
@@ -114,7 +110,7 @@ impl Overlay {
         // An agent that has just started knows of the leases of the dead from their slots alone.
         let direct = self.leases.end_direct(slot);
         if let Some(direct) = direct {
-            self.evicted.forget(direct.file, direct.range);
+            self.mapping.evicted().forget(direct.file, direct.range);
         }
         let (state, lease) = (cell.state.load(Ordering::Acquire), cell.lease.load(Ordering::Acquire));
         let quarantined = || (cell.file.load(Ordering::Acquire), cell.requested());

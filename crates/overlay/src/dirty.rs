@@ -29,10 +29,10 @@ impl Overlay {
     pub fn dirty_files(&self) -> impl Iterator<Item = DirtyFile<'_>> {
         let known = self.files.iter().map(|(&number, file)| DirtyFile {
             file: number,
-            identity: file.identity,
-            path: &file.path,
+            identity: file.identity(),
+            path: file.names.path(),
             dirty_bytes: file.dirty_bytes,
-            open_for_writing: !file.writers.is_empty(),
+            open_for_writing: file.users.may_write(),
         });
         known.filter(|file| file.dirty_bytes > 0 || file.open_for_writing)
     }
@@ -65,7 +65,7 @@ impl Overlay {
     /// Gives up what is on flash of a file that nobody has open; returns how many bytes the disk will never
     /// have, or nothing if it is open. A write-back under way may still land.
     pub fn discard(&mut self, shared: Shared<'_>, number: u32) -> Option<u64> {
-        let file = self.files.get_mut(&number).filter(|file| file.openers.is_empty())?;
+        let file = self.files.get_mut(&number).filter(|file| !file.users.are_there())?;
         let dirty_bytes = file.dirty_bytes;
         file.write_back_error = None;
         self.drop_all(number, Dropped::Discarded);
@@ -80,7 +80,7 @@ impl Overlay {
         let found: Vec<Mapped> = self.files[&number].map.overlapping(range).collect();
         if let Some(dirty) = found.iter().find(|mapped| mapped.dirty) {
             let lost = dirty.range.intersection(range);
-            let path = String::from_utf8_lossy(&self.files[&number].path).into_owned();
+            let path = self.files[&number].names.shown().into_owned();
             return Answer::Error {
                 errno: errno::EIO,
                 text: format!(

@@ -20,7 +20,7 @@ impl Overlay {
     /// that, and nothing while nobody writes.
     pub(crate) fn reserve_beside(&self, spared: Option<Benefit>) -> u64 {
         match spared {
-            None => self.reserve.beside_regions(self.space.capacity_bytes(), self.measured_ns),
+            None => self.pacing.reserve().beside_regions(self.space.capacity_bytes(), self.measured_ns),
             Some(_) => self.reserve_bytes(),
         }
     }
@@ -38,7 +38,7 @@ impl Overlay {
                 return false;
             }
             self.evict(file, &mapped);
-            self.evicted.remember(file, mapped);
+            self.mapping.evicted().remember(file, mapped);
         }
         self.barrier.want_if(self.space.awaits_barrier());
         true
@@ -57,22 +57,20 @@ impl Overlay {
     }
 
     pub(crate) fn reserve_bytes(&self) -> u64 {
-        self.reserve.bytes(self.space.capacity_bytes(), self.measured_ns)
+        self.pacing.reserve().bytes(self.space.capacity_bytes(), self.measured_ns)
     }
 
     /// Drops clean extents ahead of need, least recently used first, so that a reserve of places becomes free
     /// with the next barrier; asks for that barrier when space runs short.
     pub(crate) fn keep_reserve(&mut self, shared: Shared<'_>) {
         let refused = shared.header.refused_bytes.load(Ordering::Relaxed);
-        let before = std::mem::replace(&mut self.refused_bytes, refused);
-        if refused != before {
-            self.reserve.on_no_space(refused.saturating_sub(before), self.measured_ns);
+        if self.pacing.reserve_mut().hear_of_refused(refused, self.measured_ns) {
             self.expect_refused(shared);
         }
         let reserve = self.reserve_bytes();
         let available = self.space.available_bytes();
         // All that is clean may be of regions.
-        let nothing_to_gain = || !self.mapping.recency.has_clean() && !self.space.awaits_barrier();
+        let nothing_to_gain = || !self.mapping.has_clean() && !self.space.awaits_barrier();
         let beside = self.reserve_beside(None);
         if self.space.excess_bytes() == 0 && (available >= reserve || (available >= beside && nothing_to_gain())) {
             return;
@@ -87,7 +85,7 @@ impl Overlay {
             let found = self.least_recently_used().or_else(|| if needs { self.least_wanted() } else { None });
             let Some((file, mapped)) = found else { break };
             self.evict(file, &mapped);
-            self.evicted.remember(file, mapped);
+            self.mapping.evicted().remember(file, mapped);
         }
         self.barrier.want_if(self.is_worth_a_barrier());
     }

@@ -9,9 +9,10 @@ use crate::limits::{FILE_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::output::{CopyKind, CopyPiece, Output};
 use crate::overlay::Overlay;
 use crate::parts::copies::NewCopy;
+use crate::parts::fetches::{Fetch, FetchStep};
 use crate::recency::{Access, Stamp};
-use crate::regions::{FETCHES_MAX, Room};
 use crate::requests::held_up::HELD_UP_NS;
+use crate::room::Room;
 use headstart_policy::client::s4d::Critical;
 use headstart_protocol::shared::{HINTS_MAX, Shared};
 use headstart_units::PAGE_BYTES;
@@ -21,43 +22,8 @@ use headstart_units::request::Range;
 /// keeps the disks busy.
 const FOLLOWING_AT_ONCE: usize = 4;
 
-/// How far a fetch is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FetchStep {
-    /// Waits until nobody is at the slow file without the agent's knowledge.
-    Settling,
-    /// The runtime copies; its number.
-    Copying,
-    /// Copied; waits until no slow read overlaps.
-    Publishing,
-}
-
-/// A fetch under way.
-#[derive(Clone, Debug)]
-pub(crate) struct Fetch {
-    pub(crate) file: u32,
-    pub(crate) range: Range,
-    pub(crate) run: Run,
-    place: u64,
-    benefit: Benefit,
-    step: FetchStep,
-    /// When the step began.
-    since_ns: u64,
-    copy: u64,
-    pub(crate) cancelled: bool,
-}
-
-impl Fetch {
-    /// Whether it places a region; what a read left a hint of has a benefit of its own.
-    pub(crate) fn places(&self) -> bool {
-        self.benefit == Benefit::HIGHEST
-    }
-
-    /// Whether it waits for something of which no message tells.
-    pub(crate) fn waits_for_slots(&self) -> bool {
-        self.step != FetchStep::Copying
-    }
-}
+/// Fetches of regions under way at once (assumed).
+const FETCHES_MAX: usize = 8;
 
 impl Overlay {
     /// Reads the threads' hints into the critical data table.
@@ -67,11 +33,11 @@ impl Overlay {
             for critical in hints {
                 let Critical { file, range, .. } = critical;
                 self.outbox.counters.critical_reads_total += 1;
-                self.pace.hear_of_read(self.measured_ns);
+                self.pacing.hear_of_read(self.measured_ns);
                 let sensible = (1..=REQUEST_BYTES_MAX).contains(&range.length) && range.end() <= FILE_BYTES_MAX;
                 if self.files.contains_key(&file) && sensible {
                     self.note_read(file, range);
-                    self.critical.insert(critical);
+                    self.fetches.note_critical(critical);
                 }
             }
         }
@@ -82,13 +48,13 @@ impl Overlay {
         // these are idle, and a few at a time otherwise.
         let limit = if foreground == 0 { self.copies.most() / 4 } else { 1 };
         let limit = limit.max(1);
-        if self.is_following() && self.placing.on {
+        if self.is_following() && self.placing.is_on() {
             // Those regions are worth more than their copies cost, and what programs read of them now comes with them.
             return self.place_next(shared, FOLLOWING_AT_ONCE);
         }
-        let is_idle = self.pace.are_disks_idle(self.measured_ns);
-        while self.fetches.len() < limit && self.copies.may_begin() {
-            let Some(critical) = self.deferred.take().or_else(|| self.critical.pop(is_idle)) else { break };
+        let is_idle = self.pacing.are_disks_idle(self.measured_ns);
+        while self.fetches.count() < limit && self.copies.may_begin() {
+            let Some(critical) = self.fetches.next_critical(is_idle) else { break };
             if !self.start_fetch(shared, critical) {
                 break;
             }
@@ -112,18 +78,18 @@ impl Overlay {
             }
             range = Range::between(mapped.range.end(), range.end());
         }
-        let fetching = self.fetches.iter().any(|fetch| fetch.file == critical.file && fetch.range.overlaps(range));
-        let unwanted = self.threads.has_strangers() || !file.bypassers.is_empty();
-        if range.is_empty() || fetching || file.unlinked || file.openers.is_empty() || unwanted {
+        let fetching = self.fetches.within(critical.file, range).next().is_some();
+        let unwanted = self.threads.has_strangers() || file.users.bypass_us();
+        if range.is_empty() || fetching || file.names.is_unlinked() || !file.users.are_there() || unwanted {
             return true;
         }
         let benefit = Benefit::per_kib(critical.benefit_ns.saturating_mul(1024) / critical.range.length);
         // What belongs on flash displaces whatever does not.
-        let spared = file.regions.holding(range.offset).is_none().then_some(benefit);
+        let spared = file.placed.holding(range.offset).is_none().then_some(benefit);
         match self.begin_fetch(shared, critical.file, range, benefit, spared) {
             Room::Now => true,
             Room::AfterBarrier => {
-                self.deferred = Some(critical);
+                self.fetches.defer(critical);
                 false
             }
             Room::None => false,
@@ -175,11 +141,13 @@ impl Overlay {
 
     pub(crate) fn advance_fetches(&mut self, shared: Shared<'_>) {
         let mut ended = Vec::new();
-        for mut fetch in std::mem::take(&mut self.fetches) {
+        for mut fetch in self.fetches.take() {
             if self.advance_fetch(shared, &mut fetch) {
                 self.fetches.push(fetch);
             } else {
-                self.placing.missed |= fetch.places() && fetch.cancelled;
+                if fetch.places() && fetch.cancelled {
+                    self.placing.miss();
+                }
                 self.granules.let_go(fetch.file, fetch.range);
                 ended.push(fetch.file);
             }
@@ -243,7 +211,7 @@ impl Overlay {
 
     /// The copy of a fetch ended.
     pub(crate) fn fetch_copied(&mut self, copy: u64, result: Result<(), i32>, cancelled: bool) {
-        let Some(fetch) = self.fetches.iter_mut().find(|fetch| fetch.copy == copy) else { return };
+        let Some(fetch) = self.fetches.of_copy(copy) else { return };
         (fetch.step, fetch.since_ns) = (FetchStep::Publishing, self.measured_ns);
         fetch.cancelled |= cancelled || result.is_err();
         let (file, range, places) = (fetch.file, fetch.range, fetch.places());
@@ -256,7 +224,7 @@ impl Overlay {
         let (file, range) = (fetch.file, fetch.range);
         let (data_file, place) = (fetch.run.data_file, fetch.place);
         self.append(&Record::Fetched { file, offset: range.offset, length: range.length, data_file, place });
-        self.evicted.forget(file, range);
+        self.mapping.evicted().forget(file, range);
         let (stamp, benefit) = (Stamp::default(), fetch.benefit);
         self.map_in(file, Mapped { range, data_file, place, dirty: false, stamp, benefit }, Access::Sequential);
         self.outbox.counters.fetches_total += 1;
@@ -266,8 +234,6 @@ impl Overlay {
     /// Somebody writes the range: a fetch of it must not be published. Each copy of that kind has its entry
     /// in the fetches.
     pub(crate) fn cancel_fetches(&mut self, file: u32, range: Range) {
-        for fetch in self.fetches.iter_mut().filter(|fetch| fetch.file == file && fetch.range.overlaps(range)) {
-            fetch.cancelled = true;
-        }
+        self.fetches.cancel(file, range);
     }
 }

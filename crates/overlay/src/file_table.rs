@@ -3,12 +3,11 @@
 //! A number is an index into the shared table, which has an end. A file keeps its number while somebody has
 //! it open or anything of it is on flash; a file nobody has open leaves flash when numbers run short.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use crate::barrier::runs_read;
 use crate::errno;
-use crate::files::File;
+use crate::file::File;
 use crate::journal::{Identity, Record};
 use crate::output::{Answer, Output};
 use crate::overlay::Overlay;
@@ -16,21 +15,8 @@ use headstart_protocol::counters::Dropped;
 use headstart_protocol::shared::Shared;
 use headstart_units::request::Range;
 
-/// One part in so many of the table is kept free.
-const FREE_SHARE: usize = 4;
 /// Files that leave flash at once: it bounds the time of one step.
 const BATCH: usize = 64;
-
-/// What the table needs to know beside the files themselves.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FileTable {
-    /// The search for a free number begins here.
-    pub(crate) next: u32,
-    /// Files nobody has open.
-    pub(crate) closed: BTreeSet<u32>,
-    /// Data files of earlier epochs and of files forgotten: to be deleted when nothing of them is in use.
-    pub(crate) unwritten_data_files: BTreeSet<u32>,
-}
 
 impl Overlay {
     pub(crate) fn add_file(
@@ -40,13 +26,13 @@ impl Overlay {
         path: &[u8],
         size: u64,
     ) -> Result<u32, Answer> {
-        let Some(number) = self.free_number(self.numbers(shared) as u32) else {
+        let Some(number) = self.files.free_number(shared.files.len()) else {
             return Err(Answer::Error {
                 errno: errno::ENFILE,
                 text: format!(
                     "{} files are open, or closed with bytes that cannot leave flash, which is the limit; close some, or see \
                      'headstart status' for what keeps the others",
-                    self.numbers(shared)
+                    self.files.numbers(shared.files.len())
                 ),
             });
         };
@@ -61,42 +47,19 @@ impl Overlay {
         entry.used.store(1, Ordering::Release);
         self.files.insert(number, File::new(identity, path.to_vec(), 0));
         self.set_size(number, size);
-        self.by_identity.insert(identity, number);
         self.append(&Record::File { file: number, identity, path: path.to_vec() });
         Ok(number)
     }
 
-    /// How many numbers are given out.
-    fn numbers(&self, shared: Shared<'_>) -> usize {
-        shared.files.len().min(self.settings.files_max)
-    }
-
     /// Whether a file with this identity that is opened now has a number.
     pub fn keeps_number(&self, identity: Identity) -> bool {
-        self.by_identity.get(&identity).is_some_and(|number| !self.files[number].is_gone())
+        self.files.of_identity(identity).is_some_and(|number| !self.files[&number].is_gone())
     }
 
-    /// The next file gets the first free number from here on round the table that `is_usable`; false if none is.
-    pub fn seek_number(&mut self, shared: Shared<'_>, mut is_usable: impl FnMut(u32) -> bool) -> bool {
-        let count = self.numbers(shared) as u32;
-        let first = self.table.next % count;
-        let found =
-            (first..count).chain(0..first).find(|number| !self.files.contains_key(number) && is_usable(*number));
-        self.table.next = found.unwrap_or(first);
-        found.is_some()
-    }
-
-    /// The first free number from the last one given on, round the table: a number is used again as late as possible.
-    fn free_number(&mut self, count: u32) -> Option<u32> {
-        let first = self.table.next % count;
-        let gap = |numbers: std::ops::Range<u32>| {
-            let taken = self.files.range(numbers.clone()).map(|(number, _)| *number);
-            let after = numbers.clone().zip(taken).take_while(|(number, taken)| number == taken).count();
-            numbers.clone().nth(after)
-        };
-        let number = gap(first..count).or_else(|| gap(0..first))?;
-        self.table.next = number + 1;
-        Some(number)
+    /// The next file gets the first free number from here on round the table that `is_usable`; false if none
+    /// is.
+    pub fn seek_number(&mut self, shared: Shared<'_>, is_usable: impl FnMut(u32) -> bool) -> bool {
+        self.files.seek_number(shared.files.len(), is_usable)
     }
 
     /// Forgets a file nobody has open when nothing of it is on flash, or when it has no name any more and
@@ -104,12 +67,12 @@ impl Overlay {
     /// disk may still call bytes of it dirty, and whoever opens it again must see that an fsync has to ask.
     pub(crate) fn forget_if_done(&mut self, shared: Shared<'_>, number: u32) {
         let Some(file) = self.files.get(&number) else { return };
-        if !file.openers.is_empty() {
+        if file.users.are_there() {
             return;
         }
-        if file.unlinked {
+        if file.names.is_unlinked() {
             if self.is_left_to_heirs(shared, number) {
-                self.left_to_heirs.insert(number);
+                self.files.leave_to_heirs(number);
                 return;
             }
             self.drop_all(number, Dropped::Unlink);
@@ -117,17 +80,17 @@ impl Overlay {
         let all = Range::new(0, u64::MAX);
         let file = &self.files[&number];
         let busy = !file.map.is_empty()
-            || (!file.regions.is_empty() && !file.unlinked && self.online.is_none())
-            || !file.bypassers.is_empty()
-            || file.extension.is_some()
+            || (file.placed.any() && !file.names.is_unlinked() && !self.placing.is_following())
+            || file.users.bypass_us()
+            || file.length.is_extending()
             || self.copies.any_of(number)
-            || self.fetches.iter().any(|fetch| fetch.file == number)
+            || self.fetches.any_of(number)
             || self.pending.any_of(number);
         if busy {
             return;
         }
         if self.granules.any(number) || self.barrier.names(number) || self.leases.quarantines(number, all) {
-            self.forgetting.insert(number);
+            self.files.forget_after_barrier(number);
             self.barrier.want_if(self.granules.any(number));
             return;
         }
@@ -141,28 +104,23 @@ impl Overlay {
         }
         self.append(&Record::Remove { file: number });
         self.set_size(number, 0);
-        let file = self.files.remove(&number).expect("the caller found it");
-        if self.by_identity.get(&file.identity) == Some(&number) {
-            self.by_identity.remove(&file.identity);
-        }
-        self.forget_regions(number, &file.regions);
-        self.forget_moves(number);
-        self.evicted.forget_file(number);
-        self.critical.remove_file(number);
-        self.deferred = self.deferred.filter(|critical| critical.file != number);
+        let file = self.files.remove(number);
+        self.forget_regions(number, file.placed.regions());
+        self.placing.forget_file(number);
+        self.mapping.evicted().forget_file(number);
+        self.fetches.forget_file(number);
         shared.files[number as usize].used.store(0, Ordering::Release);
         self.barrier.forget_file(number);
         self.outbox.push(Output::Forget(number));
-        self.table.closed.remove(&number);
         if let Some(data_file) = file.data_file {
-            self.table.unwritten_data_files.insert(data_file);
+            self.data_files.retire(data_file);
             self.remove_data_file_if_unused(shared, data_file);
         }
     }
 
     /// Deletes data files that hold nothing and that nobody will write to any more.
     pub(crate) fn remove_unused_data_files(&mut self, shared: Shared<'_>) {
-        for data_file in self.table.unwritten_data_files.clone() {
+        for data_file in self.data_files.retired() {
             self.remove_data_file_if_unused(shared, data_file);
         }
     }
@@ -171,16 +129,14 @@ impl Overlay {
         if self.barrier.is_running() {
             return; // it may sync it; its end looks again
         }
-        let owner = self.data_files.get(&data_file).and_then(|owner| self.files.get(owner));
+        let owner = self.data_files.owner(data_file).and_then(|owner| self.files.get(&owner));
         let written = owner.is_some_and(|file| file.data_file == Some(data_file));
         // Under a lease of before, which an agent that has started since knows from the slot alone.
         let read = || shared.used_slots().iter().flat_map(runs_read).any(|run| run.data_file == data_file);
         if written || !self.space.is_unused(data_file) || read() {
             return;
         }
-        self.table.unwritten_data_files.remove(&data_file);
-        self.data_files.remove(&data_file);
-        self.untrusted.remove(&data_file);
+        self.data_files.remove(data_file);
         self.space.remove_data_file(data_file);
         self.barrier.forget_data_file(data_file);
         self.outbox.push(Output::RemoveDataFile(data_file));
@@ -189,15 +145,12 @@ impl Overlay {
     /// Keeps a part of the table free ahead of need: of files nobody has open, dirty bytes go to disk and
     /// clean ones are dropped, so that the files can be forgotten. Those with the oldest numbers first.
     pub(crate) fn keep_numbers(&mut self, shared: Shared<'_>) {
-        let most = self.numbers(shared) - self.numbers(shared) / FREE_SHARE;
-        let excess = self.files.len().saturating_sub(most + self.forgetting.len());
+        let excess = self.files.excess(shared.files.len());
         if excess == 0 {
             return;
         }
-        let first = self.table.next;
-        let round = self.table.closed.range(first..).chain(self.table.closed.range(..first));
         let leaving: Vec<u32> =
-            round.copied().filter(|number| self.may_leave(*number)).take(excess.min(BATCH)).collect();
+            self.files.closed().filter(|number| self.may_leave(*number)).take(excess.min(BATCH)).collect();
         let all = Range::new(0, u64::MAX);
         for number in leaving {
             if self.files[&number].dirty_bytes > 0 {
@@ -205,7 +158,7 @@ impl Overlay {
             } else {
                 self.drop_all(number, Dropped::Eviction);
                 self.forget_if_done(shared, number);
-                self.barrier.want_if(self.forgetting.contains(&number));
+                self.barrier.want_if(self.files.is_forgetting(number));
             }
         }
     }
@@ -214,15 +167,15 @@ impl Overlay {
         let file = &self.files[&number];
         let all = Range::new(0, u64::MAX);
         let stays = file.write_back_error.is_some() || self.has_untrusted(number, all);
-        let stays = stays || (!file.regions.is_empty() && self.online.is_none());
-        file.openers.is_empty() && !stays && !self.forgetting.contains(&number)
+        let stays = stays || (file.placed.any() && !self.placing.is_following());
+        !file.users.are_there() && !stays && !self.files.is_forgetting(number)
     }
 
     /// Whether the table is full but will not stay so: an open of a file not known yet has to wait.
     pub fn awaits_number(&self, shared: Shared<'_>, identity: Identity) -> bool {
-        self.files.len() >= self.numbers(shared)
-            && !self.by_identity.contains_key(&identity)
-            && (!self.forgetting.is_empty() || self.table.closed.iter().any(|number| self.may_leave(*number)))
+        self.files.len() >= self.files.numbers(shared.files.len())
+            && !self.files.of_identity(identity).is_some()
+            && (self.files.any_forgetting() || self.files.closed().any(|number| self.may_leave(number)))
     }
 }
 

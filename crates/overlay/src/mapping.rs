@@ -1,39 +1,11 @@
-//! What is mapped: every change of an extent map goes through here, so that space, granules and accounts follow.
-//!
-//! No list names extents one by one. Which files have dirty or clean extents is known, each file's map finds
-//! the dirty ones in address order, and the next to be evicted is found by a hand that goes round all files
-//! in address order and takes the clean extents of the oldest generation ([`super::recency`]) as it comes by.
-
-use std::collections::BTreeSet;
+//! Changes of what is mapped: each goes through here, so that space, granules and accounts follow.
 
 use crate::extent_map::Mapped;
 use crate::flash_space::Run;
 use crate::overlay::Overlay;
-use crate::recency::{Access, Recency, Stamp};
+use crate::recency::{Access, Stamp};
 use headstart_protocol::counters::Dropped;
 use headstart_units::request::Range;
-
-/// Accounts of what is mapped.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Mapping {
-    /// Number of extents.
-    pub(crate) extents: u64,
-    /// Bytes on flash that the disk does not have.
-    pub(crate) dirty_bytes: u64,
-    /// Those of extents that are kept.
-    pub(crate) kept_dirty_bytes: u64,
-    /// Files with dirty extents.
-    pub(crate) dirty_files: BTreeSet<u32>,
-    clean_files: BTreeSet<u32>,
-    pub(crate) recency: Recency,
-    /// Where the search for the next extent to evict goes on: file, offset.
-    hand: (u32, u64),
-}
-
-/// The extent's bytes if that stamp keeps it.
-fn kept_bytes(mapped: &Mapped, stamp: Stamp) -> u64 {
-    if stamp.is_kept() { mapped.range.length } else { 0 }
-}
 
 impl Overlay {
     /// Adds an extent where nothing is mapped; it was used just now.
@@ -51,13 +23,13 @@ impl Overlay {
     pub(crate) fn carve(&mut self, file: u32, range: Range, why: Dropped) {
         let known = self.file(file);
         let change = known.map.carve(range);
-        if known.map.is_empty() && known.openers.is_empty() {
-            self.forgetting.insert(file);
+        if known.map.is_empty() && !known.users.are_there() {
+            self.files.forget_after_barrier(file);
         }
         for kept in &change.kept {
             self.space.hold(Run::touching(kept.data_file, kept.place, kept.range.length));
             self.enlist(file, kept);
-            let held = self.files[&file].regions.holding(kept.range.offset).is_some();
+            let held = self.files[&file].placed.holding(kept.range.offset).is_some();
             if held != kept.stamp.is_kept() {
                 let stamp = self.stamp(file, kept.range.offset, Access::Random);
                 self.restamp(file, kept, stamp);
@@ -90,40 +62,25 @@ impl Overlay {
 
     /// An extent is in the map now.
     fn enlist(&mut self, file: u32, mapped: &Mapped) {
-        self.mapping.extents += 1;
+        self.mapping.enlist(file, mapped);
         if mapped.dirty {
-            self.mapping.dirty_bytes += mapped.range.length;
-            self.mapping.kept_dirty_bytes += kept_bytes(mapped, mapped.stamp);
             self.file(file).dirty_bytes += mapped.range.length;
-            self.mapping.dirty_files.insert(file);
-        } else {
-            self.mapping.recency.enlist(mapped.stamp);
-            self.mapping.clean_files.insert(file);
         }
     }
 
     /// An extent is no longer in the map.
     fn delist(&mut self, file: u32, mapped: &Mapped) {
-        self.mapping.extents -= 1;
-        let (extents, dirty) = (self.files[&file].map.len(), self.files[&file].map.dirty());
+        let known = self.file(file);
         if mapped.dirty {
-            self.mapping.dirty_bytes -= mapped.range.length;
-            self.mapping.kept_dirty_bytes -= kept_bytes(mapped, mapped.stamp);
-            self.file(file).dirty_bytes -= mapped.range.length;
-            if dirty == 0 {
-                self.mapping.dirty_files.remove(&file);
-            }
-        } else {
-            self.mapping.recency.delist(mapped.stamp);
-            if dirty == extents {
-                self.mapping.clean_files.remove(&file);
-            }
+            known.dirty_bytes -= mapped.range.length;
         }
+        let (left, left_dirty) = (known.map.len(), known.map.dirty());
+        self.mapping.delist(file, mapped, left, left_dirty);
     }
 
     /// A use of an extent: it becomes one of the most recent.
     pub(crate) fn touch(&mut self, file: u32, mapped: &Mapped, access: Access) {
-        let stamp = self.mapping.recency.stamp_use(self.mapping.extents, access);
+        let stamp = self.mapping.stamp_use(access);
         if stamp.generation <= mapped.stamp.at(stamp.folds).generation {
             return;
         }
@@ -131,30 +88,14 @@ impl Overlay {
     }
 
     pub(crate) fn restamp(&mut self, file: u32, mapped: &Mapped, stamp: Stamp) {
-        if mapped.dirty {
-            self.mapping.kept_dirty_bytes -= kept_bytes(mapped, mapped.stamp);
-            self.mapping.kept_dirty_bytes += kept_bytes(mapped, stamp);
-        } else {
-            self.mapping.recency.delist(mapped.stamp);
-            self.mapping.recency.enlist(stamp);
-        }
+        self.mapping.restamp(mapped, stamp);
         self.file(file).map.set_stamp(mapped.range.offset, stamp);
     }
 
     /// The clean extent to evict next: one of those least recently used.
     pub(crate) fn least_recently_used(&mut self) -> Option<(u32, Mapped)> {
-        let limit = self.mapping.recency.oldest()?;
-        let (first, offset) = self.mapping.hand;
-        let mut search = |file: u32, offset: u64| {
-            let found = self.files.get_mut(&file)?.map.oldest(offset, limit)?;
-            Some((file, found))
-        };
-        let files = &self.mapping.clean_files;
-        let mut round = files.range(first + 1..).chain(files.range(..=first));
-        let found = search(first, offset).or_else(|| round.find_map(|file| search(*file, 0)));
-        let (file, mapped) = found.expect("the oldest generation has a clean extent");
-        self.mapping.hand = (file, mapped.range.offset);
-        Some((file, mapped))
+        let files = &mut self.files;
+        self.mapping.least_recently_used(|file, offset, limit| files.get_mut(&file)?.map.oldest(offset, limit))
     }
 
     /// Whether any byte of `range` is dirty.
@@ -167,8 +108,7 @@ impl Overlay {
 
     /// The first dirty extent that begins between two positions, each a file and an offset.
     pub(crate) fn next_dirty(&self, from: (u32, u64), until: (u32, u64)) -> Option<(u32, Mapped)> {
-        let after =
-            self.mapping.dirty_files.range(from.0..).map(|&file| (file, if file == from.0 { from.1 } else { 0 }));
+        let after = self.mapping.dirty_files(from.0).map(|file| (file, if file == from.0 { from.1 } else { 0 }));
         let mut found = after.filter_map(|(file, offset)| Some((file, self.files[&file].map.next_dirty(offset)?)));
         found.next().filter(|(file, mapped)| (*file, mapped.range.offset) < until)
     }
@@ -180,7 +120,7 @@ mod tests {
 
     use super::*;
     use crate::extent_map::Benefit;
-    use crate::files::File;
+    use crate::file::File;
     use crate::journal::Identity;
     use crate::settings::Settings;
 
@@ -284,7 +224,7 @@ mod tests {
             evicted += 1;
         }
         assert_eq!((evicted, overlay.extents() as u64), (count * 9 / 10, count / 10), "dirty extents stay");
-        assert!(overlay.mapping.clean_files.is_empty());
+        assert!(overlay.mapping.nothing_is_clean());
     }
 
     #[test]
@@ -300,6 +240,6 @@ mod tests {
             overlay.set_clean(file, &extent);
         }
         assert_eq!(found, expected);
-        assert!(overlay.mapping.dirty_files.is_empty() && overlay.dirty_bytes() == 0);
+        assert!(overlay.mapping.dirty_files(0).next().is_none() && overlay.dirty_bytes() == 0);
     }
 }

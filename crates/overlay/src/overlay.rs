@@ -1,81 +1,63 @@
 //! The overlay: its parts, and what the runtime calls at every turn.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-use headstart_policy::client::s4d::{Critical, CriticalData};
 use headstart_protocol::counters::Counters;
 use headstart_protocol::handover::COPIES_MAX;
 use headstart_protocol::message::{Envelope, Request};
 use headstart_protocol::shared::Shared;
 use headstart_units::Capacity;
 
-use crate::drain_round::DrainRound;
-use crate::evicted::Evicted;
-use crate::fetches::Fetch;
-use crate::file_table::FileTable;
-use crate::files::File;
+use crate::file::File;
 use crate::flash_space::FlashSpace;
-use crate::granules::Granules;
-use crate::journal::{Identity, Record};
-use crate::mapping::Mapping;
-use crate::online::Online;
+use crate::journal::Record;
 use crate::output::Output;
 use crate::parts::barrier::Barrier;
 use crate::parts::copies::Copies;
-use crate::parts::disk_writes::DiskWrites;
+use crate::parts::data_files::DataFiles;
+use crate::parts::fetches::Fetches;
+use crate::parts::files::Files;
+use crate::parts::granules::Granules;
 use crate::parts::leases::Leases;
+use crate::parts::mapping::Mapping;
 use crate::parts::outbox::Outbox;
+use crate::parts::pacing::Pacing;
 use crate::parts::pending::Requests;
+use crate::parts::placing::Placing;
 use crate::parts::threads::Threads;
 use crate::process::Process;
-use crate::regions::Placing;
-use crate::reserve::Reserve;
 use crate::settings::Settings;
-use crate::untrusted::Untrusted;
-use crate::write_back::Pace;
 
 /// The overlay; see the module.
 #[derive(Debug)]
 pub struct Overlay {
-    pub(crate) settings: Settings,
-    pub(crate) files: BTreeMap<u32, File>,
-    pub(crate) table: FileTable,
-    pub(crate) by_identity: BTreeMap<Identity, u32>,
-    pub(crate) data_files: BTreeMap<u32, u32>,
-    pub(crate) next_data_file: u32,
+    /// The slow files known.
+    pub(crate) files: Files,
+    /// The data files on flash.
+    pub(crate) data_files: DataFiles,
+    /// Their pages.
     pub(crate) space: FlashSpace,
+    /// Bits that say of which ranges bytes may be on flash.
     pub(crate) granules: Granules,
+    /// Accounts of what is mapped; the maps are the files'.
     pub(crate) mapping: Mapping,
+    /// Who takes part.
     pub(crate) threads: Threads,
+    /// What threads may do to slow files.
     pub(crate) leases: Leases,
+    /// Requests that wait.
     pub(crate) pending: Requests,
-    pub(crate) disk_writes: DiskWrites,
+    /// Bytes on their way between the tiers.
     pub(crate) copies: Copies,
-    pub(crate) fetches: Vec<Fetch>,
-    pub(crate) critical: CriticalData,
-    /// A critical range that waits for room to become free.
-    pub(crate) deferred: Option<Critical>,
-    /// Files whose size is to be changed once no thread may be changing it.
-    pub(crate) extending: BTreeSet<u32>,
-    /// Files to be forgotten when a barrier has cleared their bits.
-    pub(crate) forgetting: BTreeSet<u32>,
-    /// Files without a name that are written back for processes that may have them open and never said so.
-    pub(crate) left_to_heirs: BTreeSet<u32>,
-    /// Sum of the known sizes.
-    pub(crate) known_bytes: u128,
-    pub(crate) barrier: Barrier,
-    pub(crate) untrusted: Untrusted,
-    pub(crate) evicted: Evicted,
-    pub(crate) pace: Pace,
-    pub(crate) drain_round: Option<DrainRound>,
+    /// Bytes that are to come to flash.
+    pub(crate) fetches: Fetches,
+    /// Regions that belong there.
     pub(crate) placing: Placing,
-    pub(crate) online: Option<Online>,
-    pub(crate) reserve: Reserve,
-    /// What the header said last of bytes refused.
-    pub(crate) refused_bytes: u64,
-    /// Where the last use of flash by each thread ended: file, offset.
-    pub(crate) last_uses: BTreeMap<u32, (u32, u64)>,
+    /// When what nobody waits for is done.
+    pub(crate) pacing: Pacing,
+    /// What is durable.
+    pub(crate) barrier: Barrier,
+    /// What the runtime takes.
     pub(crate) outbox: Outbox,
     /// The time, as it was told last.
     pub(crate) measured_ns: u64,
@@ -85,43 +67,21 @@ impl Overlay {
     /// An empty overlay whose journal so far ends at `journal_end`; data files get numbers from `next_data_file` on.
     pub fn new(mut settings: Settings, journal_end: u64, next_data_file: u32) -> Overlay {
         settings.copies_max = settings.copies_max.min(COPIES_MAX);
-        let (copies_max, slab_bytes_max) = (settings.copies_max, settings.slab_bytes_max);
-        let capacity_bytes = match settings.capacity {
-            Capacity::Bytes(bytes) => bytes,
-            Capacity::Share(_) => 0,
-        };
+        let files = Files::new(settings.files_max, settings.capacity);
         Overlay {
-            critical: CriticalData::new(settings.critical_max),
-            settings,
-            files: BTreeMap::new(),
-            table: FileTable::default(),
-            by_identity: BTreeMap::new(),
-            data_files: BTreeMap::new(),
-            next_data_file,
-            space: FlashSpace::new(capacity_bytes),
+            data_files: DataFiles::new(next_data_file),
+            space: FlashSpace::new(files.capacity_bytes()),
+            files,
             granules: Granules::default(),
             mapping: Mapping::default(),
-            threads: Threads::new(slab_bytes_max),
+            threads: Threads::new(settings.slab_bytes_max),
             leases: Leases::default(),
             pending: Requests::default(),
-            disk_writes: DiskWrites::default(),
-            copies: Copies::new(copies_max),
-            fetches: Vec::new(),
-            deferred: None,
-            extending: BTreeSet::new(),
-            forgetting: BTreeSet::new(),
-            left_to_heirs: BTreeSet::new(),
-            known_bytes: 0,
-            barrier: Barrier::default(),
-            untrusted: Untrusted::new(),
-            evicted: Evicted::default(),
-            pace: Pace::default(),
-            drain_round: None,
+            copies: Copies::new(settings.copies_max),
+            fetches: Fetches::new(settings.critical_max),
             placing: Placing::default(),
-            online: None,
-            reserve: Reserve::default(),
-            refused_bytes: 0,
-            last_uses: BTreeMap::new(),
+            pacing: Pacing::new(settings),
+            barrier: Barrier::default(),
             outbox: Outbox::new(journal_end),
             measured_ns: 0,
         }
@@ -130,7 +90,7 @@ impl Overlay {
     /// A thread joined: `slot` is its slot from now on.
     pub fn on_join(&mut self, slot: u32, process: Process) {
         self.threads.join(slot, process);
-        self.last_uses.remove(&slot);
+        self.mapping.forget_use(slot);
     }
 
     /// A thread's request. `now_ns` is the time of day, for the modification time of absorbed bytes.
@@ -171,13 +131,13 @@ impl Overlay {
 
     /// Whether something waits for another thread's slot or lease, of which no message tells.
     pub fn waits_for_slots(&self) -> bool {
-        !self.extending.is_empty() || self.pending.wait_for_slots() || self.fetches.iter().any(Fetch::waits_for_slots)
+        self.files.extending_count() > 0 || self.pending.wait_for_slots() || self.fetches.wait_for_slots()
     }
 
     /// Whether write-back waits for programs to pause, of which no message tells.
     pub fn waits_for_idleness(&self) -> bool {
-        let writable = |file: &u32| self.files[file].write_back_error.is_none();
-        self.pace.active && self.mapping.dirty_files.iter().any(writable)
+        let writable = |file: u32| self.files[&file].write_back_error.is_none();
+        self.pacing.is_active() && self.mapping.dirty_files(0).any(writable)
     }
 
     /// What is to be done, in order.
@@ -202,20 +162,8 @@ impl Overlay {
 
     /// Changes how much flash may be used.
     pub fn set_capacity(&mut self, capacity: Capacity) {
-        self.settings.capacity = capacity;
+        self.files.set_capacity(capacity);
         self.update_capacity();
-    }
-
-    /// Asks that all dirty bytes go to disk, whatever the marks say, until none is left; clears errors of
-    /// earlier tries. `has_drained` tells when those have that were dirty now. `false` ends that.
-    pub fn drain(&mut self, on: bool) {
-        self.pace.draining = on;
-        if on {
-            self.files.values_mut().for_each(|file| file.write_back_error = None);
-            self.begin_drain_round();
-        } else {
-            self.drain_round = None;
-        }
     }
 
     /// The time on a clock that never falls, for the pace of write-back, and for how long requests wait and
@@ -231,7 +179,7 @@ impl Overlay {
 
     /// Bytes on flash that the disk does not have.
     pub fn dirty_bytes(&self) -> u64 {
-        self.mapping.dirty_bytes
+        self.mapping.dirty_bytes()
     }
 
     /// Bytes of flash that hold extents.
@@ -241,7 +189,7 @@ impl Overlay {
 
     /// Number of extents.
     pub fn extents(&self) -> usize {
-        self.mapping.extents as usize
+        self.mapping.extents() as usize
     }
 
     /// Bytes of flash that may be used now.
@@ -278,7 +226,7 @@ impl Overlay {
     }
 
     pub(crate) fn append(&mut self, record: &Record) {
-        if let Some(data_file) = self.barrier.note(record, |file| self.files[&file].intent) {
+        if let Some(data_file) = self.barrier.note(record, |file| self.files[&file].looks.has_intent()) {
             self.outbox.push(Output::Unsynced(data_file));
         }
         self.outbox.append(record);

@@ -13,14 +13,14 @@
 use std::collections::BTreeMap;
 
 use crate::extent_map::{Benefit, ExtentMap, Mapped};
-use crate::files::File;
+use crate::file::File;
 use crate::fingerprint::Fingerprint;
 use crate::flash_space::Run;
 use crate::journal::{Batches, Extent, Identity, Record, records};
 use crate::overlay::Overlay;
 use crate::page_set::PageSet;
+use crate::parts::data_files::nothing_of;
 use crate::recency::Stamp;
-use crate::untrusted;
 use headstart_policy::client::carl::Regions;
 use headstart_protocol::shared::Shared;
 use headstart_units::request::Range;
@@ -302,7 +302,7 @@ impl Recovered {
     /// A data file could not be synced: what was written to it since the last barrier is not trusted.
     pub fn distrust(&mut self, data_file: u32) {
         let lost: Vec<Run> =
-            [untrusted::nothing(data_file)].into_iter().chain(self.uncovered.of_data_file(data_file)).collect();
+            [nothing_of(data_file)].into_iter().chain(self.uncovered.of_data_file(data_file)).collect();
         for known in self.files.values_mut() {
             let touched = |mapped: &Mapped| !mapped.dirty && mapped.data_file == data_file;
             // Clean bytes are on the disk as well.
@@ -347,38 +347,38 @@ impl Overlay {
         assert!(!self.barrier.is_running(), "a barrier under way names positions of the old journal");
         let mut journal = super::journal::Journal::at(start);
         // Of files with one identity the one that has it comes last.
-        let is_followed = |(number, file): &(&u32, &File)| self.by_identity.get(&file.identity) != Some(number);
+        let is_followed = |(number, file): &(&u32, &File)| !self.files.has_identity(**number, file.identity());
         let (followed, others): (Vec<_>, Vec<_>) = self.files.iter().partition(is_followed);
         for (&number, file) in followed.into_iter().chain(others) {
-            journal.append(&Record::File { file: number, identity: file.identity, path: file.path.clone() });
-            if file.intent {
+            journal.append(&Record::File { file: number, identity: file.identity(), path: file.names.path().to_vec() });
+            if file.looks.has_intent() {
                 journal.append(&Record::Intent { file: number });
             }
-            if file.unlinked {
+            if file.names.is_unlinked() {
                 journal.append(&Record::Unlinked { file: number });
             }
-            if let Some(Fingerprint { size, modified_ns }) = file.fingerprint {
+            if let Some(Fingerprint { size, modified_ns }) = file.looks.fingerprint() {
                 journal.append(&Record::Fingerprint { file: number, size, modified_ns });
             }
-            if !self.by_identity.contains_key(&file.identity) {
+            if self.files.of_identity(file.identity()).is_none() {
                 // The one that followed it is forgotten. That it came is said once more.
-                let (file, identity) = (NO_FILE, file.identity);
+                let (file, identity) = (NO_FILE, file.identity());
                 journal.append(&Record::File { file, identity, path: Vec::new() });
                 journal.append(&Record::Remove { file });
             }
         }
-        for (&number, file) in self.files.iter().filter(|_| self.online.is_none()) {
+        for (&number, file) in self.files.iter().filter(|_| !self.placing.is_following()) {
             let wanted = |region| Record::Wanted { file: number, region };
-            file.regions.iter().for_each(|region| journal.append(&wanted(region)));
+            file.placed.regions().iter().for_each(|region| journal.append(&wanted(region)));
         }
-        for (&data_file, &file) in &self.data_files {
+        for (data_file, file) in self.data_files.iter() {
             journal.append(&Record::DataFile { file, data_file });
         }
-        self.untrusted.values().flatten().for_each(|run| journal.append(&untrusted::record(run)));
+        self.data_files.untrusted_records().for_each(|record| journal.append(&record));
         for (slot, seq) in self.threads.last_commits() {
             journal.append(&Record::LastCommit { slot, seq });
         }
-        for (&number, file) in &self.files {
+        for (&number, file) in self.files.iter() {
             let mut batches = Batches::of(number);
             for mapped in file.map.iter() {
                 let Range { offset, length } = mapped.range;
@@ -489,7 +489,7 @@ mod tests {
             // The later file is there: under the identity the one that is gone seems to be.
             let sizes = BTreeMap::from([(gone, 0)]);
             let mut overlay = Overlay::adopt(Settings::default(), recovered, memory.view(), &sizes, &BTreeSet::new());
-            assert!(overlay.files[&gone].unlinked);
+            assert!(overlay.files[&gone].names.is_unlinked());
             assert_eq!(overlay.find(Identity::default()), None);
             journal = overlay.begin_journal(0);
         }

@@ -8,14 +8,14 @@
 //! Regions come to flash by the writes and reads of programs, as all bytes do, or are placed: fetched one
 //! after the other, of the most gain per byte first, until all is there that finds room.
 
-use std::collections::BTreeSet;
-
 use crate::extent_map::Mapped;
 use crate::fingerprint::Fingerprint;
 use crate::journal::{Identity, Record};
 use crate::output::Answer;
 use crate::overlay::Overlay;
+use crate::parts::placing::Rank;
 use crate::recency::{Access, Stamp};
+use crate::room::Room;
 use headstart_policy::client::Policy;
 use headstart_policy::client::carl::{Regions, Wanted};
 use headstart_protocol::shared::Shared;
@@ -25,11 +25,6 @@ use headstart_units::request::Range;
 const FETCH_BYTES: u64 = 1 << 20;
 /// The same beside programs that regions follow: some stripes of each server, so that seeks take little of their time.
 const FOLLOWING_BYTES: u64 = 4 << 20;
-/// Such fetches under way at once.
-pub(crate) const FETCHES_MAX: usize = 8;
-
-/// Regions in order of their gain per byte, then address.
-type Rank = (u64, u32, u64);
 
 /// How far a file's regions are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,24 +37,6 @@ pub struct Placement {
     pub placed_bytes: u64,
     /// What its last copy to flash failed with; nothing more of it is placed before the next try.
     pub error: Option<i32>,
-}
-
-/// The regions of all files, and where placing stands.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Placing {
-    ranks: BTreeSet<Rank>,
-    /// No region below this one has clean extents.
-    giving: Rank,
-    /// Regions are being placed.
-    pub(crate) on: bool,
-    /// This pass has come to this region, and so far in its file; none if it begins with the first.
-    at: Option<(Rank, u64)>,
-    /// A copy of this pass came to nothing as somebody wrote.
-    pub(crate) missed: bool,
-}
-
-fn rank(file: u32, region: &Wanted) -> Rank {
-    (region.density(), file, region.range.offset)
 }
 
 impl Overlay {
@@ -76,8 +53,8 @@ impl Overlay {
         observed: Fingerprint,
     ) -> Result<u32, Answer> {
         let number = self.find_or_add(shared, identity, path, observed)?;
-        if self.files[&number].openers.is_empty() {
-            self.table.closed.insert(number);
+        if !self.files[&number].users.are_there() {
+            self.files.close(number);
         }
         Ok(number)
     }
@@ -88,19 +65,19 @@ impl Overlay {
     pub fn set_regions(&mut self, shared: Shared<'_>, number: u32, regions: Regions) {
         self.end_following();
         let Some(known) = self.files.get_mut(&number) else { return };
-        let old = std::mem::replace(&mut known.regions, regions);
+        let old = known.placed.replace(regions);
         let (before, after): (Vec<Wanted>, Vec<Wanted>) =
-            (old.iter().collect(), self.files[&number].regions.iter().collect());
+            (old.iter().collect(), self.files[&number].placed.regions().iter().collect());
         let gone: Vec<&Wanted> = difference(&before, &after).collect();
         let new: Vec<&Wanted> = difference(&after, &before).collect();
         for region in &gone {
             let Range { offset, length } = region.range;
             self.append(&Record::Unwanted { file: number, offset, length });
-            self.placing.ranks.remove(&rank(number, region));
+            self.placing.remove(number, region);
         }
         for region in &new {
             self.append(&Record::Wanted { file: number, region: **region });
-            self.placing.ranks.insert(rank(number, region));
+            self.placing.insert(number, region);
         }
         for region in gone {
             self.release(number, region.range);
@@ -115,69 +92,65 @@ impl Overlay {
 
     /// The regions of a known file.
     pub fn regions(&self, number: u32) -> Option<&Regions> {
-        self.files.get(&number).map(|file| &file.regions)
+        self.files.get(&number).map(|file| file.placed.regions())
     }
 
     /// Copies regions to flash until all is there that finds room, or `false` ends it.
     pub fn place(&mut self, shared: Shared<'_>, on: bool) {
         if on {
             for file in self.files.values_mut() {
-                (file.place_error, file.place_end) = (None, u64::MAX);
+                file.placed.retry();
             }
         }
-        self.begin_placing(on);
+        self.placing.begin(on);
         self.poll(shared);
-    }
-
-    pub(crate) fn begin_placing(&mut self, on: bool) {
-        (self.placing.on, self.placing.at, self.placing.missed) = (on, None, false);
     }
 
     /// Whether regions are being copied.
     pub fn is_placing(&self) -> bool {
-        self.placing.on || self.fetches.iter().any(|fetch| fetch.places())
+        self.placing.is_on() || self.fetches.any_places()
     }
 
     /// How far placing is, for each file with regions.
     pub fn placements(&self) -> impl Iterator<Item = Placement> + '_ {
-        self.files.iter().filter(|(_, file)| !file.regions.is_empty()).map(|(&number, file)| {
+        self.files.iter().filter(|(_, file)| file.placed.any()).map(|(&number, file)| {
             let placed = |range: Range| -> u64 {
                 file.map.overlapping(range).map(|mapped| mapped.range.intersection(range).length).sum()
             };
             Placement {
                 file: number,
-                wanted_bytes: file.regions.iter().map(|region| region.range.length).sum(),
-                placed_bytes: file.regions.iter().map(|region| placed(region.range)).sum(),
-                error: file.place_error,
+                wanted_bytes: file.placed.regions().iter().map(|region| region.range.length).sum(),
+                placed_bytes: file.placed.regions().iter().map(|region| placed(region.range)).sum(),
+                error: file.placed.error(),
             }
         })
     }
 
     /// Whether any file has regions.
     pub(crate) fn has_regions(&self) -> bool {
-        !self.placing.ranks.is_empty()
+        self.placing.has_regions()
     }
 
     /// Regions that the journal names.
     pub(crate) fn adopt_regions(&mut self, number: u32, regions: Regions) {
-        self.placing.ranks.extend(regions.iter().map(|region| rank(number, &region)));
-        self.file(number).regions = regions;
+        regions.iter().for_each(|region| self.placing.insert(number, &region));
+        self.file(number).placed.replace(regions);
     }
 
     /// The file is forgotten.
     pub(crate) fn forget_regions(&mut self, number: u32, regions: &Regions) {
         for region in regions.iter() {
-            self.placing.ranks.remove(&rank(number, &region));
+            self.placing.remove(number, &region);
         }
     }
 
     /// The stamp of an extent that begins at `offset` and was used just now.
     pub(crate) fn stamp(&mut self, number: u32, offset: u64, access: Access) -> Stamp {
-        if let Some(region) = self.files[&number].regions.holding(offset) {
-            self.placing.giving = self.placing.giving.min(rank(number, region));
+        if let Some(region) = self.files[&number].placed.holding(offset) {
+            self.placing.may_give(number, region);
             return Stamp::KEPT;
         }
-        self.mapping.recency.stamp_use(self.mapping.extents, access)
+        self.mapping.stamp_use(access)
     }
 
     /// The region belongs on flash: what is mapped of it stays.
@@ -192,7 +165,7 @@ impl Overlay {
     fn release(&mut self, number: u32, region: Range) {
         let mut rest = region;
         while !rest.is_empty() {
-            let regions = &self.files[&number].regions;
+            let regions = self.files[&number].placed.regions();
             let (held, end) = (regions.holding(rest.offset).is_some(), regions.bound(rest));
             let part = Range::between(rest.offset, end);
             rest = Range::between(end, rest.end());
@@ -207,9 +180,9 @@ impl Overlay {
             if !mapped.dirty {
                 let clean = mapped.part(part);
                 self.evict(number, &clean);
-                self.evicted.remember(number, clean);
+                self.mapping.evicted().remember(number, clean);
             } else if mapped.range.offset >= part.offset {
-                let stamp = Stamp { folds: self.mapping.recency.folds(), ..Stamp::default() };
+                let stamp = self.mapping.oldest_stamp();
                 self.restamp(number, &mapped, stamp);
             }
         }
@@ -222,56 +195,54 @@ impl Overlay {
 
     /// A clean extent of the region with the least gain per byte that has any.
     pub(crate) fn least_wanted(&mut self) -> Option<(u32, Mapped)> {
-        if self.mapping.recency.kept_clean == 0 {
+        if !self.mapping.has_kept_clean() {
             return None;
         }
-        let giving = self.placing.giving;
         let clean = |(_, file, offset): &Rank| {
             let known = &self.files[file];
-            let region = known.regions.holding(*offset)?.range;
+            let region = known.placed.holding(*offset)?.range;
             let mut mapped = known.map.overlapping(region);
             mapped.find(|mapped| !mapped.dirty && mapped.range.offset >= region.offset).map(|mapped| (*file, mapped))
         };
-        let after = self.placing.ranks.range(giving..).chain(self.placing.ranks.range(..giving));
-        let (rank, found) = after.copied().find_map(|rank| Some((rank, clean(&rank)?)))?;
-        self.placing.giving = rank;
+        let (rank, found) = self.placing.giving().find_map(|rank| Some((rank, clean(&rank)?)))?;
+        self.placing.give_from(rank);
         Some(found)
     }
 
     /// Fetches what is missing of regions, as far as `limit` fetches at once. A pass tries each stretch once.
     pub(crate) fn place_next(&mut self, shared: Shared<'_>, limit: usize) {
-        while self.placing.on && !self.is_kept_off() && self.fetches.len() < limit && self.copies.may_begin() {
+        while self.placing.is_on() && !self.is_kept_off() && self.fetches.count() < limit && self.copies.may_begin() {
             let Some((rank, range)) = self.next_missing() else {
                 // What was written to meanwhile is tried again when all other copies have ended.
-                if !self.fetches.iter().any(|fetch| fetch.places()) {
-                    (self.placing.on, self.placing.at) = (std::mem::take(&mut self.placing.missed), None);
+                if !self.fetches.any_places() {
+                    self.placing.end_pass();
                 }
                 return;
             };
             match self.start_placing(shared, rank.1, range) {
-                Room::Now => self.placing.at = Some((rank, range.end())),
+                Room::Now => self.placing.go_on_at(rank, range.end()),
                 Room::AfterBarrier => {
-                    self.placing.at = Some((rank, range.offset));
+                    self.placing.go_on_at(rank, range.offset);
                     return;
                 }
-                Room::None => self.placing.on = false,
+                Room::None => self.placing.stop(),
             }
         }
     }
 
     /// One region belongs on flash from now on, which the journal does not say.
     pub(crate) fn want(&mut self, number: u32, region: Wanted) {
-        self.placing.ranks.insert(rank(number, &region));
-        self.file(number).regions.put(region);
+        self.placing.insert(number, &region);
+        self.file(number).placed.put(region);
         self.keep(number, region.range);
     }
 
     /// The region of these bytes no longer does.
     pub(crate) fn unplace(&mut self, number: u32, range: Range) {
         let Some(known) = self.files.get_mut(&number) else { return };
-        let Some(region) = known.regions.holding(range.offset).copied() else { return };
-        known.regions.remove(region.range);
-        self.placing.ranks.remove(&rank(number, &region));
+        let Some(region) = known.placed.holding(range.offset).copied() else { return };
+        known.placed.remove(region);
+        self.placing.remove(number, &region);
         self.release(number, region.range);
     }
 
@@ -285,19 +256,16 @@ impl Overlay {
     /// A copy of a region failed.
     pub(crate) fn placing_failed(&mut self, number: u32, range: Range, errno: i32) {
         let Some(file) = self.files.get_mut(&number) else { return };
-        if range.end() > file.size && !file.openers.is_empty() {
-            file.place_end = file.place_end.min(range.offset);
+        if range.end() > file.length.size() && file.users.are_there() {
+            file.placed.end_at(range.offset);
         } else {
-            file.place_error = file.place_error.or(Some(errno));
+            file.placed.fail(errno);
         }
     }
 
     /// The next stretch that is missing, of the regions from where this pass has come to.
     fn next_missing(&self) -> Option<(Rank, Range)> {
-        let (first, from) = self.placing.at.unwrap_or(((u64::MAX, u32::MAX, u64::MAX), 0));
-        let rest = |rank: Rank| if rank == first { from } else { 0 };
-        let mut ranks = self.placing.ranks.range(..=first).rev();
-        ranks.find_map(|rank| Some((*rank, self.missing_of(*rank, rest(*rank))?)))
+        self.placing.rest().find_map(|(rank, from)| Some((rank, self.missing_of(rank, from)?)))
     }
 
     /// The first stretch of a region, from `from` on, that is neither on flash nor on its way there; none if
@@ -305,37 +273,28 @@ impl Overlay {
     fn missing_of(&self, (_, number, offset): Rank, from: u64) -> Option<Range> {
         let most = if self.is_following() { FOLLOWING_BYTES } else { FETCH_BYTES };
         let file = &self.files[&number];
-        if file.unlinked || file.unseen || !file.bypassers.is_empty() || file.place_error.is_some() {
+        if file.names.is_unlinked() || file.looks.is_unseen() || file.users.bypass_us() || file.placed.error().is_some()
+        {
             return None;
         }
-        let region = file.regions.holding(offset)?.range;
+        let region = file.placed.holding(offset)?.range;
         let mut rest = Range::between(region.offset.max(from), region.end().min(file.placeable_end()));
         while !rest.is_empty() {
             let mapped = file.map.overlapping(rest).next().map(|mapped| mapped.range);
-            let fetched = self.fetches.iter().filter(|fetch| fetch.file == number && fetch.range.overlaps(rest));
-            let taken = mapped.into_iter().chain(fetched.map(|fetch| fetch.range)).min();
+            let fetched = self.fetches.within(number, rest);
+            let taken = mapped.into_iter().chain(fetched).min();
             match taken {
                 Some(taken) if taken.offset <= rest.offset => rest = Range::between(taken.end(), rest.end()),
                 _ => {
                     let end = taken.map_or(rest.end(), |taken| taken.offset);
                     // What lies beyond the known end may not be there.
-                    let end = if rest.offset < file.size { end.min(file.size) } else { end };
+                    let end = if rest.offset < file.length.size() { end.min(file.length.size()) } else { end };
                     return Some(Range::new(rest.offset, (end - rest.offset).min(most)));
                 }
             }
         }
         None
     }
-}
-
-/// Whether there is room for a fetch.
-pub(crate) enum Room {
-    /// It has begun.
-    Now,
-    /// There will be after a barrier.
-    AfterBarrier,
-    /// Nothing else gives way.
-    None,
 }
 
 /// The regions of `these` that are not among `those` as they are; both by offset.

@@ -12,8 +12,8 @@ use crate::journal::Record;
 use crate::limits::REQUEST_BYTES_MAX;
 use crate::output::{Answer, Output};
 use crate::overlay::Overlay;
+use crate::parts::reserve::Reserve;
 use crate::parts::slabs::Slab;
-use crate::reserve::Reserve;
 use headstart_protocol::lease::Place;
 use headstart_protocol::shared::{PIECES_MAX, Shared};
 use headstart_units::PAGE_BYTES;
@@ -59,14 +59,14 @@ impl Overlay {
     pub(crate) fn room_is_coming(&mut self, file: u32, range: Range) -> bool {
         let pages = Run::touching(0, range.offset % PAGE_BYTES, range.length).pages;
         let needed = pages.saturating_mul(PAGE_BYTES).saturating_add(self.spared_bytes(file, range));
-        let clean = self.mapped_bytes().saturating_sub(self.mapping.dirty_bytes);
+        let clean = self.mapped_bytes().saturating_sub(self.mapping.dirty_bytes());
         let can_give = self.room_bytes().saturating_add(clean) >= needed;
         while can_give
             && self.room_bytes() < needed
             && let Some((file, mapped)) = self.least_recently_used()
         {
             self.evict(file, &mapped);
-            self.evicted.remember(file, mapped);
+            self.mapping.evicted().remember(file, mapped);
         }
         let cleaned = self.copies.write_back_bytes();
         let is_coming = self.space_is_coming() && self.room_bytes().saturating_add(cleaned) >= needed;
@@ -103,7 +103,7 @@ impl Overlay {
     /// What a write of `range` leaves free. Regions give way where the least reserve is short: it is for
     /// writes within regions, or others would displace one region after the other.
     fn spared_bytes(&self, file: u32, range: Range) -> u64 {
-        let within = self.files[&file].regions.holding(range.offset).is_some();
+        let within = self.files[&file].placed.holding(range.offset).is_some();
         if within || !self.has_regions() { 0 } else { Reserve::least_bytes(self.space.capacity_bytes()) }
     }
 
@@ -116,7 +116,7 @@ impl Overlay {
         let most = fair.min(self.threads.slabs().bytes_max() / PAGE_BYTES).max(pages);
         if let Some(run) = self.space.allocate(data_file, pages, most) {
             self.threads.slabs_mut().set(shared, slot, first, Slab { file, run });
-            self.reserve.on_write(run.bytes().length, self.measured_ns);
+            self.pacing.reserve_mut().on_write(run.bytes().length, self.measured_ns);
             return true;
         }
         let mut runs = Vec::new();
@@ -132,7 +132,7 @@ impl Overlay {
             return false;
         }
         for (at, run) in empty.into_iter().zip(runs) {
-            self.reserve.on_write(run.bytes().length, self.measured_ns);
+            self.pacing.reserve_mut().on_write(run.bytes().length, self.measured_ns);
             self.threads.slabs_mut().set(shared, slot, at, Slab { file, run });
         }
         true
@@ -182,7 +182,7 @@ impl Overlay {
             let possible = place.is_multiple_of(PAGE_BYTES) && place.saturating_add(length) <= SLAB_END_MAX;
             let used = self.files.get(&file).map_or(0, |known| pages_used(known.map.iter(), run));
             let rest = Run { page: run.page + used, pages: run.pages - used, ..run };
-            let known = possible && self.data_files.get(&data_file) == Some(&file);
+            let known = possible && self.data_files.owner(data_file) == Some(file);
             if known && rest.pages > 0 && self.space.adopt_slab(rest) {
                 self.threads.slabs_mut().set(shared, slot, at, Slab { file, run: rest });
                 // The agent may have been killed before it made the data file long enough, or made it at all.
@@ -197,7 +197,7 @@ impl Overlay {
     fn slab_left(&self, slot: u32, file: u32, range: Range) -> bool {
         let pages = Run::touching(0, range.offset % PAGE_BYTES, range.length).pages;
         let fits = |slab: &Slab| {
-            slab.file == file && slab.run.pages >= pages && !self.untrusted.contains_key(&slab.run.data_file)
+            slab.file == file && slab.run.pages >= pages && !self.data_files.has_failed(slab.run.data_file)
         };
         self.threads.slabs().of(slot).iter().any(fits)
     }
@@ -205,7 +205,7 @@ impl Overlay {
     /// Returns the slot's slabs, all or those of one file.
     pub(crate) fn return_slabs(&mut self, shared: Shared<'_>, slot: u32, file: Option<u32>) {
         for run in self.threads.slabs_mut().take(shared, slot, file) {
-            self.reserve.on_return(run.bytes().length);
+            self.pacing.reserve_mut().on_return(run.bytes().length);
             self.space.give_back(run);
         }
     }
@@ -221,11 +221,9 @@ impl Overlay {
         if let Some(data_file) = self.file(file).data_file {
             return data_file;
         }
-        let data_file = self.next_data_file;
-        self.next_data_file += 1;
-        shared.header.data_files_used.fetch_max(self.next_data_file.into(), Ordering::Relaxed);
+        let data_file = self.data_files.create(file);
+        shared.header.data_files_used.fetch_max(self.data_files.next().into(), Ordering::Relaxed);
         self.append(&Record::DataFile { file, data_file });
-        self.data_files.insert(data_file, file);
         self.space.add_data_file(data_file, true);
         self.file(file).data_file = Some(data_file);
         data_file

@@ -15,7 +15,7 @@ impl Overlay {
     pub fn keep_off(&mut self, shared: Shared<'_>, on: bool) {
         self.threads.set_strangers(on);
         if on {
-            self.fetches.iter_mut().for_each(|fetch| fetch.cancelled = true);
+            self.fetches.cancel_all();
         }
         self.poll(shared);
     }

@@ -9,10 +9,8 @@
 //!   dirty, also where it was evicted since and no barrier has freed its place. Bytes that a program wrote to
 //!   the disk itself share the fate of any write to a disk that fails: fsync says so, once.
 
-use std::collections::BTreeMap;
-
 use crate::extent_map::Mapped;
-use crate::files::File;
+use crate::file::File;
 use crate::flash_space::Run;
 use crate::journal::{Extent, Record};
 use crate::output::NotSynced;
@@ -20,34 +18,18 @@ use crate::overlay::Overlay;
 use crate::recency::Access;
 use headstart_units::request::Range;
 
-/// Runs of pages whose bytes may not be what was written, by data file.
-pub(crate) type Untrusted = BTreeMap<u32, Vec<Run>>;
-
-/// The record that says it.
-pub(crate) fn record(run: &Run) -> Record {
-    Record::Untrusted { data_file: run.data_file, page: run.page, pages: run.pages }
-}
-
-/// Says that a sync of the data file failed, even where that lost nothing.
-pub(crate) fn nothing(data_file: u32) -> Run {
-    Run { data_file, page: 0, pages: 0 }
-}
-
 impl Overlay {
     /// A barrier could not sync these files.
     pub(crate) fn distrust(&mut self, failed: &NotSynced) {
         for (data_file, pages) in self.barrier.take_unsynced_pages(failed) {
             self.retire(data_file);
-            let lost: Vec<Run> = [nothing(data_file)].into_iter().chain(pages).collect();
-            lost.iter().for_each(|run| self.append(&record(run)));
-            self.untrusted.entry(data_file).or_default().extend(lost);
+            for record in self.data_files.distrust(data_file, pages) {
+                self.append(&record);
+            }
             self.drop_untrusted_clean(data_file);
             self.copies.cancel_data_file(data_file);
             // One that is copied and waits to be published is named by no record yet.
-            self.fetches
-                .iter_mut()
-                .filter(|fetch| fetch.run.data_file == data_file)
-                .for_each(|fetch| fetch.cancelled = true);
+            self.fetches.cancel_data_file(data_file);
         }
         for &file in &failed.slow_files {
             self.write_back_again(file);
@@ -57,7 +39,7 @@ impl Overlay {
     /// Nothing new goes to the data file.
     fn retire(&mut self, data_file: u32) {
         self.space.retire(data_file);
-        self.table.unwritten_data_files.insert(data_file);
+        self.data_files.retire(data_file);
         for file in self.files.values_mut().filter(|file| file.data_file == Some(data_file)) {
             file.data_file = None;
         }
@@ -65,28 +47,30 @@ impl Overlay {
 
     /// Clean bytes are on the disk as well.
     fn drop_untrusted_clean(&mut self, data_file: u32) {
-        let Some(&owner) = self.data_files.get(&data_file) else { return };
+        let Some(owner) = self.data_files.owner(data_file) else { return };
         let Some(known) = self.files.get(&owner) else { return };
         let clean: Vec<Mapped> = known.map.iter().filter(|mapped| !mapped.dirty && self.is_untrusted(mapped)).collect();
         for mapped in clean {
             self.evict(owner, &mapped);
             // Unless the disk fails as well.
-            self.evicted.remember(owner, mapped);
+            self.mapping.evicted().remember(owner, mapped);
         }
     }
 
     fn write_back_again(&mut self, file: u32) {
         let Some(known) = self.files.get(&file).filter(|known| known.written_back) else { return };
         let clean: Vec<Mapped> = known.map.iter().filter(|mapped| !mapped.dirty).collect();
-        self.rewind_drain_round((file, 0));
+        if let Some(round) = self.pacing.round_mut() {
+            round.rewind((file, 0));
+        }
         for mapped in clean {
             let Range { offset, length } = mapped.range;
             let extents = vec![Extent { offset, length, place: mapped.place, dirty: true }];
             self.append(&Record::Extents { file, data_file: mapped.data_file, extents });
             self.set_dirty(file, &mapped);
         }
-        let bypassed = self.is_kept_off() || !self.files[&file].bypassers.is_empty();
-        for mapped in self.evicted.take(file) {
+        let bypassed = self.is_kept_off() || self.files[&file].users.bypass_us();
+        for mapped in self.mapping.evicted().take(file) {
             if bypassed || self.files[&file].map.touches(mapped.range) {
                 continue;
             }
@@ -100,14 +84,12 @@ impl Overlay {
 
     /// Whether the extent's bytes may not be what was written.
     pub(crate) fn is_untrusted(&self, mapped: &Mapped) -> bool {
-        let Some(lost) = self.untrusted.get(&mapped.data_file) else { return false };
-        let run = Run::touching(mapped.data_file, mapped.place, mapped.range.length);
-        lost.iter().any(|lost| lost.page < run.page + run.pages && run.page < lost.page + lost.pages)
+        self.data_files.is_untrusted(Run::touching(mapped.data_file, mapped.place, mapped.range.length))
     }
 
     /// Whether bytes of `range` are lost.
     pub(crate) fn has_untrusted(&self, file: u32, range: Range) -> bool {
         let lost = |known: &File| known.map.overlapping(range).any(|mapped| self.is_untrusted(&mapped));
-        !self.untrusted.is_empty() && self.files.get(&file).is_some_and(lost)
+        self.data_files.any_failed() && self.files.get(&file).is_some_and(lost)
     }
 }

@@ -285,7 +285,7 @@ fn the_new_name_of_a_file_whose_dirty_bytes_were_synced_becomes_durable_by_itsel
             other(&mut w, 0, Kind::Fsync, A);
         }
         w.quiesce();
-        let old = w.overlay.files[&w.open[0][&0].unwrap()].path.clone();
+        let old = w.overlay.files[&w.open[0][&0].unwrap()].names.path().to_vec();
         let paths: &'static [u8] = [old.as_slice(), b"/slow/new"].concat().leak();
         w.request(0, &Request::Renamed { old_length: old.len() as u32, exchanged: false, paths });
         assert_eq!(!w.tasks.is_empty(), synced, "a barrier has begun");
@@ -428,7 +428,7 @@ fn a_new_file_with_an_inode_number_used_before_outlives_the_news_that_the_old_on
     w.ranks[0].seq += 1;
     w.overlay.on_unlinked(w.memory.view(), envelope, inode, |file| file == number);
     w.carry_out();
-    assert!(w.overlay.files[&old].unlinked && !w.overlay.files[&number].unlinked);
+    assert!(w.overlay.files[&old].names.is_unlinked() && !w.overlay.files[&number].names.is_unlinked());
     other_file(&mut w, 2, Kind::Close, new, A);
     assert_eq!(w.overlay.dirty_bytes(), A.length, "what was written is kept for the new file");
     no_violation(&w);
@@ -731,7 +731,7 @@ fn a_size_seen_by_an_open_during_an_extension_is_not_believed() {
     ranks::begin_other(&mut w, 0, Kind::Open(true), 0, A);
     run(&mut w, 0);
     w.quiesce();
-    assert!(w.overlay.files[&0].size <= w.inodes[0].store.size());
+    assert!(w.overlay.files[&0].length.size() <= w.inodes[0].store.size());
     no_violation(&w);
 }
 
@@ -827,7 +827,7 @@ fn a_file_is_known_by_a_name_that_stays_when_another_goes_and_if_there_is_none_i
         write(&mut w, 0, A, true);
         w.quiesce();
         let (file, identity) = (w.open[0][&0].unwrap(), w.inodes[0].identity);
-        let path: &'static [u8] = w.overlay.files[&file].path.clone().leak();
+        let path: &'static [u8] = w.overlay.files[&file].names.path().to_vec().leak();
         let name = |stays, path| Request::Name { inode: identity.inode, stays, path };
         if told {
             w.request(0, &name(true, b"/slow/d/second"));
@@ -838,7 +838,7 @@ fn a_file_is_known_by_a_name_that_stays_when_another_goes_and_if_there_is_none_i
         w.quiesce();
         assert_eq!(w.overlay.dirty_bytes() > 0, told);
         let known = if told { b"/slow/e/second" } else { path };
-        assert_eq!(w.overlay.files[&file].path, known);
+        assert_eq!(w.overlay.files[&file].names.path(), known);
         let replay = Recovered::replay(&w.journal.bytes[HEADER_BYTES..], Replay::Everything);
         assert_eq!(replay.files[&file].path, known);
         // Nothing that nobody would find comes to flash, until somebody opens it by a name.
@@ -847,7 +847,7 @@ fn a_file_is_known_by_a_name_that_stays_when_another_goes_and_if_there_is_none_i
         w.request(0, &name(true, b"/slow/third"));
         write(&mut w, 0, A, true);
         assert!(w.overlay.dirty_bytes() > 0);
-        assert_eq!(w.overlay.files[&file].path == b"/slow/third", !told);
+        assert_eq!(w.overlay.files[&file].names.path() == b"/slow/third", !told);
         no_violation(&w);
     }
 }

@@ -360,7 +360,7 @@ fn a_write_waits_for_space_no_longer_than_the_disk_is_worth() {
     for _ in 0..20 {
         ranks::step(&mut w, 3, false);
     }
-    assert!(!w.ranks[3].is_busy() && w.overlay.disk_writes.space_wait_ns() == 1_000_000);
+    assert!(!w.ranks[3].is_busy() && w.overlay.pacing.space_wait_ns() == 1_000_000);
     w.request(0, &slab(2));
     assert_eq!(w.ranks[0].answer, None, "a barrier may give it at once");
     w.tasks.clear();
@@ -377,7 +377,7 @@ fn is_dirty(w: &World, range: Range) -> bool {
 fn drain_beside(w: &mut World, hot: Range, happened: impl Fn(&World) -> bool) {
     let mut steps = 0;
     while !happened(w) {
-        assert!(w.overlay.dirty_bytes() > 0 && steps < 1000, "{:?}", w.overlay.drain_round);
+        assert!(w.overlay.dirty_bytes() > 0 && steps < 1000, "{:?}", w.overlay.pacing.round());
         if !is_dirty(w, hot) {
             write(w, 2, hot, true);
         }
@@ -392,7 +392,7 @@ fn drain_beside(w: &mut World, hot: Range, happened: impl Fn(&World) -> bool) {
 fn a_drain_is_over_when_what_was_dirty_is_on_disk_whatever_others_write_meanwhile() {
     for (fails, leap_bytes) in [(false, 0), (true, 0), (false, 8192), (true, 8192), (false, 1 << 20)] {
         let mut w = world();
-        w.overlay.settings.write_back_leap_bytes = leap_bytes;
+        w.overlay.pacing.set_leap(leap_bytes);
         let hot = Range::new(16384, 4096);
         write(&mut w, 0, A, true);
         write(&mut w, 2, hot, true);

@@ -182,7 +182,8 @@ impl World {
         let inode = self.inodes.len() as u64;
         // Some file systems know no birth time and use inode numbers again once nobody has the old file open.
         let forgotten = |old: &&Inode| {
-            let removed = self.overlay.find(old.identity).is_none_or(|number| self.overlay.files[&number].unlinked);
+            let removed =
+                self.overlay.find(old.identity).is_none_or(|number| self.overlay.files[&number].names.is_unlinked());
             !old.linked && removed && !self.inodes.iter().any(|i| i.linked && i.identity == old.identity)
         };
         let gone = self.inodes.iter().rfind(forgotten).map(|old| old.identity);

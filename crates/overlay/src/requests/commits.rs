@@ -96,7 +96,7 @@ impl Overlay {
         waits_since_ns: Option<u64>,
         &Commit { file, range, data_file, .. }: &Commit,
     ) -> Verdict {
-        if self.untrusted.contains_key(&data_file) {
+        if self.data_files.has_failed(data_file) {
             // A sync of the data file failed: whether this was written before or after nobody knows.
             return Verdict::Refused(Answer::NoSpace);
         }
@@ -131,23 +131,23 @@ impl Overlay {
             seq: envelope.seq,
         });
         self.threads.note_commit(envelope.slot, envelope.seq);
-        self.evicted.forget(file, range);
+        self.mapping.evicted().forget(file, range);
         self.carve(file, range, Dropped::Overwritten);
         let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
-        let access = self.access(envelope.slot, file, range);
+        let access = self.mapping.access(envelope.slot, file, range);
         self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp, benefit }, access);
         self.granules.let_go(file, range);
         shared.files[file as usize].modified_ns.fetch_max(now_ns, Ordering::Relaxed);
         self.outbox.counters.absorbed_requests_total += 1;
         self.outbox.counters.absorbed_bytes_total += range.length;
-        self.reserve.on_write(0, self.measured_ns);
+        self.pacing.reserve_mut().on_write(0, self.measured_ns);
     }
 
     /// The file could not be made long enough for a commit: its bytes beyond the end leave the map, but for
     /// those below what it keeps, where they took the place of bytes acknowledged before, and those that a later
     /// commit replaced.
     fn take_back(&mut self, &Commit { file, range, data_file, place, kept, .. }: &Commit) {
-        let kept = kept.max(self.files[&file].size);
+        let kept = kept.max(self.files[&file].length.size());
         let beyond = Range::between(kept.max(range.offset).min(range.end()), range.end());
         let own = |mapped: &Mapped| mapped.same_place(data_file, range.offset, place);
         let taken: Vec<Range> = self.files[&file]

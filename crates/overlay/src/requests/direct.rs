@@ -14,7 +14,7 @@ impl Overlay {
     pub(crate) fn grant_direct(&mut self, shared: Shared<'_>, slot: u32, direct: Direct) -> Option<Answer> {
         let Direct { file, range, resizes, .. } = direct;
         let copying = self.copies.write_back(file, range);
-        if copying || (direct.extends() && self.file(file).extension.is_some()) {
+        if copying || (direct.extends() && self.file(file).length.is_extending()) {
             return None;
         }
         self.cancel_fetches(file, range);
@@ -68,7 +68,7 @@ impl Overlay {
     fn give_up_direct(&mut self, shared: Shared<'_>, slot: u32) -> Option<Direct> {
         let direct = self.leases.direct(slot)?;
         self.drop_clean(direct.file, direct.range);
-        self.evicted.forget(direct.file, direct.range);
+        self.mapping.evicted().forget(direct.file, direct.range);
         self.end_direct(shared, slot);
         Some(direct)
     }
@@ -100,8 +100,8 @@ impl Overlay {
             return Begun::Ends; // answered before: nothing was committed under the lease
         };
         let range = range.intersection(direct.range);
-        self.disk_writes.took(self.measured_ns.saturating_sub(direct.since_ns));
-        self.evicted.forget(file, range);
+        self.pacing.disk_write_took(self.measured_ns.saturating_sub(direct.since_ns));
+        self.mapping.evicted().forget(file, range);
         if self.file(file).map.touches(range) {
             self.append(&Record::Drop { file, offset: range.offset, length: range.length });
             self.carve(file, range, Dropped::DirectWrite);
@@ -129,7 +129,7 @@ impl Overlay {
         extends: bool,
     ) -> Option<Answer> {
         // The file may have become shorter since the thread looked at its size.
-        let extends = extends || range.end() > self.file(file).size;
+        let extends = extends || range.end() > self.file(file).length.size();
         let resizes = if extends { Resizes::Extends } else { Resizes::No };
         self.grant_direct(shared, slot, Direct { file, range, resizes, since_ns: self.measured_ns })
     }

@@ -47,7 +47,7 @@ impl Overlay {
         !self.granules.settled(shared, file, range)
             || self.leases.slow_read_overlaps(shared, file, range)
             || self.leases.direct_overlaps(file, range)
-            || self.pending.would_hold_up_a_truncation(arrival, file, self.files[&file].size, range)
+            || self.pending.would_hold_up_a_truncation(arrival, file, self.files[&file].length.size(), range)
             || !self.may_be_extended(shared, file, range.end())
     }
 
@@ -66,7 +66,7 @@ impl Overlay {
     }
 
     fn holds_up(&self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> bool {
-        let (cell, size): (&Slot, u64) = (&shared.slots[slot as usize], self.files[&file].size);
+        let (cell, size): (&Slot, u64) = (&shared.slots[slot as usize], self.files[&file].length.size());
         let grows = range.end() > size;
         let direct = self.leases.direct(slot).filter(|direct| direct.file == file);
         direct.is_some_and(|direct| direct.truncates() || direct.range.overlaps(range) || grows && direct.extends())
@@ -108,7 +108,7 @@ impl Overlay {
             errno: errno::EBUSY,
             text: format!(
                 "{}: process {} is in the middle of a write to it and does not go on; until then bytes of it wait on flash",
-                String::from_utf8_lossy(&self.files[&file].path),
+                self.files[&file].names.shown(),
                 held.process.pid
             ),
         })

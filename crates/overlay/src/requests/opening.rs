@@ -32,11 +32,8 @@ impl Overlay {
         // Number zero: the process was told that it has the file open by an agent before, and whatever that
         // waited for is durable.
         let found = self.find(opening.identity).map(|number| &self.files[&number]);
-        let again = envelope.seq == 0
-            && found.is_some_and(|file| {
-                file.openers.contains(&process) && (!opening.writable || file.writers.contains(&process))
-            });
-        let opened = found.is_some_and(|file| !file.openers.is_empty());
+        let again = envelope.seq == 0 && found.is_some_and(|file| file.users.has_open(process, opening.writable));
+        let opened = found.is_some_and(|file| file.users.are_there());
         match self.open(shared, envelope.slot, opening) {
             Err(answer) => self.outbox.reply(envelope, answer),
             Ok(file) => {
@@ -48,7 +45,7 @@ impl Overlay {
     }
 
     pub(super) fn attempt_open(&mut self, file: u32, barrier: u64, longer: bool) -> Option<Answer> {
-        if longer && self.files[&file].extension.is_some() {
+        if longer && self.files[&file].length.is_extending() {
             return None;
         }
         self.barrier.answer(barrier).map(|answer| match answer {
@@ -63,7 +60,7 @@ impl Overlay {
     }
 
     pub(super) fn begin_sealed(&mut self, file: u32) -> Begun {
-        self.file(file).is_sealed = true;
+        self.file(file).users.seal();
         Begun::Answered(Answer::Done)
     }
 

@@ -3,18 +3,11 @@
 use crate::extent_map::Mapped;
 use crate::output::Answer;
 use crate::overlay::Overlay;
-use crate::recency::Access;
 use headstart_protocol::lease::Place;
 use headstart_protocol::shared::{PIECES_MAX, Shared};
 use headstart_units::request::Range;
 
 impl Overlay {
-    /// How a use of flash by a thread follows its last one, which it becomes.
-    pub(crate) fn access(&mut self, slot: u32, file: u32, range: Range) -> Access {
-        let before = self.last_uses.insert(slot, (file, range.end()));
-        if before == Some((file, range.offset)) { Access::Sequential } else { Access::Random }
-    }
-
     pub(crate) fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
         let cell = &shared.slots[slot as usize];
         if let Some(part) = self.sooner_on_disk(shared, file, range) {
@@ -48,7 +41,7 @@ impl Overlay {
             Place { file, data_file: part.data_file, place: part.place, length: part.range.length }
         }));
         self.note_read(file, Range::between(range.offset, next));
-        let access = self.access(slot, file, range);
+        let access = self.mapping.access(slot, file, range);
         for mapped in &pieces {
             self.touch(file, mapped, access);
         }

@@ -50,7 +50,7 @@ impl Overlay {
         let answer = self.grant_direct(shared, slot, direct)?;
         // A write past the new size may extend the file again from here on, and must say so.
         shared.files[file as usize].size.fetch_min(size, Ordering::SeqCst);
-        self.set_size(file, self.files[&file].size.min(size));
+        self.set_size(file, self.files[&file].length.size().min(size));
         Some(answer)
     }
 
@@ -58,7 +58,7 @@ impl Overlay {
     pub(crate) fn cut(&mut self, shared: Shared<'_>, file: u32, end: u64, size: u64) {
         let beyond = Range::new(end, u64::MAX);
         self.append(&Record::Truncate { file, size: end });
-        self.evicted.forget(file, beyond);
+        self.mapping.evicted().forget(file, beyond);
         self.carve(file, beyond, Dropped::Truncate);
         self.settle_size(shared, file, size);
         shared.files[file as usize].size.store(size, Ordering::Release);
@@ -67,7 +67,7 @@ impl Overlay {
     /// Makes the file long enough for what is mapped.
     pub(crate) fn complete_mapped_size(&mut self, shared: Shared<'_>, file: u32) {
         let end = self.files[&file].map.end();
-        if end > self.files[&file].size {
+        if end > self.files[&file].length.size() {
             self.complete_size(shared, file, end);
         }
     }

@@ -15,7 +15,7 @@ impl Overlay {
         // Who came first is served first.
         let answer = if self.waits_for_space() { Answer::NoSpace } else { self.slab(shared, slot, file, range) };
         match answer {
-            Answer::NoSpace => self.reserve.on_no_space(range.length, self.measured_ns),
+            Answer::NoSpace => self.pacing.reserve_mut().on_no_space(range.length, self.measured_ns),
             Answer::Bypassed => self.outbox.counters.refused_bypassed_total += 1,
             _ => {}
         }
@@ -24,7 +24,7 @@ impl Overlay {
             self.outbox.counters.no_space_total += u64::from(answer == Answer::NoSpace);
             return Begun::Answered(answer);
         }
-        Begun::Waits(Operation::Slab { file, range, until_ns: self.measured_ns + self.disk_writes.space_wait_ns() })
+        Begun::Waits(Operation::Slab { file, range, until_ns: self.measured_ns + self.pacing.space_wait_ns() })
     }
 
     pub(super) fn attempt_slab(

@@ -25,7 +25,7 @@ impl Overlay {
         let process = self.threads.process(slot);
         let known = self.file(file);
         known.write_back_error = None;
-        known.bypassers.insert(process);
+        known.users.bypass(process);
         shared.open_files[slot as usize].bypassed.insert(file);
         self.cancel_fetches(file, Range::new(0, u64::MAX));
         Begun::Waits(Operation::Bypass { file, writes })

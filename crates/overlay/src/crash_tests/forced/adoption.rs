@@ -408,8 +408,8 @@ fn writes_that_found_no_space_under_the_agent_before_are_not_taken_for_writes_of
     w.memory.header.refused_bytes.store(1 << 20, Ordering::Relaxed);
     restart(&mut w);
     w.poll();
-    assert!(!w.overlay.reserve.is_starving(w.overlay.measured_ns), "nobody asked for space");
+    assert!(!w.overlay.pacing.reserve().is_starving(w.overlay.measured_ns), "nobody asked for space");
     w.memory.header.refused_bytes.fetch_add(4096, Ordering::Relaxed);
     w.poll();
-    assert!(w.overlay.reserve.is_starving(w.overlay.measured_ns));
+    assert!(w.overlay.pacing.reserve().is_starving(w.overlay.measured_ns));
 }

@@ -7,7 +7,7 @@ const PAGE: u64 = 4096;
 /// Every other of twelve pages is dirty; write-back leaps over two pages.
 fn every_other_page() -> World {
     let mut w = world();
-    w.overlay.settings.write_back_leap_bytes = 2 * PAGE;
+    w.overlay.pacing.set_leap(2 * PAGE);
     for at in 0..6 {
         write(&mut w, 0, Range::new(2 * at * PAGE, PAGE), true);
     }
@@ -37,7 +37,7 @@ fn what_a_short_piece_was_leapt_over_for_comes_the_next_time_round() {
 #[test]
 fn a_drain_goes_over_what_it_leapt_over_once_more_and_is_over() {
     let mut w = every_other_page();
-    w.overlay.begin_drain_round();
+    w.overlay.drain(true);
     assert_eq!(all(&mut w), [0, 4, 8, 2, 6, 10]);
     assert!(!w.overlay.has_drained(), "they are under way");
     w.carry_out();
@@ -49,7 +49,7 @@ fn a_drain_goes_over_what_it_leapt_over_once_more_and_is_over() {
 #[test]
 fn pieces_as_long_as_a_leap_are_followed_by_the_next() {
     let mut w = world();
-    w.overlay.settings.write_back_leap_bytes = 2 * PAGE;
+    w.overlay.pacing.set_leap(2 * PAGE);
     for at in [0, 3, 6] {
         write(&mut w, 0, Range::new(at * PAGE, 2 * PAGE), true);
     }

@@ -258,5 +258,8 @@ fn what_flash_held_clean_of_bytes_that_the_kernel_moved_is_no_more_and_the_size_
     w.request(2, &Request::RearrangeDone { file: 0, from: 4096, size: 8192 });
     w.quiesce();
     assert!(!is_mapped(&w, FIRST) && is_mapped(&w, A));
-    assert_eq!((w.overlay.files[&0].size, w.memory.view().files[0].size.load(Ordering::Relaxed)), (8192, 8192));
+    assert_eq!(
+        (w.overlay.files[&0].length.size(), w.memory.view().files[0].size.load(Ordering::Relaxed)),
+        (8192, 8192)
+    );
 }

@@ -12,11 +12,11 @@ impl World {
         if self.agent_dead {
             return;
         }
-        for (number, file) in &self.overlay.files {
+        for (number, file) in self.overlay.files.iter() {
             let real = self.inodes[self.inode(*number)].store.size();
-            if file.size > real && !file.unlinked && file.extension.is_none() {
+            if file.length.size() > real && !file.names.is_unlinked() && !file.length.is_extending() {
                 self.violations
-                    .push(format!("file {number} is {real} bytes long, thought to be at least {}", file.size));
+                    .push(format!("file {number} is {real} bytes long, thought to be at least {}", file.length.size()));
             }
         }
     }
@@ -66,7 +66,13 @@ impl World {
     }
 
     pub fn mapped_bytes(&self) -> u64 {
-        self.overlay.files.values().flat_map(|file| file.map.iter()).map(|mapped| mapped.range.length).sum()
+        self.overlay
+            .files
+            .iter()
+            .map(|(_, file)| file)
+            .flat_map(|file| file.map.iter())
+            .map(|mapped| mapped.range.length)
+            .sum()
     }
 
     /// Bytes that came to flash are there, or are counted as dropped for one reason.
@@ -77,11 +83,18 @@ impl World {
         if came != left + here {
             self.violations.push(format!("{came} bytes came to flash, {left} left, {here} are there: {counters:?}"));
         }
-        let extents = || self.overlay.files.values().flat_map(|file| file.map.iter()).filter(|mapped| mapped.dirty);
+        let extents = || {
+            self.overlay
+                .files
+                .iter()
+                .map(|(_, file)| file)
+                .flat_map(|file| file.map.iter())
+                .filter(|mapped| mapped.dirty)
+        };
         let kept = extents().filter(|mapped| mapped.stamp.is_kept());
         let found =
             [extents().map(|mapped| mapped.range.length).sum::<u64>(), kept.map(|mapped| mapped.range.length).sum()];
-        let counted = [self.overlay.mapping.dirty_bytes, self.overlay.mapping.kept_dirty_bytes];
+        let counted = [self.overlay.mapping.dirty_bytes(), self.overlay.mapping.kept_dirty_bytes()];
         if counted != found {
             self.violations
                 .push(format!("{counted:?} bytes count as dirty, and dirty of regions; there are {found:?}"));
@@ -91,7 +104,7 @@ impl World {
     /// Clean bytes are those of the disk.
     pub fn check_clean(&mut self) {
         let mut wrong = Vec::new();
-        for (number, file) in &self.overlay.files {
+        for (number, file) in self.overlay.files.iter() {
             for mapped in file.map.iter().filter(|mapped| !mapped.dirty) {
                 let disk = self.inodes[self.inode(*number)].store.read(mapped.range);
                 let place = Range::new(mapped.place, mapped.range.length);
@@ -129,8 +142,10 @@ impl World {
             let identity = self.inodes[inode].identity;
             self.request(0, &Request::Unlinked { inode: identity.inode });
         }
-        for (number, file) in self.overlay.files.clone() {
-            for process in file.openers {
+        for (number, file) in
+            self.overlay.files.iter().map(|(number, file)| (*number, file.clone())).collect::<Vec<_>>()
+        {
+            for process in file.users.openers() {
                 let rank = self.ranks.iter().position(|rank| rank.process == process).expect("openers live");
                 self.request(rank, &Request::Close { file: number });
             }
@@ -146,10 +161,10 @@ impl World {
         if left != (self.leaked_pages, 0, 0) {
             wrong.push(format!("pages charged, mapped, removed: {left:?}, leaked: {}", self.leaked_pages));
         }
-        if !self.overlay.files.is_empty() {
+        if self.overlay.files.len() > 0 {
             wrong.push(format!("files are left: {:#?}", self.overlay.files));
         }
-        if self.leaked_pages == 0 && !self.overlay.data_files.is_empty() {
+        if self.leaked_pages == 0 && self.overlay.data_files.count() > 0 {
             wrong.push(format!("data files are left: {:?}", self.overlay.data_files));
         }
         if self.memory.bits.iter().any(|word| word.load(Ordering::Relaxed) != 0) {

@@ -19,7 +19,7 @@ pub(crate) const WRITE_PAUSE_NS: u64 = 50_000_000;
 /// that does both.
 const WRITES_NS: u64 = 10_000_000_000;
 
-/// A burst longer than the last one by one part in so many is like none before.
+/// A burst is new when it is longer than the last one by one part in so many (assumed).
 const BURST_TOLERANCE: u64 = 4;
 
 /// The reserve.
@@ -32,10 +32,31 @@ pub(crate) struct Reserve {
     burst_bytes: u64,
     last_burst_bytes: u64,
     /// When a write last asked for space or was absorbed.
-    pub(crate) last_write_ns: u64,
+    last_write_ns: u64,
+    /// What the header of the shared file said last of bytes refused.
+    refused_bytes: u64,
 }
 
 impl Reserve {
+    /// When a write last asked for space or was absorbed.
+    pub(crate) fn last_write_ns(&self) -> u64 {
+        self.last_write_ns
+    }
+
+    /// At a start: what the header of the shared file says of bytes refused.
+    pub(crate) fn adopt_refused(&mut self, refused_bytes: u64) {
+        self.refused_bytes = refused_bytes;
+    }
+
+    /// The same later; true if writes found no space since, and did not ask.
+    pub(crate) fn hear_of_refused(&mut self, refused_bytes: u64, now_ns: u64) -> bool {
+        let before = std::mem::replace(&mut self.refused_bytes, refused_bytes);
+        if refused_bytes != before {
+            self.on_no_space(refused_bytes.saturating_sub(before), now_ns);
+        }
+        refused_bytes != before
+    }
+
     /// Bytes that are always kept free of `capacity_bytes`.
     pub(crate) fn least_bytes(capacity_bytes: u64) -> u64 {
         capacity_bytes / LEAST_SHARE

@@ -23,7 +23,7 @@
 //! a time behind a busy foreground never catches up.
 
 use crate::parts::copies::Copy;
-use crate::reserve::WRITE_PAUSE_NS;
+use crate::parts::reserve::WRITE_PAUSE_NS;
 use crate::settings::Settings;
 use headstart_protocol::handover::COPIES_MAX;
 
@@ -103,13 +103,13 @@ pub(crate) struct Foreground {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
     /// Everything is to be written back.
-    pub(crate) draining: bool,
+    draining: bool,
     /// Between the marks.
-    pub(crate) active: bool,
+    active: bool,
     /// Flash was almost full, and the low mark is not yet reached: programs wait for space, not for disks.
-    pub(crate) pressed: bool,
+    pressed: bool,
     /// Address order goes on from here: file, offset.
-    pub(crate) cursor: (u32, u64),
+    cursor: (u32, u64),
     last_disk_request_ns: u64,
     last_disk_write_ns: u64,
     last_hint_ns: u64,
@@ -194,6 +194,26 @@ impl Pace {
             false if reads_flash => few,
             _ => all,
         }
+    }
+
+    /// Everything is to be written back, or no longer.
+    pub(crate) fn set_draining(&mut self, draining: bool) {
+        self.draining = draining;
+    }
+
+    /// Whether dirty bytes are between the marks.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active
+    }
+
+    /// Where address order goes on: file, offset.
+    pub(crate) fn cursor(&self) -> (u32, u64) {
+        self.cursor
+    }
+
+    /// It goes on there.
+    pub(crate) fn set_cursor(&mut self, cursor: (u32, u64)) {
+        self.cursor = cursor;
     }
 
     /// Whether no program has been seen at the disks or has left word of it lately.
