@@ -15,6 +15,8 @@ COLUMNS_MAX = 120
 LINK = re.compile(r"\[(?:`[^`]*`|[^\]`])*\]\(([^)\s]+)\)")
 CODE = re.compile(r"``(.+?)``|`([^`]+)`")
 PATH = re.compile(r"^(?:crates|lab|spec|docs)/[\w./-]+$")
+#: A source file, by as much of its path as tells it, without `src`.
+SOURCE = re.compile(r"^[\w./-]+\.rs$")
 #: A name with as many underscores is a claim, that is a test; shorter ones may be anything.
 TEST = re.compile(r"^[a-z][a-z0-9]*(?:_[a-z0-9]+){5,}$")
 NAMED_IN_CODE = re.compile(r"\bdocs/[\w/.-]+\.md\b")
@@ -35,6 +37,13 @@ def lines(path):
         fence = line.lstrip().startswith("```")
         yield number, line, fenced or fence
         fenced ^= fence
+
+
+def tails(paths):
+    """Every end of every path, with `src` and without: what a document may call a source file."""
+    names = {str(path.relative_to(ROOT)) for path in paths}
+    names |= {name.replace("/src/", "/") for name in names}
+    return {"/".join(parts[start:]) for parts in (name.split("/") for name in names) for start in range(len(parts))}
 
 
 def anchors(path):
@@ -62,8 +71,8 @@ def link_problem(document, target):
     return None
 
 
-def problems(document, words):
-    """(line, what is wrong) of a document, where `words` are all that occur in code."""
+def problems(document, words, sources):
+    """(line, what is wrong) of a document, where `words` are all that occur in code, `sources` the names of source files."""
     text = "\n".join("" if code else line for _, line, code in lines(document))
     for link in LINK.finditer(text):
         if problem := link_problem(document, link.group(1)):
@@ -72,7 +81,7 @@ def problems(document, words):
         if code:
             continue
         for name in (first or second for first, second in CODE.findall(line)):
-            if PATH.match(name) and not (ROOT / name).exists():
+            if PATH.match(name) and not (ROOT / name).exists() or SOURCE.match(name) and name not in sources:
                 yield number, f"names {name}, which does not exist"
             if TEST.match(name) and name not in words:
                 yield number, f"names {name}, which no code has"
@@ -81,12 +90,13 @@ def problems(document, words):
 
 
 def main():
-    sources = tracked(".rs", ".py", ".c", ".h", ".cpp", ".sh", ".toml", "Makefile")
-    code = {path: path.read_text(errors="replace") for path in sources}
+    texts = tracked(".rs", ".py", ".c", ".h", ".cpp", ".sh", ".toml", "Makefile")
+    code = {path: path.read_text(errors="replace") for path in texts}
     words = {word for text in code.values() for word in re.findall(r"\w+", text)}
+    sources = tails(tracked(".rs"))
     found = 0
     for document in tracked(".md"):
-        for number, problem in problems(document, words):
+        for number, problem in problems(document, words, sources):
             found += 1
             print(f"{document.relative_to(ROOT)}:{number}: {problem}")
     for path, text in code.items():
