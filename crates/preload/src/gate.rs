@@ -1,5 +1,5 @@
-//! The locks of the library. Signals are blocked while one is held: a handler that needs it too would wait for itself.
-//! `fork` takes all but the last, so that a child finds what they guard whole.
+//! The locks of the library. Signals are blocked while one is held, or a handler that needs it would wait for
+//! itself. `fork` takes all but the last, so that the child finds consistent what they guard.
 //!
 //! The *gate* guards opening and closing of managed files, and the tables' slow paths. It is held across the round trip
 //! of `Open` and `Close`, so that a close and an open of the same file reach the agent in the order of the

@@ -1,4 +1,5 @@
-//! Which process this is: a forked child is a new one, a `vfork` child is not yet one.
+//! Which process this is. A forked child is a new process to the agent; a `vfork` child shares this one's
+//! memory, and is none yet.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -1,9 +1,8 @@
 //! Copies into a managed file that a program asks the kernel for: `copy_file_range`, `sendfile`, `splice`.
 //!
-//! From a file the library reads and writes piece by piece, so that the bytes go to flash or to disk as those
-//! of any write, and come from wherever they lie. From a pipe the kernel writes the slow file, as a direct
-//! write of what stands in the pipe: a write that failed after the library had taken bytes out of the pipe
-//! would lose them.
+//! If the source is a file, the library reads and writes piece by piece, as a program would: the policies decide
+//! for each piece. If it is a pipe, the kernel splices into the slow file under a direct write; were the library
+//! to read the pipe, and its write then failed, the bytes would be lost.
 
 use libc::{c_int, c_uint, off64_t};
 
@@ -30,7 +29,7 @@ mod libcs {
 /// Bytes that are read and written at once, as by `cp` (assumed: what programs that copy by themselves ask for).
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Where a copy reads or writes: at an offset of the program's, which then lies behind it, or at the descriptor's.
+/// Where a copy reads or writes: at the program's offset, which the copy moves on, or at the descriptor's.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
     fd: c_int,

@@ -1,14 +1,13 @@
 //! What ioctl does to bytes of files: clones, exchanges, maps of where they lie, allocation, and files that
 //! become disks.
 //!
-//! Into a managed file a clone is made while nothing of it comes to flash; where file systems have none it is
-//! refused at once, with the error on which `cp` and libraries fall back to reading and writing. What the
-//! kernel does with a file on its own afterwards, or with two at a time, is a use that the library does not
-//! see: the file bypasses flash from then on, until the process ends.
+//! A clone into a managed file is made while no byte of the file comes to flash. File systems without clones
+//! refuse at once, with the error on which `cp` and libraries fall back to reading and writing. Where the kernel
+//! goes on using a file by itself (a loop device), or changes two at a time (an exchange), the file bypasses
+//! flash until the process ends.
 //!
-//! What makes a file immutable, or one to append to alone, comes to a file whose bytes are all on the slow
-//! disk, where a write-back would be refused from then on; so would be that of a write through a descriptor
-//! that was open before.
+//! Before a file is made immutable or append-only the agent writes its bytes back: a later write-back would be
+//! refused, as would one of bytes written through a descriptor that is open already.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;

@@ -114,7 +114,7 @@ unsafe fn is_managed(dir: c_int, path: *const c_char, flags: c_int) -> bool {
     !path.is_null() && unsafe { location::lies_managed(dir, path, flags, flags) }
 }
 
-/// The later of the slow file's time and that of the last absorbed write, which a time in the future does not outlast.
+/// The later of the slow file's time and the time of the last absorbed write. A time set in the future wins.
 fn latest(slow: (i64, i64), absorbed: (i64, i64)) -> (i64, i64) {
     if absorbed == (0, 0) || slow <= absorbed {
         // Times before 1970 are negative.

@@ -1,10 +1,10 @@
-//! Links, removing and renaming: the agent hears of names that come, change and go, so that it finds files by
-//! names that are there, and forgets what nobody can read any more. Of a name that goes while others stay it
-//! hears before, of all else afterwards.
+//! Links, removing and renaming. The agent hears of new, changed and removed names, so that it finds files by
+//! names that exist, and forgets files that nobody can read any more. It hears before the call that one of
+//! several names goes, and after the call of everything else.
 //!
-//! The managed directory is to programs as a file system of its own: links and renames across its border fail
-//! with EXDEV, so that the bytes are copied. Other processes may have what comes in open, and take it for
-//! unmanaged. Two names within it may be exchanged.
+//! To programs the managed directory is a file system of its own: links and renames across its border fail with
+//! EXDEV, and programs copy instead. (Another process might have a file open that comes in, and take it for
+//! unmanaged.) Two names within the directory can be exchanged.
 
 use libc::{c_char, c_int, c_uint};
 

@@ -40,8 +40,8 @@ pub(crate) fn resize_with(
     }
 }
 
-/// Has `kernel` move bytes that lie at `from` or behind it in the slow file: they are off flash before, and
-/// none comes meanwhile. What becomes of the size only the kernel knows.
+/// Has `kernel` move bytes of the slow file that lie at `from` or behind it. The agent writes them back before,
+/// and puts none of them on flash meanwhile. Only the kernel knows the size that results.
 pub(crate) fn rearrange(
     target: &Target,
     from: u64,
@@ -185,8 +185,8 @@ pub(crate) fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: 
     })
 }
 
-/// `posix_fallocate`, which returns its error. Where the file system cannot, libc writes a zero over each
-/// zero that it reads: no write-back may come in between.
+/// `posix_fallocate`, which returns its error. On file systems that cannot allocate, libc reads each block and
+/// writes a zero over a zero: no write-back may come in between.
 pub(crate) fn posix_fallocate(fd: c_int, offset: i64, pass: impl Fn() -> c_int) -> c_int {
     let saved = kernel::errno();
     let kernel = || match kernel::uncancelled(&pass) {

@@ -1,6 +1,6 @@
-//! Streams: what stdio reads and writes inside libc is not seen. So the agent is told of a managed file that a stream
-//! gets: what flash holds goes back first, and nothing comes to flash until the process ends. A file that a stream
-//! would cut is cut through the agent.
+//! Streams. What stdio reads and writes inside libc the library does not see. So when a stream gets a managed
+//! file the agent is told: it writes back what flash holds and puts nothing of the file on flash until the
+//! process ends. A file that a stream would truncate is truncated through the agent.
 
 pub(crate) mod input;
 pub(crate) mod output;

@@ -4,9 +4,10 @@
 //! free --acquire (agent told: Open)--> open --last release (requests waited for; agent told: Close)--> free
 //! ```
 //!
-//! A record is known to the agent for one *generation*: a forked child is a new process to the agent, so its records
-//! are opened again at their first use. It hears once more of a file that was open for reading and is opened for
-//! writing, as a cheap write tells it nothing. Records change under the gate; the data path reads them without.
+//! The agent knows a record for one *generation*: to the agent a forked child is a new process, so the child
+//! opens its records again at their first use. If a file was open for reading and is opened for writing, the
+//! agent hears of it again, as a cheap write tells it nothing. Records change under the gate; the data path
+//! reads them without.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -129,8 +130,8 @@ impl Record {
         !self.unseen.swap(true, Ordering::Relaxed)
     }
 
-    /// Others may have it open who never say so. What is absorbed of it outlives all who did, also where it
-    /// has no name.
+    /// Others may have it open without having told the agent. Absorbed bytes then outlive the processes that
+    /// told it, even if the file has no name any more.
     pub(crate) fn bequeath(&self) {
         self.inherited.store(true, Ordering::Relaxed);
         self.tell_inherited();
@@ -273,7 +274,7 @@ pub(crate) fn acquire(_gate: &Gate, facts: &Facts, writable: bool, path: &[u8]) 
     Ok(index as u32)
 }
 
-/// Tells the agent about a record inherited over fork, through one of its descriptors.
+/// Opens a record at the agent that was inherited over fork, by one of its descriptors.
 pub(crate) fn renew(_gate: &Gate, index: u32, fd: i32, writable: bool) -> Result<(), Errno> {
     let record = record(index);
     if record.is_current() {
@@ -302,8 +303,8 @@ pub(crate) fn any_bypassed() -> bool {
     settings::served() && used().iter().any(|record| record.references.load(Ordering::Acquire) > 0 && uses(&record))
 }
 
-/// Before this process forks or executes a program: whoever comes of it has what this process has open, and
-/// says so to the agent only when it uses it.
+/// Before this process forks or executes a program: the child has what this process has open, and tells the
+/// agent only when it uses it.
 pub(crate) fn bequeath_all() {
     used().iter().filter(|record| record.references.load(Ordering::Acquire) > 0).for_each(Record::bequeath);
 }

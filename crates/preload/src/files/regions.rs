@@ -1,8 +1,8 @@
 //! The regions of a file that belong on flash (CARL), as the agent told them.
 //!
-//! The file's entry in the shared table says by one number whether there are any and whether they have
-//! changed; the first request that finds another number than before asks. Requests read them at the same
-//! time, and none waits: the list of before is given back once nobody reads, at the next change if need be.
+//! A number in the file's entry of the shared table says whether there are any and whether they changed; the
+//! first request that finds another number than before asks the agent. Requests read the list at the same time,
+//! and none waits. The list before is freed once nobody reads it, at the latest at the next change.
 //!
 //! ```text
 //! number of the entry: 0 -> none

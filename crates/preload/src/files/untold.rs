@@ -1,4 +1,6 @@
-//! Files whose path is too long for the kernel to tell.
+//! Files whose path is longer than the kernel can tell. Nobody knows where they lie, so they are used without
+//! flash; one that the agent knows by an earlier path is refused, as flash may hold newer bytes than the slow
+//! file.
 
 use std::ffi::CString;
 use std::sync::atomic::Ordering;

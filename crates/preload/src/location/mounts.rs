@@ -1,5 +1,5 @@
-//! The managed directory by other paths: bind mounts, a second mount of its file system, mount namespaces. A
-//! file is what it is by whatever path it was opened.
+//! The managed directory by other paths: bind mounts, a second mount of its file system, mount namespaces.
+//! Whether a file is managed must not depend on the path it was opened by.
 //!
 //! The kernel tells a file's path by the mount that it was reached by. Only a file on the managed directory's
 //! file system that came by another mount than that directory's can be one of its files under another path;

@@ -1,10 +1,10 @@
-//! Calls after which a process reaches less than before, or the same by other paths: another user, fewer
-//! capabilities, Landlock's rules, another root directory, other mounts.
+//! Calls by which a process gives up rights or sees other paths: another user, fewer capabilities, rules of
+//! Landlock, another root directory, other mounts.
 //!
-//! What the library opens later it opens by paths, as long as that goes: data files, and the agent's socket
-//! for a thread's connection. So before such a call a *door* is made ([`door`]) by which connections come all
-//! the same, and descriptors that this process has, and has not used yet, are made known. Data files come
-//! from the agent then. A filter of system calls is another matter ([`filter`]).
+//! The library opens data files and the agent's socket by their paths, when a thread first needs them. After
+//! such a call it may not reach them any more. So it makes a *door* before ([`door`]), a connection by which
+//! later connections come, and looks at the descriptors that the process has and has not used yet. The agent
+//! then sends data files as descriptors. Filters of system calls are handled apart ([`filter`]).
 
 mod filter;
 
@@ -17,7 +17,7 @@ use crate::{process, settings};
 
 pub(crate) use filter::{by_prctl, by_seccomp};
 
-/// Calls by their numbers that leave a process less than it had.
+/// Numbers of system calls that take rights from the process.
 pub(crate) fn restricts(number: i64) -> bool {
     const LANDLOCK_RESTRICT_SELF: i64 = 446;
     const CALLS: [i64; 10] = [
@@ -35,14 +35,13 @@ pub(crate) fn restricts(number: i64) -> bool {
     CALLS.contains(&number)
 }
 
-/// `setuid` and its kin, `capset`, Landlock: what the library will need is at hand before.
+/// `setuid` and its kin, `capset`, Landlock: the library prepares what it will need, then makes the call.
 pub(crate) fn restricted<R>(pass: impl FnOnce() -> R) -> R {
     prepare();
     pass()
 }
 
-/// `unshare`, `setns`, `chroot`, `pivot_root`: the same, and which mounts there are, and what numbers they
-/// have, is asked anew.
+/// `unshare`, `setns`, `chroot`, `pivot_root`: the same; afterwards the library looks at mounts anew.
 pub(crate) fn moved(pass: impl FnOnce() -> c_int) -> c_int {
     prepare();
     let result = pass();

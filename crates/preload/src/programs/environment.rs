@@ -1,10 +1,9 @@
-//! What the environment of every child must hold, or the library is not in it: LD_PRELOAD with the library,
-//! and the variables that it came up with. Programs clear and replace both; at every exec and spawn what is
-//! missing is put back.
+//! The environment of children. The library is in a child only if LD_PRELOAD names it and the child finds
+//! Headstart's variables. Programs clear and replace both; every exec and spawn puts back what is missing.
 //!
-//! - The program's own environment is never changed: the child gets a list of its own. That of a `vfork`
-//!   child lies on the stack: memory from the kernel, which a long one takes, stays its parent's when it
-//!   executes.
+//! - The program's own environment is never changed: the child gets a list of its own. For a `vfork` child the
+//!   list lies on the stack. (Memory from the kernel, which a long list takes, would stay allocated in the
+//!   parent.)
 //! - An environment that says `HEADSTART=off` or names another managed directory is left as it is.
 //! - Where no library can be named (its path has a space or a colon), the variables alone are put back.
 
@@ -51,8 +50,9 @@ pub(crate) unsafe fn completed(environment: Strings, needs: &Needs, call: impl F
     }
 }
 
-/// The command for a shell that libc starts with the environment it has, if that lacks something: the shell,
-/// which the library is not in, only puts that there and executes another one in its place.
+/// The command for `system` and `popen`, whose shell libc starts with the environment as it is; nothing if that
+/// lacks nothing. The library is not in that shell: the command sets what is missing and executes another shell,
+/// which runs the program's command.
 ///
 /// # Safety
 /// `command` is a string.

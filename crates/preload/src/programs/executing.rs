@@ -1,7 +1,8 @@
-//! Programs and libraries that the kernel or the dynamic linker is about to read: their slow file is made whole first.
-//! And programs that the library will not be in ([`crate::programs::strangers`]).
+//! Executing programs. The kernel reads a program past every hook, so its slow file is made whole first (bytes
+//! on flash are written back); so are its libraries ([`crate::programs::libraries`]).
+//! Programs that the library will not be in are announced to the agent ([`crate::programs::strangers`]).
 //!
-//! What a call of the exec family that fails changes nothing. In a `vfork` child the tables are left alone.
+//! An exec that fails has changed nothing. In a `vfork` child the tables are left alone.
 
 use std::ffi::{CStr, c_void};
 

@@ -2,11 +2,11 @@
 //! those that are asked for by their names. What of them lies under the managed directory is made whole
 //! first.
 //!
-//! They are looked for as ld.so(8) says: DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, the system's directories; all
-//! that are found in managed ones, whichever is taken in the end. Where none of the directories that the
-//! first object, the environment and what is loaded already name lies under the managed one, no other object
-//! is looked at. So a library of elsewhere that is found elsewhere and alone names a managed directory is not
-//! followed; nor are `$LIB` and `$PLATFORM`.
+//! They are searched for as ld.so(8) does: DT_RPATH, LD_LIBRARY_PATH, DT_RUNPATH, the system's directories.
+//! Every match in a managed directory is made whole, whichever the linker takes. If neither the program, nor the
+//! environment, nor any loaded object names a managed directory, no further object is read. Not followed: a
+//! library outside the managed directory that is the only one to name a managed directory; `$LIB` and
+//! `$PLATFORM`.
 
 mod object;
 

@@ -1,9 +1,9 @@
-//! Files that `posix_spawn` cuts. libc opens them in the child, past every hook: so what a program adds to
-//! its file actions is remembered here, and the agent lets the files be cut before the child is made.
+//! Files that `posix_spawn` truncates. libc opens them in the child, past every hook. So the library remembers
+//! the file actions with O_TRUNC, and asks the agent for leave to truncate before the child is made.
 //!
-//! The child does the cutting, as it may end at an action before that, and the agent hears whether it
-//! happened. A file that is made by another process between the look at its name and the child's `open` is
-//! cut untold.
+//! The child truncates, as an earlier action may end it; the parent tells the agent whether it happened. A file
+//! that another process creates between the look at its name and the child's `open` is truncated without the
+//! agent's knowledge.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString, c_void};

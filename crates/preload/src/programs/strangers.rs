@@ -1,9 +1,9 @@
-//! Programs that the library will not be in, which read and write the slow files alone: each is named on
-//! stderr once a run. Before one starts the agent empties flash, and keeps it empty while the program lives,
-//! or what it started; or the program is refused.
+//! Programs that the library will not be in (static, setuid, of another libc). They read and write the slow
+//! files alone, so the agent empties flash before one starts, and keeps it empty until that program and its
+//! children have ended; or the library refuses to start it. Each is named on stderr once a run.
 //!
-//! That it lives a descriptor tells, the end of a fifo that it inherits and hands down, and its process
-//! (`strangers.rs` of the agent).
+//! The agent knows that a program lives by a descriptor, one end of a fifo that the program inherits and hands
+//! down, and by its process (`strangers.rs` of the agent).
 
 use std::io::Write;
 

@@ -1,10 +1,10 @@
 //! The wire: connecting, the first message, requests and answers, and what happens when the agent is gone.
 //!
-//! A process that was never connected fails at once, with ENOTCONN where nobody owns the managed directory,
-//! unless a socket tells of an agent that was killed: another one may be on its way. One that was connected
-//! waits: its clear bits stay valid, but what a set bit speaks for only the agent knows. It connects again
-//! for up to [`PATIENCE_MS`], says `Hello` for the same slot, opens its files again and repeats the pending
-//! request unchanged. `Hello` and these repeated `Open`s carry number zero.
+//! A process that was never connected fails at once, with ENOTCONN where nobody owns the managed directory;
+//! unless a socket is left of an agent that was killed, as another agent may be starting. A process that was
+//! connected waits: its clear bits stay valid, but only the agent knows what lies behind a set bit. It connects
+//! again for up to [`PATIENCE_MS`](super::wire::PATIENCE_MS), says `Hello` for the same slot, opens its files
+//! again and repeats the pending request unchanged. `Hello` and these repeated `Open`s carry number zero.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;

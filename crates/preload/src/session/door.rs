@@ -1,7 +1,7 @@
-//! A connection for later ones: made before the process gives up what it takes to connect by the socket's
-//! path (its user, its root directory, its mounts), and kept for the life of the process and of its children
-//! by `fork`. A new connection is one end of a pair of sockets, which goes to the agent through the door.
-//! Nothing comes back through it, so that any number of processes may use it.
+//! A connection for later ones. It is made before the process gives up what connecting by the socket's path
+//! takes (its user, its root directory, its mounts), and kept for the life of the process and of its forked
+//! children. For a new connection the library makes a pair of sockets and sends one end through the door to the
+//! agent. The agent sends nothing back through it, so that any number of processes may use it.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 

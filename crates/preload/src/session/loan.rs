@@ -1,10 +1,10 @@
-//! The session of threads that get none of their own, because the program has used up its descriptors.
+//! The session of threads for which the program has left no descriptor.
 //!
-//! With a thread's session the process keeps a socket in reserve, not connected. When a thread's first call
-//! finds no descriptor for another connection, that socket becomes the one of a session at which such threads
-//! take turns, a request each: between two requests a session may go from one thread to another, as a parked
-//! one does. A thread that has it waits for nobody but the agent, and signals are blocked meanwhile. Each
-//! call tries for a session of its own first.
+//! When the first thread gets its session, the process puts aside an unconnected socket. When a later thread
+//! finds no descriptor for a connection, that socket is connected and becomes a session at which such threads
+//! take turns, a request each. (Between two requests a session may pass from thread to thread, as a parked one
+//! does.) The thread that has it waits for nobody but the agent, with signals blocked. Each call first tries for
+//! a session of its own.
 //!
 //! Not served: a process that finds no descriptor at its first connection, a `vfork` child, a signal handler
 //! that interrupted a request, and `posix_spawn` that cuts files, whose child would find signals blocked.

@@ -12,7 +12,7 @@ use crate::kernel::{self, Errno};
 use crate::settings::runtime_path;
 
 static REGION: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
-/// Inode of the mapped file: an agent that made another one does not know what this process published.
+/// Inode of the mapped file. An agent that made another file does not know what this process published.
 static INODE: AtomicU64 = AtomicU64::new(0);
 
 /// The shared file's parts, once a session has begun.
@@ -29,8 +29,9 @@ pub(crate) fn region() -> Option<&'static Region> {
     unsafe { REGION.load(Ordering::Acquire).as_ref() }
 }
 
-/// Maps the shared file, or finds that the mapped one is still the agent's. Where its path leads to nothing
-/// for this process `by_agent` gives it; who came through the door has come to the agent whose file it is.
+/// Maps the shared file, or finds that the mapped one is still the agent's. Where this process cannot reach it
+/// by its path, `by_agent` gets a descriptor of it. A process that connected through the door has reached the
+/// agent that owns the mapped file.
 pub(crate) fn map(by_agent: impl FnOnce() -> Result<i32, Errno>) -> Result<Shared<'static>, Errno> {
     let path = runtime_path(SHARED_FILE)?;
     if let Some(shared) = shared() {

@@ -1,12 +1,12 @@
-//! A connection that a process makes before it forks, and nobody ever speaks over: children keep it open.
+//! A connection that a process makes before it forks, over which nobody ever speaks. Its children keep it open.
 //!
-//! What a process reads and writes unseen, by a stream or a mapping, its children read and write by what they
-//! inherited, without a call that the library would see. To the agent a process lives as long as any of its
-//! connections is open. So what it said of its files stands until the last child that has them unseen has
-//! ended or executed a program, whoever ends first; the kernel sees to it at the fork.
+//! A process may use a file unseen, by a stream or a mapping. Its children inherit that use and make no call
+//! that the library would see. To the agent a process lives as long as any of its connections is open, and what
+//! it said of its files stands so long. As the children share this connection, that is until the last of them
+//! has ended or executed a program, whoever ends first.
 //!
-//! An agent that is started anew when the process has ended does not know of its children before they use the
-//! files by a call.
+//! Limit: an agent that is started anew after the parent has ended knows nothing of the children until they use
+//! the files by a call.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 

@@ -1,5 +1,5 @@
-//! Input of streams that libc opened before the library saw a file behind them: `dup2` of a managed file onto
-//! descriptor 0, or an `open` that is given that number, makes `fgets` read from it, inside libc.
+//! Input of streams that libc opened before the library saw a file behind them. After `dup2` of a managed file
+//! onto descriptor 0, or an `open` that is given that number, `fgets` reads from the file inside libc.
 //!
 //! As for output, every way into such a stream is a symbol, here or in the table of `symbols`, and the first
 //! call tells the agent. A program that reads the descriptor itself (`dd` does) goes on using flash. `fseek`

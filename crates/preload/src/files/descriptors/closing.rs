@@ -1,13 +1,13 @@
-//! Descriptors between the decision to close or replace them and the kernel's having done so.
+//! Descriptors between the decision to close or replace them and the kernel's doing so.
 //!
-//! Before that come the calls of other threads under way on the number: they end first (`uses`), whatever it
-//! takes. A handler that interrupted a call of its own thread waits for none of them, as they may wait for
-//! that call.
+//! Calls of other threads that are under way on the number end first, however long they take (`session::uses`).
+//! A handler that interrupted a call of its own thread waits for none of them, as they may wait for that call.
 //!
-//! Other threads that call on a managed one wait for as long as it takes, so nothing may come between the two: signals
-//! are blocked and the thread cannot be cancelled. A handler would wait for the thread it interrupts, and one that
-//! jumps away, or a cancellation, would leave all others waiting. `freopen` alone leaves signals be, as it may wait for
-//! a pipe's other end; a handler that interrupts it finds the descriptor closed.
+//! Other threads that call on the descriptor meanwhile wait until it is closed. So nothing may hold up the
+//! closing thread: signals are blocked and it cannot be cancelled. (A handler would wait for the thread it
+//! interrupts; one that jumps away, or a cancellation, would leave all others waiting.) `freopen` alone leaves
+//! signals unblocked, as it may wait for a pipe's other end; a handler that interrupts it finds the descriptor
+//! closed.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;

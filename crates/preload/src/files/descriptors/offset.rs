@@ -1,9 +1,8 @@
-//! Calls of one process that use an open description's offset come one after the other, as the kernel has it:
-//! a read that was given fewer bytes than it reserved gives the rest back, and nobody may have moved the
-//! offset meanwhile.
+//! Calls of one process that use an open description's offset run one after the other, as in the kernel: a read
+//! that got fewer bytes than it reserved gives the rest back, and nobody may have moved the offset meanwhile.
 //!
-//! Calls of other processes that share the description are not held up. A handler of a signal that
-//! interrupted a call waits for nobody, as whoever it waits for may wait for that call.
+//! Other processes that share the description are not held up. A signal handler that interrupted a call waits
+//! for nobody, as whoever it waits for may wait for that call.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};

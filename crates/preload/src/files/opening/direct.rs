@@ -1,7 +1,8 @@
-//! Files that lie where their names say. What the kernel opens by an absolute name without following a
-//! symbolic link lies at that name: of one outside of the managed directory nothing has to be asked, and
-//! asking is twice what opening takes. A mount on the way may show the managed directory under another name:
-//! where the kernel met one it is asked which; on the root directory's own it would have refused.
+//! Opening without asking where the file lies. openat2(2) opens an absolute name without following symbolic
+//! links; such a file lies where its name says. If that is outside of the managed directory nothing more has to
+//! be asked; asking takes twice as long as opening. A mount on the way may show the managed directory under
+//! another name: on the root directory's mount the kernel refuses to cross it (RESOLVE_NO_XDEV), elsewhere the
+//! library asks the kernel for the mount.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};

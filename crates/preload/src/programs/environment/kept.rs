@@ -25,8 +25,8 @@ pub(crate) const VARIABLES: [&str; 5] =
 pub(crate) const SLOW: usize = 0;
 pub(crate) const RUNTIME: usize = 1;
 
-/// What children are to have. All texts lie in one piece, as each piece of memory is a call of the kernel's,
-/// and every program that starts makes them.
+/// What children must have. All texts lie in one allocation: each allocation is a call of the kernel, and every
+/// program makes them when it starts.
 pub(crate) struct Kept {
     texts: Vec<u8>,
     /// Where the library's path begins; none if no list can hold it.

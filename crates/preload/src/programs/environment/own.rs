@@ -1,5 +1,5 @@
-//! What an exec, or `headstart run`, puts into the environment for one program alone: the program itself
-//! takes it out again, before it has begun, so that neither it nor its children see it.
+//! Variables that an exec, or `headstart run`, sets for one program alone. The program's library removes them
+//! before the program begins, so that neither it nor its children see them.
 
 use std::ffi::CStr;
 

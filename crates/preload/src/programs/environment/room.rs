@@ -1,4 +1,5 @@
-//! Lists that are made between `vfork` and `execve`, where memory from the kernel would stay the parent's.
+//! Lists made between `vfork` and `execve`. A short one lies on the stack: memory from the kernel would stay
+//! allocated in the parent.
 
 use std::mem::MaybeUninit;
 
