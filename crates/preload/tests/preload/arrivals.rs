@@ -70,7 +70,8 @@ assert handle.dup",
     assert!(program.exists());
     shell(
         &agent,
-        "dd if=/bin/true of=shell bs=64k status=none; chmod +x shell; ./shell; python3 -c 'import os; os.system(\"./shell\")'",
+        "dd if=/bin/true of=shell bs=64k status=none; chmod +x shell; ./shell; \
+         python3 -c 'import os; os.system(\"./shell\")'",
     );
     assert!(agent.counter(Counter::AbsorbedBytes) > 100_000);
 }

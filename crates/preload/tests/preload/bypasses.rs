@@ -32,7 +32,8 @@ put";
         "LD_LIBRARY_PATH=$SLOW python3 -c \"import ctypes; assert ctypes.CDLL('libdep.so').dependency() == 42\"",
         "LD_LIBRARY_PATH=/nowhere:$SLOW $OUTSIDE/elsewhere",
         "export LD_LIBRARY_PATH=$SLOW; exec $OUTSIDE/elsewhere",
-        "PATH=$OUTSIDE:$PATH python3 -c \"import os; environment = dict(os.environ, LD_LIBRARY_PATH=os.environ['SLOW']); \
+        "PATH=$OUTSIDE:$PATH python3 -c \"import os; \
+         environment = dict(os.environ, LD_LIBRARY_PATH=os.environ['SLOW']); \
          child = os.posix_spawnp('elsewhere', ['elsewhere'], environment); assert os.waitpid(child, 0)[1] == 0\"",
         "$OUTSIDE/old",
         "LD_PRELOAD=$LD_PRELOAD:$SLOW/libplug.so python3 -c 'import ctypes; assert ctypes.CDLL(None).answer() == 42'",
@@ -166,7 +167,8 @@ assert libc.fsconfig(-1, 1, b'source', b'configured', 0) == -1
 assert libc.syscall(313, opened['module'], b'', 0) == -1
 outside = os.open(os.environ['OUTSIDE'] + '/x', os.O_RDWR | os.O_CREAT)
 move = struct.pack('IIQQQQ', 0, opened['donor'], 0, 0, 0, 0)
-for request, argument in (0x4c0a, struct.pack('I', opened['loop']) + bytes(300)), (0x4c00, opened['loop2']), (0xc028660f, move):
+loop = struct.pack('I', opened['loop']) + bytes(300)
+for request, argument in (0x4c0a, loop), (0x4c00, opened['loop2']), (0xc028660f, move):
     try: fcntl.ioctl(outside, request, argument)
     except OSError: pass
     else: raise AssertionError(request)

@@ -50,7 +50,8 @@ t(lambda: os.copy_file_range(a, a, 5000, 100, 200), lambda: os.copy_file_range(a
 t(lambda: os.copy_file_range(a, b, 5000, 9000, 0), lambda: os.copy_file_range(a, b, 5000, 19000, 0))
 os.lseek(a, 10, 0); os.lseek(b, 20, 0)
 t(lambda: os.copy_file_range(a, b, 50), lambda: os.lseek(a, 0, 1), lambda: os.lseek(b, 0, 1))
-appending, reading, writing = os.open('a', os.O_WRONLY | os.O_APPEND), os.open('b', os.O_RDONLY), os.open('b', os.O_WRONLY)
+appending = os.open('a', os.O_WRONLY | os.O_APPEND)
+reading, writing = os.open('b', os.O_RDONLY), os.open('b', os.O_WRONLY)
 t(lambda: os.copy_file_range(a, appending, 50), lambda: os.sendfile(appending, a, 0, 50))
 t(lambda: os.copy_file_range(a, reading, 50), lambda: os.copy_file_range(writing, a, 50))
 t(lambda: os.sendfile(reading, a, 0, 50), lambda: os.sendfile(a, writing, 0, 50))
@@ -59,7 +60,8 @@ pipe, filler = os.pipe()
 t(lambda: os.copy_file_range(pipe, a, 50), lambda: os.sendfile(b, pipe, None, 300))
 t(lambda: libc.copy_file_range(a, None, b, None, 10, 1), ctypes.get_errno)
 t(lambda: libc.copy_file_range(a, ctypes.c_void_p(1), b, None, 10, 0), ctypes.get_errno)
-t(lambda: os.sendfile(b, a, 500, 300), lambda: os.lseek(b, 0, 1), lambda: os.sendfile(b, a, None, 99), lambda: os.lseek(a, 0, 1))",
+t(lambda: os.sendfile(b, a, 500, 300), lambda: os.lseek(b, 0, 1), lambda: os.sendfile(b, a, None, 99),
+  lambda: os.lseek(a, 0, 1))",
     );
 }
 
@@ -71,7 +73,8 @@ fn a_pipe_is_spliced_into_a_managed_file_as_into_others() {
 os.write(filler, b'p' * 5000)
 t(lambda: os.splice(pipe, b, 3000, offset_dst=9000), lambda: os.fstat(b).st_size)
 appending = os.open('b', os.O_WRONLY | os.O_APPEND)
-t(lambda: os.splice(pipe, appending, 99), lambda: os.splice(a, b, 99), lambda: os.splice(pipe, os.open('b', os.O_RDONLY), 99))
+t(lambda: os.splice(pipe, appending, 99), lambda: os.splice(a, b, 99),
+  lambda: os.splice(pipe, os.open('b', os.O_RDONLY), 99))
 t(lambda: os.splice(pipe, b, 1), lambda: os.splice(pipe, b, 99999), lambda: os.lseek(b, 0, 1))
 t(lambda: os.splice(pipe, b, 99999, flags=2), lambda: os.splice(pipe, b, 99, offset_src=0))
 # One that is empty is waited for, while others use the file.
@@ -90,7 +93,8 @@ fn two_names_are_exchanged_and_the_agent_hears_of_both() {
     alike(
         &agent,
         "os.mkdir('d'); exchange = lambda x, y: libc.renameat2(-100, x, -100, y, 2) and ctypes.get_errno()
-t(lambda: exchange(b'a', b'b'), lambda: exchange(b'a', b'd'), lambda: exchange(b'd', b'a'), lambda: exchange(b'a', b'none'))
+t(lambda: exchange(b'a', b'b'), lambda: exchange(b'a', b'd'), lambda: exchange(b'd', b'a'),
+  lambda: exchange(b'a', b'none'))
 t(lambda: os.pread(a, 9, 0), lambda: os.stat('b').st_ino == os.fstat(a).st_ino)",
     );
     assert_eq!(agent.log().iter().filter(|line| line.contains("exchanged: true")).count(), 3);
@@ -98,6 +102,7 @@ t(lambda: os.pread(a, 9, 0), lambda: os.stat('b').st_ino == os.fstat(a).st_ino)"
         &agent,
         "import ctypes, errno, os
 libc = ctypes.CDLL(None, use_errno=True)
-assert libc.renameat2(-100, b'a', -100, os.environ['OUTSIDE'].encode() + b'/b', 2) == -1 and ctypes.get_errno() == errno.EXDEV",
+outside = os.environ['OUTSIDE'].encode() + b'/b'
+assert libc.renameat2(-100, b'a', -100, outside, 2) == -1 and ctypes.get_errno() == errno.EXDEV",
     );
 }

@@ -167,7 +167,8 @@ os.rename(os.environ['OUTSIDE'] + '/../slow/e', 'd')
 open(os.environ['OUTSIDE'] + '/x', 'w').close(); os.rename(os.environ['OUTSIDE'] + '/x', os.environ['OUTSIDE'] + '/y')
 os.unlink(os.environ['OUTSIDE'] + '/y')
 open(os.environ['OUTSIDE'] + '/x', 'w').close(); os.mkdir(os.environ['OUTSIDE'] + '/dir')
-for old, new in ('c', os.environ['OUTSIDE'] + '/c'), (os.environ['OUTSIDE'] + '/x', 'x'), (os.environ['OUTSIDE'] + '/dir', 'dir'):
+outside = os.environ['OUTSIDE']
+for old, new in ('c', outside + '/c'), (outside + '/x', 'x'), (outside + '/dir', 'dir'):
     try: os.rename(old, new)
     except OSError as e: assert e.errno == 18, e  # EXDEV
     else: raise AssertionError

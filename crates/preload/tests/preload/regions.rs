@@ -108,7 +108,8 @@ fn what_lies_outside_of_regions_goes_by_the_next_policy() {
 #[test]
 fn regions_are_asked_for_once_by_policies_that_use_them_and_only_where_there_are_any() {
     let script = "import os\nf = os.open('f', os.O_RDWR | os.O_CREAT)\n\
-                  for k in range(50): os.pwrite(f, bytes(100), k * 100)\nfor k in range(50): os.pread(f, 100, k * 100)\n";
+                  for k in range(50): os.pwrite(f, bytes(100), k * 100)\n\
+                  for k in range(50): os.pread(f, 100, k * 100)\n";
     for (policy, there, asked) in [
         ("s4d", true, 0),
         ("off", true, 0),
@@ -133,7 +134,8 @@ fn more_regions_than_a_message_holds_are_all_known() {
     python(
         &agent,
         "carl",
-        "import os\nf = os.open('f', os.O_RDWR | os.O_CREAT)\nos.pwrite(f, bytes(50000), 0)\nassert os.pread(f, 50001, 0) == bytes(50000)",
+        "import os\nf = os.open('f', os.O_RDWR | os.O_CREAT)\nos.pwrite(f, bytes(50000), 0)\n\
+         assert os.pread(f, 50001, 0) == bytes(50000)",
     );
     assert_eq!(agent.logged("Regions"), 4);
     assert_eq!(agent.counter(Counter::AbsorbedBytes), 20_010);
