@@ -6,7 +6,8 @@ use headstart_units::request::Range;
 /// From here on a disk gains little by longer writes (assumed: 10 ms of a modern disk's transfer).
 const WRITE_BACK_BYTES_MAX: u64 = 2 << 20;
 
-/// How things stand.
+/// How things stand: a record of figures that the engine fills in anew for each question, at one place, and that
+/// nobody keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// The time.
@@ -60,7 +61,7 @@ impl Load {
     }
 }
 
-/// Who has the disk.
+/// Which class of requests the disk serves now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turn {
     /// Everybody.
@@ -161,7 +162,7 @@ pub trait Policy {
     }
     /// A write-back or fetch has left the disk.
     fn on_background_end(&mut self, _now: Nanos, _range: Range) {}
-    /// Who has the disk. Asked whenever something may begin.
+    /// Which class of requests the disk serves now. Asked whenever something may begin.
     fn turn(&mut self, _load: &Load) -> Turn {
         Turn::Shared
     }
