@@ -132,7 +132,7 @@ impl Origin {
 
 #[cfg(test)]
 mod tests {
-    use headstart_overlay::extent_map::{ExtentMap, Mapped};
+    use headstart_overlay::{ExtentMap, Mapped};
     use headstart_overlay::journal::Identity;
     use headstart_overlay::recovery::RecoveredFile;
     use headstart_units::request::Range;

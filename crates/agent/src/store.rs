@@ -23,7 +23,7 @@ use std::io;
 use std::ops::RangeBounds;
 use std::path::Path;
 
-use headstart_overlay::flash_space::Run;
+use headstart_overlay::Run;
 use headstart_overlay::journal::Header;
 use headstart_overlay::recovery::Recovered;
 use headstart_overlay::{NotSynced, Overlay, Settings};

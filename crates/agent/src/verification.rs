@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use headstart_overlay::extent_map::Mapped;
+use headstart_overlay::Mapped;
 use headstart_overlay::recovery::RecoveredFile;
 use headstart_protocol::{FLASH_DIRECTORY, data_file_name};
 use headstart_units::MIB;

@@ -24,7 +24,7 @@ use run_set::RunSet;
 const CAPACITY_BYTES_MAX: u64 = 1 << 60;
 
 /// Pages of a data file at most (16 TiB): what the extent map and the journal have words for.
-pub const PAGES_MAX: u64 = 1 << 32;
+pub(crate) const PAGES_MAX: u64 = 1 << 32;
 
 /// Pages of one data file, by their byte range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +61,7 @@ impl Run {
 
 /// Runs without an order, as a set of pages that finds an overlap by bisection.
 #[derive(Clone, Debug, Default)]
-pub struct Union(Vec<Run>);
+pub(crate) struct Union(Vec<Run>);
 
 impl FromIterator<Run> for Union {
     fn from_iter<I: IntoIterator<Item = Run>>(runs: I) -> Union {
@@ -80,7 +80,7 @@ impl FromIterator<Run> for Union {
 
 impl Union {
     /// Whether it has a page of `run`.
-    pub fn overlaps(&self, run: Run) -> bool {
+    pub(crate) fn overlaps(&self, run: Run) -> bool {
         let until = self.0.partition_point(|one| (one.data_file, one.page) < (run.data_file, run.end()));
         self.0[..until].last().is_some_and(|last| last.overlaps(run))
     }
@@ -134,7 +134,7 @@ impl DataFile {
 
 /// Who uses removed pages still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum User {
+pub(crate) enum User {
     /// A thread that reads them: no message tells when it has done so.
     Reader,
     /// A copy.
@@ -143,7 +143,7 @@ pub enum User {
 
 /// All data files of one agent.
 #[derive(Clone, Debug)]
-pub struct FlashSpace {
+pub(crate) struct FlashSpace {
     capacity_pages: u64,
     charged_pages: u64,
     mapped_pages: u64,
@@ -165,7 +165,7 @@ pub struct FlashSpace {
 
 impl FlashSpace {
     /// An empty space of `capacity_bytes`, rounded down to pages.
-    pub fn new(capacity_bytes: u64) -> FlashSpace {
+    pub(crate) fn new(capacity_bytes: u64) -> FlashSpace {
         FlashSpace {
             capacity_pages: capacity_bytes.min(CAPACITY_BYTES_MAX) / PAGE_BYTES,
             charged_pages: 0,
@@ -183,64 +183,64 @@ impl FlashSpace {
     }
 
     /// Changes the capacity; what is charged above it stays until it is removed.
-    pub fn set_capacity(&mut self, capacity_bytes: u64) {
+    pub(crate) fn set_capacity(&mut self, capacity_bytes: u64) {
         self.capacity_pages = capacity_bytes.min(CAPACITY_BYTES_MAX) / PAGE_BYTES;
     }
 
     /// Capacity in bytes.
-    pub fn capacity_bytes(&self) -> u64 {
+    pub(crate) fn capacity_bytes(&self) -> u64 {
         self.capacity_pages * PAGE_BYTES
     }
 
     /// Bytes that could be allocated now.
-    pub fn available_bytes(&self) -> u64 {
+    pub(crate) fn available_bytes(&self) -> u64 {
         self.capacity_pages.saturating_sub(self.charged_pages) * PAGE_BYTES
     }
 
     /// Bytes removed that are not free yet: they wait for a barrier, or for whoever holds them.
-    pub fn removed_bytes(&self) -> u64 {
+    pub(crate) fn removed_bytes(&self) -> u64 {
         self.removed_pages * PAGE_BYTES
     }
 
     /// Bytes removed that the next barrier lets be free.
-    pub fn awaiting_bytes(&self) -> u64 {
+    pub(crate) fn awaiting_bytes(&self) -> u64 {
         self.awaiting_pages * PAGE_BYTES
     }
 
     /// Whether anything removed waits for the next barrier.
-    pub fn awaits_barrier(&self) -> bool {
+    pub(crate) fn awaits_barrier(&self) -> bool {
         !self.removed.is_empty()
     }
 
     /// Bytes charged above the capacity.
-    pub fn excess_bytes(&self) -> u64 {
+    pub(crate) fn excess_bytes(&self) -> u64 {
         self.charged_pages.saturating_sub(self.capacity_pages) * PAGE_BYTES
     }
 
     /// Bytes in slabs, mapped or removed.
-    pub fn charged_bytes(&self) -> u64 {
+    pub(crate) fn charged_bytes(&self) -> u64 {
         self.charged_pages * PAGE_BYTES
     }
 
     /// Bytes of pages that hold extents.
-    pub fn mapped_bytes(&self) -> u64 {
+    pub(crate) fn mapped_bytes(&self) -> u64 {
         self.mapped_pages * PAGE_BYTES
     }
 
     /// Adds a data file; only a writable one is allocated from.
-    pub fn add_data_file(&mut self, data_file: u32, writable: bool) {
+    pub(crate) fn add_data_file(&mut self, data_file: u32, writable: bool) {
         self.files.entry(data_file).or_insert_with(|| DataFile { writable, ..DataFile::default() });
     }
 
     /// Nothing is allocated from the data file any more.
-    pub fn retire(&mut self, data_file: u32) {
+    pub(crate) fn retire(&mut self, data_file: u32) {
         if let Some(file) = self.files.get_mut(&data_file) {
             file.writable = false;
         }
     }
 
     /// Forgets a data file that nothing is mapped in; its free pages need not be punched, the file goes.
-    pub fn remove_data_file(&mut self, data_file: u32) {
+    pub(crate) fn remove_data_file(&mut self, data_file: u32) {
         if let Some(file) = self.files.remove(&data_file) {
             self.stored_pages -= file.stored_pages();
             self.with_free.remove(&data_file);
@@ -248,7 +248,7 @@ impl FlashSpace {
     }
 
     /// Whether nothing of the data file is charged: it may be deleted.
-    pub fn is_unused(&self, data_file: u32) -> bool {
+    pub(crate) fn is_unused(&self, data_file: u32) -> bool {
         self.files.get(&data_file).is_some_and(|file| {
             let size = file.holders.len() as u64;
             file.free.pages() + file.hollow_pages == size
@@ -256,12 +256,12 @@ impl FlashSpace {
     }
 
     /// Size the data file must have so that every allocated page lies inside.
-    pub fn size_bytes(&self, data_file: u32) -> u64 {
+    pub(crate) fn size_bytes(&self, data_file: u32) -> u64 {
         self.files.get(&data_file).map_or(0, |file| file.holders.len() as u64 * PAGE_BYTES)
     }
 
     /// Takes between `least` and `most` pages in one run of `data_file`, if the capacity allows.
-    pub fn allocate(&mut self, data_file: u32, least: u64, most: u64) -> Option<Run> {
+    pub(crate) fn allocate(&mut self, data_file: u32, least: u64, most: u64) -> Option<Run> {
         let room = self.capacity_pages.saturating_sub(self.charged_pages);
         let most = most.min(room);
         if least == 0 || least > most {
@@ -292,12 +292,12 @@ impl FlashSpace {
     }
 
     /// The longest run that `allocate` could take from freed pages of `data_file` without growing it.
-    pub fn longest_free(&self, data_file: u32) -> u64 {
+    pub(crate) fn longest_free(&self, data_file: u32) -> u64 {
         self.files.get(&data_file).map_or(0, |file| file.free.longest())
     }
 
     /// Returns pages of a slab that nothing was written to, or whose bytes nobody was told of.
-    pub fn give_back(&mut self, run: Run) {
+    pub(crate) fn give_back(&mut self, run: Run) {
         if run.pages > 0
             && let Some(file) = self.files.get_mut(&run.data_file)
         {
@@ -308,7 +308,7 @@ impl FlashSpace {
     }
 
     /// An extent now holds these pages. They were charged before (a slab), or are adopted from the journal at a start.
-    pub fn hold(&mut self, run: Run) {
+    pub(crate) fn hold(&mut self, run: Run) {
         let file = self.files.entry(run.data_file).or_default();
         let end = (run.page + run.pages) as usize;
         self.stored_pages += (end as u64).saturating_sub(file.holders.len() as u64);
@@ -321,7 +321,7 @@ impl FlashSpace {
 
     /// Charges pages adopted from the journal, once all extents hold theirs; addresses nobody holds are
     /// hollow. Adopted data files are only read.
-    pub fn charge_adopted(&mut self) {
+    pub(crate) fn charge_adopted(&mut self) {
         for file in self.files.values_mut() {
             let held = file.holders.iter().filter(|holders| **holders > 0).count() as u64;
             file.hollow_pages = file.holders.len() as u64 - held;
@@ -332,7 +332,7 @@ impl FlashSpace {
 
     /// Charges pages of a slab that a living thread holds from an agent of before, after
     /// [`FlashSpace::charge_adopted`]; false if somebody else holds any of them.
-    pub fn adopt_slab(&mut self, run: Run) -> bool {
+    pub(crate) fn adopt_slab(&mut self, run: Run) -> bool {
         let Some(file) = self.files.get_mut(&run.data_file) else { return false };
         let (known, end) = (file.holders.len() as u64, run.page + run.pages);
         let held = file.holders.iter().take(end as usize).skip(run.page as usize).any(|holders| *holders > 0);
@@ -350,7 +350,7 @@ impl FlashSpace {
     }
 
     /// An extent no longer holds these pages; those nobody holds any more are removed.
-    pub fn release(&mut self, run: Run) {
+    pub(crate) fn release(&mut self, run: Run) {
         let file = self.files.get_mut(&run.data_file).expect("an extent's data file is known");
         for page in run.page..run.page + run.pages {
             let holders = &mut file.holders[page as usize];
@@ -369,7 +369,7 @@ impl FlashSpace {
     }
 
     /// Pages that are not free yet are to hold an extent again: they no longer wait for a barrier.
-    pub fn reclaim(&mut self, run: Run) {
+    pub(crate) fn reclaim(&mut self, run: Run) {
         let removed = take_out(&mut self.removed, run);
         self.awaiting_pages -= removed;
         let others = [&mut self.in_barrier, &mut self.read, &mut self.copied];
@@ -377,28 +377,28 @@ impl FlashSpace {
     }
 
     /// A barrier begins: what was removed before it can be free after it.
-    pub fn begin_barrier(&mut self) {
+    pub(crate) fn begin_barrier(&mut self) {
         self.in_barrier.append(&mut self.removed);
         self.awaiting_pages = 0;
     }
 
     /// The barrier is durable: what can be free now, each run to be told to [`FlashSpace::free`].
-    pub fn end_barrier(&mut self) -> Vec<Run> {
+    pub(crate) fn end_barrier(&mut self) -> Vec<Run> {
         std::mem::take(&mut self.in_barrier)
     }
 
     /// The same of what was read when last looked at.
-    pub fn take_read(&mut self) -> Vec<Run> {
+    pub(crate) fn take_read(&mut self) -> Vec<Run> {
         std::mem::take(&mut self.read)
     }
 
     /// The same of what was copied when last looked at and shares a page with one of `places`.
-    pub fn take_copied(&mut self, places: &[Run]) -> Vec<Run> {
+    pub(crate) fn take_copied(&mut self, places: &[Run]) -> Vec<Run> {
         self.copied.extract_if(.., |run| places.iter().any(|place| place.overlaps(*run))).collect()
     }
 
     /// A durable barrier covers these pages: they are free unless somebody uses them.
-    pub fn free(&mut self, run: Run, user: Option<User>) {
+    pub(crate) fn free(&mut self, run: Run, user: Option<User>) {
         match user {
             Some(User::Reader) => return self.read.push(run),
             Some(User::Copy) => return self.copied.push(run),
@@ -412,7 +412,7 @@ impl FlashSpace {
     }
 
     /// The barrier failed: its pages wait for the next one.
-    pub fn abandon_barrier(&mut self) {
+    pub(crate) fn abandon_barrier(&mut self) {
         let mut runs = std::mem::take(&mut self.in_barrier);
         self.awaiting_pages += runs.iter().map(|run| run.pages).sum::<u64>();
         runs.append(&mut self.removed);
@@ -421,7 +421,7 @@ impl FlashSpace {
 
     /// Free runs to punch so that the data files together take no more than the capacity: those of `except`,
     /// which may need them next, last.
-    pub fn punch_excess(&mut self, except: u32) -> Vec<Run> {
+    pub(crate) fn punch_excess(&mut self, except: u32) -> Vec<Run> {
         let mut excess = self.stored_pages.saturating_sub(self.capacity_pages);
         let mut punched = Vec::new();
         while excess > 0
@@ -444,11 +444,6 @@ impl FlashSpace {
             }
         }
         punched
-    }
-
-    /// The data files known.
-    pub fn data_files(&self) -> impl Iterator<Item = u32> + '_ {
-        self.files.keys().copied()
     }
 }
 

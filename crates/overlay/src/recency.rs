@@ -27,7 +27,7 @@ const KEPT: u8 = u8::MAX;
 
 /// How a use of an extent follows the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub(crate) enum Access {
     /// It begins where the same thread's last one ended.
     Sequential,
     /// It does not.
@@ -38,22 +38,22 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     /// The number of the generation, as of that fold.
-    pub generation: u8,
+    pub(crate) generation: u8,
     /// Folds until it was written.
-    pub folds: u32,
+    pub(crate) folds: u32,
 }
 
 impl Stamp {
     /// That of extents which are kept.
-    pub const KEPT: Stamp = Stamp { generation: KEPT, folds: 0 };
+    pub(crate) const KEPT: Stamp = Stamp { generation: KEPT, folds: 0 };
 
     /// Whether the extent is kept, however long ago it was used.
-    pub fn is_kept(self) -> bool {
+    pub(crate) fn is_kept(self) -> bool {
         self.generation == KEPT
     }
 
     /// The same as of a later fold.
-    pub fn at(self, folds: u32) -> Stamp {
+    pub(crate) fn at(self, folds: u32) -> Stamp {
         if self.is_kept() {
             return Stamp { folds, ..Stamp::KEPT };
         }

@@ -13,20 +13,14 @@
 use std::collections::BTreeMap;
 
 use crate::extent_map::{Benefit, ExtentMap, Mapped};
-use crate::file::File;
 use crate::fingerprint::Fingerprint;
 use crate::flash_space::Run;
-use crate::journal::{Batches, Extent, Identity, Record, records};
-use crate::overlay::Overlay;
+use crate::journal::{Extent, Identity, Record, records};
 use crate::page_set::PageSet;
 use crate::parts::data_files::nothing_of;
 use crate::recency::Stamp;
 use headstart_policy::client::carl::Regions;
-use headstart_protocol::shared::Shared;
 use headstart_units::request::Range;
-
-/// A number that no file has.
-const NO_FILE: u32 = u32::MAX;
 
 /// What was found at a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,14 +185,7 @@ impl Recovered {
                 }
             }
             Record::Clean { file, offset, length, data_file, place } => {
-                if let Some(known) = self.files.get_mut(&file) {
-                    let clean: Vec<Mapped> = known
-                        .map
-                        .overlapping(Range::new(offset, length))
-                        .filter(|mapped| mapped.same_place(data_file, offset, place))
-                        .collect();
-                    clean.iter().for_each(|mapped| known.map.set_clean(mapped.range.offset));
-                }
+                self.set_clean(file, Range::new(offset, length), data_file, place);
             }
             Record::Drop { file, offset, length } => self.carve(file, Range::new(offset, length)),
             Record::Truncate { file, size } => self.carve(file, Range::new(size, u64::MAX)),
@@ -207,13 +194,7 @@ impl Recovered {
                 self.set_fingerprint(file, None);
             }
             Record::Closed { file } => self.set_intent(file, false),
-            Record::Remove { file } => {
-                if let Some(removed) = self.files.remove(&file)
-                    && self.latest.get(&removed.identity) == Some(&file)
-                {
-                    self.latest.remove(&removed.identity);
-                }
-            }
+            Record::Remove { file } => self.remove_file(file),
             Record::LastCommit { slot, seq } => {
                 self.last_commits.insert(slot, seq);
             }
@@ -258,6 +239,22 @@ impl Recovered {
             regions: Regions::default(),
         };
         self.files.insert(file, known);
+    }
+
+    fn remove_file(&mut self, file: u32) {
+        if let Some(removed) = self.files.remove(&file)
+            && self.latest.get(&removed.identity) == Some(&file)
+        {
+            self.latest.remove(&removed.identity);
+        }
+    }
+
+    /// A write-back counts only where its place is still the mapped one.
+    fn set_clean(&mut self, file: u32, range: Range, data_file: u32, place: u64) {
+        let Some(known) = self.files.get_mut(&file) else { return };
+        let same = |mapped: &Mapped| mapped.same_place(data_file, range.offset, place);
+        let clean: Vec<Mapped> = known.map.overlapping(range).filter(same).collect();
+        clean.iter().for_each(|mapped| known.map.set_clean(mapped.range.offset));
     }
 
     fn set_fingerprint(&mut self, file: u32, fingerprint: Option<Fingerprint>) {
@@ -317,84 +314,6 @@ impl Recovered {
     pub fn dirty_bytes(&self) -> u64 {
         let maps = self.files.values().map(|file| &file.map);
         maps.flat_map(|map| map.iter()).filter(|mapped| mapped.dirty).map(|mapped| mapped.range.length).sum()
-    }
-}
-
-impl Overlay {
-    /// The records of a journal that says what this overlay knows; closed by a barrier at `start` plus their
-    /// length. The caller has synced the data files and slow files before.
-    pub fn checkpoint(&mut self, start: u64) -> Vec<u8> {
-        let mut journal = self.begin_anew(start);
-        let end = journal.end();
-        journal.append(&Record::Barrier { end });
-        self.outbox.go_on_at(journal.end());
-        self.barrier.set_durable_end(journal.end());
-        journal.take()
-    }
-
-    /// The same while programs are at work: nothing of it counts until the barrier it asks for, so that the
-    /// old journal must stay in place until then. No barrier may be under way; see
-    /// [`Overlay::hold_barriers`].
-    pub fn begin_journal(&mut self, start: u64) -> Vec<u8> {
-        let mut journal = self.begin_anew(start);
-        self.outbox.go_on_at(journal.end());
-        self.barrier.set_durable_end(start);
-        self.request_barrier();
-        journal.take()
-    }
-
-    fn begin_anew(&mut self, start: u64) -> super::journal::Journal {
-        assert!(!self.barrier.is_running(), "a barrier under way names positions of the old journal");
-        let mut journal = super::journal::Journal::at(start);
-        // Of files with one identity the one that has it comes last.
-        let is_followed = |(number, file): &(&u32, &File)| !self.files.has_identity(**number, file.identity());
-        let (followed, others): (Vec<_>, Vec<_>) = self.files.iter().partition(is_followed);
-        for (&number, file) in followed.into_iter().chain(others) {
-            journal.append(&Record::File { file: number, identity: file.identity(), path: file.names.path().to_vec() });
-            if file.looks.has_intent() {
-                journal.append(&Record::Intent { file: number });
-            }
-            if file.names.is_unlinked() {
-                journal.append(&Record::Unlinked { file: number });
-            }
-            if let Some(Fingerprint { size, modified_ns }) = file.looks.fingerprint() {
-                journal.append(&Record::Fingerprint { file: number, size, modified_ns });
-            }
-            if self.files.of_identity(file.identity()).is_none() {
-                // The one that followed it is forgotten. That it came is said once more.
-                let (file, identity) = (NO_FILE, file.identity());
-                journal.append(&Record::File { file, identity, path: Vec::new() });
-                journal.append(&Record::Remove { file });
-            }
-        }
-        for (&number, file) in self.files.iter().filter(|_| !self.placing.is_following()) {
-            let wanted = |region| Record::Wanted { file: number, region };
-            file.placed.regions().iter().for_each(|region| journal.append(&wanted(region)));
-        }
-        for (data_file, file) in self.data_files.iter() {
-            journal.append(&Record::DataFile { file, data_file });
-        }
-        self.data_files.untrusted_records().for_each(|record| journal.append(&record));
-        for (slot, seq) in self.threads.last_commits() {
-            journal.append(&Record::LastCommit { slot, seq });
-        }
-        for (&number, file) in self.files.iter() {
-            let mut batches = Batches::of(number);
-            for mapped in file.map.iter() {
-                let Range { offset, length } = mapped.range;
-                let extent = Extent { offset, length, place: mapped.place, dirty: mapped.dirty };
-                batches.put(&mut journal, mapped.data_file, extent);
-            }
-            batches.finish(&mut journal);
-        }
-        self.granules.rebase(journal.end());
-        journal
-    }
-
-    /// Drops everything of a file whose slow file is gone or another one, as soon as nobody has it open.
-    pub fn disown(&mut self, shared: Shared<'_>, number: u32) {
-        self.unlink(number);
-        self.forget_if_done(shared, number);
     }
 }
 

@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use headstart_overlay::NotSynced;
-use headstart_overlay::flash_space::Run;
+use headstart_overlay::Run;
 use headstart_overlay::recovery::Recovered;
 use headstart_protocol::data_file_name;
 

@@ -6,7 +6,7 @@ use std::ops::RangeBounds;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use headstart_overlay::extent_map::ExtentMap;
+use headstart_overlay::ExtentMap;
 use headstart_overlay::journal::Identity;
 use headstart_overlay::recovery::{Recovered, RecoveredFile};
 use headstart_units::request::Range;

@@ -3,7 +3,7 @@
 //! All offsets of a chunk lie in one window of 4 GiB, so that their low 32 bits tell them apart. Room grows
 //! and shrinks in steps of a few entries: what a chunk has allocated beyond its entries is bounded.
 
-use super::{Benefit, Mapped};
+use super::mapped::{Benefit, LENGTH_MAX, Mapped};
 use crate::recency::Stamp;
 use headstart_units::PAGE_BYTES;
 use headstart_units::chunked_map;
@@ -11,9 +11,6 @@ use headstart_units::request::Range;
 
 /// Room grows in steps of this many entries.
 const STEP: usize = 8;
-/// Longest entry: a multiple of the page that 31 bits hold.
-pub const LENGTH_MAX: u64 = 1 << 30;
-
 const DIRTY: u32 = 1 << 31;
 
 /// An extent.

@@ -13,7 +13,7 @@ use headstart_units::PAGE_BYTES;
 const VARINT_BYTES_MAX: usize = 10;
 
 /// Appends numbers.
-pub struct Writer<'a>(pub &'a mut Vec<u8>);
+pub(crate) struct Writer<'a>(pub &'a mut Vec<u8>);
 
 impl Writer<'_> {
     fn varint(&mut self, mut value: u128) {
@@ -25,27 +25,27 @@ impl Writer<'_> {
     }
 
     /// A number.
-    pub fn number(&mut self, value: impl Into<u64>) {
+    pub(crate) fn number(&mut self, value: impl Into<u64>) {
         self.varint(value.into().into());
     }
 
     /// A position.
-    pub fn position(&mut self, bytes: u64) {
+    pub(crate) fn position(&mut self, bytes: u64) {
         self.varint(position(bytes));
     }
 
     /// A position and a flag.
-    pub fn position_and(&mut self, bytes: u64, flag: bool) {
+    pub(crate) fn position_and(&mut self, bytes: u64, flag: bool) {
         self.varint(position(bytes) << 1 | u128::from(flag));
     }
 
     /// A step.
-    pub fn step(&mut self, difference: i64) {
+    pub(crate) fn step(&mut self, difference: i64) {
         self.number(difference.wrapping_shl(1) as u64 ^ (difference >> 63) as u64);
     }
 
     /// Bytes as they are.
-    pub fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 }
@@ -66,7 +66,7 @@ fn bytes_of(position: u128) -> Option<u64> {
 }
 
 /// Reads numbers; none where they are cut, longer than needed, or too large.
-pub struct Reader<'a>(pub &'a [u8]);
+pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
     fn varint(&mut self) -> Option<u128> {
@@ -82,34 +82,34 @@ impl<'a> Reader<'a> {
     }
 
     /// A number.
-    pub fn number(&mut self) -> Option<u64> {
+    pub(crate) fn number(&mut self) -> Option<u64> {
         u64::try_from(self.varint()?).ok()
     }
 
     /// A number of 32 bits.
-    pub fn word(&mut self) -> Option<u32> {
+    pub(crate) fn word(&mut self) -> Option<u32> {
         u32::try_from(self.varint()?).ok()
     }
 
     /// A position.
-    pub fn position(&mut self) -> Option<u64> {
+    pub(crate) fn position(&mut self) -> Option<u64> {
         bytes_of(self.varint()?)
     }
 
     /// A position and a flag.
-    pub fn position_and(&mut self) -> Option<(u64, bool)> {
+    pub(crate) fn position_and(&mut self) -> Option<(u64, bool)> {
         let both = self.varint()?;
         Some((bytes_of(both >> 1)?, both & 1 == 1))
     }
 
     /// A step.
-    pub fn step(&mut self) -> Option<i64> {
+    pub(crate) fn step(&mut self) -> Option<i64> {
         let folded = self.number()?;
         Some((folded >> 1) as i64 ^ -((folded & 1) as i64))
     }
 
     /// What is left, which is read with that.
-    pub fn rest(&mut self) -> &'a [u8] {
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
 }
