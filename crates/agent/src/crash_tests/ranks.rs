@@ -1,15 +1,18 @@
-//! Scripted threads: the library's side of the protocol, over the faulty storage. Each is a process of its own.
+//! Scripted threads, each a process of its own, that drive the protocol's [`Call`] over the faulty storage.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range as Cells;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 use headstart_overlay::{Answer, Process};
+use headstart_policy::client::{self, Decision, Reason};
+use headstart_policy::order::Distance;
+use headstart_protocol::call::{Call, FlashFault, Moved, Step, Thread};
 use headstart_protocol::data_file_name;
 use headstart_protocol::message::Request;
-use headstart_protocol::shared::{KIND_EXTEND, KIND_READ, KIND_WRITE, Slot};
-use headstart_units::request::Range;
+use headstart_protocol::shared::{Shared, Slot};
+use headstart_units::request::{Direction, Range};
 
 use super::history::{CELL_BYTES, Loss, cell_bytes};
 use super::world::{FLASH, World};
@@ -28,18 +31,17 @@ pub enum Operation {
     Rename,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+/// Where an operation stands.
+#[derive(Clone, Copy, Debug)]
+enum Doing {
+    /// It has only begun.
     Begin,
-    Absorb { asked: bool },
-    SlabSent,
-    CommitSent,
-    Cheap,
-    CheapIo,
+    /// It is about to make a step.
+    Next(Step),
+    /// It has made one that moves bytes, and its call is about to hear what came of it.
+    Made(Moved),
+    /// It awaits an answer.
     Asked,
-    DoneSent { ok: bool },
-    SyncSent,
-    LastSent,
 }
 
 /// An operation under way on a file.
@@ -47,11 +49,36 @@ enum Step {
 pub struct Task {
     file: usize,
     operation: Operation,
-    step: Step,
     begun: u64,
     version: u32,
-    next: u64,
+    /// None while it has only begun, and of what is no request for bytes.
+    call: Option<Call>,
+    doing: Doing,
     found: Vec<u8>,
+    /// What the user is told if it fails.
+    error: Option<String>,
+}
+
+/// What a thread brings to its calls.
+struct Library<'a> {
+    slot: &'a Slot,
+    shared: Shared<'a>,
+    absorbs: bool,
+}
+
+impl Thread for Library<'_> {
+    fn slot(&self) -> &Slot {
+        self.slot
+    }
+
+    fn shared(&self) -> Shared<'_> {
+        self.shared
+    }
+
+    fn decide(&self, request: &client::Request) -> (client::Request, Decision) {
+        let flash = Decision::Flash { benefit_ns: 1 };
+        (*request, if self.absorbs { flash } else { Decision::Disk(Reason::NoBenefit) })
+    }
 }
 
 /// A thread.
@@ -82,7 +109,7 @@ fn bytes_of(cells: &Cells<u64>) -> Range {
 
 /// How a step ends.
 enum Next {
-    To(Step),
+    GoesOn,
     Wait,
     Done,
     Failed(String),
@@ -104,11 +131,8 @@ pub fn begin(w: &mut World, rank: usize, file: usize, operation: Operation) {
         Operation::Unlink => w.files[file].unlinked = true,
         _ => {}
     }
-    let next = match &operation {
-        Operation::Read(cells) | Operation::Write { cells, .. } => cells.start * CELL_BYTES,
-        _ => 0,
-    };
-    w.ranks[rank].task = Some(Task { file, operation, step: Step::Begin, begun, version, next, found: Vec::new() });
+    let (call, doing, found, error) = (None, Doing::Begin, Vec::new(), None);
+    w.ranks[rank].task = Some(Task { file, operation, begun, version, call, doing, found, error });
 }
 
 /// A thread is killed between two steps. What it was writing may or may not be there.
@@ -127,10 +151,7 @@ pub fn die(w: &mut World, rank: usize) {
 pub fn step(w: &mut World, rank: usize) -> bool {
     let Some(mut task) = w.ranks[rank].task.take() else { return false };
     match advance(w, rank, &mut task) {
-        Next::To(step) => {
-            task.step = step;
-            w.ranks[rank].task = Some(task);
-        }
+        Next::GoesOn => w.ranks[rank].task = Some(task),
         Next::Wait => {
             w.ranks[rank].task = Some(task);
             return false;
@@ -142,7 +163,7 @@ pub fn step(w: &mut World, rank: usize) -> bool {
 }
 
 fn finish(w: &mut World, rank: usize, task: &Task, error: Option<String>) {
-    w.slot(rank).free();
+    assert!(w.slot(rank).is_free(), "its request has ended");
     w.ranks[rank].flash = None;
     let now = w.storage.tick();
     let ok = error.is_none();
@@ -165,120 +186,127 @@ fn finish(w: &mut World, rank: usize, task: &Task, error: Option<String>) {
 }
 
 fn advance(w: &mut World, rank: usize, task: &mut Task) -> Next {
-    let open = w.ranks[rank].open.get(&task.file).cloned();
-    let number = open.as_ref().and_then(|open| open.0).unwrap_or(u32::MAX);
-    let Some(answer) = w.ranks[rank].answer.take() else {
-        return match task.step {
-            Step::Begin => start(w, rank, task, number),
-            Step::Absorb { asked } => absorb(w, rank, task, number, asked),
-            Step::Cheap => cheap(w, rank, task, number),
-            Step::CheapIo => {
-                let result = direct_io(task, &open.expect("it is open").2, None);
-                w.slot(rank).free();
-                after(task, result)
+    match task.doing {
+        Doing::Begin => match begin_call(w, rank, task) {
+            Some((call, step)) => {
+                task.call = Some(call);
+                follow(w, rank, task, step)
             }
-            _ => Next::Wait,
+            None => {
+                task.doing = Doing::Asked;
+                control(w, rank, task)
+            }
+        },
+        Doing::Next(Step::Look) => {
+            let (library, call) = (library(w, rank, task), task.call.as_mut());
+            let step = call.expect("it has begun").look(&library);
+            follow(w, rank, task, step)
+        }
+        Doing::Next(step) => {
+            task.doing = Doing::Made(transfer(w, rank, task, step));
+            Next::GoesOn
+        }
+        Doing::Made(moved) => {
+            let (library, call) = (library(w, rank, task), task.call.as_mut());
+            let step = call.expect("it has begun").on_moved(&library, moved);
+            follow(w, rank, task, step)
+        }
+        Doing::Asked => match w.ranks[rank].answer.take() {
+            Some(answer) => on_answer(w, rank, task, answer),
+            None => Next::Wait,
+        },
+    }
+}
+
+/// Asks at once what is to be asked.
+fn follow(w: &mut World, rank: usize, task: &mut Task, step: Step) -> Next {
+    task.doing = Doing::Next(step);
+    match step {
+        Step::Ask(request) => {
+            task.doing = Doing::Asked;
+            w.request(rank, &request);
+            Next::GoesOn
+        }
+        Step::Done => match task.call.expect("it has begun").result() {
+            Ok(_) => Next::Done,
+            Err(failure) => Next::Failed(task.error.take().unwrap_or_else(|| format!("{failure:?}"))),
+        },
+        Step::Look => {
+            if let Operation::Write { .. } = task.operation {
+                w.files[task.file].history.go_direct(task.version);
+            }
+            Next::GoesOn
+        }
+        Step::Slow(_) | Step::Flash { .. } | Step::Sync => Next::GoesOn,
+    }
+}
+
+fn on_answer(w: &mut World, rank: usize, task: &mut Task, answer: Answer) -> Next {
+    if let Answer::Error { errno, text } = &answer {
+        task.error = Some(format!("{errno}: {text}"));
+    }
+    let Some(mut call) = task.call else {
+        return match answer {
+            Answer::Opened { file } => {
+                if let Some(open) = w.ranks[rank].open.get_mut(&task.file) {
+                    open.0 = Some(file);
+                }
+                Next::Done
+            }
+            Answer::Done => Next::Done,
+            other => Next::Failed(task.error.take().unwrap_or_else(|| format!("{other:?}"))),
         };
     };
-    match (task.step, answer) {
-        (_, Answer::Error { errno, text }) => Next::Failed(format!("{errno}: {text}")),
-        (Step::LastSent, Answer::Opened { file }) => {
-            if let Some(open) = w.ranks[rank].open.get_mut(&task.file) {
-                open.0 = Some(file);
-            }
-            Next::Done
-        }
-        (Step::SlabSent, Answer::Done) => Next::To(Step::Absorb { asked: true }),
-        (Step::SlabSent | Step::CommitSent, Answer::NoSpace | Answer::HeldUp) => Next::To(Step::Cheap),
-        (Step::Asked, Answer::Flash { length }) => {
-            let result = flash_read(w, rank, task);
-            w.slot(rank).release_read();
-            task.next += length;
-            after(task, result)
-        }
-        (Step::Asked, Answer::Disk { length } | Answer::Sooner { length }) => {
-            let result = direct_io(task, &open.expect("it is open").2, Some(length));
-            w.slot(rank).release_read();
-            after(task, result)
-        }
-        (Step::Asked, Answer::Go) => {
-            let result = direct_io(task, &open.expect("it is open").2, None);
-            let ok = result.is_ok();
-            if let Err(error) = result {
-                w.ranks[rank].errors.push(error);
-            }
-            let request = match task.operation {
-                Operation::Truncate(size) => Request::TruncateDone { file: number, size, changed: ok },
-                Operation::Write { ref cells, .. } => {
-                    let range = bytes_of(cells);
-                    let length = if ok { range.length } else { 0 };
-                    Request::WriteDone { file: number, offset: range.offset, length }
-                }
-                ref other => unreachable!("{other:?} asks for no lease to write"),
-            };
-            w.request(rank, &request);
-            Next::To(Step::DoneSent { ok })
-        }
-        (Step::DoneSent { ok: false }, _) => Next::Failed("the slow file could not be written".into()),
-        (_, Answer::Done) => Next::Done,
-        (step, answer) => Next::Failed(format!("{answer:?} in {step:?}")),
-    }
+    let library = library(w, rank, task);
+    let step = call.on_answer(&library, (&answer).into());
+    let step = step.unwrap_or_else(|_| panic!("{answer:?} is no answer to {task:?}"));
+    task.call = Some(call);
+    follow(w, rank, task, step)
 }
 
-/// What follows a part of a read or write.
-fn after(task: &Task, result: Result<(), String>) -> Next {
-    match (&task.operation, result) {
-        (_, Err(error)) => Next::Failed(error),
-        (Operation::Read(cells), Ok(())) if task.next < cells.end * CELL_BYTES => Next::To(Step::Cheap),
-        _ => Next::Done,
-    }
+fn library<'a>(w: &'a World, rank: usize, task: &Task) -> Library<'a> {
+    let absorbs = matches!(task.operation, Operation::Write { absorb: true, .. });
+    Library { slot: w.slot(rank), shared: w.shared(), absorbs }
 }
 
-fn start(w: &mut World, rank: usize, task: &mut Task, number: u32) -> Next {
+/// None of what moves no bytes.
+fn begin_call(w: &World, rank: usize, task: &Task) -> Option<(Call, Step)> {
+    let number = w.ranks[rank].open.get(&task.file).and_then(|open| open.0).unwrap_or(u32::MAX);
+    let library = library(w, rank, task);
+    let request = |direction, cells| client::Request { direction, range: bytes_of(cells), distance: Distance::far(0) };
+    Some(match &task.operation {
+        Operation::Read(cells) => Call::read(&library, number, request(Direction::Read, cells)),
+        Operation::Write { cells, .. } => Call::write(&library, number, request(Direction::Write, cells)),
+        Operation::Truncate(size) => Call::truncate(number, *size),
+        Operation::Fsync => Call::sync(&library, number),
+        Operation::Open { .. } | Operation::Close | Operation::Unlink | Operation::Rename => return None,
+    })
+}
+
+/// What moves no bytes: the kernel's part, and a message.
+fn control(w: &mut World, rank: usize, task: &Task) -> Next {
     let path = w.files[task.file].path.clone();
     match task.operation {
         Operation::Open { writable } => {
-            let opened = w.storage.open(&path, Access::Slow);
-            let handle = match opened {
+            let handle = match w.storage.open(&path, Access::Slow) {
                 Ok(handle) => handle,
                 Err(error) => return Next::Failed(error.to_string()),
             };
             let writable = writable || w.ranks[rank].open.get(&task.file).is_some_and(|open| open.1);
             w.ranks[rank].open.insert(task.file, (None, writable, handle));
             w.open(rank, task.file, writable);
-            Next::To(Step::LastSent)
-        }
-        Operation::Read(_) | Operation::Write { absorb: false, .. } => Next::To(Step::Cheap),
-        Operation::Write { absorb: true, .. } => Next::To(Step::Absorb { asked: false }),
-        Operation::Truncate(size) => {
-            w.request(rank, &Request::Truncate { file: number, size });
-            Next::To(Step::Asked)
-        }
-        Operation::Fsync => {
-            let bits = w.shared().files[number as usize].set_bits.load(Ordering::SeqCst);
-            let handle = w.ranks[rank].open[&task.file].2.clone();
-            if let Err(error) = handle.sync(Scope::All) {
-                return Next::Failed(error.to_string());
-            }
-            if bits == 0 {
-                return Next::Done;
-            }
-            w.request(rank, &Request::Sync { file: number });
-            Next::To(Step::SyncSent)
         }
         Operation::Close => {
-            w.request(rank, &Request::Close { file: number });
-            Next::To(Step::LastSent)
+            let file = w.ranks[rank].open.get(&task.file).and_then(|open| open.0).unwrap_or(u32::MAX);
+            w.request(rank, &Request::Close { file });
         }
         Operation::Unlink => {
             let inode = w.files[task.file].inode;
-            let removed = w.storage.remove(&path);
-            if let Err(error) = removed {
+            if let Err(error) = w.storage.remove(&path) {
                 w.files[task.file].unlinked = false;
                 return Next::Failed(error.to_string());
             }
             w.request(rank, &Request::Unlinked { inode });
-            Next::To(Step::LastSent)
         }
         Operation::Rename => {
             let new = w.new_path();
@@ -288,126 +316,72 @@ fn start(w: &mut World, rank: usize, task: &mut Task, number: u32) -> Next {
             w.files[task.file].path = new.clone();
             let text = |path: &Path| path.to_str().expect("test paths are text").to_string();
             let (old, new) = (text(&path), text(&new));
-            let paths = format!("{old}{new}");
-            w.request(
-                rank,
-                &Request::Renamed { old_length: old.len() as u32, exchanged: false, paths: paths.as_bytes() },
-            );
-            Next::To(Step::LastSent)
+            let (old_length, paths) = (old.len() as u32, format!("{old}{new}"));
+            w.request(rank, &Request::Renamed { old_length, exchanged: false, paths: paths.as_bytes() });
         }
+        ref other => unreachable!("{other:?} is a call"),
     }
+    Next::GoesOn
 }
 
-/// Tries to write to a slab and to commit it.
-fn absorb(w: &mut World, rank: usize, task: &mut Task, number: u32, asked: bool) -> Next {
-    let Operation::Write { ref cells, .. } = task.operation else { unreachable!("only writes are absorbed") };
-    let range = bytes_of(cells);
-    let found = slab_for(w.slot(rank), number, range);
-    let Some((data_file, place)) = found else {
-        if asked {
-            return Next::To(Step::Cheap);
-        }
-        w.request(rank, &Request::Slab { file: number, offset: range.offset, length: range.length });
-        return Next::To(Step::SlabSent);
+/// Moves the bytes of a step. What fails is said to the user if the operation comes to nothing for it.
+fn transfer(w: &mut World, rank: usize, task: &mut Task, step: Step) -> Moved {
+    let slow = w.ranks[rank].open[&task.file].2.clone();
+    let result = match step {
+        Step::Slow(range) => direct_io(task, &slow, range),
+        Step::Flash { range, data_file, place } => flash_io(w, rank, task, (range, data_file, place)),
+        Step::Sync => slow.sync(Scope::All).map(|()| 0),
+        other => unreachable!("{other:?} moves nothing"),
     };
-    let bytes: Vec<u8> = cells.clone().flat_map(|cell| cell_bytes(task.file, cell, task.version)).collect();
-    let path = Path::new(FLASH).join(data_file_name(data_file));
-    let opened = w.storage.open(&path, Access::Existing);
-    let written = opened.and_then(|file| file.write_at(&bytes, place).map(|()| file));
-    w.ranks[rank].flash = None;
-    if let Err(error) = written.map(|file| w.ranks[rank].flash = Some(file)) {
-        w.ranks[rank].errors.push(error.to_string());
-        return Next::To(Step::Cheap);
-    }
-    let (offset, length) = (range.offset, range.length);
-    w.request(rank, &Request::Commit { file: number, data_file, offset, length, place });
-    Next::To(Step::CommitSent)
+    result.map_or_else(
+        |error| {
+            task.error.get_or_insert(error.to_string());
+            let is_flash = matches!(step, Step::Flash { .. });
+            if is_flash { Moved::FlashFailed(FlashFault::Broken) } else { Moved::Failed(libc::EIO) }
+        },
+        Moved::Bytes,
+    )
 }
 
-fn slab_for(slot: &Slot, number: u32, range: Range) -> Option<(u32, u64)> {
-    let within = range.offset % 4096;
-    slot.slabs.iter().find_map(|slab| {
-        let fits = slab.file.load(Ordering::Relaxed) == number
-            && slab.length.load(Ordering::Acquire) >= (within + range.length).next_multiple_of(4096);
-        fits.then(|| (slab.data_file.load(Ordering::Relaxed), slab.place.load(Ordering::Relaxed) + within))
-    })
-}
-
-/// Publishes the slot and looks at the bits.
-fn cheap(w: &mut World, rank: usize, task: &Task, number: u32) -> Next {
-    let (cells, reads) = match &task.operation {
-        Operation::Read(cells) => (cells, true),
-        Operation::Write { cells, .. } => (cells, false),
-        other => unreachable!("{other:?} is not cheap"),
-    };
-    let rest = Range::between(task.next, cells.end * CELL_BYTES);
-    if !reads {
-        w.files[task.file].history.go_direct(task.version);
-    }
-    let shared = w.shared();
-    let entry = &shared.files[number as usize];
-    let extends = !reads && rest.end() > entry.size.load(Ordering::Acquire);
-    let kind = if reads {
-        KIND_READ
-    } else if extends {
-        KIND_EXTEND
-    } else {
-        KIND_WRITE
-    };
-    let slot = &shared.slots[rank];
-    slot.publish_cheap(kind, number, rest);
-    if shared.all_clear(number, rest) && !(extends && entry.size_bit.load(Ordering::SeqCst) != 0) {
-        return Next::To(Step::CheapIo);
-    }
-    slot.ask();
-    let (offset, length) = (rest.offset, rest.length);
-    let request = match reads {
-        true => Request::Read { file: number, offset, length },
-        false => Request::Write { file: number, offset, length, extends },
-    };
-    w.request(rank, &request);
-    Next::To(Step::Asked)
-}
-
-/// Reads, writes or cuts the slow file; of a read, `length` bytes.
-fn direct_io(task: &mut Task, file: &FileRef, length: Option<u64>) -> Result<(), String> {
-    let result = match &task.operation {
-        Operation::Read(cells) => {
-            let length = length.unwrap_or(cells.end * CELL_BYTES - task.next);
-            let mut bytes = vec![0; length as usize];
-            let result = file.attributes().and_then(|found| {
-                let there = found.size.saturating_sub(task.next).min(length) as usize;
-                if there == 0 { Ok(()) } else { file.read_at(&mut bytes[..there], task.next) }
-            });
+/// Reads, writes or cuts the slow file. Behind its end a read finds zeros.
+fn direct_io(task: &mut Task, file: &FileRef, range: Range) -> io::Result<u64> {
+    match &task.operation {
+        Operation::Read(_) => {
+            let mut bytes = vec![0; range.length as usize];
+            let there = file.attributes()?.size.saturating_sub(range.offset).min(range.length) as usize;
+            if there > 0 {
+                file.read_at(&mut bytes[..there], range.offset)?;
+            }
             task.found.extend(bytes);
-            task.next += length;
-            result
+            Ok(range.length)
         }
-        Operation::Write { cells, .. } => {
-            let bytes: Vec<u8> = cells.clone().flat_map(|cell| cell_bytes(task.file, cell, task.version)).collect();
-            file.write_at(&bytes, cells.start * CELL_BYTES)
-        }
-        Operation::Truncate(size) => file.set_size(*size),
+        Operation::Write { .. } => file.write_at(&bytes_at(task, range), range.offset).map(|()| range.length),
+        Operation::Truncate(size) => file.set_size(*size).map(|()| 0),
         other => unreachable!("{other:?} moves no bytes"),
-    };
-    result.map_err(|error| error.to_string())
+    }
 }
 
-fn flash_read(w: &mut World, rank: usize, task: &mut Task) -> Result<(), String> {
-    let slot = w.slot(rank);
-    let count = slot.pieces_count.load(Ordering::Acquire) as usize;
-    let pieces = slot.pieces[..count].iter().map(|piece| {
-        let (place, length) = (piece.place.load(Ordering::Relaxed), piece.length.load(Ordering::Relaxed));
-        (piece.data_file.load(Ordering::Relaxed), place, length)
-    });
-    for (data_file, place, length) in pieces.collect::<Vec<_>>() {
-        let path = Path::new(FLASH).join(data_file_name(data_file));
-        let mut bytes = vec![0; length as usize];
-        let read = w.storage.open(&path, Access::Existing).and_then(|file| file.read_at(&mut bytes, place));
-        read.map_err(|error| error.to_string())?;
+fn flash_io(w: &mut World, rank: usize, task: &mut Task, at: (Range, u32, u64)) -> io::Result<u64> {
+    let (range, data_file, place) = at;
+    let path = Path::new(FLASH).join(data_file_name(data_file));
+    if let Operation::Read(_) = task.operation {
+        let mut bytes = vec![0; range.length as usize];
+        w.storage.open(&path, Access::Existing)?.read_at(&mut bytes, place)?;
         task.found.extend(bytes);
+    } else {
+        w.ranks[rank].flash = None;
+        let file = w.storage.open(&path, Access::Existing)?;
+        file.write_at(&bytes_at(task, range), place)?;
+        w.ranks[rank].flash = Some(file);
     }
-    Ok(())
+    Ok(range.length)
+}
+
+/// What a write writes there.
+fn bytes_at(task: &Task, range: Range) -> Vec<u8> {
+    assert!(range.offset.is_multiple_of(CELL_BYTES) && range.length.is_multiple_of(CELL_BYTES));
+    let cells = range.offset / CELL_BYTES..range.end() / CELL_BYTES;
+    cells.flat_map(|cell| cell_bytes(task.file, cell, task.version)).collect()
 }
 
 impl Task {
@@ -426,16 +400,10 @@ pub fn read(w: &mut World, rank: usize, file: usize, cells: Cells<u64>) -> Resul
     for _ in 0..20_000 {
         let Some(mut task) = w.ranks[rank].task.take() else { break };
         match advance(w, rank, &mut task) {
-            Next::To(step) => task.step = step,
+            Next::GoesOn => {}
             Next::Wait => w.poll(),
-            Next::Done => {
-                w.slot(rank).free();
-                return Ok(task.found);
-            }
-            Next::Failed(error) => {
-                w.slot(rank).free();
-                return Err(error);
-            }
+            Next::Done => return Ok(task.found),
+            Next::Failed(error) => return Err(error),
         }
         w.ranks[rank].task = Some(task);
     }
