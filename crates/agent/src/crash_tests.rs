@@ -255,7 +255,7 @@ fn run_with_fault(seed: u64, fault: Fault) -> Result<bool, String> {
     if world.fatal.is_none() {
         world.quiesce();
         // The agent hears of a sync that failed in a program with its own next one.
-        world.overlay.request_barrier();
+        world.tiers.overlay.request_barrier();
         world.poll();
         world.quiesce();
         violations(&world)?;

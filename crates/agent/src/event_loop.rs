@@ -3,49 +3,56 @@
 //! It waits for packets, completions and time; hands each to the overlay; stores the records; carries out the
 //! outputs in order. It never waits for storage, except to size a file, to look at one, and to set its time.
 
+mod awaited_commands;
+mod clients;
 mod commands;
 mod connections;
 mod executed;
-mod idleness;
+mod figures;
+mod known_files;
+mod life;
 mod log;
 mod marks;
 mod outputs;
 mod placement;
+mod poller;
+mod regions_of_names;
+mod served_site;
 mod strangers;
 mod times;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use headstart_overlay::{Overlay, Process};
-use headstart_policy::client::carl::Regions;
+use headstart_overlay::Overlay;
 use headstart_protocol::shared::Shared;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::sys::epoll::{EpollEvent, EpollFlags};
 
 use crate::error::{Error, Result};
-use crate::process::ProcessHandle;
-use crate::runtime::{Options, Workers};
-use crate::selection::Selection;
+use crate::options::Options;
 use crate::shared_file::SharedFile;
 use crate::socket::PACKET_MAX;
 use crate::status::ServiceCounters;
 use crate::store::Store;
 use crate::survivors::Survivors;
+use crate::tiers::{SharedMemory, Tiers};
+use crate::workers::Workers;
 
-use connections::{Connection, WaitingOpen};
+use awaited_commands::AwaitedCommands;
+use clients::{Clients, Tokens};
 use executed::Executed;
-use idleness::Idleness;
+use known_files::KnownFiles;
+use life::{Ending, Life};
+use log::Log;
 use marks::Marks;
-use placement::Incomplete;
+use poller::Poller;
+use regions_of_names::RegionsOfNames;
+use served_site::ServedSite;
 use strangers::Strangers;
 use times::Times;
+
+pub(crate) use poller::signals_awaited;
 
 const LISTENER: u64 = 0;
 const MAILBOX: u64 = 1;
@@ -70,188 +77,78 @@ const JOURNAL_BYTES_MAX: u64 = 32 << 20;
 const JOURNAL_UNWRITTEN_MAX: usize = 4 << 20;
 /// Envelope slot of commands, which have none.
 const NO_SLOT: u32 = u32::MAX;
-/// Answers kept for a connection that does not read them; one that leaves more is cut off.
-const UNSENT_MAX: usize = 1024;
 /// Files named in a status, and bytes their paths may take: a status is one packet.
 const STATUS_FILES_MAX: usize = 64;
 const STATUS_PATHS_MAX: usize = 16 << 10;
-/// How often files that were removed by a stranger are looked for, and how many files at a time: each is a call on the
-/// slow file system.
-const SWEEP_PERIOD: Duration = Duration::from_secs(1);
+/// How many files are looked at for one that was removed by a stranger, at a time: each is a call on the slow file system.
 const SWEEP_FILES: usize = 256;
 
-/// Files forgotten last that keep their memory: 4 MiB.
-const FORGOTTEN_MAX: usize = 256;
-
-/// A command that waits for barriers.
-struct SyncCommand {
-    token: u64,
-    /// Barriers that have to end; the last of them begins after the command came.
-    barriers: u32,
+/// What the agent before left: the files, and who goes on under this one.
+pub(crate) struct Begun {
+    pub(crate) shared: SharedFile,
+    pub(crate) store: Store,
+    pub(crate) overlay: Overlay,
+    pub(crate) survivors: Survivors,
+    /// The managed directory shows what is dirty.
+    pub(crate) shown: bool,
 }
 
-/// How far the agent is on its way out.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    /// It serves.
-    No,
-    /// Nobody is served any more; a barrier makes what was acknowledged durable.
-    Syncing,
-    /// It ends now; false if the barrier failed.
-    Now { durable: bool },
-}
-
-/// The signals that end the agent; blocked before any thread starts, or one of the threads would die of them.
-pub(crate) fn signals_awaited() -> SigSet {
-    let mut signals = SigSet::empty();
-    signals.add(Signal::SIGTERM);
-    signals.add(Signal::SIGINT);
-    signals
+impl SharedMemory for SharedFile {
+    fn view(&self) -> Shared<'_> {
+        SharedFile::view(self)
+    }
 }
 
 pub(crate) struct EventLoop<'a> {
-    options: Options,
-    shared: SharedFile,
-    store: Store,
-    overlay: Overlay,
+    site: ServedSite,
+    tiers: Tiers<SharedFile>,
     workers: &'a Workers,
-    listener: Option<OwnedFd>,
-    /// Given up to refuse a connection when descriptors have run out.
-    spare: Option<File>,
-    epoll: Epoll,
-    timer: TimerFd,
-    /// When it goes off.
-    timer_due: Option<Instant>,
-    signals: SignalFd,
-    connections: BTreeMap<u64, Connection>,
-    by_slot: BTreeMap<u32, u64>,
-    next_connection: u64,
-    /// Opens that wait until a file is forgotten.
-    opens: Vec<WaitingOpen>,
-    /// Processes that had slots when this agent started.
-    survivors: Vec<(Process, ProcessHandle)>,
-    /// Drains of one file: who waits, and the file's path.
-    commands: BTreeMap<u64, (u64, String)>,
-    next_command: u64,
-    service: ServiceCounters,
-    /// Which files may come to flash.
-    selection: Selection,
-    /// Files that may not, as far as they were opened.
-    excluded: BTreeSet<u32>,
-    /// Numbers of files that were forgotten and have memory, the last ones behind.
-    forgotten: VecDeque<u32>,
-    started: Instant,
-    syncs: Vec<SyncCommand>,
-    draining: bool,
-    ending: Ending,
-    capacity: String,
-    packet: Vec<u8>,
-    last_sweep: Instant,
-    last_log_look: Instant,
-    idleness: Idleness,
-    /// The next file to look at.
-    sweep_from: u32,
-    /// Position of the journal at which it is replaced.
-    rotate_at: u64,
-    journal_bytes_max: u64,
+    poller: Poller,
+    clients: Clients,
+    files: KnownFiles,
+    commands: AwaitedCommands,
+    regions: RegionsOfNames,
     marks: Marks,
     executed: Executed,
     times: Times,
     strangers: Strangers,
-    /// The capacity was changed, and flash may hold more.
-    shrinking: bool,
-    /// Directories known to lie in no managed directory but this.
-    own_directories: BTreeSet<PathBuf>,
-    /// Regions of files of which others are to come, by connection.
-    incomplete: BTreeMap<u64, Incomplete>,
-    /// Regions of whatever file has the name.
-    named_regions: BTreeMap<Vec<u8>, Regions>,
-    /// The connection for which regions are copied to flash.
-    placed_for: Option<u64>,
-    /// Connections that want regions to follow programs.
-    followed_for: BTreeSet<u64>,
+    life: Life,
+    log: Log,
+    service: ServiceCounters,
 }
 
 impl<'a> EventLoop<'a> {
     pub(crate) fn new(
         options: Options,
-        shared: SharedFile,
-        store: Store,
-        overlay: Overlay,
+        begun: Begun,
         workers: &'a Workers,
         listener: OwnedFd,
-        shown: bool,
-        survivors: Survivors,
     ) -> Result<EventLoop<'a>> {
-        let failed = |error| Error::system("prepare the event loop", std::io::Error::from(error));
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed)?;
-        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)
-            .map_err(failed)?;
-        let signals =
-            SignalFd::with_flags(&signals_awaited(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(failed)?;
-        let readable = |token| EpollEvent::new(EpollFlags::EPOLLIN, token);
-        epoll.add(&listener, readable(LISTENER)).map_err(failed)?;
-        epoll.add(workers.mailbox.descriptor(), readable(MAILBOX)).map_err(failed)?;
-        epoll.add(&timer, readable(TIMER)).map_err(failed)?;
-        epoll.add(&signals, readable(SIGNALS)).map_err(failed)?;
-        let survivors: Vec<(Process, ProcessHandle)> = survivors.processes.into_iter().collect();
-        for (token, (_, process)) in (FIRST_SURVIVOR..).zip(&survivors) {
-            epoll.add(process, readable(token)).map_err(failed)?;
-        }
-        let own = options.site.agent.as_ref().and_then(|agent| agent.journal_bytes_max);
-        let journal_bytes_max = own.unwrap_or(JOURNAL_BYTES_MAX);
-        let capacity = options.capacity.map(|capacity| capacity.to_string());
-        let capacity = capacity.or_else(|| options.site.capacity.clone()).unwrap_or_else(|| "20%".into());
-        let idleness = Idleness::of(options.site.agent.as_ref().and_then(|agent| agent.idle_s));
-        let selection = options.site.selection();
-        let selection = selection.map_err(|problem| Error::Site { path: options.site_path.clone(), problem })?;
-        let strangers = Strangers::new(shared.runtime())?;
+        let Begun { shared, store, overlay, survivors, shown } = begun;
+        let poller = Poller::new(TIMER, SIGNALS)?;
+        let tokens = Tokens { listener: LISTENER, first_connection: FIRST_CONNECTION, first_survivor: FIRST_SURVIVOR };
+        let clients = Clients::new(&poller, &tokens, listener, survivors.processes.into_iter().collect())?;
+        let failed = |error| Error::system("watch the mailbox", std::io::Error::from(error));
+        poller.watch(workers.mailbox.descriptor(), MAILBOX).map_err(failed)?;
+        let agent = options.site.agent.clone().unwrap_or_default();
+        let journal_bytes_max = agent.journal_bytes_max.unwrap_or(JOURNAL_BYTES_MAX);
         let agent_starts_total = shared.view().header.epoch.load(Ordering::Relaxed);
         Ok(EventLoop {
-            options,
-            shared,
-            store,
-            overlay,
+            site: ServedSite::new(options)?,
+            strangers: Strangers::new(shared.runtime())?,
+            log: Log::of(shared.runtime(), agent.log_bytes_max),
+            tiers: Tiers::new(overlay, store, shared, journal_bytes_max),
             workers,
-            listener: Some(listener),
-            spare: File::open("/dev/null").ok(),
-            epoll,
-            timer,
-            timer_due: None,
-            signals,
-            connections: BTreeMap::new(),
-            by_slot: BTreeMap::new(),
-            next_connection: FIRST_CONNECTION,
-            opens: Vec::new(),
-            survivors,
-            commands: BTreeMap::new(),
-            next_command: 1,
-            service: ServiceCounters { agent_starts_total, ..ServiceCounters::default() },
-            selection,
-            excluded: BTreeSet::new(),
-            forgotten: VecDeque::new(),
-            started: Instant::now(),
-            syncs: Vec::new(),
-            draining: false,
-            ending: Ending::No,
-            capacity,
-            packet: Vec::with_capacity(PACKET_MAX),
-            last_sweep: Instant::now(),
-            last_log_look: Instant::now(),
-            idleness,
-            sweep_from: 0,
-            rotate_at: journal_bytes_max,
-            journal_bytes_max,
+            poller,
+            clients,
+            files: KnownFiles::new(),
+            commands: AwaitedCommands::default(),
+            regions: RegionsOfNames::default(),
             marks: Marks::new(shown),
             executed: Executed::default(),
             times: Times::default(),
-            strangers,
-            shrinking: false,
-            own_directories: BTreeSet::new(),
-            incomplete: BTreeMap::new(),
-            named_regions: BTreeMap::new(),
-            placed_for: None,
-            followed_for: BTreeSet::new(),
+            life: Life::new(agent.idle_s),
+            service: ServiceCounters { agent_starts_total, ..ServiceCounters::default() },
         })
     }
 
@@ -261,39 +158,19 @@ impl<'a> EventLoop<'a> {
         self.know_strangers()?;
         self.settle()?;
         loop {
-            if let Ending::Now { durable } = self.ending {
-                if self.overlay.threads() == 0 {
+            if let Ending::Now { durable } = self.life.ending() {
+                if self.tiers.overlay.threads() == 0 {
                     self.shared().forget_counts();
                 }
                 return if durable { Ok(()) } else { Err(self.not_durable()) };
             }
-            let count = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
-                Ok(count) => count,
-                Err(nix::errno::Errno::EINTR) => continue,
-                Err(error) => return Err(Error::system("wait for events", error)),
-            };
-            self.overlay.set_time(self.started.elapsed().as_nanos() as u64);
+            let count = self.poller.wait(&mut events)?;
+            if count == 0 {
+                continue;
+            }
+            self.tiers.overlay.set_time(self.poller.now_ns());
             for event in &events[..count] {
-                match event.data() {
-                    LISTENER => self.accept(),
-                    MAILBOX => self.complete()?,
-                    TIMER => {
-                        let _ = self.timer.wait();
-                        self.timer_due = None;
-                        self.overlay.poll(self.shared.view());
-                    }
-                    SIGNALS => self.on_signal(),
-                    survivor if survivor >= FIRST_SURVIVOR => self.survivor_ended(survivor),
-                    stranger if stranger >= FIRST_STRANGER || stranger == STRANGERS => self.stranger_ended(stranger)?,
-                    connection => {
-                        if event.events().contains(EpollFlags::EPOLLOUT) {
-                            self.send_unsent(connection);
-                        }
-                        if event.events() != EpollFlags::EPOLLOUT {
-                            self.receive(connection, &mut buffer);
-                        }
-                    }
-                }
+                self.on_event(event, &mut buffer)?;
                 // Before the next event: a file's number may be given to another file in it.
                 self.carry_out_all()?;
                 self.retry_opens()?;
@@ -302,114 +179,128 @@ impl<'a> EventLoop<'a> {
         }
     }
 
+    fn on_event(&mut self, event: &EpollEvent, buffer: &mut [u8]) -> Result<()> {
+        match event.data() {
+            LISTENER => self.accept(),
+            MAILBOX => self.complete()?,
+            TIMER => {
+                self.poller.timer_went_off();
+                self.tiers.poll();
+            }
+            SIGNALS => self.on_signal(),
+            survivor if survivor >= FIRST_SURVIVOR => self.survivor_ended(survivor),
+            stranger if stranger >= FIRST_STRANGER || stranger == STRANGERS => self.stranger_ended(stranger)?,
+            connection => {
+                if event.events().contains(EpollFlags::EPOLLOUT) {
+                    self.clients.send_unsent(&self.poller, connection);
+                }
+                if event.events() != EpollFlags::EPOLLOUT {
+                    self.receive(connection, buffer);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Gives back memory that only a next agent under living threads would need.
     pub(crate) fn give_memory_back(&self) {
-        if self.overlay.threads() == 0 {
-            self.shared.give_back();
+        if self.tiers.overlay.threads() == 0 {
+            self.tiers.shared.give_back();
         }
     }
 
     fn shared(&self) -> Shared<'static> {
-        self.shared.view()
+        self.tiers.shared.view()
     }
 
     /// What is due after events; then sets the timer.
     fn settle(&mut self) -> Result<()> {
         self.keep_draining();
         self.mark();
-        self.shrinking &= self.holds_too_much();
+        self.commands.is_shrinking &= self.holds_too_much();
         self.carry_out_all()?;
-        self.tiers().keep_descriptors();
+        self.tiers.keep_descriptors();
         self.release_forgotten();
         self.answer_executed();
         self.show_times();
         self.answer_strangers();
         self.carry_out_all()?;
-        if self.store.unwritten_bytes() > JOURNAL_UNWRITTEN_MAX {
-            self.overlay.request_barrier();
+        if self.tiers.store.unwritten_bytes() > JOURNAL_UNWRITTEN_MAX {
+            self.tiers.overlay.request_barrier();
         }
-        if self.overlay.journal_end() > self.rotate_at
-            && let Some(replaced) = self.tiers().rotate()?
-        {
+        if let Some(replaced) = self.tiers.replace_grown_journal()? {
             self.service.journal_rotations_total += u64::from(replaced);
-            self.rotate_at = self.journal_bytes_max + 2 * self.overlay.journal_end();
             self.carry_out_all()?;
         }
         self.end_if_idle();
-        if self.ending == Ending::Syncing {
+        if self.life.ending() == Ending::Syncing {
             self.end_once_durable()?;
         }
-        self.rotate_log();
+        self.service.log_rotations_total += u64::from(self.log.rotate());
         self.set_timer();
         Ok(())
     }
 
-    /// Time matters only where threads leave hints and traces of which no message tells. Messages, however
-    /// many, do not put off what was due.
+    /// Time matters only where threads leave hints and traces of which no message tells.
     fn set_timer(&mut self) {
-        let period = if self.overlay.waits_for_slots() {
-            SLOT_POLL
+        let overlay = &self.tiers.overlay;
+        let period = if overlay.waits_for_slots() {
+            Some(SLOT_POLL)
         } else if self.executed.are_awaited()
-            || self.draining
+            || self.commands.is_draining
             || self.strangers.are_awaited()
-            || self.shrinking
-            || self.overlay.is_placing()
+            || self.commands.is_shrinking
+            || overlay.is_placing()
             // Which it does not for longer than the disk is worth.
-            || self.overlay.waits_for_space()
-            || self.overlay.waits_for_idleness()
+            || overlay.waits_for_space()
+            || overlay.waits_for_idleness()
         {
-            WORK_POLL
-        } else if self.overlay.threads() > 0 {
-            HINT_POLL
-        } else if let Some(left) =
-            self.mark_after().into_iter().chain(self.times.left()).chain(self.idleness.left()).min()
-        {
-            left
+            Some(WORK_POLL)
+        } else if overlay.threads() > 0 {
+            Some(HINT_POLL)
         } else {
-            let _ = self.timer.unset();
-            self.timer_due = None;
-            return;
+            self.mark_after().into_iter().chain(self.times.left()).chain(self.life.left()).min()
         };
-        // Zero would disarm it.
-        let period = period.max(Duration::from_micros(1));
-        let due = Instant::now() + period;
-        if self.timer_due.is_some_and(|earlier| earlier <= due) {
-            return;
-        }
-        self.timer_due = Some(due);
-        let _ = self.timer.set(Expiration::OneShot(period.into()), TimerSetTimeFlags::empty());
+        self.poller.set_timer(period);
     }
 
     /// The first signal ends the agent once everything acknowledged is durable; the second at once.
     fn on_signal(&mut self) {
-        let _ = self.signals.read_signal();
-        match self.ending {
-            Ending::No => self.end(),
-            _ => self.ending = Ending::Now { durable: false },
+        self.poller.take_signal();
+        if self.life.serves() { self.end() } else { self.life.end_now(false) }
+    }
+
+    /// Ends as if told to, once nobody has needed the agent for long enough.
+    fn end_if_idle(&mut self) {
+        let overlay = &self.tiers.overlay;
+        let is_needed = !self.clients.are_none()
+            || overlay.threads() > 0
+            || overlay.dirty_bytes() > 0
+            || self.marks.are_shown()
+            || self.commands.is_draining
+            || overlay.is_placing();
+        if self.life.is_idle(is_needed) {
+            tracing::info!("nobody needs the agent: it ends and leaves the directory to others");
+            self.end();
         }
     }
 
-    /// Serves nobody any more, so that a barrier comes to an end. What is in flight is left as it is: replay
-    /// finds it dirty.
+    /// Serves nobody any more, so that a barrier comes to an end. What is in flight is left as it is: replay finds it
+    /// dirty.
     fn end(&mut self) {
-        self.ending = Ending::Syncing;
-        if let Some(listener) = self.listener.take() {
-            let _ = self.epoll.delete(&listener);
-        }
-        for connection in self.connections.values() {
-            let _ = self.epoll.delete(&connection.socket);
-        }
-        self.overlay.follow(self.shared.view(), None);
+        self.life.end();
+        self.clients.leave(&self.poller);
+        self.tiers.overlay.follow(self.tiers.shared.view(), None);
         self.stop_draining();
     }
 
     /// What waited for other threads, and what the barrier itself ended, may have left records behind it.
     fn end_once_durable(&mut self) -> Result<()> {
-        if self.overlay.is_durable() {
-            self.ending = Ending::Now { durable: true };
-        } else if !self.overlay.is_barrier_running() {
-            self.overlay.request_barrier();
-            self.overlay.poll(self.shared.view());
+        if self.tiers.overlay.is_durable() {
+            self.life.end_now(true);
+        } else if !self.tiers.overlay.is_barrier_running() {
+            self.tiers.overlay.request_barrier();
+            self.tiers.poll();
             self.carry_out_all()?;
         }
         Ok(())

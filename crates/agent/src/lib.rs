@@ -27,6 +27,7 @@ mod mailbox;
 mod marker;
 pub mod metrics;
 pub mod node;
+mod options;
 pub mod origin;
 pub mod plan;
 pub mod process;
@@ -46,6 +47,8 @@ mod syncer;
 pub mod text_file;
 mod tiers;
 pub mod verification;
+mod workers;
 
 pub use error::{Error, Result};
-pub use runtime::{Options, serve};
+pub use options::Options;
+pub use runtime::serve;

@@ -1,27 +1,26 @@
 //! Starting and ending the agent.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use headstart_overlay::Settings;
+use headstart_overlay::journal::Header;
 use headstart_overlay::recovery::RecoveredFile;
 use headstart_protocol::SOCKET_FILE;
-use headstart_units::Capacity;
 use headstart_units::request::Range;
 use nix::sys::socket::SockType;
 
 use crate::claim::{self, SlowClaim};
-use crate::copier::{self, CopyJob};
 use crate::dirty_list::{self, DirtyList, Shown};
 use crate::discarded;
 use crate::error::{Error, Result};
-use crate::event_loop::{EventLoop, signals_awaited};
-use crate::jobs::{Completion, Jobs};
+use crate::event_loop::{Begun, EventLoop, signals_awaited};
+use crate::jobs::Completion;
 use crate::mailbox::Mailbox;
-use crate::marker::{MarkJob, Marker};
 use crate::metrics::server::{self, Endpoint, Source};
+use crate::options::Options;
 use crate::origin::Origin;
 use crate::renamed;
 use crate::runtime_directory;
@@ -30,66 +29,9 @@ use crate::site::Site;
 use crate::socket;
 use crate::status::Status;
 use crate::storage::RealStorage;
-use crate::store::{self, Found, Store};
+use crate::store::{self, Found, Left, Place, Store};
 use crate::survivors::Survivors;
-use crate::syncer::{self, SyncJob};
-
-/// How the agent is started.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The site.
-    pub site: Site,
-    /// Where the site file is, for messages.
-    pub site_path: PathBuf,
-    /// Overrides the site's capacity.
-    pub capacity: Option<Capacity>,
-}
-
-/// Threads that copy and sync, and the way back from them.
-pub(crate) struct Workers {
-    pub(crate) copies: Arc<Jobs<CopyJob>>,
-    pub(crate) syncs: Arc<Jobs<SyncJob>>,
-    pub(crate) marker: Marker,
-    pub(crate) mailbox: Arc<Mailbox<Completion>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-}
-
-impl Workers {
-    fn start(copiers: usize, list: DirtyList) -> Result<Workers> {
-        let copies = Arc::new(Jobs::new());
-        let syncs = Arc::new(Jobs::new());
-        let buffers = Arc::new(copier::Buffers::default());
-        let mailbox = Arc::new(Mailbox::new()?);
-        let mut threads = Vec::new();
-        let mut spawn = |name: String, body: Box<dyn FnOnce() + Send>| {
-            let builder = std::thread::Builder::new().name(name).stack_size(256 << 10);
-            builder
-                .spawn(body)
-                .map(|thread| threads.push(thread))
-                .map_err(|error| Error::system("start a thread", error))
-        };
-        for number in 0..copiers {
-            let (copies, buffers, mailbox) = (Arc::clone(&copies), Arc::clone(&buffers), Arc::clone(&mailbox));
-            spawn(format!("copier-{number}"), Box::new(move || copier::run(&copies, &buffers, &mailbox)))?;
-        }
-        {
-            let (syncs, mailbox) = (Arc::clone(&syncs), Arc::clone(&mailbox));
-            spawn("syncer".into(), Box::new(move || syncer::run(&syncs, &mailbox)))?;
-        }
-        let marker = Marker::start(list, &mailbox)?;
-        Ok(Workers { copies, syncs, marker, mailbox, threads: Mutex::new(threads) })
-    }
-
-    /// Waits until nothing they began is under way; `last` is what the managed directory shows from then on.
-    fn end(&self, last: MarkJob) {
-        self.copies.close();
-        self.syncs.close();
-        for thread in self.threads.lock().expect("no thread panics with the lock").drain(..) {
-            let _ = thread.join();
-        }
-        self.marker.end(last);
-    }
-}
+use crate::workers::Workers;
 
 /// Runs the agent in the foreground until it is told to stop or receives SIGTERM; what was acknowledged is
 /// durable then.
@@ -108,11 +50,13 @@ pub fn serve(options: Options) -> Result<()> {
     // The lock comes first: two agents must not replay one journal.
     let shared = SharedFile::open(&runtime, boot_id)?;
     discarded::set_aside(&options.site.slow, &options.site.fast)?;
-    let claim = store::claim(&options.site.fast)?;
+    let flash_claim = store::claim(&options.site.fast)?;
     let (slow, fast) = (options.site.slow.clone(), options.site.fast.clone());
     let slow_claim = SlowClaim::take(&slow, &fast)?;
-    let served =
-        serve_claimed(options, &runtime, settings, boot_id, shared, claim, slow_claim.owner(), shares.data_files);
+    let copies_max = settings.copies_max;
+    let begun = begin(&options.site, shared, boot_id, slow_claim.owner(), settings, shares.data_files);
+    let served = begun.and_then(|(begun, list)| serve_begun(options, begun, list, copies_max));
+    drop(flash_claim);
     // What failed before there was anything to keep, or ended with nothing owed, leaves the directory to others.
     if !dirty_list::is_there(&slow) && (served.as_ref().is_ok_and(|owes_nothing| *owes_nothing) || served.is_err()) {
         slow_claim.release()?;
@@ -120,51 +64,53 @@ pub fn serve(options: Options) -> Result<()> {
     served.map(drop)
 }
 
-/// Serves under both claims; whether nothing is owed when it ends.
-fn serve_claimed(
-    options: Options,
-    runtime: &Path,
-    settings: Settings,
-    boot_id: [u8; 16],
+/// Goes on under both claims from what the agent before left.
+fn begin(
+    site: &Site,
     mut shared: SharedFile,
-    _claim: store::Claim,
+    boot_id: [u8; 16],
     owner: &claim::Owner,
+    settings: Settings,
     data_files_open_max: usize,
-) -> Result<bool> {
-    let (slow, fast) = (options.site.slow.clone(), options.site.fast.clone());
-    let storage = Arc::new(RealStorage::below(&slow)?);
-    let mut found = store::recover(&*storage, &fast, runtime, boot_id)?;
-    refuse_lost_flash(&slow, &found)?;
+) -> Result<(Begun, DirtyList)> {
+    let (slow, fast, runtime) = (&site.slow, &site.fast, shared.runtime().to_path_buf());
+    let storage = Arc::new(RealStorage::below(slow)?);
+    let mut found = store::recover(&*storage, fast, &runtime, boot_id)?;
+    refuse_lost_flash(slow, &found)?;
     let survivors = survivors(&mut shared, found.complete, boot_id)?;
-    let epoch = found.epoch.max(discarded::epoch(&slow)?) + 1;
-    let mut list = DirtyList::new(&slow, owner.clone(), found.epoch);
-    let origin = Origin::translate(&slow, &fast, &mut found.recovered)?;
-    renamed::find(&slow, &mut found.recovered);
+    let epoch = found.epoch.max(discarded::epoch(slow)?) + 1;
+    let mut list = DirtyList::new(slow, owner.clone(), found.epoch);
+    let origin = Origin::translate(slow, fast, &mut found.recovered)?;
+    renamed::find(slow, &mut found.recovered);
     if found.recovered.dirty_bytes() > 0 && !list.is_shown() {
-        list.show(&recovered_files(&found)).map_err(|error| Error::file("list what is dirty in", &slow, error))?;
+        list.show(&recovered_files(&found)).map_err(|error| Error::file("list what is dirty in", slow, error))?;
     }
     found.recovered.files.keys().try_for_each(|file| shared.reserve_file(*file))?;
     shared.begin_epoch(epoch);
-    let copies_max = settings.copies_max;
-    let (view, living) = (shared.view(), &survivors.slots);
-    let recovered = found.recovered;
-    let (store, mut overlay) =
-        Store::begin(storage, &fast, runtime, boot_id, epoch, settings, recovered, view, living, data_files_open_max)?;
+    let place = Place { storage, fast, runtime: &runtime, data_files_open_max };
+    let left = Left { recovered: found.recovered, shared: shared.view(), living: &survivors.slots };
+    let (store, mut overlay) = Store::begin(place, Header { boot_id, epoch }, settings, left)?;
     // The lock was free, so that the last thread of the agent before is gone: none of its calls is under way,
     // and what it was writing back has landed, as far as the slow directory is one of this kernel's own.
     overlay.on_old_copies_landed(shared.view());
-    origin.settle(&fast)?;
+    origin.settle(fast)?;
     list.continue_in(epoch);
+    Ok((Begun { shared, store, overlay, survivors, shown: list.is_shown() }, list))
+}
+
+/// Serves until it is told to end; whether nothing is owed then.
+fn serve_begun(options: Options, begun: Begun, list: DirtyList, copies_max: usize) -> Result<bool> {
+    let runtime = begun.shared.runtime().to_path_buf();
     let socket_path = runtime.join(SOCKET_FILE);
     let listener = socket::listen_at(&socket_path, SockType::SeqPacket)
         .map_err(|error| Error::file("listen at", &socket_path, error))?;
     signals_awaited().thread_block().map_err(|error| Error::system("block signals", error))?;
-    let shown = list.is_shown();
     let workers = Workers::start(copies_max, list)?;
-    let _metrics = serve_metrics(&options.site, runtime, &workers);
+    let _metrics = serve_metrics(&options.site, &runtime, &workers);
     prefer_this_thread();
-    tracing::info!(runtime = %runtime.display(), epoch, threads = survivors.slots.len(), "serving");
-    let mut event_loop = EventLoop::new(options, shared, store, overlay, &workers, listener, shown, survivors)?;
+    let epoch = begun.shared.view().header.epoch.load(Ordering::Relaxed);
+    tracing::info!(runtime = %runtime.display(), epoch, threads = begun.survivors.slots.len(), "serving");
+    let mut event_loop = EventLoop::new(options, begun, &workers, listener)?;
     let result = event_loop.run();
     let (last, owes_nothing) = (event_loop.last_marks(result.is_ok()), event_loop.owes_nothing());
     // The next agent must not start while a copy of this one may still land.

@@ -36,7 +36,7 @@ use crate::slow_file::SlowFile;
 use crate::storage::{FileRef, StorageRef};
 use crate::syncer::SyncJob;
 
-pub use claim::{Claim, claim};
+pub use claim::claim;
 use data_files::DataFiles;
 use journal_files::JournalFiles;
 pub use journal_files::JournalJob;
@@ -46,6 +46,30 @@ pub use slow_files::{as_path, open_slow};
 
 /// The copy of the journal in the runtime directory.
 pub const LIVE_JOURNAL_FILE: &str = "journal.live";
+
+/// Where an agent keeps its files.
+#[derive(Clone, Debug)]
+pub struct Place<'a> {
+    /// What keeps them.
+    pub storage: StorageRef,
+    /// The fast directory.
+    pub fast: &'a Path,
+    /// The runtime directory.
+    pub runtime: &'a Path,
+    /// Data files kept open.
+    pub data_files_open_max: usize,
+}
+
+/// What the agent before left.
+#[derive(Debug)]
+pub struct Left<'a> {
+    /// What its journal says.
+    pub recovered: Recovered,
+    /// The file that it shared with threads.
+    pub shared: Shared<'a>,
+    /// The slots of threads that live.
+    pub living: &'a BTreeSet<u32>,
+}
 
 /// Everything the agent keeps open.
 #[derive(Debug)]
@@ -59,18 +83,9 @@ pub struct Store {
 impl Store {
     /// Adopts what was found and begins a new epoch: everything it names is synced, then a journal that says
     /// the same takes the old one's place.
-    pub fn begin(
-        storage: StorageRef,
-        fast: &Path,
-        runtime: &Path,
-        boot_id: [u8; 16],
-        epoch: u64,
-        settings: Settings,
-        mut recovered: Recovered,
-        shared: Shared<'_>,
-        living: &BTreeSet<u32>,
-        data_files_open_max: usize,
-    ) -> Result<(Store, Overlay)> {
+    pub fn begin(place: Place<'_>, header: Header, settings: Settings, left: Left<'_>) -> Result<(Store, Overlay)> {
+        let Place { storage, fast, runtime, data_files_open_max } = place;
+        let Left { mut recovered, shared, living } = left;
         let directory = fast.join(FLASH_DIRECTORY);
         let (mut open, truncated) = (open_files(shared, living), truncated_files(shared));
         // Forked children and executed programs that have it open may not have said so to the agent before.
@@ -85,7 +100,7 @@ impl Store {
         for (number, _) in slow.from(0).filter(|(_, slow)| !slow.has_name()) {
             overlay.disown(shared, number);
         }
-        let (header, live_path) = (Header { boot_id, epoch }, runtime.join(LIVE_JOURNAL_FILE));
+        let live_path = runtime.join(LIVE_JOURNAL_FILE);
         let journal = JournalFiles::begin(storage.clone(), directory, live_path, header, &mut overlay)?;
         data.remove_strangers();
         Ok((Store { storage, journal, data, slow }, overlay))

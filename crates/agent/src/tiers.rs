@@ -19,14 +19,29 @@ use crate::storage::{Access, FileRef};
 use crate::store::{self, Store, as_path};
 use crate::syncer::SyncJob;
 
-/// Both tiers, borrowed for one verb.
-pub struct Tiers<'a> {
+/// The file that agent and threads share, or what stands in for it.
+pub trait SharedMemory {
+    /// Its parts.
+    fn view(&self) -> Shared<'_>;
+}
+
+/// Both tiers.
+pub struct Tiers<M> {
     /// What decides.
-    pub overlay: &'a mut Overlay,
+    pub overlay: Overlay,
     /// The files.
-    pub store: &'a mut Store,
+    pub store: Store,
     /// The shared file.
-    pub shared: Shared<'a>,
+    pub shared: M,
+    growth: JournalGrowth,
+}
+
+/// When a journal that has grown is replaced.
+#[derive(Clone, Copy, Debug)]
+struct JournalGrowth {
+    bytes_max: u64,
+    /// The position at which it is.
+    replaced_at: u64,
 }
 
 /// What is left to do of an output.
@@ -42,7 +57,18 @@ pub enum Due {
     Ended(Completion),
 }
 
-impl Tiers<'_> {
+impl<M: SharedMemory> Tiers<M> {
+    /// Tiers whose journal is replaced when it has grown by more than this.
+    pub fn new(overlay: Overlay, store: Store, shared: M, journal_bytes_max: u64) -> Tiers<M> {
+        let growth = JournalGrowth { bytes_max: journal_bytes_max, replaced_at: journal_bytes_max };
+        Tiers { overlay, store, shared, growth }
+    }
+
+    /// Gives up what is waited for, as far as time and slots say, and goes on.
+    pub fn poll(&mut self) {
+        self.overlay.poll(self.shared.view());
+    }
+
     /// Stores the records of what happened, and returns what is to be done: no output may be carried out before.
     pub fn store_records(&mut self) -> Result<Vec<Output>> {
         let (records, outputs) = (self.overlay.take_journal(), self.overlay.take_outputs());
@@ -52,7 +78,7 @@ impl Tiers<'_> {
 
     fn append(&mut self, records: &[u8]) -> Result<()> {
         self.store.append(records)?;
-        self.overlay.on_appended(self.shared);
+        self.overlay.on_appended(self.shared.view());
         Ok(())
     }
 
@@ -69,7 +95,7 @@ impl Tiers<'_> {
                     }
                     None => Err(libc::EIO),
                 };
-                self.overlay.on_extended(self.shared, file, result);
+                self.overlay.on_extended(self.shared.view(), file, result);
                 self.take_fingerprint(file);
             }
             Output::Barrier { data_files, slow_files, directories } => {
@@ -152,26 +178,26 @@ impl Tiers<'_> {
                 if let Some(slow) = self.store.slow_mut(file).filter(|_| kind == CopyKind::WriteBack) {
                     slow.end_write_back();
                 }
-                self.overlay.on_copy_done(self.shared, id, result);
+                self.overlay.on_copy_done(self.shared.view(), id, result);
                 self.take_fingerprint(file);
                 None
             }
             Completion::Marked(_) | Completion::Scrape(_) => unreachable!("these are the event loop's"),
             Completion::Refused { id, errno } => {
                 self.store.end_fetch(id);
-                self.overlay.on_copy_done(self.shared, id, Err(errno));
+                self.overlay.on_copy_done(self.shared.view(), id, Err(errno));
                 None
             }
             Completion::BarrierSynced(result) => {
                 let failed = result.clone().err();
-                self.overlay.on_barrier_synced(self.shared, result);
+                self.overlay.on_barrier_synced(self.shared.view(), result);
                 let is_written = |file| self.overlay.may_write_slow(file);
                 self.store.barrier_synced(failed.as_ref().map_or(Ok(()), Err), is_written);
                 failed.map(|_| false)
             }
             Completion::JournalDurable(result) => {
                 self.store.journal_done(result.is_ok());
-                self.overlay.on_journal_durable(self.shared, result);
+                self.overlay.on_journal_durable(self.shared.view(), result);
                 Some(result.is_ok())
             }
         }
@@ -181,20 +207,24 @@ impl Tiers<'_> {
     pub fn keep_descriptors(&mut self) {
         if self.store.wants_barrier() && !self.overlay.is_barrier_running() {
             self.overlay.request_short_barrier();
-            self.overlay.poll(self.shared);
+            self.poll();
         }
     }
 
-    /// Replaces the journal; nothing while a barrier is under way, and the next one is held back until then.
-    /// False if there is no room for it.
-    pub fn rotate(&mut self) -> Result<Option<bool>> {
+    /// Replaces the journal if it has grown; nothing if it has not, or while a barrier is under way: the next one is held back
+    /// until then. False if there is no room for it.
+    pub fn replace_grown_journal(&mut self) -> Result<Option<bool>> {
+        if self.overlay.journal_end() <= self.growth.replaced_at {
+            return Ok(None);
+        }
         self.overlay.hold_barriers(true);
         if self.overlay.is_barrier_running() {
             return Ok(None);
         }
-        let replaced = self.store.rotate(self.overlay)?;
+        let replaced = self.store.rotate(&mut self.overlay)?;
         self.overlay.hold_barriers(false);
-        self.overlay.poll(self.shared);
+        self.poll();
+        self.growth.replaced_at = self.growth.bytes_max + 2 * self.overlay.journal_end();
         Ok(Some(replaced))
     }
 
@@ -223,7 +253,7 @@ impl Tiers<'_> {
         };
         let (observed, new) = self.look(known, opened).map_err(|error| cannot_open(path, &error))?;
         let was_open = known.is_some_and(|file| self.overlay.is_open(file));
-        self.overlay.on_open(self.shared, envelope, Opening { identity, observed, writable, path });
+        self.overlay.on_open(self.shared.view(), envelope, Opening { identity, observed, writable, path });
         let Some(number) = self.overlay.find(identity) else { return Ok(None) };
         self.keep(number, known, new);
         if !was_open && self.overlay.is_open(number) {
@@ -233,7 +263,7 @@ impl Tiers<'_> {
             slow.may_be_written();
         }
         if self.store.slow(number).is_some_and(|slow| !slow.has_name()) {
-            self.overlay.disown(self.shared, number);
+            self.overlay.disown(self.shared.view(), number);
         }
         Ok(Some(number))
     }
@@ -248,7 +278,7 @@ impl Tiers<'_> {
                 .map(|file| Some(SlowFile::new(file, None))),
         };
         let (observed, new) = self.look(known, opened).map_err(|error| cannot_open(path, &error))?;
-        let number = self.overlay.know(self.shared, identity, path, observed)?;
+        let number = self.overlay.know(self.shared.view(), identity, path, observed)?;
         self.keep(number, known, new);
         if !self.overlay.is_open(number) {
             self.looked(number, observed);
@@ -297,7 +327,7 @@ impl Tiers<'_> {
             self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
         let cut = self.overlay.truncates(slot).and_then(|file| self.store.slow(file));
         let size = cut.and_then(|slow| slow.look().ok()).map(|found| found.size);
-        self.overlay.on_hang_up(self.shared, slot, size);
+        self.overlay.on_hang_up(self.shared.view(), slot, size);
         open.into_iter().for_each(|file| self.take_fingerprint(file));
     }
 
@@ -309,9 +339,9 @@ impl Tiers<'_> {
         }
         let Some(slow) = self.store.slow_mut(file).filter(|slow| !slow.is_written_back()) else { return };
         if !slow.has_name() {
-            return self.overlay.disown(self.shared, file);
+            return self.overlay.disown(self.shared.view(), file);
         }
-        let absorbed = &self.shared.files[file as usize].modified_ns;
+        let absorbed = &self.shared.view().files[file as usize].modified_ns;
         if let Some(Ok(found)) = slow.settle(absorbed.load(Ordering::Relaxed)) {
             absorbed.store(0, Ordering::Relaxed);
             self.overlay.set_fingerprint(file, found);

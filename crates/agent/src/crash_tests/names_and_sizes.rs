@@ -24,12 +24,12 @@ fn recorded(operation: &Operation, synced: bool) -> (World, Vec<Snapshot>) {
     if synced {
         world.run(0, 0, Operation::Fsync).unwrap();
     }
-    assert!(world.overlay.dirty_bytes() > 0 || !synced);
+    assert!(world.tiers.overlay.dirty_bytes() > 0 || !synced);
     let begun = world.storage.tick();
     world.run(0, 0, operation.clone()).unwrap();
     world.run(0, 0, Operation::Close).unwrap();
     for _ in 0..3 {
-        world.overlay.request_barrier();
+        world.tiers.overlay.request_barrier();
         world.poll();
         world.quiesce();
     }

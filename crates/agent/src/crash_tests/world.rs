@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use headstart_overlay::journal::Identity;
-use headstart_overlay::{Overlay, Settings};
+use headstart_overlay::Settings;
+use headstart_overlay::journal::{Header, Identity};
 use headstart_policy::client::FetchTurn;
 use headstart_protocol::memory::Memory;
 use headstart_protocol::message::{Envelope, Request};
@@ -19,8 +19,8 @@ use super::history::{CELL_BYTES, History, Loss};
 use super::ranks::{self, Operation, Rank};
 use crate::error::Error;
 use crate::storage::faulty::{Disk, FaultyStorage};
-use crate::store::{self, Store};
-use crate::tiers::{Due, Tiers};
+use crate::store::{self, Left, Place, Store};
+use crate::tiers::{Due, SharedMemory, Tiers};
 use headstart_units::chance::Random;
 
 pub const RANKS: usize = 3;
@@ -55,16 +55,12 @@ pub struct World {
     pub random: Random,
     polls: u64,
     pub storage: FaultyStorage,
-    memory: Arc<Memory>,
-    pub overlay: Overlay,
-    pub store: Store,
+    pub tiers: Tiers<Arc<Memory>>,
     pub ranks: Vec<Rank>,
     pub files: Vec<SlowPath>,
     jobs: Vec<Due>,
-    journal_bytes_max: u64,
     /// Of a thread's steps, how many it is killed instead of.
     kills_percent: u64,
-    rotate_at: u64,
     versions: u32,
     names: u32,
     /// A sync failed: what was not synced may be gone.
@@ -91,6 +87,12 @@ fn identity(inode: u64) -> Identity {
     Identity { inode, birth_ns: 0 }
 }
 
+impl SharedMemory for Arc<Memory> {
+    fn view(&self) -> Shared<'_> {
+        Memory::view(self)
+    }
+}
+
 impl World {
     /// Starts an agent on a disk, as after a boot or as after the death of an agent of the same boot.
     pub fn start(
@@ -115,32 +117,26 @@ impl World {
         let boot_id = [boot; 16];
         let found = store::recover(&storage, Path::new(FAST), Path::new(RUNTIME), boot_id)?;
         let memory = Arc::new(Memory::new(ENTRIES, RANKS, COPIES));
-        let (store, overlay) = Store::begin(
-            Arc::new(storage.clone()),
-            Path::new(FAST),
-            Path::new(RUNTIME),
-            boot_id,
-            found.epoch + 1,
-            settings,
-            found.recovered,
-            memory.view(),
-            &BTreeSet::new(),
-            DATA_FILES_OPEN_MAX,
-        )?;
+        let place = Place {
+            storage: Arc::new(storage.clone()),
+            fast: Path::new(FAST),
+            runtime: Path::new(RUNTIME),
+            data_files_open_max: DATA_FILES_OPEN_MAX,
+        };
+        let left = Left { recovered: found.recovered, shared: memory.view(), living: &BTreeSet::new() };
+        let header = Header { boot_id, epoch: found.epoch + 1 };
+        let (store, overlay) = Store::begin(place, header, settings, left)?;
         let (journal_bytes_max, kills_percent) = (random.pick(&[700, 3000]), random.pick(&[0, 2, 15]));
+        let tiers = Tiers::new(overlay, store, memory, journal_bytes_max);
         let mut world = World {
             random,
             polls: 0,
             storage,
-            memory,
-            overlay,
-            store,
+            tiers,
             ranks: (0..RANKS).map(Rank::new).collect(),
             files,
             jobs: Vec::new(),
-            journal_bytes_max,
             kills_percent,
-            rotate_at: journal_bytes_max,
             versions,
             names: versions,
             lossy: false,
@@ -159,26 +155,26 @@ impl World {
     fn join(&mut self, rank: usize) {
         let process = self.ranks[rank].process;
         self.slot(rank).owner_pid.store(process.pid, Ordering::Relaxed);
-        self.overlay.on_join(rank as u32, process);
+        self.tiers.overlay.on_join(rank as u32, process);
     }
 
     /// A thread is killed; another takes its place once the slot is free.
     pub fn kill(&mut self, rank: usize) {
         ranks::die(self, rank);
-        self.tiers(|tiers| tiers.hang_up(rank as u32));
+        self.tiers.hang_up(rank as u32);
         self.carry_out();
     }
 
     fn is_alive(&self, rank: usize) -> bool {
-        self.overlay.owner(rank as u32).is_some()
+        self.tiers.overlay.owner(rank as u32).is_some()
     }
 
     pub fn shared(&self) -> Shared<'_> {
-        self.memory.view()
+        self.tiers.shared.view()
     }
 
     pub fn slot(&self, rank: usize) -> &Slot {
-        &self.memory.slots[rank]
+        &self.tiers.shared.slots[rank]
     }
 
     pub fn next_version(&mut self) -> u32 {
@@ -204,16 +200,15 @@ impl World {
     /// Sends a request of a thread.
     pub fn request(&mut self, rank: usize, request: &Request<'_>) {
         let envelope = self.envelope(rank);
-        let memory = self.memory.clone();
         match *request {
             Request::Unlinked { inode } => {
-                self.overlay.on_unlinked(memory.view(), envelope, inode, |_| false);
+                self.tiers.overlay.on_unlinked(self.tiers.shared.view(), envelope, inode, |_| false);
             }
-            _ => self.overlay.on_request(memory.view(), 1, envelope, request),
+            _ => self.tiers.overlay.on_request(self.tiers.shared.view(), 1, envelope, request),
         }
         self.carry_out();
         if let Request::Close { file } = *request {
-            self.tiers(|tiers| tiers.take_fingerprint(file));
+            self.tiers.take_fingerprint(file);
             self.carry_out();
         }
     }
@@ -221,7 +216,7 @@ impl World {
     fn envelope(&mut self, rank: usize) -> Envelope {
         self.ranks[rank].seq += 1;
         let seq = self.ranks[rank].seq;
-        self.memory.slots[rank].seq.store(seq, Ordering::Relaxed);
+        self.tiers.shared.slots[rank].seq.store(seq, Ordering::Relaxed);
         Envelope { slot: rank as u32, seq }
     }
 
@@ -230,21 +225,16 @@ impl World {
         let envelope = self.envelope(rank);
         let identity = identity(self.files[file].inode);
         let path = self.files[file].path.to_str().expect("test paths are text").to_string();
-        if let Err(answer) = self.tiers(|tiers| tiers.open(envelope, identity, writable, path.as_bytes())) {
+        if let Err(answer) = self.tiers.open(envelope, identity, writable, path.as_bytes()) {
             self.ranks[rank].answer = Some(answer);
         }
         self.carry_out();
     }
 
-    fn tiers<T>(&mut self, verb: impl FnOnce(&mut Tiers<'_>) -> T) -> T {
-        let memory = self.memory.clone();
-        verb(&mut Tiers { overlay: &mut self.overlay, store: &mut self.store, shared: memory.view() })
-    }
-
     /// As the event loop does it after every event.
     fn carry_out(&mut self) {
         while self.fatal.is_none() {
-            let outputs = match self.tiers(|tiers| tiers.store_records()) {
+            let outputs = match self.tiers.store_records() {
                 Ok(outputs) => outputs,
                 Err(error) => {
                     self.fatal = Some(error);
@@ -252,7 +242,7 @@ impl World {
                 }
             };
             for output in outputs {
-                match self.tiers(|tiers| tiers.carry_out(output)) {
+                match self.tiers.carry_out(output) {
                     Err(error) => {
                         self.fatal = Some(error);
                         return;
@@ -263,7 +253,7 @@ impl World {
                     Ok(due) => self.jobs.extend(due),
                 }
             }
-            if self.overlay.is_settled() {
+            if self.tiers.overlay.is_settled() {
                 return;
             }
         }
@@ -271,28 +261,24 @@ impl World {
 
     fn settle(&mut self) {
         if self.fatal.is_none() {
-            self.tiers(|tiers| tiers.keep_descriptors());
+            self.tiers.keep_descriptors();
             self.carry_out();
         }
-        if self.fatal.is_some() || self.overlay.journal_end() <= self.rotate_at {
+        if self.fatal.is_some() {
             return;
         }
-        match self.tiers(|tiers| tiers.rotate()) {
-            Ok(Some(_)) => {
-                self.rotate_at = self.journal_bytes_max + 2 * self.overlay.journal_end();
-                self.carry_out();
-            }
+        match self.tiers.replace_grown_journal() {
+            Ok(Some(_)) => self.carry_out(),
             Ok(None) => {}
             Err(error) => self.fatal = Some(error),
         }
     }
 
     pub fn poll(&mut self) {
-        let memory = self.memory.clone();
         // Time goes by in polls alone: programs that do nothing during three of them pause.
         self.polls += 1;
-        self.overlay.set_time(self.polls * POLL_NS);
-        self.overlay.poll(memory.view());
+        self.tiers.overlay.set_time(self.polls * POLL_NS);
+        self.tiers.poll();
         self.carry_out();
     }
 
@@ -309,7 +295,7 @@ impl World {
             Due::Ended(completion) => completion,
         };
         self.note_failed_syncs();
-        self.tiers(|tiers| tiers.complete(completion));
+        self.tiers.complete(completion);
         self.carry_out();
         true
     }
@@ -430,13 +416,13 @@ impl World {
 
     /// Drains, and ends what can end.
     pub fn drain(&mut self) {
-        self.overlay.drain(true);
+        self.tiers.overlay.drain(true);
         for _ in 0..6 {
-            self.overlay.request_barrier();
+            self.tiers.overlay.request_barrier();
             self.poll();
             self.quiesce();
         }
-        self.overlay.drain(false);
+        self.tiers.overlay.drain(false);
     }
 
     /// Reads every file through the overlay and compares; all that is seen becomes the only truth.
@@ -494,8 +480,8 @@ impl World {
     /// Everything is on the slow files: they hold what the histories say.
     pub fn check_drained(&mut self) {
         let kept = self.files.iter().filter(|file| !file.unlinked);
-        let numbers: Vec<u32> = kept.filter_map(|file| self.overlay.find(identity(file.inode))).collect();
-        let dirty = self.overlay.file_list().filter(|(number, _, dirty, error)| {
+        let numbers: Vec<u32> = kept.filter_map(|file| self.tiers.overlay.find(identity(file.inode))).collect();
+        let dirty = self.tiers.overlay.file_list().filter(|(number, _, dirty, error)| {
             *dirty > 0 && numbers.contains(number) && !(self.lossy && *error == Some(libc::EIO))
         });
         let dirty: Vec<String> = dirty.map(|file| format!("{file:?}")).collect();
@@ -506,8 +492,8 @@ impl World {
         let disk = self.storage.disk();
         for file in 0..self.files.len() {
             let SlowPath { path, unlinked, history, .. } = &self.files[file];
-            let number = self.overlay.find(identity(self.files[file].inode));
-            let kept = self.overlay.file_list().any(|(other, _, dirty, _)| Some(other) == number && dirty > 0);
+            let number = self.tiers.overlay.find(identity(self.files[file].inode));
+            let kept = self.tiers.overlay.file_list().any(|(other, _, dirty, _)| Some(other) == number && dirty > 0);
             let Some(mut bytes) = disk.bytes(path).filter(|_| !unlinked && !kept) else { continue };
             let size = bytes.len() as u64;
             bytes.resize((history.cells() * CELL_BYTES).max(size) as usize, 0);

@@ -1,6 +1,5 @@
 //! The processes' side: accepting, joining, requests in, answers out.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -12,7 +11,6 @@ use headstart_overlay::{Answer, Process};
 use headstart_protocol::message;
 use headstart_protocol::message::{Envelope, Reply, Request, Welcome};
 use headstart_protocol::{FLASH_DIRECTORY, PROTOCOL_VERSION, SHARED_FILE, data_file_name};
-use nix::sys::epoll::{EpollEvent, EpollFlags};
 
 use crate::claim;
 use crate::error::{Error, Result};
@@ -20,81 +18,25 @@ use crate::socket;
 use crate::store::as_path;
 use crate::survivors;
 
-use super::{EventLoop, FIRST_SURVIVOR, NO_SLOT, SWEEP_FILES, UNSENT_MAX};
-
-/// Directories remembered.
-const OWN_DIRECTORIES_MAX: usize = 4096;
-
-/// A connection of a thread, or of the command line.
-pub(super) struct Connection {
-    pub(super) socket: OwnedFd,
-    pub(super) slot: Option<u32>,
-    /// Answers the socket did not take yet.
-    pub(super) unsent: VecDeque<Vec<u8>>,
-}
-
-impl Connection {
-    /// Sends what can be sent. Of an error the next receive tells.
-    fn send_unsent(&mut self) -> std::io::Result<()> {
-        while let Some(packet) = self.unsent.front() {
-            if !socket::send_packet(&self.socket, packet)? {
-                return Ok(());
-            }
-            self.unsent.pop_front();
-        }
-        Ok(())
-    }
-
-    pub(super) fn events(&self, token: u64) -> EpollEvent {
-        let writable = if self.unsent.is_empty() { EpollFlags::empty() } else { EpollFlags::EPOLLOUT };
-        EpollEvent::new(EpollFlags::EPOLLIN | writable, token)
-    }
-}
-
-/// An open that waits: the table of files is full, and one will be forgotten.
-pub(super) struct WaitingOpen {
-    envelope: Envelope,
-    identity: Identity,
-    writable: bool,
-    path: Vec<u8>,
-}
+use super::known_files::WaitingOpen;
+use super::{EventLoop, FIRST_SURVIVOR, NO_SLOT, SWEEP_FILES};
 
 impl EventLoop<'_> {
     pub(super) fn accept(&mut self) {
-        while let Some(listener) = &self.listener {
-            match socket::accept(listener) {
-                Ok(Some(socket)) => self.take(socket),
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection was not accepted");
-                    if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
-                        // It would wait, and be announced, for ever: it is refused by accepting and closing it.
-                        self.spare = None;
-                        let _ = socket::accept(listener);
-                        self.spare = File::open("/dev/null").ok();
-                    }
-                    return;
-                }
-            }
+        while let Some(socket) = self.clients.accept() {
+            self.take(socket);
         }
     }
 
     /// A new connection.
     fn take(&mut self, socket: OwnedFd) {
         self.service.connections_total += 1;
-        let token = self.next_connection;
-        self.next_connection += 1;
-        match self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, token)) {
-            Ok(()) => {
-                self.connections.insert(token, Connection { socket, slot: None, unsent: VecDeque::new() });
-            }
-            Err(error) => tracing::error!(%error, "a connection could not be watched"),
-        }
+        self.clients.add(&self.poller, socket);
     }
 
     pub(super) fn receive(&mut self, token: u64, buffer: &mut [u8]) {
-        let Some(connection) = self.connections.get(&token) else { return };
-        match socket::receive_with(&connection.socket, buffer) {
+        let Some(socket) = self.clients.socket(token) else { return };
+        match socket::receive_with(socket, buffer) {
             Ok(None) => {}
             Ok(Some((0, _))) | Err(_) => self.hang_up(token),
             Ok(Some((length, came))) => match Request::decode(&buffer[..length]) {
@@ -124,8 +66,7 @@ impl EventLoop<'_> {
             }
             Request::Control { text } => self.control(token, text),
             _ => {
-                let slot = self.connections.get(&token).and_then(|connection| connection.slot);
-                if slot != Some(envelope.slot) {
+                if self.clients.slot(token) != Some(envelope.slot) {
                     tracing::warn!(slot = envelope.slot, "a message names a slot that is not its sender's");
                     return self.hang_up(token);
                 }
@@ -142,13 +83,13 @@ impl EventLoop<'_> {
                     Request::Regions { file, from } => self.tell_regions(token, envelope, file, from),
                     Request::Descriptor { data_file } => self.give_descriptor(token, envelope, data_file),
                     Request::Unlinked { inode } => {
-                        let is_named = |file| self.store.slow(file).is_some_and(|slow| slow.has_name());
-                        self.overlay.on_unlinked(self.shared.view(), envelope, inode, is_named);
+                        let is_named = |file| self.tiers.store.slow(file).is_some_and(|slow| slow.has_name());
+                        self.tiers.overlay.on_unlinked(self.tiers.shared.view(), envelope, inode, is_named);
                     }
                     // Nothing is absorbed before the directory shows it.
                     Request::Slab { .. } if !self.marks.are_shown() => self.send_answer(envelope, &Answer::NoSpace),
                     // Nor without memory for the records of it.
-                    Request::Slab { .. } if self.store.is_short_of_memory() => {
+                    Request::Slab { .. } if self.tiers.store.is_short_of_memory() => {
                         self.send_answer(envelope, &Answer::NoSpace);
                     }
                     Request::TimesSet { inode, birth_ns } => {
@@ -159,14 +100,14 @@ impl EventLoop<'_> {
                         let now_ns =
                             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
                         self.executed.note(envelope, request);
-                        let no_space_before = self.overlay.counters().no_space_total;
-                        self.overlay.on_request(self.shared.view(), now_ns, envelope, request);
+                        let no_space_before = self.tiers.overlay.counters().no_space_total;
+                        self.tiers.overlay.on_request(self.tiers.shared.view(), now_ns, envelope, request);
                         match *request {
                             Request::Close { file } => self.take_fingerprint(file),
                             Request::Commit { file, .. } => self.times.absorbed(file),
                             Request::Slab { .. }
-                                if self.overlay.waits_for_space()
-                                    || self.overlay.counters().no_space_total > no_space_before =>
+                                if self.tiers.overlay.waits_for_space()
+                                    || self.tiers.overlay.counters().no_space_total > no_space_before =>
                             {
                                 self.sweep(SWEEP_FILES);
                             }
@@ -181,9 +122,9 @@ impl EventLoop<'_> {
     /// Sends the descriptor of a data file, or of the shared file, to a process that cannot open it by its path.
     fn give_descriptor(&mut self, token: u64, envelope: Envelope, data_file: u32) {
         let path = if data_file == message::THE_SHARED_FILE {
-            self.shared.runtime().join(SHARED_FILE)
+            self.tiers.shared.runtime().join(SHARED_FILE)
         } else {
-            self.options.site.fast.join(FLASH_DIRECTORY).join(data_file_name(data_file))
+            self.site.fast().join(FLASH_DIRECTORY).join(data_file_name(data_file))
         };
         let file = match File::options().read(true).write(true).open(&path) {
             Ok(file) => file,
@@ -192,11 +133,11 @@ impl EventLoop<'_> {
                 return self.send_answer(envelope, &Answer::Error { errno, text: String::new() });
             }
         };
-        let Some(connection) = self.connections.get(&token) else { return };
+        let Some(socket) = self.clients.socket(token) else { return };
         let mut packet = Vec::new();
         Reply::Done.encode(envelope, &mut packet);
         // It waits for this answer alone, so that there is room.
-        if !matches!(socket::send_with(&connection.socket, &packet, file.as_fd()), Ok(true)) {
+        if !matches!(socket::send_with(socket, &packet, file.as_fd()), Ok(true)) {
             self.hang_up(token);
         }
     }
@@ -204,16 +145,12 @@ impl EventLoop<'_> {
     /// A thread introduces itself. `had`: the slot it has, if it comes back to another agent.
     pub(super) fn hello(&mut self, token: u64, version: u32, process: Process, tid: u32, had: u32) {
         let shared = self.shared();
-        if self.connections.get(&token).is_none_or(|connection| connection.slot.is_some()) {
+        let Some(socket) = self.clients.socket(token).filter(|_| self.clients.slot(token).is_none()) else {
             return self.hang_up(token);
-        }
-        let process = match self.connections.get(&token) {
-            // What a thread says of the slot that it has is what the slot says.
-            Some(connection) if had == message::NO_SLOT => {
-                survivors::identify(socket::peer(&connection.socket), process)
-            }
-            _ => process,
         };
+        // What a thread says of the slot that it has is what the slot says.
+        let process =
+            if had == message::NO_SLOT { survivors::identify(socket::peer(socket), process) } else { process };
         if version != PROTOCOL_VERSION {
             let text = format!(
                 "library speaks version {version}, the agent {PROTOCOL_VERSION}; stop the agent: headstart stop"
@@ -232,11 +169,8 @@ impl EventLoop<'_> {
             }
         };
         let cell = &shared.slots[slot as usize];
-        self.by_slot.insert(slot, token);
-        if let Some(connection) = self.connections.get_mut(&token) {
-            connection.slot = Some(slot);
-        }
-        let site = self.options.site.clone();
+        self.clients.joined(token, slot);
+        let site = self.site.site().clone();
         let seq = cell.seq.load(Ordering::Relaxed);
         use std::os::unix::ffi::OsStrExt;
         let welcome = Welcome {
@@ -252,7 +186,7 @@ impl EventLoop<'_> {
     fn slot_for(&mut self, process: Process, tid: u32, had: u32) -> std::result::Result<u32, (i32, String)> {
         let shared = self.shared();
         if had != message::NO_SLOT {
-            let kept = self.overlay.owner(had) == Some(process) && !self.by_slot.contains_key(&had);
+            let kept = self.tiers.overlay.owner(had) == Some(process) && self.clients.of_slot(had).is_none();
             let text = "the agent was started anew and knows nothing of this run; see `headstart status`";
             return if kept { Ok(had) } else { Err((libc::EIO, text.into())) };
         }
@@ -264,7 +198,7 @@ impl EventLoop<'_> {
             return Err((libc::EAGAIN, text));
         }
         let slot = free as u32;
-        self.shared.reserve_slot(slot).map_err(|error| {
+        self.tiers.shared.reserve_slot(slot).map_err(|error| {
             tracing::error!(%error, "a thread is refused");
             (libc::ENOSPC, format!("a thread cannot take part: {error}"))
         })?;
@@ -276,37 +210,35 @@ impl EventLoop<'_> {
         cell.owner_start.store(process.start_time, Ordering::Relaxed);
         cell.owner_pid.store(process.pid, Ordering::Release);
         shared.header.slots_used.fetch_max(u64::from(slot) + 1, Ordering::SeqCst);
-        self.overlay.on_join(slot, process);
+        self.tiers.overlay.on_join(slot, process);
         Ok(slot)
     }
 
     /// A process that had slots when this agent started has ended: those of its threads that never came back
     /// hang up now. Of the others their sockets tell.
     pub(super) fn survivor_ended(&mut self, token: u64) {
-        let Some((process, handle)) = self.survivors.get((token - FIRST_SURVIVOR) as usize) else { return };
-        let _ = self.epoll.delete(handle);
-        let slots: Vec<u32> = self.overlay.slots_of(*process).filter(|slot| !self.by_slot.contains_key(slot)).collect();
-        slots.into_iter().for_each(|slot| self.tiers().hang_up(slot));
+        let number = (token - FIRST_SURVIVOR) as usize;
+        let Some(process) = self.clients.survivor_ended(&self.poller, number) else { return };
+        let slots: Vec<u32> =
+            self.tiers.overlay.slots_of(process).filter(|slot| self.clients.of_slot(*slot).is_none()).collect();
+        slots.into_iter().for_each(|slot| self.tiers.hang_up(slot));
     }
 
     pub(super) fn hang_up(&mut self, token: u64) {
-        let Some(connection) = self.connections.remove(&token) else { return };
-        let _ = self.epoll.delete(&connection.socket);
-        self.commands.retain(|_, (waiting, _)| *waiting != token);
-        self.syncs.retain(|sync| sync.token != token);
+        let Some(slot) = self.clients.remove(&self.poller, token) else { return };
+        self.commands.forget(token);
         self.stop_placing_for(token);
         self.forget_waiting(token);
-        if let Some(slot) = connection.slot {
-            self.by_slot.remove(&slot);
-            self.opens.retain(|open| open.envelope.slot != slot);
+        if let Some(slot) = slot {
+            self.files.forget_slot(slot);
             self.executed.forget(slot);
-            self.tiers().hang_up(slot);
+            self.tiers.hang_up(slot);
         }
     }
 
     /// Tries the opens again that wait for a number.
     pub(super) fn retry_opens(&mut self) -> Result<()> {
-        for WaitingOpen { envelope, identity, writable, path } in std::mem::take(&mut self.opens) {
+        for WaitingOpen { envelope, identity, writable, path } in self.files.take_waiting() {
             self.open(envelope, identity, writable, &path);
             // Before the next: a file's number may be given to another file in it.
             self.carry_out_all()?;
@@ -315,12 +247,12 @@ impl EventLoop<'_> {
     }
 
     pub(super) fn open(&mut self, envelope: Envelope, identity: Identity, writable: bool, path: &[u8]) {
-        if self.overlay.awaits_number(self.shared.view(), identity) {
-            return self.opens.push(WaitingOpen { envelope, identity, writable, path: path.to_vec() });
+        if self.tiers.overlay.awaits_number(self.tiers.shared.view(), identity) {
+            return self.files.wait(WaitingOpen { envelope, identity, writable, path: path.to_vec() });
         }
-        let known = self.overlay.find(identity).filter(|file| self.store.slow(*file).is_some());
+        let known = self.tiers.overlay.find(identity).filter(|file| self.tiers.store.slow(*file).is_some());
         let gone = name_of_gone(path);
-        let known_path = gone.and(known).and_then(|file| self.overlay.path(file)).map(<[u8]>::to_vec);
+        let known_path = gone.and(known).and_then(|file| self.tiers.overlay.path(file)).map(<[u8]>::to_vec);
         // One of its names is gone and no other known: nobody would find what is on flash alone.
         let is_there = |path: &Vec<u8>| as_path(path).symlink_metadata().is_ok();
         let nameless = gone.is_some() && !known_path.as_ref().is_some_and(is_there);
@@ -331,25 +263,22 @@ impl EventLoop<'_> {
         if let Err(answer) = self.make_room(identity, path) {
             return self.send_answer(envelope, &answer);
         }
-        match self.tiers().open(envelope, identity, writable, path) {
+        match self.tiers.open(envelope, identity, writable, path) {
             Ok(None) => {}
             Ok(Some(number)) => {
                 self.give_named_regions(number, path);
                 // Told with the answer, which is not sent yet.
-                let by_site = self.is_excluded(path);
+                let by_site = self.site.excludes(path);
                 self.service.opens_excluded_total += u64::from(by_site);
                 // Created with a mode that forbids writing, to the agent too: nothing could be written back.
-                let written = self.overlay.is_open_for_writing(number);
-                let unwritable = written && self.store.slow(number).is_some_and(|slow| !slow.file().is_writable());
+                let written = self.tiers.overlay.is_open_for_writing(number);
+                let unwritable =
+                    written && self.tiers.store.slow(number).is_some_and(|slow| !slow.file().is_writable());
                 // By a name that nobody told of, others may use it outside of the directory, where no library
                 // sees it as ours.
-                let told = self.overlay.known_names(number);
-                let elsewhere = self.store.slow(number).is_some_and(|slow| slow.names() > told);
-                if by_site || unwritable || nameless || elsewhere {
-                    self.excluded.insert(number);
-                } else {
-                    self.excluded.remove(&number);
-                }
+                let told = self.tiers.overlay.known_names(number);
+                let elsewhere = self.tiers.store.slow(number).is_some_and(|slow| slow.names() > told);
+                self.files.set_excluded(number, by_site || unwritable || nameless || elsewhere);
             }
             Err(answer) => self.send_answer(envelope, &answer),
         }
@@ -359,17 +288,20 @@ impl EventLoop<'_> {
     /// a number that was used before does. The file is refused if there is none, as the library is not to use
     /// it without: nobody would know of it when another process opens it later and its bytes come to flash.
     pub(super) fn make_room(&mut self, identity: Identity, path: &[u8]) -> std::result::Result<(), Answer> {
-        if self.overlay.keeps_number(identity) {
+        if self.tiers.overlay.keeps_number(identity) {
             return Ok(());
         }
-        let (view, shared, mut full) = (self.shared.view(), &mut self.shared, None);
+        let (view, shared, mut full) = (self.tiers.shared.view(), &mut self.tiers.shared, None);
         let has_room = |file: u32| match full {
             Some(_) => shared.has_file(file),
             None => shared.reserve_file(file).map_err(|error| full = Some(error)).is_ok(),
         };
-        let found = self.overlay.seek_number(view, has_room);
-        let missing =
-            if self.store.is_short_of_memory() { Some(self.shared.no_room()) } else { full.filter(|_| !found) };
+        let found = self.tiers.overlay.seek_number(view, has_room);
+        let missing = if self.tiers.store.is_short_of_memory() {
+            Some(self.tiers.shared.no_room())
+        } else {
+            full.filter(|_| !found)
+        };
         let Some(error) = missing else { return Ok(()) };
         tracing::error!(%error, path = %as_path(path).display(), "a file is refused");
         let text = format!("{} cannot be opened: {error}", as_path(path).display());
@@ -380,31 +312,24 @@ impl EventLoop<'_> {
     /// later: a claim looks for those above it.
     pub(super) fn managed_elsewhere(&mut self, path: &Path) -> Option<String> {
         let parent = path.parent()?;
-        if self.own_directories.contains(parent) {
+        if self.files.is_own(parent) {
             return None;
         }
-        if let Some(inner) = claim::inner(&self.options.site.slow, path) {
-            let (inner, outer) = (inner, self.options.site.slow.clone());
+        if let Some(inner) = claim::inner(self.site.slow(), path) {
+            let (inner, outer) = (inner, self.site.slow().to_path_buf());
             return Some(format!("{}: {}", path.display(), Error::Nested { inner, outer }));
         }
-        if self.own_directories.len() >= OWN_DIRECTORIES_MAX {
-            self.own_directories.clear();
-        }
-        self.own_directories.insert(parent.to_path_buf());
+        self.files.remember_own(parent);
         None
-    }
-
-    fn is_excluded(&self, path: &[u8]) -> bool {
-        as_path(path).strip_prefix(&self.options.site.slow).is_ok_and(|path| self.selection.excludes(path))
     }
 
     pub(super) fn send_answer(&mut self, envelope: Envelope, answer: &Answer) {
         if envelope.slot == NO_SLOT {
             return self.answer_command(envelope.seq, answer);
         }
-        let Some(&token) = self.by_slot.get(&envelope.slot) else { return };
+        let Some(token) = self.clients.of_slot(envelope.slot) else { return };
         let reply = match answer {
-            Answer::Opened { file } => Reply::Opened { file: *file, excluded: self.excluded.contains(file) },
+            Answer::Opened { file } => Reply::Opened { file: *file, excluded: self.files.is_excluded(*file) },
             Answer::Done => Reply::Done,
             Answer::NoSpace => Reply::NoSpace,
             Answer::Bypassed => Reply::Bypassed,
@@ -423,32 +348,9 @@ impl EventLoop<'_> {
 
     /// Sends an answer, or keeps it until the socket takes it.
     pub(super) fn send(&mut self, token: u64, envelope: Envelope, reply: &Reply<'_>) {
-        reply.encode(envelope, &mut self.packet);
-        let Some(connection) = self.connections.get_mut(&token) else { return };
-        if connection.unsent.is_empty() {
-            match socket::send_packet(&connection.socket, &self.packet) {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(error) => return tracing::debug!(%error, "an answer found nobody"),
-            }
-        }
-        connection.unsent.push_back(self.packet.clone());
-        let mut events = connection.events(token);
-        let _ = self.epoll.modify(&connection.socket, &mut events);
-        if connection.unsent.len() > UNSENT_MAX {
-            tracing::warn!("a connection that does not read its answers is closed");
+        if !self.clients.send(&self.poller, token, envelope, reply) {
             self.hang_up(token);
         }
-    }
-
-    pub(super) fn send_unsent(&mut self, token: u64) {
-        let Some(connection) = self.connections.get_mut(&token) else { return };
-        if let Err(error) = connection.send_unsent() {
-            tracing::debug!(%error, "an answer found nobody");
-            connection.unsent.clear();
-        }
-        let mut events = connection.events(token);
-        let _ = self.epoll.modify(&connection.socket, &mut events);
     }
 }
 

@@ -72,10 +72,10 @@ impl EventLoop<'_> {
         let Some(file) = asked.filter(|file| *answer == Answer::Done && self.will_be_released(*file)) else {
             return self.send_answer(envelope, answer);
         };
-        let barriers = 1 + u32::from(self.overlay.is_barrier_running());
+        let barriers = 1 + u32::from(self.tiers.overlay.is_barrier_running());
         self.executed.held.push(Held { envelope, file, barriers });
-        self.overlay.request_sync_of(file);
-        self.overlay.poll(self.shared.view());
+        self.tiers.overlay.request_sync_of(file);
+        self.tiers.poll();
     }
 
     /// Answers those whose file is released, or will not be.
@@ -89,6 +89,7 @@ impl EventLoop<'_> {
     }
 
     fn will_be_released(&self, file: u32) -> bool {
-        !self.overlay.is_open_for_writing(file) && self.store.slow(file).is_some_and(|slow| !slow.is_released())
+        !self.tiers.overlay.is_open_for_writing(file)
+            && self.tiers.store.slow(file).is_some_and(|slow| !slow.is_released())
     }
 }

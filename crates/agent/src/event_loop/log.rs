@@ -4,10 +4,9 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::EventLoop;
 use crate::runtime_directory;
 
 /// A log longer than this is put aside, unless the site file says otherwise: it lies in memory.
@@ -15,24 +14,33 @@ const LOG_BYTES_MAX: u64 = 1 << 20;
 /// How often its length is looked at.
 const LOOK_PERIOD: Duration = Duration::from_millis(200);
 
-impl EventLoop<'_> {
-    /// Puts the log aside when it has grown too long.
-    pub(super) fn rotate_log(&mut self) {
-        if self.last_log_look.elapsed() < LOOK_PERIOD {
-            return;
+/// See the module.
+pub(super) struct Log {
+    path: PathBuf,
+    bytes_max: u64,
+    last_look: Instant,
+}
+
+impl Log {
+    /// The log in the runtime directory; by the site file it may grow to `bytes_max`.
+    pub(super) fn of(runtime: &Path, bytes_max: Option<u64>) -> Log {
+        let path = runtime_directory::log(runtime);
+        Log { path, bytes_max: bytes_max.unwrap_or(LOG_BYTES_MAX), last_look: Instant::now() }
+    }
+
+    /// Puts the log aside when it has grown too long; whether it did.
+    pub(super) fn rotate(&mut self) -> bool {
+        if self.last_look.elapsed() < LOOK_PERIOD {
+            return false;
         }
-        self.last_log_look = Instant::now();
-        let own = self.options.site.agent.as_ref().and_then(|agent| agent.log_bytes_max);
-        let bytes_max = own.unwrap_or(LOG_BYTES_MAX);
-        let path = runtime_directory::log(&runtime_directory::path(&self.options.site.slow));
-        match rotate(&path, bytes_max) {
-            Ok(false) => {}
-            Ok(true) => {
-                self.service.log_rotations_total += 1;
-                tracing::info!(bytes_max, "the log before this one is log.1");
-            }
-            Err(error) => tracing::warn!(%error, path = %path.display(), "the log could not be put aside"),
+        self.last_look = Instant::now();
+        let (path, bytes_max) = (&self.path, self.bytes_max);
+        let rotated = rotate(path, bytes_max)
+            .inspect_err(|error| tracing::warn!(%error, path = %path.display(), "the log could not be put aside"));
+        if matches!(rotated, Ok(true)) {
+            tracing::info!(bytes_max, "the log before this one is log.1");
         }
+        matches!(rotated, Ok(true))
     }
 }
 

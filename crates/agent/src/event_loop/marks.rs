@@ -96,24 +96,24 @@ impl EventLoop<'_> {
     pub(super) fn mark(&mut self) {
         let marks = &self.marks;
         let urgent = !marks.held.is_empty() || !marks.waiting.is_empty();
-        let due = urgent || ((marks.shown || self.overlay.dirty_bytes() > 0) && marks.last.elapsed() >= PERIOD);
+        let due = urgent || ((marks.shown || self.tiers.overlay.dirty_bytes() > 0) && marks.last.elapsed() >= PERIOD);
         if marks.busy || !due {
             return;
         }
-        let wanted = !marks.held.is_empty() || self.overlay.dirty_files().next().is_some();
+        let wanted = !marks.held.is_empty() || self.tiers.overlay.dirty_files().next().is_some();
         let was_idle = std::mem::replace(&mut self.marks.idle, !wanted);
         self.marks.last = Instant::now();
-        if !wanted && self.marks.shown && !self.overlay.is_on_disk() {
+        if !wanted && self.marks.shown && !self.tiers.overlay.is_on_disk() {
             // The list stays until the disks have everything for good.
-            self.overlay.request_barrier();
-            self.overlay.poll(self.shared.view());
+            self.tiers.overlay.request_barrier();
+            self.tiers.poll();
         }
-        let journal_end = Some(self.overlay.journal_end());
+        let journal_end = Some(self.tiers.overlay.journal_end());
         let marks = &self.marks;
         let job = match (wanted, marks.shown) {
             (true, true) if marks.journal_end == journal_end && marks.held.is_empty() => None,
             (true, _) => Some(MarkJob::Show(self.shown_files())),
-            (false, true) if self.overlay.is_on_disk() && (was_idle || !marks.waiting.is_empty()) => {
+            (false, true) if self.tiers.overlay.is_on_disk() && (was_idle || !marks.waiting.is_empty()) => {
                 Some(MarkJob::Remove)
             }
             (false, _) => None,
@@ -135,8 +135,9 @@ impl EventLoop<'_> {
 
     /// How long until something is due; none if nothing will be by time alone.
     pub(super) fn mark_after(&self) -> Option<Duration> {
-        let stale = self.marks.journal_end != Some(self.overlay.journal_end()) || self.overlay.dirty_bytes() == 0;
-        let waits = !self.marks.busy && stale && (self.marks.shown || self.overlay.dirty_bytes() > 0);
+        let stale =
+            self.marks.journal_end != Some(self.tiers.overlay.journal_end()) || self.tiers.overlay.dirty_bytes() == 0;
+        let waits = !self.marks.busy && stale && (self.marks.shown || self.tiers.overlay.dirty_bytes() > 0);
         waits.then(|| PERIOD.saturating_sub(self.marks.last.elapsed()).max(Duration::from_millis(1)))
     }
 
@@ -149,8 +150,7 @@ impl EventLoop<'_> {
             // What was forgotten before goes first: the file may be given its number.
             self.carry_out_all()?;
             // Its thread may be gone.
-            let slot = self.connections.get(&held.token).and_then(|connection| connection.slot);
-            if slot == Some(held.envelope.slot) {
+            if self.clients.slot(held.token) == Some(held.envelope.slot) {
                 self.open(held.envelope, held.identity, true, &held.path);
             }
         }
@@ -167,14 +167,14 @@ impl EventLoop<'_> {
 
     /// What the list is to say now.
     pub(super) fn shown_files(&self) -> Vec<Shown> {
-        let steps = (STEPS_MAX / self.overlay.dirty_files().count().max(1)).max(FILE_STEPS_MIN);
+        let steps = (STEPS_MAX / self.tiers.overlay.dirty_files().count().max(1)).max(FILE_STEPS_MIN);
         // Whoever asked how things stand may look at attributes next.
         let spares = self.marks.waiting.is_empty();
-        let dirty = self.overlay.dirty_files().map(|known| {
-            let slow = self.store.slow(known.file);
+        let dirty = self.tiers.overlay.dirty_files().map(|known| {
+            let slow = self.tiers.store.slow(known.file);
             let (ranges, exact) = match known.dirty_bytes {
                 0 => (Vec::new(), true),
-                _ => self.overlay.dirty_ranges(known.file, steps),
+                _ => self.tiers.overlay.dirty_ranges(known.file, steps),
             };
             Shown {
                 path: known.path.to_vec(),
@@ -211,6 +211,6 @@ impl EventLoop<'_> {
 
     /// Whether the directory can be given back: everything is on disk, and no program takes part.
     pub(crate) fn owes_nothing(&self) -> bool {
-        self.overlay.dirty_bytes() == 0 && self.by_slot.is_empty()
+        self.tiers.overlay.dirty_bytes() == 0 && self.clients.have_no_threads()
     }
 }

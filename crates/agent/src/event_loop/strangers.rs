@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 use headstart_overlay::Answer;
 use headstart_protocol::message::Envelope;
 use headstart_protocol::{STRANGER_PREFIX, STRANGERS_FILE};
-use nix::sys::epoll::{EpollEvent, EpollFlags};
 
 use crate::error::{Error, Result};
 use crate::process::ProcessHandle;
@@ -133,7 +132,7 @@ impl EventLoop<'_> {
         }
         if !self.strangers.living.is_empty() || self.strangers.are_tokens_held() {
             tracing::info!(count = self.strangers.count(true), "programs that the library is not in live");
-            self.overlay.keep_off(self.shared.view(), true);
+            self.tiers.overlay.keep_off(self.tiers.shared.view(), true);
             self.take_all_off(None);
         }
         Ok(())
@@ -143,11 +142,11 @@ impl EventLoop<'_> {
     fn open_fifo(&mut self) -> Result<()> {
         let path = self.strangers.runtime.join(STRANGERS_FILE);
         if let Some(before) = self.strangers.fifo.take() {
-            let _ = self.epoll.delete(&before);
+            self.poller.leave(&before);
         }
         let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
         let fifo = opened.map_err(|error| Error::file("open", &path, error))?;
-        let watched = self.epoll.add(&fifo, EpollEvent::new(EpollFlags::empty(), STRANGERS));
+        let watched = self.poller.watch_end(&fifo, STRANGERS);
         watched.map_err(|error| Error::system("watch the fifo of programs", error))?;
         self.strangers.fifo = Some(fifo);
         Ok(())
@@ -155,7 +154,7 @@ impl EventLoop<'_> {
 
     fn watch_stranger(&mut self, token: u64) {
         let Some(living) = self.strangers.living.get(&token) else { return };
-        if let Err(error) = self.epoll.add(&living.handle, EpollEvent::new(EpollFlags::EPOLLIN, token)) {
+        if let Err(error) = self.poller.watch(&living.handle, token) {
             tracing::error!(%error, pid = living.pid, "a program's end cannot be watched");
             self.forget_stranger(token);
         }
@@ -166,9 +165,9 @@ impl EventLoop<'_> {
         if let Some(pid) = pid {
             self.stranger_started(pid);
         }
-        if !self.overlay.is_kept_off() {
+        if !self.tiers.overlay.is_kept_off() {
             tracing::info!(path, "a program starts that the library is not in: flash is emptied");
-            self.overlay.keep_off(self.shared.view(), true);
+            self.tiers.overlay.keep_off(self.tiers.shared.view(), true);
         }
         self.take_all_off(Some(token));
     }
@@ -218,7 +217,7 @@ impl EventLoop<'_> {
 
     fn forget_stranger(&mut self, token: u64) {
         let Some(living) = self.strangers.living.remove(&token) else { return };
-        let _ = self.epoll.delete(&living.handle);
+        self.poller.leave(&living.handle);
         // The next agent finds that no such process lives.
         let _ = fs::remove_file(&living.mark);
     }
@@ -227,25 +226,24 @@ impl EventLoop<'_> {
     fn may_come_back(&mut self) {
         let live =
             !self.strangers.living.is_empty() || self.strangers.are_awaited() || self.strangers.are_tokens_held();
-        if self.overlay.is_kept_off() && !live {
+        if self.tiers.overlay.is_kept_off() && !live {
             tracing::info!("no program lives any more that the library is not in: flash is used again");
-            self.overlay.keep_off(self.shared.view(), false);
+            self.tiers.overlay.keep_off(self.tiers.shared.view(), false);
         }
     }
 
     /// Everything leaves flash, for whoever waits for that.
     fn take_all_off(&mut self, token: Option<u64>) {
-        let files: Vec<u32> = self.overlay.files_on_flash().collect();
-        self.strangers.progress = (self.overlay.dirty_bytes(), Instant::now());
-        let first = self.next_command;
-        self.next_command += files.len() as u64;
+        let files: Vec<u32> = self.tiers.overlay.files_on_flash().collect();
+        self.strangers.progress = (self.tiers.overlay.dirty_bytes(), Instant::now());
+        let first = self.commands.number(files.len() as u64);
         let numbered: BTreeMap<u64, u32> = (first..).zip(files).collect();
         if let Some(token) = token {
             let waiting = Waiting { token, files: numbered.clone(), barriers: None, problems: Vec::new() };
             self.strangers.waiting.push(waiting);
         }
         for (seq, file) in numbered {
-            self.overlay.take_off(self.shared.view(), Envelope { slot: NO_SLOT, seq }, file);
+            self.tiers.overlay.take_off(self.tiers.shared.view(), Envelope { slot: NO_SLOT, seq }, file);
         }
     }
 
@@ -254,7 +252,8 @@ impl EventLoop<'_> {
         let waiting = self.strangers.waiting.iter_mut().find_map(|one| Some((one.files.remove(&command)?, one)));
         let Some((file, waiting)) = waiting else { return };
         if let Answer::Error { errno, .. } = answer {
-            let path = self.overlay.path(file).map(|path| as_path(path).display().to_string()).unwrap_or_default();
+            let path =
+                self.tiers.overlay.path(file).map(|path| as_path(path).display().to_string()).unwrap_or_default();
             waiting.problems.push(format!("{path}: {}", std::io::Error::from_raw_os_error(*errno)));
         }
     }
@@ -264,13 +263,13 @@ impl EventLoop<'_> {
         if !self.strangers.are_awaited() {
             return;
         }
-        let dirty_bytes = self.overlay.dirty_bytes();
+        let dirty_bytes = self.tiers.overlay.dirty_bytes();
         if dirty_bytes != self.strangers.progress.0 {
             self.strangers.progress = (dirty_bytes, Instant::now());
         }
         let is_stalled = self.strangers.progress.1.elapsed() >= STALL;
-        let is_running = self.overlay.is_barrier_running();
-        let is_durable = self.overlay.is_durable() && !is_running;
+        let is_running = self.tiers.overlay.is_barrier_running();
+        let is_durable = self.tiers.overlay.is_durable() && !is_running;
         let mut asks_barrier = false;
         let mut answered = Vec::new();
         self.strangers.waiting.retain_mut(|waiting| {
@@ -291,8 +290,8 @@ impl EventLoop<'_> {
             !is_done
         });
         if asks_barrier {
-            self.overlay.request_barrier();
-            self.overlay.poll(self.shared.view());
+            self.tiers.overlay.request_barrier();
+            self.tiers.poll();
         }
         for (token, problems) in answered {
             self.service.strangers_total += 1;

@@ -52,7 +52,7 @@ impl EventLoop<'_> {
         let now = Instant::now();
         for _ in 0..FILES_AT_ONCE {
             let Some(file) = self.times.next(now) else { return };
-            if self.overlay.is_open(file) && !self.show_time(file) {
+            if self.tiers.overlay.is_open(file) && !self.show_time(file) {
                 self.times.absorbed(file);
             }
         }
@@ -62,7 +62,7 @@ impl EventLoop<'_> {
     /// a file that nobody writes; false if some are under way.
     pub(super) fn show_time(&mut self, file: u32) -> bool {
         let absorbed_ns = self.shared().files[file as usize].modified_ns.load(Ordering::Relaxed);
-        let is_known = self.overlay.path(file).is_some();
-        self.store.slow_mut(file).filter(|_| is_known).is_none_or(|slow| slow.show(absorbed_ns))
+        let is_known = self.tiers.overlay.path(file).is_some();
+        self.tiers.store.slow_mut(file).filter(|_| is_known).is_none_or(|slow| slow.show(absorbed_ns))
     }
 }

@@ -13,7 +13,7 @@ use headstart_protocol::shared::{DIRECT_EXTENDS, DIRECT_TRUNCATES, Shared};
 use headstart_units::request::Range;
 
 use super::recovery::Found;
-use super::{Store, claim};
+use super::{Left, Place, Store, claim};
 use crate::error::{Error, Result};
 use crate::storage::{File, RealStorage};
 use crate::tiers::Tiers;
@@ -149,9 +149,10 @@ fn data_files_without_a_journal_are_not_taken_for_rubbish() {
 }
 
 fn begin(fast: &Path, runtime: &Path, epoch: u64, recovered: Recovered, shared: Shared<'_>) -> (Store, Overlay) {
-    let (storage, living) = (Arc::new(RealStorage::below(fast).unwrap()), BTreeSet::new());
-    let settings = Settings::default();
-    Store::begin(storage, fast, runtime, BOOT, epoch, settings, recovered, shared, &living, 16).unwrap()
+    let storage = Arc::new(RealStorage::below(fast).unwrap());
+    let place = Place { storage, fast, runtime, data_files_open_max: 16 };
+    let left = Left { recovered, shared, living: &BTreeSet::new() };
+    Store::begin(place, Header { boot_id: BOOT, epoch }, Settings::default(), left).unwrap()
 }
 
 #[test]
@@ -207,11 +208,12 @@ fn size_after_a_truncation(happened: bool) -> u64 {
     slot.owner_pid.store(1, Ordering::Relaxed);
     slot.grant_direct_write(0, Range::new(4096, u64::MAX), DIRECT_EXTENDS | DIRECT_TRUNCATES);
     let recovered = Recovered::replay(&journal.take(), Replay::Everything);
-    let (storage, living) = (Arc::new(RealStorage::below(slow.path().parent().unwrap()).unwrap()), BTreeSet::new());
-    let settings = Settings::default();
-    let (mut store, mut overlay) =
-        Store::begin(storage, fast.path(), runtime.path(), BOOT, 2, settings, recovered, view, &living, 16).unwrap();
-    let mut tiers = Tiers { overlay: &mut overlay, store: &mut store, shared: view };
+    let storage = Arc::new(RealStorage::below(slow.path().parent().unwrap()).unwrap());
+    let place = Place { storage, fast: fast.path(), runtime: runtime.path(), data_files_open_max: 16 };
+    let left = Left { recovered, shared: view, living: &BTreeSet::new() };
+    let header = Header { boot_id: BOOT, epoch: 2 };
+    let (store, overlay) = Store::begin(place, header, Settings::default(), left).unwrap();
+    let mut tiers = Tiers::new(overlay, store, shared, u64::MAX);
     for output in tiers.store_records().unwrap() {
         if matches!(output, Output::Extend { .. }) {
             tiers.carry_out(output).unwrap();

@@ -6,26 +6,24 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Ending, EventLoop};
-
 /// Unless the site file says otherwise: long enough for the next step of a script, short enough for the next user.
 const IDLE_S: u64 = 600;
 
 /// Since when nobody needs the agent.
-pub(super) struct Idleness {
+struct Idleness {
     limit: Option<Duration>,
     since: Option<Instant>,
 }
 
 impl Idleness {
     /// By the site file.
-    pub(super) fn of(idle_s: Option<u64>) -> Idleness {
+    fn of(idle_s: Option<u64>) -> Idleness {
         let limit = Some(idle_s.unwrap_or(IDLE_S)).filter(|seconds| *seconds > 0);
         Idleness { limit: limit.map(Duration::from_secs), since: None }
     }
 
     /// How long until it is enough; none while somebody needs it.
-    pub(super) fn left(&self) -> Option<Duration> {
+    fn left(&self) -> Option<Duration> {
         let (since, limit) = self.since.zip(self.limit)?;
         Some(limit.saturating_sub(since.elapsed()))
     }
@@ -35,20 +33,57 @@ impl Idleness {
     }
 }
 
-impl EventLoop<'_> {
-    /// Ends as if told to, once nobody has needed it for long enough.
-    pub(super) fn end_if_idle(&mut self) {
-        let is_needed = !self.connections.is_empty()
-            || self.overlay.threads() > 0
-            || self.overlay.dirty_bytes() > 0
-            || self.marks.are_shown()
-            || self.draining
-            || self.overlay.is_placing();
+/// How far the agent is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It serves.
+    No,
+    /// Nobody is served any more; a barrier makes what was acknowledged durable.
+    Syncing,
+    /// It ends now; false if the barrier failed.
+    Now { durable: bool },
+}
+
+/// Whether the agent serves, and since when nobody needs it.
+pub(super) struct Life {
+    ending: Ending,
+    idleness: Idleness,
+}
+
+impl Life {
+    /// It serves, and ends by itself as the site file says.
+    pub(super) fn new(idle_s: Option<u64>) -> Life {
+        Life { ending: Ending::No, idleness: Idleness::of(idle_s) }
+    }
+
+    pub(super) fn ending(&self) -> Ending {
+        self.ending
+    }
+
+    /// Whether programs and commands are served.
+    pub(super) fn serves(&self) -> bool {
+        self.ending == Ending::No
+    }
+
+    /// It serves no more, and ends once all is durable.
+    pub(super) fn end(&mut self) {
+        self.ending = Ending::Syncing;
+    }
+
+    /// It ends now, whether or not all is durable.
+    pub(super) fn end_now(&mut self, durable: bool) {
+        self.ending = Ending::Now { durable };
+    }
+
+    /// Whether somebody needs it is told after events; true if nobody has for long enough.
+    pub(super) fn is_idle(&mut self, is_needed: bool) -> bool {
         self.idleness.note(is_needed);
-        if self.ending == Ending::No && self.idleness.left() == Some(Duration::ZERO) {
-            tracing::info!("nobody needs the agent: it ends and leaves the directory to others");
-            self.end();
-        }
+        self.serves() && self.idleness.left() == Some(Duration::ZERO)
+    }
+
+    /// How long until it is enough; none while somebody needs it.
+    pub(super) fn left(&self) -> Option<Duration> {
+        self.idleness.left()
     }
 }
 
