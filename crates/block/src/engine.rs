@@ -29,10 +29,14 @@
 //! is on flash cannot be written back, fails.
 
 mod checkpointing;
+mod checkpoints;
 mod condition;
+mod device_flush;
+mod disk;
 mod disk_queue;
 mod fetching;
 mod flash_time;
+mod flushes;
 mod flushing;
 mod in_force;
 mod lifting;
@@ -40,11 +44,16 @@ mod loading;
 mod log_queue;
 mod logging;
 mod orders;
+mod owed;
+mod payload;
 mod reading;
+mod settings;
 #[cfg(test)]
 mod tests;
+mod write_backs;
 mod writing;
 mod writing_back;
+mod zeroing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,22 +61,23 @@ pub use super::counters::{Counters, Waits};
 use super::devices::Device;
 use super::heads::Slots;
 use super::log_map::LogMap;
-use super::order::{Action, Error, Order, OrderId, Output, Part, Request, Tag};
+use super::order::{Action, Error, Order, OrderId, Output, Request, Tag};
 use super::recovery::Recovered;
 use super::staging::Staging;
 use super::superblock::Superblock;
-use checkpointing::Checkpoint;
+use checkpoints::Checkpoints;
 use condition::Condition;
-use disk_queue::{DiskQueue, Kind, Queued};
+use disk::Disk;
+use disk_queue::Kind;
 use fetching::Fetch;
 use flash_time::FlashTime;
-use flushing::{DeviceFlush, Flush};
+use flushes::Flushes;
 use headstart_policy::server::segments::Segments;
 use headstart_policy::server::{Load, Policy, SegmentCounts, Turn};
 use headstart_units::Nanos;
+use headstart_units::SECTOR_BYTES;
 use headstart_units::ranges::Ranges;
 use headstart_units::request::Range;
-use headstart_units::{BLOCK_BYTES, SECTOR_BYTES};
 use in_force::InForce;
 use lifting::Lift;
 use loading::LoadedSegment;
@@ -75,63 +85,9 @@ use log_queue::LogQueue;
 use logging::InFlight;
 use orders::{Orders, Purpose};
 use reading::Read;
+pub use settings::{Settings, ZERO_BYTES_MAX};
+use write_backs::WriteBacks;
 use writing::Write;
-use writing_back::WriteBack;
-
-/// What may be set.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Records in flight at once. More are not faster, fewer gather more writes in each (assumed; half a queue of 32).
-    pub records_max: usize,
-    /// A checkpoint is made when the log has grown by so many blocks; bounds what a start replays (1 GiB).
-    pub checkpoint_every_blocks: u32,
-    /// CLEANs that are owed before a disk FLUSH and records for them are due; bounds their memory (1 MiB).
-    pub owed_max: usize,
-    /// Bytes of a checkpoint that are written at once (1 MiB: an SSD is no faster with more).
-    pub checkpoint_chunk_bytes: usize,
-    /// Foreground orders that the disk has at once (128, what Linux lets its schedulers sort).
-    pub disk_orders_max: usize,
-    /// Begun when the disk has less than so many bytes to do for the foreground, or fewer orders than
-    /// `disk_orders_min`. Of long orders a drive has enough with a few (1 MiB; with more it goes back and
-    /// forth between them), of short ones it sorts the more the better.
-    pub disk_bytes_max: u64,
-    /// However long they are: a drive that writes in order has the next one when it is done with one, and
-    /// those that many processes write side by side find each other (8: 320 KiB of 48 processes are written 8
-    /// percent faster than with 2).
-    pub disk_orders_min: usize,
-    /// Blocks of a slot of staging (128 KiB: a stripe of flash).
-    pub staging_slot_blocks: u32,
-    /// Longest range that the disk is told at once to make zeros ([`ZERO_BYTES_MAX`] of one that can); 0: it cannot,
-    /// and zeros are written to it.
-    pub zero_bytes_max: u64,
-}
-
-/// A disk of 10 TB is zeros after 160,000 orders, and a write of the same place waits no longer than for some other
-/// write (64 MiB, as btrfs discards).
-pub const ZERO_BYTES_MAX: u64 = 64 << 20;
-
-/// Zeros are written to the disk in orders of this size.
-const ZEROS_BYTES: u64 = 1 << 20;
-
-/// Writes of the foreground that follow each other are gathered into orders of at most so many bytes (as long
-/// as those of write-back).
-const GATHERED_BYTES_MAX: u64 = 2 << 20;
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            records_max: 16,
-            checkpoint_every_blocks: 1 << 18,
-            owed_max: 1 << 14,
-            checkpoint_chunk_bytes: 1 << 20,
-            disk_orders_max: 128,
-            disk_bytes_max: 1 << 20,
-            disk_orders_min: 8,
-            staging_slot_blocks: 32,
-            zero_bytes_max: 0,
-        }
-    }
-}
 
 /// A volume that serves.
 #[derive(Clone, Debug)]
@@ -153,12 +109,7 @@ pub struct Engine<P> {
     written_bytes: u64,
     reads: BTreeMap<Tag, Read>,
 
-    disk_queue: DiskQueue,
-    /// Background work has the disk, since when; and for how long it had it before.
-    background_since: Option<Nanos>,
-    background: Nanos,
-    /// When a foreground order of the disk last came or ended.
-    foreground_at: Nanos,
+    disk: Disk,
     staging: Staging,
     fetches: BTreeMap<u64, Fetch>,
     fetches_begun: u64,
@@ -178,10 +129,6 @@ pub struct Engine<P> {
     loads: BTreeMap<u64, LoadedSegment>,
     /// Heads to be read from flash once the disk has its orders.
     head_orders: Vec<(OrderId, Range, Purpose)>,
-    /// Writes of the disk that have ended, and how many of them a disk FLUSH covers that has, or that is under way.
-    disk_writes: u64,
-    disk_writes_flushed: u64,
-    disk_writes_in_flush: u64,
     counters: Counters,
 
     log_queue: LogQueue,
@@ -201,31 +148,10 @@ pub struct Engine<P> {
     /// Bypasses under way.
     bypasses: usize,
 
-    /// Ranges that the disk holds, not yet durably, and the newest seq it is as new as.
-    owed: Ranges<u64>,
-    /// Those that the disk FLUSH under way covers.
-    owed_in_flush: Ranges<u64>,
-    /// Those that the disk holds durably: a CLEAN may say so.
-    flushed: Ranges<u64>,
-    /// A bypass has completed since the last disk FLUSH was given.
-    bypassed: bool,
-    disk_flush: DeviceFlush,
-    flash_flush: DeviceFlush,
-    flushes: Vec<Flush>,
+    flushes: Flushes,
 
-    write_backs: BTreeMap<u64, WriteBack>,
-    write_backs_begun: u64,
-    /// Bytes written back since the last disk FLUSH was given.
-    unreclaimed_bytes: u64,
-    /// What could not be read from flash or written to the disk: tried again when it is written, when a drain
-    /// begins, or after a while.
-    stuck: Ranges<()>,
-    /// When it is tried again.
-    stuck_until: Nanos,
-    /// What could not be written back in one order with its neighbours: each is tried alone.
-    apart: Ranges<()>,
-    checkpoint: Checkpoint,
-    checkpoint_wanted: bool,
+    write_backs: WriteBacks,
+    checkpoints: Checkpoints,
 }
 
 impl<P: Policy> Engine<P> {
@@ -252,10 +178,7 @@ impl<P: Policy> Engine<P> {
             writes_begun: 0,
             written_bytes: 0,
             reads: BTreeMap::new(),
-            disk_queue: DiskQueue::default(),
-            background_since: None,
-            background: Nanos::ZERO,
-            foreground_at: Nanos::ZERO,
+            disk: Disk::default(),
             staging,
             fetches: BTreeMap::new(),
             fetches_begun: 0,
@@ -270,9 +193,6 @@ impl<P: Policy> Engine<P> {
             cleans_awaited: false,
             loads: BTreeMap::new(),
             head_orders: Vec::new(),
-            disk_writes: 0,
-            disk_writes_flushed: 0,
-            disk_writes_in_flush: 0,
             counters: Counters::default(),
             log_queue: LogQueue::default(),
             flash_time: FlashTime::default(),
@@ -283,21 +203,9 @@ impl<P: Policy> Engine<P> {
             is_full: false,
             is_crowded: false,
             bypasses: 0,
-            owed: Ranges::default(),
-            owed_in_flush: Ranges::default(),
-            flushed: Ranges::default(),
-            bypassed: false,
-            disk_flush: DeviceFlush::default(),
-            flash_flush: DeviceFlush::default(),
-            flushes: Vec::new(),
-            write_backs: BTreeMap::new(),
-            write_backs_begun: 0,
-            unreclaimed_bytes: 0,
-            stuck: Ranges::default(),
-            stuck_until: Nanos::ZERO,
-            apart: Ranges::default(),
-            checkpoint: Checkpoint::Idle,
-            checkpoint_wanted: false,
+            flushes: Flushes::default(),
+            write_backs: WriteBacks::default(),
+            checkpoints: Checkpoints::default(),
         }
     }
 
@@ -331,22 +239,22 @@ impl<P: Policy> Engine<P> {
         match purpose {
             Purpose::Record(seq) => self.on_record(seq, result.is_ok()),
             Purpose::Bypass(parts) => {
-                self.end_foreground(order);
+                self.disk.complete(now, order);
                 self.on_bypass(parts, result.is_ok());
             }
             Purpose::Zeroing(id, part) => {
-                self.end_foreground(order);
+                self.disk.complete(now, order);
                 self.on_zeroed(id, part, result.is_ok());
             }
             Purpose::Read(tag) => self.on_read(tag, order, result),
             Purpose::DiskRead(tag) => {
-                let (range, took) = self.end_foreground(order);
+                let (range, took) = self.disk.complete(now, order);
                 self.policy.on_disk_read(range, took);
                 self.on_read(tag, order, result);
             }
             Purpose::CopyRead(tag) => self.on_copy_read(tag, order, result),
             Purpose::LoadFromDisk(segment) => {
-                self.end_foreground(order);
+                self.disk.complete(now, order);
                 self.on_load(segment, order, result);
             }
             Purpose::LoadFromFlash(segment) => self.on_load(segment, order, result),
@@ -380,7 +288,7 @@ impl<P: Policy> Engine<P> {
     /// never written.
     pub fn on_idle(&mut self, now: Nanos) {
         self.condition.set_now(now);
-        self.checkpoint_wanted |= self.has_news() && self.writes.is_empty();
+        self.checkpoints.want(self.has_news() && self.writes.is_empty());
         self.pump();
     }
 
@@ -395,7 +303,7 @@ impl<P: Policy> Engine<P> {
 
     /// Whether the disk holds everything, durably: a drain has nothing left to do.
     pub fn is_drained(&self) -> bool {
-        let owed = !self.owed.is_empty() || !self.owed_in_flush.is_empty();
+        let owed = self.flushes.owed.awaits_flush();
         let is_empty = self.write_backs.is_empty() && self.log_queue.is_empty();
         !owed && is_empty && self.map.is_written_back()
     }
@@ -417,7 +325,7 @@ impl<P: Policy> Engine<P> {
     fn set_draining(&mut self, drains: bool) {
         self.condition.set_draining(drains);
         if drains {
-            self.stuck = Ranges::default();
+            self.write_backs.refused.retry();
         }
     }
 
@@ -507,12 +415,12 @@ impl<P: Policy> Engine<P> {
             log_items: self.log_queue.len(),
             log_bytes: self.log_queue.bytes(),
             draining: self.condition.is_draining(),
-            waiting: self.disk_queue.len(),
-            admitted: self.disk_queue.admitted(),
-            oldest: self.disk_queue.oldest(),
-            in_flight: self.disk_queue.in_flight(),
-            in_flight_bytes: self.disk_queue.in_flight_bytes(),
-            foreground_at: self.foreground_at,
+            waiting: self.disk.queue().len(),
+            admitted: self.disk.queue().admitted(),
+            oldest: self.disk.queue().oldest(),
+            in_flight: self.disk.queue().in_flight(),
+            in_flight_bytes: self.disk.queue().in_flight_bytes(),
+            foreground_at: self.disk.foreground_at(),
             fetches_waiting: self.fetch_queue.len(),
             fetches: self.fetches_reading,
             staging_bytes: self.staging.bytes(),
@@ -523,7 +431,7 @@ impl<P: Policy> Engine<P> {
     /// Whether a checkpoint would say something new.
     fn has_news(&self) -> bool {
         let has_doomed = self.map.heads.doomed().next().is_some();
-        self.seq_next > self.in_force.superblock().start_seq || !self.flushed.is_empty() || has_doomed
+        self.seq_next > self.in_force.superblock().start_seq || self.flushes.owed.flushed() > 0 || has_doomed
     }
 
     fn absorbs(&self) -> bool {
@@ -559,30 +467,17 @@ impl<P: Policy> Engine<P> {
         let id = self.orders.name();
         let order = self.make_order(id, Device::Disk, action, range);
         self.orders.note_moves(1);
-        self.foreground_at = self.condition.now();
-        let background = self.background_time();
-        self.disk_queue.push(Queued { order, purpose, since: self.condition.now(), background, kind });
+        self.disk.push(self.condition.now(), order, purpose, kind);
         id
-    }
-
-    /// The disk is done with an order of the foreground; see [`DiskQueue::complete`].
-    fn end_foreground(&mut self, order: OrderId) -> (Range, Nanos) {
-        self.foreground_at = self.condition.now();
-        self.disk_queue.complete(order, self.condition.now())
-    }
-
-    /// For how long background work has had the disk.
-    fn background_time(&self) -> Nanos {
-        self.background + self.background_since.map_or(Nanos::ZERO, |since| self.condition.now().since(since))
     }
 
     /// Gives the disk what may go there: the foreground's, in the order of addresses, or write-backs and fetches.
     fn pump_disk(&mut self) {
+        let now = self.condition.now();
         let mut turn = self.policy.turn(&self.load());
         if matches!(turn, Turn::Background | Turn::Shared) {
             if turn == Turn::Background {
-                self.disk_queue.close();
-                self.background_since.get_or_insert(self.condition.now());
+                self.disk.give_to_background(now);
             }
             self.pump_write_backs();
             self.pump_fetches();
@@ -594,77 +489,10 @@ impl<P: Policy> Engine<P> {
         if turn == Turn::Background {
             return;
         }
-        let ended = self.background_since.take();
-        if let Some(since) = ended {
-            self.background += self.condition.now().since(since);
-        }
-        match turn {
-            Turn::Closing if ended.is_some() => self.disk_queue.open(true),
-            Turn::Closing => self.disk_queue.close(),
-            _ => self.disk_queue.open(false),
-        }
-        while self.disk_queue.in_flight() < self.settings.disk_orders_max
-            && (self.disk_queue.in_flight() < self.settings.disk_orders_min
-                || self.disk_queue.in_flight_bytes() < self.settings.disk_bytes_max)
-            && let Some(mut queued) = self.disk_queue.pop(self.condition.now())
-        {
-            self.counters.held.add(self.background_time().since(queued.background));
-            if queued.kind != Kind::Single {
-                self.gather_writes(&mut queued);
-            }
+        self.disk.give_to_foreground(now, turn == Turn::Closing);
+        while let Some(queued) = self.disk.next(now, &self.settings, &mut self.counters.held) {
             self.orders.give(queued.order, queued.purpose);
         }
-    }
-
-    /// Makes writes that follow one on the disk one order with it, as a drive takes longer for many short ones.
-    fn gather_writes(&mut self, first: &mut Queued) {
-        while let Some(next) = self.disk_queue.pop_following(first, GATHERED_BYTES_MAX) {
-            self.counters.held.add(self.background_time().since(next.background));
-            first.order.length += next.order.length;
-            let (Action::Write(parts), Action::Write(more)) = (&mut first.order.action, next.order.action) else {
-                unreachable!("only writes follow");
-            };
-            parts.extend(more);
-            let (Purpose::Bypass(all), Purpose::Bypass(of_next)) = (&mut first.purpose, next.purpose) else {
-                unreachable!("the foreground writes in bypasses only");
-            };
-            all.extend(of_next);
-        }
-    }
-
-    /// What makes a range of the disk zeros that lies on one side of the guard's limits: orders to the disk to do it,
-    /// or writes where it cannot.
-    fn zero_orders(&self, range: Range) -> Vec<(Range, Action)> {
-        let whole = match self.in_force.is_guarded(range) {
-            // Zeros that are hidden are other bytes on the disk.
-            true => Range::default(),
-            false => self.zeroed_by_disk(range),
-        };
-        let mut orders = Vec::new();
-        let edges = if whole.is_empty() {
-            [range, whole]
-        } else {
-            [Range::between(range.offset, whole.offset), Range::between(whole.end(), range.end())]
-        };
-        let pieces = |range: Range, bytes_max: u64| {
-            let begins = (range.offset..range.end()).step_by(bytes_max as usize);
-            begins.map(move |offset| Range::between(offset, range.end().min(offset + bytes_max)))
-        };
-        let write = |part: Range| (part, Action::Write(vec![Part::Zeros(part.length)]));
-        orders.extend(pieces(edges[0], ZEROS_BYTES).map(write));
-        orders.extend(pieces(whole, self.settings.zero_bytes_max.max(BLOCK_BYTES)).map(|part| (part, Action::Zero)));
-        orders.extend(pieces(edges[1], ZEROS_BYTES).map(write));
-        orders
-    }
-
-    /// The part of a range that the disk can make zeros by itself: whole blocks, so that it does whatever its sectors
-    /// are.
-    fn zeroed_by_disk(&self, range: Range) -> Range {
-        if self.settings.zero_bytes_max == 0 {
-            return Range::default();
-        }
-        let end = range.end() / BLOCK_BYTES * BLOCK_BYTES;
-        Range::between(range.offset.next_multiple_of(BLOCK_BYTES).min(end), end)
     }
 
     /// Moves everything that can move.

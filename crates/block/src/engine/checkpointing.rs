@@ -13,55 +13,13 @@
 //! log.
 
 use super::Engine;
+use super::checkpoints::{Draft, Place, Stage};
 use super::orders::Purpose;
 use crate::checkpoint::Encoder;
 use crate::devices::Device;
 use crate::order::{Action, Part};
-use crate::superblock::Superblock;
 use headstart_policy::server::Policy;
 use headstart_units::request::Range;
-
-/// How far the checkpoint is.
-#[derive(Clone, Debug)]
-pub enum Checkpoint {
-    Idle,
-    Draining,
-    Writing { encoder: Box<Encoder>, next: Box<Superblock>, written: u64 },
-    Settling { encoder: Box<Encoder>, next: Box<Superblock>, ticket: u64 },
-    Superblock { encoder: Box<Encoder>, next: Box<Superblock>, place: Place },
-    Sealing { encoder: Box<Encoder>, next: Box<Superblock>, place: Place, ticket: u64 },
-}
-
-/// Which place of superblocks a new one is written to: where the older of the two lies, and when it is
-/// durable there the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    First,
-    Second,
-}
-
-impl Checkpoint {
-    /// Whether none is being made.
-    pub fn is_idle(&self) -> bool {
-        matches!(self, Checkpoint::Idle)
-    }
-
-    /// Whether nothing may be appended.
-    pub fn holds_log(&self) -> bool {
-        matches!(self, Checkpoint::Draining)
-    }
-
-    /// Whether CLEANs rest on it that no record says.
-    pub fn holds_cleans(&self) -> bool {
-        match self {
-            Checkpoint::Idle | Checkpoint::Draining => false,
-            Checkpoint::Writing { encoder, .. }
-            | Checkpoint::Settling { encoder, .. }
-            | Checkpoint::Superblock { encoder, .. }
-            | Checkpoint::Sealing { encoder, .. } => !encoder.skipped().is_empty(),
-        }
-    }
-}
 
 impl<P: Policy> Engine<P> {
     /// Whether a checkpoint is due, beside those that are asked for.
@@ -75,9 +33,9 @@ impl<P: Policy> Engine<P> {
             && self.map.ring.oldest().is_some_and(|oldest| {
                 !oldest.live && oldest.ended_by <= self.durable_to && oldest.seq >= self.in_force.superblock().start_seq
             });
-        let owed = !self.owed.is_empty() || !self.owed_in_flush.is_empty();
+        let owed = self.flushes.owed.awaits_flush();
         let draining = self.condition.is_draining()
-            && self.stuck.is_empty()
+            && self.write_backs.refused.is_empty()
             && !self.condition.disk_failed()
             && !self.map.is_written_back();
         let busy = draining || owed || !self.write_backs.is_empty() || !self.writes.is_empty();
@@ -87,108 +45,109 @@ impl<P: Policy> Engine<P> {
 
     pub(super) fn pump_checkpoint(&mut self) {
         if self.condition.flash_failed() {
-            self.checkpoint = Checkpoint::Idle;
+            self.checkpoints.set_stage(Stage::Idle);
             self.map.end_snapshot();
             return;
         }
-        match std::mem::replace(&mut self.checkpoint, Checkpoint::Idle) {
-            Checkpoint::Idle if self.checkpoint_wanted || self.is_checkpoint_due() => {
-                self.checkpoint_wanted = false;
+        match self.checkpoints.take_stage() {
+            Stage::Idle if self.checkpoints.is_wanted() || self.is_checkpoint_due() => {
+                self.checkpoints.take_wish();
                 self.orders.note_moves(1);
                 if self.has_news() || self.has_hole {
-                    self.checkpoint = Checkpoint::Draining;
+                    self.checkpoints.set_stage(Stage::Draining);
                 }
                 self.begin_if_drained();
             }
-            Checkpoint::Draining => {
-                self.checkpoint = Checkpoint::Draining;
+            Stage::Draining => {
+                self.checkpoints.set_stage(Stage::Draining);
                 self.begin_if_drained();
             }
-            Checkpoint::Settling { encoder, mut next, ticket } if self.flash_flush.is_done(ticket) => {
-                next.number += 1;
-                (next.checkpoint_bytes, next.checkpoint_crc) = encoder.sum();
-                next.guard = self.in_force.superblock().guard.clone();
-                self.write_superblock(encoder, next, Place::First);
+            Stage::Settling { mut draft, ticket } if self.flushes.flash.is_done(ticket) => {
+                draft.next.number += 1;
+                (draft.next.checkpoint_bytes, draft.next.checkpoint_crc) = draft.encoder.sum();
+                draft.next.guard = self.in_force.superblock().guard.clone();
+                self.write_superblock(draft, Place::First);
             }
-            Checkpoint::Sealing { encoder, next, place, ticket } if self.flash_flush.is_done(ticket) => match place {
-                Place::First => self.write_superblock(encoder, next, Place::Second),
-                Place::Second => self.end_checkpoint(&encoder, *next),
+            Stage::Sealing { draft, place, ticket } if self.flushes.flash.is_done(ticket) => match place {
+                Place::First => self.write_superblock(draft, Place::Second),
+                Place::Second => self.end_checkpoint(draft),
             },
-            other => self.checkpoint = other,
+            other => self.checkpoints.set_stage(other),
         }
     }
 
     fn begin_if_drained(&mut self) {
-        if !matches!(self.checkpoint, Checkpoint::Draining) || self.is_log_in_flight() {
+        if !self.checkpoints.hold_log() || self.is_log_in_flight() {
             return;
         }
         self.map.heads.begin_checkpoint();
         self.map.begin_snapshot(self.seq_next);
-        let encoder = Box::new(Encoder::new(std::mem::take(&mut self.flushed), &self.map.heads));
+        let encoder = Box::new(Encoder::new(self.flushes.owed.take_flushed(), &self.map.heads));
         // What is written from here on marks blocks again, here and in a replay.
         let is_named = |block| self.map.pieces(block).into_iter().any(|piece| !encoder.kept(piece).is_empty());
         let mut next = Box::new(self.in_force.next(is_named));
         next.start_seq = self.seq_next;
         next.start_block = self.map.ring.head();
-        self.write_chunk(encoder, next, 0);
+        self.write_chunk(Draft { encoder, next }, 0);
     }
 
-    fn write_chunk(&mut self, mut encoder: Box<Encoder>, next: Box<Superblock>, written: u64) {
-        let chunk = encoder.chunk(&self.map, self.settings.checkpoint_chunk_bytes);
-        if encoder.has_ended() {
+    fn write_chunk(&mut self, mut draft: Draft, written: u64) {
+        let chunk = draft.encoder.chunk(&self.map, self.settings.checkpoint_chunk_bytes);
+        if draft.encoder.has_ended() {
             self.map.end_snapshot();
         } else {
-            self.map.pass_snapshot(encoder.cursor());
+            self.map.pass_snapshot(draft.encoder.cursor());
         }
         if chunk.is_empty() {
-            let ticket = self.flash_flush.ask();
-            self.checkpoint = Checkpoint::Settling { encoder, next, ticket };
+            let ticket = self.flushes.flash.ask();
+            self.checkpoints.set_stage(Stage::Settling { draft, ticket });
             return;
         }
         let layout = self.in_force.layout();
-        let range = Range::new(layout.checkpoint_offset(next.area) + written, chunk.len() as u64);
+        let range = Range::new(layout.checkpoint_offset(draft.next.area) + written, chunk.len() as u64);
         let end = written + chunk.len() as u64;
         assert!(end <= layout.checkpoint_bytes(), "the log takes only what a checkpoint has room for");
         self.order(Device::Flash, Action::Write(vec![Part::Bytes(chunk)]), range, Purpose::CheckpointArea);
-        self.checkpoint = Checkpoint::Writing { encoder, next, written: end };
+        self.checkpoints.set_stage(Stage::Writing { draft, written: end });
     }
 
     pub(super) fn on_checkpoint_area(&mut self, ok: bool) {
         if !ok {
             self.condition.fail(Device::Flash);
         }
-        match std::mem::replace(&mut self.checkpoint, Checkpoint::Idle) {
-            Checkpoint::Writing { encoder, next, written } if ok => self.write_chunk(encoder, next, written),
+        match self.checkpoints.take_stage() {
+            Stage::Writing { draft, written } if ok => self.write_chunk(draft, written),
             _ => {}
         }
     }
 
-    fn write_superblock(&mut self, encoder: Box<Encoder>, next: Box<Superblock>, place: Place) {
-        let bytes = next.encode().to_vec();
-        let range = Range::new(next.places()[place as usize], bytes.len() as u64);
+    fn write_superblock(&mut self, draft: Draft, place: Place) {
+        let bytes = draft.next.encode().to_vec();
+        let range = Range::new(draft.next.places()[place as usize], bytes.len() as u64);
         self.order(Device::Flash, Action::Write(vec![Part::Bytes(bytes)]), range, Purpose::Superblock);
-        self.checkpoint = Checkpoint::Superblock { encoder, next, place };
+        self.checkpoints.set_stage(Stage::Superblock { draft, place });
     }
 
     pub(super) fn on_superblock(&mut self, ok: bool) {
         if !ok {
             self.condition.fail(Device::Flash);
         }
-        match std::mem::replace(&mut self.checkpoint, Checkpoint::Idle) {
-            Checkpoint::Superblock { encoder, next, place } if ok => {
-                let ticket = self.flash_flush.ask();
-                self.checkpoint = Checkpoint::Sealing { encoder, next, place, ticket };
+        match self.checkpoints.take_stage() {
+            Stage::Superblock { draft, place } if ok => {
+                let ticket = self.flushes.flash.ask();
+                self.checkpoints.set_stage(Stage::Sealing { draft, place, ticket });
             }
             _ => {}
         }
     }
 
-    fn end_checkpoint(&mut self, encoder: &Encoder, next: Superblock) {
+    fn end_checkpoint(&mut self, draft: Draft) {
+        let Draft { encoder, next } = draft;
         self.orders.note_moves(1);
         self.counters.checkpoints_total += 1;
         self.durable_to = self.durable_to.max(next.start_seq - 1);
         self.forget_holes(next.start_seq);
-        self.in_force.replace(next);
+        self.in_force.replace(*next);
         for slot in self.map.heads.end_checkpoint() {
             self.slots.give_back(slot);
         }

@@ -102,7 +102,7 @@ impl<P: Policy> Engine<P> {
         if self.condition.is_stopping()
             || self.condition.flash_failed()
             || self.condition.disk_failed()
-            || self.checkpoint.holds_log()
+            || self.checkpoints.hold_log()
         {
             return;
         }
@@ -151,7 +151,7 @@ impl<P: Policy> Engine<P> {
             order,
             stage,
             is_cancelled: false,
-            disk_writes: self.disk_writes,
+            disk_writes: self.flushes.disk_writes(),
             from_load: stage == Stage::Writing,
         };
         self.lifts.insert(self.lifts_begun, lift);
@@ -206,12 +206,12 @@ impl<P: Policy> Engine<P> {
         if lift.is_cancelled || self.condition.is_stopping() || self.condition.flash_failed() {
             return self.give_up_lift(id);
         }
-        if self.disk_writes_flushed < lift.disk_writes {
+        if self.flushes.disk.covered() < lift.disk_writes {
             if self.condition.disk_failed() {
                 return self.give_up_lift(id);
             }
-            if self.disk_flush.is_idle() || self.disk_writes_in_flush < lift.disk_writes {
-                self.disk_flush.ask();
+            if self.flushes.disk.is_idle() || self.flushes.disk.covers() < lift.disk_writes {
+                self.flushes.disk.ask();
             }
             return;
         }
@@ -219,7 +219,7 @@ impl<P: Policy> Engine<P> {
         if self.append_head(range, slot, &crcs) {
             self.counters.lifts_from_loads_total += u64::from(from_load);
             self.lifts.remove(&id);
-        } else if !self.checkpoint.holds_log() && !self.has_hole && !self.is_recording() {
+        } else if !self.checkpoints.hold_log() && !self.has_hole && !self.is_recording() {
             // The log is full: who writes needs its room more.
             self.give_up_lift(id);
         }
@@ -282,7 +282,7 @@ impl<P: Policy> Engine<P> {
                 return;
             }
             if !self.append_no_heads(&ranges) {
-                self.checkpoint_wanted |= !self.is_recording() && !self.checkpoint.holds_log();
+                self.checkpoints.want(!self.is_recording() && !self.checkpoints.hold_log());
                 return;
             }
         }
@@ -295,6 +295,6 @@ impl<P: Policy> Engine<P> {
             self.orders.note_moves(1);
         }
         self.heads_awaited &= self.map.heads.is_ending();
-        self.cleans_awaited &= !self.owed.is_empty() || !self.owed_in_flush.is_empty() || !self.flushed.is_empty();
+        self.cleans_awaited &= !self.flushes.owed.is_empty();
     }
 }

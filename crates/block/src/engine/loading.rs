@@ -16,7 +16,8 @@
 
 use super::Engine;
 use super::orders::Purpose;
-use super::reading::{Source, Waiter, matches};
+use super::payload::matches;
+use super::reading::{Source, Waiter};
 use crate::devices::Device;
 use crate::order::{Action, OrderId, Part, Tag};
 use headstart_policy::server::{Policy, SegmentRead};

@@ -152,7 +152,7 @@ impl<P: Policy> Engine<P> {
     }
 
     fn holds_log(&self) -> bool {
-        self.has_hole || self.checkpoint.holds_log()
+        self.has_hole || self.checkpoints.hold_log()
     }
 
     fn fail_queue(&mut self) {
@@ -219,11 +219,11 @@ impl<P: Policy> Engine<P> {
 
     /// A record of CLEANs, as long as some are due and there is room.
     fn append_cleans(&mut self) {
-        while !self.flushed.is_empty() && self.records.len() < self.settings.records_max && self.has_room(1) {
+        while self.flushes.owed.flushed() > 0 && self.records.len() < self.settings.records_max && self.has_room(1) {
             let (mut cleans, mut growing) = (Vec::new(), 0);
             let room = self.room_in_checkpoint();
             while Header::fits(cleans.len() + 1, 0) && growing + growth(Range::default(), false) <= room {
-                let Some(clean) = self.flushed.pop_first() else { break };
+                let Some(clean) = self.flushes.owed.pop_flushed() else { break };
                 cleans.push(clean);
                 growing += growth(Range::default(), false);
             }
@@ -236,7 +236,7 @@ impl<P: Policy> Engine<P> {
             self.append(entries, Vec::new(), Vec::new(), in_flight);
         }
         // Without room in the log a checkpoint says it.
-        self.checkpoint_wanted |= !self.flushed.is_empty();
+        self.checkpoints.want(self.flushes.owed.flushed() > 0);
     }
 
     fn has_room(&self, blocks: u64) -> bool {
@@ -337,8 +337,7 @@ impl<P: Policy> Engine<P> {
                 }
                 None => self.map.put_placeless(item.range, Content::Zeros, seq),
             }
-            self.stuck.carve(item.range);
-            self.apart.carve(item.range);
+            self.write_backs.refused.forget(item.range);
         }
         for (range, upto) in record.cleans {
             self.map.carve_up_to(range, upto, seq);
@@ -362,7 +361,7 @@ impl<P: Policy> Engine<P> {
         let heads = std::mem::take(&mut record.heads);
         items.into_iter().for_each(|item| self.log_queue.push(item));
         for (range, upto) in cleans {
-            self.flushed.raise(range, upto);
+            self.flushes.owed.raise_flushed(range, upto);
         }
         for offset in heads {
             self.map.heads.record_failed(offset);
@@ -371,7 +370,7 @@ impl<P: Policy> Engine<P> {
         // Those in flight together fail together.
         self.holes_in_a_row += u32::from(!self.has_hole);
         self.has_hole = true;
-        self.checkpoint_wanted = true;
+        self.checkpoints.want(true);
         if self.holes_in_a_row > HOLES_MAX {
             self.condition.fail(Device::Flash);
         }

@@ -9,6 +9,7 @@
 use super::Engine;
 use super::loading::Begun;
 use super::orders::Purpose;
+use super::payload::{Payload, matches};
 use crate::devices::Device;
 use crate::log_map::{Content, Piece};
 use crate::order::{Action, Error, OrderId, Part, Tag};
@@ -18,29 +19,6 @@ use headstart_policy::server::Policy;
 use headstart_units::BLOCK_BYTES;
 use headstart_units::Nanos;
 use headstart_units::request::Range;
-
-/// A read of payload: what has to come back, and who holds it.
-#[derive(Clone, Debug)]
-pub struct Payload {
-    /// Checksums of its blocks.
-    pub crcs: Vec<u32>,
-    /// The record, pinned.
-    pub seq: u64,
-}
-
-/// Whether blocks have these checksums.
-pub fn matches(data: &[u8], crcs: &[u32]) -> bool {
-    let blocks = data.chunks(BLOCK_BYTES as usize);
-    data.len() == crcs.len() * BLOCK_BYTES as usize
-        && blocks.zip(crcs).all(|(block, crc)| crc32c::crc32c(block) == *crc)
-}
-
-impl Payload {
-    /// Whether these are the blocks.
-    pub fn matches(&self, data: &[u8]) -> bool {
-        matches(data, &self.crcs)
-    }
-}
 
 /// A clean copy of the disk on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

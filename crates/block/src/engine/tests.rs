@@ -3,6 +3,7 @@
 mod segments;
 mod zeroing;
 
+use super::checkpoints::Stage;
 use super::*;
 use crate::checkpoint::Extent;
 use crate::layout::Layout;
@@ -47,9 +48,9 @@ fn engine_with<P: Policy>(flash_bytes: u64, segments: Segments, policy: P) -> En
 
 impl Engine<AddressOrder> {
     fn checkpoint_has_ended_encoding(&self) -> bool {
-        match &self.checkpoint {
-            Checkpoint::Draining => false,
-            Checkpoint::Writing { encoder, .. } => encoder.has_ended(),
+        match self.checkpoints.stage() {
+            Stage::Draining => false,
+            Stage::Writing { draft, .. } => draft.encoder.has_ended(),
             _ => true,
         }
     }
@@ -339,7 +340,7 @@ fn writes_go_to_the_log_while_the_map_is_encoded_and_are_no_part_of_the_checkpoi
     while engine.superblock().start_seq < start_seq {
         // What has been encoded and what has not is written again, and between them.
         let ends = engine.checkpoint_has_ended_encoding();
-        if !ends && matches!(engine.checkpoint, Checkpoint::Writing { .. }) {
+        if !ends && matches!(engine.checkpoints.stage(), Stage::Writing { .. }) {
             [5, 200, 395].map(|index| offset(index + appended)).into_iter().for_each(|at| {
                 write(&mut engine, 1000 + at, at);
             });

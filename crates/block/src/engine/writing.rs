@@ -248,7 +248,7 @@ impl<P: Policy> Engine<P> {
                 }
                 continue;
             }
-            let in_write_back = self.write_backs.values().any(|write_back| write_back.range().overlaps(range));
+            let in_write_back = self.write_backs.touch(range);
             let has_room = self.has_room_for_bypass();
             self.is_crowded |= !has_room;
             if !in_write_back && has_room {
@@ -296,9 +296,9 @@ impl<P: Policy> Engine<P> {
 
     /// Whether something is under way, or may be, that could make room: in the log, or in a checkpoint.
     fn may_make_room(&self) -> bool {
-        let owed = !self.owed.is_empty() || !self.owed_in_flush.is_empty();
-        let is_said = self.flushed.is_empty() && self.checkpoint.is_idle() && !self.checkpoint_wanted;
-        let is_durable = self.flash_flush.is_idle() && !self.map.heads.is_ending();
+        let owed = self.flushes.owed.awaits_flush();
+        let is_said = self.flushes.owed.flushed() == 0 && self.checkpoints.is_idle() && !self.checkpoints.is_wanted();
+        let is_durable = self.flushes.flash.is_idle() && !self.map.heads.is_ending();
         // A bypass of what could not be written back cleans it.
         let is_bypassed = |range: Range| {
             let overwrites = |write: &Write| write.stage == Stage::Bypassing && write.range.overlaps(range);
@@ -316,7 +316,7 @@ impl<P: Policy> Engine<P> {
             || self.may_write_back()
             // Until it has ended, room is kept for what it may cut.
             || (self.is_crowded && self.bypasses > 0)
-            || self.stuck.iter().any(|(range, ())| is_bypassed(range));
+            || self.write_backs.refused.iter().any(is_bypassed);
         comes && !self.condition.flash_failed()
     }
 
@@ -357,7 +357,7 @@ impl<P: Policy> Engine<P> {
         let write = self.writes.get_mut(&id).expect("it is unfinished");
         write.missing -= 1;
         write.failed |= !ok;
-        self.disk_writes += 1;
+        self.flushes.note_disk_write();
         if write.missing > 0 {
             return;
         }
@@ -367,13 +367,12 @@ impl<P: Policy> Engine<P> {
             // Rule 1: no record of the range is in flight, so that all there are are older.
             let upto = self.seq_next - 1;
             if self.map.set_clean(range, upto) {
-                self.owed.raise(range, upto);
+                self.flushes.owed.raise(range, upto);
             }
-            self.stuck.carve(range);
-            self.apart.carve(range);
+            self.write_backs.refused.forget(range);
         }
         // A bypass that failed may have written some of it, and reads may have seen that.
-        self.bypassed = true;
+        self.flushes.note_bypass();
         self.end_write(id, ok);
     }
 
