@@ -31,25 +31,32 @@
 mod checkpointing;
 mod checkpoints;
 mod condition;
+mod copies;
 mod device_flush;
 mod disk;
 mod disk_queue;
+mod fetches;
 mod fetching;
 mod flash_time;
 mod flushes;
 mod flushing;
 mod in_force;
 mod lifting;
+mod lifts;
 mod loading;
+mod loads;
+mod log;
 mod log_queue;
 mod logging;
 mod orders;
 mod owed;
 mod payload;
 mod reading;
+mod records;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod waiter;
 mod write_backs;
 mod writing;
 mod writing_back;
@@ -67,10 +74,9 @@ use super::staging::Staging;
 use super::superblock::Superblock;
 use checkpoints::Checkpoints;
 use condition::Condition;
+use copies::Copies;
 use disk::Disk;
 use disk_queue::Kind;
-use fetching::Fetch;
-use flash_time::FlashTime;
 use flushes::Flushes;
 use headstart_policy::server::segments::Segments;
 use headstart_policy::server::{Load, Policy, SegmentCounts, Turn};
@@ -79,10 +85,7 @@ use headstart_units::SECTOR_BYTES;
 use headstart_units::ranges::Ranges;
 use headstart_units::request::Range;
 use in_force::InForce;
-use lifting::Lift;
-use loading::LoadedSegment;
-use log_queue::LogQueue;
-use logging::InFlight;
+use log::Log;
 use orders::{Orders, Purpose};
 use reading::Read;
 pub use settings::{Settings, ZERO_BYTES_MAX};
@@ -110,39 +113,10 @@ pub struct Engine<P> {
     reads: BTreeMap<Tag, Read>,
 
     disk: Disk,
-    staging: Staging,
-    fetches: BTreeMap<u64, Fetch>,
-    fetches_begun: u64,
-    /// Those that wait for their turn, by address.
-    fetch_queue: BTreeSet<(u64, u64)>,
-    fetch_cursor: u64,
-    fetches_reading: usize,
-    slots: Slots,
-    lifts: BTreeMap<u64, Lift>,
-    lifts_begun: u64,
-    lifts_reading: usize,
-    /// A write waits for the end of a head, or a lift for a slot.
-    heads_awaited: bool,
-    /// A lift waits until the log names its range no more.
-    cleans_awaited: bool,
-    /// By segment.
-    loads: BTreeMap<u64, LoadedSegment>,
-    /// Heads to be read from flash once the disk has its orders.
-    head_orders: Vec<(OrderId, Range, Purpose)>,
+    copies: Copies,
     counters: Counters,
 
-    log_queue: LogQueue,
-    flash_time: FlashTime,
-    /// Until then writes are kept from a log that fills.
-    paced_until: Nanos,
-    records: BTreeMap<u64, InFlight>,
-    seq_next: u64,
-    durable_to: u64,
-    /// A record failed: nothing is appended until a checkpoint covers its place.
-    has_hole: bool,
-    holes_in_a_row: u32,
-    /// Something waits for room in the ring.
-    is_full: bool,
+    log: Log,
     /// A bypass waits for room in a checkpoint.
     is_crowded: bool,
     /// Bypasses under way.
@@ -163,10 +137,9 @@ impl<P: Policy> Engine<P> {
         map.heads.iter_live().for_each(|head| policy.on_lifted(head.range.offset / segments.segment_bytes()));
         let slots = Slots::new(segments, &map.heads);
         let staging = Staging::new(superblock.layout().staging_blocks, settings.staging_slot_blocks);
+        let log = Log::new(superblock.start_seq);
         Engine {
             condition: Condition::default(),
-            seq_next: superblock.start_seq,
-            durable_to: superblock.start_seq - 1,
             in_force: InForce::new(superblock),
             settings,
             policy,
@@ -179,28 +152,9 @@ impl<P: Policy> Engine<P> {
             written_bytes: 0,
             reads: BTreeMap::new(),
             disk: Disk::default(),
-            staging,
-            fetches: BTreeMap::new(),
-            fetches_begun: 0,
-            fetch_queue: BTreeSet::new(),
-            fetch_cursor: 0,
-            fetches_reading: 0,
-            slots,
-            lifts: BTreeMap::new(),
-            lifts_begun: 0,
-            lifts_reading: 0,
-            heads_awaited: false,
-            cleans_awaited: false,
-            loads: BTreeMap::new(),
-            head_orders: Vec::new(),
+            copies: Copies::new(staging, slots),
             counters: Counters::default(),
-            log_queue: LogQueue::default(),
-            flash_time: FlashTime::default(),
-            paced_until: Nanos::ZERO,
-            records: BTreeMap::new(),
-            has_hole: false,
-            holes_in_a_row: 0,
-            is_full: false,
+            log,
             is_crowded: false,
             bypasses: 0,
             flushes: Flushes::default(),
@@ -304,7 +258,7 @@ impl<P: Policy> Engine<P> {
     /// Whether the disk holds everything, durably: a drain has nothing left to do.
     pub fn is_drained(&self) -> bool {
         let owed = self.flushes.owed.awaits_flush();
-        let is_empty = self.write_backs.is_empty() && self.log_queue.is_empty();
+        let is_empty = self.write_backs.is_empty() && self.log.queue.is_empty();
         !owed && is_empty && self.map.is_written_back()
     }
 
@@ -384,7 +338,7 @@ impl<P: Policy> Engine<P> {
 
     /// Bytes of staging that hold something.
     pub fn staged_bytes(&self) -> u64 {
-        self.staging.staged_bytes()
+        self.copies.staging.staged_bytes()
     }
 
     /// Which devices have failed: disk, flash.
@@ -399,7 +353,7 @@ impl<P: Policy> Engine<P> {
 
     /// Something waits for room that write-back, CLEANs and checkpoints make.
     fn is_short_of_room(&self) -> bool {
-        self.is_full || self.is_crowded
+        self.log.is_full() || self.is_crowded
     }
 
     fn load(&self) -> Load {
@@ -410,10 +364,10 @@ impl<P: Policy> Engine<P> {
             is_dirty: self.map.has_dirty(),
             write_backs: self.write_backs.len(),
             is_full: self.is_short_of_room(),
-            flash_ps_per_byte: self.flash_time.ps_per_byte(),
+            flash_ps_per_byte: self.log.flash_time.ps_per_byte(),
             written_bytes: self.written_bytes,
-            log_items: self.log_queue.len(),
-            log_bytes: self.log_queue.bytes(),
+            log_items: self.log.queue.len(),
+            log_bytes: self.log.queue.bytes(),
             draining: self.condition.is_draining(),
             waiting: self.disk.queue().len(),
             admitted: self.disk.queue().admitted(),
@@ -421,17 +375,19 @@ impl<P: Policy> Engine<P> {
             in_flight: self.disk.queue().in_flight(),
             in_flight_bytes: self.disk.queue().in_flight_bytes(),
             foreground_at: self.disk.foreground_at(),
-            fetches_waiting: self.fetch_queue.len(),
-            fetches: self.fetches_reading,
-            staging_bytes: self.staging.bytes(),
-            lifts: self.lifts_reading,
+            fetches_waiting: self.copies.fetches.waiting(),
+            fetches: self.copies.fetches.reading(),
+            staging_bytes: self.copies.staging.bytes(),
+            lifts: self.copies.lifts.reading(),
         }
     }
 
     /// Whether a checkpoint would say something new.
     fn has_news(&self) -> bool {
         let has_doomed = self.map.heads.doomed().next().is_some();
-        self.seq_next > self.in_force.superblock().start_seq || self.flushes.owed.flushed() > 0 || has_doomed
+        self.log.records.seq_next() > self.in_force.superblock().start_seq
+            || self.flushes.owed.flushed() > 0
+            || has_doomed
     }
 
     fn absorbs(&self) -> bool {
@@ -499,7 +455,7 @@ impl<P: Policy> Engine<P> {
     fn pump(&mut self) {
         loop {
             let before = self.orders.moves();
-            self.map.ring.release(self.in_force.superblock().start_seq, self.durable_to);
+            self.map.ring.release(self.in_force.superblock().start_seq, self.log.records.durable_to());
             self.settle_heads();
             self.pump_writes();
             self.pump_log();

@@ -29,9 +29,11 @@ impl<P: Policy> Engine<P> {
         let grown = (self.map.ring.head() + ring - start) % ring;
         let many = grown >= self.settings.checkpoint_every_blocks.min(ring / 4);
         // A full log whose tail is kept by nothing but S.
-        let blocked = self.is_full
+        let blocked = self.log.is_full()
             && self.map.ring.oldest().is_some_and(|oldest| {
-                !oldest.live && oldest.ended_by <= self.durable_to && oldest.seq >= self.in_force.superblock().start_seq
+                !oldest.live
+                    && oldest.ended_by <= self.log.records.durable_to()
+                    && oldest.seq >= self.in_force.superblock().start_seq
             });
         let owed = self.flushes.owed.awaits_flush();
         let draining = self.condition.is_draining()
@@ -53,7 +55,7 @@ impl<P: Policy> Engine<P> {
             Stage::Idle if self.checkpoints.is_wanted() || self.is_checkpoint_due() => {
                 self.checkpoints.take_wish();
                 self.orders.note_moves(1);
-                if self.has_news() || self.has_hole {
+                if self.has_news() || self.log.records.has_hole() {
                     self.checkpoints.set_stage(Stage::Draining);
                 }
                 self.begin_if_drained();
@@ -77,16 +79,16 @@ impl<P: Policy> Engine<P> {
     }
 
     fn begin_if_drained(&mut self) {
-        if !self.checkpoints.hold_log() || self.is_log_in_flight() {
+        if !self.checkpoints.hold_log() || self.log.records.may_complete() {
             return;
         }
         self.map.heads.begin_checkpoint();
-        self.map.begin_snapshot(self.seq_next);
+        self.map.begin_snapshot(self.log.records.seq_next());
         let encoder = Box::new(Encoder::new(self.flushes.owed.take_flushed(), &self.map.heads));
         // What is written from here on marks blocks again, here and in a replay.
         let is_named = |block| self.map.pieces(block).into_iter().any(|piece| !encoder.kept(piece).is_empty());
         let mut next = Box::new(self.in_force.next(is_named));
-        next.start_seq = self.seq_next;
+        next.start_seq = self.log.records.seq_next();
         next.start_block = self.map.ring.head();
         self.write_chunk(Draft { encoder, next }, 0);
     }
@@ -145,11 +147,11 @@ impl<P: Policy> Engine<P> {
         let Draft { encoder, next } = draft;
         self.orders.note_moves(1);
         self.counters.checkpoints_total += 1;
-        self.durable_to = self.durable_to.max(next.start_seq - 1);
-        self.forget_holes(next.start_seq);
+        self.log.records.note_durable(next.start_seq - 1);
+        self.log.records.forget_holes(next.start_seq);
         self.in_force.replace(*next);
         for slot in self.map.heads.end_checkpoint() {
-            self.slots.give_back(slot);
+            self.copies.slots.give_back(slot);
         }
         for (range, upto) in encoder.skipped().iter() {
             self.map.carve_up_to(range, upto, 0);

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn writes_that_follow_each_other_are_one_order_but_for_single_ones() {
         let mut disk = Disk::default();
-        for (id, kind) in [(1, Kind::Joined), (2, Kind::Prompt), (3, Kind::Single)] {
+        for (id, kind) in [(1, Kind::Joined), (2, Kind::Joined), (3, Kind::Single)] {
             let (order, purpose) = write(id, 512 * id);
             disk.push(Nanos(5), order, purpose, kind);
         }

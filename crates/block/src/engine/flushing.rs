@@ -61,13 +61,13 @@ impl<P: Policy> Engine<P> {
             if self.flushes.owed.flushed() > 0 || self.checkpoints.hold_cleans() {
                 return Ok(Some(stage));
             }
-            stage = Stage::Records(self.seq_next - 1);
+            stage = Stage::Records(self.log.records.seq_next() - 1);
         }
         if let Stage::Records(seq) = stage {
-            if self.durable_to >= seq {
+            if self.log.records.durable_to() >= seq {
                 return Ok(None);
             }
-            if self.completed_to() >= seq {
+            if self.log.records.completed_to() >= seq {
                 self.want_durable();
             }
         }
@@ -76,8 +76,8 @@ impl<P: Policy> Engine<P> {
 
     /// Asks for a flush of flash unless the one under way covers every completed record.
     pub(super) fn want_durable(&mut self) {
-        let completed = self.completed_to();
-        if !self.flushes.flash.will_cover(completed) && completed > self.durable_to {
+        let completed = self.log.records.completed_to();
+        if !self.flushes.flash.will_cover(completed) && completed > self.log.records.durable_to() {
             self.flushes.flash.ask();
         }
     }
@@ -85,14 +85,21 @@ impl<P: Policy> Engine<P> {
     /// Whether CLEANs should be written now.
     pub(super) fn cleans_are_due(&self) -> bool {
         let asked = self.flushes.wait_for_cleans();
-        asked || self.is_short_of_room() || self.cleans_awaited || self.flushes.owed.flushed() >= self.settings.owed_max
+        asked
+            || self.is_short_of_room()
+            || self.copies.lifts.are_cleans_awaited()
+            || self.flushes.owed.flushed() >= self.settings.owed_max
     }
 
     pub(super) fn pump_device_flushes(&mut self) {
         let many = self.flushes.owed.unflushed() >= self.settings.owed_max || self.is_reclaim_due();
-        let full = self.is_crowded || self.is_full && (self.write_backs.is_empty() || self.is_reclaimable(64));
+        let full = self.is_crowded || self.log.is_full() && (self.write_backs.is_empty() || self.is_reclaimable(64));
         if self.flushes.owed.unflushed() > 0
-            && (many || full || self.condition.is_draining() || self.condition.is_stopping() || self.cleans_awaited)
+            && (many
+                || full
+                || self.condition.is_draining()
+                || self.condition.is_stopping()
+                || self.copies.lifts.are_cleans_awaited())
         {
             self.flushes.disk.ask();
         }
@@ -101,8 +108,12 @@ impl<P: Policy> Engine<P> {
             self.flushes.disk.ask();
         }
         // The tail waits for what ended its extents, or write-back for durable records (rule 5).
-        let tail = self.map.ring.oldest().is_some_and(|oldest| !oldest.live && oldest.ended_by > self.durable_to);
-        if tail || self.is_short_of_room() || self.condition.is_draining() || self.heads_awaited {
+        let tail = self
+            .map
+            .ring
+            .oldest()
+            .is_some_and(|oldest| !oldest.live && oldest.ended_by > self.log.records.durable_to());
+        if tail || self.is_short_of_room() || self.condition.is_draining() || self.copies.lifts.are_heads_awaited() {
             self.want_durable();
         }
         if self.flushes.disk.may_be_given() && !self.condition.disk_failed() {
@@ -111,7 +122,7 @@ impl<P: Policy> Engine<P> {
             self.order(Device::Disk, Action::Flush, Range::default(), Purpose::DiskFlush);
         }
         if self.flushes.flash.may_be_given() && !self.condition.flash_failed() {
-            self.flushes.flash.give(self.completed_to());
+            self.flushes.flash.give(self.log.records.completed_to());
             self.order(Device::Flash, Action::Flush, Range::default(), Purpose::FlashFlush);
         }
     }
@@ -149,6 +160,6 @@ impl<P: Policy> Engine<P> {
             return;
         }
         let completed_to = self.flushes.flash.end();
-        self.durable_to = self.durable_to.max(completed_to);
+        self.log.records.note_durable(completed_to);
     }
 }

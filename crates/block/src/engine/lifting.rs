@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use super::Engine;
+use super::lifts::{Lift, Origin, Stage};
 use super::orders::Purpose;
 use crate::devices::Device;
 use crate::order::{Action, OrderId, Part};
@@ -20,30 +21,6 @@ use crate::record::Header;
 use headstart_policy::server::Policy;
 use headstart_units::BLOCK_BYTES;
 use headstart_units::request::Range;
-
-/// How far a lift is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Reading,
-    Writing,
-    Flushing,
-}
-
-/// A head on its way to flash.
-#[derive(Clone, Debug)]
-pub struct Lift {
-    segment: u64,
-    range: Range,
-    slot: u32,
-    crcs: Arc<[u32]>,
-    /// Whose buffer has the bytes.
-    order: OrderId,
-    stage: Stage,
-    is_cancelled: bool,
-    /// Writes of the disk that have to be durable before the HEAD.
-    disk_writes: u64,
-    from_load: bool,
-}
 
 impl<P: Policy> Engine<P> {
     /// The head of a segment.
@@ -65,17 +42,17 @@ impl<P: Policy> Engine<P> {
     /// Whether nothing speaks against a copy of the range being made now.
     fn is_quiet(&self, range: Range) -> bool {
         !self.map.heads.touches(range)
-            && !self.lifts.values().any(|lift| lift.range.overlaps(range))
+            && !self.copies.lifts.touch(range)
             && !self.writes.values().any(|write| write.range.overlaps(range))
     }
 
     /// A slot for a segment's head, if one is free. If not, some head gives way, unless one does already.
     fn take_slot(&mut self, newcomer: u64) -> Result<u32, bool> {
-        if let Some(slot) = self.slots.take() {
+        if let Some(slot) = self.copies.slots.take() {
             return Ok(slot);
         }
-        self.heads_awaited = true;
-        if self.map.heads.is_ending() || !self.lifts.is_empty() {
+        self.copies.lifts.await_heads();
+        if self.map.heads.is_ending() || !self.copies.lifts.is_empty() {
             return Err(true);
         }
         let Some(segment) = self.policy.next_de_lift(newcomer) else { return Err(false) };
@@ -95,8 +72,7 @@ impl<P: Policy> Engine<P> {
             self.map.heads.doom(Range::between(0, self.in_force.disk_bytes()));
         }
         self.end_doomed();
-        let ready = self.lifts.iter().filter(|(_, lift)| lift.stage == Stage::Flushing).map(|(id, _)| *id);
-        for id in ready.collect::<Vec<_>>() {
+        for id in self.copies.lifts.flushing() {
             self.record_lift(id);
         }
         if self.condition.is_stopping()
@@ -126,66 +102,50 @@ impl<P: Policy> Engine<P> {
         let pieces = self.map.pieces(range);
         if !pieces.is_empty() {
             // What is clean but named becomes free by a CLEAN.
-            self.cleans_awaited |= pieces.iter().all(|piece| !piece.dirty);
-            self.orders.note_moves(u64::from(self.cleans_awaited));
+            let are_awaited = self.copies.lifts.await_cleans(pieces.iter().all(|piece| !piece.dirty));
+            self.orders.note_moves(u64::from(are_awaited));
             return Err(true);
         }
-        if !self.has_room_for_heads(self.lifts.len() as u64 + 1) {
+        if !self.has_room_for_heads(self.copies.lifts.len() as u64 + 1) {
             return Err(true);
         }
         let slot = self.take_slot(segment)?;
-        let id = self.add_lift(segment, slot, 0, Stage::Reading);
+        let lift = Lift::new(segment, range, slot, Origin::Disk, self.flushes.disk_writes());
+        let id = self.copies.lifts.begin(lift);
         let order = self.order(Device::Disk, Action::Read, range, Purpose::LiftRead(id));
-        self.lifts.get_mut(&id).expect("it has just begun").order = order;
-        self.lifts_reading += 1;
+        self.copies.lifts.get_mut(id).order = Some(order);
         Ok(())
-    }
-
-    fn add_lift(&mut self, segment: u64, slot: u32, order: OrderId, stage: Stage) -> u64 {
-        self.lifts_begun += 1;
-        let lift = Lift {
-            segment,
-            range: self.head_range(segment),
-            slot,
-            crcs: Vec::new().into(),
-            order,
-            stage,
-            is_cancelled: false,
-            disk_writes: self.flushes.disk_writes(),
-            from_load: stage == Stage::Writing,
-        };
-        self.lifts.insert(self.lifts_begun, lift);
-        self.lifts_begun
     }
 
     /// A load has read a head from the disk, whole and valid: it comes to flash from there, if a slot is free.
     pub(super) fn lift_from_load(&mut self, segment: u64, order: OrderId, data: &[u8]) {
         let range = self.head_range(segment);
         let may = self.is_liftable(range) && self.is_quiet(range) && self.map.pieces(range).is_empty();
-        if !may || self.condition.flash_failed() || !self.has_room_for_heads(self.lifts.len() as u64 + 1) {
+        if !may || self.condition.flash_failed() || !self.has_room_for_heads(self.copies.lifts.len() as u64 + 1) {
             return;
         }
         let Ok(slot) = self.take_slot(segment) else { return };
         self.orders.share(order);
-        let id = self.add_lift(segment, slot, order, Stage::Writing);
+        let lift = Lift::new(segment, range, slot, Origin::Load(order), self.flushes.disk_writes());
+        let id = self.copies.lifts.begin(lift);
         self.write_lift(id, data);
     }
 
     fn write_lift(&mut self, id: u64, data: &[u8]) {
-        let lift = self.lifts.get_mut(&id).expect("it is under way");
+        let lift = self.copies.lifts.get_mut(id);
         lift.crcs = data.chunks(BLOCK_BYTES as usize).map(crc32c::crc32c).collect();
         lift.stage = Stage::Writing;
         let (slot, length) = (lift.slot, lift.range.length);
-        let part = Part::Buffer { order: lift.order, offset: 0, length };
+        let order = lift.order.expect("its bytes have been read");
+        let part = Part::Buffer { order, offset: 0, length };
         let place = Range::new(self.slot_offset(slot), length);
         self.order(Device::Flash, Action::Write(vec![part]), place, Purpose::LiftWrite(id));
     }
 
     pub(super) fn on_lift_read(&mut self, id: u64, result: Result<&[u8], ()>) {
-        self.lifts_reading -= 1;
-        let lift = &self.lifts[&id];
-        let (order, is_cancelled) = (lift.order, lift.is_cancelled);
-        self.orders.hold(order);
+        let lift = self.copies.lifts.end_read(id);
+        let is_cancelled = lift.is_cancelled;
+        lift.order.into_iter().for_each(|order| self.orders.hold(order));
         match result {
             Ok(data) if !is_cancelled => self.write_lift(id, data),
             _ => self.give_up_lift(id),
@@ -193,16 +153,16 @@ impl<P: Policy> Engine<P> {
     }
 
     pub(super) fn on_lift_written(&mut self, id: u64, ok: bool) {
-        let lift = self.lifts.get_mut(&id).expect("it is under way");
+        let lift = self.copies.lifts.get_mut(id);
         lift.stage = Stage::Flushing;
         lift.is_cancelled |= !ok;
-        let order = std::mem::take(&mut lift.order);
-        self.orders.release(order);
+        let order = lift.order.take();
+        order.into_iter().for_each(|order| self.orders.release(order));
     }
 
     /// What was read is durable: the HEAD is appended.
     fn record_lift(&mut self, id: u64) {
-        let lift = &self.lifts[&id];
+        let lift = self.copies.lifts.get(id);
         if lift.is_cancelled || self.condition.is_stopping() || self.condition.flash_failed() {
             return self.give_up_lift(id);
         }
@@ -215,31 +175,23 @@ impl<P: Policy> Engine<P> {
             }
             return;
         }
-        let (range, slot, crcs, from_load) = (lift.range, lift.slot, Arc::clone(&lift.crcs), lift.from_load);
+        let (range, slot, crcs) = (lift.range, lift.slot, Arc::clone(&lift.crcs));
+        let from_load = matches!(lift.origin, Origin::Load(_));
         if self.append_head(range, slot, &crcs) {
             self.counters.lifts_from_loads_total += u64::from(from_load);
-            self.lifts.remove(&id);
-        } else if !self.checkpoints.hold_log() && !self.has_hole && !self.is_recording() {
+            self.copies.lifts.end(id);
+        } else if !self.checkpoints.hold_log() && !self.log.records.has_hole() && !self.is_recording() {
             // The log is full: who writes needs its room more.
             self.give_up_lift(id);
         }
     }
 
     fn give_up_lift(&mut self, id: u64) {
-        let lift = self.lifts.remove(&id).expect("it is under way");
+        let lift = self.copies.lifts.end(id);
         self.orders.note_moves(1);
-        if lift.order > 0 {
-            self.orders.release(lift.order);
-        }
-        self.slots.give_back(lift.slot);
+        lift.order.into_iter().for_each(|order| self.orders.release(order));
+        self.copies.slots.give_back(lift.slot);
         self.policy.on_lift_refused(self.condition.now(), lift.segment, !self.condition.is_stopping());
-    }
-
-    /// A write of `range` begins or ends.
-    pub(super) fn cancel_lifts(&mut self, range: Range) {
-        for lift in self.lifts.values_mut().filter(|lift| lift.range.overlaps(range)) {
-            lift.is_cancelled = true;
-        }
     }
 
     /// A head is not read any more.
@@ -252,7 +204,7 @@ impl<P: Policy> Engine<P> {
         let doomed = self.map.heads.doom(range);
         self.counters.written_heads_total += doomed.len() as u64;
         self.orders.note_moves(doomed.len() as u64);
-        self.heads_awaited = true;
+        self.copies.lifts.await_heads();
         doomed.into_iter().for_each(|offset| self.lose_head(offset, true));
     }
 
@@ -290,11 +242,10 @@ impl<P: Policy> Engine<P> {
 
     /// What has ended durably frees its slot.
     pub(super) fn settle_heads(&mut self) {
-        for slot in self.map.heads.settle(self.durable_to) {
-            self.slots.give_back(slot);
+        for slot in self.map.heads.settle(self.log.records.durable_to()) {
+            self.copies.slots.give_back(slot);
             self.orders.note_moves(1);
         }
-        self.heads_awaited &= self.map.heads.is_ending();
-        self.cleans_awaited &= !self.flushes.owed.is_empty();
+        self.copies.lifts.settle(self.map.heads.is_ending(), !self.flushes.owed.is_empty());
     }
 }

@@ -5,19 +5,14 @@
 //! disk's. Whoever waits has his bytes as soon as their section has come. The buffers of these orders *are*
 //! the buffer: they stay until the policy evicts the segment.
 //!
-//! ```text
-//! Reading --the order ends--> Ready --evicted--> released
-//!    |  reads wait for it      |  reads take parts of it
-//!    '--failed, or not what its checksums say--> Lost: reads go elsewhere
-//! ```
-//!
 //! *Valid* is, as of fetches, what the log did not have instead when the load began and no write has touched
 //! since, neither one that was unfinished then.
 
 use super::Engine;
+use super::loads::{Found, Section};
 use super::orders::Purpose;
-use super::payload::matches;
-use super::reading::{Source, Waiter};
+use super::reading::Source;
+use super::waiter::Begun;
 use crate::devices::Device;
 use crate::order::{Action, OrderId, Part, Tag};
 use headstart_policy::server::{Policy, SegmentRead};
@@ -27,52 +22,6 @@ use headstart_units::request::Range;
 
 /// Sections of a body (the paper's four).
 const SECTIONS: u64 = 4;
-
-/// The load that a read has begun, if it asks for nothing but a part of a head: it does not wait for the whole head.
-pub type Begun = Option<u64>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Reading,
-    Ready,
-    Lost,
-}
-
-#[derive(Clone, Debug)]
-struct Section {
-    range: Range,
-    order: OrderId,
-    stage: Stage,
-    waiters: Vec<Waiter>,
-    /// From flash: the slot, pinned, and its checksums.
-    head: Option<(u32, Vec<u32>)>,
-}
-
-/// A segment in memory, or on its way there.
-#[derive(Clone, Debug, Default)]
-pub struct LoadedSegment {
-    sections: Vec<Section>,
-    valid: Ranges<()>,
-    reading: usize,
-    is_evicted: bool,
-}
-
-impl LoadedSegment {
-    /// Whether a byte of a range is there, or was lost.
-    fn has(&self, range: Range) -> bool {
-        self.sections.iter().any(|section| section.range.overlaps(range))
-    }
-
-    fn is_valid(&self, range: Range) -> bool {
-        let covered: u64 = self.valid.overlapping(range).map(|(held, _)| held.intersection(range).length).sum();
-        covered == range.length
-    }
-
-    /// A write of `range` begins or ends.
-    pub fn cancel(&mut self, range: Range) {
-        self.valid.carve(range);
-    }
-}
 
 /// Where the first bytes of a part come from.
 enum From {
@@ -111,9 +60,8 @@ impl<P: Policy> Engine<P> {
         let wanted = Range::new(whole.offset + wanted.offset, wanted.length).intersection(whole);
         let mut missing = Ranges::default();
         missing.insert(wanted, ());
-        if let Some(load) = self.loads.get_mut(&segment) {
-            load.is_evicted = false;
-            load.sections.iter().for_each(|section| _ = missing.carve(section.range));
+        if let Some(load) = self.copies.loads.get_mut(segment) {
+            load.keep(&mut missing);
         }
         if missing.is_empty() || self.condition.disk_failed() {
             return false;
@@ -127,7 +75,7 @@ impl<P: Policy> Engine<P> {
     /// Orders a part of a segment of which nothing was ordered.
     fn order_load(&mut self, segment: u64, wanted: Range) {
         let head = self.head_range(segment).intersection(Range::new(0, self.in_force.disk_bytes()));
-        let is_cut = self.loads.get(&segment).is_some_and(|load| load.has(head));
+        let is_cut = self.copies.loads.get(segment).is_some_and(|load| load.has(head));
         let lifted = self.map.heads.live(head).filter(|live| live.range == head && head.overlaps(wanted) && !is_cut);
         let lifted = lifted.map(|live| (live.slot, live.crcs.to_vec()));
         let wanted = if lifted.is_some() { wanted.hull(head) } else { wanted };
@@ -149,26 +97,22 @@ impl<P: Policy> Engine<P> {
         for range in of_disk.flat_map(|range| self.in_force.cuts(range)).collect::<Vec<_>>() {
             let order = self.queue_disk(Action::Read, range, Purpose::LoadFromDisk(segment));
             self.counters.loaded_disk_bytes_total += range.length;
-            sections.push(Section { range, order, stage: Stage::Reading, waiters: Vec::new(), head: None });
+            sections.push(Section::of_disk(range, order));
         }
         if let Some((slot, crcs)) = lifted {
-            self.slots.pin(slot);
+            self.copies.slots.pin(slot);
             let order = self.orders.name();
             let place = Range::new(self.slot_offset(slot), head.length);
-            self.head_orders.push((order, place, Purpose::LoadFromFlash(segment)));
+            self.copies.read_head_later(order, place, Purpose::LoadFromFlash(segment));
             self.counters.loaded_head_bytes_total += head.length;
-            let stage = Stage::Reading;
-            sections.push(Section { range: head, order, stage, waiters: Vec::new(), head: Some((slot, crcs)) });
+            sections.push(Section::of_head(head, order, slot, crcs));
         }
-        let load = self.loads.entry(segment).or_default();
-        load.reading += sections.len();
-        load.sections.extend(sections);
-        valid.iter().for_each(|(range, ())| load.valid.insert(range, ()));
+        self.copies.loads.begin(segment).begin(sections, &valid);
     }
 
     /// Flash gets its orders behind the disk, which takes longer.
     pub(super) fn pump_loads(&mut self) {
-        for (order, range, purpose) in std::mem::take(&mut self.head_orders) {
+        for (order, range, purpose) in self.copies.take_head_reads() {
             self.emit(order, Device::Flash, Action::Read, range, purpose);
         }
         if self.condition.is_stopping() && self.reads.is_empty() {
@@ -177,45 +121,30 @@ impl<P: Policy> Engine<P> {
     }
 
     pub(super) fn on_load(&mut self, segment: u64, order: OrderId, result: Result<&[u8], ()>) {
-        let load = self.loads.get_mut(&segment).expect("it stays while it is read");
-        load.reading -= 1;
-        let index = load.sections.iter().position(|section| section.order == order).expect("it reads this");
-        let section = &mut load.sections[index];
-        let (range, head) = (section.range, section.head.take());
-        let waiters = std::mem::take(&mut section.waiters);
-        let is_good = match (&result, &head) {
-            (Ok(data), Some((_, crcs))) => matches(data, crcs),
-            (result, _) => result.is_ok(),
-        };
-        section.stage = if is_good { Stage::Ready } else { Stage::Lost };
-        if !is_good {
-            load.valid.carve(range);
-        }
-        let others = load.sections.iter().enumerate().filter(|(other, _)| *other != index);
-        let hides = head.is_some() && is_good && others.into_iter().all(|(_, other)| other.stage == Stage::Reading);
-        self.counters.seeks_hidden_total += u64::from(hides);
+        let ended = self.copies.loads.of(segment).end_read(order, result);
+        let range = ended.range;
+        self.counters.seeks_hidden_total += u64::from(ended.hides_seek);
         self.orders.hold(order);
-        for waiter in waiters {
-            let is_valid = self.loads[&segment].is_valid(waiter.range);
+        for waiter in ended.waiters {
+            let is_valid = self.copies.loads.of(segment).is_valid(waiter.range);
             let part = is_valid.then(|| self.hold(order, waiter.range.offset - range.offset, waiter.range.length));
             self.on_fetched(waiter, part);
         }
-        if let Some((slot, _)) = head {
-            self.slots.unpin(slot);
-            if !is_good {
+        if let Some(slot) = ended.slot {
+            self.copies.slots.unpin(slot);
+            if !ended.is_good {
                 self.drop_bad_head(range, slot);
             }
         } else if let Ok(data) = result
             && range == self.head_range(segment)
-            && self.loads[&segment].is_valid(range)
+            && self.copies.loads.of(segment).is_valid(range)
         {
             self.lift_from_load(segment, order, data);
         }
-        if !is_good {
+        if !ended.is_good {
             self.orders.release(order);
         }
-        let load = &self.loads[&segment];
-        if load.is_evicted && load.reading == 0 {
+        if self.copies.loads.may_leave(segment) {
             self.evict(segment);
         }
     }
@@ -228,21 +157,11 @@ impl<P: Policy> Engine<P> {
 
     /// A segment leaves the buffer, once it is there.
     fn evict(&mut self, segment: u64) {
-        let Some(load) = self.loads.get_mut(&segment) else { return };
-        load.is_evicted = true;
-        if load.reading > 0 {
-            return;
-        }
-        let load = self.loads.remove(&segment).expect("it was there");
-        let ready = load.sections.iter().filter(|section| section.stage == Stage::Ready);
-        for order in ready.map(|section| section.order).collect::<Vec<_>>() {
-            self.orders.release(order);
-        }
+        self.copies.loads.evict(segment).into_iter().for_each(|order| self.orders.release(order));
     }
 
     pub(super) fn evict_all(&mut self) {
-        let segments: Vec<u64> = self.loads.keys().copied().collect();
-        segments.into_iter().for_each(|segment| self.evict(segment));
+        self.copies.loads.segments().into_iter().for_each(|segment| self.evict(segment));
     }
 
     /// What is neither in the log nor staged: from the buffer, a load under way, a head, or else.
@@ -270,7 +189,7 @@ impl<P: Policy> Engine<P> {
                 From::Load { segment, section } => {
                     self.counters.buffer_read_bytes_total += part.length;
                     let waiter = self.wait(tag, part);
-                    self.loads.get_mut(&segment).expect("it was found").sections[section].waiters.push(waiter);
+                    self.copies.loads.of(segment).wait(section, waiter);
                 }
                 From::Head => self.plan_head(tag, part),
                 From::Disk => unreachable!("parts of the disk were put together"),
@@ -286,26 +205,13 @@ impl<P: Policy> Engine<P> {
         let segment = range.offset / self.in_force.segments().segment_bytes();
         let end = ((segment + 1) * self.in_force.segments().segment_bytes()).min(range.end());
         let range = Range::between(range.offset, end);
-        let loaded = self.loads.get(&segment).and_then(|load| {
-            let covers = |section: &Section| section.range.contains(Range::new(range.offset, 1));
-            Some((load, load.sections.iter().position(covers)?))
-        });
-        if let Some((load, index)) = loaded {
-            let section = &load.sections[index];
-            let part = range.intersection(section.range);
-            let is_alone = begun == Some(segment) && section.head.is_some();
-            match section.stage {
-                Stage::Ready if load.is_valid(part) => {
-                    let offset = part.offset - section.range.offset;
-                    return (part, From::Buffer { order: section.order, offset });
-                }
-                Stage::Reading if load.is_valid(part) && !is_alone => {
-                    return (part, From::Load { segment, section: index });
-                }
-                Stage::Reading | Stage::Ready | Stage::Lost => return self.source_apart(part),
-            }
+        let found = self.copies.loads.get(segment).and_then(|load| load.find(range, begun == Some(segment)));
+        match found {
+            Some((part, Found::Buffer { order, offset })) => (part, From::Buffer { order, offset }),
+            Some((part, Found::Coming { section })) => (part, From::Load { segment, section }),
+            Some((part, Found::Nowhere)) => self.source_apart(part),
+            None => self.source_apart(range),
         }
-        self.source_apart(range)
     }
 
     fn source_apart(&self, range: Range) -> (Range, From) {
@@ -323,7 +229,7 @@ impl<P: Policy> Engine<P> {
         let blocks = Range::between(down, part.end().next_multiple_of(BLOCK_BYTES));
         let (slot, crcs) = (head.slot, head.crcs_of(blocks).to_vec());
         let at = self.slot_offset(slot) + (blocks.offset - head.range.offset);
-        self.slots.pin(slot);
+        self.copies.slots.pin(slot);
         self.counters.head_read_bytes_total += part.length;
         self.plan_copy(tag, part, at, Source::Head(slot), crcs);
     }

@@ -7,6 +7,7 @@
 use super::Engine;
 use super::log_queue::Item;
 use super::orders::Purpose;
+use super::records::InFlight;
 use crate::devices::Device;
 use crate::heads::Head;
 use crate::log_map::{Content, Piece};
@@ -27,25 +28,6 @@ const RESERVE_BLOCKS_MAX: u32 = 512;
 /// has the fewest write-backs; with more each has a record of its own).
 const PACED_PARTS: usize = 12;
 
-/// A flash that fails so often at a stretch does not recover (assumed).
-const HOLES_MAX: u32 = 3;
-
-/// A record in flight, or one that failed.
-#[derive(Clone, Debug, Default)]
-pub struct InFlight {
-    block: u32,
-    items: Vec<Item>,
-    cleans: Vec<(Range, u64)>,
-    /// Begins of the heads that it names.
-    heads: Vec<u64>,
-    /// Bytes of a checkpoint its entries may take.
-    growth: u64,
-    /// When it was given to flash, and its length.
-    given: Nanos,
-    bytes: u64,
-    failed: bool,
-}
-
 /// Bytes of a checkpoint that nothing but write-backs take, which free room and so wait for none: each cuts
 /// what it begins with once.
 const SPARE_BYTES: u64 = 4096;
@@ -62,7 +44,7 @@ impl<P: Policy> Engine<P> {
     /// Bytes that a checkpoint would have left if everything in flight were in it: records, and what bypasses
     /// cut out of the log's extents.
     pub(super) fn room_in_checkpoint(&self) -> u64 {
-        let records: u64 = self.records.values().map(|record| record.growth).sum();
+        let records = self.log.records.growth();
         let bypasses = self.bypasses as u64 * growth(Range::default(), false);
         let area = self.in_force.layout().checkpoint_bytes();
         let spare = SPARE_BYTES.min(area / 16);
@@ -82,11 +64,6 @@ impl<P: Policy> Engine<P> {
         self.room_in_checkpoint() >= heads + area / WRITERS_PARTS
     }
 
-    /// Every record up to this one has completed.
-    pub(super) fn completed_to(&self) -> u64 {
-        self.records.first_key_value().map_or(self.seq_next, |(seq, _)| *seq) - 1
-    }
-
     pub(super) fn pump_log(&mut self) {
         if self.condition.flash_failed() {
             self.fail_queue();
@@ -98,8 +75,8 @@ impl<P: Policy> Engine<P> {
         if self.cleans_are_due() {
             self.append_cleans();
         }
-        let was_full = std::mem::take(&mut self.is_full);
-        while !self.holds_log() && !self.log_queue.is_empty() && self.records.len() < self.settings.records_max {
+        let was_full = self.log.set_full(false);
+        while !self.holds_log() && !self.log.queue.is_empty() && self.log.records.len() < self.settings.records_max {
             let load = self.load();
             let came_by = self.came_by(&load);
             let (count_max, pause) = self.admitted(&load, came_by);
@@ -107,10 +84,10 @@ impl<P: Policy> Engine<P> {
                 break;
             }
             if self.append_items(count_max, came_by) {
-                self.paced_until = self.paced_until.max(self.condition.now()) + pause;
+                self.log.pause(self.condition.now(), pause);
                 continue;
             }
-            self.is_full = true;
+            self.log.set_full(true);
             if self.append_reserved() {
                 continue;
             }
@@ -119,7 +96,7 @@ impl<P: Policy> Engine<P> {
             }
         }
         // CLEANs that were not due before are due now.
-        self.orders.note_moves(u64::from(self.is_full && !was_full));
+        self.orders.note_moves(u64::from(self.log.is_full() && !was_full));
     }
 
     /// How many items the log takes now, and how long it takes no more then. Of those that are paced, a few
@@ -130,10 +107,10 @@ impl<P: Policy> Engine<P> {
         if self.condition.is_stopping() || pace == Nanos::ZERO {
             return (usize::MAX, Nanos::ZERO);
         }
-        let waiting = self.log_queue.len();
-        let aged = came_by.map_or(0, |came_by| self.log_queue.aged(came_by));
+        let waiting = self.log.queue.len();
+        let aged = came_by.map_or(0, |came_by| self.log.queue.aged(came_by));
         let count =
-            if self.condition.now() < self.paced_until { aged } else { aged.max(waiting.div_ceil(PACED_PARTS)) };
+            if self.condition.now() < self.log.paced_until() { aged } else { aged.max(waiting.div_ceil(PACED_PARTS)) };
         (count, Nanos(pace.0 * count as u64 / waiting as u64))
     }
 
@@ -145,18 +122,18 @@ impl<P: Policy> Engine<P> {
     /// When some item has waited for long enough.
     pub(super) fn log_due(&self) -> Option<Nanos> {
         let load = self.load();
-        let aged = self.log_queue.oldest()? + self.policy.waits_for_room(&load);
-        let is_paced = !self.is_full && self.policy.paces(&load) > Nanos::ZERO;
-        let due = if is_paced { aged.min(self.paced_until) } else { aged };
-        ((self.is_full || is_paced) && due < Nanos::MAX && due > self.condition.now()).then_some(due)
+        let aged = self.log.queue.oldest()? + self.policy.waits_for_room(&load);
+        let is_paced = !self.log.is_full() && self.policy.paces(&load) > Nanos::ZERO;
+        let due = if is_paced { aged.min(self.log.paced_until()) } else { aged };
+        ((self.log.is_full() || is_paced) && due < Nanos::MAX && due > self.condition.now()).then_some(due)
     }
 
     fn holds_log(&self) -> bool {
-        self.has_hole || self.checkpoints.hold_log()
+        self.log.records.has_hole() || self.checkpoints.hold_log()
     }
 
     fn fail_queue(&mut self) {
-        for item in self.log_queue.take(usize::MAX, None) {
+        for item in self.log.queue.take(usize::MAX, None) {
             self.on_logged(item.write, false);
         }
     }
@@ -166,7 +143,7 @@ impl<P: Policy> Engine<P> {
         let payload_max = PAYLOAD_BLOCKS_MAX.min(u64::from(self.map.ring.blocks()) / 8);
         let (mut count, mut payload, mut growing) = (0, 0, 0);
         let room = self.room_in_checkpoint();
-        for item in self.log_queue.iter_in_turn(came_by).take(count_max) {
+        for item in self.log.queue.iter_in_turn(came_by).take(count_max) {
             let blocks = payload + item.blocks();
             let grown = growing + growth(item.range, item.crcs.is_some());
             if !Header::fits(count + 1, blocks) || blocks > payload_max || grown > room {
@@ -178,7 +155,7 @@ impl<P: Policy> Engine<P> {
         if count == 0 || !self.has_room(1 + payload + u64::from(reserve)) {
             return false;
         }
-        let items = self.log_queue.take(count, came_by);
+        let items = self.log.queue.take(count, came_by);
         self.append_record(items, growing);
         true
     }
@@ -188,12 +165,12 @@ impl<P: Policy> Engine<P> {
     /// or no room.
     fn append_reserved(&mut self) -> bool {
         let is_bound = |item: &Item| item.crcs.is_none() || self.in_force.is_guarded(self.writes[&item.write].range);
-        let Some((key, item)) = self.log_queue.find(is_bound) else { return false };
+        let Some((key, item)) = self.log.queue.find(is_bound) else { return false };
         let growing = growth(item.range, item.crcs.is_some());
         if growing > self.room_in_checkpoint() || !self.has_room(1 + item.blocks()) {
             return false;
         }
-        let item = self.log_queue.remove(key);
+        let item = self.log.queue.remove(key);
         self.append_record(vec![item], growing);
         true
     }
@@ -219,7 +196,8 @@ impl<P: Policy> Engine<P> {
 
     /// A record of CLEANs, as long as some are due and there is room.
     fn append_cleans(&mut self) {
-        while self.flushes.owed.flushed() > 0 && self.records.len() < self.settings.records_max && self.has_room(1) {
+        while self.flushes.owed.flushed() > 0 && self.log.records.len() < self.settings.records_max && self.has_room(1)
+        {
             let (mut cleans, mut growing) = (Vec::new(), 0);
             let room = self.room_in_checkpoint();
             while Header::fits(cleans.len() + 1, 0) && growing + growth(Range::default(), false) <= room {
@@ -247,7 +225,7 @@ impl<P: Policy> Engine<P> {
 
     /// A record that ends heads; false if there is no room for one now.
     pub(super) fn append_no_heads(&mut self, ranges: &[Range]) -> bool {
-        let may = !self.holds_log() && self.records.len() < self.settings.records_max && self.has_room(1);
+        let may = !self.holds_log() && self.log.records.len() < self.settings.records_max && self.has_room(1);
         if may {
             let entries = ranges.iter().map(|range| Entry { kind: Kind::NoHead, range: *range }).collect();
             self.append(entries, Vec::new(), Vec::new(), InFlight::default());
@@ -257,7 +235,7 @@ impl<P: Policy> Engine<P> {
 
     /// A record that names a head; false if there is no room for one now.
     pub(super) fn append_head(&mut self, range: Range, slot: u32, crcs: &[u32]) -> bool {
-        let may = !self.holds_log() && self.records.len() < self.settings.records_max && self.has_room(1);
+        let may = !self.holds_log() && self.log.records.len() < self.settings.records_max && self.has_room(1);
         if !may || !self.has_room_for_heads(1) {
             return false;
         }
@@ -280,13 +258,12 @@ impl<P: Policy> Engine<P> {
     }
 
     fn write_record(&mut self, entries: Vec<Entry>, crcs: Vec<u32>, parts: Vec<Part>, mut in_flight: InFlight) {
-        let seq = self.seq_next;
-        self.seq_next += 1;
+        let seq = self.log.records.name();
         let header = Header {
             uuid: self.in_force.superblock().uuid,
             epoch: self.in_force.superblock().epoch,
             seq,
-            durable_to: self.durable_to,
+            durable_to: self.log.records.durable_to(),
             superblock: self.in_force.superblock().number,
             entries,
             crcs,
@@ -301,7 +278,7 @@ impl<P: Policy> Engine<P> {
         let mut all = vec![Part::Bytes(header.encode().to_vec())];
         all.extend(parts);
         self.order(Device::Flash, Action::Write(all), range, Purpose::Record(seq));
-        self.records.insert(seq, in_flight);
+        self.log.records.begin(seq, in_flight);
     }
 
     /// What an entry does to heads once a replay may find it.
@@ -323,9 +300,8 @@ impl<P: Policy> Engine<P> {
             self.on_hole(seq);
             return;
         }
-        self.holes_in_a_row = 0;
-        let record = self.records.remove(&seq).expect("it was in flight");
-        self.flash_time.end(self.condition.now(), record.given, record.bytes);
+        let record = self.log.records.complete(seq);
+        self.log.flash_time.end(self.condition.now(), record.given, record.bytes);
         self.counters.records_total += 1;
         self.counters.cleans_total += record.cleans.len() as u64;
         let mut payload = record.block + 1;
@@ -353,42 +329,25 @@ impl<P: Policy> Engine<P> {
         }
     }
 
-    /// The hole keeps its place among the records in flight, so that nothing behind it counts as completed.
+    /// What a record was to say is said again.
     fn on_hole(&mut self, seq: u64) {
-        let record = self.records.get_mut(&seq).expect("it was in flight");
-        record.failed = true;
-        let (items, cleans) = (std::mem::take(&mut record.items), std::mem::take(&mut record.cleans));
-        let heads = std::mem::take(&mut record.heads);
-        items.into_iter().for_each(|item| self.log_queue.push(item));
-        for (range, upto) in cleans {
+        let (record, has_flash_failed) = self.log.records.fail(seq);
+        record.items.into_iter().for_each(|item| self.log.queue.push(item));
+        for (range, upto) in record.cleans {
             self.flushes.owed.raise_flushed(range, upto);
         }
-        for offset in heads {
+        for offset in record.heads {
             self.map.heads.record_failed(offset);
             self.lose_head(offset, true);
         }
-        // Those in flight together fail together.
-        self.holes_in_a_row += u32::from(!self.has_hole);
-        self.has_hole = true;
         self.checkpoints.want(true);
-        if self.holes_in_a_row > HOLES_MAX {
+        if has_flash_failed {
             self.condition.fail(Device::Flash);
         }
     }
 
-    /// Whether records are in flight that may still complete.
-    pub(super) fn is_log_in_flight(&self) -> bool {
-        self.records.values().any(|record| !record.failed)
-    }
-
     /// Whether as many records are in flight as may be: room will come of itself.
     pub(super) fn is_recording(&self) -> bool {
-        self.records.len() >= self.settings.records_max
-    }
-
-    /// Everything below the checkpoint's S is settled; only holes are left there.
-    pub(super) fn forget_holes(&mut self, start_seq: u64) {
-        self.records.retain(|seq, record| !record.failed || *seq >= start_seq);
-        self.has_hole = self.records.values().any(|record| record.failed);
+        self.log.records.len() >= self.settings.records_max
     }
 }

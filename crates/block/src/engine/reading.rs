@@ -7,9 +7,9 @@
 //! then the read is planned; writes that are answered later it need not see.
 
 use super::Engine;
-use super::loading::Begun;
 use super::orders::Purpose;
 use super::payload::{Payload, matches};
+use super::waiter::{Begun, Joined, Waiter};
 use crate::devices::Device;
 use crate::log_map::{Content, Piece};
 use crate::order::{Action, Error, OrderId, Part, Tag};
@@ -17,7 +17,6 @@ use crate::record::blocks_of;
 use crate::staging::Taken;
 use headstart_policy::server::Policy;
 use headstart_units::BLOCK_BYTES;
-use headstart_units::Nanos;
 use headstart_units::request::Range;
 
 /// A clean copy of the disk on flash.
@@ -51,15 +50,6 @@ pub struct Read {
     from_flash: bool,
     from_disk: bool,
     failed: bool,
-}
-
-/// A segment of a read that waits for a fetch.
-#[derive(Clone, Copy, Debug)]
-pub struct Waiter {
-    pub tag: Tag,
-    pub segment: usize,
-    pub range: Range,
-    pub since: Nanos,
 }
 
 impl<P: Policy> Engine<P> {
@@ -124,7 +114,7 @@ impl<P: Policy> Engine<P> {
             }
         }
         let mut at = gap.offset;
-        for taken in self.staging.take(gap) {
+        for taken in self.copies.staging.take(gap) {
             self.plan_unstaged(tag, Range::between(at, taken.range.offset), begun);
             at = taken.range.end();
             self.plan_staged(tag, taken);
@@ -135,7 +125,7 @@ impl<P: Policy> Engine<P> {
     fn plan_staged(&mut self, tag: Tag, taken: Taken) {
         let Taken { range, place, slot } = taken;
         let block = (place / BLOCK_BYTES) as u32;
-        let crcs = self.staging.crcs(place, range.length).to_vec();
+        let crcs = self.copies.staging.crcs(place, range.length).to_vec();
         let at = self.in_force.layout().staging_offset(block);
         self.counters.staged_read_bytes_total += range.length;
         self.plan_copy(tag, range, at, Source::Staging(slot), crcs);
@@ -169,10 +159,13 @@ impl<P: Policy> Engine<P> {
         self.reads.get_mut(&tag).expect("it is unfinished").from_disk = true;
         let segment = self.add_segment(tag);
         let waiter = Waiter { tag, segment, range, since: self.condition.now() };
-        match self.join_fetch(waiter) {
-            super::fetching::Joined::Waits => self.reads.get_mut(&tag).expect("it is unfinished").missing += 1,
-            super::fetching::Joined::Has(part) => self.push(tag, segment, part, false),
-            super::fetching::Joined::No => self.read_disk(tag, segment, range),
+        match self.copies.fetches.join(waiter) {
+            Joined::Waits => self.reads.get_mut(&tag).expect("it is unfinished").missing += 1,
+            Joined::Has(order, part) => {
+                self.orders.share(order);
+                self.push(tag, segment, part, false);
+            }
+            Joined::No => self.read_disk(tag, segment, range),
         }
     }
 
@@ -255,8 +248,8 @@ impl<P: Policy> Engine<P> {
         let index = read.copies.iter().position(|copied| copied.order == order).expect("it reads this");
         let Copied { segment, range, source, crcs, .. } = read.copies.swap_remove(index);
         match source {
-            Source::Staging(slot) => self.staging.unpin(slot),
-            Source::Head(slot) => self.slots.unpin(slot),
+            Source::Staging(slot) => self.copies.staging.unpin(slot),
+            Source::Head(slot) => self.copies.slots.unpin(slot),
         }
         if !result.is_ok_and(|data| matches(data, &crcs)) {
             // The disk has it too, or what is newer.

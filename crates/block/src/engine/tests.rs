@@ -336,7 +336,7 @@ fn writes_go_to_the_log_while_the_map_is_encoded_and_are_no_part_of_the_checkpoi
     engine.on_idle(Nanos::ZERO);
     let ring = engine.in_force.layout().ring_offset(0);
     let (mut area, mut completed, mut appended) = (Vec::new(), 0, 0);
-    let start_seq = engine.seq_next;
+    let start_seq = engine.log.records.seq_next();
     while engine.superblock().start_seq < start_seq {
         // What has been encoded and what has not is written again, and between them.
         let ends = engine.checkpoint_has_ended_encoding();
@@ -536,7 +536,7 @@ fn paced_writes_enter_the_log_by_address_and_the_aged_at_once() {
     assert_eq!(third, due + Nanos(pace.0 / 3), "one of three");
     engine.on_timer(Nanos(1) + Nanos(10 * pace.0));
     assert_eq!(entered(&mut engine), [500, 100, 900, 300], "who has waited for as long as for room");
-    assert_eq!(engine.log_queue.len(), 0);
+    assert_eq!(engine.log.queue.len(), 0);
 }
 
 #[test]

@@ -114,7 +114,7 @@ impl<P: Policy> Engine<P> {
 
     fn begin_write(&mut self, id: u64) {
         let range = self.writes[&id].range;
-        self.cancel_copies(range);
+        self.copies.cancel(range);
         if self.condition.flash_failed() {
             // The log may name the range, and nothing can say that it no longer holds.
             self.refused.push(id);
@@ -181,14 +181,14 @@ impl<P: Policy> Engine<P> {
         write.stage = Stage::Logging;
         let Some(crcs) = &write.crcs else {
             write.missing = 1;
-            self.log_queue.push(Item { write: id, range: write.range, crcs: None, since: self.condition.now() });
+            self.log.queue.push(Item { write: id, range: write.range, crcs: None, since: self.condition.now() });
             return;
         };
         let first = write.range.offset / BLOCK_BYTES;
         for (index, chunk) in crcs.chunks(blocks_max as usize).enumerate() {
             let blocks = Range::new((first + index as u64 * blocks_max) * BLOCK_BYTES, blocks_max * BLOCK_BYTES);
             let range = write.range.intersection(blocks);
-            self.log_queue.push(Item { write: id, range, crcs: Some(chunk.to_vec()), since: self.condition.now() });
+            self.log.queue.push(Item { write: id, range, crcs: Some(chunk.to_vec()), since: self.condition.now() });
             write.missing += 1;
         }
     }
@@ -209,9 +209,9 @@ impl<P: Policy> Engine<P> {
     pub(super) fn divert(&mut self) -> bool {
         let wait = self.policy.waits_for_room(&self.load());
         let may = |item: &&Item| self.condition.now().since(item.since) >= wait && self.is_divertible(item);
-        let found = self.log_queue.iter_by_age().take(DIVERTED_MAX).find(may).map(|item| item.write);
+        let found = self.log.queue.iter_by_age().take(DIVERTED_MAX).find(may).map(|item| item.write);
         let Some(id) = found else { return false };
-        self.log_queue.remove_write(id);
+        self.log.queue.remove_write(id);
         let write = self.writes.get_mut(&id).expect("it is unfinished");
         write.missing = 0;
         let length = self.wait_for_disk(id);
@@ -223,7 +223,7 @@ impl<P: Policy> Engine<P> {
     /// Whether a write may go to the disk instead of the log.
     fn is_divertible(&self, item: &Item) -> bool {
         let write = &self.writes[&item.write];
-        let is_waiting = write.missing == self.log_queue.count_of(item.write) && !write.failed;
+        let is_waiting = write.missing == self.log.queue.count_of(item.write) && !write.failed;
         is_waiting && write.crcs.is_some() && !self.in_force.is_guarded(write.range)
     }
 
@@ -306,8 +306,8 @@ impl<P: Policy> Engine<P> {
         };
         // Once a reader of it has ended, what nobody needs is overwritten.
         let is_free = self.map.ring.oldest().is_some_and(|oldest| !oldest.live);
-        let comes = self.is_log_in_flight()
-            || self.has_hole
+        let comes = self.log.records.may_complete()
+            || self.log.records.has_hole()
             || is_free
             || !is_said
             || !is_durable
@@ -329,10 +329,10 @@ impl<P: Policy> Engine<P> {
         }
         // Who may be diverted waits for that.
         let diverts = !is_idle && self.policy.waits_for_room(&self.load()) < Nanos::MAX;
-        let first = self.log_queue.iter_by_age().find(|item| !diverts || !self.is_divertible(item));
+        let first = self.log.queue.iter_by_age().find(|item| !diverts || !self.is_divertible(item));
         let first = first.map(|item| item.write);
         if let Some(id) = first {
-            (0..self.log_queue.remove_write(id)).for_each(|_| self.on_logged(id, false));
+            (0..self.log.queue.remove_write(id)).for_each(|_| self.on_logged(id, false));
             return true;
         }
         let waits =
@@ -365,7 +365,7 @@ impl<P: Policy> Engine<P> {
         self.bypasses -= 1;
         if ok {
             // Rule 1: no record of the range is in flight, so that all there are are older.
-            let upto = self.seq_next - 1;
+            let upto = self.log.records.seq_next() - 1;
             if self.map.set_clean(range, upto) {
                 self.flushes.owed.raise(range, upto);
             }
@@ -380,7 +380,7 @@ impl<P: Policy> Engine<P> {
     fn end_write(&mut self, id: u64, ok: bool) {
         self.waiting_writes.remove(&id);
         let write = self.writes.remove(&id).expect("it is unfinished");
-        self.cancel_copies(write.range);
+        self.copies.cancel(write.range);
         if let Some(whole) = write.whole {
             self.on_logged(whole, ok);
         } else {

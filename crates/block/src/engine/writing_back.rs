@@ -19,7 +19,7 @@ impl<P: Policy> Engine<P> {
     fn may_be_written_back(&self, piece: &Piece) -> bool {
         piece.dirty
             && piece.content != Content::Damaged
-            && piece.seq <= self.durable_to
+            && piece.seq <= self.log.records.durable_to()
             && !self.write_backs.refused.is_put_off(piece.range)
             && !self.write_backs.touch(piece.range)
             && !self.writes.values().any(|write| write.holds_disk() && write.range.overlaps(piece.range))
