@@ -52,17 +52,17 @@ mod orders;
 mod owed;
 mod payload;
 mod reading;
+mod reads;
 mod records;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod waiter;
 mod write_backs;
+mod writes;
 mod writing;
 mod writing_back;
 mod zeroing;
-
-use std::collections::{BTreeMap, BTreeSet};
 
 pub use super::counters::{Counters, Waits};
 use super::devices::Device;
@@ -87,10 +87,10 @@ use headstart_units::request::Range;
 use in_force::InForce;
 use log::Log;
 use orders::{Orders, Purpose};
-use reading::Read;
+use reads::Reads;
 pub use settings::{Settings, ZERO_BYTES_MAX};
 use write_backs::WriteBacks;
-use writing::Write;
+use writes::Writes;
 
 /// A volume that serves.
 #[derive(Clone, Debug)]
@@ -102,25 +102,14 @@ pub struct Engine<P> {
     policy: P,
     map: LogMap,
 
-    writes: BTreeMap<u64, Write>,
-    /// Those that wait until they may be written to the disk.
-    waiting_writes: BTreeSet<u64>,
-    /// Those that began when flash had failed.
-    refused: Vec<u64>,
-    writes_begun: u64,
-    /// Bytes of those that are not finished.
-    written_bytes: u64,
-    reads: BTreeMap<Tag, Read>,
+    writes: Writes,
+    reads: Reads,
 
     disk: Disk,
     copies: Copies,
     counters: Counters,
 
     log: Log,
-    /// A bypass waits for room in a checkpoint.
-    is_crowded: bool,
-    /// Bypasses under way.
-    bypasses: usize,
 
     flushes: Flushes,
 
@@ -145,18 +134,12 @@ impl<P: Policy> Engine<P> {
             policy,
             map,
             orders: Orders::default(),
-            writes: BTreeMap::new(),
-            waiting_writes: BTreeSet::new(),
-            refused: Vec::new(),
-            writes_begun: 0,
-            written_bytes: 0,
-            reads: BTreeMap::new(),
+            writes: Writes::default(),
+            reads: Reads::default(),
             disk: Disk::default(),
             copies: Copies::new(staging, slots),
             counters: Counters::default(),
             log,
-            is_crowded: false,
-            bypasses: 0,
             flushes: Flushes::default(),
             write_backs: WriteBacks::default(),
             checkpoints: Checkpoints::default(),
@@ -353,7 +336,7 @@ impl<P: Policy> Engine<P> {
 
     /// Something waits for room that write-back, CLEANs and checkpoints make.
     fn is_short_of_room(&self) -> bool {
-        self.log.is_full() || self.is_crowded
+        self.log.is_full() || self.writes.are_crowded()
     }
 
     fn load(&self) -> Load {
@@ -365,7 +348,7 @@ impl<P: Policy> Engine<P> {
             write_backs: self.write_backs.len(),
             is_full: self.is_short_of_room(),
             flash_ps_per_byte: self.log.flash_time.ps_per_byte(),
-            written_bytes: self.written_bytes,
+            written_bytes: self.writes.bytes(),
             log_items: self.log.queue.len(),
             log_bytes: self.log.queue.bytes(),
             draining: self.condition.is_draining(),

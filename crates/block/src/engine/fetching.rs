@@ -60,8 +60,8 @@ impl<P: Policy> Engine<P> {
             valid.carve(piece.range);
         }
         // What a read has seen of them on the disk no later one may miss.
-        for write in self.writes.values().filter(|write| write.range.overlaps(range)) {
-            valid.carve(write.range);
+        for written in self.writes.overlapping(range) {
+            valid.carve(written);
         }
         let order = self.orders.name();
         self.copies.fetches.add(range, valid, order);

@@ -93,7 +93,8 @@ impl<P: Policy> Engine<P> {
 
     pub(super) fn pump_device_flushes(&mut self) {
         let many = self.flushes.owed.unflushed() >= self.settings.owed_max || self.is_reclaim_due();
-        let full = self.is_crowded || self.log.is_full() && (self.write_backs.is_empty() || self.is_reclaimable(64));
+        let full =
+            self.writes.are_crowded() || self.log.is_full() && (self.write_backs.is_empty() || self.is_reclaimable(64));
         if self.flushes.owed.unflushed() > 0
             && (many
                 || full

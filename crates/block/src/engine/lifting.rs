@@ -41,9 +41,7 @@ impl<P: Policy> Engine<P> {
 
     /// Whether nothing speaks against a copy of the range being made now.
     fn is_quiet(&self, range: Range) -> bool {
-        !self.map.heads.touches(range)
-            && !self.copies.lifts.touch(range)
-            && !self.writes.values().any(|write| write.range.overlaps(range))
+        !self.map.heads.touches(range) && !self.copies.lifts.touch(range) && !self.writes.touch(range)
     }
 
     /// A slot for a segment's head, if one is free. If not, some head gives way, unless one does already.

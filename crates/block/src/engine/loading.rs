@@ -11,7 +11,7 @@
 use super::Engine;
 use super::loads::{Found, Section};
 use super::orders::Purpose;
-use super::reading::Source;
+use super::reads::Source;
 use super::waiter::Begun;
 use crate::devices::Device;
 use crate::order::{Action, OrderId, Part, Tag};
@@ -84,8 +84,8 @@ impl<P: Policy> Engine<P> {
         for piece in self.map.pieces(wanted).into_iter().filter(|piece| piece.dirty) {
             valid.carve(piece.range);
         }
-        for write in self.writes.values().filter(|write| write.range.overlaps(wanted)) {
-            valid.carve(write.range);
+        for written in self.writes.overlapping(wanted) {
+            valid.carve(written);
         }
         let body = Range::between(wanted.offset.max(head.end()), wanted.end());
         let of_head = head.intersection(wanted);
@@ -183,8 +183,8 @@ impl<P: Policy> Engine<P> {
                 From::Buffer { order, offset } => {
                     self.counters.buffer_read_bytes_total += part.length;
                     let held = self.hold(order, offset, part.length);
-                    let segment = self.add_segment(tag);
-                    self.push(tag, segment, held, false);
+                    let segment = self.reads.of(tag).add_segment();
+                    self.reads.of(tag).push(segment, held);
                 }
                 From::Load { segment, section } => {
                     self.counters.buffer_read_bytes_total += part.length;

@@ -45,7 +45,7 @@ impl<P: Policy> Engine<P> {
     /// cut out of the log's extents.
     pub(super) fn room_in_checkpoint(&self) -> u64 {
         let records = self.log.records.growth();
-        let bypasses = self.bypasses as u64 * growth(Range::default(), false);
+        let bypasses = self.writes.bypasses() as u64 * growth(Range::default(), false);
         let area = self.in_force.layout().checkpoint_bytes();
         let spare = SPARE_BYTES.min(area / 16);
         area.saturating_sub(self.map.encoded_bytes() + records + bypasses + spare)
@@ -164,7 +164,7 @@ impl<P: Policy> Engine<P> {
     /// tail keeps all others from the log until write-back has come to it. False if there is no such write,
     /// or no room.
     fn append_reserved(&mut self) -> bool {
-        let is_bound = |item: &Item| item.crcs.is_none() || self.in_force.is_guarded(self.writes[&item.write].range);
+        let is_bound = |item: &Item| item.crcs.is_none() || self.in_force.is_guarded(self.writes.get(item.write).range);
         let Some((key, item)) = self.log.queue.find(is_bound) else { return false };
         let growing = growth(item.range, item.crcs.is_some());
         if growing > self.room_in_checkpoint() || !self.has_room(1 + item.blocks()) {
@@ -184,7 +184,7 @@ impl<P: Policy> Engine<P> {
             let skip = item.range.offset % BLOCK_BYTES;
             let tail = blocks_of(item.range) * BLOCK_BYTES - skip - item.range.length;
             parts.extend((skip > 0).then_some(Part::Zeros(skip)));
-            parts.push(self.writes[&item.write].part(item.range));
+            parts.push(self.writes.get(item.write).part(item.range));
             parts.extend((tail > 0).then_some(Part::Zeros(tail)));
         }
         let entries = items.iter().map(Item::entry).collect();

@@ -8,7 +8,8 @@
 
 use super::Engine;
 use super::orders::Purpose;
-use super::payload::{Payload, matches};
+use super::payload::Payload;
+use super::reads::{Devices, Source};
 use super::waiter::{Begun, Joined, Waiter};
 use crate::devices::Device;
 use crate::log_map::{Content, Piece};
@@ -19,70 +20,25 @@ use headstart_policy::server::Policy;
 use headstart_units::BLOCK_BYTES;
 use headstart_units::request::Range;
 
-/// A clean copy of the disk on flash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// In a slot of staging.
-    Staging(u32),
-    /// In a slot for heads.
-    Head(u32),
-}
-
-/// A part of a read that comes from a clean copy.
-#[derive(Clone, Debug)]
-struct Copied {
-    order: OrderId,
-    segment: usize,
-    range: Range,
-    source: Source,
-    crcs: Vec<u32>,
-}
-
-/// A read that is not finished.
-#[derive(Clone, Debug, Default)]
-pub struct Read {
-    segments: Vec<Vec<Part>>,
-    /// Orders that are missing; those of payload with what they have to bring.
-    missing: usize,
-    payloads: Vec<(OrderId, Payload)>,
-    copies: Vec<Copied>,
-    /// Which devices it was planned to read.
-    from_flash: bool,
-    from_disk: bool,
-    failed: bool,
-}
-
 impl<P: Policy> Engine<P> {
     pub(super) fn add_read(&mut self, tag: Tag, range: Range) {
-        self.reads.insert(tag, Read::default());
+        self.reads.add(tag);
         let begun = self.touch_segments(range);
         let (mut at, mut asked) = (range.offset, false);
         for piece in self.map.pieces(range).into_iter().filter(|piece| piece.dirty) {
             self.plan_gap(tag, Range::between(at, piece.range.offset), range, &mut asked, begun);
             at = piece.range.end();
-            let segment = self.add_segment(tag);
+            let segment = self.reads.of(tag).add_segment();
             self.plan_piece(tag, segment, piece);
         }
         self.plan_gap(tag, Range::between(at, range.end()), range, &mut asked, begun);
-        match (self.reads[&tag].from_flash, self.reads[&tag].from_disk) {
-            (false, false) => self.counters.placeless_reads_total += 1,
-            (false, true) => self.counters.disk_reads_total += 1,
-            (true, false) => self.counters.flash_reads_total += 1,
-            (true, true) => self.counters.mixed_reads_total += 1,
+        match self.reads.of(tag).devices() {
+            Devices::None => self.counters.placeless_reads_total += 1,
+            Devices::Disk => self.counters.disk_reads_total += 1,
+            Devices::Flash => self.counters.flash_reads_total += 1,
+            Devices::Both => self.counters.mixed_reads_total += 1,
         }
         self.end_read(tag);
-    }
-
-    pub(super) fn add_segment(&mut self, tag: Tag) -> usize {
-        let read = self.reads.get_mut(&tag).expect("it is unfinished");
-        read.segments.push(Vec::new());
-        read.segments.len() - 1
-    }
-
-    pub(super) fn push(&mut self, tag: Tag, segment: usize, part: Part, missing: bool) {
-        let read = self.reads.get_mut(&tag).expect("it is unfinished");
-        read.segments[segment].push(part);
-        read.missing += usize::from(missing);
     }
 
     /// A piece that the log holds.
@@ -91,14 +47,14 @@ impl<P: Policy> Engine<P> {
             Content::Payload { place } => {
                 let mut payloads = Vec::new();
                 let order = self.read_payload(piece, place, Purpose::Read(tag), &mut payloads);
-                let read = self.reads.get_mut(&tag).expect("it is unfinished");
-                read.payloads.append(&mut payloads);
-                read.from_flash = true;
+                let read = self.reads.of(tag);
+                payloads.into_iter().for_each(|(order, payload)| read.expect(order, payload));
+                read.note(Device::Flash);
                 let (offset, length) = (place % BLOCK_BYTES, piece.range.length);
-                self.push(tag, segment, Part::Buffer { order, offset, length }, true);
+                read.push_missing(segment, Part::Buffer { order, offset, length });
             }
-            Content::Zeros => self.push(tag, segment, Part::Zeros(piece.range.length), false),
-            Content::Damaged => self.reads.get_mut(&tag).expect("it is unfinished").failed = true,
+            Content::Zeros => self.reads.of(tag).push(segment, Part::Zeros(piece.range.length)),
+            Content::Damaged => self.reads.of(tag).fail(),
         }
     }
 
@@ -135,12 +91,7 @@ impl<P: Policy> Engine<P> {
     pub(super) fn plan_copy(&mut self, tag: Tag, range: Range, at: u64, source: Source, crcs: Vec<u32>) {
         let blocks = Range::new(at, crcs.len() as u64 * BLOCK_BYTES);
         let order = self.order(Device::Flash, Action::Read, blocks, Purpose::CopyRead(tag));
-        let segment = self.add_segment(tag);
-        let (offset, length) = (range.offset % BLOCK_BYTES, range.length);
-        self.push(tag, segment, Part::Buffer { order, offset, length }, true);
-        let read = self.reads.get_mut(&tag).expect("it is unfinished");
-        read.copies.push(Copied { order, segment, range, source, crcs });
-        read.from_flash = true;
+        self.reads.of(tag).push_copy(order, range, range.offset % BLOCK_BYTES, source, crcs);
     }
 
     fn plan_unstaged(&mut self, tag: Tag, range: Range, begun: Begun) {
@@ -156,14 +107,14 @@ impl<P: Policy> Engine<P> {
 
     /// Of a part that is in no segment's buffer or head: with a fetch, or from the disk.
     pub(super) fn plan_disk(&mut self, tag: Tag, range: Range) {
-        self.reads.get_mut(&tag).expect("it is unfinished").from_disk = true;
-        let segment = self.add_segment(tag);
+        self.reads.of(tag).note(Device::Disk);
+        let segment = self.reads.of(tag).add_segment();
         let waiter = Waiter { tag, segment, range, since: self.condition.now() };
         match self.copies.fetches.join(waiter) {
-            Joined::Waits => self.reads.get_mut(&tag).expect("it is unfinished").missing += 1,
+            Joined::Waits => self.reads.of(tag).wait(),
             Joined::Has(order, part) => {
                 self.orders.share(order);
-                self.push(tag, segment, part, false);
+                self.reads.of(tag).push(segment, part);
             }
             Joined::No => self.read_disk(tag, segment, range),
         }
@@ -171,8 +122,8 @@ impl<P: Policy> Engine<P> {
 
     /// A part waits for a fetch or a load.
     pub(super) fn wait(&mut self, tag: Tag, range: Range) -> Waiter {
-        let segment = self.add_segment(tag);
-        self.reads.get_mut(&tag).expect("it is unfinished").missing += 1;
+        let segment = self.reads.of(tag).add_segment();
+        self.reads.of(tag).wait();
         Waiter { tag, segment, range, since: self.condition.now() }
     }
 
@@ -180,10 +131,10 @@ impl<P: Policy> Engine<P> {
     pub(super) fn on_fetched(&mut self, waiter: Waiter, part: Option<Part>) {
         let Waiter { tag, segment, range, .. } = waiter;
         match part {
-            Some(part) => self.push(tag, segment, part, false),
+            Some(part) => self.reads.of(tag).push(segment, part),
             None => self.plan_again(tag, segment, range),
         }
-        self.reads.get_mut(&tag).expect("it is unfinished").missing -= 1;
+        self.reads.of(tag).end_wait();
         self.end_read(tag);
     }
 
@@ -204,7 +155,7 @@ impl<P: Policy> Engine<P> {
         }
         for part in self.in_force.cuts(range) {
             let order = self.queue_disk(Action::Read, part, Purpose::DiskRead(tag));
-            self.push(tag, segment, Part::Buffer { order, offset: 0, length: part.length }, true);
+            self.reads.of(tag).push_missing(segment, Part::Buffer { order, offset: 0, length: part.length });
         }
     }
 
@@ -225,57 +176,40 @@ impl<P: Policy> Engine<P> {
     }
 
     pub(super) fn on_read(&mut self, tag: Tag, order: OrderId, result: Result<&[u8], ()>) {
-        let read = self.reads.get_mut(&tag).expect("it is unfinished");
-        read.missing -= 1;
-        let payload = read.payloads.iter().find(|(id, _)| *id == order).map(|(_, payload)| payload);
-        read.failed |= match (result, payload) {
-            (Ok(data), Some(payload)) => {
-                let damaged = !payload.matches(data);
-                self.counters.damaged_reads_total += u64::from(damaged);
-                damaged
-            }
-            (Ok(_), None) => false,
-            (Err(()), _) => true,
-        };
-        if let Some(payload) = payload {
-            self.map.ring.unpin(payload.seq);
-        }
+        let (seq, is_damaged) = self.reads.of(tag).end_order(order, result);
+        self.counters.damaged_reads_total += u64::from(is_damaged);
+        seq.into_iter().for_each(|seq| self.map.ring.unpin(seq));
         self.end_read(tag);
     }
 
     pub(super) fn on_copy_read(&mut self, tag: Tag, order: OrderId, result: Result<&[u8], ()>) {
-        let read = self.reads.get_mut(&tag).expect("it is unfinished");
-        let index = read.copies.iter().position(|copied| copied.order == order).expect("it reads this");
-        let Copied { segment, range, source, crcs, .. } = read.copies.swap_remove(index);
-        match source {
+        let copied = self.reads.of(tag).end_copy(order);
+        match copied.source {
             Source::Staging(slot) => self.copies.staging.unpin(slot),
             Source::Head(slot) => self.copies.slots.unpin(slot),
         }
-        if !result.is_ok_and(|data| matches(data, &crcs)) {
+        if !copied.is_good(result) {
             // The disk has it too, or what is newer.
-            read.segments[segment].clear();
-            if let Source::Head(slot) = source {
-                self.drop_bad_head(range, slot);
+            self.reads.of(tag).clear(copied.segment);
+            if let Source::Head(slot) = copied.source {
+                self.drop_bad_head(copied.range, slot);
             }
             self.orders.release(order);
-            self.plan_again(tag, segment, range);
+            self.plan_again(tag, copied.segment, copied.range);
         }
-        self.reads.get_mut(&tag).expect("it is unfinished").missing -= 1;
+        self.reads.of(tag).end_wait();
         self.end_read(tag);
     }
 
     fn end_read(&mut self, tag: Tag) {
-        if self.reads[&tag].missing > 0 {
-            return;
-        }
-        let read = self.reads.remove(&tag).expect("it was there");
-        let parts: Vec<Part> = read.segments.into_iter().flatten().collect();
+        let Some(read) = self.reads.take_complete(tag) else { return };
+        let (failed, parts) = read.into_parts();
         let buffers = parts.iter().filter_map(|part| match part {
             Part::Buffer { order, .. } => Some(*order),
             _ => None,
         });
         let buffers: Vec<OrderId> = buffers.collect();
-        self.orders.reply(tag, if read.failed { Err(Error::Io) } else { Ok(parts) });
+        self.orders.reply(tag, if failed { Err(Error::Io) } else { Ok(parts) });
         buffers.into_iter().for_each(|order| self.orders.release(order));
     }
 }

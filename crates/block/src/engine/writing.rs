@@ -8,9 +8,10 @@
 
 use super::Engine;
 use super::orders::Purpose;
+use super::writes::{Write, checksums};
 use crate::engine::disk_queue::Kind;
 use crate::engine::log_queue::Item;
-use crate::order::{Action, Error, Part, Tag};
+use crate::order::{Action, Error, Tag};
 use crate::record::{PAYLOAD_BLOCKS_MAX, blocks_of};
 use headstart_policy::server::Policy;
 use headstart_units::BLOCK_BYTES;
@@ -20,107 +21,27 @@ use headstart_units::request::Range;
 /// Writes that wait for room behind those that have to, among which one is found that need not.
 const DIVERTED_MAX: usize = 64;
 
-/// How far a write is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Older writes of its range are not finished.
-    Blocked,
-    /// In the log's queue or in flight there.
-    Logging,
-    /// Waits for write-backs of its range.
-    Waiting,
-    /// On its way to the disk.
-    Bypassing,
-    /// Its parts are, or in the log.
-    Split,
-}
-
-/// A write that is not finished.
-#[derive(Clone, Debug)]
-pub struct Write {
-    pub tag: Tag,
-    /// Where the data begin that the request brought.
-    data_offset: u64,
-    pub range: Range,
-    /// The one that this is a part of.
-    whole: Option<u64>,
-    fua: bool,
-    /// CRC32C of each block of payload; none: zeros.
-    crcs: Option<Vec<u32>>,
-    stage: Stage,
-    /// Older writes that overlap.
-    blockers: usize,
-    /// Newer ones that wait for this.
-    blocked: Vec<u64>,
-    /// Records, orders or parts that are missing.
-    missing: usize,
-    failed: bool,
-}
-
-impl Write {
-    /// Whether it waits until it may be written to the disk.
-    pub fn waits_for_disk(&self) -> bool {
-        self.stage == Stage::Waiting
-    }
-
-    /// The parts that make bytes of the disk.
-    pub fn part(&self, range: Range) -> Part {
-        match self.crcs {
-            Some(_) => Part::Request { tag: self.tag, offset: range.offset - self.data_offset, length: range.length },
-            None => Part::Zeros(range.length),
-        }
-    }
-
-    /// Whether the disk is being written, or will be as soon as nothing else is.
-    pub fn holds_disk(&self) -> bool {
-        matches!(self.stage, Stage::Waiting | Stage::Bypassing)
-    }
-}
-
-/// Checksums of the blocks of payload that hold `data`, zeros around it.
-fn checksums(offset: u64, data: &[u8]) -> Vec<u32> {
-    let (mut crcs, mut at) = (Vec::new(), 0);
-    while at < data.len() {
-        let skip = ((offset + at as u64) % BLOCK_BYTES) as usize;
-        let end = data.len().min(at + BLOCK_BYTES as usize - skip);
-        let zeros = [0; BLOCK_BYTES as usize];
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&zeros[..skip]), &data[at..end]);
-        crcs.push(crc32c::crc32c_append(crc, &zeros[skip + end - at..]));
-        at = end;
-    }
-    crcs
-}
-
 impl<P: Policy> Engine<P> {
     /// A request to write `data`, or zeros.
     pub(super) fn add_write(&mut self, tag: Tag, range: Range, data: Option<&[u8]>, fua: bool) {
-        self.writes_begun += 1;
-        let id = self.writes_begun;
-        let mut blockers = 0;
-        for older in self.writes.values_mut().filter(|older| older.range.overlaps(range)) {
-            older.blocked.push(id);
-            blockers += 1;
-        }
+        let id = self.writes.name();
+        let blockers = self.writes.block(id, range);
         let crcs = data.map(|data| checksums(range.offset, data));
-        let stage = Stage::Blocked;
-        let (data_offset, whole, blocked, missing, failed) = (range.offset, None, Vec::new(), 0, false);
-        let write = Write { tag, data_offset, range, whole, fua, crcs, stage, blockers, blocked, missing, failed };
-        self.written_bytes += write.range.length;
-        self.writes.insert(id, write);
+        self.writes.add(id, Write::new(tag, range, crcs, fua, blockers));
         if blockers == 0 {
             self.begin_write(id);
         }
     }
 
     fn begin_write(&mut self, id: u64) {
-        let range = self.writes[&id].range;
+        let range = self.writes.get(id).range;
         self.copies.cancel(range);
         if self.condition.flash_failed() {
             // The log may name the range, and nothing can say that it no longer holds.
-            self.refused.push(id);
+            self.writes.refuse(id);
             return;
         }
-        let is_zero = self.writes[&id].crcs.is_none();
+        let is_zero = self.writes.get(id).is_zero();
         let load = self.load();
         if self.absorbs() && (is_zero || self.policy.absorbs(range, &load)) {
             self.log(id);
@@ -133,25 +54,17 @@ impl<P: Policy> Engine<P> {
 
     /// The log takes a write.
     fn log(&mut self, id: u64) {
-        self.counters.absorbed(self.writes[&id].range.length);
+        self.counters.absorbed(self.writes.get(id).range.length);
         self.queue_write(id);
     }
 
     /// A write bypasses flash.
     fn leave(&mut self, id: u64) {
-        let length = self.wait_for_disk(id);
+        let length = self.writes.wait(id);
         match self.absorbs() {
             true => self.counters.bypassed_unwanted(length),
             false => self.counters.bypassed_off(length),
         }
-    }
-
-    /// A write goes to the disk as soon as it may; its length.
-    fn wait_for_disk(&mut self, id: u64) -> u64 {
-        self.waiting_writes.insert(id);
-        let write = self.writes.get_mut(&id).expect("it has begun");
-        write.stage = Stage::Waiting;
-        write.range.length
     }
 
     /// Of a write that would bypass flash the log takes the cuts that the guard hides.
@@ -159,17 +72,15 @@ impl<P: Policy> Engine<P> {
         if cuts.len() == 1 {
             return self.log(id);
         }
-        let whole = self.writes.get_mut(&id).expect("it has just begun");
-        (whole.stage, whole.missing) = (Stage::Split, cuts.len());
+        let whole = self.writes.get_mut(id);
+        whole.split(cuts.len());
         let whole = whole.clone();
         for range in cuts {
-            self.writes_begun += 1;
-            let part = self.writes_begun;
+            let part = self.writes.name();
             // Guarded ranges are of whole blocks.
             let first = (range.offset / BLOCK_BYTES - whole.range.offset / BLOCK_BYTES) as usize;
             let crcs = whole.crcs.as_ref().map(|crcs| crcs[first..first + blocks_of(range) as usize].to_vec());
-            let blocked = Vec::new();
-            self.writes.insert(part, Write { range, whole: Some(id), crcs, blocked, missing: 0, ..whole.clone() });
+            self.writes.add(part, whole.part_of(id, range, crcs));
             if self.in_force.is_guarded(range) { self.log(part) } else { self.leave(part) }
         }
     }
@@ -177,29 +88,28 @@ impl<P: Policy> Engine<P> {
     /// Cuts a write into what records have room for.
     fn queue_write(&mut self, id: u64) {
         let blocks_max = PAYLOAD_BLOCKS_MAX.min(u64::from(self.map.ring.blocks()) / 8);
-        let write = self.writes.get_mut(&id).expect("it has begun");
-        write.stage = Stage::Logging;
+        let since = self.condition.now();
+        let write = self.writes.get_mut(id);
         let Some(crcs) = &write.crcs else {
-            write.missing = 1;
-            self.log.queue.push(Item { write: id, range: write.range, crcs: None, since: self.condition.now() });
-            return;
+            self.log.queue.push(Item { write: id, range: write.range, crcs: None, since });
+            return write.log(1);
         };
         let first = write.range.offset / BLOCK_BYTES;
-        for (index, chunk) in crcs.chunks(blocks_max as usize).enumerate() {
-            let blocks = Range::new((first + index as u64 * blocks_max) * BLOCK_BYTES, blocks_max * BLOCK_BYTES);
+        let mut items = 0;
+        for (chunk, index) in crcs.chunks(blocks_max as usize).zip(0..) {
+            let blocks = Range::new((first + index * blocks_max) * BLOCK_BYTES, blocks_max * BLOCK_BYTES);
             let range = write.range.intersection(blocks);
-            self.log.queue.push(Item { write: id, range, crcs: Some(chunk.to_vec()), since: self.condition.now() });
-            write.missing += 1;
+            self.log.queue.push(Item { write: id, range, crcs: Some(chunk.to_vec()), since });
+            items += 1;
         }
+        write.log(items);
     }
 
     /// A part of a write is in the log, or has ended.
     pub(super) fn on_logged(&mut self, id: u64, ok: bool) {
-        let write = self.writes.get_mut(&id).expect("it is unfinished");
-        write.missing -= 1;
-        write.failed |= !ok;
-        if write.missing == 0 {
-            let ok = !write.failed;
+        let write = self.writes.get_mut(id);
+        if write.end_one(ok) {
+            let ok = !write.has_failed();
             self.end_write(id, ok);
         }
     }
@@ -212,9 +122,8 @@ impl<P: Policy> Engine<P> {
         let found = self.log.queue.iter_by_age().take(DIVERTED_MAX).find(may).map(|item| item.write);
         let Some(id) = found else { return false };
         self.log.queue.remove_write(id);
-        let write = self.writes.get_mut(&id).expect("it is unfinished");
-        write.missing = 0;
-        let length = self.wait_for_disk(id);
+        self.writes.get_mut(id).divert();
+        let length = self.writes.wait(id);
         self.counters.diverted(length);
         self.orders.note_moves(1);
         true
@@ -222,20 +131,18 @@ impl<P: Policy> Engine<P> {
 
     /// Whether a write may go to the disk instead of the log.
     fn is_divertible(&self, item: &Item) -> bool {
-        let write = &self.writes[&item.write];
-        let is_waiting = write.missing == self.log.queue.count_of(item.write) && !write.failed;
-        is_waiting && write.crcs.is_some() && !self.in_force.is_guarded(write.range)
+        let write = self.writes.get(item.write);
+        write.is_divertible(|| self.log.queue.count_of(item.write)) && !self.in_force.is_guarded(write.range)
     }
 
     pub(super) fn pump_writes(&mut self) {
         // One after the other, not each within the end of the one it waited for.
-        while let Some(id) = self.refused.pop() {
+        while let Some(id) = self.writes.pop_refused() {
             self.end_write(id, false);
         }
-        let was_crowded = std::mem::take(&mut self.is_crowded);
-        let waiting: Vec<u64> = self.waiting_writes.iter().copied().collect();
-        for id in waiting {
-            let range = self.writes[&id].range;
+        let was_crowded = self.writes.set_crowded(false);
+        for id in self.writes.waiting() {
+            let range = self.writes.get(id).range;
             if self.condition.disk_failed() {
                 self.end_write(id, false);
                 continue;
@@ -250,31 +157,31 @@ impl<P: Policy> Engine<P> {
             }
             let in_write_back = self.write_backs.touch(range);
             let has_room = self.has_room_for_bypass();
-            self.is_crowded |= !has_room;
+            if !has_room {
+                self.writes.set_crowded(true);
+            }
             if !in_write_back && has_room {
                 self.bypass(id, range);
             }
         }
         // Room is made for those that wait for nothing else.
-        self.orders.note_moves(u64::from(self.is_crowded && !was_crowded));
+        self.orders.note_moves(u64::from(self.writes.are_crowded() && !was_crowded));
     }
 
     fn bypass(&mut self, id: u64, range: Range) {
-        self.writes.get_mut(&id).expect("it waits").stage = Stage::Bypassing;
-        self.waiting_writes.remove(&id);
-        self.bypasses += 1;
-        let is_zero = self.writes[&id].crcs.is_none();
+        self.writes.begin_bypass(id);
+        let is_zero = self.writes.get(id).is_zero();
         for cut in self.in_force.cuts(range) {
             let orders = match is_zero {
                 true => self.zero_orders(cut),
-                false => vec![(cut, Action::Write(vec![self.writes[&id].part(cut)]))],
+                false => vec![(cut, Action::Write(vec![self.writes.get(id).part(cut)]))],
             };
             self.queue_bypass(id, orders);
         }
     }
 
     fn queue_bypass(&mut self, id: u64, orders: Vec<(Range, Action)>) {
-        self.writes.get_mut(&id).expect("it is unfinished").missing += orders.len();
+        self.writes.get_mut(id).expect(orders.len());
         for (part, action) in orders {
             let purpose = match action {
                 Action::Zero => Purpose::Zeroing(id, part),
@@ -300,10 +207,7 @@ impl<P: Policy> Engine<P> {
         let is_said = self.flushes.owed.flushed() == 0 && self.checkpoints.is_idle() && !self.checkpoints.is_wanted();
         let is_durable = self.flushes.flash.is_idle() && !self.map.heads.is_ending();
         // A bypass of what could not be written back cleans it.
-        let is_bypassed = |range: Range| {
-            let overwrites = |write: &Write| write.stage == Stage::Bypassing && write.range.overlaps(range);
-            self.writes.values().any(overwrites)
-        };
+        let is_bypassed = |range: Range| self.writes.bypass(range);
         // Once a reader of it has ended, what nobody needs is overwritten.
         let is_free = self.map.ring.oldest().is_some_and(|oldest| !oldest.live);
         let comes = self.log.records.may_complete()
@@ -315,7 +219,7 @@ impl<P: Policy> Engine<P> {
             || !self.write_backs.is_empty()
             || self.may_write_back()
             // Until it has ended, room is kept for what it may cut.
-            || (self.is_crowded && self.bypasses > 0)
+            || (self.writes.are_crowded() && self.writes.bypasses() > 0)
             || self.write_backs.refused.iter().any(is_bypassed);
         comes && !self.condition.flash_failed()
     }
@@ -335,9 +239,8 @@ impl<P: Policy> Engine<P> {
             (0..self.log.queue.remove_write(id)).for_each(|_| self.on_logged(id, false));
             return true;
         }
-        let waits =
-            |(id, write): (&u64, &Write)| (write.waits_for_disk() && (is_idle || self.is_crowded)).then_some(*id);
-        let stalled = self.writes.iter().find_map(waits);
+        let may_fail = is_idle || self.writes.are_crowded();
+        let stalled = self.writes.first_waiting().filter(|_| may_fail);
         stalled.inspect(|id| self.end_write(*id, false)).is_some()
     }
 
@@ -348,21 +251,20 @@ impl<P: Policy> Engine<P> {
             return;
         }
         for (id, range) in parts {
-            let action = Action::Write(vec![self.writes[&id].part(range)]);
+            let action = Action::Write(vec![self.writes.get(id).part(range)]);
             self.queue_disk_as(action, range, Purpose::Bypass(vec![(id, range)]), Kind::Single);
         }
     }
 
     fn on_bypassed(&mut self, id: u64, ok: bool) {
-        let write = self.writes.get_mut(&id).expect("it is unfinished");
-        write.missing -= 1;
-        write.failed |= !ok;
+        let write = self.writes.get_mut(id);
+        let is_last = write.end_one(ok);
+        let (range, ok) = (write.range, !write.has_failed());
         self.flushes.note_disk_write();
-        if write.missing > 0 {
+        if !is_last {
             return;
         }
-        let (range, ok) = (write.range, !write.failed);
-        self.bypasses -= 1;
+        self.writes.end_bypass();
         if ok {
             // Rule 1: no record of the range is in flight, so that all there are are older.
             let upto = self.log.records.seq_next() - 1;
@@ -378,13 +280,13 @@ impl<P: Policy> Engine<P> {
 
     /// Acknowledges a write and lets those behind it go on.
     fn end_write(&mut self, id: u64, ok: bool) {
-        self.waiting_writes.remove(&id);
-        let write = self.writes.remove(&id).expect("it is unfinished");
+        self.writes.end_wait(id);
+        let write = self.writes.end(id);
         self.copies.cancel(write.range);
         if let Some(whole) = write.whole {
             self.on_logged(whole, ok);
         } else {
-            self.written_bytes -= write.range.length;
+            self.writes.note_answered(write.range.length);
             match (ok, write.fua) {
                 (true, true) => self.add_fua(write.tag),
                 (true, false) => self.orders.reply(write.tag, Ok(Vec::new())),
@@ -392,9 +294,7 @@ impl<P: Policy> Engine<P> {
             }
         }
         for blocked in write.blocked {
-            let next = self.writes.get_mut(&blocked).expect("it waits");
-            next.blockers -= 1;
-            if next.blockers == 0 {
+            if self.writes.get_mut(blocked).unblock() {
                 self.begin_write(blocked);
             }
         }

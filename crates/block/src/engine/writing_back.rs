@@ -22,7 +22,7 @@ impl<P: Policy> Engine<P> {
             && piece.seq <= self.log.records.durable_to()
             && !self.write_backs.refused.is_put_off(piece.range)
             && !self.write_backs.touch(piece.range)
-            && !self.writes.values().any(|write| write.holds_disk() && write.range.overlaps(piece.range))
+            && !self.writes.hold_disk(piece.range)
     }
 
     /// Whether some dirty piece may be written back, now or when what is under way has ended.
@@ -32,8 +32,7 @@ impl<P: Policy> Engine<P> {
         }
         let mut at = 0;
         while let Some(piece) = self.map.next_dirty(at) {
-            let is_held =
-                || self.writes.values().any(|write| write.waits_for_disk() && write.range.overlaps(piece.range));
+            let is_held = || self.writes.wait_for_disk(piece.range);
             if piece.content != Content::Damaged && !self.write_backs.refused.is_put_off(piece.range) && !is_held() {
                 return true;
             }
