@@ -20,6 +20,8 @@ pub mod device;
 pub mod ends;
 pub mod event_loop;
 pub mod export;
+mod guarded_blocks;
+mod handle;
 pub mod pair;
 pub mod probe;
 pub mod server;

@@ -9,6 +9,7 @@ mod identity;
 mod open_device;
 mod owner;
 mod place;
+mod problem;
 mod streams;
 mod usage;
 mod zeroing;
@@ -27,7 +28,8 @@ use crate::block::Buffer;
 use crate::device::DeviceName;
 use crate::storage::positioned;
 pub use identity::text as identity_text;
-pub use open_device::{Access, OpenDevice, OpenError, Problem, flash_bytes_min};
+pub use open_device::{OpenDevice, flash_bytes_min};
+pub use problem::{Access, OpenError, Problem};
 use streams::{ReadAhead, WriteBehind};
 
 /// A disk and its flash.

@@ -8,8 +8,6 @@
 //! A server that is dropped ends as if it had been killed: what was durable stays so, and the next start goes
 //! on from there. Whatever way it ends, every request is answered.
 
-mod handle;
-
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,13 +27,13 @@ use headstart_units::Nanos;
 use crate::control::listener::Listener;
 use crate::event_loop::mailbox::{Mailbox, Message};
 use crate::event_loop::{End, EventLoop};
+pub use crate::handle::{Ended, Handle};
 use crate::pair::Pair;
 use crate::settings::{Mode, Settings};
 use crate::status::DeviceStatus;
 use crate::storage::bell::Bell;
 use crate::storage::buffers::Pool;
 use crate::storage::{self, Opener};
-pub use handle::{Ended, Handle};
 
 /// Why a volume is not served.
 #[derive(Debug, thiserror::Error)]

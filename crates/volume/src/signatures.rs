@@ -4,7 +4,7 @@
 //! tried on the same bytes, and a magic number of 16 bits (ext4, MBR) would be found under one of them by
 //! chance. Each test here is passed by fewer than one of 2^40 blocks of random bytes.
 
-use crate::ends::Ends;
+use crate::guarded_blocks::Ends;
 
 /// What is on a disk, by name; each once.
 pub fn recognised(ends: &Ends) -> Vec<&'static str> {

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::{Answer, Command, directory};
-use crate::server::Handle;
+use crate::handle::Handle;
 
 /// Longest line of a command.
 const LINE_BYTES_MAX: u64 = 4096;

@@ -30,7 +30,7 @@ use std::time::Duration;
 use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::block::Block;
-use crate::server::Handle;
+use crate::handle::Handle;
 
 /// Smallest request: a sector.
 const REQUEST_BYTES_MIN: u32 = 512;

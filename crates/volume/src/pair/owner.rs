@@ -19,7 +19,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::time::Duration;
 
-use super::open_device::{Access, Problem};
+use super::problem::{Access, Problem};
 
 /// udev locks a block device while it looks at it, some milliseconds after each time it was closed.
 const TRIES_BLOCK_DEVICE: u32 = 40;

@@ -10,7 +10,7 @@ use std::path::Path;
 use headstart_units::request::Range;
 
 use super::identity::{attribute, sysfs};
-use super::open_device::{OpenError, Problem};
+use super::problem::{OpenError, Problem};
 use crate::device::DeviceName;
 
 /// What holds the bytes in the end.

@@ -11,7 +11,7 @@ use headstart_units::request::Range;
 use super::window::Window;
 use super::{Export, REQUEST_BYTES_MAX};
 use crate::block::{Block, Buffer, Request};
-use crate::server::Handle;
+use crate::handle::Handle;
 use crate::storage::buffers::empty;
 
 const REQUEST_MAGIC: u32 = 0x2560_9513;

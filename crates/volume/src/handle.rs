@@ -34,11 +34,11 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub(super) fn new(mailbox: Arc<Mailbox>, pool: Arc<Pool>, size_bytes: u64, discards: bool, uuid: Uuid) -> Handle {
+    pub(crate) fn new(mailbox: Arc<Mailbox>, pool: Arc<Pool>, size_bytes: u64, discards: bool, uuid: Uuid) -> Handle {
         Handle { mailbox, pool, size_bytes, discards, uuid }
     }
 
-    pub(super) fn mailbox(&self) -> &Mailbox {
+    pub(crate) fn mailbox(&self) -> &Mailbox {
         &self.mailbox
     }
 
