@@ -8,9 +8,13 @@
 //! Each turn takes in everything that has arrived and completed, then carries out what the engine asks for,
 //! then waits: one system call for whatever that was. Nothing is decided here.
 
+mod clock;
+mod course;
+mod failures;
 mod figures;
 pub mod mailbox;
 mod parts;
+mod requests;
 
 use std::collections::HashMap;
 use std::io;
@@ -24,37 +28,21 @@ use headstart_block::order::{Error, Order, OrderId, Output, Part, Tag};
 use headstart_block::superblock::{GuardState, Superblock};
 use headstart_policy::server::Policy;
 use headstart_units::Nanos;
-use slab::Slab;
 
-use crate::block::{Buffer, Request};
+use crate::block::Request;
 use crate::control::{Answer as CommandAnswer, Command, directory};
 use crate::settings::Settings;
-use crate::status::{DeviceStatus, SegmentStatus, State, Status};
-use crate::storage::bell::Bell;
+use crate::status::{DeviceStatus, SegmentStatus, Status};
 use crate::storage::buffers::Pool;
 use crate::storage::{Action, Completion, Operation, Storage};
 use crate::trace::Trace;
-use figures::{Figures, Kind, kind};
+use clock::Clock;
+use course::Course;
+use failures::Failures;
+use figures::{Figures, kind};
 use mailbox::{Answer, CommandDone, Mailbox, Message};
-use parts::{Buffers, Data};
-
-/// A request that has no reply yet.
-struct Waiting {
-    kind: Kind,
-    bytes: u64,
-    /// Its own, so that who asked may do with his as he likes once he is answered.
-    data: Option<Arc<Buffer>>,
-    begun: Instant,
-    answer: Answer,
-}
-
-struct Requests(Slab<Waiting>);
-
-impl Data for Requests {
-    fn data(&self, tag: Tag) -> &Arc<Buffer> {
-        self.0[tag as usize].data.as_ref().expect("the parts of a write are of its data")
-    }
-}
+use parts::Buffers;
+use requests::{Requests, Waiting};
 
 /// An order under way.
 struct Given {
@@ -83,22 +71,15 @@ pub struct EventLoop<P: Policy> {
     engine: Engine<P>,
     storage: Box<dyn Storage>,
     mailbox: Arc<Mailbox>,
-    bell: Arc<Bell>,
     settings: Settings,
-    started: Instant,
-    /// The time that everything of this turn happens at.
-    turn: Instant,
+    clock: Clock,
     requests: Requests,
     orders: HashMap<OrderId, Given>,
     buffers: Buffers,
     figures: Figures,
     trace: Trace,
-    failed: (bool, bool),
-    /// Those who wait until everything is written back.
-    drains: Vec<CommandDone>,
-    stopping: bool,
-    /// When the last request came, until the engine was told that it is idle.
-    busy_since: Option<Instant>,
+    failures: Failures,
+    course: Course,
 }
 
 impl<P: Policy> EventLoop<P> {
@@ -107,29 +88,23 @@ impl<P: Policy> EventLoop<P> {
         engine: Engine<P>,
         storage: Box<dyn Storage>,
         mailbox: Arc<Mailbox>,
-        bell: Arc<Bell>,
         devices: [DeviceStatus; 2],
         pool: Arc<Pool>,
         settings: Settings,
     ) -> EventLoop<P> {
-        let started = Instant::now();
         EventLoop {
             engine,
             storage,
             mailbox,
-            bell,
             settings,
-            started,
-            turn: started,
-            requests: Requests(Slab::new()),
+            clock: Clock::begin(),
+            requests: Requests::default(),
             orders: HashMap::new(),
             buffers: Buffers::new(pool),
             figures: Figures::new(devices),
             trace: Trace::default(),
-            failed: (false, false),
-            drains: Vec::new(),
-            stopping: false,
-            busy_since: None,
+            failures: Failures::default(),
+            course: Course::default(),
         }
     }
 
@@ -138,7 +113,7 @@ impl<P: Policy> EventLoop<P> {
         let mut messages = Vec::new();
         let mut completions = Vec::new();
         loop {
-            self.turn = Instant::now();
+            self.clock.turn();
             self.mailbox.take(&mut messages);
             for message in messages.drain(..) {
                 match message {
@@ -153,11 +128,12 @@ impl<P: Policy> EventLoop<P> {
             }
             self.on_time();
             self.carry_out();
-            self.report_failures();
+            self.failures.report(&self.engine, &self.figures);
             self.end_drains();
             if self.engine.has_stopped() {
                 self.mailbox.close(false);
-                let (dirty_bytes, failed) = (self.engine.map().dirty_bytes(), self.failed);
+                let dirty_bytes = self.engine.map().dirty_bytes();
+                let failed = self.failures.devices();
                 let (superblock, is_empty) = self.engine.into_superblock();
                 return Some(End { superblock, is_empty, dirty_bytes, failed });
             }
@@ -166,35 +142,32 @@ impl<P: Policy> EventLoop<P> {
     }
 
     fn now(&self) -> Nanos {
-        Nanos(self.turn.saturating_duration_since(self.started).as_nanos() as u64)
+        self.clock.now()
     }
 
     fn on_request(&mut self, request: Request, begun: Instant, answer: Answer) {
-        if self.stopping {
+        if self.course.is_stopping() {
             return answer.fail(libc::ESHUTDOWN);
         }
-        self.busy_since = Some(begun);
         let now = self.now();
         let (kind, bytes) = kind(&request);
-        let slot = self.requests.0.vacant_entry();
-        let tag = slot.key() as Tag;
-        let waiting = |data| Waiting { kind, bytes, data, begun, answer };
+        let waiting = |data| Waiting { kind, bytes, data, begun, answer: answer };
         match request {
             Request::Read(range) => {
-                slot.insert(waiting(None));
+                let tag = self.requests.add(waiting(None));
                 self.engine.on_request(now, tag, order::Request::Read(range));
             }
             Request::Write { offset, data, fua } => {
                 let data = Arc::new(data);
-                slot.insert(waiting(Some(Arc::clone(&data))));
+                let tag = self.requests.add(waiting(Some(Arc::clone(&data))));
                 self.engine.on_request(now, tag, order::Request::Write { offset, data: &data, fua });
             }
             Request::Zero { range, fua } => {
-                slot.insert(waiting(None));
+                let tag = self.requests.add(waiting(None));
                 self.engine.on_request(now, tag, order::Request::Zero { range, fua });
             }
             Request::Flush => {
-                slot.insert(waiting(None));
+                let tag = self.requests.add(waiting(None));
                 self.engine.on_request(now, tag, order::Request::Flush);
             }
         }
@@ -227,17 +200,14 @@ impl<P: Policy> EventLoop<P> {
         if self.engine.next_timer().is_some_and(|at| at <= now) {
             self.engine.on_timer(now);
         }
-        if self.busy_since.is_some_and(|since| self.turn.saturating_duration_since(since) >= self.settings.idle)
-            && self.requests.0.is_empty()
-        {
-            self.busy_since = None;
+        if self.requests.turn_idle(&self.clock, self.settings.idle) {
             self.engine.on_idle(now);
         }
     }
 
     /// Does what the engine asks for.
     fn carry_out(&mut self) {
-        self.turn = Instant::now();
+        self.clock.turn();
         let mut outputs = self.engine.take_outputs().into_iter().peekable();
         while let Some(output) = outputs.next() {
             match output {
@@ -276,35 +246,19 @@ impl<P: Policy> EventLoop<P> {
             Err(Error::Invalid) => Err(io::Error::from_raw_os_error(libc::EINVAL)),
             Err(Error::Io) => Err(io::Error::from_raw_os_error(libc::EIO)),
         };
-        let Waiting { kind, bytes, begun, answer, .. } = self.requests.0.remove(tag as usize);
-        self.figures.answered(kind, bytes, self.turn.saturating_duration_since(begun), result.is_ok());
+        let Waiting { kind, bytes, begun, answer, .. } = self.requests.end(tag);
+        self.figures.answered(kind, bytes, self.clock.since(begun), result.is_ok());
         answer.send(result);
     }
 
-    /// Says once that a device has failed.
-    fn report_failures(&mut self) {
-        let failed = self.engine.has_failed();
-        if failed.0 && !self.failed.0 {
-            let disk = self.figures.device(Device::Disk, true).name;
-            tracing::error!(disk, "the disk has failed: what bypasses flash fails, and so does FLUSH");
-        }
-        if failed.1 && !self.failed.1 {
-            let flash = self.figures.device(Device::Flash, true).name;
-            tracing::error!(flash, "the flash has failed: writes and FLUSH fail, what only flash held cannot be read");
-        }
-        self.failed = failed;
-    }
-
     fn wait(&mut self) {
-        let until = |at: Instant| at.saturating_duration_since(self.turn);
-        let timer = self.engine.next_timer().map(|at| until(self.started + Duration::from_nanos(at.0)));
-        let idle =
-            self.busy_since.filter(|_| self.requests.0.is_empty()).map(|since| until(since + self.settings.idle));
+        let timer = self.engine.next_timer().map(|at| self.clock.until_time(at));
+        let idle = self.requests.idle_from(self.settings.idle).map(|at| self.clock.until(at));
         let timeout = [timer, idle].into_iter().flatten().min();
-        self.bell.listen();
+        self.mailbox.bell().listen();
         let timeout = if self.mailbox.is_empty() { timeout } else { Some(Duration::ZERO) };
         self.storage.wait(timeout);
-        self.bell.wake();
+        self.mailbox.bell().wake();
     }
 
     fn on_command(&mut self, command: Command, done: CommandDone) {
@@ -312,13 +266,15 @@ impl<P: Policy> EventLoop<P> {
             Command::Status => done(CommandAnswer::Status(Box::new(self.status()))),
             Command::TraceAddresses { count } => done(CommandAnswer::Trace(self.trace.take(count))),
             Command::Flush => done(CommandAnswer::Error("a flush is a request".to_owned())),
-            Command::Drain if self.stopping => done(CommandAnswer::Error("the volume is stopping".to_owned())),
+            Command::Drain if self.course.is_stopping() => {
+                done(CommandAnswer::Error("the volume is stopping".to_owned()))
+            }
             Command::Drain => {
-                self.drains.push(done);
+                self.course.drain(done);
                 self.engine.drain(self.now(), true);
             }
             Command::Stop { keep_dirty } => {
-                self.stopping = true;
+                self.course.stop();
                 self.engine.stop(self.now(), keep_dirty);
                 done(CommandAnswer::Done { dirty_bytes: self.engine.map().dirty_bytes() });
             }
@@ -327,18 +283,18 @@ impl<P: Policy> EventLoop<P> {
 
     /// Everything is written back, or nothing more can be.
     fn end_drains(&mut self) {
-        if self.drains.is_empty() {
+        if !self.course.has_drains() {
             return;
         }
         let dirty_bytes = self.engine.map().dirty_bytes();
         if dirty_bytes > 0 && self.engine.may_drain() {
             return;
         }
-        if !self.stopping {
+        if !self.course.is_stopping() {
             self.engine.drain(self.now(), false);
             self.carry_out();
         }
-        self.drains.drain(..).for_each(|done| done(CommandAnswer::Done { dirty_bytes }));
+        self.course.take_drains().into_iter().for_each(|done| done(CommandAnswer::Done { dirty_bytes }));
     }
 
     fn segments(&self) -> Option<SegmentStatus> {
@@ -359,26 +315,21 @@ impl<P: Policy> EventLoop<P> {
         let superblock = self.engine.superblock();
         let ring = &self.engine.map().ring;
         let block = headstart_units::BLOCK_BYTES;
-        let state = match (self.stopping, self.drains.is_empty()) {
-            (true, _) => State::Stopping,
-            (false, false) => State::Draining,
-            (false, true) => State::Serving,
-        };
         Status {
             uuid: directory::name(&superblock.uuid),
             pid: std::process::id(),
-            state,
-            disk: self.figures.device(Device::Disk, self.failed.0),
-            flash: self.figures.device(Device::Flash, self.failed.1),
+            state: self.course.state(),
+            disk: self.figures.device(Device::Disk, self.failures.devices().0),
+            flash: self.figures.device(Device::Flash, self.failures.devices().1),
             storage: self.storage.description(),
             mode: self.settings.mode,
             policy: self.settings.policy,
-            uptime_seconds: self.started.elapsed().as_secs_f64(),
+            uptime_seconds: self.clock.uptime().as_secs_f64(),
             guard: superblock.guard.state == GuardState::On,
             dirty_bytes: self.engine.map().dirty_bytes(),
             log_bytes: u64::from(ring.blocks()) * block,
             log_free_bytes: u64::from(ring.free_blocks()) * block,
-            requests_waiting: self.requests.0.len() as u64,
+            requests_waiting: self.requests.len() as u64,
             requests: self.figures.requests(),
             counters: *self.engine.counters(),
             segments: self.segments(),

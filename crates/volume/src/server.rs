@@ -183,7 +183,7 @@ impl Server {
         let superblock = &recovered.superblock;
         let (uuid, size_bytes) = (superblock.uuid, superblock.disk_bytes);
         let bell = Arc::new(Bell::new().map_err(|source| StartError::storage(&names, source))?);
-        let mailbox = Arc::new(Mailbox::new(Arc::clone(&bell)));
+        let mailbox = Arc::new(Mailbox::new(bell));
         let pool = Arc::new(Pool::default());
         let discards = settings.engine.zero_bytes_max > 0;
         let handle = Handle::new(Arc::clone(&mailbox), Arc::clone(&pool), size_bytes, discards, uuid);
@@ -192,7 +192,7 @@ impl Server {
             Listener::start(directory, handle.clone()).map_err(error)
         });
         let control = control.transpose()?;
-        let serve = Serve { recovered, policy, open, mailbox, bell, pool, names: names.clone(), settings };
+        let serve = Serve { recovered, policy, open, mailbox, pool, names: names.clone(), settings };
         let thread = serve.spawn().map_err(|source| StartError::storage(&names, source))?;
         let release: Release = Box::new(move |superblock, is_empty, detached| {
             recovery::release(&mut devices, superblock, is_empty, detached)
@@ -267,7 +267,6 @@ struct Serve<P> {
     policy: P,
     open: Opener,
     mailbox: Arc<Mailbox>,
-    bell: Arc<Bell>,
     pool: Arc<Pool>,
     names: [DeviceStatus; 2],
     settings: Settings,
@@ -280,8 +279,8 @@ impl<P: Policy + Send + 'static> Serve<P> {
         let thread = std::thread::Builder::new().name("volume".to_owned()).spawn(move || {
             // Dropped last, also by a panic: whoever asks afterwards is told.
             let _closing = Closing(Arc::clone(&self.mailbox));
-            let Serve { recovered, policy, open, mailbox, bell, pool, names, settings } = self;
-            let storage = match open(Arc::clone(&bell)) {
+            let Serve { recovered, policy, open, mailbox, pool, names, settings } = self;
+            let storage = match open(Arc::clone(mailbox.bell())) {
                 Ok(storage) => storage,
                 Err(error) => {
                     let _ = opened.send(Err(error));
@@ -289,7 +288,7 @@ impl<P: Policy + Send + 'static> Serve<P> {
                 }
             };
             let engine = Engine::new(recovered, policy, settings.engine);
-            let event_loop = EventLoop::new(engine, storage, mailbox, bell, names, pool, settings);
+            let event_loop = EventLoop::new(engine, storage, mailbox, names, pool, settings);
             // The receiver waits for this.
             let _ = opened.send(Ok(()));
             event_loop.run()

@@ -101,6 +101,11 @@ impl Mailbox {
         }
     }
 
+    /// What wakes the loop when something is left.
+    pub fn bell(&self) -> &Arc<Bell> {
+        &self.bell
+    }
+
     /// Takes everything.
     pub fn take(&self, messages: &mut Vec<Message>) {
         std::mem::swap(&mut self.lock().messages, messages);
