@@ -82,7 +82,6 @@ use headstart_policy::server::segments::Segments;
 use headstart_policy::server::{Load, Policy, SegmentCounts, Turn};
 use headstart_units::Nanos;
 use headstart_units::SECTOR_BYTES;
-use headstart_units::ranges::Ranges;
 use headstart_units::request::Range;
 use in_force::InForce;
 use log::Log;

@@ -69,6 +69,7 @@ impl Checkpoints {
     }
 
     /// How far it is.
+    #[cfg(test)]
     pub fn stage(&self) -> &Stage {
         &self.stage
     }

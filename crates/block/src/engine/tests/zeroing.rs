@@ -1,6 +1,7 @@
 //! Zeros on a disk that makes them by itself.
 
 use super::*;
+use headstart_units::ranges::Ranges;
 
 /// An engine whose disk does.
 fn zeroing_engine<P: Policy>(policy: P) -> Engine<P> {
