@@ -71,6 +71,7 @@ mod chaos;
 mod recovery_rows;
 mod register;
 mod storage;
+mod users;
 pub(super) mod world;
 
 use std::sync::atomic::{AtomicU64, Ordering};

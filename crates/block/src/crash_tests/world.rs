@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use super::chaos::{Chaos, Tested};
-use super::register::{FIRST, NEVER, Register, sector_bytes, version_of};
+use super::register::{FIRST, NEVER, sector_bytes, version_of};
 use super::storage::{Pair, Storage, Unflushed};
+use super::users::{Users, What};
 use crate::devices::Device;
 use crate::engine::{Engine, Settings};
 use crate::order::{Action, Order, OrderId, Output, Part, Request, Tag};
@@ -29,28 +30,6 @@ thread_local! {
 /// Orders by which the disk made zeros, in this test.
 pub fn zeroed() -> u64 {
     ZEROED.get()
-}
-
-/// A request that has no reply yet.
-#[derive(Clone)]
-struct Asked {
-    range: Range,
-    data: Vec<u8>,
-    what: What,
-    begun: u64,
-}
-
-impl std::fmt::Debug for Asked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?} of {:?} at {}", self.what, self.range, self.begun)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Read,
-    Write { version: u32, fua: bool },
-    Flush,
 }
 
 #[derive(Clone)]
@@ -81,15 +60,9 @@ pub struct World {
     pub engine: Engine<Tested>,
     orders: Vec<InFlight>,
     buffers: BTreeMap<OrderId, Vec<u8>>,
-    asked: BTreeMap<Tag, Asked>,
-    pub register: Register,
-    now: u64,
+    users: Users,
     /// The engine's clock.
     pub time: Nanos,
-    /// Where readers that go on are.
-    readers: [u64; 2],
-    tags: Tag,
-    versions: u32,
     policy: Tested,
     settings: Settings,
     /// One of so many operations fails; zero: none.
@@ -134,19 +107,14 @@ impl World {
         let recovered = recovery::attach(&mut pair, &given).expect("a new volume is attached");
         World {
             engine: Engine::new(recovered, policy.clone(), settings),
-            register: Register::new(disk_bytes),
+            users: Users::new(disk_bytes),
             random,
             disk,
             flash,
             given,
             orders: Vec::new(),
             buffers: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            now: 1,
             time: Nanos::ZERO,
-            readers: [0; 2],
-            tags: 0,
-            versions: FIRST,
             policy,
             settings,
             failures: 0,
@@ -196,20 +164,13 @@ impl World {
     }
 
     pub fn read(&mut self, range: Range) {
-        self.request(Asked { range, data: Vec::new(), what: What::Read, begun: self.now }, false);
+        self.request(range, What::Read, Vec::new());
     }
 
     /// One of two readers goes on, forwards or backwards.
     fn read_on(&mut self, length: u64) {
         let reader = self.random.below(2) as usize;
-        let length = length.min(self.given.disk_bytes);
-        let at = self.readers[reader];
-        let range = if reader == 0 {
-            Range::new(if at + length > self.given.disk_bytes { 0 } else { at }, length)
-        } else {
-            Range::new(at.checked_sub(length).unwrap_or(self.given.disk_bytes - length), length)
-        };
-        self.readers[reader] = if reader == 0 { range.end() } else { range.offset };
+        let range = self.users.read_on(reader, length);
         self.read(range);
     }
 
@@ -231,34 +192,17 @@ impl World {
     }
 
     pub fn flush(&mut self) {
-        let everything = Range::new(0, self.given.disk_bytes);
-        self.request(Asked { range: everything, data: Vec::new(), what: What::Flush, begun: self.now }, false);
+        self.request(Range::new(0, self.given.disk_bytes), What::Flush, Vec::new());
     }
 
     pub fn write(&mut self, range: Range, zero: bool, fua: bool) {
-        self.versions += 1;
-        let version = self.versions;
-        let first = range.offset / SECTOR_BYTES;
-        let data = (first..range.end() / SECTOR_BYTES).flat_map(|sector| sector_bytes(version, sector));
-        let data = if zero { Vec::new() } else { data.collect() };
-        self.register.begin_write(range, version, zero, self.now);
-        self.request(Asked { range, data, what: What::Write { version, fua }, begun: self.now }, zero);
+        let (what, data) = self.users.write(range, zero, fua);
+        self.request(range, what, data);
     }
 
-    fn request(&mut self, asked: Asked, zero: bool) {
-        self.now += 1;
-        self.tags += 1;
-        let tag = self.tags;
-        let data = asked.data.clone();
-        let (range, what) = (asked.range, asked.what);
-        self.asked.insert(tag, asked);
-        let request = match what {
-            What::Read => Request::Read(range),
-            What::Flush => Request::Flush,
-            What::Write { fua, .. } if zero => Request::Zero { range, fua },
-            What::Write { fua, .. } => Request::Write { offset: range.offset, data: &data, fua },
-        };
-        self.engine.on_request(self.time, tag, request);
+    fn request(&mut self, range: Range, what: What, data: Vec<u8>) {
+        let (tag, asked) = self.users.ask(range, what, data);
+        self.engine.on_request(self.time, tag, asked.request());
         self.carry_out();
     }
 
@@ -304,7 +248,7 @@ impl World {
                 Part::Bytes(own) => bytes.extend_from_slice(own),
                 Part::Zeros(length) => bytes.resize(bytes.len() + *length as usize, 0),
                 Part::Request { tag, offset, length } => {
-                    bytes.extend_from_slice(&self.asked[tag].data[*offset as usize..(offset + length) as usize]);
+                    bytes.extend_from_slice(&self.users.data(*tag)[*offset as usize..(offset + length) as usize]);
                 }
                 Part::Buffer { order, offset, length } => {
                     bytes.extend_from_slice(&self.buffers[order][*offset as usize..(offset + length) as usize]);
@@ -315,8 +259,7 @@ impl World {
     }
 
     fn on_reply(&mut self, tag: Tag, parts: Option<Vec<Part>>) {
-        self.now += 1;
-        let asked = self.asked.remove(&tag).expect("a request has one reply");
+        let asked = self.users.end(tag);
         let Some(parts) = parts else {
             self.errors += 1;
             let may_fail = self.failures > 0 || self.rotten;
@@ -325,24 +268,11 @@ impl World {
             }
             return;
         };
-        match asked.what {
-            What::Read => {
-                let bytes = self.gather(&parts);
-                assert_eq!(bytes.len() as u64, asked.range.length, "a read returns what was asked for");
-                let first = asked.range.offset / SECTOR_BYTES;
-                for (index, sector) in bytes.chunks(SECTOR_BYTES as usize).enumerate() {
-                    let result = self.register.read(first + index as u64, sector, asked.begun, self.now);
-                    self.violations.extend(result.err());
-                }
-            }
-            What::Write { version, fua } => {
-                self.register.end_write(asked.range, version, self.now);
-                if fua {
-                    self.register.written_through(asked.range, version);
-                }
-            }
-            What::Flush => self.register.flushed(asked.range, asked.begun),
+        if asked.what == What::Read {
+            let bytes = self.gather(&parts);
+            self.violations.extend(self.users.check_read(&asked, &bytes));
         }
+        self.users.note_success(&asked);
     }
 
     /// The log takes what it may, and nothing is written back unless it must be.
@@ -358,7 +288,7 @@ impl World {
 
     /// Requests whose users wait.
     pub fn waiting(&self) -> usize {
-        self.asked.len()
+        self.users.asked().count()
     }
 
     /// Some order completes.
@@ -403,7 +333,7 @@ impl World {
         for _ in 0..100_000 {
             if self.orders.is_empty() {
                 // Whoever still waits, waits for time.
-                if self.asked.is_empty() || !self.skip() {
+                if self.users.are_done() || !self.skip() {
                     break;
                 }
                 self.carry_out();
@@ -411,9 +341,10 @@ impl World {
                 self.complete_any();
             }
         }
-        if !self.asked.is_empty() {
+        if !self.users.are_done() {
             let details = std::env::var_os("DETAILS").map(|_| format!("{:?}", self.engine));
-            self.violations.push(format!("V4: {:?} wait for ever; {:?}", self.asked.values(), details));
+            let asked: Vec<_> = self.users.asked().collect();
+            self.violations.push(format!("V4: {asked:?} wait for ever; {details:?}"));
         }
     }
 
@@ -427,7 +358,7 @@ impl World {
         }
         self.orders.clear();
         self.buffers.clear();
-        self.asked.clear();
+        self.users.leave();
     }
 
     /// The server is killed: what is in flight may still reach the devices, whose caches live on.
@@ -440,7 +371,7 @@ impl World {
             }
         }
         self.buffers.clear();
-        self.asked.clear();
+        self.users.leave();
     }
 
     /// Where both superblocks are whole one of them rots, sometimes.
@@ -478,21 +409,20 @@ impl World {
     /// Everything is read, and checked against what may be there after a crash.
     pub fn check_after_crash(&mut self) {
         let failures = std::mem::take(&mut self.failures);
-        self.now += 1;
+        let now = self.users.tick();
         for sector in 0..self.given.disk_bytes / SECTOR_BYTES {
-            let tag = self.tags + 1;
-            self.tags = tag;
+            let tag = self.users.tag();
             self.engine.on_request(self.time, tag, Request::Read(Range::new(sector * SECTOR_BYTES, SECTOR_BYTES)));
             let result = self.answer(tag);
             match result {
                 Some(bytes) => {
-                    let settled = self.register.settle(sector, &bytes, self.now, self.rotten);
+                    let settled = self.users.register.settle(sector, &bytes, now, self.rotten);
                     self.violations.extend(settled.err());
                     let range = Range::new(sector * SECTOR_BYTES, SECTOR_BYTES);
                     if self.rotten && self.engine.map().heads.iter_live().any(|head| head.range.overlaps(range)) {
                         // Rot in the last records may have brought a head back that they ended, and the disk is newer.
                         let version = version_of(self.disk.read(range.offset, range.length), sector);
-                        version.iter().for_each(|it| self.register.begin_write(range, *it, *it == NEVER, self.now));
+                        version.iter().for_each(|it| self.users.register.begin_write(range, *it, *it == NEVER, now));
                     }
                 }
                 None if self.rotten => self.errors += 1,
@@ -569,7 +499,7 @@ impl World {
         assert_eq!(recovery::release(&mut pair, &mut superblock, is_empty, detached), Ok(true));
         for sector in 0..self.given.disk_bytes / SECTOR_BYTES {
             let bytes = self.disk.read(sector * SECTOR_BYTES, SECTOR_BYTES).to_vec();
-            let result = self.register.read(sector, &bytes, self.now, self.now);
+            let result = self.users.register.read(sector, &bytes, self.users.now(), self.users.now());
             self.violations.extend(result.err().map(|error| format!("raw disk: {error}")));
         }
         // A volume that has gone its own way can be attached again, as long as it did nothing.
