@@ -66,6 +66,7 @@ pub mod layout;
 pub mod log_map;
 pub mod order;
 mod payload_map;
+mod piece;
 pub mod record;
 pub mod recovery;
 pub mod ring;

@@ -7,57 +7,17 @@
 //! Records may complete in any order: two that put something never overlap while both are in flight (rule 1),
 //! and CLEAN spares what is newer than it says.
 
+mod snapshots;
+
 use super::heads::Heads;
 use super::payload_map::{self, Held, PayloadMap};
+pub use super::piece::{Content, Piece};
 use super::record::blocks_of;
 use super::ring::Ring;
 use super::snapshot::Snapshot;
 use headstart_units::BLOCK_BYTES;
 use headstart_units::ranges::Ranges;
 use headstart_units::request::Range;
-
-/// What the log holds of a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// Payload, from this byte of the ring on.
-    Payload {
-        /// Equal to the range's offset modulo a block.
-        place: u64,
-    },
-    /// Zeros.
-    Zeros,
-    /// Bytes that are lost: reads fail.
-    Damaged,
-}
-
-/// A range of which the log holds something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// Bytes of the disk.
-    pub range: Range,
-    /// The record's number.
-    pub seq: u64,
-    /// What.
-    pub content: Content,
-    /// The disk holds something older.
-    pub dirty: bool,
-}
-
-impl Piece {
-    fn part(self, range: Range) -> Piece {
-        let range = self.range.intersection(range);
-        let content = match self.content {
-            Content::Payload { place } => Content::Payload { place: place + (range.offset - self.range.offset) },
-            other => other,
-        };
-        Piece { range, content, ..self }
-    }
-
-    /// Most bytes it takes in a checkpoint.
-    pub fn encoded_bytes(range: Range) -> u64 {
-        28 + 4 * blocks_of(range)
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Placeless {
@@ -83,7 +43,7 @@ pub struct LogMap {
     /// Those of them that are zeros: asked for at every step, so it is not searched for.
     dirty_zero_bytes: u64,
     /// The checkpoint that is being made of it.
-    pub(super) snapshot: Option<Box<Snapshot>>,
+    snapshot: Option<Box<Snapshot>>,
     /// The ring.
     pub ring: Ring,
     /// Heads on flash.
