@@ -10,18 +10,37 @@
 //! whatever can move until nothing does; nothing else starts work, so there is no order of events that
 //! forgets somebody who waits.
 //!
-//! | file | subject | rules of the protocol |
+//! The engine is made of **parts**, each of which owns fields that nobody else touches, knows neither engine nor
+//! policy, and has a test of its own. **Steps** move requests on: each is a file of functions of [`Engine`] that ask
+//! parts and policy and give orders.
+//!
+//! | part | owns |
+//! |---|---|
+//! | `Orders` | orders under way and what for, outputs, who shares a buffer, whether something moved |
+//! | `Condition` | the time; whether the volume serves, drains or stops; which devices have failed |
+//! | `InForce` | the superblock in force, what its guard hides of the disk, checksums of hidden blocks |
+//! | `LogMap` | what the log says, with its ring and its heads |
+//! | `Writes` | unfinished writes; `Held`: those that were answered before a device has them |
+//! | `Reads` | unfinished reads: their segments, what is missing |
+//! | `Disk` | foreground orders that wait for the disk or are there (`DiskQueue`), the time of background work |
+//! | `Copies` | clean copies of the disk: staging with `Fetches`, slots with `Lifts`, `Loads` in memory |
+//! | `Log` | `LogQueue`, the pace of what enters it, `Records` in flight |
+//! | `Flushes` | flushes of both devices, FLUSHes that wait, `Owed`: CLEANs that the log is owed |
+//! | `WriteBacks` | write-backs under way; `Refused`: ranges that could not be written back |
+//! | `Checkpoints` | how far the checkpoint is, whether one is wanted |
+//!
+//! | step | subject | rules of the protocol |
 //! |---|---|---|
 //! | `writing` | one write per range at a time, bypass | 1 |
 //! | `reading` | pieces, pins, checksums | 1, 3 |
 //! | `fetching` | reading ahead, to staging | 1 |
 //! | `loading` | segments in memory | 1 |
 //! | `lifting` | heads on flash: lift, de-lift, NOHEAD | 1, 5 |
-//! | `disk_queue` | whose turn the disk is | |
 //! | `logging` | records, holes, CLEAN | 3, 6 |
 //! | `flushing` | flushes of devices, FLUSH and FUA | 2 |
 //! | `writing_back` | from flash to disk | 5 |
 //! | `checkpointing` | checkpoints | 4 |
+//! | `zeroing` | zeros on the disk | |
 //!
 //! A device whose FLUSH failed, and flash where a superblock or checkpoint could not be written, counts as
 //! failed until the volume is attached again: without flash nothing is written and FLUSH fails; without disk
@@ -94,24 +113,19 @@ use writes::Writes;
 /// A volume that serves.
 #[derive(Clone, Debug)]
 pub struct Engine<P> {
-    condition: Condition,
-    in_force: InForce,
-    orders: Orders,
     settings: Settings,
     policy: P,
+    counters: Counters,
+    condition: Condition,
+    orders: Orders,
+    in_force: InForce,
     map: LogMap,
-
     writes: Writes,
     reads: Reads,
-
     disk: Disk,
     copies: Copies,
-    counters: Counters,
-
     log: Log,
-
     flushes: Flushes,
-
     write_backs: WriteBacks,
     checkpoints: Checkpoints,
 }
@@ -127,17 +141,17 @@ impl<P: Policy> Engine<P> {
         let staging = Staging::new(superblock.layout().staging_blocks, settings.staging_slot_blocks);
         let log = Log::new(superblock.start_seq);
         Engine {
-            condition: Condition::default(),
-            in_force: InForce::new(superblock),
             settings,
             policy,
-            map,
+            counters: Counters::default(),
+            condition: Condition::default(),
             orders: Orders::default(),
+            in_force: InForce::new(superblock),
+            map,
             writes: Writes::default(),
             reads: Reads::default(),
             disk: Disk::default(),
             copies: Copies::new(staging, slots),
-            counters: Counters::default(),
             log,
             flushes: Flushes::default(),
             write_backs: WriteBacks::default(),
