@@ -106,7 +106,8 @@ pub enum Refusal {
     },
     /// Both are torn or damaged.
     #[error(
-        "both superblocks are damaged; `check` tells what is left, `detach --force` gives the disk back without the flash"
+        "both superblocks are damaged; `check` tells what is left, `detach --force` gives the disk back \
+         without the flash"
     )]
     SuperblocksDamaged,
     /// The newer one was durable and is damaged.
@@ -126,7 +127,8 @@ pub enum Refusal {
     DirtyWithoutGuard(GuardState),
     /// The disk's ends.
     #[error(
-        "the disk was written by somebody else, or the flash is an old copy: the ends of the disk are not what they were"
+        "the disk was written by somebody else, or the flash is an old copy: the ends of the disk are not \
+         what they were"
     )]
     GuardDiffers,
     /// The guard's copy.

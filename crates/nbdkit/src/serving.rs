@@ -102,8 +102,8 @@ fn listen(mut signals: Signals) {
         let clients = CLIENTS.load(Ordering::SeqCst);
         if count == 1 && clients > 0 {
             eprintln!(
-                "headstart: waiting for {clients} connections to close; interrupt again to cut them off and keep on flash what is \
-                 not on disk yet"
+                "headstart: waiting for {clients} connections to close; interrupt again to cut them off and keep \
+                 on flash what is not on disk yet"
             );
         }
         let serving = serving();

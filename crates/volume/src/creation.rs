@@ -41,7 +41,8 @@ pub enum CreateError {
         asked: u64,
     },
     /// The slice.
-    #[error("a slice of {} is too small for a volume; it needs at least {}", ByteSize(*.0), ByteSize(flash_bytes_min()))]
+    #[error("a slice of {} is too small for a volume; it needs at least \
+        {}", ByteSize(*.0), ByteSize(flash_bytes_min()))]
     SliceTooSmall(u64),
     /// Flash holds something.
     #[error("{device}: it holds {}; --force overwrites that", what.join(" and "))]
@@ -53,8 +54,8 @@ pub enum CreateError {
     },
     /// The disk has other flash.
     #[error(
-        "{0}: its ends are guarded by another volume, whose flash may have newer bytes; detach that volume first, or, if its flash is gone \
-         for good, take the guard off with 'headstart volume detach --force --hdd {0}'"
+        "{0}: its ends are guarded by another volume, whose flash may have newer bytes; detach that \
+         volume first, or, if its flash is gone for good, take the guard off with 'headstart volume detach --force --hdd {0}'"
     )]
     Guarded(String),
     /// A device.

@@ -83,7 +83,8 @@ impl Pair {
         match refusal {
             Refusal::Device(failed) => self.describe(*failed),
             Refusal::OtherDisk => format!(
-                "{flash}: {refusal}, not to {disk} ({}); name the disk it was created for ('headstart volume inspect' says which)",
+                "{flash}: {refusal}, not to {disk} ({}); name the disk it was created for ('headstart \
+                 volume inspect' says which)",
                 self.disk.identity_text()
             ),
             Refusal::DiskSize { .. } => {
@@ -91,7 +92,8 @@ impl Pair {
             }
             Refusal::FlashSize { .. } => format!("{flash}: {refusal}; name the device it was created on"),
             Refusal::GuardDiffers => format!(
-                "{disk}: {refusal}. If the flash is gone for good, 'headstart volume detach --force --hdd {disk}' gives the disk back without it"
+                "{disk}: {refusal}. If the flash is gone for good, 'headstart volume detach --force --hdd \
+                 {disk}' gives the disk back without it"
             ),
             _ => format!("{flash}: {refusal}"),
         }

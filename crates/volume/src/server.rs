@@ -174,7 +174,8 @@ impl Server {
         {
             let place = if other == 0 { "A" } else { "B" };
             tracing::warn!(
-                "{flash}: superblock {place} is damaged; it is written again from the other. A power failure can do that, or flash that begins to fail"
+                "{flash}: superblock {place} is damaged; it is written again from the other. A power \
+                 failure can do that, or flash that begins to fail"
             );
         }
         let recovered = recovery::attach(&mut devices, &given);

@@ -1,9 +1,10 @@
 //! Checkpoints while the volume serves (rule 4).
 //!
 //! ```text
-//! idle -> draining: nothing is appended, what is in flight completes -> writing: the map goes to the other area, chunk by chunk
-//!      -> settling: flash FLUSH, for the area and every record below S -> superblock, to one place and then the other: each time
-//!         written -> sealing: flash FLUSH -> idle
+//! idle -> draining: nothing is appended, what is in flight completes
+//!      -> writing: the map goes to the other area, chunk by chunk
+//!      -> settling: flash FLUSH, for the area and every record below S
+//!      -> superblock, to one place and then the other: each time written -> sealing: flash FLUSH -> idle
 //! ```
 //!
 //! Nothing is appended until what is in flight has completed: the map is then the replay of the log up to S.

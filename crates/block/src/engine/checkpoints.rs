@@ -28,7 +28,8 @@ pub struct Draft {
     pub next: Box<Superblock>,
 }
 
-/// Which place of superblocks a new one is written to: where the older of the two lies, and when it is durable there the other.
+/// Which place of superblocks a new one is written to: where the older of the two lies, and when it is
+/// durable there the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     First,

@@ -1,6 +1,8 @@
-//! Clean copies of the disk: what is staged, or fetched for that; heads in slots, and lifts to them; segments in memory.
+//! Clean copies of the disk: what is staged, or fetched for that; heads in slots, and lifts to them;
+//! segments in memory.
 //!
-//! A copy is clean as long as nothing is written to its range: [`Copies::cancel`] is called when a write begins, and when it ends.
+//! A copy is clean as long as nothing is written to its range: [`Copies::cancel`] is called when a write
+//! begins, and when it ends.
 
 use super::fetches::Fetches;
 use super::lifts::Lifts;

@@ -1,5 +1,5 @@
-//! Flushes of one device, counted. One covers what had completed when it was given; one is under way at a time, and whoever asks meanwhile
-//! takes part in the next.
+//! Flushes of one device, counted. One covers what had completed when it was given; one is under way at a
+//! time, and whoever asks meanwhile takes part in the next.
 
 /// See the module.
 #[derive(Clone, Debug, Default)]

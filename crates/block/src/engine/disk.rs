@@ -1,6 +1,7 @@
 //! The disk: foreground orders that wait for it or are there, and for how long background work has kept them waiting.
 //!
-//! Background work (write-backs and fetches) has the disk alone from [`Disk::give_to_background`] until [`Disk::give_to_foreground`].
+//! Background work (write-backs and fetches) has the disk alone from [`Disk::give_to_background`] until
+//! [`Disk::give_to_foreground`].
 
 use super::disk_queue::{DiskQueue, Kind, Queued};
 use super::orders::Purpose;
@@ -10,7 +11,8 @@ use crate::order::{Action, Order, OrderId};
 use headstart_units::Nanos;
 use headstart_units::request::Range;
 
-/// Writes of the foreground that follow each other are gathered into orders of at most so many bytes (as long as those of write-back).
+/// Writes of the foreground that follow each other are gathered into orders of at most so many bytes (as
+/// long as those of write-back).
 const GATHERED_BYTES_MAX: u64 = 2 << 20;
 
 /// See the module.
@@ -63,7 +65,8 @@ impl Disk {
         }
     }
 
-    /// The next order for the disk, unless it has enough of the foreground. What background work has added to its wait is noted.
+    /// The next order for the disk, unless it has enough of the foreground. What background work has added
+    /// to its wait is noted.
     pub fn next(&mut self, now: Nanos, settings: &Settings, waits: &mut Waits) -> Option<Queued> {
         let (orders, bytes) = (self.queue.in_flight(), self.queue.in_flight_bytes());
         if orders >= settings.disk_orders_max

@@ -1,6 +1,8 @@
-//! Fetches under way: runs of the disk, each read in one order for whoever waits for parts of it and, for the rest, for staging.
+//! Fetches under way: runs of the disk, each read in one order for whoever waits for parts of it and, for
+//! the rest, for staging.
 //!
-//! *Valid* is what of a fetch's range is the newest there is. What is not valid is neither given to readers nor installed.
+//! *Valid* is what of a fetch's range is the newest there is. What is not valid is neither given to readers
+//! nor installed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -62,7 +62,8 @@ impl InForce {
         self.is_guard_on() && self.regions.touches(range)
     }
 
-    /// The session whose keystream goes over a range of the disk that lies on one side of the guard's limits; none: it is plain.
+    /// The session whose keystream goes over a range of the disk that lies on one side of the guard's
+    /// limits; none: it is plain.
     pub fn session_over(&self, range: Range) -> Option<u32> {
         (!range.is_empty() && self.is_guarded(range)).then_some(self.superblock.guard.session)
     }
@@ -92,7 +93,8 @@ impl InForce {
         self.written.write(&self.regions, range, crc);
     }
 
-    /// Begins the superblock of a checkpoint, which leaves out blocks that are not named: they are remembered as they were written.
+    /// Begins the superblock of a checkpoint, which leaves out blocks that are not named: they are
+    /// remembered as they were written.
     pub fn next(&mut self, is_named: impl Fn(Range) -> bool) -> Superblock {
         self.written.settle(&mut self.superblock.guard, &self.regions, is_named);
         let mut next = self.superblock.clone();

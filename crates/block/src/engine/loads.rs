@@ -128,7 +128,8 @@ impl LoadedSegment {
         Ended { range, waiters, slot: head.map(|(slot, _)| slot), is_good, hides_seek }
     }
 
-    /// The first part of a range that is in one place, and where. Who began the load does not wait for a head as a whole.
+    /// The first part of a range that is in one place, and where. Who began the load does not wait for a
+    /// head as a whole.
     pub fn find(&self, range: Range, has_begun_it: bool) -> Option<(Range, Found)> {
         let covers = |section: &Section| section.range.contains(Range::new(range.offset, 1));
         let index = self.sections.iter().position(covers)?;
@@ -176,7 +177,8 @@ impl Loads {
         self.0.values_mut().for_each(|load| _ = load.valid.carve(range));
     }
 
-    /// A segment is to leave memory. As soon as nothing of it is being read it does, and these are the orders whose buffers go.
+    /// A segment is to leave memory. As soon as nothing of it is being read it does, and these are the
+    /// orders whose buffers go.
     pub fn evict(&mut self, segment: u64) -> Vec<OrderId> {
         let Some(load) = self.0.get_mut(&segment) else { return Vec::new() };
         load.is_evicted = true;

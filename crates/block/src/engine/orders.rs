@@ -1,7 +1,7 @@
 //! Orders that are under way, and what the caller is to do since he last asked.
 //!
-//! A buffer that an order has filled may be needed by several; the last who lets go of it releases it. Whoever changes something that
-//! others may wait for *moves*: `pump` goes round until nothing does.
+//! A buffer that an order has filled may be needed by several; the last who lets go of it releases it.
+//! Whoever changes something that others may wait for *moves*: `pump` goes round until nothing does.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! CLEANs that the log is owed: ranges of which it says something though the disk is as new.
 //!
 //! ```text
-//! owed --a disk FLUSH is given--> in flush --it is done--> flushed --a CLEAN, or a checkpoint that leaves it out--> said
+//! owed --a disk FLUSH is given--> in flush --it is done--> flushed
+//!      --a CLEAN says it, or a checkpoint leaves it out--> gone
 //! ```
 
 use headstart_units::ranges::Ranges;

@@ -125,7 +125,8 @@ impl Read {
         self.failed = true;
     }
 
-    /// An order has ended that was neither a copy's nor somebody else's: what it had to bring, and whether that is damaged.
+    /// An order has ended that was neither a copy's nor somebody else's: what it had to bring, and whether
+    /// that is damaged.
     pub fn end_order(&mut self, order: OrderId, result: Result<&[u8], ()>) -> (Option<u64>, bool) {
         self.missing -= 1;
         let payload = self.payloads.iter().find(|(id, _)| *id == order).map(|(_, payload)| payload);

@@ -1,7 +1,7 @@
 //! Records in flight: their numbers, up to which one all have completed or are durable, and holes.
 //!
-//! A record that failed is a hole: it keeps its place among those in flight, so that nothing behind it counts as completed, until a
-//! checkpoint covers its place. Nothing is appended meanwhile.
+//! A record that failed is a hole: it keeps its place among those in flight, so that nothing behind it
+//! counts as completed, until a checkpoint covers its place. Nothing is appended meanwhile.
 
 use std::collections::BTreeMap;
 

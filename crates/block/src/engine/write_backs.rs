@@ -11,8 +11,8 @@ use headstart_units::ranges::Ranges;
 use headstart_units::request::Range;
 use headstart_units::{BLOCK_BYTES, SECTOR_BYTES};
 
-/// What could not be written back is tried again after so long (assumed: a path to a disk has come back by then, and a disk that reports each
-/// bad sector late is not kept busy with them).
+/// What could not be written back is tried again after so long (assumed: a path to a disk has come back by
+/// then, and a disk that reports each bad sector late is not kept busy with them).
 const RETRIED_AFTER: Nanos = Nanos(30_000_000_000);
 
 /// Who makes what is written back.
@@ -229,7 +229,8 @@ impl WriteBacks {
 /// Ranges that could not be written back.
 #[derive(Clone, Debug, Default)]
 pub struct Refused {
-    /// Could not be read from flash or written to the disk: tried again when they are written, when a drain begins, or after a while.
+    /// Could not be read from flash or written to the disk: tried again when they are written, when a drain
+    /// begins, or after a while.
     put_off: Ranges<()>,
     /// When they are tried again.
     until: Nanos,

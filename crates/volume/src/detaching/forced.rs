@@ -36,8 +36,10 @@ pub enum ForcedError {
         source: io::Error,
     },
     /// An old copy.
-    #[error("{} is a copy of the ends of this disk as they were another time; the disk was written since. Remove it if nothing was interrupted, \
-        and try again", .0.display())]
+    #[error(
+        "{} is a copy of the ends of this disk as they were another time; the disk was written since. Remove it \
+         if nothing was interrupted, and try again", .0.display()
+    )]
     Stale(PathBuf),
 }
 

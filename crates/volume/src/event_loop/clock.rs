@@ -1,4 +1,5 @@
-//! The engine's time: nanoseconds since the volume is served. All that happens in a turn of the loop happens at one time.
+//! The engine's time: nanoseconds since the volume is served. All that happens in a turn of the loop
+//! happens at one time.
 
 use std::time::{Duration, Instant};
 

@@ -48,7 +48,8 @@ pub fn report(stopped: &Stopped) -> Option<String> {
               volume again once flash works, or 'headstart volume detach'"
             .to_owned(),
         bytes => format!(
-            "{} stay on flash and are not lost: serve the volume again to go on from there; do not use the disk without it",
+            "{} stay on flash and are not lost: serve the volume again to go on from there; do not use the \
+             disk without it",
             ByteSize(bytes)
         ),
     };

@@ -33,7 +33,8 @@ pub enum OpeningError {
     Unreadable(String),
     /// LiU is asked for.
     #[error(
-        "{0}: the volume was created without room for heads; detach it and create it with --policy liu, liu,itransformer or auto"
+        "{0}: the volume was created without room for heads; detach it and create it with --policy liu, \
+         liu,itransformer or auto"
     )]
     NoHeads(String),
     /// What is on them.

@@ -44,7 +44,8 @@ pub enum MountError {
         source: io::Error,
     },
     /// The kernel or fusermount3 refused.
-    #[error("cannot mount on {path}: {source}; this needs /dev/fuse and, but for root, fusermount3", path = path.display())]
+    #[error("cannot mount on {path}: {source}; this needs /dev/fuse and, but for root, \
+        fusermount3", path = path.display())]
     Refused {
         /// Where.
         path: PathBuf,
