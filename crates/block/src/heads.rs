@@ -245,6 +245,7 @@ impl Slots {
     }
 
     /// Whether none is free.
+    #[cfg(test)]
     pub fn are_taken(&self) -> bool {
         self.free.is_empty()
     }

@@ -18,7 +18,7 @@
 //! the payload of all writes that waited, in one order. The **map** ([`LogMap`](log_map::LogMap)) is the
 //! replay of the records that have completed; a bit of each extent says whether the disk is as new. What the
 //! disk holds though the log says otherwise is *owed*: after a disk FLUSH a CLEAN record may say so, or a
-//! checkpoint leave it out. The **ring** ([`Ring`](ring::Ring)) knows where each record lies and frees the
+//! checkpoint leave it out. The **ring** (`Ring`) knows where each record lies and frees the
 //! oldest. A **checkpoint** is the map as it was when nothing was in flight; the superblock written after it
 //! says where replay begins.
 //!
@@ -37,15 +37,27 @@
 //! on raw flash, payload inside, that has to tell a torn tail from damage. Nor does the flash space: a place
 //! here is a function of seq.
 //!
-//! **Policy** ([`policy`]): which writes the log takes, what is read ahead to **staging** ([`staging`]: clean
+//! **Policy** ([`policy`]): which writes the log takes, what is read ahead to **staging** (clean
 //! copies, named by no record), and who has the disk. Foreground orders, write-backs and fetches of the disk
 //! go through one place, `Engine::pump_disk`.
 //!
 //! **Memory**: 8 bytes an extent, 12 where chunks are filled in no order; 4 a block of the ring, 16 a record;
 //! `memory_per_gib_of_4_kib_writes_stays_below_8_mib` holds it.
 //!
-//! **Heads** ([`heads`]): clean copies of the begins of segments, in slots behind the log; with LiU, which
+//! **Heads**: clean copies of the begins of segments, in slots behind the log; with LiU, which
 //! also keeps segments in memory (`engine/loading.rs`), clean as well.
+//!
+//! **What a caller uses**
+//!
+//! | module | for |
+//! |---|---|
+//! | [`engine`] | a volume that serves: [`Engine`](engine::Engine), its settings |
+//! | [`order`] | what an engine is asked, and what it asks for |
+//! | [`recovery`] | create, attach, release; what is found at a start, why it is refused |
+//! | [`devices`] | what a start needs of the two devices |
+//! | [`superblock`], [`layout`], [`guard`] | who a volume is, where its things lie, what it hides of the disk |
+//! | [`counters`] | what a status prints |
+//! | [`log_map`], [`record`], [`checkpoint`] | what the log says: for `check`, `inspect` and the parsers' tests |
 //!
 //! **Not here**: devices, exports, the clock.
 //! A write longer than a sector is not atomic, as on the bare disk.
@@ -61,7 +73,7 @@ mod fields;
 #[cfg(test)]
 mod format_tests;
 pub mod guard;
-pub mod heads;
+mod heads;
 pub mod layout;
 pub mod log_map;
 pub mod order;
@@ -69,7 +81,7 @@ mod payload_map;
 mod piece;
 pub mod record;
 pub mod recovery;
-pub mod ring;
+mod ring;
 mod snapshot;
-pub mod staging;
+mod staging;
 pub mod superblock;

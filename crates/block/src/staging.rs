@@ -137,11 +137,6 @@ impl Staging {
         self.free_if_empty(slot);
     }
 
-    /// Whether any byte of `range` is staged.
-    pub fn touches(&self, range: Range) -> bool {
-        self.extents.touches(range)
-    }
-
     /// What is staged of `range`.
     pub fn staged(&self, range: Range) -> impl Iterator<Item = Range> + '_ {
         self.extents.overlapping(range).map(move |(held, _)| held.intersection(range))
