@@ -337,94 +337,37 @@ impl<'a> Request<'a> {
     pub fn encode(&self, envelope: Envelope, buffer: &mut Vec<u8>) {
         buffer.clear();
         let mut w = Writer { buffer };
-        w.u8(self.kind());
-        w.u32(envelope.slot);
-        w.u64(envelope.seq);
+        let w = w.u8(self.kind()).u32(envelope.slot).u64(envelope.seq);
         match *self {
             Request::Hello { version, pid, tid, start_time, slot } => {
-                w.u32(version);
-                w.u32(pid);
-                w.u32(tid);
-                w.u64(start_time);
-                w.u32(slot);
+                w.u32(version).u32(pid).u32(tid).u64(start_time).u32(slot)
             }
             Request::Open { inode, birth_ns, size, writable, path } => {
-                w.u64(inode);
-                w.u64(birth_ns);
-                w.u64(size);
-                w.u8(writable.into());
-                w.bytes(path);
+                w.u64(inode).u64(birth_ns).u64(size).u8(writable.into()).bytes(path)
             }
             Request::Close { file } | Request::Sync { file } | Request::Sealed { file } => w.u32(file),
             Request::Descriptor { data_file } => w.u32(data_file),
-            Request::Connect => {}
+            Request::Connect => w,
             Request::Slab { file, offset, length }
             | Request::Read { file, offset, length }
             | Request::WriteDone { file, offset, length }
             | Request::WriteBack { file, offset, length }
-            | Request::FlashFailed { file, offset, length } => {
-                w.u32(file);
-                w.u64(offset);
-                w.u64(length);
-            }
+            | Request::FlashFailed { file, offset, length } => w.u32(file).u64(offset).u64(length),
             Request::Commit { file, data_file, offset, length, place } => {
-                w.u32(file);
-                w.u32(data_file);
-                w.u64(offset);
-                w.u64(length);
-                w.u64(place);
+                w.u32(file).u32(data_file).u64(offset).u64(length).u64(place)
             }
-            Request::Write { file, offset, length, extends } => {
-                w.u32(file);
-                w.u64(offset);
-                w.u64(length);
-                w.u8(extends.into());
-            }
-            Request::Truncate { file, size } => {
-                w.u32(file);
-                w.u64(size);
-            }
-            Request::TruncateDone { file, size, changed } => {
-                w.u32(file);
-                w.u64(size);
-                w.u8(changed.into());
-            }
-            Request::Rearrange { file, from } => {
-                w.u32(file);
-                w.u64(from);
-            }
-            Request::RearrangeDone { file, from, size } => {
-                w.u32(file);
-                w.u64(from);
-                w.u64(size);
-            }
-            Request::Bypass { file, writes } => {
-                w.u32(file);
-                w.u8(writes.into());
-            }
-            Request::Unlinked { inode } => {
-                w.u64(inode);
-            }
-            Request::Name { inode, stays, path } => {
-                w.u64(inode);
-                w.u8(stays.into());
-                w.bytes(path);
-            }
-            Request::Regions { file, from } => {
-                w.u32(file);
-                w.u64(from);
-            }
-            Request::TimesSet { inode, birth_ns } => {
-                w.u64(inode);
-                w.u64(birth_ns);
-            }
-            Request::Renamed { old_length, exchanged, paths } => {
-                w.u32(old_length);
-                w.u8(exchanged.into());
-                w.bytes(paths);
-            }
+            Request::Write { file, offset, length, extends } => w.u32(file).u64(offset).u64(length).u8(extends.into()),
+            Request::Truncate { file, size } => w.u32(file).u64(size),
+            Request::TruncateDone { file, size, changed } => w.u32(file).u64(size).u8(changed.into()),
+            Request::Rearrange { file, from } | Request::Regions { file, from } => w.u32(file).u64(from),
+            Request::RearrangeDone { file, from, size } => w.u32(file).u64(from).u64(size),
+            Request::Bypass { file, writes } => w.u32(file).u8(writes.into()),
+            Request::Unlinked { inode } => w.u64(inode),
+            Request::Name { inode, stays, path } => w.u64(inode).u8(stays.into()).bytes(path),
+            Request::TimesSet { inode, birth_ns } => w.u64(inode).u64(birth_ns),
+            Request::Renamed { old_length, exchanged, paths } => w.u32(old_length).u8(exchanged.into()).bytes(paths),
             Request::Control { text } => w.bytes(text),
-        }
+        };
     }
 
     fn kind(&self) -> u8 {
@@ -514,33 +457,20 @@ impl<'a> Reply<'a> {
     pub fn encode(&self, envelope: Envelope, buffer: &mut Vec<u8>) {
         buffer.clear();
         let mut w = Writer { buffer };
-        w.u8(self.kind());
-        w.u32(envelope.slot);
-        w.u64(envelope.seq);
+        let w = w.u8(self.kind()).u32(envelope.slot).u64(envelope.seq);
         match self {
             Reply::Welcome(welcome) => {
-                encode_parameters(&mut w, &welcome.read);
-                encode_parameters(&mut w, &welcome.write);
-                w.u32(welcome.slow.len() as u32);
-                w.bytes(welcome.slow);
-                w.bytes(welcome.fast);
+                encode_parameters(w, &welcome.read);
+                encode_parameters(w, &welcome.write);
+                w.u32(welcome.slow.len() as u32).bytes(welcome.slow).bytes(welcome.fast)
             }
-            Reply::Opened { file, excluded } => {
-                w.u32(*file);
-                w.u8((*excluded).into());
-            }
-            Reply::Done | Reply::NoSpace | Reply::Bypassed | Reply::HeldUp | Reply::Go => {}
+            Reply::Opened { file, excluded } => w.u32(*file).u8((*excluded).into()),
+            Reply::Done | Reply::NoSpace | Reply::Bypassed | Reply::HeldUp | Reply::Go => w,
             Reply::Flash { length } | Reply::Disk { length } | Reply::Sooner { length } => w.u64(*length),
-            Reply::Error { errno, text } => {
-                w.u32(*errno as u32);
-                w.bytes(text);
-            }
+            Reply::Error { errno, text } => w.u32(*errno as u32).bytes(text),
             Reply::Control { text } => w.bytes(text),
-            Reply::Regions { last, packed } => {
-                w.u8((*last).into());
-                w.bytes(packed);
-            }
-        }
+            Reply::Regions { last, packed } => w.u8((*last).into()).bytes(packed),
+        };
     }
 
     fn kind(&self) -> u8 {

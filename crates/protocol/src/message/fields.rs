@@ -12,21 +12,23 @@ pub(super) struct Writer<'a> {
     pub(super) buffer: &'a mut Vec<u8>,
 }
 
+/// Each writes one field and returns itself for the next.
 impl Writer<'_> {
-    pub(super) fn u8(&mut self, value: u8) {
-        self.buffer.push(value);
+    pub(super) fn u8(&mut self, value: u8) -> &mut Self {
+        self.bytes(&[value])
     }
-    pub(super) fn u32(&mut self, value: u32) {
-        self.buffer.extend_from_slice(&value.to_le_bytes());
+    pub(super) fn u32(&mut self, value: u32) -> &mut Self {
+        self.bytes(&value.to_le_bytes())
     }
-    pub(super) fn u64(&mut self, value: u64) {
-        self.buffer.extend_from_slice(&value.to_le_bytes());
+    pub(super) fn u64(&mut self, value: u64) -> &mut Self {
+        self.bytes(&value.to_le_bytes())
     }
-    pub(super) fn f64(&mut self, value: f64) {
-        self.u64(value.to_bits());
+    pub(super) fn f64(&mut self, value: f64) -> &mut Self {
+        self.u64(value.to_bits())
     }
-    pub(super) fn bytes(&mut self, value: &[u8]) {
+    pub(super) fn bytes(&mut self, value: &[u8]) -> &mut Self {
         self.buffer.extend_from_slice(value);
+        self
     }
 }
 
