@@ -7,9 +7,11 @@
 //!
 //! ```text
 //! read     publish, fence -> Look -> clear: Slow, free
-//!                                 -> set:   ask -> Ask(Read) -> Flash, piece by piece | Slow; release; again for the rest -> free
+//!                                 -> set:   ask -> Ask(Read) -> Flash, piece by piece | Slow; release;
+//!                                           again for the rest -> free
 //! write    part by part as policies answer: absorbed, or direct
-//!  absorb  publish as asking -> slab at hand, or Ask(Slab) -> Flash -> Ask(Commit) -> ... -> free;  refused: the rest is direct
+//!  absorb  publish as asking -> slab at hand, or Ask(Slab) -> Flash -> Ask(Commit) -> ... -> free;
+//!          refused: the rest is direct
 //!  direct  publish, fence -> Look -> clear: Slow, free
 //!                                 -> set:   ask -> Ask(Write) -> Slow -> Ask(WriteDone) -> free
 //! extend   as direct, for everything from the known size on; truncate, rearrange: Ask -> Slow -> Ask(..Done)
@@ -20,15 +22,19 @@
 //!
 //! | rule | kept by |
 //! |---|---|
-//! | no-fence-rank, read-no-slot | `Look` comes after a publication that fences, of reads too ([`handshake`](crate::handshake)) |
+//! | no-fence-rank, read-no-slot | `Look` follows a publication that fences ([`handshake`](crate::handshake)) |
 //! | slot-kept | the slot is in ASKING state before any `Ask` |
 //! | slow-while-down | there is no way from a set bit to `Slow` but through the agent's answer |
 //! | read-no-lease, no-read-lease | a read lease is released after [`Call::on_moved`] of the last byte read under it |
 //! | drop-first | `WriteDone` is asked after [`Call::on_moved`] of the write |
-//! | bit-after-commit, commit-twice | `Commit` follows [`Call::on_moved`] of the flash write; the bits are the agent's |
+//! | bit-after-commit, commit-twice | `Commit` follows [`Call::on_moved`] of the flash write |
 //! | in-place-dead, in-place-never | bytes are absorbed by slabs alone, which hold nothing |
 //! | slab-reclaimed | a thread that writes to a slab has published its request |
 //! | wait-slot, wait-lease | a refused commit goes on as a direct write, and the slab stays the thread's |
+//!
+//! Most requests are for bytes of which none is on flash, and must cost next to nothing: [`Call::read_at_once`]
+//! and [`Call::write_at_once`] make those steps in a straight line, and hand out a call where there are others. A
+//! call is a state in memory; in a straight line the compiler knows where it stands, and little is left of it.
 //!
 //! [`Step::Look`] is a step of its own so that a driver may let others come in between; it needs nothing
 //! but [`Call::look`].
@@ -37,6 +43,7 @@
 //! messages; the library's session does it), and opening, closing and naming files, which hold no bytes.
 
 mod absorb;
+mod at_once;
 mod direct;
 mod read;
 mod settle;
@@ -170,6 +177,33 @@ pub enum Failure {
     Errno(i32),
 }
 
+/// What a look at the bits came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looked {
+    /// The slow file may be used.
+    Clear,
+    /// Only the agent knows; nobody waits for the slot any more.
+    Set,
+    /// The descriptor means something else by now; the slot is free.
+    Changed,
+}
+
+impl Looked {
+    /// Looks, for a request that is published.
+    #[inline(always)]
+    fn at(thread: &impl Thread, is_clear: impl FnOnce() -> bool) -> Looked {
+        if !thread.is_still_open() {
+            thread.slot().free();
+            return Looked::Changed;
+        }
+        if is_clear() {
+            return Looked::Clear;
+        }
+        thread.slot().ask();
+        Looked::Set
+    }
+}
+
 /// EIO: the agent promised something that is not there.
 const EIO: i32 = 5;
 
@@ -188,14 +222,12 @@ enum Kind {
 /// Begins.
 impl Call {
     /// Reads bytes of a file, which has this number at the agent.
-    #[inline]
     pub fn read(thread: &impl Thread, file: u32, request: Request) -> (Call, Step) {
         let (read, step) = Read::begin(thread, file, request);
         (Call(Kind::Read(read)), step)
     }
 
     /// Writes bytes of a file, each part where policies want it.
-    #[inline]
     pub fn write(thread: &impl Thread, file: u32, request: Request) -> (Call, Step) {
         let (write, step) = Write::begin(thread, file, request);
         (Call(Kind::Write(write)), step)
@@ -248,7 +280,6 @@ impl Call {
     ///
     /// # Panics
     /// If that was not the step, as all of these.
-    #[inline]
     pub fn look(&mut self, thread: &impl Thread) -> Step {
         match &mut self.0 {
             Kind::Read(read) => read.look(thread),
@@ -259,7 +290,6 @@ impl Call {
     }
 
     /// The bytes of the step before are moved, or not.
-    #[inline]
     pub fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
         match &mut self.0 {
             Kind::Read(read) => read.on_moved(thread, moved),
@@ -280,7 +310,6 @@ impl Call {
     }
 
     /// What came of it, after [`Step::Done`]: bytes moved.
-    #[inline]
     pub fn result(&self) -> Result<u64, Failure> {
         match &self.0 {
             Kind::Read(read) => read.result(),

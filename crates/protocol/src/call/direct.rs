@@ -2,7 +2,7 @@
 
 use headstart_units::request::Range;
 
-use super::{Answer, Failure, Moved, Step, Thread, Unexpected};
+use super::{Answer, Failure, Looked, Moved, Step, Thread, Unexpected};
 use crate::counters::Counter;
 use crate::message::Request as Message;
 use crate::shared::KIND_EXTEND;
@@ -49,15 +49,20 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    #[inline]
     fn new(file: u32, change: Change, range: Range, stage: Stage) -> Direct {
         Direct { file, change, range, stage, result: Ok(0) }
     }
 
-    #[inline]
     pub fn write(thread: &impl Thread, file: u32, range: Range) -> (Direct, Step) {
-        let extends = thread.slot().publish_write(&thread.shared().files[file as usize], file, range);
+        let extends = publish(thread, file, range);
         (Direct::new(file, Change::Bytes, range, Stage::Published { extends }), Step::Look)
+    }
+
+    /// Goes on from a look at bits of which one is set.
+    pub fn told(thread: &impl Thread, file: u32, range: Range, extends: bool) -> (Direct, Step) {
+        let mut direct = Direct::new(file, Change::Bytes, range, Stage::Published { extends });
+        let step = direct.ask_leave(thread, extends);
+        (direct, step)
     }
 
     pub fn extend(thread: &impl Thread, file: u32, from: u64) -> (Direct, Step) {
@@ -77,35 +82,34 @@ impl Direct {
         (direct, Step::Ask(Message::Rearrange { file, from }))
     }
 
-    #[inline]
     pub fn result(&self) -> Result<u64, Failure> {
         self.result
     }
 
-    #[inline]
     pub fn range(&self) -> Range {
         self.range
     }
 
-    #[inline]
     pub fn look(&mut self, thread: &impl Thread) -> Step {
         let Stage::Published { extends } = self.stage else { unreachable!("nothing is published to look for") };
-        if !thread.is_still_open() {
-            return self.end(thread, Err(Failure::Changed));
-        }
-        let is_cheap = match self.change {
-            Change::Tail { .. } => thread.shared().append_is_cheap(self.file),
-            _ => thread.shared().write_is_cheap(self.file, self.range, extends),
+        let looked = match self.change {
+            Change::Tail { .. } => Looked::at(thread, || thread.shared().append_is_cheap(self.file)),
+            _ => look(thread, self.file, self.range, extends),
         };
-        if is_cheap {
-            self.stage = Stage::Cheap;
-            return Step::Slow(self.range);
+        match looked {
+            Looked::Clear => {
+                self.stage = Stage::Cheap;
+                Step::Slow(self.range)
+            }
+            Looked::Set => self.ask_leave(thread, extends),
+            Looked::Changed => {
+                self.stage = Stage::Over;
+                self.result = Err(Failure::Changed);
+                Step::Done
+            }
         }
-        thread.slot().ask();
-        self.ask_leave(thread, extends)
     }
 
-    #[cold]
     fn ask_leave(&mut self, thread: &impl Thread, extends: bool) -> Step {
         if let Change::Tail { from } = self.change {
             self.range = tail(thread, self.file, from);
@@ -115,26 +119,19 @@ impl Direct {
         Step::Ask(Message::Write { file: self.file, offset, length, extends })
     }
 
-    #[inline]
     pub fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
-        let result = match moved {
-            Moved::Bytes(bytes) => Ok(bytes),
-            Moved::Failed(errno) => Err(Failure::Errno(errno)),
-            Moved::FlashFailed(_) => unreachable!("the slow file was changed"),
-        };
         match self.stage {
             Stage::Cheap => {
-                self.end(thread, result);
-                thread.slot().count(Counter::CheapRequests, 1);
+                self.stage = Stage::Over;
+                self.result = end_cheap(thread, moved);
                 Step::Done
             }
-            Stage::Leased => self.say_done(result),
+            Stage::Leased => self.say_done(changed(moved)),
             stage => unreachable!("a thread that is at {stage:?} moves nothing"),
         }
     }
 
     /// What was not written keeps its bytes on flash.
-    #[cold]
     fn say_done(&mut self, result: Result<u64, Failure>) -> Step {
         self.result = result;
         self.stage = Stage::DoneAsked;
@@ -159,7 +156,6 @@ impl Direct {
         })
     }
 
-    #[inline]
     fn end(&mut self, thread: &impl Thread, result: Result<u64, Failure>) -> Step {
         // The other two publish nothing.
         if matches!(self.change, Change::Bytes | Change::Tail { .. }) {
@@ -174,4 +170,33 @@ impl Direct {
 fn tail(thread: &impl Thread, file: u32, from: u64) -> Range {
     let size = thread.shared().files[file as usize].size.load(Ordering::Acquire);
     Range::between(size.min(from), u64::MAX)
+}
+
+/// Publishes a write; whether it may make the file longer.
+#[inline(always)]
+pub(super) fn publish(thread: &impl Thread, file: u32, range: Range) -> bool {
+    thread.slot().publish_write(&thread.shared().files[file as usize], file, range)
+}
+
+/// Looks at the bits of a write that is published.
+#[inline(always)]
+pub(super) fn look(thread: &impl Thread, file: u32, range: Range, extends: bool) -> Looked {
+    Looked::at(thread, || thread.shared().write_is_cheap(file, range, extends))
+}
+
+/// Ends a change of the slow file that asked nobody.
+#[inline(always)]
+pub(super) fn end_cheap(thread: &impl Thread, moved: Moved) -> Result<u64, Failure> {
+    thread.slot().free();
+    thread.slot().count(Counter::CheapRequests, 1);
+    changed(moved)
+}
+
+#[inline(always)]
+fn changed(moved: Moved) -> Result<u64, Failure> {
+    match moved {
+        Moved::Bytes(bytes) => Ok(bytes),
+        Moved::Failed(errno) => Err(Failure::Errno(errno)),
+        Moved::FlashFailed(_) => unreachable!("the slow file was changed"),
+    }
 }

@@ -3,7 +3,7 @@
 use headstart_policy::client::Request;
 use headstart_units::request::Range;
 
-use super::{Answer, EIO, Failure, FlashFault, Moved, Step, Thread, Unexpected};
+use super::{Answer, EIO, Failure, FlashFault, Looked, Moved, Step, Thread, Unexpected};
 use crate::counters::{Counter, Served};
 use crate::message::Request as Message;
 use crate::shared::KIND_READ;
@@ -49,15 +49,24 @@ pub(super) struct Read {
 }
 
 impl Read {
-    #[inline]
     pub fn begin(thread: &impl Thread, file: u32, request: Request) -> (Read, Step) {
-        thread.slot().publish_cheap(KIND_READ, file, request.range);
-        let served = Served::ReadEnd;
-        let read = Read { file, request, done: 0, flash: 0, served, failure: None, stage: Stage::Published };
-        (read, Step::Look)
+        publish(thread, file, request.range);
+        (Read::new(file, request, Stage::Published), Step::Look)
     }
 
-    #[inline]
+    /// Goes on from a look at bits of which one is set.
+    #[cold]
+    #[inline(never)]
+    pub fn told(file: u32, request: Request) -> (Read, Step) {
+        let mut read = Read::new(file, request, Stage::Published);
+        let step = read.ask_read(request.range);
+        (read, step)
+    }
+
+    fn new(file: u32, request: Request, stage: Stage) -> Read {
+        Read { file, request, done: 0, flash: 0, served: Served::ReadEnd, failure: None, stage }
+    }
+
     pub fn result(&self) -> Result<u64, Failure> {
         self.failure.map_or(Ok(self.done), Err)
     }
@@ -70,66 +79,35 @@ impl Read {
         Range::between(self.request.range.offset + self.done, self.request.range.end())
     }
 
-    #[inline]
     pub fn look(&mut self, thread: &impl Thread) -> Step {
         assert!(matches!(self.stage, Stage::Published), "nothing is published to look for");
-        if !thread.is_still_open() {
-            thread.slot().free();
-            self.failure = Some(Failure::Changed);
-            self.stage = Stage::Over;
-            return Step::Done;
+        match look(thread, self.file, self.request.range) {
+            Looked::Clear => {
+                self.stage = Stage::Cheap;
+                Step::Slow(self.request.range)
+            }
+            Looked::Set => self.ask_read(self.request.range),
+            Looked::Changed => {
+                self.failure = Some(Failure::Changed);
+                self.stage = Stage::Over;
+                Step::Done
+            }
         }
-        if thread.shared().all_clear(self.file, self.request.range) {
-            self.stage = Stage::Cheap;
-            return Step::Slow(self.request.range);
-        }
-        thread.slot().ask();
-        self.ask_rest(thread)
     }
 
-    #[inline]
     pub fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
-        match self.stage {
-            Stage::Cheap => self.end_cheap(thread, moved),
-            _ => self.on_leased_moved(thread, moved),
+        if !matches!(self.stage, Stage::Cheap) {
+            return self.leased_moved(thread, moved);
         }
-    }
-
-    #[inline]
-    fn end_cheap(&mut self, thread: &impl Thread, moved: Moved) -> Step {
-        let slot = thread.slot();
-        slot.free();
-        slot.count(Counter::CheapRequests, 1);
+        match end_cheap(thread, self.file, self.request, moved) {
+            Ok(bytes) => self.done = bytes,
+            Err(failure) => self.failure = Some(failure),
+        }
         self.stage = Stage::Over;
-        match moved {
-            Moved::Bytes(bytes) => {
-                self.done = bytes;
-                if !self.request.range.is_empty() {
-                    let served = self.count_disk(thread, self.request.range, bytes);
-                    slot.count(served.counters().0, 1);
-                }
-            }
-            Moved::Failed(errno) => {
-                self.failure = Some(Failure::Errno(errno));
-                if !self.request.range.is_empty() {
-                    slot.served(Served::ReadFailed, 0);
-                }
-            }
-            Moved::FlashFailed(_) => unreachable!("the slow file was read"),
-        }
         Step::Done
     }
 
-    /// Counts bytes read from the slow file as the first of `part`, and leaves hints of those that flash
-    /// would have served sooner.
-    #[inline]
-    fn count_disk(&self, thread: &impl Thread, part: Range, bytes: u64) -> Served {
-        let request = Request { range: part, ..self.request };
-        thread.slot().read_by_disk(self.file, request, bytes, |request| thread.decide(request))
-    }
-
-    #[cold]
-    fn on_leased_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
+    fn leased_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
         match self.stage {
             Stage::Flash { piece, left, length } => self.on_piece(thread, moved, (piece, left, length)),
             Stage::Slow { part, is_sooner } => {
@@ -146,7 +124,7 @@ impl Read {
                     thread.slot().count(Counter::DiskReadSoonerBytes, bytes);
                     Served::ReadSooner
                 } else {
-                    self.count_disk(thread, part, bytes)
+                    count_disk(thread, self.file, Request { range: part, ..self.request }, bytes)
                 };
                 // Where it went to both sides it counts as served from flash.
                 if self.served == Served::ReadEnd {
@@ -217,12 +195,12 @@ impl Read {
         })
     }
 
-    #[cold]
     fn ask_rest(&mut self, thread: &impl Thread) -> Step {
-        let Range { offset, length } = self.rest();
-        if length == 0 {
-            return self.finish(thread);
-        }
+        let rest = self.rest();
+        if rest.is_empty() { self.finish(thread) } else { self.ask_read(rest) }
+    }
+
+    fn ask_read(&mut self, Range { offset, length }: Range) -> Step {
         self.stage = Stage::Asked;
         Step::Ask(Message::Read { file: self.file, offset, length })
     }
@@ -264,4 +242,47 @@ impl Read {
         self.stage = Stage::Over;
         Step::Done
     }
+}
+
+/// Publishes a read.
+#[inline(always)]
+pub(super) fn publish(thread: &impl Thread, file: u32, range: Range) {
+    thread.slot().publish_cheap(KIND_READ, file, range);
+}
+
+/// Looks at the bits of a read that is published.
+#[inline(always)]
+pub(super) fn look(thread: &impl Thread, file: u32, range: Range) -> Looked {
+    Looked::at(thread, || thread.shared().all_clear(file, range))
+}
+
+/// Ends a read of the slow file that asked nobody.
+#[inline(always)]
+pub(super) fn end_cheap(thread: &impl Thread, file: u32, request: Request, moved: Moved) -> Result<u64, Failure> {
+    let slot = thread.slot();
+    slot.free();
+    slot.count(Counter::CheapRequests, 1);
+    match moved {
+        Moved::Bytes(bytes) => {
+            if !request.range.is_empty() {
+                let served = count_disk(thread, file, request, bytes);
+                slot.count(served.counters().0, 1);
+            }
+            Ok(bytes)
+        }
+        Moved::Failed(errno) => {
+            if !request.range.is_empty() {
+                slot.served(Served::ReadFailed, 0);
+            }
+            Err(Failure::Errno(errno))
+        }
+        Moved::FlashFailed(_) => unreachable!("the slow file was read"),
+    }
+}
+
+/// Counts bytes read from the slow file as the first of the request, and leaves hints of those that flash would
+/// have served sooner.
+#[inline(always)]
+fn count_disk(thread: &impl Thread, file: u32, request: Request, bytes: u64) -> Served {
+    thread.slot().read_by_disk(file, request, bytes, |request| thread.decide(request))
 }

@@ -33,23 +33,34 @@ pub(super) struct Write {
 }
 
 impl Write {
-    #[inline]
     pub fn begin(thread: &impl Thread, file: u32, request: Request) -> (Write, Step) {
-        let mut write = Write {
-            file,
-            request,
-            done: 0,
-            absorbed: 0,
-            part_end: request.range.offset,
-            part: Part::None,
-            served: Served::Absorbed,
-            failure: None,
-        };
+        let mut write = Write::new(file, request);
         let step = if request.range.is_empty() { Step::Done } else { write.begin_part(thread) };
         (write, step)
     }
 
-    #[inline]
+    /// Begins with what was decided of the first part.
+    #[inline(never)]
+    pub fn decided(thread: &impl Thread, file: u32, request: Request, first: (Range, Decision)) -> (Write, Step) {
+        let mut write = Write::new(file, request);
+        let step = write.begin_decided(thread, first);
+        (write, step)
+    }
+
+    /// Goes on from a look at bits of which one is set, for a write that is one part, which is not absorbed; why.
+    #[cold]
+    #[inline(never)]
+    pub fn told(thread: &impl Thread, file: u32, request: Request, (why, extends): (Served, bool)) -> (Write, Step) {
+        let (direct, step) = Direct::told(thread, file, request.range, extends);
+        let part_end = request.range.end();
+        (Write { part: Part::Direct(direct), part_end, served: why, ..Write::new(file, request) }, step)
+    }
+
+    fn new(file: u32, request: Request) -> Write {
+        let (part, part_end, served) = (Part::None, request.range.offset, Served::Absorbed);
+        Write { file, request, done: 0, absorbed: 0, part_end, part, served, failure: None }
+    }
+
     pub fn result(&self) -> Result<u64, Failure> {
         match self.failure {
             Some(failure) if self.done == 0 => Err(failure),
@@ -65,27 +76,24 @@ impl Write {
         Range::between(self.request.range.offset + self.done, self.request.range.end())
     }
 
-    #[inline]
     fn begin_part(&mut self, thread: &impl Thread) -> Step {
         let (part, decision) = thread.decide(&Request { range: self.rest(), ..self.request });
-        self.part_end = part.range.end();
-        match decision {
-            Decision::Flash { .. } | Decision::Fetch { .. } if thread.may_commit() => self.absorb(thread),
-            Decision::Flash { .. } | Decision::Fetch { .. } => self.direct(thread, Served::WriteInterrupt),
-            Decision::Disk(reason) => self.direct(thread, Served::by_disk(Direction::Write, reason)),
-            Decision::Pass => self.direct(thread, Served::WriteOff),
+        self.begin_decided(thread, (part.range, decision))
+    }
+
+    fn begin_decided(&mut self, thread: &impl Thread, (part, decision): (Range, Decision)) -> Step {
+        self.part_end = part.end();
+        match why_not_absorbed(thread, decision) {
+            Some(why) => self.direct(thread, why),
+            None => {
+                let (absorb, step) = Absorb::begin(thread, self.file, part);
+                self.part = Part::Absorb(absorb);
+                self.on_step(thread, step)
+            }
         }
     }
 
-    #[inline(never)]
-    fn absorb(&mut self, thread: &impl Thread) -> Step {
-        let (absorb, step) = Absorb::begin(thread, self.file, Range::between(self.rest().offset, self.part_end));
-        self.part = Part::Absorb(absorb);
-        self.on_step(thread, step)
-    }
-
     /// The rest of the part goes to the disk; why.
-    #[inline]
     fn direct(&mut self, thread: &impl Thread, why: Served) -> Step {
         if self.served == Served::Absorbed {
             self.served = why;
@@ -95,14 +103,12 @@ impl Write {
         step
     }
 
-    #[inline]
     pub fn look(&mut self, thread: &impl Thread) -> Step {
         let Part::Direct(direct) = &mut self.part else { unreachable!("nothing is published to look for") };
         let step = direct.look(thread);
         self.on_step(thread, step)
     }
 
-    #[inline]
     pub fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
         let step = match &mut self.part {
             Part::Direct(direct) => direct.on_moved(thread, moved),
@@ -122,7 +128,6 @@ impl Write {
     }
 
     /// The part's next step, or what follows the part.
-    #[inline]
     fn on_step(&mut self, thread: &impl Thread, step: Step) -> Step {
         if !matches!(step, Step::Done) {
             return step;
@@ -131,56 +136,62 @@ impl Write {
             Part::Direct(direct) => match direct.result() {
                 Ok(bytes) => {
                     self.done += bytes;
-                    if bytes < direct.range().length || self.rest().is_empty() {
-                        return self.finish(thread);
-                    }
-                    self.go_on(thread)
+                    let is_short = bytes < direct.range().length;
+                    if is_short { self.finish(thread) } else { self.go_on(thread) }
                 }
                 Err(failure) => self.fail(thread, failure),
             },
-            Part::Absorb(absorb) => self.on_absorbed(thread, absorb.done(), absorb.end()),
+            Part::Absorb(absorb) => {
+                self.done += absorb.done();
+                self.absorbed += absorb.done();
+                match absorb.end() {
+                    End::Absorbed => self.go_on(thread),
+                    End::Refused(why) => self.direct(thread, why),
+                    End::Failed(failure) => self.fail(thread, failure),
+                }
+            }
             Part::None => unreachable!("no part has ended"),
         }
     }
 
-    fn on_absorbed(&mut self, thread: &impl Thread, bytes: u64, end: End) -> Step {
-        self.done += bytes;
-        self.absorbed += bytes;
-        match end {
-            End::Absorbed if self.rest().is_empty() => self.finish(thread),
-            End::Absorbed => self.go_on(thread),
-            End::Refused(why) => self.direct(thread, why),
-            End::Failed(failure) => self.fail(thread, failure),
-        }
-    }
-
-    /// Apart from the first part, which most requests are.
-    #[cold]
-    #[inline(never)]
     fn go_on(&mut self, thread: &impl Thread) -> Step {
-        self.begin_part(thread)
+        if self.rest().is_empty() { self.finish(thread) } else { self.begin_part(thread) }
     }
 
-    #[cold]
     fn fail(&mut self, thread: &impl Thread, failure: Failure) -> Step {
         self.failure = Some(failure);
         self.finish(thread)
     }
 
-    /// Counts the request. One whose descriptor changed its meaning is made again.
-    #[inline]
     fn finish(&mut self, thread: &impl Thread) -> Step {
-        let slot = thread.slot();
         if self.absorbed > 0 && self.served != Served::Absorbed {
-            slot.count(Counter::AbsorbedBytes, self.absorbed);
+            thread.slot().count(Counter::AbsorbedBytes, self.absorbed);
         }
-        match (self.result(), self.served) {
-            (Err(Failure::Changed), _) => {}
-            (Err(Failure::Errno(_)), _) => slot.served(Served::WriteFailed, 0),
-            (Ok(written), Served::Absorbed) => slot.served(Served::Absorbed, written),
-            (Ok(written), served) => slot.served(served, written - self.absorbed),
-        }
+        count(thread, self.result(), self.absorbed, self.served);
         self.part = Part::None;
         Step::Done
+    }
+}
+
+/// Why a part is not absorbed, if it is not.
+#[inline(always)]
+pub(super) fn why_not_absorbed(thread: &impl Thread, decision: Decision) -> Option<Served> {
+    match decision {
+        Decision::Flash { .. } | Decision::Fetch { .. } if thread.may_commit() => None,
+        Decision::Flash { .. } | Decision::Fetch { .. } => Some(Served::WriteInterrupt),
+        Decision::Disk(reason) => Some(Served::by_disk(Direction::Write, reason)),
+        Decision::Pass => Some(Served::WriteOff),
+    }
+}
+
+/// Counts a request, of which so many bytes were absorbed. One whose descriptor changed its meaning is made again.
+#[inline(always)]
+pub(super) fn count(thread: &impl Thread, result: Result<u64, Failure>, absorbed: u64, served: Served) {
+    let slot = thread.slot();
+    match (result, served) {
+        (Err(Failure::Changed), _) => {}
+        (Err(Failure::Errno(_)), _) => slot.served(Served::WriteFailed, 0),
+        (Ok(written), Served::Absorbed) => slot.served(Served::Absorbed, written),
+        (Ok(written), served) => slot.served(served, written - absorbed),
     }
 }

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
+use headstart_policy::client::Request;
 use headstart_protocol::call::{Answer, Call, Failure, FlashFault, Moved, Step, Unexpected};
 use headstart_protocol::counters::RequestCounters;
 use headstart_protocol::lease::Place;
 use headstart_protocol::memory::Memory;
 use headstart_protocol::message::Request as Message;
 use headstart_protocol::shared::{LEASE_NONE, STATE_ASKING, STATE_CHEAP, STATE_FREE, Shared};
+use headstart_units::GRANULE_BYTES;
 use headstart_units::request::{Direction, Range};
 
 use super::world::{BLOCK, FILE, Rank, request};
@@ -252,4 +254,82 @@ fn bytes_are_written_back_only_where_some_may_be_on_flash() {
     let ask = Message::WriteBack { file: FILE, offset: 0, length: LENGTH };
     assert_eq!(Call::write_back(&rank, FILE, BLOCK).1, Step::Ask(ask));
     assert_eq!(Call::write_back(&rank, FILE, Range::new(1 << 20, 10)).1, Step::Done);
+}
+
+/// What a request did to the slot before its kernel call, and in the end.
+type Trace = (Vec<(u32, u32, Range)>, Result<u64, Failure>, RequestCounters, u32, Option<Step>);
+
+/// A request one step at a time, as far as it asks nobody.
+fn step_by_step(memory: &Memory, rank: &Rank, request: Request, moved: Moved) -> Trace {
+    let (mut call, mut step) = match request.direction {
+        Direction::Read => Call::read(rank, FILE, request),
+        Direction::Write => Call::write(rank, FILE, request),
+    };
+    let mut seen = Vec::new();
+    loop {
+        step = match step {
+            Step::Look => call.look(rank),
+            Step::Slow(_) => {
+                seen.push(published(memory));
+                call.on_moved(rank, moved)
+            }
+            Step::Done => return (seen, call.result(), counted(memory), state(memory), None),
+            step => return (seen, Ok(0), counted(memory), state(memory), Some(step)),
+        };
+    }
+}
+
+/// The same at once.
+fn at_once(memory: &Memory, rank: &Rank, request: Request, moved: Moved) -> Trace {
+    let (mut seen, mut first) = (Vec::new(), None);
+    let told = |_: Call, step: Step| {
+        first = Some(step);
+        Ok(0)
+    };
+    let result = match request.direction {
+        Direction::Read => {
+            let kernel = || {
+                seen.push(published(memory));
+                moved
+            };
+            Call::read_at_once(rank, FILE, request, kernel, told)
+        }
+        Direction::Write => {
+            let kernel = |_| {
+                seen.push(published(memory));
+                moved
+            };
+            Call::write_at_once(rank, FILE, request, kernel, told)
+        }
+    };
+    (seen, result, counted(memory), state(memory), first)
+}
+
+fn published(memory: &Memory) -> (u32, u32, Range) {
+    let slot = &memory.slots[0];
+    (state(memory), slot.kind.load(Ordering::Relaxed), slot.requested())
+}
+
+#[test]
+fn a_request_at_once_takes_the_steps_of_one_after_the_other() {
+    let ranges = [BLOCK, Range::new(0, 0), Range::new(GRANULE_BYTES - 10, 20), Range::new((1 << 20) - 5, 10)];
+    let moves = [Moved::Bytes(0), Moved::Bytes(4), Moved::Failed(5)];
+    let (mut asked, mut alone) = (0, 0);
+    for (range, moved) in ranges.into_iter().flat_map(|range| moves.map(|moved| (range, moved))) {
+        for direction in [Direction::Read, Direction::Write] {
+            for (absorbs, bit, size_bit) in (0..8).map(|bits| (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0)) {
+                let traces = [step_by_step, at_once].map(|run| {
+                    let memory = memory();
+                    if bit {
+                        set_bit(memory.view());
+                    }
+                    memory.files[0].size_bit.store(size_bit.into(), Ordering::Relaxed);
+                    run(&memory, &rank(&memory, absorbs), request(direction, range), moved)
+                });
+                assert_eq!(traces[0], traces[1], "{direction:?} {range:?} {moved:?} {absorbs} {bit} {size_bit}");
+                *if traces[0].4.is_some() { &mut asked } else { &mut alone } += 1;
+            }
+        }
+    }
+    assert!(asked > 20 && alone > 20, "{asked} asked, {alone} did not");
 }
