@@ -1,21 +1,17 @@
 //! Reads and writes of managed files: cheap, absorbed, from flash, direct.
 //!
-//! ```text
-//! publish CHEAP, fence -> bits of the range clear? -> kernel call on the slow file -> FREE
-//!                      -> a bit set: ASKING, ask -> lease -> kernel call where it says -> release -> FREE
-//! ```
+//! The order of the protocol's steps is [`headstart_protocol::call`]; what is here makes its kernel calls and sends its
+//! messages. A request on bytes of which none is on flash takes the steps in a straight line.
 
 mod append;
+mod caller;
 mod read;
 mod write;
 
 pub use append::{extend, extend_over};
 pub use write::{punch, write_directly};
 
-use std::sync::atomic::{Ordering, fence};
-
-use headstart_protocol::handshake;
-use headstart_protocol::message::Request;
+use headstart_protocol::call::Call;
 use headstart_protocol::shared::Shared;
 use headstart_trace::Operation;
 use headstart_units::request::Range;
@@ -24,8 +20,9 @@ use crate::files::descriptors::Target;
 use crate::kernel::buffers::Buffers;
 use crate::kernel::{self, Errno};
 use crate::recording::{self, Place};
-use crate::session::{self, Answer, Session};
+use crate::session::{self, Session};
 use crate::settings;
+use caller::Caller;
 
 /// Alignment that O_DIRECT requests to any disk accept.
 const DIRECT_ALIGNMENT: u64 = 4096;
@@ -130,20 +127,39 @@ pub fn write_back(target: &Target, range: Range) -> Result<(), Errno> {
     if !settings::served() {
         return Ok(());
     }
-    session::with(|session| {
-        fence(Ordering::SeqCst);
-        if target.entry(&shared()).set_bits.load(Ordering::Acquire) == 0 || shared().all_clear(target.file, range) {
-            return Ok(());
-        }
-        ask_write_back(session, target, range)
-    })
+    session::with(|session| write_back_with(session, target, range))
 }
 
-fn ask_write_back(session: &mut Session, target: &Target, range: Range) -> Result<(), Errno> {
-    match session.call(&Request::WriteBack { file: target.file, offset: range.offset, length: range.length })? {
-        Answer::Done => Ok(()),
-        other => Err(session.unexpected(other)),
-    }
+fn write_back_with(session: &mut Session, target: &Target, range: Range) -> Result<(), Errno> {
+    let caller = Caller::without_buffers(session, Some(target));
+    let call = Call::write_back(&caller, target.file, range);
+    caller::change(session, &caller, call, || Ok((0, ()))).map(drop)
+}
+
+/// Changes a file's size: the agent agrees first, `kernel` does it, the agent hears whether it happened.
+pub fn truncate(
+    session: &mut Session,
+    file: u32,
+    size: u64,
+    kernel: impl FnOnce() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let caller = Caller::without_buffers(session, None);
+    let value = caller::change(session, &caller, Call::truncate(file, size), || kernel().map(|value| (0, value)))?;
+    Ok(value.unwrap_or(0))
+}
+
+/// Has `kernel` move bytes that lie at `from` or behind it in the slow file: they are off flash before, and
+/// none comes meanwhile. What becomes of the size only the kernel knows.
+pub fn rearrange(target: &Target, from: u64, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    session::with(|session| {
+        let caller = Caller::without_buffers(session, Some(target));
+        // Whatever the call came to, the agent hears how long the file is.
+        let rearrange = || {
+            let result = kernel();
+            Ok((kernel::facts(target.fd).map_or(from, |facts| facts.size), result))
+        };
+        caller::change(session, &caller, Call::rearrange(target.file, from), rearrange)?.unwrap_or(Ok(0))
+    })
 }
 
 /// The whole of a file.
@@ -155,11 +171,9 @@ pub fn sync(target: &Target, kernel: impl FnOnce() -> Result<usize, Errno>) -> R
         return kernel();
     }
     session::with(|session| {
-        let ask = || match session.call(&Request::Sync { file: target.file })? {
-            Answer::Done => Ok(()),
-            other => Err(session.unexpected(other)),
-        };
-        handshake::sync(target.entry(&shared()), || kernel().map(drop), ask)?;
+        let caller = Caller::without_buffers(session, Some(target));
+        let call = Call::sync(&caller, target.file);
+        caller::change(session, &caller, call, || kernel().map(|_| (0, ())))?;
         Ok(0)
     })
 }

@@ -148,7 +148,7 @@ impl Shared<'_> {
 
     /// A write finds no space on flash, and the agent is not asked: it sees how much was refused, and how
     /// long the file becomes.
-    pub fn refuse_write(&self, file: u32, range: Range) {
+    pub(crate) fn refuse_write(&self, file: u32, range: Range) {
         self.files[file as usize].refuse(range.end());
         self.header.refused_bytes.fetch_add(range.length, Ordering::Relaxed);
     }
@@ -173,20 +173,6 @@ impl Shared<'_> {
     }
 }
 
-/// fsync: `kernel` syncs the slow file, `ask` has the agent sync what it promised.
-///
-/// The count is loaded before the slow file is synced. Loaded afterwards it may be zero because bytes went
-/// back to the slow file behind the kernel's sync.
-pub fn sync<E>(
-    entry: &FileEntry,
-    kernel: impl FnOnce() -> Result<(), E>,
-    ask: impl FnOnce() -> Result<(), E>,
-) -> Result<(), E> {
-    let promised = entry.has_set_bits();
-    kernel()?;
-    if promised { ask() } else { Ok(()) }
-}
-
 /// What the library asks before it settles.
 impl FileEntry {
     /// Whether bytes of the file may be on flash. An fsync asks before it syncs the slow file ([`crate::call`]).
@@ -198,7 +184,7 @@ impl FileEntry {
 
 impl Shared<'_> {
     /// Whether no byte of `range` is on flash, for who publishes nothing: it may be by the time that this returns.
-    pub fn is_off_flash(&self, file: u32, range: Range) -> bool {
+    pub(crate) fn is_off_flash(&self, file: u32, range: Range) -> bool {
         fence(Ordering::SeqCst);
         !self.files[file as usize].has_set_bits() || self.all_clear(file, range)
     }

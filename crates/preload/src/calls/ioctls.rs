@@ -16,6 +16,7 @@ use libc::{c_int, c_ulong};
 
 use crate::calls::resizing;
 use crate::calls::transfers::{brought_back, copy};
+use crate::data_path;
 use crate::files::bypass;
 use crate::files::descriptors;
 use crate::files::opening;
@@ -108,7 +109,7 @@ fn clone(from: c_int, to: c_int, at: u64, pass: impl Fn() -> c_int) -> c_int {
         Ok(Some(_)) => brought_back(from, || ()).and_then(|()| {
             let rearranged = |target: &descriptors::Target| {
                 target.hold()?;
-                resizing::rearrange(target, at, || resizing::outcome(kernel::uncancelled(&pass)))
+                data_path::rearrange(target, at, || resizing::outcome(kernel::uncancelled(&pass)))
             };
             descriptors::on_managed(to, rearranged).and_then(|cloned| cloned.ok_or(libc::EBADF))
         }),

@@ -2,7 +2,6 @@
 
 use std::ffi::CStr;
 
-use headstart_protocol::message::Request;
 use headstart_units::request::Range;
 use libc::{c_char, c_int};
 
@@ -29,36 +28,7 @@ pub(crate) fn resize_with(
     size: u64,
     kernel: impl FnOnce() -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
-    match session.call(&Request::Truncate { file, size })? {
-        Answer::Go => {}
-        other => return Err(session.unexpected(other)),
-    }
-    let result = kernel();
-    match session.call(&Request::TruncateDone { file, size, changed: result.is_ok() })? {
-        Answer::Done => result,
-        other => Err(session.unexpected(other)),
-    }
-}
-
-/// Has `kernel` move bytes of the slow file that lie at `from` or behind it. The agent writes them back before,
-/// and puts none of them on flash meanwhile. Only the kernel knows the size that results.
-pub(crate) fn rearrange(
-    target: &Target,
-    from: u64,
-    kernel: impl FnOnce() -> Result<usize, Errno>,
-) -> Result<usize, Errno> {
-    session::with(|session| {
-        match session.call(&Request::Rearrange { file: target.file, from })? {
-            Answer::Go => {}
-            other => return Err(session.unexpected(other)),
-        }
-        let result = kernel();
-        let size = kernel::facts(target.fd).map_or(from, |facts| facts.size);
-        match session.call(&Request::RearrangeDone { file: target.file, from, size })? {
-            Answer::Done => result,
-            other => Err(session.unexpected(other)),
-        }
-    })
+    data_path::truncate(session, file, size, kernel)
 }
 
 /// What a call of the program's own that returns 0 or -1 came to.
@@ -178,9 +148,11 @@ pub(crate) fn fallocate(fd: c_int, mode: c_int, offset: i64, length: i64, pass: 
             libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE | FALLOC_FL_WRITE_ZEROES => {
                 data_path::punch(target, range, kernel)
             }
-            libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE => rearrange(target, range.offset, kernel),
+            libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE => {
+                data_path::rearrange(target, range.offset, kernel)
+            }
             // Whatever a kernel to come makes of it.
-            _ => rearrange(target, 0, kernel),
+            _ => data_path::rearrange(target, 0, kernel),
         }
     })
 }

@@ -2,16 +2,13 @@
 //!
 //! They land at or behind the end of the file. All that is mapped lies before it, so that nothing is dropped; but a
 //! commit behind the end at the same time must be excluded. So they claim everything from the known size on, and are
-//! cheap only while the file has no set bit at all. `posix_fallocate` may write before the end too, but no
-//! other bytes than it reads.
+//! cheap only while the file has no set bit at all. `posix_fallocate` may write before the end too, but no other bytes
+//! than it reads.
 
-use std::sync::atomic::Ordering;
+use headstart_protocol::call::Call;
+use headstart_protocol::counters::Served;
 
-use headstart_protocol::counters::{Counter, Served};
-use headstart_protocol::shared::KIND_EXTEND;
-use headstart_units::request::Range;
-
-use super::{shared, write::under_lease};
+use super::caller::{Caller, change};
 use crate::files::descriptors::{CHANGED, Target};
 use crate::kernel::{self, Errno};
 use crate::session;
@@ -46,23 +43,9 @@ pub fn extend_over(
     kernel: impl FnOnce() -> Result<usize, Errno>,
 ) -> Result<usize, Errno> {
     session::with(|session| {
-        let (slot, shared) = (session.slot, shared());
-        let entry = target.entry(&shared);
-        let tail = || Range::between(entry.size.load(Ordering::Acquire).min(offset), u64::MAX);
-        slot.publish_cheap(KIND_EXTEND, target.file, tail());
-        if !target.still_open() {
-            slot.free();
-            return Err(CHANGED);
-        }
-        if shared.append_is_cheap(target.file) {
-            let result = kernel();
-            slot.free();
-            slot.count(Counter::CheapRequests, 1);
-            return result;
-        }
-        slot.ask();
-        let result = under_lease(session, target.file, tail(), true, || kernel().map(|value| (0, value)));
-        slot.free();
-        result
+        let caller = Caller::without_buffers(session, Some(target));
+        let call = Call::extend(&caller, target.file, offset);
+        let value = change(session, &caller, call, || kernel().map(|value| (0, value)))?;
+        Ok(value.unwrap_or(0))
     })
 }

@@ -4,19 +4,18 @@ use std::alloc::{self, Layout};
 
 use headstart_policy::client::Request;
 use headstart_policy::order::Distance;
-use headstart_protocol::counters::{Counter, Served};
-use headstart_protocol::message;
+use headstart_protocol::call::{Call, Failure, FlashFault, Moved, Step};
 use headstart_protocol::read_times::{Side, is_measured};
-use headstart_protocol::shared::KIND_READ;
 use headstart_units::request::{Direction, Range};
 
-use super::{DIRECT_ALIGNMENT, ask_write_back, is_in_sectors, shared};
+use super::caller::{Caller, ask, moved, outcome, place, refuse};
+use super::{DIRECT_ALIGNMENT, is_in_sectors, shared, write_back_with};
 use crate::files::data_files;
 use crate::files::decisions;
-use crate::files::descriptors::{CHANGED, Target};
+use crate::files::descriptors::Target;
 use crate::kernel::buffers::Buffers;
 use crate::kernel::{self, Errno};
-use crate::session::{self, Answer, Session};
+use crate::session::{self, Session};
 
 /// `pread` of a managed file.
 pub fn read_at(target: &Target, buffers: &Buffers, offset: u64) -> Result<usize, Errno> {
@@ -29,41 +28,18 @@ pub fn read_at(target: &Target, buffers: &Buffers, offset: u64) -> Result<usize,
     let range = Range::new(offset, buffers.length() as u64);
     target.record.know_regions();
     let distance = decisions::distance(target, Direction::Read, range);
+    let request = Request { direction: Direction::Read, range, distance };
     session::with(|session| {
-        let slot = session.slot;
-        slot.publish_cheap(KIND_READ, target.file, range);
-        if !target.still_open() {
-            slot.free();
-            return Err(CHANGED);
-        }
-        if shared().all_clear(target.file, range) {
-            let result = if slot.measures(target.entry(&shared()), distance) {
+        let caller = Caller::new(session, target, buffers);
+        let kernel = || {
+            moved(if caller.slot.measures(target.entry(&shared()), distance) {
                 read_measured(target, buffers, offset)
             } else {
                 buffers.read(target.fd, 0, buffers.length(), offset)
-            };
-            slot.free();
-            slot.count(Counter::CheapRequests, 1);
-            match result {
-                _ if range.is_empty() => {}
-                Ok(read) => {
-                    let served = count_disk(session, target, range, distance, read as u64);
-                    slot.count(served.counters().0, 1);
-                }
-                Err(_) => slot.served(Served::ReadFailed, 0),
-            }
-            return result;
-        }
-        slot.ask();
-        let (result, served) = if target.uncached() && is_refused(session, target, buffers, range) {
-            (Err(libc::EINVAL), Served::ReadFailed)
-        } else {
-            read_as_told(session, target, buffers, offset, distance)
+            })
         };
-        slot.free();
-        let served = if result.is_ok() { served } else { Served::ReadFailed };
-        slot.count(served.counters().0, 1);
-        result
+        let told = |call, step| ToldRead { session, caller, target, buffers, offset, distance }.run(call, step);
+        outcome(Call::read_at_once(&caller, target.file, request, kernel, told))
     })
 }
 
@@ -84,159 +60,96 @@ fn measure(target: &Target, side: Side, result: &Result<usize, Errno>, start_ns:
     }
 }
 
-/// Whether the slow file system refuses a read past the page cache for its alignment, which only it knows,
-/// and in holes does not look at: so dirty bytes go back first. What it gives may be old again by the time
-/// that it is there, and is read once more.
-#[cold]
-fn is_refused(session: &mut Session, target: &Target, buffers: &Buffers, range: Range) -> bool {
-    if is_in_sectors(buffers, range) {
-        return false;
-    }
-    // Where that fails the read may be refused all the same.
-    let _ = ask_write_back(session, target, range);
-    buffers.read(target.fd, 0, buffers.length(), range.offset) == Err(libc::EINVAL)
-}
-
-/// Reads piece by piece where the agent says; and what served the request. Bytes are counted here.
-fn read_as_told(
-    session: &mut Session,
-    target: &Target,
-    buffers: &Buffers,
+/// A read of bytes of which some may be on flash.
+struct ToldRead<'a> {
+    session: &'a mut Session,
+    caller: Caller<'a>,
+    target: &'a Target,
+    buffers: &'a Buffers<'a>,
     offset: u64,
     distance: Distance,
-) -> (Result<usize, Errno>, Served) {
-    let (mut done, mut served) = (0, Served::ReadEnd);
-    while done < buffers.length() {
-        let rest = Range::new(offset + done as u64, (buffers.length() - done) as u64);
-        let ask = message::Request::Read { file: target.file, offset: rest.offset, length: rest.length };
-        let read = match session.call(&ask) {
-            Ok(Answer::Flash(length)) => {
-                let length = length.min(rest.length) as usize;
-                let start_ns = kernel::monotonic_ns();
-                let result = read_pieces(session, target, buffers, done, rest.offset, length);
-                session.slot.release_read();
-                if let Err(Unread::Flash { range, dirty_too }) = result {
-                    // What the disk has as well is read there next.
-                    match drop_unread(session, target, range, dirty_too) {
-                        Ok(()) => continue,
-                        Err(_) if done > 0 => return (Ok(done), served),
-                        Err(errno) => return (Err(errno), served),
+}
+
+impl ToldRead<'_> {
+    /// Reads piece by piece where the agent says.
+    #[cold]
+    #[inline(never)]
+    fn run(&mut self, mut call: Call, mut step: Step) -> Result<u64, Failure> {
+        if self.target.uncached() && self.is_refused() {
+            step = refuse(&self.caller, &mut call, libc::EINVAL);
+        }
+        // When the flash lease under way began to be read, and the bytes that were.
+        let mut lease = None;
+        loop {
+            step = match step {
+                Step::Ask(message) => ask(self.session, &self.caller, &mut call, &message),
+                Step::Slow(part) => {
+                    let start_ns = kernel::monotonic_ns();
+                    let result = read_slow(self.target, self.buffers, place(part, self.offset).0, part);
+                    let next = call.on_moved(&self.caller, moved(result));
+                    self.measure(Side::Disk, &result, start_ns);
+                    next
+                }
+                Step::Flash { range, data_file, place } => {
+                    let (start_ns, read) = lease.take().unwrap_or_else(|| (kernel::monotonic_ns(), 0));
+                    let moved = self.read_piece(range, data_file, place);
+                    let next = call.on_moved(&self.caller, moved);
+                    match moved {
+                        Moved::Bytes(bytes) if matches!(next, Step::Flash { .. }) => {
+                            lease = Some((start_ns, read + bytes as usize));
+                        }
+                        Moved::Bytes(bytes) => self.measure(Side::Flash, &Ok(read + bytes as usize), start_ns),
+                        Moved::Failed(_) | Moved::FlashFailed(_) => {}
                     }
+                    next
                 }
-                let result = result.map_err(Unread::errno);
-                if is_measured(distance) {
-                    measure(target, Side::Flash, &result, start_ns);
-                }
-                session.slot.count(Counter::FlashReadBytes, *result.as_ref().unwrap_or(&0) as u64);
-                served = Served::Flash;
-                result.map(|count| (length, count))
-            }
-            Ok(answer @ (Answer::Disk(length) | Answer::Sooner(length))) => {
-                let part = Range::new(rest.offset, length.min(rest.length));
-                let start_ns = kernel::monotonic_ns();
-                let result = read_slow(target, buffers, done, part);
-                session.slot.release_read();
-                if is_measured(distance) {
-                    measure(target, Side::Disk, &result, start_ns);
-                }
-                if let Ok(count) = result {
-                    let by_disk = if matches!(answer, Answer::Sooner(_)) {
-                        session.slot.count(Counter::DiskReadSoonerBytes, count as u64);
-                        Served::ReadSooner
-                    } else {
-                        count_disk(session, target, part, distance, count as u64)
-                    };
-                    served = if served == Served::ReadEnd { by_disk } else { served };
-                }
-                result.map(|count| (part.length as usize, count))
-            }
-            Ok(other) => Err(session.unexpected(other)),
-            Err(errno) => Err(errno),
-        };
-        let result = match read {
-            Ok((0, _)) | Err(_) if done > 0 => Ok(done),
-            Ok((0, _)) => Err(libc::EIO),
-            Err(errno) => Err(errno),
-            Ok((wanted, count)) => {
-                done += count;
-                if count == wanted {
-                    continue;
-                }
-                Ok(done)
-            }
-        };
-        return (result, served);
-    }
-    (Ok(done), served)
-}
-
-/// Why bytes on flash were not read.
-enum Unread {
-    /// The program's fault, or the process lacks something.
-    Refused(Errno),
-    /// Flash does not give these bytes of the file; if not for its own fault, dirty ones are not lost.
-    Flash { range: Range, dirty_too: bool },
-}
-
-impl Unread {
-    fn errno(self) -> Errno {
-        match self {
-            Unread::Refused(errno) => errno,
-            Unread::Flash { .. } => libc::EIO,
+                Step::Done => return call.result(),
+                Step::Look | Step::Sync => unreachable!("a read that asks does neither"),
+            };
         }
     }
-}
 
-/// Tells the agent what flash does not give, after it has written back what is dirty of that, if it can; an
-/// error if the disk has it not.
-#[cold]
-fn drop_unread(session: &mut Session, target: &Target, range: Range, dirty_too: bool) -> Result<(), Errno> {
-    let (file, Range { offset, length }) = (target.file, range);
-    let write_back = dirty_too.then_some(message::Request::WriteBack { file, offset, length });
-    for ask in write_back.into_iter().chain([message::Request::FlashFailed { file, offset, length }]) {
-        match session.call(&ask)? {
-            Answer::Done => {}
-            other => return Err(session.unexpected(other)),
+    /// Whether the slow file system refuses a read past the page cache for its alignment, which only it knows, and
+    /// in holes does not look at: so dirty bytes go back first. What it gives may be old again by the time that
+    /// it is there, and is read once more.
+    #[cold]
+    fn is_refused(&mut self) -> bool {
+        let range = Range::new(self.offset, self.buffers.length() as u64);
+        if is_in_sectors(self.buffers, range) {
+            return false;
+        }
+        // Where that fails the read may be refused all the same.
+        let _ = write_back_with(self.session, self.target, range);
+        self.buffers.read(self.target.fd, 0, self.buffers.length(), range.offset) == Err(libc::EINVAL)
+    }
+
+    fn measure(&self, side: Side, result: &Result<usize, Errno>, start_ns: u64) {
+        if is_measured(self.distance) {
+            measure(self.target, side, result, start_ns);
         }
     }
-    Ok(())
-}
 
-/// Reads the lease's pieces, which begin at `offset` of the file, into bytes `from .. from + length`; fewer where the
-/// program's memory ends. A data file that ends early is an error: its bytes were promised.
-fn read_pieces(
-    session: &mut Session,
-    target: &Target,
-    buffers: &Buffers,
-    from: usize,
-    offset: u64,
-    length: usize,
-) -> Result<usize, Unread> {
-    let (mut done, slot) = (0, session.slot);
-    for piece in slot.leased_pieces() {
-        let wanted = piece.length.min((length - done) as u64) as usize;
-        if wanted == 0 {
-            continue;
-        }
+    /// Reads a piece of a lease; less where the program's memory ends. A data file that ends early has failed:
+    /// its bytes were promised.
+    fn read_piece(&mut self, range: Range, data_file: u32, at: u64) -> Moved {
+        let (from, wanted) = place(range, self.offset);
         let mut read = 0;
         while read < wanted {
-            let part = data_files::with(session, target.file, piece.data_file, |fd| {
-                buffers.read(fd, from + done + read, wanted - read, piece.place + read as u64)
+            let part = data_files::with(self.session, self.target.file, data_file, |fd| {
+                self.buffers.read(fd, from + read, wanted - read, at + read as u64)
             });
             match part {
                 Ok(count) if count > 0 => read += count,
-                Err(libc::EFAULT) if done + read > 0 => return Ok(done + read),
-                Err(errno @ (libc::EFAULT | libc::EINTR | libc::ENOMEM)) => return Err(Unread::Refused(errno)),
-                part => {
-                    // The program has the last descriptor: the kernel would have needed none.
-                    let dirty_too = matches!(part, Err(libc::EMFILE | libc::ENFILE));
-                    return Err(Unread::Flash { range: Range::new(offset + done as u64, wanted as u64), dirty_too });
-                }
+                Err(libc::EFAULT) if read > 0 => return Moved::Bytes(read as u64),
+                // The program's fault, or the process lacks something.
+                Err(errno @ (libc::EFAULT | libc::EINTR | libc::ENOMEM)) => return Moved::Failed(errno),
+                // The program has the last descriptor: the kernel would have needed none.
+                Err(libc::EMFILE | libc::ENFILE) => return Moved::FlashFailed(FlashFault::Unreachable),
+                _ => return Moved::FlashFailed(FlashFault::Broken),
             }
         }
-        done += wanted;
+        Moved::Bytes(wanted as u64)
     }
-    if done < length { Err(Unread::Refused(libc::EIO)) } else { Ok(done) }
 }
 
 /// Reads `part` of the slow file. Past the page cache, a part that flash cut to an odd length is read as an aligned
@@ -268,12 +181,4 @@ fn read_slow(target: &Target, buffers: &Buffers, from: usize, part: Range) -> Re
     // SAFETY: allocated above with this layout.
     unsafe { alloc::dealloc(memory, layout) };
     result
-}
-
-/// Counts bytes read from the slow file, and tells the agent of those that flash would have served sooner;
-/// why the disk served them.
-#[inline]
-fn count_disk(session: &Session, target: &Target, range: Range, distance: Distance, read: u64) -> Served {
-    let request = Request { direction: Direction::Read, range, distance };
-    session.slot.read_by_disk(target.file, request, read, |request| decisions::decide(target, request))
 }
