@@ -232,7 +232,7 @@ impl Served {
 
 impl Served {
     /// A request that goes to disk for `reason`.
-    pub const fn by_disk(direction: Direction, reason: Reason) -> Served {
+    pub(crate) const fn by_disk(direction: Direction, reason: Reason) -> Served {
         match (direction, reason) {
             (Direction::Read, Reason::Off) => Served::ReadOff,
             (Direction::Read, Reason::NoBenefit) => Served::ReadUnwanted,
@@ -247,11 +247,6 @@ impl Served {
 }
 
 impl RequestCounters {
-    /// Adds what others counted.
-    pub fn add_all(&mut self, others: &RequestCounters) {
-        self.combine(others, |sum, value| *sum = sum.saturating_add(value));
-    }
-
     /// What was added since `earlier`.
     pub fn since(&self, earlier: &RequestCounters) -> RequestCounters {
         let mut since = *self;

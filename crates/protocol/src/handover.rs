@@ -13,7 +13,7 @@ pub const COPIES_MAX: usize = 1024;
 const WORDS: usize = FILES_MAX / 64;
 
 /// `CopyRecord::kind`: none.
-pub const COPY_NONE: u32 = 0;
+pub(crate) const COPY_NONE: u32 = 0;
 /// `CopyRecord::kind`: from disk to flash. It can only hit a place that the next agent never gives away.
 pub const COPY_FETCH: u32 = 1;
 /// `CopyRecord::kind`: from flash to disk.

@@ -77,7 +77,7 @@ impl Slot {
     /// them: of the parts that policies answer differently, the first that flash was wanted for speaks for
     /// all, else the first.
     #[inline]
-    pub fn read_by_disk(
+    pub(crate) fn read_by_disk(
         &self,
         file: u32,
         request: Request,

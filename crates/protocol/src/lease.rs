@@ -165,13 +165,13 @@ impl Slot {
     }
 
     /// The smallest slab that takes all of `range`.
-    pub fn whole_slab(&self, file: u32, range: Range) -> Option<Place> {
+    pub(crate) fn whole_slab(&self, file: u32, range: Range) -> Option<Place> {
         let fits = |slab: &Place| slab.length >= range.length;
         self.usable_slabs(file, range).filter(fits).min_by_key(|slab| slab.length)
     }
 
     /// The same as [`Slot::slab`], if it is good enough not to ask the agent for another.
-    pub fn good_slab(&self, file: u32, range: Range) -> Option<Place> {
+    pub(crate) fn good_slab(&self, file: u32, range: Range) -> Option<Place> {
         self.slab(file, range).filter(|slab| slab.length >= range.length.min(PART_MIN))
     }
 

@@ -47,7 +47,7 @@ pub const HINTS_MAX: usize = if cfg!(loom) { 2 } else { 32 };
 /// First word of a shared file that is ready.
 pub const MAGIC: u64 = 0x6865_6164_7374_6131;
 /// Counters a slot has room for.
-pub const COUNTERS_MAX: usize = 64;
+pub(crate) const COUNTERS_MAX: usize = 64;
 
 /// `Slot::state`: no request under way.
 pub const STATE_FREE: u32 = 0;
@@ -360,7 +360,7 @@ pub struct Shared<'a> {
 }
 
 /// Index of the bit that speaks for the granule of `offset`.
-pub fn bit_of(offset: u64) -> u64 {
+pub(crate) fn bit_of(offset: u64) -> u64 {
     (offset / GRANULE_BYTES) % BITS_PER_FILE
 }
 
