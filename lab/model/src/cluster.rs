@@ -128,15 +128,16 @@ impl Cluster {
     /// Sends the parts of a request to their servers; returns how many there are.
     fn send(&mut self, now: Nanos, id: u64, request: &FileRequest<'_>) -> usize {
         let count = self.servers.len();
-        if request.operation == Operation::Flush {
-            (0..count).for_each(|server| self.send_to(now, id, request, server, 0, 0));
+        let FileRequest { operation, placement, offset, length, origin, .. } = *request;
+        let part = |address, length| Request { id, operation, address, length, origin };
+        if operation == Operation::Flush {
+            (0..count).for_each(|server| self.send_to(now, server, part(0, 0)));
             return count;
         }
-        let FileRequest { placement, offset, length, .. } = *request;
         assert_eq!(placement.bases.len(), count, "a placement has one base per server");
         if length == 0 {
             // An empty request still asks one server.
-            self.send_to(now, id, request, placement.first_server % count, 0, 0);
+            self.send_to(now, placement.first_server % count, part(0, 0));
             return 1;
         }
         let (first, last) = (offset / self.stripe_bytes, (offset + length - 1) / self.stripe_bytes);
@@ -146,14 +147,13 @@ impl Cluster {
             let range = local_range(count as u64, self.stripe_bytes, column, offset, length);
             let (local, length) = range.expect("a server whose stripe is asked for has bytes of it");
             let server = (placement.first_server + column as usize) % count;
-            self.send_to(now, id, request, server, placement.bases[server] + local, length);
+            self.send_to(now, server, part(placement.bases[server] + local, length));
         }
         part_count as usize
     }
 
-    fn send_to(&mut self, now: Nanos, id: u64, request: &FileRequest<'_>, server: usize, address: u64, length: u64) {
-        let FileRequest { operation, origin, .. } = *request;
-        self.servers[server].on_request(now, Request { id, operation, address, length, origin });
+    fn send_to(&mut self, now: Nanos, server: usize, request: Request) {
+        self.servers[server].on_request(now, request);
         self.timers.set(server, self.servers[server].next_timer());
     }
 

@@ -24,10 +24,12 @@ use super::{Command, Device, DeviceStats, Finished};
 use crate::queue::{CommandQueue, Span, TAGS};
 use crate::server::Operation;
 
+mod arm;
 pub mod geometry;
 mod read_ahead;
 mod write_cache;
 
+use arm::{Arm, Goal, Head};
 use geometry::{Geometry, Location, Mechanics, rounded};
 use read_ahead::{Lookup, ReadAhead};
 use write_cache::WriteCache;
@@ -74,11 +76,7 @@ enum State {
 pub struct Hdd {
     state: State,
     geometry: Geometry,
-    /// Track of the last byte moved, the byte after it, and when the arm was done with it.
-    arm: Location,
-    arm_address: u64,
-    arm_at: Nanos,
-    arm_wrote: bool,
+    arm: Arm,
     write_cache: Option<Box<WriteCache>>,
     read_ahead: Option<ReadAhead>,
     queue: CommandQueue<Queued>,
@@ -102,11 +100,8 @@ impl Hdd {
             .then(|| Box::new(WriteCache::new(config.write_cache_bytes, config.command_overhead, bus_ns_per_byte)));
         Hdd {
             state: State::Idle,
-            arm: geometry.locate(0),
+            arm: Arm::new(&geometry),
             geometry,
-            arm_address: 0,
-            arm_at: Nanos::MAX,
-            arm_wrote: false,
             write_cache,
             read_ahead: config.read_ahead.map(|(count, bytes)| ReadAhead::new(count, bytes)),
             queue: CommandQueue::new(config.age_limit),
@@ -135,29 +130,9 @@ impl Hdd {
     }
 
     /// Brings the arm's position up to `now`: while it reads ahead, it is at the frontier.
-    fn head(&self, now: Nanos) -> (Location, u64) {
-        match self.read_ahead.as_ref().and_then(|cache| cache.head_address(now)) {
-            Some(address) if address != self.arm_address => (self.geometry.locate(address), address),
-            _ => (self.arm, self.arm_address),
-        }
-    }
-
-    /// Time until the arm and the spindle are at `address`; `turn` is the spindle's at `now`.
-    fn reach(
-        &self,
-        head: &(Location, u64),
-        address: u64,
-        location: &Location,
-        now: Nanos,
-        turn: f64,
-        write: bool,
-    ) -> Nanos {
-        let ns = if self.arm_at == now && self.arm_address == address && self.arm_wrote == write {
-            self.geometry.switch_ns(&self.arm, location)
-        } else {
-            self.geometry.position_ns(&head.0, location, turn, write)
-        };
-        rounded(ns)
+    fn head(&self, now: Nanos) -> Head {
+        let frontier = self.read_ahead.as_ref().and_then(|cache| cache.head_address(now));
+        self.arm.head(&self.geometry, frontier, now)
     }
 
     fn bus(&self, length: u64) -> Nanos {
@@ -173,25 +148,26 @@ impl Hdd {
     }
 
     /// Time until the first byte of a queued command that the medium must move, or until a hit is complete.
-    fn cost(&self, head: &(Location, u64), span: &Span, queued: &Queued, now: Nanos, turn: f64) -> Nanos {
+    fn cost(&self, head: &Head, span: &Span, queued: &Queued) -> Nanos {
+        let reach = |location, address, write| self.arm.reach(&self.geometry, head, &Goal { location, address, write });
         if span.write {
-            return self.reach(head, span.address, &queued.location, now, turn, true);
+            return reach(queued.location, span.address, true);
         }
         if self.is_dirty_in_cache(span) {
             return self.bus(span.end - span.address);
         }
-        match self.lookup(span, now) {
-            Lookup::Hit { ready, .. } => ready.since(now),
-            Lookup::Partial { from, .. } => self.reach(head, from, &self.geometry.locate(from), now, turn, false),
-            Lookup::Miss => self.reach(head, span.address, &queued.location, now, turn, false),
+        match self.lookup(span, head.now) {
+            Lookup::Hit { ready, .. } => ready.since(head.now),
+            Lookup::Partial { from, .. } => reach(self.geometry.locate(from), from, false),
+            Lookup::Miss => reach(queued.location, span.address, false),
         }
     }
 
     fn decide(&mut self, now: Nanos) {
-        if self.arm_at == now
+        if let Some((address, wrote)) = self.arm.goes_on(now)
             && !self.queue.is_overdue(now)
             && !self.is_write_overdue(now)
-            && let Some(index) = self.queue.find(now, self.arm_address, self.arm_wrote)
+            && let Some(index) = self.queue.find(now, address, wrote)
         {
             return self.serve(now, index);
         }
@@ -227,14 +203,16 @@ impl Hdd {
 
     fn choose_destage(&self, now: Nanos) -> Option<(u64, u64, Nanos)> {
         let cache = self.write_cache.as_ref().filter(|cache| cache.has_dirty())?;
-        let (head, turn) = (self.head(now), self.geometry.turn_at(now));
-        cache.choose(head.1, |start| self.reach(&head, start, &self.geometry.locate(start), now, turn, true))
+        let head = self.head(now);
+        cache.choose(head.address, |address| {
+            let location = self.geometry.locate(address);
+            self.arm.reach(&self.geometry, &head, &Goal { location, address, write: true })
+        })
     }
 
     fn choose(&mut self, now: Nanos) {
         let head = self.head(now);
-        let turn = self.geometry.turn_at(now);
-        let chosen = self.queue.choose(now, |span, queued| self.cost(&head, span, queued, now, turn));
+        let chosen = self.queue.choose(now, |span, queued| self.cost(&head, span, queued));
         let (index, cost) = chosen.expect("a command waits, and of any run one is first");
         let write_overdue = self.is_write_overdue(now);
         let pressed = self.flush.is_some() || self.write_cache.as_ref().is_some_and(|cache| cache.is_pressed());
@@ -262,10 +240,10 @@ impl Hdd {
                 cache.invalidate(address, end);
             }
         }
-        let reach = self.reach(&head, address, &location, now, self.geometry.turn_at(now), write);
+        let reach = self.arm.reach(&self.geometry, &head, &Goal { location, address, write });
         let (transfer_ns, arm) = self.geometry.transfer_ns(location, address, end - address);
         let until = now + reach + rounded(transfer_ns);
-        (self.arm, self.arm_address, self.arm_at, self.arm_wrote) = (arm, end, until, write);
+        self.arm.move_to(Goal { location: arm, address: end, write }, until);
         until
     }
 

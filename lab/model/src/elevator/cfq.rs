@@ -19,6 +19,8 @@
 //! Not modelled: expiry of old requests, backward seeks within a queue, priorities, think times and seek
 //! distances by which Linux chooses its patience, and that a queue ends with its task.
 
+mod turn;
+
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -28,6 +30,7 @@ use headstart_units::Nanos;
 use super::batch_list::BatchList;
 use super::{Batch, Part};
 use crate::server::Operation;
+use turn::Turn;
 
 /// How CFQ shares a drive. The defaults are those of Linux 2.6.18 (`block/cfq-iosched.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,11 +116,7 @@ pub(super) struct Cfq<T> {
     free: Vec<u32>,
     /// Queues with commands, the active one apart, in order of their turns.
     line: VecDeque<u32>,
-    active: Option<u32>,
-    turn_end: Nanos,
-    turn_count: usize,
-    may_exceed: bool,
-    idle_until: Option<Nanos>,
+    turn: Turn,
     /// Where the last command ended.
     sweep: u64,
     /// Places taken.
@@ -141,11 +140,7 @@ impl<T: Copy> Cfq<T> {
             queues: Vec::new(),
             free: Vec::new(),
             line: VecDeque::new(),
-            active: None,
-            turn_end: Nanos::ZERO,
-            turn_count: 0,
-            may_exceed: false,
-            idle_until: None,
+            turn: Turn::default(),
             sweep: 0,
             taken: 0,
             without_place: VecDeque::new(),
@@ -177,7 +172,7 @@ impl<T: Copy> Cfq<T> {
     fn release(&mut self, index: u32) {
         let queue = &self.queues[index as usize];
         let is_used = queue.is_in_line || queue.in_drive > 0 || queue.commands.len() > 0 || !queue.outside.is_empty();
-        if !is_used && self.active != Some(index) {
+        if !is_used && self.turn.queue() != Some(index) {
             self.by_key.remove(&queue.key);
             self.free.push(index);
         }
@@ -203,28 +198,21 @@ impl<T: Copy> Cfq<T> {
         }
     }
 
-    fn is_awaited(&self, queue: u32) -> bool {
-        self.active == Some(queue) && self.idle_until.is_some()
-    }
-
     /// Gives a part a place, its own or one in a waiting command; false if there is none.
     fn place(&mut self, now: Nanos, queue: u32, part: Part<T>) -> bool {
         if !part.is_read_ahead && self.queues[queue as usize].commands.merge(&part, self.bytes_max) {
             self.len -= 1;
             return true;
         }
-        if self.taken >= self.nr_requests {
-            if !self.is_awaited(queue) || !self.may_exceed {
-                return false;
-            }
-            self.may_exceed = false;
+        if self.taken >= self.nr_requests && !self.turn.exceed(queue) {
+            return false;
         }
         self.taken += 1;
         self.sequence += 1;
         let slot = &mut self.queues[queue as usize];
         slot.commands.insert(Batch { queue, ..Batch::new(now, part, self.sequence) });
-        if self.active == Some(queue) {
-            self.idle_until = None;
+        if self.turn.queue() == Some(queue) {
+            self.turn.stop_waiting();
         } else if !slot.is_in_line {
             slot.is_in_line = true;
             self.line.push_back(queue);
@@ -257,47 +245,45 @@ impl<T: Copy> Cfq<T> {
 
     pub(super) fn next_command(&mut self, now: Nanos) -> Option<Batch<T>> {
         self.on_timer(now);
-        if self.idle_until.is_some() {
+        if self.turn.idle_until().is_some() {
             return None;
         }
-        if let Some(index) = self.active {
+        if let Some(index) = self.turn.queue() {
             match self.go_on(now, index) {
-                Turn::Serve => return self.take(index),
-                Turn::Wait => return None,
-                Turn::Over => self.end_turn(),
+                Next::Serve => return self.take(index),
+                Next::Wait => return None,
+                Next::Over => self.end_turn(),
             }
         }
         let index = self.line.pop_front()?;
         self.queues[index as usize].is_in_line = false;
         let is_async = self.queues[index as usize].key == Key::Async;
-        self.active = Some(index);
-        self.turn_end = now + if is_async { self.config.async_slice } else { self.config.slice };
-        self.turn_count = 0;
-        self.may_exceed = true;
+        self.turn.begin(index, now + if is_async { self.config.async_slice } else { self.config.slice });
         self.take(index)
     }
 
-    fn go_on(&mut self, now: Nanos, index: u32) -> Turn {
+    fn go_on(&mut self, now: Nanos, index: u32) -> Next {
         let queue = &self.queues[index as usize];
         let idle = match queue.key {
             Key::Rank { .. } => self.config.idle_rank,
             Key::ReadAhead { .. } => self.config.idle_read_ahead,
             Key::Async | Key::Writer { .. } => Nanos::ZERO,
         };
-        if now >= self.turn_end || queue.key == Key::Async && self.turn_count >= self.config.async_requests_max {
-            return Turn::Over;
+        let served_max = if queue.key == Key::Async { self.config.async_requests_max } else { usize::MAX };
+        if self.turn.is_used_up(now, served_max) {
+            return Next::Over;
         }
         if queue.commands.len() > 0 {
-            return if queue.in_drive < self.config.quantum { Turn::Serve } else { Turn::Wait };
+            return if queue.in_drive < self.config.quantum { Next::Serve } else { Next::Wait };
         }
         if idle == Nanos::ZERO {
-            return Turn::Over;
+            return Next::Over;
         }
         if queue.in_drive > 0 {
-            return Turn::Wait;
+            return Next::Wait;
         }
-        self.idle_until = Some(self.turn_end.min(now + idle));
-        if self.place_beyond_limit(now, index) { Turn::Serve } else { Turn::Wait }
+        self.turn.wait(now, idle);
+        if self.place_beyond_limit(now, index) { Next::Serve } else { Next::Wait }
     }
 
     /// Places what the queue that the drive waits for has outside, if it may exceed the limit.
@@ -315,8 +301,7 @@ impl<T: Copy> Cfq<T> {
     }
 
     fn end_turn(&mut self) {
-        self.idle_until = None;
-        let Some(index) = self.active.take() else { return };
+        let Some(index) = self.turn.finish() else { return };
         let queue = &mut self.queues[index as usize];
         if queue.commands.len() > 0 {
             queue.is_in_line = true;
@@ -330,17 +315,17 @@ impl<T: Copy> Cfq<T> {
         let batch = queue.commands.take_from(self.sweep).or_else(|| queue.commands.take_from(0))?;
         queue.in_drive += 1;
         self.len -= 1;
-        self.turn_count += 1;
+        self.turn.serve();
         self.sweep = batch.end;
         Some(batch)
     }
 
     pub(super) fn next_timer(&self) -> Option<Nanos> {
-        self.idle_until
+        self.turn.idle_until()
     }
 
     pub(super) fn on_timer(&mut self, now: Nanos) {
-        if self.idle_until.is_some_and(|until| until <= now) {
+        if self.turn.idle_until().is_some_and(|until| until <= now) {
             self.end_turn();
         }
     }
@@ -355,7 +340,7 @@ impl<T: Copy> Cfq<T> {
 }
 
 /// What a turn does next.
-enum Turn {
+enum Next {
     Serve,
     Wait,
     Over,
