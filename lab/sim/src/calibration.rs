@@ -9,7 +9,7 @@ use headstart_insight::calibration::schedule::{Planned, SPAN_BYTES_MIN, Tier, lo
 use headstart_insight::calibration::{Disk, Flash, Latencies, Load, Measured, Offsets};
 use headstart_model::server::Origin;
 use headstart_policy::cost::region;
-use headstart_units::request::Direction;
+use headstart_units::request::{Direction, Range};
 use headstart_units::{GIB, Nanos};
 use headstart_workload::Program;
 
@@ -120,7 +120,7 @@ impl Bench {
                         origin: Origin { job: 0, rank: lane, file: 0 },
                     };
                     let offset = lanes[lane as usize].1;
-                    self.fabric.start(at, &mut self.queue, order, self.place, offset, size_bytes);
+                    self.fabric.start(at, &mut self.queue, order, self.place, Range::new(offset, size_bytes));
                 }
                 Event::Depart(message) => self.fabric.on_depart(at, &mut self.queue, message),
                 Event::Server(server) => self.fabric.on_server(at, &mut self.queue, server, &mut done),

@@ -12,6 +12,7 @@ use headstart_model::nic::HEADER_BYTES;
 use headstart_model::server::{Access, Completion, Operation, Origin, Request, ServerStats};
 use headstart_model::slab::Slab;
 use headstart_units::Nanos;
+use headstart_units::request::Range;
 
 use crate::node::Card;
 use crate::queue::{Event, EventQueue};
@@ -61,6 +62,15 @@ struct Message {
     server: u32,
     node: u32,
     request: Request,
+}
+
+impl Order {
+    /// One of its messages, and the tier that the message's server is one of.
+    fn part(&self, transfer: u32, part: Part) -> (TierName, Message) {
+        let Order { tier, operation, node, origin, .. } = *self;
+        let request = Request { id: 0, operation, address: part.address, length: part.length, origin };
+        (tier, Message { transfer, server: part.server, node, request })
+    }
 }
 
 /// Something that a server or one of its devices did.
@@ -153,18 +163,18 @@ impl Fabric {
     }
 
     /// Starts a transfer of a range of a file that lies at `place`.
-    pub fn start(&mut self, now: Nanos, queue: &mut EventQueue, order: Order, place: Place, offset: u64, length: u64) {
-        let parts = self.tier(order.tier).parts(place, offset, length);
+    pub fn start(&mut self, now: Nanos, queue: &mut EventQueue, order: Order, place: Place, range: Range) {
+        let parts = self.tier(order.tier).parts(place, range.offset, range.length);
         let transfer = self.transfers.insert(Transfer { owner: order.owner, messages_left: 0 });
         let mut count = 0;
         for part in parts {
-            self.send(now, queue, order, transfer, part, None);
+            self.send(now, queue, order.part(transfer, part), None);
             count += 1;
         }
         if count == 0 {
             // An empty request still asks one server.
             let part = Part { server: place.first_server, address: place.base, length: 0 };
-            self.send(now, queue, order, transfer, part, None);
+            self.send(now, queue, order.part(transfer, part), None);
             count = 1;
         }
         self.transfers[transfer].messages_left = count;
@@ -177,7 +187,7 @@ impl Fabric {
         let sent = if order.operation == Operation::Write { bytes.max(HEADER_BYTES) } else { HEADER_BYTES };
         let departed = self.cards[order.node as usize].out.send(now, sent, self.ns_per_byte);
         for part in parts {
-            self.send(now, queue, order, transfer, *part, Some(departed));
+            self.send(now, queue, order.part(transfer, *part), Some(departed));
         }
     }
 
@@ -221,26 +231,24 @@ impl Fabric {
         let transfer = self.transfers.insert(Transfer { owner: order.owner, messages_left: servers });
         let order = Order { operation: Operation::Flush, ..order };
         for server in 0..servers {
-            self.send(now, queue, order, transfer, Part { server, address: 0, length: 0 }, None);
+            self.send(now, queue, order.part(transfer, Part { server, address: 0, length: 0 }), None);
         }
     }
 
+    /// Sends a message whose server is one of its tier; the card takes it now unless it has `departed` already.
     fn send(
         &mut self,
         now: Nanos,
         queue: &mut EventQueue,
-        order: Order,
-        transfer: u32,
-        part: Part,
+        (tier, mut message): (TierName, Message),
         departed: Option<Nanos>,
     ) {
-        let Order { tier, operation, node, origin, .. } = order;
-        let server = part.server + if tier == TierName::Flash { self.disk_servers } else { 0 };
-        let request = Request { id: 0, operation, address: part.address, length: part.length, origin };
-        let number = self.messages.insert(Message { transfer, server, node, request });
+        message.server += if tier == TierName::Flash { self.disk_servers } else { 0 };
+        let Message { node, request, .. } = message;
+        let number = self.messages.insert(message);
         self.messages[number].request.id = number.into();
         self.traffic.sent += 1;
-        self.traffic.bytes[tier as usize][operation as usize] += part.length;
+        self.traffic.bytes[tier as usize][request.operation as usize] += request.length;
         let card = &mut self.cards[node as usize];
         let at = departed.unwrap_or_else(|| card.out.send(now, payload(&request, Operation::Write), self.ns_per_byte));
         if at == now {

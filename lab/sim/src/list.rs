@@ -45,7 +45,7 @@ impl List {
 impl Simulation<'_> {
     /// Whether a call for many ranges goes out as lists.
     pub(crate) fn sends_lists(&self) -> bool {
-        self.list_io && matches!(self.client, Client::Stock)
+        self.rules.list_io && matches!(self.client, Client::Stock)
     }
 
     /// Starts a rank's list on all disk servers; false if it has no byte.

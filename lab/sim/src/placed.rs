@@ -69,7 +69,7 @@ impl Simulation<'_> {
         if tier == TierName::Flash {
             state.flash_bytes += part.length;
         }
-        self.fabric.start(self.now, &mut self.queue, order, place, part.offset, part.length);
+        self.fabric.start(self.now, &mut self.queue, order, place, part);
         self.moving(rank, tier, current.file, part.offset, part);
         true
     }

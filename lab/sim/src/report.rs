@@ -162,8 +162,8 @@ pub(crate) fn report(
     capacity_bytes: u64,
     costs: Option<Costs>,
 ) -> Report {
-    let origin = simulation.origin;
-    let closed = simulation.closed.unwrap_or(simulation.now);
+    let origin = simulation.measured.origin;
+    let closed = simulation.measured.closed.unwrap_or(simulation.now);
     let drained = if scenario.drain { simulation.now } else { closed };
     let mut jobs: Vec<JobReport> =
         (scenario.jobs.iter().zip(&simulation.jobs)).map(|(job, state)| job_report(&job.name, state, origin)).collect();
@@ -183,23 +183,23 @@ pub(crate) fn report(
         flash: if is_stock { Vec::new() } else { servers(simulation, TierName::Flash) },
         overlay: overlay(simulation),
         costs,
-        events: simulation.events,
+        events: simulation.measured.events,
     }
 }
 
 fn job_report(name: &str, state: &JobState<'_>, origin: Nanos) -> JobReport {
-    let begun = state.begun.unwrap_or(origin);
+    let begun = state.rounds.begun().unwrap_or(origin);
     let phases = state.phases.all.iter().filter(|phase| phase.requests != [0; 2]);
     let names = state.program.phases();
     let called =
         |mark: u32| if mark.is_multiple_of(2) { names.get(mark as usize / 2).map(|phase| phase.name) } else { None };
     JobReport {
         name: name.into(),
-        interfering: state.interfering,
+        interfering: state.rules.interfering,
         ranks: state.ranks,
         start_s: begun.since(origin).seconds(),
-        seconds: state.ended.unwrap_or(begun).since(begun).seconds(),
-        rounds: state.rounds,
+        seconds: state.rounds.ended().unwrap_or(begun).since(begun).seconds(),
+        rounds: state.rounds.so_far(),
         phases: phases.map(|phase| phase_report(phase, phase.mark.and_then(called))).collect(),
     }
 }

@@ -16,8 +16,8 @@ use headstart_workload::Program;
 use crate::check::{Checker, Event as Check, Space, Spot};
 use crate::client::Client;
 use crate::fabric::{Fabric, Order, Owner};
-use crate::job::JobState;
-use crate::node::Processors;
+use crate::job::{self, JobState};
+use crate::node::Software;
 use crate::queue::{Event, EventQueue};
 use crate::rank::{Rank, State};
 use crate::scenario::Scenario;
@@ -49,6 +49,32 @@ pub enum Stage {
     Over,
 }
 
+/// What is reported of the run as a whole.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Measured {
+    /// When the jobs could begin.
+    pub(crate) origin: Nanos,
+    /// When the last measured rank had ended.
+    pub(crate) closed: Option<Nanos>,
+    /// Events so far.
+    pub(crate) events: u64,
+    /// Requests begun so far.
+    pub(crate) requests: u64,
+}
+
+/// How a scenario has the run go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// Calls for many ranges go out as lists.
+    pub(crate) list_io: bool,
+    /// A round of a barrier's messages.
+    barrier_round: Nanos,
+    /// The run goes on until nothing is dirty.
+    drain: bool,
+    /// Nobody begins anything after so long.
+    limit: Option<Nanos>,
+}
+
 /// See the module.
 pub struct Simulation<'a> {
     pub(crate) now: Nanos,
@@ -62,23 +88,9 @@ pub struct Simulation<'a> {
     /// Requests that ended, for whoever plans by them.
     pub(crate) accesses: Option<VecDeque<Access>>,
     pub(crate) stage: Stage,
-    /// When the jobs could begin.
-    pub(crate) origin: Nanos,
-    /// When the last measured rank had ended.
-    pub(crate) closed: Option<Nanos>,
-    pub(crate) events: u64,
-    pub(crate) requests: u64,
-    pub(crate) request_cost: Nanos,
-    pub(crate) list_io: bool,
-    /// Of each node, and what a request takes them; none: nothing.
-    pub(crate) processors: Vec<Processors>,
-    pub(crate) request_cpu: Nanos,
-    pub(crate) copy_cpu: Nanos,
-    pub(crate) round_trip: Nanos,
-    barrier_round: Nanos,
-    drain: bool,
-    limit: Option<Nanos>,
-    starts: Vec<Option<Nanos>>,
+    pub(crate) measured: Measured,
+    pub(crate) software: Software,
+    pub(crate) rules: Rules,
     done: Vec<Owner>,
 }
 
@@ -93,17 +105,15 @@ impl<'a> Simulation<'a> {
         assert_eq!(scenario.jobs.len(), programs.len(), "every job has a program");
         let (mut jobs, mut ranks): (Vec<JobState<'a>>, Vec<Rank<'a>>) = (Vec::new(), Vec::new());
         let layout = layout(scenario, programs);
-        let mut starts = Vec::new();
         for (index, (job, program)) in scenario.jobs.iter().zip(programs).enumerate() {
-            let mut state = JobState::new(&**program, ranks.len() as u32, layout.first_files[index]);
-            (state.interfering, state.stonewall, state.cold) = (job.interfering, job.stonewall, job.cold);
-            state.traced = job.traced && !job.interfering;
+            let rules = job::Rules::of(job);
+            let mut state = JobState::new(&**program, ranks.len() as u32, layout.first_files[index], rules);
             let start = Nanos::from_seconds(job.start_s);
             let before = job.after.as_ref().and_then(|after| scenario.jobs.iter().position(|job| job.name == *after));
             if let Some(before) = before {
                 jobs[before].followers.push((index as u32, start));
             }
-            starts.push(before.is_none().then_some(start));
+            state.start = before.is_none().then_some(start);
             let nodes = scenario.clients.nodes;
             let on_node = job.ranks_per_node.unwrap_or_else(|| state.ranks.div_ceil(nodes).max(1));
             ranks.extend((0..state.ranks).map(|number| {
@@ -133,20 +143,14 @@ impl<'a> Simulation<'a> {
             checker: None,
             accesses: None,
             stage: Stage::Placing,
-            origin: Nanos::ZERO,
-            closed: None,
-            events: 0,
-            requests: 0,
-            request_cost: Nanos::from_millis(scenario.clients.request_ms),
-            list_io: scenario.clients.list_io,
-            processors: vec![Processors::new(scenario.clients.processors); scenario.clients.nodes as usize],
-            request_cpu: Nanos::from_millis(scenario.clients.request_cpu_ms),
-            copy_cpu: Nanos::from_millis(scenario.clients.copy_cpu_ms),
-            round_trip: Nanos::from_millis(scenario.clients.agent_round_trip_ms),
-            barrier_round: scenario.barrier_round(),
-            drain: scenario.drain,
-            limit: scenario.limit_s.map(Nanos::from_seconds),
-            starts,
+            measured: Measured::default(),
+            software: Software::new(&scenario.clients),
+            rules: Rules {
+                list_io: scenario.clients.list_io,
+                barrier_round: scenario.barrier_round(),
+                drain: scenario.drain,
+                limit: scenario.limit_s.map(Nanos::from_seconds),
+            },
             done: Vec::new(),
         }
     }
@@ -154,17 +158,17 @@ impl<'a> Simulation<'a> {
     /// Announces the jobs that wait for nobody.
     pub(crate) fn start_jobs(&mut self) {
         self.stage = Stage::Running;
-        self.origin = self.now;
-        for (job, start) in (0..).zip(self.starts.clone()) {
-            if let Some(start) = start {
+        self.measured.origin = self.now;
+        for (job, state) in (0..).zip(&self.jobs) {
+            if let Some(start) = state.start {
                 self.queue.push(self.now + start, Event::Job(job));
             }
         }
-        if let Some(limit) = self.limit {
+        if let Some(limit) = self.rules.limit {
             self.queue.push(self.now + limit, Event::Limit);
         }
         if self.jobs.is_empty() {
-            self.closed = Some(self.now);
+            self.measured.closed = Some(self.now);
             self.finish_running();
         }
     }
@@ -182,7 +186,7 @@ impl<'a> Simulation<'a> {
         };
         debug_assert!(at >= self.now, "time never runs backwards");
         self.now = at;
-        self.events += 1;
+        self.measured.events += 1;
         match event {
             Event::Server(server) => {
                 let mut done = std::mem::take(&mut self.done);
@@ -256,7 +260,7 @@ impl<'a> Simulation<'a> {
 
     /// The share of the measured jobs' ranks that are through, for a progress bar.
     pub(crate) fn requests_done(&self) -> u64 {
-        self.requests
+        self.measured.requests
     }
 
     fn stuck(&self) -> String {
@@ -299,6 +303,6 @@ pub(crate) fn layout(scenario: &Scenario, programs: &[Box<dyn Program>]) -> Layo
 impl Simulation<'_> {
     /// Whether the run goes on until nothing is dirty.
     pub(crate) fn drains(&self) -> bool {
-        self.drain
+        self.rules.drain
     }
 }

@@ -14,7 +14,7 @@ impl Simulation<'_> {
         let order =
             Order { owner: Owner::Rank(rank), tier: TierName::Disk, operation, ..self.order_of(rank, current.file) };
         let range = current.range;
-        self.fabric.start(self.now, &mut self.queue, order, place, range.offset, range.length);
+        self.fabric.start(self.now, &mut self.queue, order, place, range);
         self.moving(rank, TierName::Disk, current.file, range.offset, range);
     }
 }

@@ -12,6 +12,7 @@ use headstart_protocol::call::Step;
 use headstart_protocol::message::{Envelope, Request as Message};
 use headstart_protocol::shared::{Counter, Shared};
 use headstart_units::Nanos;
+use headstart_units::request::Range;
 
 use super::agent::{Agent, Copy, JOURNAL_BYTES, NO_FILE, Syncing};
 use super::call::{Call, Thread};
@@ -176,14 +177,14 @@ impl Simulation<'_> {
                     *size = (*size).max(range.end());
                 }
                 let place = self.files[current.file as usize].place;
-                self.fabric.start(self.now, &mut self.queue, order, place, range.offset, range.length);
+                self.fabric.start(self.now, &mut self.queue, order, place, range);
                 self.moving(rank, TierName::Disk, current.file, range.offset, range);
                 true
             }
             Step::Flash { range, data_file, place } => {
                 let order = Order { tier: TierName::Flash, ..order };
                 let base = self.agent().data_place(data_file);
-                self.fabric.start(self.now, &mut self.queue, order, base, place, range.length);
+                self.fabric.start(self.now, &mut self.queue, order, base, Range::new(place, range.length));
                 self.moving(rank, TierName::Flash, data_file, place, range);
                 true
             }
@@ -202,7 +203,7 @@ impl Simulation<'_> {
     }
 
     fn ask(&mut self, rank: u32, message: Message<'static>) {
-        let at = self.now + Nanos(self.round_trip.0 / 2);
+        let at = self.now + self.software.way_to_agent();
         let agent = self.agent();
         let slot = &agent.memory.slots[rank as usize];
         slot.seq.store(slot.seq.load(Ordering::Relaxed) + 1, Ordering::Release);
@@ -340,23 +341,22 @@ impl Simulation<'_> {
     }
 
     fn carry_out_one(&mut self, output: Output) {
-        let (now, round_trip, nodes) = (self.now, self.round_trip, self.fabric.nodes());
+        let (now, way_back, nodes) = (self.now, self.software.way_back(), self.fabric.nodes());
         let agent = self.agent();
         match output {
             Output::Reply(envelope, answer) => {
                 agent.answers[envelope.slot as usize] = Some(answer);
-                let at = now + Nanos(round_trip.0 - round_trip.0 / 2);
+                let at = now + way_back;
                 self.queue.push(at, Event::Answer(envelope.slot));
             }
             Output::Copy(order) => {
                 let node = agent.next_node;
                 agent.next_node = (node + 1) % nodes;
                 let copy = agent.copies.insert(Copy::new(order, node));
-                if self.copy_cpu == Nanos::ZERO {
-                    return self.begin_copy(copy);
+                match self.software.copy(now, node) {
+                    at if at == now => self.begin_copy(copy),
+                    at => self.queue.push(at, Event::Copy(copy)),
                 }
-                let at = self.processors[node as usize].work(now, self.copy_cpu);
-                self.queue.push(at, Event::Copy(copy));
             }
             Output::Extend { file, size } => {
                 let slow = agent.file_of(file) as usize;
@@ -384,7 +384,7 @@ impl Simulation<'_> {
                 let place = agent.journal;
                 let order =
                     Order { tier: TierName::Flash, operation: Operation::Write, ..self.own_order(Owner::Barrier, 0) };
-                self.fabric.start(now, &mut self.queue, order, place, offset, length);
+                self.fabric.start(now, &mut self.queue, order, place, Range::new(offset, length));
             }
             Output::Forget(number) => {
                 if let Some(file) = agent.by_number.remove(&number) {
@@ -466,7 +466,7 @@ impl Simulation<'_> {
             }
         };
         let order = Order { tier, operation, node, ..self.own_order(Owner::Copy(number), number) };
-        self.fabric.start(now, &mut self.queue, order, place, offset, length);
+        self.fabric.start(now, &mut self.queue, order, place, Range::new(offset, length));
         true
     }
 

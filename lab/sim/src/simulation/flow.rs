@@ -21,12 +21,11 @@ impl Simulation<'_> {
         if state.stopping || self.stage != Stage::Running {
             return;
         }
-        if state.cold {
+        if state.rules.cold {
             self.fabric.empty_buffers(self.now, &mut self.queue);
         }
         let state = &mut self.jobs[job as usize];
-        state.begun.get_or_insert(self.now);
-        state.began_again = self.now;
+        state.rounds.begin(self.now);
         (state.alive, state.waiting) = (state.ranks, 0);
         state.phases.begin(None, self.now);
         let program = state.program;
@@ -56,9 +55,9 @@ impl Simulation<'_> {
             return;
         }
         state.stopping = true;
-        if state.begun.is_none() || state.alive == 0 {
+        if state.rounds.begun().is_none() || state.alive == 0 {
             // It has not begun, or was about to begin again.
-            state.ended.get_or_insert(now);
+            state.rounds.end_idle(now);
             return;
         }
         for rank in state.all_ranks() {
@@ -163,17 +162,13 @@ impl Simulation<'_> {
         range: Range,
         list: Option<Vec<Range>>,
     ) -> bool {
-        let (now, id) = (self.now, self.requests + 1);
-        self.requests += list.as_ref().map_or(1, |ranges| ranges.len() as u64);
+        let (now, id) = (self.now, self.measured.requests + 1);
+        self.measured.requests += list.as_ref().map_or(1, |ranges| ranges.len() as u64);
         let state = &mut self.ranks[rank as usize];
         state.state = State::HeldUp;
         state.current = Current { id, file, direction, range, begun: now, done: 0, flash_bytes: 0 };
         state.list = list.map(|ranges| Box::new(List::new(ranges)));
-        let node = state.node as usize;
-        let mut at = now + self.request_cost;
-        if self.request_cpu > Nanos::ZERO {
-            at = self.processors[node].work(now, self.request_cpu) + self.request_cost;
-        }
+        let at = self.software.request(now, state.node);
         if at > now {
             self.queue.push(at, Event::Rank(rank));
             return false;
@@ -301,7 +296,7 @@ impl Simulation<'_> {
         let job = &mut self.jobs[state.job as usize];
         job.phases.add(phase, number, request);
         if let Some(accesses) = &mut self.accesses
-            && job.traced
+            && job.rules.traced
         {
             let ranges = list.map_or_else(|| vec![current.range], |list| list.ranges);
             accesses.extend(ranges.into_iter().map(|range| ended_access(rank, current, range, now)));
@@ -334,7 +329,7 @@ impl Simulation<'_> {
             return;
         }
         state.waiting = 0;
-        let at = self.now + state.barrier(self.barrier_round);
+        let at = self.now + state.barrier(self.rules.barrier_round);
         for rank in state.all_ranks() {
             let waiting = &mut self.ranks[rank as usize].state;
             if *waiting == State::Barrier {
@@ -355,7 +350,7 @@ impl Simulation<'_> {
         if job.alive == 0 {
             return self.job_ended(number);
         }
-        if job.stonewall {
+        if job.rules.stonewall {
             self.stop_job(number);
         } else {
             self.release_barrier(number);
@@ -365,13 +360,13 @@ impl Simulation<'_> {
     fn job_ended(&mut self, number: u32) {
         let now = self.now;
         let job = &mut self.jobs[number as usize];
-        job.rounds += 1;
-        let again = job.interfering && !job.stopping && now > job.began_again && self.stage == Stage::Running;
+        let took_time = job.rounds.count_round(now);
+        let again = job.rules.interfering && !job.stopping && took_time && self.stage == Stage::Running;
         if again {
             self.queue.push(now, Event::Job(number));
             return;
         }
-        job.ended = Some(now);
+        job.rounds.end(now);
         for (follower, delay) in job.followers.clone() {
             self.queue.push(now + delay, Event::Job(follower));
         }
@@ -380,14 +375,16 @@ impl Simulation<'_> {
 
     /// Stops what interferes once the measured jobs have ended, and goes on to the end once everybody has.
     fn finish_if_through(&mut self) {
-        if self.stage != Stage::Running || !self.jobs.iter().all(|job| job.interfering || job.ended.is_some()) {
+        if self.stage != Stage::Running
+            || !self.jobs.iter().all(|job| job.rules.interfering || job.rounds.ended().is_some())
+        {
             return;
         }
-        self.closed.get_or_insert(self.now);
+        self.measured.closed.get_or_insert(self.now);
         for job in 0..self.jobs.len() as u32 {
             self.stop_job(job);
         }
-        if self.stage == Stage::Running && self.jobs.iter().all(|job| job.ended.is_some()) {
+        if self.stage == Stage::Running && self.jobs.iter().all(|job| job.rounds.ended().is_some()) {
             self.finish_running();
         }
     }
@@ -395,7 +392,7 @@ impl Simulation<'_> {
     /// All programs are through.
     pub(super) fn finish_running(&mut self) {
         self.stage = Stage::Draining;
-        if self.drain && self.begin_drain() {
+        if self.rules.drain && self.begin_drain() {
             return;
         }
         self.finish_draining();
@@ -403,7 +400,7 @@ impl Simulation<'_> {
 
     /// Nothing is dirty on flash any more.
     pub(crate) fn finish_draining(&mut self) {
-        if !self.drain {
+        if !self.rules.drain {
             self.stage = Stage::Over;
             return;
         }
