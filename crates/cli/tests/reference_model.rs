@@ -66,7 +66,7 @@ fn played(test: &'static str) -> bool {
 }
 
 fn run(test: &'static str, site: TestSite, operations: u64, kills: u64, agents_die: bool) {
-    run_under("s4d", Regions::None, test, site, operations, kills, agents_die);
+    run_under(test, site, Case { policy: "s4d", regions: Regions::None, operations, kills, agents_die });
 }
 
 /// Which regions there are.
@@ -79,15 +79,17 @@ enum Regions {
     Followed,
 }
 
-fn run_under(
-    policy: &str,
+/// What a run is under, and what it does.
+struct Case<'a> {
+    policy: &'a str,
     regions: Regions,
-    test: &'static str,
-    site: TestSite,
     operations: u64,
     kills: u64,
     agents_die: bool,
-) {
+}
+
+fn run_under(test: &'static str, site: TestSite, case: Case<'_>) {
+    let Case { policy, regions, operations, kills, agents_die } = case;
     let seed = seed();
     let operations = operations * number("CASES").unwrap_or(1);
     println!("SEED={seed} ({operations} operations, {kills} kills, {policy})");
@@ -182,9 +184,17 @@ fn nothing_acknowledged_is_lost_when_ranks_and_agents_are_killed() {
 fn eight_processes_see_an_array_of_bytes_whatever_regions_of_it_are_on_flash() {
     if !played(REGIONS) {
         for (policy, capacity) in [("carl", "256KiB"), ("carl,s4d", "512KiB"), ("auto", "2MiB")] {
-            run_under(policy, Regions::Planned, REGIONS, TestSite::with_capacity(capacity), 30_000, 0, false);
+            run_under(
+                REGIONS,
+                TestSite::with_capacity(capacity),
+                Case { policy, regions: Regions::Planned, operations: 30_000, kills: 0, agents_die: false },
+            );
         }
-        run_under("auto", Regions::Followed, REGIONS, TestSite::with_capacity("2MiB"), 30_000, 0, false);
+        run_under(
+            REGIONS,
+            TestSite::with_capacity("2MiB"),
+            Case { policy: "auto", regions: Regions::Followed, operations: 30_000, kills: 0, agents_die: false },
+        );
     }
 }
 
@@ -192,9 +202,17 @@ fn eight_processes_see_an_array_of_bytes_whatever_regions_of_it_are_on_flash() {
 fn nothing_acknowledged_is_lost_whatever_regions_are_on_flash_when_ranks_and_agents_are_killed() {
     if !played(REGIONS_KILLED) {
         for (policy, capacity) in [("carl", "512KiB"), ("carl,s4d", "256KiB"), ("auto", "2MiB")] {
-            run_under(policy, Regions::Planned, REGIONS_KILLED, TestSite::with_capacity(capacity), 12_000, 30, true);
+            run_under(
+                REGIONS_KILLED,
+                TestSite::with_capacity(capacity),
+                Case { policy, regions: Regions::Planned, operations: 12_000, kills: 30, agents_die: true },
+            );
         }
-        run_under("auto", Regions::Followed, REGIONS_KILLED, TestSite::with_capacity("2MiB"), 12_000, 30, true);
+        run_under(
+            REGIONS_KILLED,
+            TestSite::with_capacity("2MiB"),
+            Case { policy: "auto", regions: Regions::Followed, operations: 12_000, kills: 30, agents_die: true },
+        );
     }
 }
 

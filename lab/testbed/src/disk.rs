@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::filesystem::{CACHED, OPEN_FLAGS, REQUEST_BYTES_MAX, allocate, errno, file_attributes, negotiate};
 use crate::mounts;
 use crate::placement::Region;
-use crate::runtime::{Engine, RunningEngine};
+use crate::runtime::{Engine, RunningEngine, Spot};
 use crate::serve::mount_and_serve;
 use crate::servers::Servers;
 use crate::stats::MountStats;
@@ -216,7 +216,7 @@ impl Filesystem for DiskFilesystem {
         if length == 0 {
             return reply.data(&[]);
         }
-        self.engine.read(0, &self.backing, WHOLE_DEVICE, offset, length, reply);
+        self.engine.read(&self.backing, Spot { mount: 0, place: WHOLE_DEVICE, offset }, length, reply);
     }
 
     fn write(
@@ -234,7 +234,7 @@ impl Filesystem for DiskFilesystem {
         if offset + data.len() as u64 > self.length() {
             return reply.error(Errno::ENOSPC);
         }
-        self.engine.write(0, &self.backing, WHOLE_DEVICE, offset, data, reply);
+        self.engine.write(&self.backing, Spot { mount: 0, place: WHOLE_DEVICE, offset }, data, reply);
     }
 
     fn fsync(&self, _request: &Request, _number: INodeNo, _handle: FileHandle, _datasync: bool, reply: ReplyEmpty) {

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 use crate::placement::Region;
-use crate::servers::Servers;
+use crate::servers::{Ask, Servers};
 
 /// Reads drawn: percentiles are good to a thousandth.
 const READS: usize = 200_000;
@@ -130,7 +130,7 @@ fn single_ms(profile: &str, size: u64) -> Result<f64> {
     let mut device = Servers::single_disk(profile, false)?;
     let place = Region { first_server: 0, base: 0, bytes: u64::MAX };
     let mut completions = Vec::new();
-    device.on_request(Nanos::ZERO, 0, Operation::Read, place, 0, size);
+    device.on_request(Nanos::ZERO, 0, Ask { operation: Operation::Read, place, offset: 0, length: size });
     while completions.is_empty() {
         let at = device.next_timer().expect("a request is under way");
         device.on_timer(at, &mut completions);

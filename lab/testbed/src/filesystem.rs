@@ -39,7 +39,7 @@ pub(crate) use crate::filesystem::attributes::file_attributes;
 use crate::filesystem::directory::Listing;
 use crate::filesystem::inode::{Handles, Inode, Inodes, OpenFile};
 use crate::placement::{Allocator, Region};
-use crate::runtime::Engine;
+use crate::runtime::{Engine, Spot};
 use crate::system::{check, check_size};
 
 /// Largest request asked of the kernel. Twice the largest request that must pay one start-up, because an
@@ -267,7 +267,7 @@ impl Filesystem for TestbedFilesystem {
             return reply.data(&[]);
         }
         let place = self.place(&file, 0);
-        self.engine.read(self.mount, &file.file, place, offset, length, reply);
+        self.engine.read(&file.file, Spot { mount: self.mount, place, offset }, length, reply);
     }
 
     fn write(
@@ -292,7 +292,7 @@ impl Filesystem for TestbedFilesystem {
         let end = offset + data.len() as u64;
         let place = self.place(&file, end);
         file.inode.grow(end);
-        self.engine.write(self.mount, &file.file, place, offset, data, reply);
+        self.engine.write(&file.file, Spot { mount: self.mount, place, offset }, data, reply);
     }
 
     fn flush(&self, _request: &Request, _number: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {

@@ -60,7 +60,8 @@ pub(crate) fn prepare(what: &'static str, path: &Path) -> Result<PathBuf> {
     }
     let absolute = fs::canonicalize(path).map_err(missing)?;
     if is_mounted(&absolute) {
-        let reason = format!("{} is a testbed's mount already; use: headstart-lab testbed down {0}", absolute.display());
+        let reason =
+            format!("{} is a testbed's mount already; use: headstart-lab testbed down {0}", absolute.display());
         return Err(Error::Invalid { option: if what == "slow" { "--slow" } else { "--fast" }, reason });
     }
     let mut entries = fs::read_dir(&absolute).map_err(missing)?;

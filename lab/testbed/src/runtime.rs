@@ -36,7 +36,7 @@ use crate::filesystem::errno;
 use crate::placement::Region;
 use crate::runtime::clock::Clock;
 use crate::runtime::replies::{Body, Pending, PendingRequests, Replier, STAGED_READ_BYTES_MIN, Staged, StagingJob};
-use crate::servers::Servers;
+use crate::servers::{Ask, Servers};
 use crate::stats::{MountCounters, MountStats};
 use crate::system::RealTime;
 
@@ -161,37 +161,56 @@ impl Mounted {
     }
 }
 
+/// A place in a file of a mount.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot {
+    /// The mount, by number.
+    pub mount: usize,
+    /// Where the file lies on its servers.
+    pub place: Region,
+    /// The byte in the file.
+    pub offset: u64,
+}
+
+impl Spot {
+    fn ask(self, operation: Operation, length: u64) -> Ask {
+        Ask { operation, place: self.place, offset: self.offset, length }
+    }
+}
+
 impl Engine {
     /// Reads `length` bytes at `offset`; the caller has cut the length at the end of the file.
-    pub fn read(&self, mount: usize, file: &Arc<File>, place: Region, offset: u64, length: u32, reply: ReplyData) {
+    pub fn read(&self, file: &Arc<File>, at: Spot, length: u32, reply: ReplyData) {
         let entered = self.clock.real();
-        let body = Body::Read { file: Arc::clone(file), offset, length, reply, staged: Staged::default() };
-        self.submit(mount, entered, Operation::Read, place, offset, u64::from(length), Pending::complete(body));
+        let body = Body::Read { file: Arc::clone(file), offset: at.offset, length, reply, staged: Staged::default() };
+        let ask = at.ask(Operation::Read, length.into());
+        self.submit(at.mount, entered, ask, Pending::complete(body));
     }
 
     /// Writes `data` at `offset`.
-    pub fn write(&self, mount: usize, file: &File, place: Region, offset: u64, data: &[u8], reply: ReplyWrite) {
+    pub fn write(&self, file: &File, at: Spot, data: &[u8], reply: ReplyWrite) {
         let entered = self.clock.real();
-        let length = data.len() as u64;
+        let ask = at.ask(Operation::Write, data.len() as u64);
         if data.len() <= STORE_FIRST_BYTES_MAX {
-            if let Err(error) = file.write_all_at(data, offset) {
+            if let Err(error) = file.write_all_at(data, at.offset) {
                 return reply.error(errno(&error));
             }
             let body = Body::Write { reply, stored: Ok(data.len() as u32) };
-            self.submit(mount, entered, Operation::Write, place, offset, length, Pending::complete(body));
+            self.submit(at.mount, entered, ask, Pending::complete(body));
             return;
         }
         let body = Body::Write { reply, stored: Ok(data.len() as u32) };
         let pending = Pending::awaiting_bytes(body);
-        let id = self.submit(mount, entered, Operation::Write, place, offset, length, pending);
-        let outcome = file.write_all_at(data, offset).map_err(|error| errno(&error));
-        self.bytes_stored(mount, id, outcome.err());
+        let id = self.submit(at.mount, entered, ask, pending);
+        let outcome = file.write_all_at(data, at.offset).map_err(|error| errno(&error));
+        self.bytes_stored(at.mount, id, outcome.err());
     }
 
     /// Makes everything acknowledged durable on all servers of the file.
     pub fn flush(&self, mount: usize, place: Region, reply: ReplyEmpty) {
         let entered = self.clock.real();
-        self.submit(mount, entered, Operation::Flush, place, 0, 0, Pending::complete(Body::Flush { reply }));
+        let ask = Ask { operation: Operation::Flush, place, offset: 0, length: 0 };
+        self.submit(mount, entered, ask, Pending::complete(Body::Flush { reply }));
     }
 
     /// The state of one directory and its servers now.
@@ -240,16 +259,7 @@ impl Engine {
         }
     }
 
-    fn submit(
-        &self,
-        mount: usize,
-        entered: u64,
-        operation: Operation,
-        place: Region,
-        offset: u64,
-        length: u64,
-        mut pending: Pending,
-    ) -> u64 {
+    fn submit(&self, mount: usize, entered: u64, ask: Ask, mut pending: Pending) -> u64 {
         let mut shared = self.lock();
         let real = self.clock.real();
         let mounted = &mut shared.mounts[mount];
@@ -257,10 +267,10 @@ impl Engine {
         pending.arrived = mounted.now;
         let id = mounted.pending.insert(pending);
         mounted.in_flight_max = mounted.in_flight_max.max(mounted.pending.len());
-        if operation == Operation::Read && length >= u64::from(STAGED_READ_BYTES_MIN) {
+        if ask.operation == Operation::Read && ask.length >= u64::from(STAGED_READ_BYTES_MIN) {
             mounted.to_stage.push_back(id);
         }
-        mounted.servers.on_request(mounted.now, id, operation, place, offset, length);
+        mounted.servers.on_request(mounted.now, id, ask);
         let due = mounted.next_due().map(|at| self.clock.to_real(at));
         let wake = match (shared.sleeping_until, due) {
             (Some(until), Some(due)) => due < until || self.clock.is_virtual(),

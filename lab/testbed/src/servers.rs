@@ -28,6 +28,19 @@ const ENDLESS_BYTES: u64 = 1 << 50;
 /// Commands the elevator of a single disk holds: more than the block layer ever sends.
 const DISK_REQUESTS: usize = 1024;
 
+/// What is asked of a file's servers.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// What.
+    pub operation: Operation,
+    /// Where the file lies.
+    pub place: Region,
+    /// The first byte, in the file.
+    pub offset: u64,
+    /// How many.
+    pub length: u64,
+}
+
 /// The modelled servers of one directory.
 pub struct Servers {
     cluster: Cluster,
@@ -210,7 +223,8 @@ impl Servers {
     }
 
     /// A request to a file that lies at `place`.
-    pub fn on_request(&mut self, now: Nanos, id: u64, operation: Operation, place: Region, offset: u64, length: u64) {
+    pub fn on_request(&mut self, now: Nanos, id: u64, ask: Ask) {
+        let Ask { operation, place, offset, length } = ask;
         self.placement.first_server = place.first_server as usize;
         self.placement.bases.fill(place.base);
         let request =

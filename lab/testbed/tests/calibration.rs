@@ -13,7 +13,7 @@ use headstart_model::profile::Profile;
 use headstart_model::server::{DeviceConfig, Operation};
 use headstart_testbed::figures::{Figures, figures};
 use headstart_testbed::placement::Region;
-use headstart_testbed::servers::Servers;
+use headstart_testbed::servers::{Ask, Servers};
 use headstart_units::Nanos;
 use headstart_units::request::Direction;
 
@@ -46,7 +46,7 @@ fn measure(device: &mut Servers, planned: &Planned, seed: u64, now: &mut Nanos) 
             *now = at;
             issued[lane] = (at, counts);
             under_way += 1;
-            device.on_request(at, lane as u64, operation, place, offset, size_bytes);
+            device.on_request(at, lane as u64, Ask { operation, place, offset, length: size_bytes });
             continue;
         }
         *now = timer.expect("requests are under way");

@@ -19,7 +19,7 @@ use super::FILE_BYTES;
 use crate::config::TestbedConfig;
 use crate::error::Result;
 use crate::placement::Region;
-use crate::servers::Servers;
+use crate::servers::{Ask, Servers};
 
 /// Single requests of either size: the mean of half a turn of 8.3 ms is right to half a percent, and so is
 /// its variance to 2 %.
@@ -101,7 +101,11 @@ fn single_latencies_s(mut server: Servers, operation: Operation, size_bytes: u64
         let now = Nanos(trial * GAP_NS);
         // What the one before left to do behind its reply is done by now.
         server.on_timer(now, &mut completions);
-        server.on_request(now, trial, operation, place, random.next(span_bytes - size_bytes), size_bytes);
+        server.on_request(
+            now,
+            trial,
+            Ask { operation, place, offset: random.next(span_bytes - size_bytes), length: size_bytes },
+        );
         while completions.is_empty() {
             let at = server.next_timer().expect("a request is under way");
             server.on_timer(at, &mut completions);
@@ -119,7 +123,11 @@ fn busy_s_per_byte(mut server: Servers, config: &TestbedConfig, operation: Opera
     let cached_bytes = if operation == Operation::Write { 2 * config.server_cache_bytes } else { 0 };
     let warm_up = BUSY_REQUESTS + cached_bytes / size_bytes;
     for id in 0..BUSY_REQUESTS {
-        server.on_request(Nanos::ZERO, id, operation, place, random.next(span_bytes - size_bytes), size_bytes);
+        server.on_request(
+            Nanos::ZERO,
+            id,
+            Ask { operation, place, offset: random.next(span_bytes - size_bytes), length: size_bytes },
+        );
     }
     let (mut count, mut begin, mut end) = (0, Nanos::ZERO, Nanos::ZERO);
     while count < warm_up + BUSY_MEASURED {
@@ -129,7 +137,11 @@ fn busy_s_per_byte(mut server: Servers, config: &TestbedConfig, operation: Opera
             count += 1;
             begin = if count <= warm_up { done.at } else { begin };
             end = done.at;
-            server.on_request(done.at, done.id, operation, place, random.next(span_bytes - size_bytes), size_bytes);
+            server.on_request(
+                done.at,
+                done.id,
+                Ask { operation, place, offset: random.next(span_bytes - size_bytes), length: size_bytes },
+            );
         }
     }
     end.since(begin).seconds() / ((count - warm_up) * size_bytes) as f64

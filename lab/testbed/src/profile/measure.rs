@@ -6,7 +6,7 @@ use headstart_units::Nanos;
 use super::{FILE_BYTES, Pattern, RANKS};
 use crate::config::TestbedConfig;
 use crate::placement::Allocator;
-use crate::servers::Servers;
+use crate::servers::{Ask, Servers};
 
 /// Requests measured after the warm-up.
 const MEASURED_REQUESTS: u64 = 1600;
@@ -71,7 +71,11 @@ pub(super) fn mean_latency_s(
     // Ranks start apart, as processes do.
     let mut issued: Vec<Nanos> = (0..u64::from(RANKS)).map(|rank| Nanos(rank * START_GAP_NS)).collect();
     for (rank, at) in issued.iter().enumerate() {
-        servers.on_request(*at, rank as u64, operation, place, workload.next_offset(rank), size_bytes);
+        servers.on_request(
+            *at,
+            rank as u64,
+            Ask { operation, place, offset: workload.next_offset(rank), length: size_bytes },
+        );
     }
     let (mut count, mut sum_ns) = (0, 0u64);
     let mut completions = Vec::new();
@@ -85,7 +89,11 @@ pub(super) fn mean_latency_s(
             }
             count += 1;
             issued[rank] = done.at;
-            servers.on_request(done.at, done.id, operation, place, workload.next_offset(rank), size_bytes);
+            servers.on_request(
+                done.at,
+                done.id,
+                Ask { operation, place, offset: workload.next_offset(rank), length: size_bytes },
+            );
         }
     }
     sum_ns as f64 * 1e-9 / (count - warm_up) as f64

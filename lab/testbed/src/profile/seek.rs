@@ -8,7 +8,7 @@ use headstart_units::{GIB, MIB, Nanos};
 
 use crate::error::Result;
 use crate::placement::Region;
-use crate::servers::Servers;
+use crate::servers::{Ask, Servers};
 
 /// Reads per distance: the shortest misses the perfect phase by less than a hundredth of a turn.
 const TRIALS: u64 = 200;
@@ -68,7 +68,7 @@ fn latencies(profile: &str, distance: u64) -> Result<Latencies> {
     for trial in 0..TRIALS {
         for (address, is_measured) in [(0, false), (distance, true)] {
             now += Nanos(trial * PAUSE_STEP_NS % PAUSE_SPAN_NS);
-            disk.on_request(now, 0, Operation::Read, place, address, READ_BYTES);
+            disk.on_request(now, 0, Ask { operation: Operation::Read, place, offset: address, length: READ_BYTES });
             while completions.is_empty() {
                 let at = disk.next_timer().expect("a request is under way");
                 disk.on_timer(at, &mut completions);

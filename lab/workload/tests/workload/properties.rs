@@ -84,7 +84,7 @@ proptest! {
 
     #[test]
     fn overlapping_tiles_still_cover_the_dataset(
-        nx in 1u64..4, ny in 1u64..4, sx in 2u64..9, sy in 2u64..9, overlap_x in 0u64..2, overlap_y in 0u64..2, header in 0u64..99,
+        (nx, ny) in (1u64..4, 1u64..4), (sx, sy) in (2u64..9, 2u64..9), (overlap_x, overlap_y) in (0u64..2, 0u64..2), header in 0u64..99,
     ) {
         let pattern = Tile { nx, ny, sx, sy, overlap_x, overlap_y, header, ..Tile::default() };
         let program = Description::Tile(job(Common::new(9), pattern)).program().unwrap();
@@ -108,8 +108,8 @@ proptest! {
 
     #[test]
     fn draws_lie_within_the_own_block(
-        common in common(false), transfer in 1u64..50, transfers in 1u64..40, rest in 0u64..50, theta in 0.0f64..5.0,
-        requests in 0u64..60, is_zipf in any::<bool>(),
+        common in common(false), transfer in 1u64..50, transfers in 1u64..40, rest in 0u64..50,
+        (theta, is_zipf) in (0.0f64..5.0, any::<bool>()), requests in 0u64..60,
     ) {
         let order = if is_zipf { Order::ZipfOwnBlock } else { Order::UniformOwnBlock };
         let block = transfer * transfers + rest % transfer;
