@@ -2,8 +2,10 @@
 
 mod commands;
 mod figures;
+mod names;
 mod page;
 mod summary;
+mod told;
 
 use std::cell::RefCell;
 use std::fs;
@@ -13,7 +15,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::site::Site;
-use headstart_insight::advice::{Advice, CriticalCosts, Policy, advise};
+use headstart_insight::advice::{CriticalCosts, advise};
 use headstart_insight::plan::TracedFile;
 use headstart_policy::cost::region::gain_table::REGION_BYTES;
 use headstart_units::ByteSize;
@@ -25,6 +27,7 @@ use crate::plan::say_left_out;
 use commands::Commands;
 use figures::Figures;
 use headstart_cli::trace::{LayerName, warn};
+use told::Told;
 
 /// Regions that the files are divided into if nobody says otherwise: as many as D-CARL's.
 const REGIONS: u64 = 512;
@@ -51,14 +54,6 @@ pub struct Advise {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-/// What is told of a run.
-pub struct Told<'a> {
-    pub trace: &'a Path,
-    pub slow: &'a Path,
-    pub advice: &'a Advice,
-    pub commands: Commands,
 }
 
 impl Advise {
@@ -128,64 +123,4 @@ impl Advise {
 
 fn has_unknown_sizes(passes: &Passes<'_>) -> bool {
     (0..).map_while(|number| passes.files.get(number)).any(|file| file.size_bytes.is_none())
-}
-
-/// What a policy is called on the command line.
-pub fn name(policy: Policy) -> &'static str {
-    match policy {
-        Policy::Off => "off",
-        Policy::Carl => "carl",
-        Policy::S4d => "s4d",
-        Policy::S4dFirst => "s4d, first run",
-        Policy::CarlS4d => "carl,s4d",
-        Policy::Random => "random",
-    }
-}
-
-/// What `--policy` calls it.
-pub fn option(policy: Policy) -> &'static str {
-    if policy == Policy::S4dFirst { "s4d" } else { name(policy) }
-}
-
-/// What predictions do not know of.
-pub fn unknowns(advice: &Advice) -> Vec<String> {
-    let mut said = vec![
-        "The next run is taken to ask for much the same as this one.".to_string(),
-        "Time between requests stays as it is. Waits at barriers are in it, and would shrink as well: programs of many barriers gain more \
-         than this says."
-            .to_string(),
-        "Opening and closing files, and metadata, are not in it; nor is write-back after the program's end.".to_string(),
-        "s4d is a run that asks for the same bytes again, 's4d, first run' one that finds nothing on flash; a run for other bytes is \
-         between them. The advice goes by the first run. carl is predicted for requests that the choice of regions had not seen."
-            .to_string(),
-        "s4d: a page that was asked for is on flash before it is asked for again; beside programs that never pause the agent may be \
-         later. Pages are sampled; how long write-back takes is estimated from how written pages lie."
-            .to_string(),
-        "auto is not predicted: it moves regions while the program runs. With a plan placed it is carl,s4d; without one expect something \
-         between 's4d, first run' and carl,s4d."
-            .to_string(),
-        "Volumes beneath the disk servers (liu, itransformer) are not predicted: a trace of the client does not tell what reaches a server's \
-         disk. 'headstart-lab sim TRACE --server-policy liu,itransformer' simulates them."
-            .to_string(),
-    ];
-    if advice.run.measured_s.is_none() {
-        said.insert(
-            0,
-            "The trace has no times: all run times follow from the site's cost model alone, without time to think."
-                .to_string(),
-        );
-    }
-    if advice.run.groups < advice.run.ranks {
-        said.push(format!(
-            "{} ranks were taken in {} groups of the same behaviour; single slow ranks are not seen.",
-            advice.run.ranks, advice.run.groups
-        ));
-    }
-    if advice.run.rounded_requests > 0 {
-        said.push(format!(
-            "{} requests over several regions count as of the one that has most of them; larger regions (--region) avoid that.",
-            advice.run.rounded_requests
-        ));
-    }
-    said
 }

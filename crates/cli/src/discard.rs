@@ -14,7 +14,7 @@ use headstart_units::ByteSize;
 use crate::check::{directories, print_file};
 use crate::interrupts::Interrupts;
 use crate::service::Service;
-use crate::supervision::Start;
+use crate::start::Start;
 use crate::write_back::make_durable;
 
 #[derive(Debug, Args)]

@@ -8,7 +8,6 @@
 //! Each step may be interrupted and done again: what the agent knows is in its journal, and what is on flash
 //! is not copied twice.
 
-mod following;
 mod verifying;
 
 use std::path::{Path, PathBuf};
@@ -17,20 +16,19 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use headstart_agent::client::Client;
 use headstart_agent::plan;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, Status};
 use headstart_cli::command::{EXIT_DIRTY, EXIT_FAILED};
 use headstart_units::ByteSize;
-use indicatif::{ProgressBar, ProgressStyle};
 
-use following::{Followed, Purpose, follow, path_of};
+use crate::following::{Followed, Purpose, follow, path_of};
 use verifying::{Verified, verify};
 
 use crate::interrupts::Interrupts;
+use crate::progress;
 use crate::service::Service;
-use crate::supervision::Start;
+use crate::start::Start;
 use crate::write_back::{drain_all, make_durable};
 
 /// Between two questions to the agent how far it is: at first, and at most. It looks at every extent for an answer.
@@ -164,7 +162,7 @@ fn copy(service: &Service, interrupts: &Interrupts) -> Result<bool> {
     let so_far = interrupts.so_far();
     let mut status = service.ask(&Command::Place { on: true })?;
     let mut lives = service.lives();
-    let bar = progress_bar("placing", status.placement.wanted_bytes);
+    let bar = progress::of_bytes("placing", status.placement.wanted_bytes);
     let mut pause = POLL_MIN;
     while status.placement.running {
         bar.set_position(status.placement.placed_bytes);
@@ -217,23 +215,6 @@ fn report(followed: &Followed, verified: &Verified, status: &Status) {
         );
     }
     println!("on flash   {} of {}", size(status.mapped_bytes), size(status.capacity_bytes));
-}
-
-fn progress_bar(what: &'static str, total: u64) -> ProgressBar {
-    // Drawn on stderr, and only on a terminal.
-    let bar = ProgressBar::new(total);
-    let template = format!("{what} {{bar:30}} {{bytes}}/{{total_bytes}} {{bytes_per_sec}} {{eta}}");
-    bar.set_style(ProgressStyle::with_template(&template).expect("the template is well-formed"));
-    bar
-}
-
-/// Tells an agent that follows the one before in the middle of a run. What is wrong with the plan was said
-/// when the run began, and a program goes on without regions.
-pub fn remind_of_plan(client: &Client, site: &Site, path: &Path) {
-    if let Ok(plan) = plan::load(path) {
-        let tell = |commands: &[Command]| commands.iter().try_for_each(|command| client.ask(command).map(drop));
-        let _ = follow(&tell, site, &plan, Purpose::Running);
-    }
 }
 
 /// The regions of a plan for a run, made known without copying anything.

@@ -21,7 +21,7 @@ use headstart_protocol::ENVIRONMENT_FIRST;
 use nix::sys::statvfs::{FsFlags, statvfs};
 
 use crate::interrupts::Interrupts;
-use crate::unseen::Looks;
+use crate::looks::Looks;
 
 /// A program and its arguments.
 pub struct Program<'a>(pub &'a [OsString]);

@@ -14,9 +14,9 @@ use headstart_agent::{Error, claim};
 use headstart_protocol::{ENVIRONMENT_RUNTIME, ENVIRONMENT_SLOW, ENVIRONMENT_SWITCH, ENVIRONMENT_TRACE};
 
 use crate::interrupts::Interrupts;
+use crate::looks::Looks;
 use crate::program::{Program, check_library, exit_code, library, nameable};
 use crate::unseen;
-use crate::unseen::Looks;
 use headstart_cli::trace;
 
 #[derive(Debug, Args)]

@@ -24,12 +24,14 @@ use serde::Serialize;
 use crate::agent::parse_capacity;
 use crate::arrival::{Arrival, Outcome};
 use crate::interrupts::Interrupts;
+use crate::looks::Looks;
 use crate::place::follow_for_run;
 use crate::program::{Program, check_library, exit_code, exit_number, library, nameable};
 use crate::recording::{alone, record_in};
 use crate::service::Service;
-use crate::supervision::{Start, Supervision};
-use crate::unseen::{self, Kept, Looks};
+use crate::start::{Start, reason};
+use crate::supervision::Supervision;
+use crate::unseen::{self, Kept};
 use crate::write_back::{Drained, drain_all, make_durable};
 use headstart_cli::printing::refuse_unwritable;
 
@@ -331,16 +333,5 @@ fn report(status: ExitStatus, program: Duration, drain: Duration, before: &Statu
         agent_after: after.agent,
         mapped_bytes: after.mapped_bytes,
         capacity_bytes: after.capacity_bytes,
-    }
-}
-
-/// Why there is no agent, in one line: the last that it said of itself, if it came so far.
-pub fn reason(error: &headstart_agent::Error) -> String {
-    match error {
-        headstart_agent::Error::NotStarted { log, path, .. } => {
-            let said = log.lines().rev().find_map(|line| line.strip_prefix("headstart: "));
-            said.map_or_else(|| format!("the agent did not start; see {}", path.display()), str::to_string)
-        }
-        error => error.to_string(),
     }
 }

@@ -13,7 +13,7 @@ use headstart_agent::client::Client;
 use headstart_agent::status::{Command, Status};
 use headstart_protocol::SOCKET_FILE;
 
-use crate::supervision::{SHORT_LIVES_MAX, Start, pause_after};
+use crate::start::{SHORT_LIVES_MAX, Start, pause_after};
 
 /// See the module.
 pub struct Service {

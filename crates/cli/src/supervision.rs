@@ -6,108 +6,25 @@
 //! that another start does not mend.
 
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use headstart_agent::client::{Client, Overrides};
 use headstart_agent::process::ProcessHandle;
-use headstart_agent::runtime_directory;
-use headstart_agent::site::Site;
-use headstart_agent::status::Command as Ask;
-use headstart_protocol::SOCKET_FILE;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
-use crate::place::remind_of_plan;
-use crate::run::reason;
-use crate::write_back::connect_or_start;
+use crate::start::{SHORT_LIVES_MAX, Start, Watched, pause_after, reason};
 
 /// An agent that served for less than this was no help: time for some thousand answers.
 const SHORT_LIFE: Duration = Duration::from_millis(100);
-/// So many of them in a row are enough: with the pauses about 25 s, somewhat less than a rank waits for an agent.
-pub const SHORT_LIVES_MAX: u32 = 19;
 /// Of so many in a row the user is told, after somewhat more than a second: what passes sooner is no trouble of theirs.
 const SHORT_LIVES_TOLD: u32 = 7;
-/// Pause after the first of them; it doubles with each.
-const PAUSE_MIN: Duration = Duration::from_millis(10);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
-
-/// What it takes to start an agent.
-#[derive(Clone, Debug)]
-pub struct Start {
-    pub site: Site,
-    pub site_path: PathBuf,
-    pub overrides: Overrides,
-    /// Regions follow what programs read.
-    pub follow: bool,
-    /// The plan of the run, whose regions are of whatever file has the name: an agent knows those only as
-    /// long as it lives.
-    pub plan: Option<PathBuf>,
-    /// It is for a run, whose patterns hold, and not for a command, which has none.
-    pub runs: bool,
-}
-
-impl Start {
-    /// For a command, which leaves the agent as it is.
-    pub fn for_command(site: &Site, site_path: &Path) -> Start {
-        let (site, site_path, overrides) = (site.clone(), site_path.to_path_buf(), Overrides::default());
-        Start { site, site_path, overrides, follow: false, plan: None, runs: false }
-    }
-
-    /// Connects to the site's agent, or starts one.
-    pub fn connect(&self) -> headstart_agent::Result<Client> {
-        connect_or_start(&self.site, &self.site_path, &self.overrides)
-    }
-
-    /// Which files belong on flash.
-    pub fn selection(&self) -> Ask {
-        Ask::Select { include: self.overrides.include.clone(), exclude: self.overrides.exclude.clone() }
-    }
-
-    /// The same; it is told what the agent before was told.
-    pub fn follow_on(&self) -> headstart_agent::Result<Watched> {
-        let client = self.connect()?;
-        if self.runs {
-            // Somebody else may have started it.
-            client.ask(&self.selection())?;
-        }
-        if let Some(plan) = &self.plan {
-            remind_of_plan(&client, &self.site, plan);
-        }
-        let status = client.ask(if self.follow { &Ask::Follow } else { &Ask::Status })?;
-        Ok(Watched { pid: status.pid, told: client })
-    }
-
-    /// Where an agent listens, or one that was killed did.
-    pub fn socket(&self) -> PathBuf {
-        runtime_directory::path(&self.site.slow).join(SOCKET_FILE)
-    }
-
-    fn log(&self) -> PathBuf {
-        runtime_directory::log(&runtime_directory::path(&self.site.slow))
-    }
-}
-
-/// An agent.
-pub struct Watched {
-    pid: u32,
-    /// What it was told holds as long as this connection.
-    told: Client,
-}
-
-impl Watched {
-    /// The connection.
-    pub fn into_client(self) -> Client {
-        self.told
-    }
-}
-
 /// Watches the agent until it is dropped.
 pub struct Supervision {
     stop: Arc<EventFd>,
@@ -172,7 +89,7 @@ fn watch(start: &Start, first: u32, stop: &EventFd) {
             }
             short_lives += 1;
         };
-        pid = next.pid;
+        pid = next.pid();
         _agent = Some(next);
     }
 }
@@ -191,12 +108,6 @@ fn say_failing(cause: &str, log: &Path) {
          where it needs one; mend the cause meanwhile. See {}",
         log.display()
     );
-}
-
-/// Pause before the next try, after so many in a row that failed.
-pub fn pause_after(short_lives: u32) -> Duration {
-    let doublings = short_lives.saturating_sub(1).min(16);
-    if short_lives == 0 { Duration::ZERO } else { (PAUSE_MIN * (1 << doublings)).min(PAUSE_MAX) }
 }
 
 fn give_up(log: &Path) {
@@ -233,19 +144,5 @@ fn outlives(pid: u32, short_lives: u32, stop: &EventFd) -> bool {
             eprintln!("headstart: an agent (process {pid}) serves again; the program goes on");
             is_awaited = false;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_and_are_over_before_ranks_lose_patience() {
-        assert_eq!(pause_after(0), Duration::ZERO, "one that served is followed at once");
-        let pauses: Vec<Duration> = (1..=SHORT_LIVES_MAX).map(pause_after).collect();
-        assert!(pauses.is_sorted() && pauses[0] == PAUSE_MIN);
-        let whole: Duration = pauses.iter().sum();
-        assert!(whole > Duration::from_secs(15) && whole < Duration::from_secs(28), "{whole:?}");
     }
 }

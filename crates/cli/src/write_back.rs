@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use headstart_agent::client::{Client, Overrides};
+use headstart_agent::Error;
+use headstart_agent::client::Client;
 use headstart_agent::runtime_directory::is_stopped;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, HeldUpFile, Status};
-use headstart_agent::{Error, claim};
 use headstart_units::ByteSize;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupts::Interrupts;
+use crate::progress;
 use crate::service::Service;
-use crate::supervision::Start;
+use crate::start::Start;
 use headstart_cli::command::EXIT_DIRTY;
 use headstart_cli::ending::stop;
 
@@ -80,15 +80,6 @@ impl Drain {
     }
 }
 
-/// The site's agent, started if none runs and nobody else owns the directory.
-pub fn connect_or_start(site: &Site, site_path: &Path, overrides: &Overrides) -> std::result::Result<Client, Error> {
-    if Client::connect(site).is_err() {
-        claim::examine(&site.slow, &site.fast)?;
-    }
-    let program = std::env::current_exe().map_err(|error| Error::system("find this program's own file", error))?;
-    Client::connect_or_start(site, site_path, &program, overrides)
-}
-
 /// The end of a drain.
 pub struct Drained {
     /// What there is then.
@@ -107,7 +98,7 @@ pub fn drain_all(service: &Service, interrupts: &Interrupts, over_changes: bool)
     let mut status = service.ask(&drain)?;
     let (mut lives, mut drains_before) = (service.lives(), status.service.drains_total);
     let total = status.dirty_bytes;
-    let bar = progress_bar(total);
+    let bar = progress::of_bytes("writing back", total);
     let mut progress = (status.dirty_bytes, Instant::now());
     while (status.dirty_bytes > 0 || status.draining) && status.service.drains_total == drains_before {
         bar.set_position(total.saturating_sub(status.dirty_bytes));
@@ -212,14 +203,6 @@ fn stuck(status: &Status) -> Option<String> {
         ByteSize(failed.dirty_bytes),
         failed.error.as_deref().unwrap_or("unknown error")
     ))
-}
-
-fn progress_bar(total: u64) -> ProgressBar {
-    // Drawn on stderr, and only on a terminal.
-    let bar = ProgressBar::new(total);
-    let style = ProgressStyle::with_template("writing back {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
-    bar.set_style(style.expect("the template is well-formed"));
-    bar
 }
 
 #[derive(Debug, Args)]

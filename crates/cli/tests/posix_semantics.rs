@@ -2,6 +2,8 @@
 //!
 //! A test plays its own program: it starts itself again under `headstart run`, as a role. All writes are absorbed.
 
+#[path = "support/files.rs"]
+mod files;
 #[path = "support/site.rs"]
 mod site;
 
@@ -13,18 +15,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
+use files::{open, read_at};
 use site::{TestSite, content, data_files, managed, role, wait_for};
-
-fn open(path: &Path) -> File {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()
-}
-
-fn read_at(file: &File, offset: u64, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0xee; length];
-    let count = file.read_at(&mut bytes, offset).unwrap();
-    bytes.truncate(count);
-    bytes
-}
 
 /// Plays `program` under Headstart, then compares the slow files with `expected` and makes sure that flash took part.
 fn behaves(test: &str, program: impl FnOnce(&Path), expected: &[(&str, Vec<u8>)]) {

@@ -3,30 +3,22 @@
 //!
 //! A test plays its own program, in the managed directory and beside it on the same file system.
 
+#[path = "support/files.rs"]
+mod files;
 #[path = "support/loop_device.rs"]
 mod loop_device;
 #[path = "support/site.rs"]
 mod site;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
+use files::{open, read_at};
 use loop_device::{Loop, Mounted};
 use site::{TestSite, content, managed, role};
-
-fn open(path: &Path) -> File {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()
-}
-
-fn read_at(file: &File, offset: u64, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0xee; length];
-    let count = file.read_at(&mut bytes, offset).unwrap();
-    bytes.truncate(count);
-    bytes
-}
 
 /// Clones a range of `from`, or of the file itself.
 fn clone(file: &File, from: Option<&File>, at: u64, length: u64, to: u64) -> std::io::Result<()> {

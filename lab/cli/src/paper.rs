@@ -5,6 +5,7 @@
 //! ```
 
 mod calibration;
+mod canvas;
 mod catalogue;
 mod drawing;
 mod figure;
@@ -13,6 +14,7 @@ mod judgement;
 mod measure;
 mod output;
 mod overrides;
+mod quantity;
 mod row;
 mod scatter;
 mod simulations;

@@ -23,7 +23,7 @@ impl Commands {
         // A plan has regions of one length: that of the file that gains most.
         let best = advice.files.iter().max_by(|a, b| a.gain_s.total_cmp(&b.gain_s));
         let region = best.map_or(0, |file| file.region_bytes);
-        let policy = super::option(advised.policy);
+        let policy = super::names::option(advised.policy);
         let run = format!("headstart run{site} --policy {policy} --capacity {capacity} -- PROGRAM");
         match advised.policy {
             Policy::Carl | Policy::CarlS4d => vec![

@@ -4,7 +4,8 @@ use headstart_insight::advice::pictures::{Pictures, Sizes, latency_s};
 use headstart_insight::advice::{FileSummary, Point, RegionSummary};
 use serde::Serialize;
 
-use super::{Told, name, option, unknowns};
+use super::names::{name, option};
+use super::told::{Told, unknowns};
 
 /// Files that are named.
 pub const TOP_FILES: usize = 50;

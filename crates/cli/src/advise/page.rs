@@ -12,8 +12,9 @@ use headstart_insight::advice::Policy;
 use headstart_units::ByteSize;
 
 use super::figures::{advised, speedup, top_files};
+use super::names::{name, option};
 use super::summary::{SHOWN, seconds, share};
-use super::{Told, name, option, unknowns};
+use super::told::{Told, unknowns};
 use escape::escape;
 
 const STYLE: &str = include_str!("page/style.css");

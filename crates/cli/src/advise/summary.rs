@@ -7,7 +7,8 @@ use headstart_insight::advice::{POINTS, Policy};
 use headstart_units::ByteSize;
 
 use super::figures::{advised, speedup, top_files};
-use super::{Told, name, option, unknowns};
+use super::names::{name, option};
+use super::told::{Told, unknowns};
 
 /// Files and regions that are named.
 const TOP: usize = 3;

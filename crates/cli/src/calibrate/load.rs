@@ -69,6 +69,57 @@ struct Lane {
     end: Option<Instant>,
 }
 
+/// What all lanes of a load go by.
+struct Course<'a> {
+    file: &'a File,
+    planned: &'a Planned,
+    offsets: &'a Mutex<Offsets>,
+    /// Whether a request of some lane failed.
+    failed: &'a AtomicBool,
+    until: Instant,
+    /// From when on requests count.
+    warm: Instant,
+    /// Requests of a lane at least.
+    requests_min: u64,
+}
+
+impl Course<'_> {
+    /// One request after another, until time is over.
+    fn run(&self, lane: usize, stopped: impl Fn() -> bool) -> io::Result<Lane> {
+        let Load { direction, depth, .. } = self.planned.load;
+        let mut buffer = Buffer::of(self.planned.load.size_bytes as usize);
+        let mut done = Lane::default();
+        let mut count = 0;
+        while (Instant::now() < self.until || count < self.requests_min)
+            && !stopped()
+            && !self.failed.load(Ordering::Relaxed)
+        {
+            let step = self.offsets.lock().expect("no lane panics").next(lane);
+            if step.pause_ns > 0 {
+                std::thread::sleep(Duration::from_nanos(step.pause_ns));
+            }
+            let start = Instant::now();
+            let outcome = match direction {
+                Direction::Read => self.file.read_exact_at(buffer.bytes(), step.offset),
+                Direction::Write => self.file.write_all_at(buffer.bytes(), step.offset),
+            };
+            let end = Instant::now();
+            outcome.inspect_err(|_| self.failed.store(true, Ordering::Relaxed))?;
+            count += 1;
+            if end < self.warm {
+                continue;
+            }
+            done.bytes += self.planned.load.size_bytes;
+            done.begun.get_or_insert(start);
+            done.end = Some(end);
+            if step.counts && done.latencies.len() < LATENCIES_MAX / depth as usize {
+                done.latencies.push((end - start).as_nanos() as u64);
+            }
+        }
+        Ok(done)
+    }
+}
+
 /// Measures a load for its time, or until `stopped` says so.
 ///
 /// # Errors
@@ -93,35 +144,8 @@ pub fn measure(
         _ if depth == 1 => REQUESTS_MIN,
         _ => 1,
     };
-    let run = |lane: usize| {
-        let mut buffer = Buffer::of(planned.load.size_bytes as usize);
-        let mut done = Lane::default();
-        let mut count = 0;
-        while (Instant::now() < until || count < requests_min) && !stopped() && !failed.load(Ordering::Relaxed) {
-            let step = offsets.lock().expect("no lane panics").next(lane);
-            if step.pause_ns > 0 {
-                std::thread::sleep(Duration::from_nanos(step.pause_ns));
-            }
-            let start = Instant::now();
-            let outcome = match direction {
-                Direction::Read => file.read_exact_at(buffer.bytes(), step.offset),
-                Direction::Write => file.write_all_at(buffer.bytes(), step.offset),
-            };
-            let end = Instant::now();
-            outcome.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
-            count += 1;
-            if end < warm {
-                continue;
-            }
-            done.bytes += planned.load.size_bytes;
-            done.begun.get_or_insert(start);
-            done.end = Some(end);
-            if step.counts && done.latencies.len() < LATENCIES_MAX / depth as usize {
-                done.latencies.push((end - start).as_nanos() as u64);
-            }
-        }
-        Ok(done)
-    };
+    let course = Course { file, planned, offsets: &offsets, failed: &failed, until, warm, requests_min };
+    let run = |lane: usize| course.run(lane, stopped);
     let lanes: Vec<io::Result<Lane>> = std::thread::scope(|scope| {
         let run = &run;
         let threads: Vec<_> = (0..depth as usize).map(|lane| scope.spawn(move || run(lane))).collect();

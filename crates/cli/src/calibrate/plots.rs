@@ -24,37 +24,18 @@ pub fn draw(calibration: &Calibration, directory: &Path) -> Result<()> {
     }
     plots.push(seeks(calibration));
     for plot in plots.iter().filter(|plot| plot.curves.iter().any(|curve| curve.points.len() > 1)) {
-        let path = directory.join(plot.file);
+        let path = directory.join(&plot.file);
         plot.draw(&path).map_err(|error| anyhow!("cannot draw {}: {error}", path.display()))?;
     }
     println!("plots in {}", directory.display());
     Ok(())
 }
 
-fn of_tier<'a>(calibration: &'a Calibration, tier: &'a TierResult, name: &str) -> Vec<Plot<'a>> {
+/// A table: what each plot of a tier shows.
+fn of_tier(calibration: &Calibration, tier: &TierResult, name: &str) -> Vec<Plot> {
     let is_slow = name == "slow";
     let title = |what: &str| format!("{what}, {name} tier");
-    let files: [&str; 7] = if is_slow {
-        [
-            "slow-latency.svg",
-            "slow-reads-by-size.svg",
-            "slow-writes-by-size.svg",
-            "slow-streams.svg",
-            "slow-small-requests.svg",
-            "slow-transfer.svg",
-            "slow-latency-by-depth.svg",
-        ]
-    } else {
-        [
-            "fast-latency.svg",
-            "fast-reads-by-size.svg",
-            "fast-writes-by-size.svg",
-            "fast-streams.svg",
-            "fast-small-requests.svg",
-            "fast-transfer.svg",
-            "fast-latency-by-depth.svg",
-        ]
-    };
+    let file = |what: &str| format!("{name}-{what}.svg");
     let rate = ("MB/s", Scale::Linear, plain as fn(f64) -> String);
     let size = ("request size", Scale::Logarithmic, bytes as fn(f64) -> String);
     let depth = ("requests under way", Scale::Logarithmic, plain as fn(f64) -> String);
@@ -65,7 +46,7 @@ fn of_tier<'a>(calibration: &'a Calibration, tier: &'a TierResult, name: &str) -
     };
     vec![
         Plot {
-            file: files[0],
+            file: file("latency"),
             title: title("Latency of random reads of 4 KiB, one at a time"),
             x: ("ms", Scale::Linear, plain),
             y: ("share of reads", Scale::Linear, plain),
@@ -73,7 +54,7 @@ fn of_tier<'a>(calibration: &'a Calibration, tier: &'a TierResult, name: &str) -
             curves: distributions(tier),
         },
         Plot {
-            file: files[1],
+            file: file("reads-by-size"),
             title: title("Random reads"),
             x: size,
             y: rate,
@@ -81,7 +62,7 @@ fn of_tier<'a>(calibration: &'a Calibration, tier: &'a TierResult, name: &str) -
             curves: by_size(tier, Direction::Read, calibration.ranks),
         },
         Plot {
-            file: files[2],
+            file: file("writes-by-size"),
             title: title("Random writes"),
             x: size,
             y: rate,
@@ -89,7 +70,7 @@ fn of_tier<'a>(calibration: &'a Calibration, tier: &'a TierResult, name: &str) -
             curves: by_size(tier, Direction::Write, calibration.ranks),
         },
         Plot {
-            file: files[3],
+            file: file("streams"),
             title: title("One stream of 1 MiB requests"),
             x: depth,
             y: rate,
@@ -97,7 +78,7 @@ fn of_tier<'a>(calibration: &'a Calibration, tier: &'a TierResult, name: &str) -
             curves: by_depth(tier, Pattern::Sequential, 1 << 20, 1e6),
         },
         Plot {
-            file: files[4],
+            file: file("small-requests"),
             title: title("Random requests of 4 KiB"),
             x: depth,
             y: ("requests a second", Scale::Linear, plain),
@@ -105,7 +86,7 @@ fn of_tier<'a>(calibration: &'a Calibration, tier: &'a TierResult, name: &str) -
             curves: by_depth(tier, Pattern::Random, BLOCK_BYTES, BLOCK_BYTES as f64),
         },
         Plot {
-            file: files[5],
+            file: file("transfer"),
             title: title("Latency by size, one at a time, and its fit"),
             x: size,
             y: ("ms", Scale::Logarithmic, plain),
@@ -113,7 +94,7 @@ fn of_tier<'a>(calibration: &'a Calibration, tier: &'a TierResult, name: &str) -
             curves: transfers(tier, costs),
         },
         Plot {
-            file: files[6],
+            file: file("latency-by-depth"),
             title: title("Latency of random reads of 4 KiB by depth"),
             x: depth,
             y: ("ms", Scale::Logarithmic, plain),
@@ -205,7 +186,7 @@ fn percentiles(tier: &TierResult) -> Vec<Curve> {
     [(0.5, "median"), (0.8, "80 %"), (0.99, "99 %")].map(curve).into()
 }
 
-fn seeks(calibration: &Calibration) -> Plot<'_> {
+fn seeks(calibration: &Calibration) -> Plot {
     let seek = &calibration.disk.seek;
     let measured = seek.curve.iter().skip(1).map(|point| (point.distance_bytes as f64, point.seek_s * 1e3));
     let mut curves = vec![Curve { name: "F, measured".into(), points: measured.collect(), is_measured: true }];
@@ -222,7 +203,7 @@ fn seeks(calibration: &Calibration) -> Plot<'_> {
         });
     }
     Plot {
-        file: "slow-seeks.svg",
+        file: "slow-seeks.svg".into(),
         title: "Seek time by distance".into(),
         x: ("distance", Scale::Logarithmic, bytes),
         y: ("ms", Scale::Linear, plain),

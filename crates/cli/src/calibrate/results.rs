@@ -133,12 +133,21 @@ impl Calibration {
 
     /// The findings, a line each.
     fn lines(&self) -> Vec<String> {
-        let ms = |seconds: f64| format!("{:.2} ms", seconds * 1e3);
-        let mb_s = |bytes_per_s: f64| format!("{:.1} MB/s", bytes_per_s / 1e6);
-        let percent = |share: f64| format!("{:.1} %", share * 100.0);
-        let size = |bytes: f64| ByteSize(bytes as u64).to_string();
+        let Disk { read, write, .. } = &self.disk;
+        let mut lines = self.arm_lines();
+        let costs = [("slow, reads", Some(read)), ("slow, writes", write.as_ref())];
+        let flash_costs = [("fast, reads", Some(&self.flash.read)), ("fast, writes", self.flash.write.as_ref())];
+        lines.extend(costs.into_iter().chain(flash_costs).flat_map(|(name, costs)| cost_lines(name, costs)));
+        lines.extend(self.s4d_lines());
+        lines.extend(self.pieces.map(pieces_line));
+        lines.push(self.segment_line());
+        lines
+    }
+
+    /// What the disks' arm takes.
+    fn arm_lines(&self) -> Vec<String> {
+        let Disk { p80_s, seek, .. } = &self.disk;
         let mut lines = Vec::new();
-        let Disk { p80_s, seek, read, write } = &self.disk;
         let near = self.near().and_then(|found| found.latencies.quantile_s(findings::POSITIONING_SHARE));
         let near = near.map_or(String::new(), |seconds| format!(", {} over {}", ms(seconds), span(NEAR_SPAN_BYTES)));
         lines.push(format!(
@@ -164,31 +173,12 @@ impl Calibration {
                 percent(form.error.max)
             ));
         }
-        let costs = [("slow, reads", Some(read)), ("slow, writes", write.as_ref())];
-        let flash_costs = [("fast, reads", Some(&self.flash.read)), ("fast, writes", self.flash.write.as_ref())];
-        for (name, costs) in costs.into_iter().chain(flash_costs) {
-            let Some(costs) = costs else {
-                lines.push(format!("{name}: not measured, taken to cost what reads do"));
-                continue;
-            };
-            lines.push(format!(
-                "{name}: {} + {} at random (fit within {}), stream {}, at most {}",
-                ms(costs.transfer.startup_s),
-                mb_s(1.0 / costs.transfer.s_per_byte.max(1e-15)),
-                percent(costs.transfer.error.rms),
-                mb_s(costs.sequential_bytes_per_s),
-                mb_s(costs.peak_bytes_per_s)
-            ));
-            if name.starts_with("slow") {
-                lines.push(format!(
-                    "{name}, CARL: startup {} to {}, {:.2} ns a byte (within {})",
-                    ms(costs.startup.min_s),
-                    ms(costs.startup.max_s),
-                    costs.s_per_byte * 1e9,
-                    percent(costs.error.rms)
-                ));
-            }
-        }
+        lines
+    }
+
+    /// What S4D's model says of the ranks.
+    fn s4d_lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
         for (name, fitted) in [("reads", Some(&self.read)), ("writes", self.write.as_ref())] {
             let Some(Fitted { parameters, agree, cells }) = fitted else { continue };
             lines.push(format!(
@@ -208,29 +198,21 @@ impl Calibration {
                 ));
             }
         }
-        if let Some(pieces) = self.pieces {
-            let Pieces { in_order_s, with_leaps_s } = pieces;
-            let choice = match pieces.leap_bytes() {
-                0 => "in order".into(),
-                leap_bytes => format!("with leaps of {}", ByteSize(leap_bytes.into())),
-            };
-            lines.push(format!(
-                "slow, short pieces with gaps: {} in order, {} with leaps; they are written back {choice}",
-                ms(in_order_s),
-                ms(with_leaps_s)
-            ));
-        }
+        lines
+    }
+
+    /// What LiU makes of a server.
+    fn segment_line(&self) -> String {
         let Segment { head_bytes_least, head_bytes, body_bytes, flash_head_s, positioning_s } = self.segment;
-        lines.push(format!(
+        format!(
             "LiU, a server: head {} (at least {}), body {} (85 % of the rate at {}); flash delivers a head in {}, the disk begins after {}",
             ByteSize(head_bytes),
             size(head_bytes_least),
             ByteSize(body_bytes),
-            size(read.transfer.knee_bytes() / f64::from(self.slow.striping.servers)),
+            size(self.disk.read.transfer.knee_bytes() / f64::from(self.slow.striping.servers)),
             ms(flash_head_s),
             ms(positioning_s)
-        ));
-        lines
+        )
     }
 
     /// What should make somebody think before the site file is used.
@@ -358,4 +340,58 @@ pub fn kept_settings(path: &Path) -> Result<Kept> {
         .with_context(|| format!("{} is no longer a site file; repair it or move it away", path.display()))?;
     let Site { capacity, include, exclude, strangers, software, agent, .. } = site;
     Ok(Kept { capacity, include, exclude, strangers, software, agent })
+}
+
+/// What requests of a kind cost.
+fn cost_lines(name: &str, costs: Option<&Costs>) -> Vec<String> {
+    let Some(costs) = costs else { return vec![format!("{name}: not measured, taken to cost what reads do")] };
+    let mut lines = Vec::new();
+    lines.push(format!(
+        "{name}: {} + {} at random (fit within {}), stream {}, at most {}",
+        ms(costs.transfer.startup_s),
+        mb_s(1.0 / costs.transfer.s_per_byte.max(1e-15)),
+        percent(costs.transfer.error.rms),
+        mb_s(costs.sequential_bytes_per_s),
+        mb_s(costs.peak_bytes_per_s)
+    ));
+    if name.starts_with("slow") {
+        lines.push(format!(
+            "{name}, CARL: startup {} to {}, {:.2} ns a byte (within {})",
+            ms(costs.startup.min_s),
+            ms(costs.startup.max_s),
+            costs.s_per_byte * 1e9,
+            percent(costs.error.rms)
+        ));
+    }
+    lines
+}
+
+/// In which order short pieces are written back.
+fn pieces_line(pieces: Pieces) -> String {
+    let Pieces { in_order_s, with_leaps_s } = pieces;
+    let choice = match pieces.leap_bytes() {
+        0 => "in order".into(),
+        leap_bytes => format!("with leaps of {}", ByteSize(leap_bytes.into())),
+    };
+    format!(
+        "slow, short pieces with gaps: {} in order, {} with leaps; they are written back {choice}",
+        ms(in_order_s),
+        ms(with_leaps_s)
+    )
+}
+
+fn ms(seconds: f64) -> String {
+    format!("{:.2} ms", seconds * 1e3)
+}
+
+fn mb_s(bytes_per_s: f64) -> String {
+    format!("{:.1} MB/s", bytes_per_s / 1e6)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn size(bytes: f64) -> String {
+    ByteSize(bytes as u64).to_string()
 }

@@ -6,9 +6,9 @@ use anyhow::Result;
 use headstart_agent::site::Site;
 use headstart_agent::verification::{Outcome, Verification};
 
-use super::following::Followed;
-use super::progress_bar;
+use crate::following::Followed;
 use crate::interrupts::Interrupts;
+use crate::progress;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub fn verify(site: &Site, followed: &Followed, interrupts: &Interrupts) -> Resu
     let so_far = interrupts.so_far();
     let mut verification = Verification::begin(&site.slow, &site.fast)?;
     let mut verified = Verified::default();
-    let bar = progress_bar("comparing", followed.bytes());
+    let bar = progress::of_bytes("comparing", followed.bytes());
     for file in &followed.files {
         let Some(inode) = file.inode else { continue };
         for region in &file.regions {

@@ -144,6 +144,45 @@ fn flash_is_pulled_under_writers_and_fio_while_it_is_written_back_and_comes_back
     pull(32 * MIB);
 }
 
+/// Writes to the second half of the disk; begins again when it has written all of its blocks, and ends with the flash.
+fn fio(volume: &TestVolume) -> Command {
+    let mut fio = Command::new("fio");
+    fio.current_dir(volume.directory.path()).args([
+        "--name=volume",
+        "--filename=disk",
+        "--ioengine=libaio",
+        "--iodepth=4",
+    ]);
+    fio.args(["--rw=randwrite", "--bs=4k", "--direct=1", "--sync=dsync", "--verify=pattern", "--verify_pattern=%o"]);
+    fio.args(["--do_verify=0", "--write_lat_log=log", "--log_offset=1", "--log_unix_epoch=1"]);
+    fio.args(["--allow_file_create=0", "--randseed=7"]);
+    fio.args([format!("--offset={}", BLOCKS as u64 * BLOCK), format!("--size={}", BLOCKS as u64 * BLOCK)]);
+    fio.args(["--rate_iops=300", "--time_based", "--runtime=1h", "--output=fio.said"]);
+    fio
+}
+
+/// Without its flash the volume serves what the disk has, and never an older version of what it has not. How many blocks it has not.
+fn check_without_flash(file: &File, known: &[Mutex<Known>]) -> usize {
+    let mut lost = 0;
+    for (block, known) in known.iter().enumerate() {
+        let known = *known.lock().unwrap();
+        match read(file, block) {
+            Ok(bytes) => {
+                let found = version(block, &bytes);
+                assert!(
+                    (known.written..=known.given).contains(&found),
+                    "block {block}: version {found}, but {known:?}"
+                );
+            }
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(libc::EIO));
+                lost += 1;
+            }
+        }
+    }
+    lost
+}
+
 /// How many blocks were only on flash when it went; none where the test is skipped.
 fn pull(flash_bytes: u64) -> Option<usize> {
     if !has(&[("mkfs.xfs", "xfsprogs"), ("xfs_io", "xfsprogs"), ("fio", "fio")]) {
@@ -163,20 +202,7 @@ fn pull(flash_bytes: u64) -> Option<usize> {
 
     let known: Vec<Mutex<Known>> = (0..BLOCKS).map(|_| Mutex::default()).collect();
     let count = AtomicUsize::new(0);
-    let mut fio = Command::new("fio");
-    fio.current_dir(volume.directory.path()).args([
-        "--name=volume",
-        "--filename=disk",
-        "--ioengine=libaio",
-        "--iodepth=4",
-    ]);
-    fio.args(["--rw=randwrite", "--bs=4k", "--direct=1", "--sync=dsync", "--verify=pattern", "--verify_pattern=%o"]);
-    fio.args(["--do_verify=0", "--write_lat_log=log", "--log_offset=1", "--log_unix_epoch=1"]);
-    fio.args(["--allow_file_create=0", "--randseed=7"]);
-    fio.args([format!("--offset={}", BLOCKS as u64 * BLOCK), format!("--size={}", BLOCKS as u64 * BLOCK)]);
-    // It begins again when it has written all of its blocks, and ends with the flash.
-    fio.args(["--rate_iops=300", "--time_based", "--runtime=1h", "--output=fio.said"]);
-    let mut fio = fio.stdin(Stdio::null()).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let mut fio = fio(&volume).stdin(Stdio::null()).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let pulled_ms = std::thread::scope(|scope| {
         let (path, known, count) = (&path, &known, &count);
         let writers = [0, 1, 2, 3].map(|writer| scope.spawn(move || write(path, writer, seed, known, count)));
@@ -199,25 +225,8 @@ fn pull(flash_bytes: u64) -> Option<usize> {
     });
     assert!(!fio.wait().unwrap().success(), "{}", fs::read_to_string(volume.path("fio.said")).unwrap());
 
-    // Without its flash the volume serves what the disk has, and never an older version of what it has not.
     let file = open(&path, 0);
-    let mut lost = 0;
-    for (block, known) in known.iter().enumerate() {
-        let known = *known.lock().unwrap();
-        match read(&file, block) {
-            Ok(bytes) => {
-                let found = version(block, &bytes);
-                assert!(
-                    (known.written..=known.given).contains(&found),
-                    "block {block}: version {found}, but {known:?}"
-                );
-            }
-            Err(error) => {
-                assert_eq!(error.raw_os_error(), Some(libc::EIO));
-                lost += 1;
-            }
-        }
-    }
+    let lost = check_without_flash(&file, &known);
     read(&file, 3 * BLOCKS).expect("what was never written is on the disk");
     assert!(volume.status()["flash"]["errors_total"].as_u64().unwrap() > 0, "{}", volume.status());
     drop(file);

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use plotters::prelude::*;
 
+use super::canvas::{COLOURS, Drawn};
 use super::figure::{Class, Printed};
 use super::row::{Row, Values};
 use super::scatter;
@@ -13,21 +14,8 @@ use super::scatter;
 /// The chart, and the legend to its right.
 const PIXELS: (u32, u32) = (1080, 500);
 const CHART_WIDTH: i32 = 780;
-/// Okabe and Ito's colours, which everybody can tell apart.
-pub const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(80, 80, 80),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 0, 0),
-];
 /// Fewer points are bars.
 const LINE_POINTS_MIN: usize = 3;
-
-pub type Drawn<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Writes the row's drawing. It has a white ground of its own, so that it reads the same on a dark page.
 pub fn draw(row: &Row<'_>, path: &Path) -> Drawn<()> {

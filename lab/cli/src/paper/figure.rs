@@ -51,7 +51,7 @@
 
 use serde::Deserialize;
 
-use super::measure::Measure;
+use super::quantity::Measure;
 use super::window::{Panel, Window};
 
 /// See the module.
@@ -339,5 +339,14 @@ impl Figure {
             }
         }
         Ok(())
+    }
+}
+
+/// A value with its unit.
+pub fn number(form: Form, value: f64) -> String {
+    let digits = if value.abs() >= 100.0 || form == Form::Gain { 1 } else { 2 };
+    match form {
+        Form::Gain => format!("{value:+.digits$} %"),
+        Form::Value | Form::Ratio => format!("{value:.digits$}"),
     }
 }

@@ -3,17 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::calibration::Calibration;
-use super::figure::{Form, Printed};
+use super::figure::{Form, Printed, number};
 use super::row::Row;
-
-/// A value with its unit.
-pub fn number(form: Form, value: f64) -> String {
-    let digits = if value.abs() >= 100.0 || form == Form::Gain { 1 } else { 2 };
-    match form {
-        Form::Gain => format!("{value:+.digits$} %"),
-        Form::Value | Form::Ratio => format!("{value:.digits$}"),
-    }
-}
 
 pub fn printed(form: Form, value: Option<&Printed>) -> String {
     match value {

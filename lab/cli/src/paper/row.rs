@@ -1,9 +1,8 @@
 //! A row once it was simulated.
 
-use super::figure::{Class, Figure, Form, Printed, Series};
+use super::figure::{Class, Figure, Form, Printed, Series, number};
 use super::judgement::{holds, judge, summary};
 use super::measure::{measure, ratio};
-use super::output::number;
 use super::window::Outcome;
 
 /// A value at a point.

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 
 use headstart_sim::{Access, Operation};
 
-use super::drawing::{COLOURS, Drawn};
+use super::canvas::{COLOURS, Drawn};
 use super::measure::server_ms;
 use super::row::Row;
 use super::window::{Outcome, Panel, Shows, Window};

@@ -8,8 +8,9 @@ use headstart_units::ByteSize;
 use headstart_units::request::Direction;
 
 use super::super::figures::{advised, top_files};
+use super::super::names::name;
 use super::super::summary::share;
-use super::super::{Told, name};
+use super::super::told::Told;
 use super::svg::{Axis, Corners, Plot, caption, in_words, key, linear_seconds, plain};
 use super::{grouped, shown};
 

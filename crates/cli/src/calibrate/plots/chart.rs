@@ -36,11 +36,11 @@ pub enum Scale {
 }
 
 /// One plot.
-pub struct Plot<'a> {
-    pub file: &'a str,
+pub struct Plot {
+    pub file: String,
     pub title: String,
-    pub x: (&'a str, Scale, fn(f64) -> String),
-    pub y: (&'a str, Scale, fn(f64) -> String),
+    pub x: (&'static str, Scale, fn(f64) -> String),
+    pub y: (&'static str, Scale, fn(f64) -> String),
     /// Where no curve runs.
     pub legend: SeriesLabelPosition,
     pub curves: Vec<Curve>,
@@ -69,7 +69,7 @@ impl Ranged for Doublings {
     }
 }
 
-impl Plot<'_> {
+impl Plot {
     /// Writes the plot as an SVG.
     pub fn draw(&self, path: &Path) -> Result<(), Box<dyn std::error::Error + '_>> {
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
