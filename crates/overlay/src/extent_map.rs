@@ -56,6 +56,7 @@ impl ExtentMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headstart_units::request::Range;
 
     fn extent(offset: u64, length: u64, place: u64) -> Mapped {
         let (stamp, benefit) = (Stamp::default(), Benefit::default());

@@ -218,6 +218,7 @@ impl FlashSpace {
     }
 
     /// Bytes in slabs, mapped or removed.
+    #[cfg(test)]
     pub(crate) fn charged_bytes(&self) -> u64 {
         self.charged_pages * PAGE_BYTES
     }

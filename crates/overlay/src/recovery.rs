@@ -320,6 +320,7 @@ impl Recovered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::overlay::Overlay;
     use std::collections::BTreeSet;
 
     use crate::journal::Journal;

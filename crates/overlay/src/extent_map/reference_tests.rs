@@ -4,6 +4,7 @@ use super::*;
 use crate::recency::{Access, Recency};
 use headstart_units::chance::Random;
 use headstart_units::chunked_map::reference::{Reference, check_room};
+use headstart_units::request::Range;
 
 /// Extents without their uses, which a map may say as of a later fold.
 fn unstamped(mapped: impl IntoIterator<Item = Mapped>) -> Vec<Mapped> {

@@ -1,6 +1,5 @@
 //! D-CARL ([`headstart_policy::client::d_carl`]) and what it has under way.
 
-use headstart_policy::client::Policy;
 use headstart_policy::client::d_carl::{DCarl, Move, Settings};
 use headstart_policy::cost::region::Costs;
 use headstart_units::Nanos;
