@@ -95,12 +95,12 @@ impl Crashes {
 fn run(seed: u64, crash: Crash, crashes: &mut Crashes) -> Vec<String> {
     let mut world = World::new(seed);
     let kills = world.random.chance(30);
-    world.hot = world.random.chance(50);
-    world.regions = world.random.chance(40);
-    world.measures = world.random.chance(50);
+    world.whims.hot = world.random.chance(50);
+    world.whims.regions = world.random.chance(40);
+    world.whims.measures = world.random.chance(50);
     if world.random.chance(15) {
-        world.failures = 40;
-        world.may_fail = true;
+        world.whims.failures = 40;
+        world.whims.may_fail = true;
     }
     let restarts = crash == Crash::Restarts;
     let rounds = if crash == Crash::None || restarts { 1 } else { 3 };
@@ -108,13 +108,13 @@ fn run(seed: u64, crash: Crash, crashes: &mut Crashes) -> Vec<String> {
         let steps = 200 + world.random.below(1500);
         for _ in 0..steps {
             world.step(true);
-            if kills && world.random.below(if world.hot { 100 } else { 400 }) == 0 {
+            if kills && world.random.below(if world.whims.hot { 100 } else { 400 }) == 0 {
                 let process = world.random.below(RANKS as u64 / 2) as usize;
                 world.kill(process);
                 crashes.processes += 1;
             }
-            if restarts && !world.agent_dead && world.random.below(60) == 0 {
-                world.dying = Some(world.random.below(8));
+            if restarts && !world.agents[0].is_dead && world.random.below(60) == 0 {
+                world.agents[0].dying = Some(world.random.below(8));
             }
             if !world.violations.is_empty() {
                 return world.violations;
@@ -126,7 +126,7 @@ fn run(seed: u64, crash: Crash, crashes: &mut Crashes) -> Vec<String> {
         }
     }
     world.finish();
-    crashes.agents += world.restarts;
+    crashes.agents += world.agents[0].restarts;
     crashes.sooner_reads += world.sooner_reads;
     world.violations
 }
@@ -183,4 +183,17 @@ fn the_death_of_the_agent_under_living_threads_loses_nothing_and_stops_nobody() 
 #[test]
 fn nothing_synced_is_lost_and_nothing_foreign_appears_when_the_power_fails() {
     run_many(2500, Crash::Power, 5_000);
+}
+
+#[test]
+fn of_several_agents_those_that_serve_nobody_do_nothing() {
+    let mut world = World::of_agents(7, crate::Settings::default(), 3);
+    (0..300).for_each(|_| world.step(true));
+    world.finish();
+    assert!(world.violations.is_empty(), "{:?}", world.violations);
+    assert!(world.agents[0].overlay.counters().absorbed_requests_total > 0);
+    let idle = |agent: &world::Agent| {
+        agent.overlay.is_settled() && agent.overlay.threads() == 0 && agent.data.is_empty() && agent.tasks.is_empty()
+    };
+    assert!(world.agents[1..].iter().all(idle));
 }

@@ -12,8 +12,8 @@ const B: Range = Range { offset: 4096, length: 4096 };
 const FAR: Range = Range { offset: 65536, length: 4096 };
 
 fn dirty(w: &World, steps: usize) -> (Vec<Range>, bool) {
-    let file = w.overlay.dirty_files().next().map_or(u32::MAX, |known| known.file);
-    w.overlay.dirty_ranges(file, steps)
+    let file = w.agents[0].overlay.dirty_files().next().map_or(u32::MAX, |known| known.file);
+    w.agents[0].overlay.dirty_ranges(file, steps)
 }
 
 #[test]
@@ -27,14 +27,14 @@ fn dirty_ranges_join_neighbours_and_a_short_look_covers_the_rest() {
     assert_eq!(dirty(&w, 3), (vec![joined, FAR], true));
     assert_eq!(dirty(&w, 1), (vec![A, Range::between(4096, FAR.end())], false));
     assert_eq!(dirty(&w, 0), (vec![Range::between(0, FAR.end())], false));
-    assert!(!w.overlay.is_on_disk());
+    assert!(!w.agents[0].overlay.is_on_disk());
     drain(&mut w);
-    let known = w.overlay.dirty_files().next().expect("it is open for writing");
+    let known = w.agents[0].overlay.dirty_files().next().expect("it is open for writing");
     assert_eq!((known.dirty_bytes, known.open_for_writing), (0, true));
     assert_eq!(dirty(&w, 100), (vec![], true));
-    assert!(!w.overlay.is_on_disk(), "it may still be in the disks' caches");
+    assert!(!w.agents[0].overlay.is_on_disk(), "it may still be in the disks' caches");
     barrier(&mut w);
-    assert!(w.overlay.is_on_disk());
+    assert!(w.agents[0].overlay.is_on_disk());
 }
 
 #[test]
@@ -43,19 +43,19 @@ fn clean_bytes_that_flash_does_not_give_are_read_from_disk_and_dirty_ones_are_re
     write(&mut w, 0, A, true);
     drain(&mut w);
     write(&mut w, 0, B, true);
-    let file = w.overlay.dirty_files().next().unwrap().file;
-    let mapped = w.overlay.mapped_bytes();
+    let file = w.agents[0].overlay.dirty_files().next().unwrap().file;
+    let mapped = w.agents[0].overlay.mapped_bytes();
     let both = Range::new(100, 8000);
-    match w.overlay.flash_failed(file, both) {
+    match w.agents[0].overlay.flash_failed(file, both) {
         Answer::Error { errno, text } => {
             assert_eq!(errno, errno::EIO);
             assert!(text.contains("bytes 4096 to 8100"), "{text}");
         }
         answer => panic!("{answer:?}"),
     }
-    assert_eq!(w.overlay.mapped_bytes(), mapped, "nothing was dropped");
-    assert_eq!(w.overlay.flash_failed(file, Range::new(100, 10)), Answer::Done);
-    assert_eq!(w.overlay.mapped_bytes(), mapped - 4096);
+    assert_eq!(w.agents[0].overlay.mapped_bytes(), mapped, "nothing was dropped");
+    assert_eq!(w.agents[0].overlay.flash_failed(file, Range::new(100, 10)), Answer::Done);
+    assert_eq!(w.agents[0].overlay.mapped_bytes(), mapped - 4096);
     for range in [A, B] {
         other(&mut w, 2, Kind::Read, range);
     }
@@ -68,20 +68,20 @@ fn what_is_given_up_is_not_written_back_after_a_crash_and_an_open_file_is_left_a
         let mut w = world();
         write(&mut w, 0, A, true);
         barrier(&mut w);
-        let file = w.overlay.dirty_files().next().unwrap().file;
-        let shared = w.memory.view();
-        assert_eq!(w.overlay.discard(shared, file), None);
-        assert_eq!(w.overlay.dirty_bytes(), 4096);
+        let file = w.agents[0].overlay.dirty_files().next().unwrap().file;
+        let shared = w.agents[0].memory.view();
+        assert_eq!(w.agents[0].overlay.discard(shared, file), None);
+        assert_eq!(w.agents[0].overlay.dirty_bytes(), 4096);
         for rank in [0, 2] {
             other(&mut w, rank, Kind::Close, A);
         }
-        let shared = w.memory.view();
-        assert_eq!(w.overlay.discard(shared, file), Some(4096));
+        let shared = w.agents[0].memory.view();
+        assert_eq!(w.agents[0].overlay.discard(shared, file), Some(4096));
         w.carry_out();
         barrier(&mut w);
-        assert_eq!((w.overlay.dirty_bytes(), w.overlay.mapped_bytes()), (0, 0));
+        assert_eq!((w.agents[0].overlay.dirty_bytes(), w.agents[0].overlay.mapped_bytes()), (0, 0));
         w.crash(power);
         w.quiesce();
-        assert_eq!(w.overlay.dirty_bytes(), 0);
+        assert_eq!(w.agents[0].overlay.dirty_bytes(), 0);
     }
 }

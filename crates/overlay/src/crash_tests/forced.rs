@@ -71,10 +71,10 @@ pub(crate) fn run(w: &mut World, rank: usize) {
             return;
         }
         ranks::step(w, rank, false);
-        if w.agent_dead {
+        if w.agents[0].is_dead {
             w.restart();
         }
-        if !w.tasks.is_empty() {
+        if !w.agents[0].tasks.is_empty() {
             w.step_task(0);
         }
         w.poll();
@@ -90,16 +90,16 @@ fn close_both(w: &mut World) {
 }
 
 pub(crate) fn barrier(w: &mut World) {
-    w.overlay.request_barrier();
+    w.agents[0].overlay.request_barrier();
     w.poll();
     w.quiesce();
 }
 
 pub(crate) fn drain(w: &mut World) {
-    w.overlay.drain(true);
+    w.agents[0].overlay.drain(true);
     w.poll();
     w.quiesce();
-    w.overlay.drain(false);
+    w.agents[0].overlay.drain(false);
 }
 
 pub(crate) fn no_violation(w: &World) {
@@ -109,9 +109,12 @@ pub(crate) fn no_violation(w: &World) {
 /// A critical read is hinted at, and the fetch of it stands between reading the disk and writing flash.
 pub(crate) fn half_done_fetch(w: &mut World) {
     write(w, 2, A, false);
-    w.memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
+    w.agents[0].memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
     w.poll();
-    let at = w.tasks.iter().position(|task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch));
+    let at = w.agents[0]
+        .tasks
+        .iter()
+        .position(|task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch));
     w.step_task(at.expect("the fetch has begun"));
 }
 
@@ -126,8 +129,8 @@ fn a_direct_write_cancels_the_fetch_under_way() {
     w.quiesce();
     other(&mut w, 2, Kind::Read, A);
     no_violation(&w);
-    assert_eq!(w.overlay.counters().fetches_cancelled_total, 1);
-    assert_eq!(w.overlay.mapped_bytes(), 0);
+    assert_eq!(w.agents[0].overlay.counters().fetches_cancelled_total, 1);
+    assert_eq!(w.agents[0].overlay.mapped_bytes(), 0);
 }
 
 #[test]
@@ -137,7 +140,7 @@ fn a_write_that_bypasses_slot_and_agent_makes_the_fetch_publish_old_bytes_and_th
     ranks::begin_write(&mut w, 0, 0, Range::new(100, 50), false);
     ranks::write_without_asking(&mut w, 0);
     w.quiesce();
-    assert_eq!(w.overlay.counters().fetches_total, 1, "nobody told the agent");
+    assert_eq!(w.agents[0].overlay.counters().fetches_total, 1, "nobody told the agent");
     other(&mut w, 2, Kind::Read, A);
     assert!(w.violations.iter().any(|text| text.contains("a read of")), "{:?}", w.violations);
 }
@@ -166,17 +169,17 @@ fn a_file_is_forgotten_only_when_a_barrier_has_made_the_removal_of_its_dirty_byt
     write(&mut w, 0, A, true);
     other(&mut w, 0, Kind::Fsync, A);
     write(&mut w, 0, A, false); // drops them, not durable yet
-    w.overlay.barrier.forget_wish();
+    w.agents[0].overlay.barrier.forget_wish();
     for rank in [0, 2] {
         ranks::begin_other(&mut w, rank, Kind::Close, 0, A);
         while w.ranks[rank].is_busy() {
             ranks::step(&mut w, rank, false);
         }
     }
-    w.tasks.clear(); // no barrier ends
+    w.agents[0].tasks.clear(); // no barrier ends
     ranks::begin_other(&mut w, 0, Kind::Open(true), 0, A);
     ranks::step(&mut w, 0, false);
-    let shared = w.memory.view();
+    let shared = w.agents[0].memory.view();
     assert!(!shared.all_clear(0, A), "an fsync of the file opened again must ask the agent");
 }
 
@@ -186,7 +189,7 @@ fn slow_bytes_written_back_are_synced_before_the_file_may_be_forgotten() {
     write(&mut w, 0, A, true);
     other(&mut w, 0, Kind::Fsync, A);
     drain(&mut w);
-    w.overlay.set_capacity(Capacity::Bytes(0));
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(0));
     w.poll();
     for rank in [0, 2] {
         other(&mut w, rank, Kind::Close, A);
@@ -194,7 +197,7 @@ fn slow_bytes_written_back_are_synced_before_the_file_may_be_forgotten() {
     for _ in 0..3 {
         barrier(&mut w);
     }
-    assert!(w.overlay.find(w.inodes[0].identity).is_none(), "it is forgotten");
+    assert!(w.agents[0].overlay.find(w.inodes[0].identity).is_none(), "it is forgotten");
     w.crash(true);
     no_violation(&w);
 }
@@ -217,9 +220,9 @@ fn an_extension_that_a_truncation_made_needless_ends() {
     run(&mut w, 2);
     run(&mut w, 0);
     w.quiesce();
-    assert_eq!(w.memory.view().files[file as usize].size_bit.load(Ordering::Relaxed), 0);
+    assert_eq!(w.agents[0].memory.view().files[file as usize].size_bit.load(Ordering::Relaxed), 0);
     drain(&mut w);
-    assert_eq!(w.overlay.dirty_bytes(), 0);
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), 0);
     no_violation(&w);
 }
 
@@ -230,14 +233,17 @@ fn the_file_is_made_long_enough_although_the_committing_thread_died() {
     for _ in 0..10 {
         ranks::step(&mut w, 0, false);
     }
-    let extends = w.tasks.iter().any(|task| matches!(task, Task::Extend { .. }));
-    assert!(w.ranks[0].is_busy() && w.overlay.dirty_bytes() > 0 && extends, "mapped, and not long enough yet");
+    let extends = w.agents[0].tasks.iter().any(|task| matches!(task, Task::Extend { .. }));
+    assert!(
+        w.ranks[0].is_busy() && w.agents[0].overlay.dirty_bytes() > 0 && extends,
+        "mapped, and not long enough yet"
+    );
     w.kill(0);
     w.poll();
     w.quiesce();
     assert_eq!(w.inodes[0].store.size(), 8192);
     drain(&mut w);
-    assert_eq!(w.overlay.dirty_bytes(), 0);
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), 0);
     no_violation(&w);
 }
 
@@ -248,16 +254,16 @@ fn a_write_that_extends_since_the_file_shrank_is_waited_for_though_its_slot_does
     write(&mut w, 0, far, false);
     other(&mut w, 0, Kind::Truncate, Range::new(far.end(), u64::MAX)); // now the agent knows the size
     let file = w.open[0][&0].unwrap();
-    w.memory.view().slots[3].publish_cheap(KIND_WRITE, file, far);
+    w.agents[0].memory.view().slots[3].publish_cheap(KIND_WRITE, file, far);
     other(&mut w, 2, Kind::Truncate, Range::new(0, u64::MAX));
     ranks::begin_write(&mut w, 0, 0, Range::new(0, 10), true);
     for _ in 0..10 {
         ranks::step(&mut w, 0, false);
         w.poll();
     }
-    let extends = |w: &World| w.tasks.iter().any(|task| matches!(task, Task::Extend { .. }));
+    let extends = |w: &World| w.agents[0].tasks.iter().any(|task| matches!(task, Task::Extend { .. }));
     assert!(!extends(&w) && w.ranks[0].is_busy(), "an extension now could cut off what that write appends");
-    w.memory.view().slots[3].free();
+    w.agents[0].memory.view().slots[3].free();
     run(&mut w, 0);
     no_violation(&w);
 }
@@ -267,12 +273,12 @@ fn that_an_open_file_has_no_name_is_known_to_the_next_agent_whoever_found_out() 
     let mut w = world();
     write(&mut w, 0, A, true);
     let (file, identity) = (w.open[0][&0].unwrap(), w.inodes[0].identity);
-    w.overlay.disown(w.memory.view(), file);
+    w.agents[0].overlay.disown(w.agents[0].memory.view(), file);
     w.carry_out();
     // Who removed it says so as well.
     let removed = Request::Unlinked { inode: identity.inode };
     w.request(0, &removed);
-    let replay = Recovered::replay(&w.journal.bytes[HEADER_BYTES..], Replay::Everything);
+    let replay = Recovered::replay(&w.agents[0].journal.bytes[HEADER_BYTES..], Replay::Everything);
     assert!(replay.files[&file].unlinked, "it would be taken for one that was renamed, and its bytes kept for ever");
 }
 
@@ -285,10 +291,10 @@ fn the_new_name_of_a_file_whose_dirty_bytes_were_synced_becomes_durable_by_itsel
             other(&mut w, 0, Kind::Fsync, A);
         }
         w.quiesce();
-        let old = w.overlay.files[&w.open[0][&0].unwrap()].names.path().to_vec();
+        let old = w.agents[0].overlay.files[&w.open[0][&0].unwrap()].names.path().to_vec();
         let paths: &'static [u8] = [old.as_slice(), b"/slow/new"].concat().leak();
         w.request(0, &Request::Renamed { old_length: old.len() as u32, exchanged: false, paths });
-        assert_eq!(!w.tasks.is_empty(), synced, "a barrier has begun");
+        assert_eq!(!w.agents[0].tasks.is_empty(), synced, "a barrier has begun");
         w.quiesce();
         no_violation(&w);
     }
@@ -298,7 +304,7 @@ fn the_new_name_of_a_file_whose_dirty_bytes_were_synced_becomes_durable_by_itsel
 fn the_first_commit_in_a_new_shared_file_is_not_taken_for_one_of_before() {
     let mut w = world();
     write(&mut w, 0, A, true);
-    let seq = w.overlay.threads.last_commit(0).unwrap();
+    let seq = w.agents[0].overlay.threads.last_commit(0).unwrap();
     w.crash(false);
     ranks::begin_other(&mut w, 0, Kind::Open(true), 0, A);
     run(&mut w, 0);
@@ -314,12 +320,12 @@ fn a_fetched_extent_counts_only_after_its_slow_file_was_synced() {
     let mut w = world();
     half_done_fetch(&mut w);
     w.quiesce();
-    assert_eq!(w.overlay.counters().fetches_total, 1);
+    assert_eq!(w.agents[0].overlay.counters().fetches_total, 1);
     for rank in [0, 2] {
         other(&mut w, rank, Kind::Close, A);
     }
     barrier(&mut w);
-    let replay = Recovered::replay(&w.journal.bytes[HEADER_BYTES..], Replay::ToLastBarrier);
+    let replay = Recovered::replay(&w.agents[0].journal.bytes[HEADER_BYTES..], Replay::ToLastBarrier);
     assert_eq!(replay.files[&0].map.len(), 1, "the clean extent is kept: no writer is left");
     w.random.0 = 3; // unsynced changes are lost
     w.crash(true);
@@ -337,7 +343,7 @@ fn a_commit_does_not_take_away_slabs_that_the_thread_is_about_to_commit() {
         w.request(0, &Request::Slab { file, offset: 0, length: length * 4096 });
     }
     let place = |w: &World, k: usize| {
-        let slab = &w.memory.view().slots[0].slabs[k];
+        let slab = &w.agents[0].memory.view().slots[0].slabs[k];
         (
             slab.data_file.load(Ordering::Relaxed),
             slab.place.load(Ordering::Relaxed),
@@ -365,37 +371,37 @@ fn places_a_reader_holds_become_free_when_it_ends_without_another_barrier() {
     }
     write(&mut w, 0, A, true);
     barrier(&mut w);
-    let barriers = w.overlay.counters().barriers_total;
-    assert_eq!(w.overlay.space.removed_bytes(), 4096, "the reader holds it");
-    w.overlay.set_capacity(Capacity::Bytes(3 * 4096)); // space is short
+    let barriers = w.agents[0].overlay.counters().barriers_total;
+    assert_eq!(w.agents[0].overlay.space.removed_bytes(), 4096, "the reader holds it");
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(3 * 4096)); // space is short
     for _ in 0..50 {
         w.poll();
-        while !w.tasks.is_empty() {
+        while !w.agents[0].tasks.is_empty() {
             w.step_task(0);
         }
     }
-    assert_eq!(w.overlay.counters().barriers_total, barriers, "no barrier can help");
+    assert_eq!(w.agents[0].overlay.counters().barriers_total, barriers, "no barrier can help");
     run(&mut w, 2);
     w.poll();
-    assert_eq!(w.overlay.space.removed_bytes(), 0);
+    assert_eq!(w.agents[0].overlay.space.removed_bytes(), 0);
     no_violation(&w);
 }
 
 #[test]
 fn a_critical_read_that_waited_for_room_is_fetched_when_there_is_room() {
     let mut w = world();
-    w.overlay.set_capacity(Capacity::Bytes(2 * 4096));
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(2 * 4096));
     half_done_fetch(&mut w);
     w.quiesce();
-    assert_eq!(w.overlay.mapped_bytes(), 4096, "the room is taken by bytes of little benefit");
+    assert_eq!(w.agents[0].overlay.mapped_bytes(), 4096, "the room is taken by bytes of little benefit");
     let better = Range::new(8192, 4096);
     write(&mut w, 0, better, false);
-    w.memory.view().slots[2].hint(0, better, 1 << 40, FetchTurn::Soon);
+    w.agents[0].memory.view().slots[2].hint(0, better, 1 << 40, FetchTurn::Soon);
     for _ in 0..5 {
         w.poll();
         w.quiesce();
     }
-    assert_eq!(w.overlay.counters().fetches_total, 2);
+    assert_eq!(w.agents[0].overlay.counters().fetches_total, 2);
     no_violation(&w);
 }
 
@@ -407,7 +413,7 @@ fn the_open_of_a_file_with_a_durable_intent_waits_for_no_barrier() {
     ranks::begin_other(&mut w, 1, Kind::Open(true), 0, A);
     ranks::step(&mut w, 1, false);
     assert!(w.ranks[1].answer.is_some());
-    assert!(w.tasks.is_empty(), "nor does it start one");
+    assert!(w.agents[0].tasks.is_empty(), "nor does it start one");
 }
 
 #[test]
@@ -426,11 +432,13 @@ fn a_new_file_with_an_inode_number_used_before_outlives_the_news_that_the_old_on
     let Identity { inode, .. } = w.inodes[0].identity;
     let envelope = Envelope { slot: w.ranks[0].slot as u32, seq: w.ranks[0].seq + 1 };
     w.ranks[0].seq += 1;
-    w.overlay.on_unlinked(w.memory.view(), envelope, inode, |file| file == number);
+    w.agents[0].overlay.on_unlinked(w.agents[0].memory.view(), envelope, inode, |file| file == number);
     w.carry_out();
-    assert!(w.overlay.files[&old].names.is_unlinked() && !w.overlay.files[&number].names.is_unlinked());
+    assert!(
+        w.agents[0].overlay.files[&old].names.is_unlinked() && !w.agents[0].overlay.files[&number].names.is_unlinked()
+    );
     other_file(&mut w, 2, Kind::Close, new, A);
-    assert_eq!(w.overlay.dirty_bytes(), A.length, "what was written is kept for the new file");
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), A.length, "what was written is kept for the new file");
     no_violation(&w);
 }
 
@@ -440,7 +448,7 @@ fn left_open(inherited: bool) -> (World, u32) {
     write(&mut w, 0, A, true);
     let file = w.open[0][&0].unwrap();
     if inherited {
-        w.memory.view().files[file as usize].bequeath();
+        w.agents[0].memory.view().files[file as usize].bequeath();
     }
     (w, file)
 }
@@ -466,7 +474,7 @@ fn before_bytes_that_a_program_synced_are_given_up_with_a_name_its_directory_is_
         close_both(&mut w);
         barrier(&mut w);
         let expected: &[&[u8]] = if synced { &[b"/slow"] } else { &[] };
-        assert_eq!(w.left_directories, expected, "synced {synced}, written back {written_back}");
+        assert_eq!(w.agents[0].left_directories, expected, "synced {synced}, written back {written_back}");
         no_violation(&w);
     }
 }
@@ -476,20 +484,20 @@ fn a_directory_that_a_barrier_could_not_sync_is_synced_by_the_next() {
     let mut w = world();
     write(&mut w, 0, A, true);
     other(&mut w, 0, Kind::Fsync, A);
-    w.overlay.hold_barriers(true);
+    w.agents[0].overlay.hold_barriers(true);
     remove_name(&mut w);
     for rank in [0, 2] {
         other(&mut w, rank, Kind::Close, A);
     }
-    w.overlay.hold_barriers(false);
-    w.overlay.request_barrier();
+    w.agents[0].overlay.hold_barriers(false);
+    w.agents[0].overlay.request_barrier();
     w.poll();
-    assert_eq!(w.left_directories.len(), 1);
-    w.tasks.retain(|task| !matches!(task, Task::Barrier { .. }));
-    w.overlay.on_barrier_synced(w.memory.view(), Err(NotSynced::default()));
+    assert_eq!(w.agents[0].left_directories.len(), 1);
+    w.agents[0].tasks.retain(|task| !matches!(task, Task::Barrier { .. }));
+    w.agents[0].overlay.on_barrier_synced(w.agents[0].memory.view(), Err(NotSynced::default()));
     w.carry_out();
     barrier(&mut w);
-    assert_eq!(w.left_directories.len(), 2);
+    assert_eq!(w.agents[0].left_directories.len(), 2);
 }
 
 #[test]
@@ -507,9 +515,9 @@ fn bytes_of_a_file_without_a_name_are_written_back_for_whoever_may_have_inherite
         }
         w.quiesce();
         barrier(&mut w);
-        let written_back = w.overlay.counters().written_back_bytes_total;
+        let written_back = w.agents[0].overlay.counters().written_back_bytes_total;
         assert_eq!(written_back, if inherited { A.length } else { 0 }, "removed first: {removed_first}");
-        assert!(w.overlay.find(w.inodes[0].identity).is_none(), "it is forgotten");
+        assert!(w.agents[0].overlay.find(w.inodes[0].identity).is_none(), "it is forgotten");
         if inherited {
             // A child that never said so reads what its parent wrote.
             other(&mut w, 2, Kind::Open(false), A);
@@ -532,7 +540,7 @@ fn whoever_inherited_a_file_without_a_name_opens_the_same_file_while_it_is_writt
     };
     alone(&mut w, 0, Kind::Close);
     alone(&mut w, 2, Kind::Close);
-    assert!(w.tasks.iter().any(|task| matches!(task, Task::Copy { .. })), "a write-back has begun");
+    assert!(w.agents[0].tasks.iter().any(|task| matches!(task, Task::Copy { .. })), "a write-back has begun");
     // For reading: one that may write waits for a barrier.
     alone(&mut w, 2, Kind::Open(false));
     assert_eq!(w.open[1][&0], Some(file));
@@ -581,10 +589,10 @@ fn absorbed_bytes_beyond_the_end_found_at_a_start_extend_the_file() {
 fn a_barrier_that_failed_still_covers_what_it_took_next_time() {
     let mut w = world();
     write(&mut w, 0, A, true);
-    w.overlay.request_barrier();
+    w.agents[0].overlay.request_barrier();
     w.poll();
-    w.tasks.clear();
-    w.overlay.on_barrier_synced(w.memory.view(), Err(NotSynced::default()));
+    w.agents[0].tasks.clear();
+    w.agents[0].overlay.on_barrier_synced(w.agents[0].memory.view(), Err(NotSynced::default()));
     w.carry_out();
     other(&mut w, 0, Kind::Fsync, A);
     w.crash(true);
@@ -608,26 +616,26 @@ fn world_with_a_dead_writer() -> World {
 fn a_quarantine_whose_barrier_failed_is_lifted_by_the_next_one_that_nobody_else_asks_for() {
     let mut w = world_with_a_dead_writer();
     w.poll();
-    assert!(w.overlay.leases.quarantined() == 1 && w.overlay.is_barrier_running());
-    w.tasks.clear();
-    w.overlay.on_barrier_synced(w.memory.view(), Err(NotSynced::default()));
+    assert!(w.agents[0].overlay.leases.quarantined() == 1 && w.agents[0].overlay.is_barrier_running());
+    w.agents[0].tasks.clear();
+    w.agents[0].overlay.on_barrier_synced(w.agents[0].memory.view(), Err(NotSynced::default()));
     w.carry_out();
     w.quiesce();
-    assert_eq!(w.overlay.leases.quarantined(), 0);
+    assert_eq!(w.agents[0].overlay.leases.quarantined(), 0);
     no_violation(&w);
 }
 
 #[test]
 fn a_dead_writers_range_is_fetched_again_once_its_slow_file_was_synced() {
     let mut w = world_with_a_dead_writer();
-    assert_eq!(w.overlay.leases.quarantined(), 1);
+    assert_eq!(w.agents[0].overlay.leases.quarantined(), 1);
     w.quiesce();
-    assert_eq!(w.overlay.leases.quarantined(), 0);
-    assert_eq!(w.overlay.mapped_bytes(), 0, "clean bytes under a write that landed late are dropped");
+    assert_eq!(w.agents[0].overlay.leases.quarantined(), 0);
+    assert_eq!(w.agents[0].overlay.mapped_bytes(), 0, "clean bytes under a write that landed late are dropped");
     other(&mut w, 2, Kind::Read, A);
     no_violation(&w);
     let closed = |bytes: &[u8]| records(bytes).any(|(record, _)| matches!(record, Record::Closed { .. }));
-    assert!(!closed(&w.journal.bytes[HEADER_BYTES..]), "the other process writes it still");
+    assert!(!closed(&w.agents[0].journal.bytes[HEADER_BYTES..]), "the other process writes it still");
     assert!(!w.ranks.iter().any(Rank::is_busy));
     assert_eq!(w.inodes[0].store.read(Range::new(4095, 1))[0].1, Byte::Written { version: 1, shift: 0 });
 }
@@ -637,12 +645,12 @@ fn write_back_goes_on_below_the_size_while_the_file_is_being_extended() {
     let mut w = world();
     write(&mut w, 0, A, true);
     ranks::begin_write(&mut w, 0, 0, Range::new(4096, 4096), true);
-    while !w.tasks.iter().any(|task| matches!(task, Task::Extend { .. })) {
+    while !w.agents[0].tasks.iter().any(|task| matches!(task, Task::Extend { .. })) {
         ranks::step(&mut w, 0, false);
     }
-    w.overlay.drain(true);
+    w.agents[0].overlay.drain(true);
     w.poll();
-    let copied = w.tasks.iter().find_map(|task| match task {
+    let copied = w.agents[0].tasks.iter().find_map(|task| match task {
         Task::Copy { order, .. } => Some(order.range),
         _ => None,
     });
@@ -655,21 +663,21 @@ fn an_extension_waits_for_a_write_back_beyond_the_known_size() {
     write(&mut w, 0, Range::new(0, 8192), true);
     // A thread dies after its truncation and before it could say so, and the slow file cannot be looked at:
     // the dirty bytes lie beyond the end.
-    w.blind = true;
+    w.whims.blind = true;
     ranks::begin_other(&mut w, 2, Kind::Truncate, 0, Range::new(0, u64::MAX));
     while w.inodes[0].store.size() > 0 {
         ranks::step(&mut w, 2, false);
     }
     w.kill(1);
-    w.overlay.drain(true);
+    w.agents[0].overlay.drain(true);
     w.poll();
-    let copies = |w: &World| w.tasks.iter().any(|task| matches!(task, Task::Copy { .. }));
+    let copies = |w: &World| w.agents[0].tasks.iter().any(|task| matches!(task, Task::Copy { .. }));
     assert!(copies(&w));
     ranks::begin_write(&mut w, 0, 0, A, true);
     for _ in 0..10 {
         ranks::step(&mut w, 0, false);
     }
-    let extends = w.tasks.iter().any(|task| matches!(task, Task::Extend { .. }));
+    let extends = w.agents[0].tasks.iter().any(|task| matches!(task, Task::Extend { .. }));
     assert!(copies(&w) && !extends, "the extension might cut off what the write-back adds");
     run(&mut w, 0);
     w.quiesce();
@@ -705,7 +713,7 @@ fn bytes_written_back_after_the_last_close_count_as_clean_only_once_the_slow_fil
         }
         barrier(&mut w);
         drain(&mut w);
-        w.overlay.barrier.want(); // as when space runs short
+        w.agents[0].overlay.barrier.want(); // as when space runs short
         w.poll();
         w.quiesce();
         w.random.0 = seed; // some of these lose what was not synced
@@ -719,7 +727,7 @@ fn bytes_written_back_after_the_last_close_count_as_clean_only_once_the_slow_fil
 fn a_size_seen_by_an_open_during_an_extension_is_not_believed() {
     let mut w = world();
     ranks::begin_write(&mut w, 0, 0, A, true);
-    let extends = |w: &World| w.tasks.iter().position(|task| matches!(task, Task::Extend { .. }));
+    let extends = |w: &World| w.agents[0].tasks.iter().position(|task| matches!(task, Task::Extend { .. }));
     while extends(&w).is_none() {
         ranks::step(&mut w, 0, false);
     }
@@ -731,7 +739,7 @@ fn a_size_seen_by_an_open_during_an_extension_is_not_believed() {
     ranks::begin_other(&mut w, 0, Kind::Open(true), 0, A);
     run(&mut w, 0);
     w.quiesce();
-    assert!(w.overlay.files[&0].length.size() <= w.inodes[0].store.size());
+    assert!(w.agents[0].overlay.files[&0].length.size() <= w.inodes[0].store.size());
     no_violation(&w);
 }
 
@@ -744,21 +752,22 @@ fn a_write_back_that_a_dead_thread_may_have_overwritten_does_not_count() {
         ranks::step(&mut w, 0, false);
     }
     w.kill(0); // under its direct-write lease
-    w.tasks.retain(|task| matches!(task, Task::Barrier { .. }));
-    w.overlay.drain(true);
+    w.agents[0].tasks.retain(|task| matches!(task, Task::Barrier { .. }));
+    w.agents[0].overlay.drain(true);
     w.poll();
-    let find = |w: &World| w.tasks.iter().position(|task| matches!(task, Task::Copy { .. })).expect("a write-back");
+    let find =
+        |w: &World| w.agents[0].tasks.iter().position(|task| matches!(task, Task::Copy { .. })).expect("a write-back");
     for _ in 0..2 {
         let at = find(&w);
         w.step_task(at); // read, written, not reported yet
     }
     w.land_all_late();
-    while let Some(at) = w.tasks.iter().position(|task| !matches!(task, Task::Copy { .. })) {
+    while let Some(at) = w.agents[0].tasks.iter().position(|task| !matches!(task, Task::Copy { .. })) {
         w.step_task(at); // the barrier lifts the quarantine
     }
-    assert!(w.overlay.leases.quarantined() == 0);
+    assert!(w.agents[0].overlay.leases.quarantined() == 0);
     w.quiesce();
-    assert_eq!(w.overlay.dirty_bytes(), 0);
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), 0);
     w.check_clean();
     no_violation(&w);
 }
@@ -767,17 +776,21 @@ fn a_write_back_that_a_dead_thread_may_have_overwritten_does_not_count() {
 fn a_file_written_by_means_nobody_sees_leaves_flash_until_that_process_ends() {
     let mut w = world();
     write(&mut w, 2, A, true);
-    assert_eq!(w.overlay.dirty_bytes(), A.length);
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), A.length);
     other(&mut w, 0, Kind::Bypass(true), Range::default());
-    assert_eq!((w.overlay.dirty_bytes(), w.overlay.extents()), (0, 0), "the bytes went back and left");
+    assert_eq!(
+        (w.agents[0].overlay.dirty_bytes(), w.agents[0].overlay.extents()),
+        (0, 0),
+        "the bytes went back and left"
+    );
     write(&mut w, 2, A, true);
-    w.memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
+    w.agents[0].memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
     w.quiesce();
-    assert_eq!(w.overlay.extents(), 0, "neither a write nor a critical read brings bytes back");
+    assert_eq!(w.agents[0].overlay.extents(), 0, "neither a write nor a critical read brings bytes back");
     w.kill(0);
     w.quiesce();
     write(&mut w, 2, A, true);
-    assert_eq!(w.overlay.dirty_bytes(), A.length);
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), A.length);
     no_violation(&w);
 }
 
@@ -785,27 +798,31 @@ fn a_file_written_by_means_nobody_sees_leaves_flash_until_that_process_ends() {
 fn while_a_program_that_nobody_sees_lives_every_file_is_off_flash_and_nothing_comes_there() {
     let mut w = world();
     write(&mut w, 2, A, true);
-    w.memory.view().slots[2].hint(0, Range::new(8192, 4096), 1 << 30, FetchTurn::Soon);
-    w.overlay.keep_off(w.memory.view(), true);
-    let file = w.overlay.files_on_flash().collect::<Vec<_>>();
+    w.agents[0].memory.view().slots[2].hint(0, Range::new(8192, 4096), 1 << 30, FetchTurn::Soon);
+    w.agents[0].overlay.keep_off(w.agents[0].memory.view(), true);
+    let file = w.agents[0].overlay.files_on_flash().collect::<Vec<_>>();
     assert_eq!(file, [w.open[0][&0].unwrap()]);
     // Of no request that the world knows: it reports the answer.
     let envelope = Envelope { slot: w.ranks[0].slot as u32, seq: 1 << 40 };
-    w.overlay.take_off(w.memory.view(), envelope, file[0]);
+    w.agents[0].overlay.take_off(w.agents[0].memory.view(), envelope, file[0]);
     w.carry_out();
     w.quiesce();
     let answers = std::mem::take(&mut w.violations);
     assert!(matches!(&answers[..], [answer] if answer.contains("awaits: Done")), "{answers:?}");
-    assert_eq!((w.overlay.dirty_bytes(), w.overlay.extents()), (0, 0), "the bytes went back and left");
+    assert_eq!(
+        (w.agents[0].overlay.dirty_bytes(), w.agents[0].overlay.extents()),
+        (0, 0),
+        "the bytes went back and left"
+    );
     for rank in [0, 2] {
         write(&mut w, rank, A, true);
     }
     w.quiesce();
-    assert_eq!(w.overlay.extents(), 0, "neither a write nor a critical read brings bytes back");
-    assert_eq!(w.memory.view().header.free_bytes.load(Ordering::Relaxed), 0, "nobody needs to ask");
-    w.overlay.keep_off(w.memory.view(), false);
+    assert_eq!(w.agents[0].overlay.extents(), 0, "neither a write nor a critical read brings bytes back");
+    assert_eq!(w.agents[0].memory.view().header.free_bytes.load(Ordering::Relaxed), 0, "nobody needs to ask");
+    w.agents[0].overlay.keep_off(w.agents[0].memory.view(), false);
     write(&mut w, 2, A, true);
-    assert_eq!(w.overlay.dirty_bytes(), A.length);
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), A.length);
     no_violation(&w);
 }
 
@@ -814,9 +831,9 @@ fn a_file_only_read_by_means_nobody_sees_keeps_its_clean_bytes_on_flash() {
     let mut w = world();
     write(&mut w, 2, A, true);
     other(&mut w, 0, Kind::Bypass(false), Range::default());
-    assert_eq!((w.overlay.dirty_bytes(), w.overlay.extents()), (0, 1));
+    assert_eq!((w.agents[0].overlay.dirty_bytes(), w.agents[0].overlay.extents()), (0, 1));
     write(&mut w, 2, A, true);
-    assert_eq!(w.overlay.extents(), 0, "a newer write went to disk, where the reader looks");
+    assert_eq!(w.agents[0].overlay.extents(), 0, "a newer write went to disk, where the reader looks");
     no_violation(&w);
 }
 
@@ -827,7 +844,7 @@ fn a_file_is_known_by_a_name_that_stays_when_another_goes_and_if_there_is_none_i
         write(&mut w, 0, A, true);
         w.quiesce();
         let (file, identity) = (w.open[0][&0].unwrap(), w.inodes[0].identity);
-        let path: &'static [u8] = w.overlay.files[&file].names.path().to_vec().leak();
+        let path: &'static [u8] = w.agents[0].overlay.files[&file].names.path().to_vec().leak();
         let name = |stays, path| Request::Name { inode: identity.inode, stays, path };
         if told {
             w.request(0, &name(true, b"/slow/d/second"));
@@ -836,18 +853,18 @@ fn a_file_is_known_by_a_name_that_stays_when_another_goes_and_if_there_is_none_i
         }
         w.request(0, &name(false, path));
         w.quiesce();
-        assert_eq!(w.overlay.dirty_bytes() > 0, told);
+        assert_eq!(w.agents[0].overlay.dirty_bytes() > 0, told);
         let known = if told { b"/slow/e/second" } else { path };
-        assert_eq!(w.overlay.files[&file].names.path(), known);
-        let replay = Recovered::replay(&w.journal.bytes[HEADER_BYTES..], Replay::Everything);
+        assert_eq!(w.agents[0].overlay.files[&file].names.path(), known);
+        let replay = Recovered::replay(&w.agents[0].journal.bytes[HEADER_BYTES..], Replay::Everything);
         assert_eq!(replay.files[&file].path, known);
         // Nothing that nobody would find comes to flash, until somebody opens it by a name.
         write(&mut w, 0, A, true);
-        assert_eq!(w.overlay.dirty_bytes() > 0, told);
+        assert_eq!(w.agents[0].overlay.dirty_bytes() > 0, told);
         w.request(0, &name(true, b"/slow/third"));
         write(&mut w, 0, A, true);
-        assert!(w.overlay.dirty_bytes() > 0);
-        assert_eq!(w.overlay.files[&file].names.path() == b"/slow/third", !told);
+        assert!(w.agents[0].overlay.dirty_bytes() > 0);
+        assert_eq!(w.agents[0].overlay.files[&file].names.path() == b"/slow/third", !told);
         no_violation(&w);
     }
 }

@@ -140,7 +140,7 @@ pub fn step(w: &mut World, rank: usize, begin: bool) {
 
 fn choose(w: &mut World, rank: usize) {
     let process = rank / 2;
-    let path = if w.hot { 0 } else { w.random.below(PATHS as u64) as usize };
+    let path = if w.whims.hot { 0 } else { w.random.below(PATHS as u64) as usize };
     let inode = w.paths[path];
     let range = some_range(w);
     // The library holds a lock of the process across the round trip of an open and of a close, over restarts
@@ -199,7 +199,7 @@ fn choose(w: &mut World, rank: usize) {
 /// Ranges lie round the start and a granule's bound, and now and then where bits wrap round; in a hot world
 /// always at the same few places, so that threads meet.
 fn some_range(w: &mut World) -> Range {
-    if w.hot {
+    if w.whims.hot {
         let offset = w.random.pick(&[0, 0, 0, 512, 3000, GRANULE_BYTES - 512]);
         return Range::new(offset, w.random.pick(&[1024, 1024, 4096]));
     }
@@ -334,7 +334,7 @@ fn library<'a>(w: &'a World, rank: usize, o: &Operation, hints: bool) -> Library
         Kind::Read if hints => Decision::Fetch { benefit_ns: 1 << 20, turn: FetchTurn::Soon },
         _ => Decision::Disk(Reason::NoBenefit),
     };
-    Library { slot: w.slot(rank), shared: w.memory.view(), decision }
+    Library { slot: w.slot(rank), shared: w.agents[0].memory.view(), decision }
 }
 
 /// None of what moves no bytes.
@@ -402,7 +402,7 @@ fn on_control_answer(w: &mut World, rank: usize, o: &Operation, answer: Answer) 
 
 /// A failed sync promises nothing; a failed open leaves nothing open; a failed write-back is tried again.
 fn on_error(w: &mut World, rank: usize, o: &mut Operation, answer: &Answer) {
-    if !w.may_fail || matches!(o.kind, Kind::Read | Kind::Write | Kind::Truncate) {
+    if !w.whims.may_fail || matches!(o.kind, Kind::Read | Kind::Write | Kind::Truncate) {
         w.violations.push(format!("{answer:?} is the answer to {o:?}"));
     }
     match o.kind {
@@ -430,14 +430,14 @@ fn transfer(w: &mut World, o: &Operation, step: Step) -> Moved {
             Moved::Bytes(range.length)
         }
         (Step::Flash { range, data_file, place }, Kind::Read) => {
-            let store = w.data.get(&data_file).expect("a leased data file exists");
+            let store = w.agents[0].data.get(&data_file).expect("a leased data file exists");
             let bytes = moved(&store.read(Range::new(place, range.length)), place, range.offset);
             returned(w, o, bytes);
             Moved::Bytes(range.length)
         }
         (Step::Flash { range, data_file, place }, _) => {
             let bytes = written(o, place, range);
-            w.data.get_mut(&data_file).expect("a slab's data file exists").write(bytes);
+            w.agents[0].data.get_mut(&data_file).expect("a slab's data file exists").write(bytes);
             Moved::Bytes(range.length)
         }
         (Step::Sync, _) => {

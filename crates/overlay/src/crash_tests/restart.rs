@@ -18,29 +18,29 @@ use headstart_protocol::message::Request;
 impl World {
     /// Whether the agent dies here.
     pub fn dies(&mut self) -> bool {
-        match &mut self.dying {
+        match &mut self.agents[0].dying {
             Some(0) => {
-                self.dying = None;
+                self.agents[0].dying = None;
                 self.kill_agent();
             }
             Some(left) => *left -= 1,
             None => {}
         }
-        self.agent_dead
+        self.agents[0].is_dead
     }
 
     /// kill -9 of the agent: what its copiers had under way may land later.
     pub fn kill_agent(&mut self) {
-        self.agent_dead = true;
+        self.agents[0].is_dead = true;
         self.ranks.iter_mut().for_each(|rank| rank.connected = false);
-        for task in std::mem::take(&mut self.tasks) {
+        for task in std::mem::take(&mut self.agents[0].tasks) {
             let Task::Copy { inode, order, bytes, written: false } = task else { continue };
             if bytes.len() < order.pieces.len() || self.random.chance(20) {
                 continue;
             }
             for (piece, bytes) in order.pieces.iter().zip(bytes) {
                 match order.kind {
-                    CopyKind::WriteBack => self.ghosts.push((inode, bytes)),
+                    CopyKind::WriteBack => self.agents[0].ghosts.push((inode, bytes)),
                     CopyKind::Fetch => self.late.push(Late::Flash { data_file: piece.data_file, bytes }),
                 }
             }
@@ -61,9 +61,9 @@ impl World {
 
     /// Lets one write of a dead thread or agent land, if there is any.
     pub fn land_one(&mut self) {
-        if !self.ghosts.is_empty() && self.random.chance(50) {
-            let at = self.random.below(self.ghosts.len() as u64) as usize;
-            let (inode, bytes) = self.ghosts.swap_remove(at);
+        if !self.agents[0].ghosts.is_empty() && self.random.chance(50) {
+            let at = self.random.below(self.agents[0].ghosts.len() as u64) as usize;
+            let (inode, bytes) = self.agents[0].ghosts.swap_remove(at);
             self.inodes[inode].store.write(bytes);
             self.old_copies_landed();
         } else if !self.late.is_empty() {
@@ -75,15 +75,15 @@ impl World {
 
     /// Lets all write-backs of dead agents land.
     pub fn land_ghosts(&mut self) {
-        for (inode, bytes) in std::mem::take(&mut self.ghosts) {
+        for (inode, bytes) in std::mem::take(&mut self.agents[0].ghosts) {
             self.inodes[inode].store.write(bytes);
         }
         self.old_copies_landed();
     }
 
     fn old_copies_landed(&mut self) {
-        if self.ghosts.is_empty() && !self.agent_dead {
-            self.overlay.on_old_copies_landed(self.memory.view());
+        if self.agents[0].ghosts.is_empty() && !self.agents[0].is_dead {
+            self.agents[0].overlay.on_old_copies_landed(self.agents[0].memory.view());
             self.carry_out();
         }
     }
@@ -91,8 +91,8 @@ impl World {
     /// The next agent starts; now and then it dies on the way, before or after its checkpoint has taken the
     /// journal's place.
     pub fn restart(&mut self) {
-        self.restarts += 1;
-        self.tasks.clear();
+        self.agents[0].restarts += 1;
+        self.agents[0].tasks.clear();
         while self.random.chance(20) {
             let checkpoint = self.adopt();
             if self.random.chance(50) {
@@ -101,27 +101,27 @@ impl World {
         }
         let checkpoint = self.adopt();
         self.replace_journal(checkpoint);
-        self.agent_dead = false;
-        self.leaked_pages = 0;
+        self.agents[0].is_dead = false;
+        self.agents[0].leaked_pages = 0;
         self.join();
         self.carry_out();
         self.old_copies_landed();
     }
 
     fn replace_journal(&mut self, checkpoint: Vec<u8>) {
-        self.journal.bytes.truncate(HEADER_BYTES);
-        self.journal.bytes.extend(checkpoint);
-        self.journal.stable = self.journal.bytes.len();
+        self.agents[0].journal.bytes.truncate(HEADER_BYTES);
+        self.agents[0].journal.bytes.extend(checkpoint);
+        self.agents[0].journal.stable = self.agents[0].journal.bytes.len();
     }
 
     fn adopt(&mut self) -> Vec<u8> {
-        let recovered = Recovered::replay(&self.journal.bytes[HEADER_BYTES..], Replay::Everything);
+        let recovered = Recovered::replay(&self.agents[0].journal.bytes[HEADER_BYTES..], Replay::Everything);
         let living: BTreeSet<u32> =
             self.ranks.iter().filter(|rank| rank.slot != NO_SLOT).map(|rank| rank.slot as u32).collect();
         let open = |inode: usize| self.open.iter().any(|open| open.get(&inode).is_some_and(Option::is_some));
         let mut found = BTreeMap::new();
         for (&number, file) in &recovered.files {
-            let known = self.numbers.get(&number).copied().filter(|&inode| {
+            let known = self.agents[0].numbers.get(&number).copied().filter(|&inode| {
                 self.inodes[inode].identity == file.identity && (self.inodes[inode].linked || open(inode))
             });
             let named = || self.inodes.iter().rposition(|inode| inode.identity == file.identity && inode.linked);
@@ -129,32 +129,33 @@ impl World {
         }
         let sizes: BTreeMap<u32, u64> =
             found.iter().filter_map(|(&number, inode)| Some((number, self.inodes[(*inode)?].store.size()))).collect();
-        self.data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
-        self.overlay = Overlay::adopt(self.settings.clone(), recovered, self.memory.view(), &sizes, &living);
-        self.mapped_before = self.mapped_bytes() + self.overlay.counters().dropped_bytes();
+        self.agents[0].data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
+        self.agents[0].overlay =
+            Overlay::adopt(self.agents[0].settings.clone(), recovered, self.agents[0].memory.view(), &sizes, &living);
+        self.agents[0].mapped_before = self.mapped_bytes() + self.agents[0].overlay.counters().dropped_bytes();
         for (number, inode) in found {
             if let Some(inode) = inode {
-                self.numbers.insert(number, inode);
+                self.agents[0].numbers.insert(number, inode);
             }
             if inode.is_none_or(|inode| !self.inodes[inode].linked) {
-                self.overlay.disown(self.memory.view(), number);
+                self.agents[0].overlay.disown(self.agents[0].memory.view(), number);
             }
         }
-        self.overlay.take_journal();
-        self.data.values_mut().for_each(Store::sync);
+        self.agents[0].overlay.take_journal();
+        self.agents[0].data.values_mut().for_each(Store::sync);
         self.inodes.iter_mut().for_each(|inode| inode.store.sync());
-        self.overlay.checkpoint(HEADER_BYTES as u64)
+        self.agents[0].overlay.checkpoint(HEADER_BYTES as u64)
     }
 
     /// A thread that awaits an answer finds the new agent: it says which slot it has, opens its files again,
     /// and sends what is pending as it was.
     pub fn reconnect(&mut self, rank: usize) {
         let Some(pending) = self.ranks[rank].pending else { return };
-        if self.agent_dead || self.ranks[rank].connected {
+        if self.agents[0].is_dead || self.ranks[rank].connected {
             return;
         }
         let process = self.ranks[rank].process;
-        if self.overlay.owner(self.ranks[rank].slot as u32) != Some(process) {
+        if self.agents[0].overlay.owner(self.ranks[rank].slot as u32) != Some(process) {
             return self.violations.push(format!("{process:?} has lost slot {}", self.ranks[rank].slot));
         }
         self.ranks[rank].connected = true;
@@ -165,7 +166,7 @@ impl World {
             let writable = self.writable[rank / 2].contains(&inode);
             let path = b"/slow/x";
             self.send(rank, 0, &Request::Open { inode: inode_number, birth_ns, size, writable, path });
-            if self.agent_dead {
+            if self.agents[0].is_dead {
                 return;
             }
         }

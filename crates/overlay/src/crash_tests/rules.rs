@@ -13,13 +13,13 @@ use headstart_units::request::Range;
 fn a_commit_sent_again_is_answered_and_not_applied_again() {
     let mut w = world();
     write(&mut w, 0, A, true);
-    let seq = w.overlay.threads.last_commit(0).unwrap();
-    let first = w.overlay.files[&0].map.at(0).expect("it is mapped");
+    let seq = w.agents[0].overlay.threads.last_commit(0).unwrap();
+    let first = w.agents[0].overlay.files[&0].map.at(0).expect("it is mapped");
     write(&mut w, 2, A, true);
     let (data_file, place) = (first.data_file, first.place);
     let again = Request::Commit { file: 0, data_file, offset: A.offset, length: A.length, place };
     w.ranks[0].answer = None;
-    w.overlay.on_request(w.memory.view(), 1, Envelope { slot: 0, seq }, &again);
+    w.agents[0].overlay.on_request(w.agents[0].memory.view(), 1, Envelope { slot: 0, seq }, &again);
     w.carry_out();
     assert_eq!(w.ranks[0].answer.take(), Some(Answer::Done));
     other(&mut w, 2, Kind::Read, A);
@@ -27,7 +27,7 @@ fn a_commit_sent_again_is_answered_and_not_applied_again() {
 }
 
 fn fetches(w: &World) -> bool {
-    w.tasks.iter().any(|task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch))
+    w.agents[0].tasks.iter().any(|task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch))
 }
 
 #[test]
@@ -40,13 +40,13 @@ fn nothing_is_fetched_where_a_dead_thread_may_still_write() {
         ranks::step(&mut w, 0, false);
     }
     w.kill(0);
-    assert_eq!(w.overlay.leases.quarantined(), 1);
-    w.memory.view().slots[2].hint(0, dead, 1 << 30, FetchTurn::Soon);
+    assert_eq!(w.agents[0].overlay.leases.quarantined(), 1);
+    w.agents[0].memory.view().slots[2].hint(0, dead, 1 << 30, FetchTurn::Soon);
     w.poll();
     assert!(!fetches(&w), "what is fetched now would be older than the write that lands later");
     w.quiesce();
-    assert!(w.overlay.leases.quarantined() == 0);
-    w.memory.view().slots[2].hint(0, dead, 1 << 30, FetchTurn::Soon);
+    assert!(w.agents[0].overlay.leases.quarantined() == 0);
+    w.agents[0].memory.view().slots[2].hint(0, dead, 1 << 30, FetchTurn::Soon);
     w.poll();
     assert!(fetches(&w));
     w.quiesce();
@@ -56,7 +56,7 @@ fn nothing_is_fetched_where_a_dead_thread_may_still_write() {
 #[test]
 fn nobody_waits_for_what_a_dead_thread_had_under_way() {
     let elsewhere = Range::new(8192, 4096);
-    let cheap = |w: &World| w.memory.view().slots[w.ranks[0].slot].cheap_touches(0, 0);
+    let cheap = |w: &World| w.agents[0].memory.view().slots[w.ranks[0].slot].cheap_touches(0, 0);
     let granted = |w: &World| w.ranks[0].answer.is_some();
     // What it had under way, whether the bit was set so that it asked, and when it dies.
     type Reached = fn(&World) -> bool;
@@ -86,7 +86,7 @@ fn nobody_waits_for_what_a_dead_thread_had_under_way() {
             for _ in 0..100 {
                 ranks::step(&mut w, 2, false);
                 // The barrier that would end the quarantine stands still.
-                if let Some(at) = w.tasks.iter().position(|task| matches!(task, Task::Extend { .. })) {
+                if let Some(at) = w.agents[0].tasks.iter().position(|task| matches!(task, Task::Extend { .. })) {
                     w.step_task(at);
                 }
                 w.poll();
@@ -105,29 +105,29 @@ fn a_bit_stays_set_until_a_barrier_covers_the_removal_of_dirty_bytes() {
     let mut w = world();
     write(&mut w, 0, A, true);
     barrier(&mut w);
-    let barriers = w.overlay.counters().barriers_total;
-    w.overlay.request_barrier();
+    let barriers = w.agents[0].overlay.counters().barriers_total;
+    w.agents[0].overlay.request_barrier();
     w.poll();
     ranks::begin_write(&mut w, 0, 0, A, false);
     while w.ranks[0].is_busy() {
         ranks::step(&mut w, 0, false); // the barrier stands still
     }
-    assert_eq!(w.overlay.extents(), 0);
-    while w.overlay.counters().barriers_total == barriers {
+    assert_eq!(w.agents[0].overlay.extents(), 0);
+    while w.agents[0].overlay.counters().barriers_total == barriers {
         w.step_task(0);
     }
-    assert!(!w.memory.view().all_clear(0, A), "power loss would bring the dirty bytes back");
+    assert!(!w.agents[0].memory.view().all_clear(0, A), "power loss would bring the dirty bytes back");
     barrier(&mut w);
-    assert!(w.memory.view().all_clear(0, A));
+    assert!(w.agents[0].memory.view().all_clear(0, A));
     no_violation(&w);
 }
 
 /// Begins a barrier and lets it fail at these files.
 fn failed_barrier(w: &mut World, failed: NotSynced) {
-    w.overlay.request_barrier();
+    w.agents[0].overlay.request_barrier();
     w.poll();
-    w.tasks.clear();
-    w.overlay.on_barrier_synced(w.memory.view(), Err(failed));
+    w.agents[0].tasks.clear();
+    w.agents[0].overlay.on_barrier_synced(w.agents[0].memory.view(), Err(failed));
     w.carry_out();
     w.quiesce();
 }
@@ -145,22 +145,22 @@ fn a_data_file_whose_sync_failed_is_used_no_more_and_what_it_lost_is_named_until
     write(&mut w, 0, durable, true);
     barrier(&mut w);
     write(&mut w, 0, A, true);
-    let lost = w.overlay.files[&0].map.at(0).expect("it is mapped");
+    let lost = w.agents[0].overlay.files[&0].map.at(0).expect("it is mapped");
     failed_barrier(&mut w, NotSynced { data_files: vec![lost.data_file], ..NotSynced::default() });
     let read = Request::Read { file: 0, offset: A.offset, length: A.length };
     assert!(matches!(answer(&mut w, &read), Some(Answer::Error { errno: 5, .. })));
     assert!(matches!(answer(&mut w, &Request::Sync { file: 0 }), Some(Answer::Error { errno: 5, .. })));
     other(&mut w, 2, Kind::Read, durable);
-    w.overlay.drain(true);
+    w.agents[0].overlay.drain(true);
     w.quiesce();
-    assert_eq!(w.overlay.dirty_bytes(), A.length, "it is not written back");
-    assert_eq!(w.overlay.file_list().next().and_then(|(.., error)| error), Some(5));
-    w.overlay.drain(false);
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), A.length, "it is not written back");
+    assert_eq!(w.agents[0].overlay.file_list().next().and_then(|(.., error)| error), Some(5));
+    w.agents[0].overlay.drain(false);
     // A slab of the failed file may be left: its commit is refused, and the write goes to disk.
     write(&mut w, 0, Range::new(16384, 4096), true);
     write(&mut w, 0, A, true);
     write(&mut w, 0, A, true);
-    let places: Vec<u32> = w.overlay.files[&0].map.overlapping(A).map(|mapped| mapped.data_file).collect();
+    let places: Vec<u32> = w.agents[0].overlay.files[&0].map.overlapping(A).map(|mapped| mapped.data_file).collect();
     assert!(!places.contains(&lost.data_file), "{places:?}");
     assert_eq!(answer(&mut w, &Request::Sync { file: 0 }), Some(Answer::Done));
     other(&mut w, 2, Kind::Read, A);
@@ -176,22 +176,24 @@ fn a_fetch_that_waits_to_be_published_in_a_data_file_whose_sync_failed_is_not() 
         ranks::step(&mut w, 0, false); // it reads the slow file under a lease
     }
     let copies = |task: &Task| matches!(task, Task::Copy { .. });
-    while let Some(at) = w.tasks.iter().position(copies) {
+    while let Some(at) = w.agents[0].tasks.iter().position(copies) {
         w.step_task(at);
     }
-    assert!(w.ranks[0].is_busy() && w.overlay.extents() == 0, "the fetch waits for the reader");
-    let data_file = w.overlay.files[&0].data_file.expect("the fetch has one");
-    w.overlay.request_barrier();
+    assert!(w.ranks[0].is_busy() && w.agents[0].overlay.extents() == 0, "the fetch waits for the reader");
+    let data_file = w.agents[0].overlay.files[&0].data_file.expect("the fetch has one");
+    w.agents[0].overlay.request_barrier();
     w.poll();
-    w.tasks.clear();
-    w.overlay
-        .on_barrier_synced(w.memory.view(), Err(NotSynced { data_files: vec![data_file], ..NotSynced::default() }));
+    w.agents[0].tasks.clear();
+    w.agents[0].overlay.on_barrier_synced(
+        w.agents[0].memory.view(),
+        Err(NotSynced { data_files: vec![data_file], ..NotSynced::default() }),
+    );
     w.carry_out();
     run(&mut w, 0);
     w.quiesce();
-    assert_eq!(w.overlay.counters().fetches_cancelled_total, 1);
+    assert_eq!(w.agents[0].overlay.counters().fetches_cancelled_total, 1);
     assert!(
-        w.overlay.files[&0].map.iter().all(|mapped| mapped.data_file != data_file),
+        w.agents[0].overlay.files[&0].map.iter().all(|mapped| mapped.data_file != data_file),
         "it was fetched anew, if at all"
     );
     no_violation(&w);
@@ -203,7 +205,7 @@ fn what_a_barrier_could_not_try_to_sync_is_lost_only_if_a_later_one_fails_at_it(
     for fails in [false, true] {
         let mut w = world();
         write(&mut w, 0, A, true);
-        let data_file = w.overlay.files[&0].map.at(0).expect("it is mapped").data_file;
+        let data_file = w.agents[0].overlay.files[&0].map.at(0).expect("it is mapped").data_file;
         failed_barrier(&mut w, NotSynced { data_files_untried: vec![data_file], ..NotSynced::default() });
         assert!(matches!(answer(&mut w, &read), Some(Answer::Flash { .. })));
         if fails {
@@ -221,24 +223,24 @@ fn what_a_barrier_could_not_try_to_sync_is_lost_only_if_a_later_one_fails_at_it(
 fn what_was_evicted_of_a_slow_file_whose_sync_failed_is_on_flash_again_but_for_what_was_written_since() {
     let mut w = world();
     write(&mut w, 0, Range::new(0, 8192), true);
-    w.overlay.drain(true);
+    w.agents[0].overlay.drain(true);
     w.poll();
     w.quiesce();
-    w.overlay.drain(false);
-    w.overlay.hold_barriers(true);
-    w.overlay.set_capacity(Capacity::Bytes(0));
+    w.agents[0].overlay.drain(false);
+    w.agents[0].overlay.hold_barriers(true);
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(0));
     w.poll();
-    assert_eq!(w.overlay.extents(), 0, "all is evicted");
+    assert_eq!(w.agents[0].overlay.extents(), 0, "all is evicted");
     write(&mut w, 0, Range::new(4096, 4096), false);
-    w.overlay.hold_barriers(false);
+    w.agents[0].overlay.hold_barriers(false);
     failed_barrier(&mut w, NotSynced { slow_files: vec![0], ..NotSynced::default() });
-    assert_eq!((w.overlay.dirty_bytes(), w.overlay.space.removed_bytes()), (4096, 0));
+    assert_eq!((w.agents[0].overlay.dirty_bytes(), w.agents[0].overlay.space.removed_bytes()), (4096, 0));
     other(&mut w, 2, Kind::Read, Range::new(0, 8192));
-    w.overlay.drain(true);
+    w.agents[0].overlay.drain(true);
     w.poll();
     w.quiesce();
     barrier(&mut w);
-    assert_eq!((w.overlay.dirty_bytes(), w.overlay.space.removed_bytes()), (0, 0));
+    assert_eq!((w.agents[0].overlay.dirty_bytes(), w.agents[0].overlay.space.removed_bytes()), (0, 0));
     no_violation(&w);
 }
 
@@ -246,17 +248,17 @@ fn what_was_evicted_of_a_slow_file_whose_sync_failed_is_on_flash_again_but_for_w
 fn what_is_clean_of_a_slow_file_whose_sync_failed_is_written_back_again() {
     let mut w = world();
     write(&mut w, 0, A, true);
-    w.overlay.drain(true);
+    w.agents[0].overlay.drain(true);
     w.poll();
     w.quiesce();
-    w.overlay.drain(false);
-    assert_eq!(w.overlay.dirty_bytes(), 0);
+    w.agents[0].overlay.drain(false);
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), 0);
     failed_barrier(&mut w, NotSynced { slow_files: vec![0], ..NotSynced::default() });
-    assert_eq!(w.overlay.dirty_bytes(), A.length);
-    w.overlay.drain(true);
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), A.length);
+    w.agents[0].overlay.drain(true);
     w.poll();
     w.quiesce();
-    assert_eq!((w.overlay.dirty_bytes(), w.overlay.counters().write_backs_total), (0, 2));
+    assert_eq!((w.agents[0].overlay.dirty_bytes(), w.agents[0].overlay.counters().write_backs_total), (0, 2));
     no_violation(&w);
 }
 
@@ -273,12 +275,13 @@ fn a_commit_whose_file_cannot_be_made_longer_takes_no_byte_back_that_was_acknowl
         ranks::step(&mut w, 0, false);
     }
     assert!(
-        w.tasks.iter().any(|task| matches!(task, Task::Extend { .. })) && w.overlay.files[&0].map.end() == newer.end()
+        w.agents[0].tasks.iter().any(|task| matches!(task, Task::Extend { .. }))
+            && w.agents[0].overlay.files[&0].map.end() == newer.end()
     );
-    w.tasks.retain(|task| !matches!(task, Task::Extend { .. }));
-    w.overlay.on_extended(w.memory.view(), 0, Err(28));
+    w.agents[0].tasks.retain(|task| !matches!(task, Task::Extend { .. }));
+    w.agents[0].overlay.on_extended(w.agents[0].memory.view(), 0, Err(28));
     w.carry_out();
-    let map = &w.overlay.files[&0].map;
+    let map = &w.agents[0].overlay.files[&0].map;
     assert!(map.touches(older) && map.overlapping(older).all(|mapped| mapped.range.end() <= older.end()));
     assert!(!map.touches(Range::new(8192, 4096)), "those beyond are taken back");
     assert_eq!(w.ranks[0].answer, Some(Answer::NoSpace), "it asks the disk, where a part may still fit");
@@ -290,10 +293,10 @@ fn full_flash(is_coming: bool) -> World {
     let mut w = world();
     write(&mut w, 0, A, true);
     write(&mut w, 2, if is_coming { A } else { other_page }, true);
-    assert_eq!(w.overlay.space.removed_bytes() > 0, is_coming);
-    assert_eq!(w.overlay.slab_pages(w.ranks[0].slot as u32), 1);
-    let taken = w.overlay.space.capacity_bytes() - w.overlay.space.available_bytes();
-    w.overlay.set_capacity(Capacity::Bytes(taken));
+    assert_eq!(w.agents[0].overlay.space.removed_bytes() > 0, is_coming);
+    assert_eq!(w.agents[0].overlay.slab_pages(w.ranks[0].slot as u32), 1);
+    let taken = w.agents[0].overlay.space.capacity_bytes() - w.agents[0].overlay.space.available_bytes();
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(taken));
     w
 }
 
@@ -313,7 +316,7 @@ fn a_write_waits_for_space_that_is_coming_and_not_for_long() {
         if is_late {
             for _ in 0..200 {
                 w.poll();
-                w.tasks.clear();
+                w.agents[0].tasks.clear();
             }
         } else if is_coming {
             w.quiesce();
@@ -335,9 +338,9 @@ fn a_write_waits_for_no_space_that_would_not_be_enough() {
 fn a_write_that_wants_more_than_is_kept_free_ahead_of_need_gets_the_room_of_clean_bytes() {
     let mut w = full_flash(false);
     drain(&mut w);
-    assert_eq!(w.overlay.dirty_bytes(), 0);
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), 0);
     w.request(0, &slab(2));
-    while !w.tasks.is_empty() {
+    while !w.agents[0].tasks.is_empty() {
         w.step_task(0); // no time goes by
     }
     assert_eq!(w.ranks[0].answer.take(), Some(Answer::Done));
@@ -360,29 +363,29 @@ fn a_write_waits_for_space_no_longer_than_the_disk_is_worth() {
     for _ in 0..20 {
         ranks::step(&mut w, 3, false);
     }
-    assert!(!w.ranks[3].is_busy() && w.overlay.pacing.space_wait_ns() == 1_000_000);
+    assert!(!w.ranks[3].is_busy() && w.agents[0].overlay.pacing.space_wait_ns() == 1_000_000);
     w.request(0, &slab(2));
     assert_eq!(w.ranks[0].answer, None, "a barrier may give it at once");
-    w.tasks.clear();
+    w.agents[0].tasks.clear();
     w.poll();
     assert_eq!(w.ranks[0].answer.take(), Some(Answer::NoSpace));
     no_violation(&w);
 }
 
 fn is_dirty(w: &World, range: Range) -> bool {
-    w.overlay.files[&0].map.at(range.offset).is_some_and(|mapped| mapped.dirty)
+    w.agents[0].overlay.files[&0].map.at(range.offset).is_some_and(|mapped| mapped.dirty)
 }
 
 /// Goes on with a drain until `happened`, while a range is written as fast as it is written back.
 fn drain_beside(w: &mut World, hot: Range, happened: impl Fn(&World) -> bool) {
     let mut steps = 0;
     while !happened(w) {
-        assert!(w.overlay.dirty_bytes() > 0 && steps < 1000, "{:?}", w.overlay.pacing.round());
+        assert!(w.agents[0].overlay.dirty_bytes() > 0 && steps < 1000, "{:?}", w.agents[0].overlay.pacing.round());
         if !is_dirty(w, hot) {
             write(w, 2, hot, true);
         }
-        if !w.tasks.is_empty() {
-            w.step_task(steps % w.tasks.len());
+        if !w.agents[0].tasks.is_empty() {
+            w.step_task(steps % w.agents[0].tasks.len());
         }
         steps += 1;
     }
@@ -392,30 +395,30 @@ fn drain_beside(w: &mut World, hot: Range, happened: impl Fn(&World) -> bool) {
 fn a_drain_is_over_when_what_was_dirty_is_on_disk_whatever_others_write_meanwhile() {
     for (fails, leap_bytes) in [(false, 0), (true, 0), (false, 8192), (true, 8192), (false, 1 << 20)] {
         let mut w = world();
-        w.overlay.pacing.set_leap(leap_bytes);
+        w.agents[0].overlay.pacing.set_leap(leap_bytes);
         let hot = Range::new(16384, 4096);
         write(&mut w, 0, A, true);
         write(&mut w, 2, hot, true);
-        w.overlay.hold_barriers(true);
-        w.overlay.drain(true);
+        w.agents[0].overlay.hold_barriers(true);
+        w.agents[0].overlay.drain(true);
         w.poll();
         if fails {
             drain_beside(&mut w, hot, |w| !is_dirty(w, A));
-            w.overlay.hold_barriers(false);
-            w.overlay.request_barrier();
+            w.agents[0].overlay.hold_barriers(false);
+            w.agents[0].overlay.request_barrier();
             w.poll();
-            w.tasks.retain(|task| !matches!(task, Task::Barrier { .. }));
+            w.agents[0].tasks.retain(|task| !matches!(task, Task::Barrier { .. }));
             let failed = NotSynced { slow_files: vec![0], ..NotSynced::default() };
-            w.overlay.on_barrier_synced(w.memory.view(), Err(failed));
+            w.agents[0].overlay.on_barrier_synced(w.agents[0].memory.view(), Err(failed));
             w.carry_out();
             assert!(is_dirty(&w, A));
         }
-        drain_beside(&mut w, hot, |w| w.overlay.has_drained());
+        drain_beside(&mut w, hot, |w| w.agents[0].overlay.has_drained());
         assert!(!is_dirty(&w, A));
         write(&mut w, 2, hot, true);
-        w.overlay.drain(false);
-        assert!(is_dirty(&w, hot) && !w.overlay.has_drained());
-        w.overlay.hold_barriers(false);
+        w.agents[0].overlay.drain(false);
+        assert!(is_dirty(&w, hot) && !w.agents[0].overlay.has_drained());
+        w.agents[0].overlay.hold_barriers(false);
         w.finish();
         no_violation(&w);
     }

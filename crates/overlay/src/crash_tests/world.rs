@@ -60,53 +60,91 @@ pub enum Late {
     Flash { data_file: u32, bytes: Bytes },
 }
 
-/// Everything.
-pub struct World {
-    pub random: Random,
+/// An agent, what it has to itself, and the runtime's work for it.
+pub struct Agent {
     pub memory: Memory,
     pub overlay: Overlay,
-    pub inodes: Vec<Inode>,
-    pub paths: [usize; PATHS],
+    /// Its data files.
     pub data: BTreeMap<u32, Store>,
     pub journal: Log,
     pub tasks: Vec<Task>,
-    pub ranks: Vec<Rank>,
-    /// What each process has open: inode to number; none while the answer to its open is awaited.
-    pub open: [BTreeMap<usize, Option<u32>>; RANKS / 2],
-    /// Which of those it may write.
-    pub writable: [BTreeSet<usize>; RANKS / 2],
     /// The inode behind each number.
     pub numbers: BTreeMap<u32, usize>,
-    pub late: Vec<Late>,
-    pub clock: u64,
-    pub polls: u64,
-    pub versions: u32,
     pub settings: Settings,
+    pub polls: u64,
     pub leaked_pages: u64,
     /// Bytes on flash when the overlay began.
     pub mapped_before: u64,
-    pub violations: Vec<String>,
+    /// It is dead, and no other has started.
+    pub is_dead: bool,
+    /// It dies after so many steps of carrying out.
+    pub dying: Option<u64>,
+    /// Write-backs of dead agents that may still land.
+    pub ghosts: Vec<(usize, Bytes)>,
+    pub restarts: u64,
+    /// Directories that a barrier was to sync, as names had left them.
+    pub left_directories: Vec<Vec<u8>>,
+}
+
+impl Agent {
+    fn new(settings: Settings) -> Agent {
+        let mut journal = Log::default();
+        journal.bytes.extend(Header { boot_id: [1; 16], epoch: 1 }.encode());
+        journal.stable = HEADER_BYTES;
+        Agent {
+            memory: Memory::new(FILES, SLOTS, COPIES),
+            overlay: Overlay::new(settings.clone(), HEADER_BYTES as u64, 1),
+            data: BTreeMap::new(),
+            journal,
+            tasks: Vec::new(),
+            numbers: BTreeMap::new(),
+            settings,
+            polls: 0,
+            leaked_pages: 0,
+            mapped_before: 0,
+            is_dead: false,
+            dying: None,
+            ghosts: Vec::new(),
+            restarts: 0,
+            left_directories: Vec::new(),
+        }
+    }
+}
+
+/// What may happen in a case.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Whims {
     /// One copy or sync in so many fails; zero: none.
     pub failures: u64,
     pub may_fail: bool,
     /// All threads work at the same few ranges of one file.
     pub hot: bool,
-    /// The agent is dead, and no other has started.
-    pub agent_dead: bool,
-    /// It dies after so many steps of carrying out.
-    pub dying: Option<u64>,
     /// No slow file can be looked at.
     pub blind: bool,
-    /// Write-backs of dead agents that may still land.
-    pub ghosts: Vec<(usize, Bytes)>,
-    pub restarts: u64,
     /// Regions are chosen now and then.
     pub regions: bool,
-    /// Directories that a barrier was to sync, as names had left them.
-    pub left_directories: Vec<Vec<u8>>,
     /// Threads say now and then that the disks answer sooner than flash, or later.
     pub measures: bool,
-    /// Reads of bytes on flash that were sent to the disks for that.
+}
+
+/// Everything.
+pub struct World {
+    pub random: Random,
+    /// Each serves the threads of its node. Only the first has any yet.
+    pub agents: Box<[Agent]>,
+    pub inodes: Vec<Inode>,
+    pub paths: [usize; PATHS],
+    pub ranks: Vec<Rank>,
+    /// What each process has open: inode to number; none while the answer to its open is awaited.
+    pub open: [BTreeMap<usize, Option<u32>>; RANKS / 2],
+    /// Which of those it may write.
+    pub writable: [BTreeSet<usize>; RANKS / 2],
+    pub late: Vec<Late>,
+    pub clock: u64,
+    pub versions: u32,
+    pub violations: Vec<String>,
+    pub whims: Whims,
+    /// Reads of bytes on flash that were sent to the disks for what threads measured.
     pub sooner_reads: u64,
 }
 
@@ -131,47 +169,28 @@ impl World {
         world
     }
 
-    /// A world with these settings.
+    /// A world with these settings, and one agent.
     pub fn with(seed: u64, settings: Settings) -> World {
-        let random = Random(seed);
-        let memory = Memory::new(FILES, SLOTS, COPIES);
-        let overlay = Overlay::new(settings.clone(), HEADER_BYTES as u64, 1);
+        World::of_agents(seed, settings, 1)
+    }
+
+    /// The same with so many agents.
+    pub fn of_agents(seed: u64, settings: Settings, agents: usize) -> World {
         let mut world = World {
-            random,
-            memory,
-            overlay,
+            random: Random(seed),
+            agents: (0..agents).map(|_| Agent::new(settings.clone())).collect(),
             inodes: Vec::new(),
             paths: [0; PATHS],
-            data: BTreeMap::new(),
-            journal: Log::default(),
-            tasks: Vec::new(),
             ranks: (0..RANKS).map(Rank::new).collect(),
             open: Default::default(),
             writable: Default::default(),
-            numbers: BTreeMap::new(),
             late: Vec::new(),
             clock: 1,
-            polls: 0,
             versions: 0,
-            settings,
-            leaked_pages: 0,
-            mapped_before: 0,
             violations: Vec::new(),
-            failures: 0,
-            may_fail: false,
-            hot: false,
-            agent_dead: false,
-            dying: None,
-            blind: false,
-            ghosts: Vec::new(),
-            restarts: 0,
-            regions: false,
-            left_directories: Vec::new(),
-            measures: false,
+            whims: Whims::default(),
             sooner_reads: 0,
         };
-        world.journal.bytes.extend(Header { boot_id: [1; 16], epoch: 1 }.encode());
-        world.journal.stable = HEADER_BYTES;
         (0..PATHS).for_each(|path| world.create(path));
         world.join();
         world
@@ -182,8 +201,10 @@ impl World {
         let inode = self.inodes.len() as u64;
         // Some file systems know no birth time and use inode numbers again once nobody has the old file open.
         let forgotten = |old: &&Inode| {
-            let removed =
-                self.overlay.find(old.identity).is_none_or(|number| self.overlay.files[&number].names.is_unlinked());
+            let removed = self.agents[0]
+                .overlay
+                .find(old.identity)
+                .is_none_or(|number| self.agents[0].overlay.files[&number].names.is_unlinked());
             !old.linked && removed && !self.inodes.iter().any(|i| i.linked && i.identity == old.identity)
         };
         let gone = self.inodes.iter().rfind(forgotten).map(|old| old.identity);
@@ -221,7 +242,7 @@ impl World {
 
     /// The slot of a thread.
     pub fn slot(&self, rank: usize) -> &Slot {
-        &self.memory.slots[self.ranks[rank].slot]
+        &self.agents[0].memory.slots[self.ranks[rank].slot]
     }
 
     /// Gives slots to the threads that have none; at first everybody gets the one of the same number.
@@ -231,18 +252,19 @@ impl World {
                 continue;
             }
             let free = |slot: &Slot| slot.owner_pid.load(Ordering::Relaxed) == 0;
-            let index = self.memory.slots.iter().position(free).expect("enough slots for the dead and the living");
+            let index =
+                self.agents[0].memory.slots.iter().position(free).expect("enough slots for the dead and the living");
             let process = self.ranks[rank].process;
-            let slot = &self.memory.slots[index];
-            assert_eq!(self.memory.open_files[index].open.iter().count(), 0, "a free slot has nothing open");
+            let slot = &self.agents[0].memory.slots[index];
+            assert_eq!(self.agents[0].memory.open_files[index].open.iter().count(), 0, "a free slot has nothing open");
             slot.state.store(STATE_FREE, Ordering::Relaxed);
             slot.owner_start.store(process.start_time, Ordering::Relaxed);
             slot.owner_pid.store(process.pid, Ordering::Relaxed);
-            self.memory.header.slots_used.fetch_max(index as u64 + 1, Ordering::Relaxed);
+            self.agents[0].memory.header.slots_used.fetch_max(index as u64 + 1, Ordering::Relaxed);
             self.ranks[rank].seq = slot.seq.load(Ordering::Relaxed);
             self.ranks[rank].slot = index;
             self.ranks[rank].connected = true;
-            self.overlay.on_join(index as u32, process);
+            self.agents[0].overlay.on_join(index as u32, process);
         }
     }
 
@@ -257,7 +279,7 @@ impl World {
 
     /// The inode behind a number.
     fn inode(&self, file: u32) -> usize {
-        self.numbers[&file]
+        self.agents[0].numbers[&file]
     }
 
     /// Sends a rank's request.
@@ -281,15 +303,15 @@ impl World {
             let observed = crate::Fingerprint { size, modified_ns: 0 };
             let identity = Identity { inode, birth_ns };
             let opening = Opening { identity, observed, writable, path };
-            self.overlay.on_open(self.memory.view(), envelope, opening);
-            if let Some(number) = self.overlay.find(identity) {
+            self.agents[0].overlay.on_open(self.agents[0].memory.view(), envelope, opening);
+            if let Some(number) = self.agents[0].overlay.find(identity) {
                 let newest = self.inodes.iter().rposition(|inode| inode.identity == identity);
-                self.numbers.insert(number, newest.expect("a file that is opened has an inode"));
+                self.agents[0].numbers.insert(number, newest.expect("a file that is opened has an inode"));
             }
         } else if let Request::Unlinked { inode } = *request {
-            self.overlay.on_unlinked(self.memory.view(), envelope, inode, |_| false);
+            self.agents[0].overlay.on_unlinked(self.agents[0].memory.view(), envelope, inode, |_| false);
         } else {
-            self.overlay.on_request(self.memory.view(), now, envelope, request);
+            self.agents[0].overlay.on_request(self.agents[0].memory.view(), now, envelope, request);
         }
         self.carry_out();
     }
@@ -300,19 +322,19 @@ impl World {
             if self.dies() {
                 return;
             }
-            let (records, outputs) = (self.overlay.take_journal(), self.overlay.take_outputs());
-            self.journal.bytes.extend(records);
+            let (records, outputs) = (self.agents[0].overlay.take_journal(), self.agents[0].overlay.take_outputs());
+            self.agents[0].journal.bytes.extend(records);
             if self.dies() {
                 return;
             }
-            self.overlay.on_appended(self.memory.view());
+            self.agents[0].overlay.on_appended(self.agents[0].memory.view());
             for output in outputs {
                 if self.dies() {
                     return;
                 }
                 self.carry_out_one(output);
             }
-            if self.overlay.is_settled() {
+            if self.agents[0].overlay.is_settled() {
                 return;
             }
         }
@@ -321,28 +343,31 @@ impl World {
     fn carry_out_one(&mut self, output: Output) {
         match output {
             Output::Reply(envelope, answer) => self.deliver(envelope, answer),
-            Output::Copy(order) => {
-                self.tasks.push(Task::Copy { inode: self.inode(order.file), order, bytes: Vec::new(), written: false })
-            }
+            Output::Copy(order) => self.agents[0].tasks.push(Task::Copy {
+                inode: self.inode(order.file),
+                order,
+                bytes: Vec::new(),
+                written: false,
+            }),
             Output::Extend { file, size } => {
                 let inode = self.inode(file);
-                self.tasks.push(Task::Extend { file, inode, size, found: None });
+                self.agents[0].tasks.push(Task::Extend { file, inode, size, found: None });
             }
             Output::Barrier { data_files, slow_files, directories } => {
-                self.left_directories.extend(directories);
+                self.agents[0].left_directories.extend(directories);
                 let slow = slow_files.iter().map(|file| self.inode(*file)).collect();
-                self.tasks.push(Task::Barrier { data: data_files, slow });
+                self.agents[0].tasks.push(Task::Barrier { data: data_files, slow });
             }
-            Output::SyncJournal => self.tasks.push(Task::SyncJournal),
+            Output::SyncJournal => self.agents[0].tasks.push(Task::SyncJournal),
             Output::Grow { data_file, .. } => {
-                self.data.entry(data_file).or_insert_with(|| Store::new(Byte::Garbage));
+                self.agents[0].data.entry(data_file).or_insert_with(|| Store::new(Byte::Garbage));
             }
             Output::Punch(run) => {
-                let store = self.data.get_mut(&run.data_file).expect("a punched data file exists");
+                let store = self.agents[0].data.get_mut(&run.data_file).expect("a punched data file exists");
                 store.write(vec![(run.bytes(), Byte::Garbage)]);
             }
             Output::RemoveDataFile(data_file) => {
-                self.data.remove(&data_file);
+                self.agents[0].data.remove(&data_file);
             }
             Output::Unsynced(_) | Output::Forget(_) => {}
         }
@@ -352,7 +377,7 @@ impl World {
         let Some(index) = self.ranks.iter().position(|rank| rank.slot == envelope.slot as usize) else {
             // Its thread is dead, of which the agent has not heard.
             assert!(
-                self.overlay.owner(envelope.slot).is_some(),
+                self.agents[0].overlay.owner(envelope.slot).is_some(),
                 "{answer:?} for slot {}, which is nobody's",
                 envelope.slot
             );
@@ -396,7 +421,7 @@ impl World {
                 self.inodes[inode].disturbed |= !self.inodes[inode].resizing.is_empty();
             }
             Late::Flash { data_file, bytes } => {
-                if let Some(store) = self.data.get_mut(&data_file) {
+                if let Some(store) = self.agents[0].data.get_mut(&data_file) {
                     store.write(bytes);
                 }
             }
@@ -406,15 +431,15 @@ impl World {
     /// One step of anybody.
     pub fn step(&mut self, begin: bool) {
         let choice = self.random.below(100);
-        if self.agent_dead {
+        if self.agents[0].is_dead {
             return self.step_without_agent(choice, begin);
         }
         if choice < 60 {
             let rank = self.random.below(RANKS as u64) as usize;
             ranks::step(self, rank, begin);
         } else if choice < 90 {
-            if !self.tasks.is_empty() {
-                let at = self.random.below(self.tasks.len() as u64) as usize;
+            if !self.agents[0].tasks.is_empty() {
+                let at = self.random.below(self.agents[0].tasks.len() as u64) as usize;
                 self.step_task(at);
             }
         } else if choice < 96 {
@@ -423,9 +448,9 @@ impl World {
             if begin {
                 self.choose_regions();
             }
-        } else if self.measures && choice < 98 {
+        } else if self.whims.measures && choice < 98 {
             let disk_ns = self.random.pick(&[1000, 1000, 1_000_000]);
-            let known: Vec<u32> = self.numbers.keys().copied().collect();
+            let known: Vec<u32> = self.agents[0].numbers.keys().copied().collect();
             if !known.is_empty() {
                 let file = self.random.pick(&known);
                 self.measure(file as usize, disk_ns);
@@ -439,14 +464,14 @@ impl World {
     /// Threads say that reads of the file took so long on the disks, and 200 microseconds on flash.
     pub fn measure(&mut self, file: usize, disk_ns: u64) {
         for _ in 0..40 {
-            self.memory.files[file].read_times.add(Side::Disk, 4096, disk_ns);
-            self.memory.files[file].read_times.add(Side::Flash, 4096, 200_000);
+            self.agents[0].memory.files[file].read_times.add(Side::Disk, 4096, disk_ns);
+            self.agents[0].memory.files[file].read_times.add(Side::Flash, 4096, 200_000);
         }
     }
 
     /// Regions of a file that has a name become others, and are placed or not.
     fn choose_regions(&mut self) {
-        if !self.regions {
+        if !self.whims.regions {
             return;
         }
         let inode = self.random.pick(&self.paths);
@@ -455,42 +480,46 @@ impl World {
         if !linked {
             return;
         }
-        let Ok(number) = self.overlay.know(self.memory.view(), identity, b"/slow/x", observed) else { return };
-        self.numbers.insert(number, inode);
+        let Ok(number) = self.agents[0].overlay.know(self.agents[0].memory.view(), identity, b"/slow/x", observed)
+        else {
+            return;
+        };
+        self.agents[0].numbers.insert(number, inode);
         let regions = (0..5u64).filter_map(|at| {
             let range = Range::new(at * 8192, self.random.pick(&[4096, 8192, 5000]));
             let gain_ns = self.random.below(1000);
             self.random.chance(40).then_some(Wanted { range, benefit_ns: 1 + gain_ns, gain_ns })
         });
         let regions = Regions::new(regions.collect::<Vec<_>>());
-        self.overlay.set_regions(self.memory.view(), number, regions);
+        self.agents[0].overlay.set_regions(self.agents[0].memory.view(), number, regions);
         if self.random.chance(20) {
             let costs = self.random.chance(80).then(Costs::of_a_test);
-            self.overlay.follow(self.memory.view(), costs);
+            self.agents[0].overlay.follow(self.agents[0].memory.view(), costs);
         }
         let on = self.random.chance(70);
-        self.overlay.place(self.memory.view(), on);
+        self.agents[0].overlay.place(self.agents[0].memory.view(), on);
         self.carry_out();
     }
 
     pub fn poll(&mut self) {
-        if self.agent_dead {
+        if self.agents[0].is_dead {
             return;
         }
         // Time goes by in polls alone: programs that do nothing during three of them pause.
-        self.polls += 1;
-        self.overlay.set_time(self.polls * POLL_NS);
-        self.overlay.poll(self.memory.view());
+        self.agents[0].polls += 1;
+        self.agents[0].overlay.set_time(self.agents[0].polls * POLL_NS);
+        self.agents[0].overlay.poll(self.agents[0].memory.view());
         self.carry_out();
     }
 
     /// Runs until nobody is under way; the number of steps is bounded.
     pub fn quiesce(&mut self) {
         for _ in 0..200_000 {
-            let busy = self.ranks.iter().any(Rank::is_busy) || !self.tasks.is_empty() || self.agent_dead;
+            let busy =
+                self.ranks.iter().any(Rank::is_busy) || !self.agents[0].tasks.is_empty() || self.agents[0].is_dead;
             if !busy {
                 self.poll();
-                if self.tasks.is_empty() {
+                if self.agents[0].tasks.is_empty() {
                     return;
                 }
             }
@@ -500,7 +529,7 @@ impl World {
             }
         }
         let stuck: Vec<_> = self.ranks.iter().filter(|rank| rank.is_busy()).collect();
-        self.violations.push(format!("no end is reached: {stuck:?}\n{:#?}", self.overlay.pending));
+        self.violations.push(format!("no end is reached: {stuck:?}\n{:#?}", self.agents[0].overlay.pending));
     }
 
     /// Kills a process: its threads hang up; what they had under way may land later.
@@ -517,19 +546,19 @@ impl World {
             self.ranks[rank].process.start_time = start_time;
         }
         for slot in slots.into_iter().filter(|slot| *slot != NO_SLOT) {
-            if self.agent_dead {
+            if self.agents[0].is_dead {
                 return; // the next one sees that its owners are gone
             }
-            let cell = &self.memory.slots[slot];
+            let cell = &self.agents[0].memory.slots[slot];
             if cell.state.load(Ordering::Relaxed) != STATE_FREE {
-                self.leaked_pages += self.overlay.slab_pages(slot as u32);
+                self.agents[0].leaked_pages += self.agents[0].overlay.slab_pages(slot as u32);
             }
-            let cut = self.overlay.truncates(slot as u32).filter(|_| !self.blind);
-            let size = cut.map(|file| self.inodes[self.numbers[&file]].store.size());
-            self.overlay.on_hang_up(self.memory.view(), slot as u32, size);
+            let cut = self.agents[0].overlay.truncates(slot as u32).filter(|_| !self.whims.blind);
+            let size = cut.map(|file| self.inodes[self.agents[0].numbers[&file]].store.size());
+            self.agents[0].overlay.on_hang_up(self.agents[0].memory.view(), slot as u32, size);
             self.carry_out();
         }
-        if !self.agent_dead {
+        if !self.agents[0].is_dead {
             self.join();
         }
     }
@@ -541,61 +570,69 @@ impl World {
         }
         self.land_late(None);
         if power {
-            self.journal.lose_power(&mut self.random);
+            self.agents[0].journal.lose_power(&mut self.random);
             for inode in &mut self.inodes {
                 inode.store.lose_power(&mut self.random);
             }
-            for store in self.data.values_mut() {
+            for store in self.agents[0].data.values_mut() {
                 store.lose_power(&mut self.random);
             }
         }
         // A file under an identity used before is there for us from its open on, which waits until the old
         // one's removal is durable. One nobody has opened yet is as good as created after the crash.
         for inode in 0..self.inodes.len() {
-            let known =
-                self.overlay.find(self.inodes[inode].identity).is_some_and(|number| self.numbers[&number] == inode);
+            let known = self.agents[0]
+                .overlay
+                .find(self.inodes[inode].identity)
+                .is_some_and(|number| self.agents[0].numbers[&number] == inode);
             let opened = self.open.iter().any(|open| open.get(&inode).is_some_and(Option::is_some));
             let earlier = self.inodes[..inode].iter().any(|old| old.identity == self.inodes[inode].identity);
             if earlier && !known && !opened {
                 self.inodes[inode].identity.birth_ns = inode as u64 + 1;
             }
         }
-        self.tasks.clear();
+        self.agents[0].tasks.clear();
         self.late.clear();
         self.open = Default::default();
         self.writable = Default::default();
-        self.leaked_pages = 0;
-        self.ghosts.clear();
+        self.agents[0].leaked_pages = 0;
+        self.agents[0].ghosts.clear();
         self.ranks = (0..RANKS).map(Rank::new).collect();
-        self.memory = Memory::new(FILES, SLOTS, COPIES);
+        self.agents[0].memory = Memory::new(FILES, SLOTS, COPIES);
         self.recover(power);
         self.settle(power);
     }
 
     fn recover(&mut self, power: bool) {
         let replay = if power { Replay::ToLastBarrier } else { Replay::Everything };
-        let recovered = Recovered::replay(&self.journal.bytes[HEADER_BYTES..], replay);
+        let recovered = Recovered::replay(&self.agents[0].journal.bytes[HEADER_BYTES..], replay);
         let find = |identity| self.inodes.iter().rposition(|inode| inode.identity == identity && inode.linked);
         let found: BTreeMap<u32, Option<usize>> =
             recovered.files.iter().map(|(&number, file)| (number, find(file.identity))).collect();
         let sizes: BTreeMap<u32, u64> =
             found.iter().filter_map(|(&number, inode)| Some((number, self.inodes[(*inode)?].store.size()))).collect();
-        self.data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
-        self.overlay = Overlay::adopt(self.settings.clone(), recovered, self.memory.view(), &sizes, &BTreeSet::new());
-        self.mapped_before = self.mapped_bytes() + self.overlay.counters().dropped_bytes();
+        self.agents[0].data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
+        self.agents[0].overlay = Overlay::adopt(
+            self.agents[0].settings.clone(),
+            recovered,
+            self.agents[0].memory.view(),
+            &sizes,
+            &BTreeSet::new(),
+        );
+        self.agents[0].mapped_before = self.mapped_bytes() + self.agents[0].overlay.counters().dropped_bytes();
         for (number, inode) in found {
             match inode {
-                Some(inode) => drop(self.numbers.insert(number, inode)),
-                None => self.overlay.disown(self.memory.view(), number),
+                Some(inode) => drop(self.agents[0].numbers.insert(number, inode)),
+                None => self.agents[0].overlay.disown(self.agents[0].memory.view(), number),
             }
         }
-        self.overlay.take_journal();
-        self.data.values_mut().for_each(Store::sync);
+        self.agents[0].overlay.take_journal();
+        self.agents[0].data.values_mut().for_each(Store::sync);
         self.inodes.iter_mut().for_each(|inode| inode.store.sync());
-        let checkpoint = self.overlay.checkpoint(HEADER_BYTES as u64);
-        self.journal.bytes.truncate(HEADER_BYTES);
-        self.journal.bytes.extend(checkpoint);
-        self.journal.stable = self.journal.bytes.len();
+        let checkpoint = self.agents[0].overlay.checkpoint(HEADER_BYTES as u64);
+        self.agents[0].journal.bytes.truncate(HEADER_BYTES);
+        self.agents[0].journal.bytes.extend(checkpoint);
+        self.agents[0].journal.stable = self.agents[0].journal.bytes.len();
         self.join();
         self.carry_out();
     }

@@ -38,9 +38,12 @@ fn a_direct_write_under_a_lease_of_before_drops_what_it_covers() {
     ranks::begin_write(&mut w, 0, 0, Range::new(100, 50), false);
     step_until(&mut w, 0, |w| answered(w, 0, |answer| *answer == Answer::Go));
     restart(&mut w);
-    w.overlay.drain(true);
+    w.agents[0].overlay.drain(true);
     w.poll();
-    assert!(!w.tasks.iter().any(|task| matches!(task, Task::Copy { .. })), "nothing is written back under the lease");
+    assert!(
+        !w.agents[0].tasks.iter().any(|task| matches!(task, Task::Copy { .. })),
+        "nothing is written back under the lease"
+    );
     run(&mut w, 0);
     other(&mut w, 2, Kind::Read, A);
     no_violation(&w);
@@ -77,7 +80,7 @@ fn a_direct_write_that_was_given_up_while_no_agent_ran_holds_nobody_up() {
         write(&mut w, 2, Range::new(8192, 4096), true); // makes the file longer
         other(&mut w, 2, Kind::Read, Range::new(8192, 4096));
         drain(&mut w);
-        assert_eq!(w.overlay.dirty_bytes(), 0, "{kind:?}, {written}: everything is written back");
+        assert_eq!(w.agents[0].overlay.dirty_bytes(), 0, "{kind:?}, {written}: everything is written back");
         w.finish();
         if kind == Kind::Write {
             no_violation(&w);
@@ -90,7 +93,7 @@ fn clean_bytes_under_a_direct_write_that_was_given_up_are_read_from_disk() {
     let mut w = given_up(Range::new(100, 50), Kind::Write, true, true);
     w.quiesce();
     drain(&mut w);
-    assert!(w.overlay.mapped_bytes() > 0, "clean bytes stay");
+    assert!(w.agents[0].overlay.mapped_bytes() > 0, "clean bytes stay");
     ranks::begin_write(&mut w, 0, 0, Range::new(100, 50), false);
     step_until(&mut w, 0, |w| answered(w, 0, |answer| *answer == Answer::Go));
     ranks::step(&mut w, 0, false);
@@ -99,7 +102,7 @@ fn clean_bytes_under_a_direct_write_that_was_given_up_are_read_from_disk() {
     ranks::give_up(&mut w, 0, true);
     w.restart();
     w.poll();
-    assert_eq!(w.overlay.mapped_bytes(), 0, "the disk has something else");
+    assert_eq!(w.agents[0].overlay.mapped_bytes(), 0, "the disk has something else");
     other(&mut w, 2, Kind::Read, A);
     no_violation(&w);
 }
@@ -107,9 +110,9 @@ fn clean_bytes_under_a_direct_write_that_was_given_up_are_read_from_disk() {
 #[test]
 fn a_thread_that_asks_for_something_else_has_ended_its_direct_write() {
     let mut w = given_up(Range::new(100, 50), Kind::Write, true, false);
-    assert!(w.overlay.leases.direct_overlaps(0, A), "nobody said that it is over");
+    assert!(w.agents[0].overlay.leases.direct_overlaps(0, A), "nobody said that it is over");
     other(&mut w, 0, Kind::WriteBack, A);
-    assert!(!w.overlay.leases.direct_overlaps(0, A));
+    assert!(!w.agents[0].overlay.leases.direct_overlaps(0, A));
     write(&mut w, 2, Range::new(100, 8192), true);
     w.finish();
     no_violation(&w);
@@ -124,7 +127,7 @@ fn a_file_opened_again_before_the_end_of_a_direct_write_is_repeated_ends_no_leas
     restart(&mut w);
     let file = w.open[0][&0].unwrap();
     w.send(0, 0, &Request::Bypass { file, writes: false });
-    assert!(w.overlay.leases.direct_overlaps(file, A), "its thread may be in the kernel");
+    assert!(w.agents[0].overlay.leases.direct_overlaps(file, A), "its thread may be in the kernel");
 }
 
 #[test]
@@ -148,23 +151,23 @@ fn places_under_a_read_lease_of_before_stay_until_it_ends() {
     write(&mut w, 0, A, true);
     ranks::begin_other(&mut w, 2, Kind::Read, 0, A);
     step_until(&mut w, 2, |w| answered(w, 2, |answer| matches!(answer, Answer::Flash { .. })));
-    let data_file = *w.data.keys().next().unwrap();
+    let data_file = *w.agents[0].data.keys().next().unwrap();
     write(&mut w, 0, A, true); // nothing but the lease names what is being read
     restart(&mut w);
     for _ in 0..2 {
         write(&mut w, 0, A, true); // first to what is left of its slab, then elsewhere
     }
     for _ in 0..3 {
-        w.overlay.request_barrier();
+        w.agents[0].overlay.request_barrier();
         w.poll();
-        while !w.tasks.is_empty() {
+        while !w.agents[0].tasks.is_empty() {
             w.step_task(0);
         }
     }
-    assert!(w.ranks[2].is_busy() && w.data.contains_key(&data_file), "the reader may open it yet");
+    assert!(w.ranks[2].is_busy() && w.agents[0].data.contains_key(&data_file), "the reader may open it yet");
     run(&mut w, 2);
     barrier(&mut w);
-    assert!(!w.data.contains_key(&data_file));
+    assert!(!w.agents[0].data.contains_key(&data_file));
     no_violation(&w);
 }
 
@@ -173,18 +176,18 @@ fn a_commit_to_a_slab_of_before_is_accepted_and_new_slabs_lie_in_new_data_files(
     let mut w = world();
     ranks::begin_write(&mut w, 0, 0, A, true);
     step_until(&mut w, 0, |w| answered(w, 0, |answer| *answer == Answer::Done)); // it has a slab
-    let data_file = *w.data.keys().next().unwrap();
+    let data_file = *w.agents[0].data.keys().next().unwrap();
     restart(&mut w);
-    w.overlay.set_capacity(Capacity::Bytes(4096));
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(4096));
     ranks::begin_write(&mut w, 2, 0, A, true);
     run(&mut w, 2);
-    assert_eq!(w.overlay.dirty_bytes(), 0, "the only page is the slab of the other");
-    w.overlay.set_capacity(Capacity::Bytes(32 * 4096));
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), 0, "the only page is the slab of the other");
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(32 * 4096));
     run(&mut w, 0);
-    let mapped: Vec<u32> = w.overlay.files[&0].map.iter().map(|mapped| mapped.data_file).collect();
+    let mapped: Vec<u32> = w.agents[0].overlay.files[&0].map.iter().map(|mapped| mapped.data_file).collect();
     assert_eq!(mapped, [data_file]);
     write(&mut w, 2, Range::new(4096, 4096), true);
-    let mapped: Vec<u32> = w.overlay.files[&0].map.iter().map(|mapped| mapped.data_file).collect();
+    let mapped: Vec<u32> = w.agents[0].overlay.files[&0].map.iter().map(|mapped| mapped.data_file).collect();
     assert_eq!(mapped, [data_file, data_file + 1]);
     other(&mut w, 2, Kind::Read, Range::new(0, 8192));
     no_violation(&w);
@@ -206,12 +209,13 @@ fn what_a_dead_agent_fetches_late_hits_no_place_in_use() {
 fn a_direct_write_waits_for_a_write_back_of_the_dead_agent_and_a_commit_does_not() {
     let mut w = world();
     write(&mut w, 2, A, true);
-    w.overlay.drain(true);
+    w.agents[0].overlay.drain(true);
     w.poll();
-    let copy = w.tasks.iter().position(|task| matches!(task, Task::Copy { .. })).expect("a write-back has begun");
+    let copy =
+        w.agents[0].tasks.iter().position(|task| matches!(task, Task::Copy { .. })).expect("a write-back has begun");
     w.step_task(copy); // it has read flash
     restart(&mut w);
-    assert!(!w.ghosts.is_empty(), "and may still write the slow file");
+    assert!(!w.agents[0].ghosts.is_empty(), "and may still write the slow file");
     write(&mut w, 2, Range::new(0, 10), true);
     ranks::begin_write(&mut w, 0, 0, Range::new(100, 50), false);
     try_for_a_while(&mut w, 0);
@@ -227,18 +231,18 @@ fn a_commit_that_was_appended_but_not_answered_is_not_applied_again() {
     let mut w = world();
     ranks::begin_write(&mut w, 0, 0, A, true);
     step_until(&mut w, 0, |w| answered(w, 0, |answer| *answer == Answer::Done));
-    let before = w.journal.bytes.len();
+    let before = w.agents[0].journal.bytes.len();
     let mapped = |bytes: &[u8]| records(bytes).any(|(record, _)| matches!(record, Record::Map { .. }));
     // It dies when the record is appended and nobody has been told.
     for _ in 0..10 {
-        w.dying = Some(1);
+        w.agents[0].dying = Some(1);
         ranks::step(&mut w, 0, false);
-        if mapped(&w.journal.bytes[HEADER_BYTES..]) {
+        if mapped(&w.agents[0].journal.bytes[HEADER_BYTES..]) {
             break;
         }
-        w.dying = None;
+        w.agents[0].dying = None;
     }
-    assert!(w.agent_dead && w.journal.bytes.len() > before && w.ranks[0].answer.is_none());
+    assert!(w.agents[0].is_dead && w.agents[0].journal.bytes.len() > before && w.ranks[0].answer.is_none());
     w.restart();
     other(&mut w, 2, Kind::Read, A); // it is seen
     write(&mut w, 2, A, true); // and overwritten
@@ -258,7 +262,7 @@ fn what_a_dead_thread_may_still_write_is_quarantined_by_the_next_agent_too() {
         }
         if dies_first {
             w.kill(0);
-            w.tasks.clear(); // the barrier that would lift the quarantine does not end
+            w.agents[0].tasks.clear(); // the barrier that would lift the quarantine does not end
             restart(&mut w);
         } else {
             w.kill_agent();
@@ -266,11 +270,11 @@ fn what_a_dead_thread_may_still_write_is_quarantined_by_the_next_agent_too() {
             w.restart();
         }
         restart(&mut w);
-        w.memory.view().slots[w.ranks[2].slot].hint(0, A, 1 << 30, FetchTurn::Soon);
+        w.agents[0].memory.view().slots[w.ranks[2].slot].hint(0, A, 1 << 30, FetchTurn::Soon);
         w.poll();
         let fetch = |w: &World| {
             let is_fetch = |task: &Task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch);
-            w.tasks.iter().position(is_fetch)
+            w.agents[0].tasks.iter().position(is_fetch)
         };
         if let Some(at) = fetch(&w) {
             w.step_task(at); // it has read the slow file
@@ -288,7 +292,7 @@ fn what_a_dead_thread_may_still_write_is_quarantined_by_the_next_agent_too() {
         other(&mut w, 2, Kind::Read, A);
         no_violation(&w);
         w.quiesce();
-        assert!(w.overlay.leases.quarantined() == 0, "a barrier lifts it in the end");
+        assert!(w.agents[0].overlay.leases.quarantined() == 0, "a barrier lifts it in the end");
         w.finish();
         no_violation(&w);
     }
@@ -322,13 +326,13 @@ fn a_truncation_under_way_is_finished_by_the_next_agent() {
         }
         restart(&mut w);
         try_for_a_while(&mut w, 0);
-        while w.tasks.iter().any(|task| matches!(task, Task::Extend { .. })) {
+        while w.agents[0].tasks.iter().any(|task| matches!(task, Task::Extend { .. })) {
             w.step_task(0);
         }
         run(&mut w, 2);
         w.quiesce();
         assert_eq!(w.inodes[0].store.size(), 4096);
-        assert_eq!(w.overlay.files[&0].map.end(), 4096);
+        assert_eq!(w.agents[0].overlay.files[&0].map.end(), 4096);
         other(&mut w, 0, Kind::Read, Range::new(0, 8192));
         w.finish();
         no_violation(&w);
@@ -346,11 +350,11 @@ fn a_direct_write_and_the_commit_that_waits_for_it_survive_a_death_at_any_step_o
         ranks::begin_write(&mut w, 2, 0, half, true);
         try_for_a_while(&mut w, 2);
         assert!(w.ranks[2].is_busy(), "the commit waits");
-        w.dying = Some(step);
+        w.agents[0].dying = Some(step);
         run(&mut w, 0);
         run(&mut w, 2);
-        w.dying = None;
-        let dirty = w.overlay.dirty_bytes();
+        w.agents[0].dying = None;
+        let dirty = w.agents[0].overlay.dirty_bytes();
         assert_eq!(dirty, half.length, "death at step {step}: the commit was answered last, and is in the map");
         other(&mut w, 0, Kind::Read, Range::new(0, 6144));
         w.finish();
@@ -361,12 +365,13 @@ fn a_direct_write_and_the_commit_that_waits_for_it_survive_a_death_at_any_step_o
 #[test]
 fn what_threads_counted_outlasts_them_and_the_agent() {
     let mut w = world();
-    let count =
-        |w: &World, rank: usize, amount| w.memory.slots[w.ranks[rank].slot].count(Counter::CheapRequests, amount);
+    let count = |w: &World, rank: usize, amount| {
+        w.agents[0].memory.slots[w.ranks[rank].slot].count(Counter::CheapRequests, amount)
+    };
     let counted = |w: &World| {
         let mut sum = RequestCounters::default();
-        sum.add(w.memory.view().ended);
-        w.overlay.slots().for_each(|slot| sum.add(&w.memory.slots[slot as usize].counters));
+        sum.add(w.agents[0].memory.view().ended);
+        w.agents[0].overlay.slots().for_each(|slot| sum.add(&w.agents[0].memory.slots[slot as usize].counters));
         sum.cheap_requests_total
     };
     count(&w, 0, 1);
@@ -391,25 +396,28 @@ fn a_process_goes_on_having_files_open_and_used_unseen_without_saying_so_again()
     for _ in 0..3 {
         barrier(&mut w);
     }
-    assert!(w.overlay.files.contains_key(&0) && w.overlay.is_open_for_writing(0));
+    assert!(w.agents[0].overlay.files.contains_key(&0) && w.agents[0].overlay.is_open_for_writing(0));
     write(&mut w, 2, A, true);
-    assert_eq!(w.overlay.extents(), 0, "the process that reads it unseen looks at the disk");
+    assert_eq!(w.agents[0].overlay.extents(), 0, "the process that reads it unseen looks at the disk");
     w.inodes[0].linked = true;
     w.kill(0);
     w.quiesce();
     write(&mut w, 2, A, true);
-    assert_eq!(w.overlay.extents(), 1);
+    assert_eq!(w.agents[0].overlay.extents(), 1);
     no_violation(&w);
 }
 
 #[test]
 fn writes_that_found_no_space_under_the_agent_before_are_not_taken_for_writes_of_now() {
     let mut w = world();
-    w.memory.header.refused_bytes.store(1 << 20, Ordering::Relaxed);
+    w.agents[0].memory.header.refused_bytes.store(1 << 20, Ordering::Relaxed);
     restart(&mut w);
     w.poll();
-    assert!(!w.overlay.pacing.reserve().is_starving(w.overlay.measured_ns), "nobody asked for space");
-    w.memory.header.refused_bytes.fetch_add(4096, Ordering::Relaxed);
+    assert!(
+        !w.agents[0].overlay.pacing.reserve().is_starving(w.agents[0].overlay.measured_ns),
+        "nobody asked for space"
+    );
+    w.agents[0].memory.header.refused_bytes.fetch_add(4096, Ordering::Relaxed);
     w.poll();
-    assert!(w.overlay.pacing.reserve().is_starving(w.overlay.measured_ns));
+    assert!(w.agents[0].overlay.pacing.reserve().is_starving(w.agents[0].overlay.measured_ns));
 }

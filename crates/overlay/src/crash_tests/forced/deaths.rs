@@ -31,13 +31,13 @@ fn truncation(cut: bool) -> World {
 }
 
 fn truncation_is_known(w: &World) -> bool {
-    let slot = &w.memory.view().slots[2];
+    let slot = &w.agents[0].memory.view().slots[2];
     slot.lease_flags.load(Ordering::Relaxed) & DIRECT_TRUNCATES == 0
 }
 
 /// The file and what is mapped of it are as long as the disk said when the thread was gone, and stay so.
 fn stays(mut w: World, size: u64) {
-    assert_eq!(w.overlay.files[&0].map.end(), size, "what is on flash ends where the file does");
+    assert_eq!(w.agents[0].overlay.files[&0].map.end(), size, "what is on flash ends where the file does");
     assert!(truncation_is_known(&w), "a later agent would draw its conclusions once more");
     other(&mut w, 0, Kind::Read, Range::new(0, 8192));
     drain(&mut w);
@@ -80,7 +80,7 @@ fn death_before_the_file_is_made_longer(agent_dies: bool) {
     for _ in 0..10 {
         ranks::step(&mut w, 0, false);
     }
-    assert!(w.ranks[0].is_busy() && !w.overlay.files[&file].map.touches(bytes), "the commit waits");
+    assert!(w.ranks[0].is_busy() && !w.agents[0].overlay.files[&file].map.touches(bytes), "the commit waits");
     if agent_dies {
         w.kill_agent();
     }
@@ -103,7 +103,7 @@ fn what_is_committed_beyond_the_end_outlives_a_thread_that_was_about_to_make_the
 fn what_is_committed_after_a_truncation_whose_thread_died_outlives_the_agent() {
     let mut w = truncation(true);
     w.kill(1);
-    w.tasks.clear(); // the barrier that would lift the quarantine does not end
+    w.agents[0].tasks.clear(); // the barrier that would lift the quarantine does not end
     write(&mut w, 0, Range::new(4096, 4096), true);
     w.kill_agent();
     w.restart();
@@ -115,13 +115,16 @@ fn what_a_dead_thread_wrote_is_seen_at_once_and_not_only_when_its_quarantine_end
     let mut w = world();
     write(&mut w, 0, A, true);
     drain(&mut w);
-    w.overlay.drain(false);
-    assert!(w.overlay.files[&0].map.touches(A) && w.overlay.dirty_bytes() == 0, "it is on flash, clean");
+    w.agents[0].overlay.drain(false);
+    assert!(
+        w.agents[0].overlay.files[&0].map.touches(A) && w.agents[0].overlay.dirty_bytes() == 0,
+        "it is on flash, clean"
+    );
     ranks::begin_write(&mut w, 2, 0, A, false);
     step_until(&mut w, may_go);
     w.kill(1);
-    assert_eq!(w.overlay.leases.quarantined(), 1);
-    assert!(!w.overlay.files[&0].map.touches(A), "the old bytes would be read first, and the new ones later");
+    assert_eq!(w.agents[0].overlay.leases.quarantined(), 1);
+    assert!(!w.agents[0].overlay.files[&0].map.touches(A), "the old bytes would be read first, and the new ones later");
     w.finish();
     no_violation(&w);
 }
@@ -129,16 +132,16 @@ fn what_a_dead_thread_wrote_is_seen_at_once_and_not_only_when_its_quarantine_end
 #[test]
 fn a_commit_beyond_the_end_whose_thread_died_is_seen_at_once_and_not_only_when_a_write_back_ends() {
     let mut w = world();
-    w.overlay.drain(true); // whatever is dirty is written back as soon as it may be
+    w.agents[0].overlay.drain(true); // whatever is dirty is written back as soon as it may be
     ranks::begin_write(&mut w, 2, 0, A, true);
     for _ in 0..10 {
         ranks::step(&mut w, 2, false); // no copy gets on
     }
     w.kill(1);
-    while let Some(at) = w.tasks.iter().position(|task| matches!(task, Task::Extend { .. })) {
+    while let Some(at) = w.agents[0].tasks.iter().position(|task| matches!(task, Task::Extend { .. })) {
         w.step_task(at);
     }
-    let (mapped, size) = (w.overlay.files[&0].map.end(), w.inodes[0].store.size());
+    let (mapped, size) = (w.agents[0].overlay.files[&0].map.end(), w.inodes[0].store.size());
     assert_eq!(
         mapped, size,
         "the file is as long as what is read of it, and does not grow when nobody writes any more"

@@ -6,11 +6,11 @@ use headstart_protocol::shared::KIND_READ;
 /// A file of 32 pages, and hints of reads of every other one.
 fn world_with_hints(turn: FetchTurn) -> World {
     let mut w = world();
-    w.overlay.set_capacity(Capacity::Bytes(64 * 4096));
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(64 * 4096));
     write(&mut w, 0, Range::new(0, 32 * 4096), false);
     w.quiesce();
     for page in 0..16 {
-        w.memory.view().slots[2].hint(0, Range::new(2 * page * 4096, 4096), 1 << 30, turn);
+        w.agents[0].memory.view().slots[2].hint(0, Range::new(2 * page * 4096, 4096), 1 << 30, turn);
     }
     w
 }
@@ -18,15 +18,15 @@ fn world_with_hints(turn: FetchTurn) -> World {
 /// Where among the tasks the fetches under way are.
 fn fetches(w: &World) -> Vec<usize> {
     let is_fetch = |task: &Task| matches!(task, Task::Copy { order, .. } if order.kind == CopyKind::Fetch);
-    (0..w.tasks.len()).filter(|at| is_fetch(&w.tasks[*at])).collect()
+    (0..w.agents[0].tasks.len()).filter(|at| is_fetch(&w.agents[0].tasks[*at])).collect()
 }
 
 fn begin_read(w: &World) {
-    w.memory.view().slots[0].publish_cheap(KIND_READ, 0, Range::new(8 << 20, 4096));
+    w.agents[0].memory.view().slots[0].publish_cheap(KIND_READ, 0, Range::new(8 << 20, 4096));
 }
 
 fn end_read(w: &World) {
-    w.memory.view().slots[0].free();
+    w.agents[0].memory.view().slots[0].free();
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn beside_a_program_at_the_disks_nothing_of_a_stream_is_fetched() {
     w.poll();
     assert_eq!(fetches(&w).len(), 16);
     w.quiesce();
-    assert_eq!(w.overlay.counters().fetches_total, 16);
+    assert_eq!(w.agents[0].overlay.counters().fetches_total, 16);
     no_violation(&w);
 }
 
@@ -52,7 +52,7 @@ fn beside_a_program_at_the_disks_one_critical_read_is_fetched_at_a_time() {
     for ended in 0..16 {
         w.poll();
         assert_eq!(fetches(&w).len(), 1);
-        while w.overlay.counters().fetches_total == ended {
+        while w.agents[0].overlay.counters().fetches_total == ended {
             let under_way = fetches(&w)[0];
             w.step_task(under_way);
         }

@@ -36,7 +36,7 @@ const ALL: [Stopped; 8] = [
 impl Stopped {
     /// Rank 0 comes there and stays.
     fn reach(self, w: &mut World) {
-        let is_cheap = |w: &World| w.memory.view().slots[w.ranks[0].slot].cheap_touches(0, 0);
+        let is_cheap = |w: &World| w.agents[0].memory.view().slots[w.ranks[0].slot].cheap_touches(0, 0);
         let is_granted = |w: &World| w.ranks[0].answer.is_some();
         match self {
             CheapWrite | CheapRead => write(w, 2, A, false),
@@ -55,7 +55,7 @@ impl Stopped {
         for _ in 0..20 {
             let there = match self {
                 CheapWrite | CheapRead => is_cheap(w),
-                ExtendingWrite => w.memory.view().slots[w.ranks[0].slot].cheap_extends(0, 0),
+                ExtendingWrite => w.agents[0].memory.view().slots[w.ranks[0].slot].cheap_extends(0, 0),
                 _ => is_granted(w),
             };
             if there {
@@ -77,9 +77,9 @@ impl Stopped {
 
 /// A barrier, while nobody goes on who is in the middle of something.
 fn barrier_alone(w: &mut World) {
-    w.overlay.request_barrier();
+    w.agents[0].overlay.request_barrier();
     w.poll();
-    while !w.tasks.is_empty() {
+    while !w.agents[0].tasks.is_empty() {
         w.step_task(0);
     }
     w.poll();
@@ -105,8 +105,8 @@ fn a_commit_that_a_stopped_thread_holds_up_is_refused_and_the_write_made_on_the_
                 w.restart();
             }
             run(&mut w, 2);
-            assert_eq!(w.overlay.counters().refused_held_up_total, 1, "{stopped:?}");
-            let newer = |w: &World| w.overlay.files[&0].map.touches(bytes);
+            assert_eq!(w.agents[0].overlay.counters().refused_held_up_total, 1, "{stopped:?}");
+            let newer = |w: &World| w.agents[0].overlay.files[&0].map.touches(bytes);
             assert!(!newer(&w), "{stopped:?}: what it may still write would lie beneath it");
             ranks::begin_write(&mut w, 2, 0, bytes, true);
             assert!(ends_at_once(&mut w), "{stopped:?}: it is known by now that it does not go on");
@@ -130,13 +130,13 @@ fn a_thread_that_goes_on_to_another_request_of_the_same_bytes_is_not_taken_for_a
     let mut w = world();
     CheapWrite.reach(&mut w);
     write(&mut w, 2, A, true);
-    assert_eq!(w.overlay.counters().refused_held_up_total, 1);
-    w.memory.slots[w.ranks[0].slot].count(headstart_protocol::counters::Counter::CheapRequests, 1);
+    assert_eq!(w.agents[0].overlay.counters().refused_held_up_total, 1);
+    w.agents[0].memory.slots[w.ranks[0].slot].count(headstart_protocol::counters::Counter::CheapRequests, 1);
     ranks::begin_write(&mut w, 2, 0, A, true);
     assert!(!ends_at_once(&mut w), "this one may end soon");
     run(&mut w, 0);
     run(&mut w, 2);
-    assert_eq!(w.overlay.counters().refused_held_up_total, 1);
+    assert_eq!(w.agents[0].overlay.counters().refused_held_up_total, 1);
     w.finish();
     no_violation(&w);
 }
@@ -151,7 +151,7 @@ fn nothing_is_absorbed_beneath_what_a_stopped_thread_may_still_write_however_lon
             barrier_alone(&mut w);
             (0..100).for_each(|_| w.poll());
         }
-        assert!(!w.overlay.files[&0].map.touches(A), "{stopped:?}");
+        assert!(!w.agents[0].overlay.files[&0].map.touches(A), "{stopped:?}");
         run(&mut w, 0);
         other(&mut w, 2, Kind::Read, A);
         w.finish();
@@ -164,13 +164,13 @@ fn a_fetch_that_a_stopped_thread_holds_up_is_given_up() {
     for stopped in [CheapWrite, CheapRead] {
         let mut w = world();
         stopped.reach(&mut w);
-        w.memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
+        w.agents[0].memory.view().slots[2].hint(0, A, 1 << 30, FetchTurn::Soon);
         (0..100).for_each(|_| w.poll());
-        let counters = w.overlay.counters();
+        let counters = w.agents[0].overlay.counters();
         assert_eq!((counters.fetches_total, counters.fetches_cancelled_total), (0, 1), "{stopped:?}");
-        assert!(w.overlay.fetches.count() == 0);
+        assert!(w.agents[0].overlay.fetches.count() == 0);
         barrier_alone(&mut w);
-        assert!(w.memory.view().all_clear(0, A), "{stopped:?}: its bit is clear again");
+        assert!(w.agents[0].memory.view().all_clear(0, A), "{stopped:?}: its bit is clear again");
         run(&mut w, 0);
         other(&mut w, 2, Kind::Read, A);
         w.finish();
@@ -186,11 +186,11 @@ fn a_fetch_that_a_stopped_read_keeps_from_being_published_is_given_up() {
     while w.ranks[0].answer.is_none() {
         ranks::step(&mut w, 0, false);
     }
-    while !w.tasks.is_empty() {
+    while !w.agents[0].tasks.is_empty() {
         w.step_task(0);
     }
     (0..100).for_each(|_| w.poll());
-    let counters = w.overlay.counters();
+    let counters = w.agents[0].overlay.counters();
     assert_eq!((counters.fetches_total, counters.fetches_cancelled_total), (0, 1));
     run(&mut w, 0);
     w.finish();
@@ -202,19 +202,19 @@ fn who_waits_for_dirty_bytes_under_a_direct_write_that_does_not_end_is_told_whos
     let mut w = world();
     DirectWriteOverDirty.reach(&mut w);
     let pid = w.ranks[0].process.pid;
-    let held: Vec<_> = w.overlay.writers_above_dirty().map(|held| (held.file, held.process.pid)).collect();
+    let held: Vec<_> = w.agents[0].overlay.writers_above_dirty().map(|held| (held.file, held.process.pid)).collect();
     assert_eq!(held, [(0, pid)]);
     w.request(2, &Request::WriteBack { file: 0, offset: 0, length: u64::MAX });
     (0..100).for_each(|_| w.poll());
     assert_eq!(w.ranks[2].answer, None, "a disk may take as long");
-    while !w.tasks.is_empty() {
+    while !w.agents[0].tasks.is_empty() {
         w.step_task(0);
     }
     (0..500).for_each(|_| w.poll());
     let Some(Answer::Error { errno: EBUSY, text }) = w.ranks[2].answer.take() else { panic!("no error") };
     assert!(text.contains(&format!("process {pid} ")), "{text}");
     run(&mut w, 0);
-    assert_eq!(w.overlay.writers_above_dirty().count(), 0);
+    assert_eq!(w.agents[0].overlay.writers_above_dirty().count(), 0);
     w.finish();
     no_violation(&w);
 }

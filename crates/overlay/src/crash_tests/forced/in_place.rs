@@ -19,7 +19,7 @@ fn world_with_a_dead_overwriter() -> World {
 
 fn empty_flash(w: &mut World) {
     drain(w);
-    w.overlay.set_capacity(Capacity::Bytes(0));
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(0));
     for _ in 0..3 {
         barrier(w);
     }
@@ -34,7 +34,7 @@ fn what_a_dead_thread_writes_to_flash_late_changes_nothing_that_is_read() {
     other(&mut w, 0, Kind::Read, A);
     w.check_clean();
     empty_flash(&mut w);
-    assert_eq!(w.overlay.mapped_bytes(), 0);
+    assert_eq!(w.agents[0].overlay.mapped_bytes(), 0);
     other(&mut w, 0, Kind::Read, A);
     no_violation(&w);
 }
@@ -43,7 +43,7 @@ fn what_a_dead_thread_writes_to_flash_late_changes_nothing_that_is_read() {
 fn bytes_that_a_dead_thread_was_overwriting_go_back_and_leave_flash() {
     let mut w = world_with_a_dead_overwriter();
     empty_flash(&mut w);
-    assert_eq!((w.overlay.dirty_bytes(), w.overlay.mapped_bytes()), (0, 0));
+    assert_eq!((w.agents[0].overlay.dirty_bytes(), w.agents[0].overlay.mapped_bytes()), (0, 0));
     w.land_all_late();
     other(&mut w, 0, Kind::Read, A);
     no_violation(&w);
@@ -54,13 +54,13 @@ fn a_commit_of_a_place_where_mapped_bytes_lie_is_refused_whoever_wrote_them() {
     let mut w = world();
     write(&mut w, 0, A, true);
     let file = w.open[0][&0].unwrap();
-    let mapped = w.overlay.files[&file].map.iter().next().expect("it was absorbed");
+    let mapped = w.agents[0].overlay.files[&file].map.iter().next().expect("it was absorbed");
     let commit = Request::Commit { file, data_file: mapped.data_file, offset: 0, length: 4096, place: mapped.place };
     for rank in [0, 2] {
         w.request(rank, &commit);
         let answer = w.ranks[rank].answer.take();
         assert!(matches!(answer, Some(Answer::Error { errno: errno::EPROTO, .. })), "{answer:?}");
     }
-    assert_eq!(w.overlay.counters().absorbed_requests_total, 1);
+    assert_eq!(w.agents[0].overlay.counters().absorbed_requests_total, 1);
     no_violation(&w);
 }

@@ -7,7 +7,7 @@ const PAGE: u64 = 4096;
 /// Every other of twelve pages is dirty; write-back leaps over two pages.
 fn every_other_page() -> World {
     let mut w = world();
-    w.overlay.pacing.set_leap(2 * PAGE);
+    w.agents[0].overlay.pacing.set_leap(2 * PAGE);
     for at in 0..6 {
         write(&mut w, 0, Range::new(2 * at * PAGE, PAGE), true);
     }
@@ -16,8 +16,8 @@ fn every_other_page() -> World {
 
 /// The next page that is written back, which the disk takes its time for.
 fn next(w: &mut World) -> Option<u64> {
-    let copy = w.overlay.write_back_next(w.memory.view(), false)?;
-    Some(w.overlay.copies.get(copy).unwrap().range.offset / PAGE)
+    let copy = w.agents[0].overlay.write_back_next(w.agents[0].memory.view(), false)?;
+    Some(w.agents[0].overlay.copies.get(copy).unwrap().range.offset / PAGE)
 }
 
 fn all(w: &mut World) -> Vec<u64> {
@@ -30,26 +30,26 @@ fn what_a_short_piece_was_leapt_over_for_comes_the_next_time_round() {
     assert_eq!(all(&mut w), [0, 4, 8, 2, 6, 10]);
     w.carry_out();
     w.quiesce();
-    assert_eq!(w.overlay.dirty_bytes(), 0);
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), 0);
     no_violation(&w);
 }
 
 #[test]
 fn a_drain_goes_over_what_it_leapt_over_once_more_and_is_over() {
     let mut w = every_other_page();
-    w.overlay.drain(true);
+    w.agents[0].overlay.drain(true);
     assert_eq!(all(&mut w), [0, 4, 8, 2, 6, 10]);
-    assert!(!w.overlay.has_drained(), "they are under way");
+    assert!(!w.agents[0].overlay.has_drained(), "they are under way");
     w.carry_out();
     w.quiesce();
-    assert!(w.overlay.has_drained());
+    assert!(w.agents[0].overlay.has_drained());
     no_violation(&w);
 }
 
 #[test]
 fn pieces_as_long_as_a_leap_are_followed_by_the_next() {
     let mut w = world();
-    w.overlay.pacing.set_leap(2 * PAGE);
+    w.agents[0].overlay.pacing.set_leap(2 * PAGE);
     for at in [0, 3, 6] {
         write(&mut w, 0, Range::new(at * PAGE, 2 * PAGE), true);
     }

@@ -7,9 +7,9 @@ use headstart_units::MIB;
 /// The first MiB of a file of 8 is on flash if it is read again and again; the capacity is 2 MiB.
 fn world_with_a_long_file() -> World {
     let mut w = world();
-    w.overlay.set_capacity(Capacity::Bytes(2 * MIB));
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(2 * MIB));
     write(&mut w, 0, Range::new(0, 8 * MIB), false);
-    w.overlay.follow(w.memory.view(), Some(Costs::of_a_test()));
+    w.agents[0].overlay.follow(w.agents[0].memory.view(), Some(Costs::of_a_test()));
     w
 }
 
@@ -17,7 +17,7 @@ fn world_with_a_long_file() -> World {
 fn read_mib(w: &mut World, number: u64) {
     for at in 0..32 {
         let range = Range::new(number * MIB + at * 32768, 8192);
-        w.memory.view().slots[2].hint(0, range, 1 << 20, FetchTurn::Soon);
+        w.agents[0].memory.view().slots[2].hint(0, range, 1 << 20, FetchTurn::Soon);
         w.poll();
     }
 }
@@ -31,7 +31,7 @@ fn settle(w: &mut World) {
 
 fn mapped_bytes(w: &World, number: u64) -> u64 {
     let mib = Range::new(number * MIB, MIB);
-    w.overlay.files[&0].map.overlapping(mib).map(|mapped| mapped.range.intersection(mib).length).sum()
+    w.agents[0].overlay.files[&0].map.overlapping(mib).map(|mapped| mapped.range.intersection(mib).length).sum()
 }
 
 #[test]
@@ -57,20 +57,20 @@ fn regions_that_are_read_are_placed_whole_and_give_way_to_those_read_later() {
 #[test]
 fn a_file_shorter_than_a_region_takes_its_own_bytes() {
     let mut w = world();
-    w.overlay.set_capacity(Capacity::Bytes(MIB / 16));
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(MIB / 16));
     write(&mut w, 0, Range::new(0, 20480), false);
     for rank in [0, 2] {
         other(&mut w, rank, Kind::Close, Range::default());
     }
     other(&mut w, 2, Kind::Open(false), Range::default());
-    let number = *w.overlay.files.keys().next().unwrap();
-    w.overlay.follow(w.memory.view(), Some(Costs::of_a_test()));
+    let number = *w.agents[0].overlay.files.keys().next().unwrap();
+    w.agents[0].overlay.follow(w.agents[0].memory.view(), Some(Costs::of_a_test()));
     for _ in 0..200 {
-        w.memory.view().slots[2].hint(number, Range::new(4096, 8192), 1 << 20, FetchTurn::Soon);
+        w.agents[0].memory.view().slots[2].hint(number, Range::new(4096, 8192), 1 << 20, FetchTurn::Soon);
         w.poll();
     }
     settle(&mut w);
-    assert_eq!(w.overlay.placements().map(|placement| placement.placed_bytes).sum::<u64>(), 20480);
+    assert_eq!(w.agents[0].overlay.placements().map(|placement| placement.placed_bytes).sum::<u64>(), 20480);
     no_violation(&w);
 }
 
@@ -81,9 +81,9 @@ fn the_next_agent_does_not_take_regions_that_follow_for_a_plan() {
         read_mib(&mut w, 0);
     }
     settle(&mut w);
-    assert!(w.overlay.placements().any(|placement| placement.placed_bytes > 0));
+    assert!(w.agents[0].overlay.placements().any(|placement| placement.placed_bytes > 0));
     restart(&mut w);
-    assert_eq!(w.overlay.placements().count(), 0);
+    assert_eq!(w.agents[0].overlay.placements().count(), 0);
     no_violation(&w);
 }
 
@@ -94,11 +94,11 @@ fn a_plan_ends_it_and_regions_are_as_all_bytes_then() {
         read_mib(&mut w, 0);
     }
     settle(&mut w);
-    w.overlay.set_regions(w.memory.view(), 0, headstart_policy::client::carl::Regions::default());
+    w.agents[0].overlay.set_regions(w.agents[0].memory.view(), 0, headstart_policy::client::carl::Regions::default());
     w.carry_out();
-    assert!(!w.overlay.is_following() && w.overlay.placements().next().is_none());
+    assert!(!w.agents[0].overlay.is_following() && w.agents[0].overlay.placements().next().is_none());
     assert_eq!(mapped_bytes(&w, 0), MIB);
-    w.overlay.set_capacity(Capacity::Bytes(MIB / 2));
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(MIB / 2));
     settle(&mut w);
     assert!(mapped_bytes(&w, 0) <= MIB / 2);
     no_violation(&w);

@@ -23,7 +23,7 @@ fn set(w: &mut World, wanted: &[(Range, u64)]) {
 
 fn set_of(w: &mut World, file: u32, wanted: &[(Range, u64)]) {
     let regions = wanted.iter().map(|&(range, gain_ns)| Wanted { range, benefit_ns: 1, gain_ns });
-    w.overlay.set_regions(w.memory.view(), file, Regions::new(regions));
+    w.agents[0].overlay.set_regions(w.agents[0].memory.view(), file, Regions::new(regions));
     w.carry_out();
 }
 
@@ -34,15 +34,15 @@ fn closed(w: &mut World) -> u32 {
     }
     let identity = w.inodes[w.paths[0]].identity;
     let observed = crate::Fingerprint { size: 100 * 4096, modified_ns: 0 };
-    let number = w.overlay.know(w.memory.view(), identity, b"/slow/x", observed).unwrap();
-    w.numbers.insert(number, w.paths[0]);
+    let number = w.agents[0].overlay.know(w.agents[0].memory.view(), identity, b"/slow/x", observed).unwrap();
+    w.agents[0].numbers.insert(number, w.paths[0]);
     number
 }
 
 fn place(w: &mut World) {
-    w.overlay.place(w.memory.view(), true);
+    w.agents[0].overlay.place(w.agents[0].memory.view(), true);
     w.carry_out();
-    while w.overlay.is_placing() {
+    while w.agents[0].overlay.is_placing() {
         w.quiesce();
         barrier(w);
     }
@@ -58,11 +58,11 @@ fn write_and_drain(w: &mut World, written: std::ops::Range<u64>) {
 }
 
 fn placed_bytes(w: &World) -> u64 {
-    w.overlay.placements().map(|placement| placement.placed_bytes).sum()
+    w.agents[0].overlay.placements().map(|placement| placement.placed_bytes).sum()
 }
 
 fn is_mapped(w: &World, range: Range) -> bool {
-    w.overlay.files[&0].map.overlapping(range).map(|mapped| mapped.range.length).sum::<u64>() == range.length
+    w.agents[0].overlay.files[&0].map.overlapping(range).map(|mapped| mapped.range.length).sum::<u64>() == range.length
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn what_is_used_later_displaces_no_region() {
     place(&mut w);
     write_and_drain(&mut w, 16..100);
     assert!(is_mapped(&w, pages(0, 16)));
-    assert!(w.overlay.counters().evicted_extents_total > 0, "others had to give way");
+    assert!(w.agents[0].overlay.counters().evicted_extents_total > 0, "others had to give way");
     no_violation(&w);
 }
 
@@ -124,7 +124,7 @@ fn writes_outside_of_regions_displace_none_although_all_else_is_dirty() {
             barrier(&mut w);
         }
     }
-    assert!(w.overlay.dirty_bytes() >= 8 * 4096 && is_mapped(&w, pages(0, 16)));
+    assert!(w.agents[0].overlay.dirty_bytes() >= 8 * 4096 && is_mapped(&w, pages(0, 16)));
     for at in 0..16 {
         write(&mut w, 0, pages(at, 1), true);
         barrier(&mut w);
@@ -144,13 +144,13 @@ fn write_back_that_spares_regions_finds_all_else() {
     }
     barrier(&mut w);
     let mut found = Vec::new();
-    while let Some(copy) = w.overlay.write_back_next(w.memory.view(), true) {
-        found.push(w.overlay.copies.get(copy).unwrap().range);
+    while let Some(copy) = w.agents[0].overlay.write_back_next(w.agents[0].memory.view(), true) {
+        found.push(w.agents[0].overlay.copies.get(copy).unwrap().range);
     }
     assert_eq!(found, [pages(0, 4), pages(8, 4), pages(20, 4)]);
     drain(&mut w);
     barrier(&mut w);
-    assert_eq!(w.overlay.dirty_bytes(), 0);
+    assert_eq!(w.agents[0].overlay.dirty_bytes(), 0);
     no_violation(&w);
 }
 
@@ -164,7 +164,7 @@ fn writes_to_regions_are_absorbed_and_stay_when_written_back() {
         barrier(&mut w);
     }
     drain(&mut w);
-    assert_eq!((placed_bytes(&w), w.overlay.dirty_bytes()), (8 * 4096, 0));
+    assert_eq!((placed_bytes(&w), w.agents[0].overlay.dirty_bytes()), (8 * 4096, 0));
     write_and_drain(&mut w, 8..100);
     assert_eq!(placed_bytes(&w), 8 * 4096);
     no_violation(&w);
@@ -188,11 +188,15 @@ fn where_the_capacity_is_lowered_regions_of_the_least_gain_per_byte_give_way() {
     set(&mut w, &[(pages(0, 8), 80), (pages(8, 8), 8), (pages(16, 8), 800)]);
     place(&mut w);
     assert_eq!(placed_bytes(&w), 24 * 4096);
-    w.overlay.set_capacity(Capacity::Bytes(17 * 4096));
+    w.agents[0].overlay.set_capacity(Capacity::Bytes(17 * 4096));
     for _ in 0..3 {
         barrier(&mut w);
     }
-    assert!(is_mapped(&w, pages(0, 8)) && is_mapped(&w, pages(16, 8)) && !w.overlay.files[&0].map.touches(pages(8, 8)));
+    assert!(
+        is_mapped(&w, pages(0, 8))
+            && is_mapped(&w, pages(16, 8))
+            && !w.agents[0].overlay.files[&0].map.touches(pages(8, 8))
+    );
     no_violation(&w);
 }
 
@@ -204,7 +208,7 @@ fn regions_no_longer_wanted_leave_flash_when_they_are_clean() {
     write(&mut w, 0, pages(1, 1), true);
     set(&mut w, &[(pages(8, 8), 8)]);
     assert!(is_mapped(&w, pages(8, 8)) && is_mapped(&w, pages(1, 1)));
-    assert_eq!(w.overlay.mapped_bytes(), 9 * 4096);
+    assert_eq!(w.agents[0].overlay.mapped_bytes(), 9 * 4096);
     drain(&mut w);
     write_and_drain(&mut w, 20..60);
     assert!(is_mapped(&w, pages(8, 8)) && !is_mapped(&w, pages(1, 1)), "it is as all others then");
@@ -215,16 +219,16 @@ fn regions_no_longer_wanted_leave_flash_when_they_are_clean() {
 fn a_write_while_a_region_is_copied_wins_and_the_rest_is_tried_again() {
     let mut w = on_disk();
     set(&mut w, &[(pages(0, 4), 1)]);
-    w.overlay.place(w.memory.view(), true);
+    w.agents[0].overlay.place(w.agents[0].memory.view(), true);
     w.carry_out();
-    assert!(w.tasks.iter().any(|task| matches!(task, Task::Copy { .. })));
+    assert!(w.agents[0].tasks.iter().any(|task| matches!(task, Task::Copy { .. })));
     ranks::begin_write(&mut w, 0, 0, pages(1, 1), false);
     while w.ranks[0].is_busy() {
         ranks::step(&mut w, 0, false);
     }
     w.quiesce();
     place(&mut w);
-    assert_eq!((placed_bytes(&w), w.overlay.counters().fetches_cancelled_total), (4 * 4096, 1));
+    assert_eq!((placed_bytes(&w), w.agents[0].overlay.counters().fetches_cancelled_total), (4 * 4096, 1));
     other(&mut w, 2, Kind::Read, pages(0, 4));
     no_violation(&w);
 }
@@ -234,19 +238,19 @@ fn a_region_that_cannot_be_read_ends_placing_with_an_error_until_the_next_try() 
     let mut w = on_disk();
     let number = closed(&mut w);
     set_of(&mut w, number, &[(pages(0, 4), 1)]);
-    w.failures = 1;
-    w.overlay.place(w.memory.view(), true);
+    w.whims.failures = 1;
+    w.agents[0].overlay.place(w.agents[0].memory.view(), true);
     w.carry_out();
-    while let Some(at) = w.tasks.iter().position(|task| matches!(task, Task::Copy { .. })) {
+    while let Some(at) = w.agents[0].tasks.iter().position(|task| matches!(task, Task::Copy { .. })) {
         w.step_task(at);
     }
-    w.failures = 0;
+    w.whims.failures = 0;
     w.quiesce();
-    assert!(!w.overlay.is_placing());
-    let placement = w.overlay.placements().next().unwrap();
+    assert!(!w.agents[0].overlay.is_placing());
+    let placement = w.agents[0].overlay.placements().next().unwrap();
     assert_eq!((placement.error, placement.placed_bytes), (Some(5), 0));
     place(&mut w);
-    let placement = w.overlay.placements().next().unwrap();
+    let placement = w.agents[0].overlay.placements().next().unwrap();
     assert_eq!((placement.error, placement.placed_bytes), (None, 4 * 4096));
 }
 
@@ -256,11 +260,11 @@ fn regions_are_known_after_the_death_of_the_agent_and_after_power_loss() {
         let mut w = on_disk();
         set(&mut w, &[(pages(0, 4), 7), (pages(9, 4), 1)]);
         set(&mut w, &[(pages(0, 4), 7), (pages(20, 4), 2)]);
-        let before = w.overlay.regions(0).cloned();
+        let before = w.agents[0].overlay.regions(0).cloned();
         place(&mut w);
         barrier(&mut w);
         w.crash(power);
-        assert_eq!(w.overlay.regions(0).cloned(), before);
+        assert_eq!(w.agents[0].overlay.regions(0).cloned(), before);
         place(&mut w);
         assert_eq!(placed_bytes(&w), 8 * 4096);
         for at in 30..70 {
@@ -286,7 +290,7 @@ fn regions_take_all_there_is_while_nobody_writes_and_give_way_to_the_first_write
         run(&mut w, 0);
         barrier(&mut w);
     }
-    assert!(w.overlay.dirty_bytes() > 0, "those that came later found room");
+    assert!(w.agents[0].overlay.dirty_bytes() > 0, "those that came later found room");
     assert!(is_mapped(&w, pages(0, 3)) && is_mapped(&w, pages(4, 12)), "of the region of less gain");
     no_violation(&w);
 }
@@ -297,7 +301,7 @@ fn what_another_plan_names_as_well_stays_whatever_piece_it_was_copied_in() {
     set(&mut w, &[(pages(0, 8), 8)]);
     place(&mut w);
     set(&mut w, &[(pages(2, 2), 8), (Range::new(5 * 4096 + 100, 5000), 8)]);
-    assert_eq!((placed_bytes(&w), w.overlay.mapped_bytes()), (2 * 4096 + 5000, 4 * 4096));
+    assert_eq!((placed_bytes(&w), w.agents[0].overlay.mapped_bytes()), (2 * 4096 + 5000, 4 * 4096));
     write_and_drain(&mut w, 20..60);
     assert_eq!(placed_bytes(&w), 2 * 4096 + 5000);
     other(&mut w, 2, Kind::Read, pages(0, 8));

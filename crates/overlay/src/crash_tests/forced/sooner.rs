@@ -31,7 +31,7 @@ fn clean_bytes_are_read_from_the_disks_up_to_dirty_ones_and_stay_on_flash() {
     run(&mut w, 2);
     assert_eq!(asked(&mut w, Range::new(2 * 4096, 4096)), Answer::Flash { length: 4096 });
     run(&mut w, 2);
-    assert!(w.overlay.files[&0].map.touches(A));
+    assert!(w.agents[0].overlay.files[&0].map.touches(A));
     w.measure(0, 1_000_000);
     assert_eq!(asked(&mut w, A), Answer::Flash { length: 4096 });
     run(&mut w, 2);
@@ -57,7 +57,7 @@ fn a_direct_write_under_a_read_of_the_disks_drops_the_clean_bytes_first() {
 fn nobody_reads_the_disks_where_a_direct_write_is_under_way() {
     let mut w = clean_and_sooner();
     ranks::begin_write(&mut w, 0, 0, A, false);
-    while w.overlay.leases.all_direct().next().is_none() {
+    while w.agents[0].overlay.leases.all_direct().next().is_none() {
         ranks::step(&mut w, 0, false);
     }
     assert_eq!(asked(&mut w, A), Answer::Flash { length: 4096 });
@@ -70,21 +70,21 @@ fn nobody_reads_the_disks_where_a_direct_write_is_under_way() {
 fn nobody_reads_the_disks_where_the_write_of_a_dead_thread_may_land() {
     let mut w = world();
     ranks::begin_write(&mut w, 0, 0, A, false);
-    while !w.memory.view().slots[w.ranks[0].slot].cheap_touches(0, 0) {
+    while !w.agents[0].memory.view().slots[w.ranks[0].slot].cheap_touches(0, 0) {
         ranks::step(&mut w, 0, false);
     }
     // Its process lives on, so that the write is waited for.
-    w.overlay.on_hang_up(w.memory.view(), 0, None);
+    w.agents[0].overlay.on_hang_up(w.agents[0].memory.view(), 0, None);
     w.carry_out();
     write(&mut w, 2, A, true);
-    w.overlay.drain(true);
-    while w.overlay.dirty_bytes() > 0 {
+    w.agents[0].overlay.drain(true);
+    while w.agents[0].overlay.dirty_bytes() > 0 {
         w.poll();
-        if !w.tasks.is_empty() {
+        if !w.agents[0].tasks.is_empty() {
             w.step_task(0);
         }
     }
-    assert!(w.overlay.leases.quarantines(0, A) && w.overlay.files[&0].map.touches(A));
+    assert!(w.agents[0].overlay.leases.quarantines(0, A) && w.agents[0].overlay.files[&0].map.touches(A));
     w.measure(0, 1000);
     assert_eq!(asked(&mut w, A), Answer::Flash { length: 4096 }, "the disk may hold what the dead thread wrote by now");
     run(&mut w, 2);
@@ -92,7 +92,7 @@ fn nobody_reads_the_disks_where_the_write_of_a_dead_thread_may_land() {
     w.land_all_late();
     w.quiesce();
     assert!(
-        w.overlay.leases.quarantined() == 0 && !w.overlay.files[&0].map.touches(A),
+        w.agents[0].overlay.leases.quarantined() == 0 && !w.agents[0].overlay.files[&0].map.touches(A),
         "else flash would differ from the disk"
     );
     other(&mut w, 2, Kind::Read, A);
@@ -118,13 +118,13 @@ fn nothing_is_fetched_of_a_file_that_the_disks_answer_sooner() {
     let mut w = clean_and_sooner();
     let missed = Range::new(40_960, 4096);
     write(&mut w, 0, missed, false);
-    w.memory.view().slots[2].hint(0, missed, 1 << 30, FetchTurn::Soon);
+    w.agents[0].memory.view().slots[2].hint(0, missed, 1 << 30, FetchTurn::Soon);
     w.poll();
-    assert!(w.tasks.is_empty());
+    assert!(w.agents[0].tasks.is_empty());
     w.measure(0, 1_000_000);
-    w.memory.view().slots[2].hint(0, missed, 1 << 30, FetchTurn::Soon);
+    w.agents[0].memory.view().slots[2].hint(0, missed, 1 << 30, FetchTurn::Soon);
     w.poll();
-    assert!(!w.tasks.is_empty());
+    assert!(!w.agents[0].tasks.is_empty());
     w.quiesce();
     no_violation(&w);
 }

@@ -37,7 +37,7 @@ fn a_truncation_waits_for_bytes_that_are_committed_and_for_which_the_file_is_not
         ranks::step(&mut w, 3, false);
     }
     run(&mut w, 0);
-    let kept = w.overlay.files[&0].map.touches(bytes);
+    let kept = w.agents[0].overlay.files[&0].map.touches(bytes);
     assert!(kept || w.inodes[0].store.size() == 0, "the file is long enough for bytes that are gone");
     run(&mut w, 3);
     w.quiesce();
@@ -61,7 +61,7 @@ fn begin_truncation(w: &mut World, rank: usize, size: u64) {
 /// The file becomes longer once, if that has begun.
 fn extend(w: &mut World) {
     for _ in 0..2 {
-        let begun = w.tasks.iter().position(|task| matches!(task, Task::Extend { .. }));
+        let begun = w.agents[0].tasks.iter().position(|task| matches!(task, Task::Extend { .. }));
         begun.into_iter().for_each(|at| w.step_task(at));
     }
 }
@@ -85,7 +85,7 @@ fn queue(first: Range, size: u64, last: Range) -> World {
 }
 
 fn is_mapped(w: &World, range: Range) -> bool {
-    w.overlay.files[&0].map.touches(range)
+    w.agents[0].overlay.files[&0].map.touches(range)
 }
 
 const FIRST: Range = Range { offset: 2 * GRANULE_BYTES, length: 4096 };
@@ -161,14 +161,14 @@ fn a_truncation_is_put_off_for_ever_by_no_writes_that_make_the_file_longer() {
 #[test]
 fn a_commit_that_a_truncation_holds_back_goes_on_when_the_truncations_thread_is_gone() {
     let mut w = world();
-    w.memory.view().slots[3].publish_cheap(KIND_EXTEND, 0, Range::new(0, 10));
+    w.agents[0].memory.view().slots[3].publish_cheap(KIND_EXTEND, 0, Range::new(0, 10));
     ranks::begin_write(&mut w, 0, 0, FIRST, true);
     until_it_waits(&mut w, 0);
     begin_truncation(&mut w, 2, 4096);
     ranks::begin_write(&mut w, 1, 0, LAST, true);
     until_it_waits(&mut w, 1);
     assert!(!is_mapped(&w, LAST));
-    w.memory.view().slots[3].free();
+    w.agents[0].memory.view().slots[3].free();
     w.kill(1);
     for rank in [1, 0] {
         run(&mut w, rank);
@@ -181,16 +181,16 @@ fn a_commit_that_a_truncation_holds_back_goes_on_when_the_truncations_thread_is_
 #[test]
 fn a_truncation_goes_on_when_the_thread_of_a_commit_that_it_holds_back_is_gone() {
     let mut w = world();
-    w.memory.view().slots[1].publish_cheap(KIND_EXTEND, 0, Range::new(0, 10));
+    w.agents[0].memory.view().slots[1].publish_cheap(KIND_EXTEND, 0, Range::new(0, 10));
     ranks::begin_write(&mut w, 2, 0, FIRST, true);
     until_it_waits(&mut w, 2);
     begin_truncation(&mut w, 0, 4096);
     ranks::begin_write(&mut w, 3, 0, LAST, true);
     until_it_waits(&mut w, 3);
-    w.memory.view().slots[1].free();
+    w.agents[0].memory.view().slots[1].free();
     w.kill(1);
     run(&mut w, 0);
-    assert_eq!((w.inodes[0].store.size(), w.overlay.files[&0].map.end()), (4096, 0));
+    assert_eq!((w.inodes[0].store.size(), w.agents[0].overlay.files[&0].map.end()), (4096, 0));
     w.finish();
     no_violation(&w);
 }
@@ -227,15 +227,19 @@ fn bytes_that_the_kernel_is_to_move_are_off_flash_durably_before_and_none_comes_
     until_it_waits(&mut w, 0);
     assert_eq!(w.ranks[2].answer, None, "its bytes are dirty");
     while w.ranks[2].answer.is_none() {
-        if w.tasks.is_empty() {
+        if w.agents[0].tasks.is_empty() {
             w.poll();
         } else {
             w.step_task(0);
         }
     }
     assert_eq!(w.ranks[2].answer, Some(Answer::Go));
-    assert!(w.overlay.dirty_bytes() >= A.length && w.ranks[0].is_busy(), "what lies before stays, the commit waits");
-    let durable = Recovered::replay(&w.journal.bytes[HEADER_BYTES..w.journal.stable], Replay::Everything);
+    assert!(
+        w.agents[0].overlay.dirty_bytes() >= A.length && w.ranks[0].is_busy(),
+        "what lies before stays, the commit waits"
+    );
+    let durable =
+        Recovered::replay(&w.agents[0].journal.bytes[HEADER_BYTES..w.agents[0].journal.stable], Replay::Everything);
     let maps_any = |map: &crate::extent_map::ExtentMap| map.overlapping(FIRST).any(|mapped| mapped.dirty);
     assert!(!maps_any(&durable.files[&0].map), "power loss must not bring them back over what was moved there");
     w.request(2, &Request::RearrangeDone { file: 0, from: FIRST.offset, size: FIRST.end() });
@@ -259,7 +263,7 @@ fn what_flash_held_clean_of_bytes_that_the_kernel_moved_is_no_more_and_the_size_
     w.quiesce();
     assert!(!is_mapped(&w, FIRST) && is_mapped(&w, A));
     assert_eq!(
-        (w.overlay.files[&0].length.size(), w.memory.view().files[0].size.load(Ordering::Relaxed)),
+        (w.agents[0].overlay.files[&0].length.size(), w.agents[0].memory.view().files[0].size.load(Ordering::Relaxed)),
         (8192, 8192)
     );
 }

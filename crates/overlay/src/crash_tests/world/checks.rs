@@ -9,10 +9,10 @@ use headstart_units::request::Range;
 
 impl World {
     pub(crate) fn check_sizes(&mut self) {
-        if self.agent_dead {
+        if self.agents[0].is_dead {
             return;
         }
-        for (number, file) in self.overlay.files.iter() {
+        for (number, file) in self.agents[0].overlay.files.iter() {
             let real = self.inodes[self.inode(*number)].store.size();
             if file.length.size() > real && !file.names.is_unlinked() && !file.length.is_extending() {
                 self.violations
@@ -25,13 +25,13 @@ impl World {
     pub(crate) fn visible(&self, inode: usize) -> Bytes {
         let all = Range::new(0, u64::MAX);
         let slow = &self.inodes[inode].store;
-        let Some(file) = self.overlay.find(self.inodes[inode].identity) else { return slow.read(all) };
+        let Some(file) = self.agents[0].overlay.find(self.inodes[inode].identity) else { return slow.read(all) };
         let mut bytes = Vec::new();
         let mut at = 0;
-        for mapped in self.overlay.files[&file].map.iter() {
+        for mapped in self.agents[0].overlay.files[&file].map.iter() {
             bytes.extend(slow.read(Range::between(at, mapped.range.offset)));
             let place = Range::new(mapped.place, mapped.range.length);
-            let store = self.data.get(&mapped.data_file).expect("a mapped data file exists");
+            let store = self.agents[0].data.get(&mapped.data_file).expect("a mapped data file exists");
             bytes.extend(moved(&store.read(place), mapped.place, mapped.range.offset));
             at = mapped.range.end();
         }
@@ -41,14 +41,14 @@ impl World {
 
     /// Ends a case: everybody finishes, everything drains, and disk, model and accounts agree.
     pub fn finish(&mut self) {
-        self.failures = 0;
-        self.dying = None;
+        self.whims.failures = 0;
+        self.agents[0].dying = None;
         self.quiesce();
         self.land_late(None);
         self.land_ghosts();
-        self.overlay.drain(true);
+        self.agents[0].overlay.drain(true);
         // A quarantine whose barrier failed is lifted by the next.
-        self.overlay.request_barrier();
+        self.agents[0].overlay.request_barrier();
         for _ in 0..50 {
             self.poll();
             self.quiesce();
@@ -56,8 +56,8 @@ impl World {
         if !self.violations.is_empty() {
             return;
         }
-        if self.overlay.dirty_bytes() > 0 {
-            self.violations.push(format!("{} dirty bytes do not drain", self.overlay.dirty_bytes()));
+        if self.agents[0].overlay.dirty_bytes() > 0 {
+            self.violations.push(format!("{} dirty bytes do not drain", self.agents[0].overlay.dirty_bytes()));
         }
         self.check_disk();
         self.check_counters();
@@ -66,7 +66,8 @@ impl World {
     }
 
     pub fn mapped_bytes(&self) -> u64 {
-        self.overlay
+        self.agents[0]
+            .overlay
             .files
             .iter()
             .map(|(_, file)| file)
@@ -77,14 +78,15 @@ impl World {
 
     /// Bytes that came to flash are there, or are counted as dropped for one reason.
     fn check_counters(&mut self) {
-        let counters = self.overlay.counters();
-        let came = self.mapped_before + counters.absorbed_bytes_total + counters.fetched_bytes_total;
+        let counters = self.agents[0].overlay.counters();
+        let came = self.agents[0].mapped_before + counters.absorbed_bytes_total + counters.fetched_bytes_total;
         let (left, here) = (counters.dropped_bytes(), self.mapped_bytes());
         if came != left + here {
             self.violations.push(format!("{came} bytes came to flash, {left} left, {here} are there: {counters:?}"));
         }
         let extents = || {
-            self.overlay
+            self.agents[0]
+                .overlay
                 .files
                 .iter()
                 .map(|(_, file)| file)
@@ -94,7 +96,7 @@ impl World {
         let kept = extents().filter(|mapped| mapped.stamp.is_kept());
         let found =
             [extents().map(|mapped| mapped.range.length).sum::<u64>(), kept.map(|mapped| mapped.range.length).sum()];
-        let counted = [self.overlay.mapping.dirty_bytes(), self.overlay.mapping.kept_dirty_bytes()];
+        let counted = [self.agents[0].overlay.mapping.dirty_bytes(), self.agents[0].overlay.mapping.kept_dirty_bytes()];
         if counted != found {
             self.violations
                 .push(format!("{counted:?} bytes count as dirty, and dirty of regions; there are {found:?}"));
@@ -104,11 +106,12 @@ impl World {
     /// Clean bytes are those of the disk.
     pub fn check_clean(&mut self) {
         let mut wrong = Vec::new();
-        for (number, file) in self.overlay.files.iter() {
+        for (number, file) in self.agents[0].overlay.files.iter() {
             for mapped in file.map.iter().filter(|mapped| !mapped.dirty) {
                 let disk = self.inodes[self.inode(*number)].store.read(mapped.range);
                 let place = Range::new(mapped.place, mapped.range.length);
-                let flash = moved(&self.data[&mapped.data_file].read(place), mapped.place, mapped.range.offset);
+                let flash =
+                    moved(&self.agents[0].data[&mapped.data_file].read(place), mapped.place, mapped.range.offset);
                 if merged(&disk) != merged(&flash) {
                     wrong.push(format!("{mapped:?} is called clean: {flash:?}, disk {disk:?}"));
                 }
@@ -143,7 +146,7 @@ impl World {
             self.request(0, &Request::Unlinked { inode: identity.inode });
         }
         for (number, file) in
-            self.overlay.files.iter().map(|(number, file)| (*number, file.clone())).collect::<Vec<_>>()
+            self.agents[0].overlay.files.iter().map(|(number, file)| (*number, file.clone())).collect::<Vec<_>>()
         {
             for process in file.users.openers() {
                 let rank = self.ranks.iter().position(|rank| rank.process == process).expect("openers live");
@@ -151,26 +154,26 @@ impl World {
             }
         }
         for _ in 0..4 {
-            self.overlay.request_barrier();
+            self.agents[0].overlay.request_barrier();
             self.poll();
             self.quiesce();
         }
-        let space = &self.overlay.space;
+        let space = &self.agents[0].overlay.space;
         let left = (space.charged_bytes() / 4096, space.mapped_bytes() / 4096, space.removed_bytes() / 4096);
         let mut wrong = Vec::new();
-        if left != (self.leaked_pages, 0, 0) {
-            wrong.push(format!("pages charged, mapped, removed: {left:?}, leaked: {}", self.leaked_pages));
+        if left != (self.agents[0].leaked_pages, 0, 0) {
+            wrong.push(format!("pages charged, mapped, removed: {left:?}, leaked: {}", self.agents[0].leaked_pages));
         }
-        if self.overlay.files.len() > 0 {
-            wrong.push(format!("files are left: {:#?}", self.overlay.files));
+        if self.agents[0].overlay.files.len() > 0 {
+            wrong.push(format!("files are left: {:#?}", self.agents[0].overlay.files));
         }
-        if self.leaked_pages == 0 && self.overlay.data_files.count() > 0 {
-            wrong.push(format!("data files are left: {:?}", self.overlay.data_files));
+        if self.agents[0].leaked_pages == 0 && self.agents[0].overlay.data_files.count() > 0 {
+            wrong.push(format!("data files are left: {:?}", self.agents[0].overlay.data_files));
         }
-        if self.memory.bits.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
+        if self.agents[0].memory.bits.iter().any(|word| word.load(Ordering::Relaxed) != 0) {
             wrong.push("bits are left".to_string());
         }
-        if self.memory.files.iter().any(|file| file.size_bit.load(Ordering::Relaxed) != 0) {
+        if self.agents[0].memory.files.iter().any(|file| file.size_bit.load(Ordering::Relaxed) != 0) {
             wrong.push("a size bit is left".to_string());
         }
         self.violations.extend(wrong);
