@@ -5,8 +5,8 @@ use crate::overlay::Overlay;
 use crate::parts::drain_round::DrainRound;
 
 impl Overlay {
-    /// Asks that all dirty bytes go to disk, whatever the marks say, until none is left; clears errors of earlier tries.
-    /// [`Overlay::has_drained`] tells when those have that were dirty now. `false` ends that.
+    /// Asks that all dirty bytes go to disk, whatever the marks say, until none is left; clears errors of earlier
+    /// tries. [`Overlay::has_drained`] tells when those have that were dirty now. `false` ends that.
     pub fn drain(&mut self, on: bool) {
         if !on {
             return self.pacing.drain(None);

@@ -76,8 +76,8 @@ impl File {
         if self.users.are_there() { self.placed.end().max(size) } else { size }
     }
 
-    /// Whether what is written of it goes to the slow file alone: others use it unseen, nobody would find its bytes, or they might be
-    /// refused there later.
+    /// Whether what is written of it goes to the slow file alone: others use it unseen, nobody would find its bytes,
+    /// or they might be refused there later.
     pub(crate) fn is_left_alone(&self) -> bool {
         self.users.bypass_us() || self.names.is_nameless() || self.users.is_sealed()
     }

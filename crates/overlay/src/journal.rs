@@ -27,8 +27,8 @@ const EXTENTS_MAX: usize = 256;
 
 /// Which file below the managed directory is meant: its inode and birth time.
 ///
-/// All files that are managed lie on that directory's own file system. Its device number is no part of a file's identity: it differs from
-/// node to node and from boot to boot, and belongs neither in a journal nor in a message.
+/// All files that are managed lie on that directory's own file system. Its device number is no part of a file's
+/// identity: it differs from node to node and from boot to boot, and belongs neither in a journal nor in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Identity {
     /// `st_ino`.

@@ -18,11 +18,12 @@
 //! | commands | [`Overlay::drain`], [`Overlay::place`], [`Overlay::follow`], [`Overlay::keep_off`], [`Overlay::discard`], [`Overlay::set_capacity`] |
 //! | looks | [`Overlay::counters`], [`Overlay::file_list`], [`Overlay::dirty_files`], [`Overlay::placements`] |
 //!
-//! It is a state machine. Each `on_...` verb takes what happened and leaves [`Output`]s, which the runtime carries out in order after
-//! it has stored [`Overlay::take_journal`]: a reply is never sent before the records it rests on are appended. What the shared file may
-//! show only then (a lease is gone, a slab is used) waits for [`Overlay::on_appended`]. What has to wait (for another thread's slot, a
-//! lease, a copy) stays in a list that [`Overlay::poll`] tries again; slots give no notice, so the runtime polls while
-//! [`Overlay::waits_for_slots`] says so. Spurious polls do nothing.
+//! It is a state machine. Each `on_...` verb takes what happened and leaves [`Output`]s, which the runtime carries
+//! out in order after it has stored [`Overlay::take_journal`]: a reply is never sent before the records it rests on
+//! are appended. What the shared file may show only then (a lease is gone, a slab is used) waits for
+//! [`Overlay::on_appended`]. What has to wait (for another thread's slot, a lease, a copy) stays in a list that
+//! [`Overlay::poll`] tries again; slots give no notice, so the runtime polls while [`Overlay::waits_for_slots`] says
+//! so. Spurious polls do nothing.
 //!
 //! # The files
 //!
@@ -39,9 +40,9 @@
 //!
 //! # The invariant
 //!
-//! While a byte is mapped to flash, the slow byte under it is touched only by the holder of a direct-write lease or the one write-back
-//! under way, never both, and nobody reads it; but for clean bytes that the disks answer sooner (`requests/reads.rs`), while nobody
-//! writes them.
+//! While a byte is mapped to flash, the slow byte under it is touched only by the holder of a direct-write lease or
+//! the one write-back under way, never both, and nobody reads it; but for clean bytes that the disks answer sooner
+//! (`requests/reads.rs`), while nobody writes them.
 #![forbid(unsafe_code)]
 
 mod adoption;

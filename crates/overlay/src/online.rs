@@ -58,8 +58,8 @@ impl Overlay {
             return;
         }
         let known = &self.files[&file];
-        // The last region of a file, or the only one, takes and costs no more than there is of it. Who writes may have made it
-        // longer.
+        // The last region of a file, or the only one, takes and costs no more than there is of it. Who writes may
+        // have made it longer.
         let size = if !known.users.may_write() { known.length.size().max(range.end()) } else { FILE_BYTES_MAX };
         self.placing.note_read(Nanos(self.measured_ns), file, size, range);
     }

@@ -1,5 +1,5 @@
-//! The parts that an [`Overlay`](crate::Overlay) is made of. Each owns its fields and names no other part's; what takes several of
-//! them is a verb of the overlay.
+//! The parts that an [`Overlay`](crate::Overlay) is made of. Each owns its fields and names no other part's; what
+//! takes several of them is a verb of the overlay.
 
 pub(crate) mod barrier;
 pub(crate) mod copies;

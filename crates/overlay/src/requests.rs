@@ -1,4 +1,5 @@
-//! What threads ask, and what each answer waits for. A file for each family of requests says how they begin and how they go on.
+//! What threads ask, and what each answer waits for. A file for each family of requests says how they begin and how
+//! they go on.
 //!
 //! | request | waits for | then |
 //! |---|---|---|

@@ -5,8 +5,8 @@
 enum Extension {
     /// None is under way.
     None,
-    /// To be made so long as soon as no thread may be changing the size. While that is no longer than the file, it is announced for
-    /// commits that wait until nobody else may be extending the file.
+    /// To be made so long as soon as no thread may be changing the size. While that is no longer than the file, it is
+    /// announced for commits that wait until nobody else may be extending the file.
     Announced(u64),
     /// The runtime is at it.
     Running,

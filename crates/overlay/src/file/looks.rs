@@ -55,8 +55,8 @@ impl Looks {
         self.fingerprint = None;
     }
 
-    /// Somebody has it open for writing; true if the journal has to say so. An intent of an agent that died may stand, with a
-    /// fingerprint taken since: what is written from now on voids that.
+    /// Somebody has it open for writing; true if the journal has to say so. An intent of an agent that died may
+    /// stand, with a fingerprint taken since: what is written from now on voids that.
     pub(crate) fn begin_writing(&mut self) -> bool {
         let begins = !self.intent || self.fingerprint_stands;
         self.intent = true;

@@ -1,11 +1,12 @@
 //! Journals of the format before this one, read as journals of this one.
 //!
-//! Format 03 named a file by the device number of its file system, too. Within the managed directory's own file system inode and birth time
-//! tell files apart, and its device number is another on another node or after a boot, so that this format has none. All other records
-//! are the same. A shorter `File` record moves what lies behind it, so that the positions that barriers name are translated.
+//! Format 03 named a file by the device number of its file system, too. Within the managed directory's own file
+//! system inode and birth time tell files apart, and its device number is another on another node or after a boot, so
+//! that this format has none. All other records are the same. A shorter `File` record moves what lies behind it, so
+//! that the positions that barriers name are translated.
 //!
-//! Format 03 also knew files of other file systems that were mounted below the managed directory. Whoever reads such a journal takes the
-//! files of one part of the devices at a time.
+//! Format 03 also knew files of other file systems that were mounted below the managed directory. Whoever reads such
+//! a journal takes the files of one part of the devices at a time.
 
 use std::collections::BTreeSet;
 

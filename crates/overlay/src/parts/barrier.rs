@@ -1,4 +1,5 @@
-//! Where the barrier stands: what it has to sync, and what is durable. How it runs is told in [`crate::upkeep::barriers`].
+//! Where the barrier stands: what it has to sync, and what is durable. How it runs is told in
+//! [`crate::upkeep::barriers`].
 
 use std::collections::BTreeSet;
 
@@ -15,8 +16,8 @@ struct Unsynced {
     data_files: BTreeSet<u32>,
     /// Slow files to sync with the next one.
     slow_files: BTreeSet<u32>,
-    /// Slow files that records since their last sync wrote, cut or left alone, of which no program asked that anything survive
-    /// power loss: only a full barrier syncs them.
+    /// Slow files that records since their last sync wrote, cut or left alone, of which no program asked that
+    /// anything survive power loss: only a full barrier syncs them.
     deferred: BTreeSet<u32>,
     /// Directories from which the names of files were removed of which a program asked it, since they were last synced.
     left_directories: BTreeSet<Vec<u8>>,
@@ -118,8 +119,8 @@ impl Barrier {
         self.unsynced.left_directories.insert(path[..end.max(1).min(path.len())].to_vec());
     }
 
-    /// A record is appended: what has to be synced before it counts. `has_intent`: the journal says that its file may be written.
-    /// True if it names bytes of a data file.
+    /// A record is appended: what has to be synced before it counts. `has_intent`: the journal says that its file may
+    /// be written. True if it names bytes of a data file.
     pub(crate) fn note(&mut self, record: &Record, has_intent: impl Fn(u32) -> bool) -> Option<u32> {
         let mut named = None;
         match record {
@@ -138,8 +139,8 @@ impl Barrier {
             _ => {}
         }
         if let Record::Fetched { file, .. } = record {
-            // What was fetched may be newer than what the disk would hold after power loss: bytes written before the file was
-            // opened here, or under an intent closed since. A clean extent must not outlive such bytes.
+            // What was fetched may be newer than what the disk would hold after power loss: bytes written before the
+            // file was opened here, or under an intent closed since. A clean extent must not outlive such bytes.
             self.sync_slow(*file);
         }
         named
@@ -268,8 +269,8 @@ impl Barrier {
         true
     }
 
-    /// The barrier under way could not sync these data files: the pages of each that may not hold what was written. The others
-    /// that it named were synced; what came since it began was not.
+    /// The barrier under way could not sync these data files: the pages of each that may not hold what was written.
+    /// The others that it named were synced; what came since it began was not.
     pub(crate) fn take_unsynced_pages(&mut self, failed: &NotSynced) -> Vec<(u32, Vec<Run>)> {
         let covering = std::mem::take(&mut self.covering);
         let untried: Vec<Run> =

@@ -18,12 +18,13 @@ pub(crate) struct Copy {
     pub(crate) file: u32,
     /// Its bytes.
     pub(crate) range: Range,
-    /// Where they lie on flash; none of a write-back of the agent before, of which nothing is expected but that it ends.
+    /// Where they lie on flash; none of a write-back of the agent before, of which nothing is expected but that it
+    /// ends.
     pub(crate) pieces: Vec<CopyPiece>,
     /// Extents it consists of; those that follow each other on flash as well are one piece.
     pub(crate) extents: u64,
-    /// Its longest piece, which is what it is reckoned to ask of flash at once. It may ask a whole run, but for a part of its time
-    /// alone: of the disks it needs longer.
+    /// Its longest piece, which is what it is reckoned to ask of flash at once. It may ask a whole run, but for a
+    /// part of its time alone: of the disks it needs longer.
     pub(crate) flash_bytes: u64,
     /// What it did does not count.
     pub(crate) cancelled: bool,

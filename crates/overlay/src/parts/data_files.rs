@@ -1,5 +1,5 @@
-//! The data files on flash: whose bytes each holds, which are only read, and of which the bytes may not be what was written.
-//! What they have room for is told by [`crate::flash_space`].
+//! The data files on flash: whose bytes each holds, which are only read, and of which the bytes may not be what was
+//! written. What they have room for is told by [`crate::flash_space`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,7 +83,8 @@ impl DataFiles {
         self.untrusted.remove(&data_file);
     }
 
-    /// A sync of it failed: these pages may not hold what was written, and nothing more is written to it. The records that say so.
+    /// A sync of it failed: these pages may not hold what was written, and nothing more is written to it. The records
+    /// that say so.
     pub(crate) fn distrust(&mut self, data_file: u32, pages: Vec<Run>) -> Vec<Record> {
         let lost: Vec<Run> = [nothing_of(data_file)].into_iter().chain(pages).collect();
         let records = lost.iter().map(untrusted_record).collect();

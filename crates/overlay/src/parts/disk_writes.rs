@@ -1,9 +1,10 @@
 //! How long the disks take for a write, and so how long another one may wait for flash instead.
 
-/// A write waits for space no longer: the disks take it then (assumed: what a request takes behind a deep queue of write-backs).
+/// A write waits for space no longer: the disks take it then (assumed: what a request takes behind a deep queue of
+/// write-backs).
 const SPACE_WAIT_NS: u64 = 100_000_000;
-/// Nor longer than so many times what the disks took for the last direct writes and write-backs, if that is not less than a message
-/// and a barrier take on a tmpfs (assumed).
+/// Nor longer than so many times what the disks took for the last direct writes and write-backs, if that is not less
+/// than a message and a barrier take on a tmpfs (assumed).
 const SPACE_WAIT_TIMES: u64 = 4;
 const SPACE_WAIT_NS_MIN: u64 = 1_000_000;
 /// One part in so many of a new duration counts beside those before (assumed).

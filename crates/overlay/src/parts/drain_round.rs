@@ -1,9 +1,10 @@
-//! What a drain owes: everything that was dirty when it was asked for, and not what others write meanwhile, who may never pause.
+//! What a drain owes: everything that was dirty when it was asked for, and not what others write meanwhile, who may
+//! never pause.
 //!
-//! A round goes over what was dirty then, in address order: once, or as often as write-back leaps over something, but never more than
-//! [`PASSES_MAX`] times, since others may write again what was leapt over. An extent that is held up is waited for; only one of a
-//! file that cannot be written back, or that flash has lost, is passed over. The round is over when the write-backs have ended that
-//! were under way by then.
+//! A round goes over what was dirty then, in address order: once, or as often as write-back leaps over something, but
+//! never more than [`PASSES_MAX`] times, since others may write again what was leapt over. An extent that is held up
+//! is waited for; only one of a file that cannot be written back, or that flash has lost, is passed over. The round
+//! is over when the write-backs have ended that were under way by then.
 
 use std::collections::BTreeMap;
 
@@ -38,8 +39,8 @@ impl DrainRound {
         self.ends.range(first..).map(move |(&file, &end)| (file, if file == first { offset } else { 0 }, end))
     }
 
-    /// Nothing is left of this pass. Begins the next one, or, if it has leapt over nothing, is at the end: the copies of the
-    /// round are those below `next_copy`. True if there is another pass.
+    /// Nothing is left of this pass. Begins the next one, or, if it has leapt over nothing, is at the end: the copies
+    /// of the round are those below `next_copy`. True if there is another pass.
     pub(crate) fn end_pass(&mut self, next_copy: u64) -> bool {
         if !self.has_leapt {
             self.copies_below.get_or_insert(next_copy);

@@ -1,7 +1,7 @@
 //! The known files: who has which number, and when it is free again.
 //!
-//! A number is an index into the shared table, which has an end. A file keeps its number while somebody has it open or anything of
-//! it is on flash; a number is used again as late as possible.
+//! A number is an index into the shared table, which has an end. A file keeps its number while somebody has it open
+//! or anything of it is on flash; a number is used again as late as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -190,7 +190,8 @@ impl Leases {
         self.quarantine.iter().any(|dead| dead.process == process)
     }
 
-    /// Barrier `number` begins: it lifts the quarantines of processes that are gone. The slow files that it has to sync for that.
+    /// Barrier `number` begins: it lifts the quarantines of processes that are gone. The slow files that it has to
+    /// sync for that.
     pub(crate) fn await_barrier(&mut self, number: u64, lives: impl Fn(Process) -> bool) -> Vec<u32> {
         let gone = self.quarantine.iter_mut().filter(|dead| dead.barrier.is_none() && !lives(dead.process));
         gone.map(|dead| {

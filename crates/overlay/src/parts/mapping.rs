@@ -1,8 +1,9 @@
-//! Accounts of what is mapped: how much, how much of it is dirty, when it was used, and what was evicted whose place is not free yet.
+//! Accounts of what is mapped: how much, how much of it is dirty, when it was used, and what was evicted whose place
+//! is not free yet.
 //!
-//! No list names extents one by one. Which files have dirty or clean extents is known, each file's map finds the dirty ones in
-//! address order, and the next to be evicted is found by a hand that goes round all files in address order and takes the clean
-//! extents of the oldest generation ([`crate::recency`]) as it comes by.
+//! No list names extents one by one. Which files have dirty or clean extents is known, each file's map finds the
+//! dirty ones in address order, and the next to be evicted is found by a hand that goes round all files in address
+//! order and takes the clean extents of the oldest generation ([`crate::recency`]) as it comes by.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -127,8 +128,8 @@ impl Mapping {
         self.last_uses.remove(&slot);
     }
 
-    /// The clean extent to evict next, one of those least recently used; `oldest` finds the first one in a file from an offset on that
-    /// is no younger than a stamp.
+    /// The clean extent to evict next, one of those least recently used; `oldest` finds the first one in a file from
+    /// an offset on that is no younger than a stamp.
     pub(crate) fn least_recently_used(
         &mut self,
         mut oldest: impl FnMut(u32, u64, Stamp) -> Option<Mapped>,

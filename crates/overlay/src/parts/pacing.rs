@@ -1,4 +1,5 @@
-//! When the agent does what nobody waits for: how fast bytes go back, how far a drain is, how much flash is kept free ahead of need.
+//! When the agent does what nobody waits for: how fast bytes go back, how far a drain is, how much flash is kept free
+//! ahead of need.
 
 use std::collections::BTreeMap;
 

@@ -219,8 +219,8 @@ impl Requests {
         self.list.push(pending);
     }
 
-    /// The thread behind `slot` is gone: nobody is answered. Returns its commits that are not applied, which are dropped; those
-    /// that are go on to their end, as what they mapped must not lie beyond the end of the file.
+    /// The thread behind `slot` is gone: nobody is answered. Returns its commits that are not applied, which are
+    /// dropped; those that are go on to their end, as what they mapped must not lie beyond the end of the file.
     pub(crate) fn abandon(&mut self, slot: u32) -> Vec<Commit> {
         let (abandoned, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.list)
             .into_iter()
@@ -237,8 +237,8 @@ impl Requests {
         dropped
     }
 
-    /// The records of all commits that are applied are appended now: the slots of those that somebody waits for, or none if there
-    /// was no such commit.
+    /// The records of all commits that are applied are appended now: the slots of those that somebody waits for, or
+    /// none if there was no such commit.
     pub(crate) fn store_commits(&mut self) -> Option<Vec<u32>> {
         let mut slots = None;
         for one in &mut self.list {
@@ -282,9 +282,9 @@ impl Requests {
         self.list.iter().filter_map(Pending::wants_to_write).filter(move |(of, _)| *of == file).map(|(_, range)| range)
     }
 
-    /// Whether a truncation that came before waits, which would have to wait for this commit too: one that reaches beyond its size,
-    /// or for which the file, `size` long, has to be made longer. Were later ones applied, they could put it off for ever. So it is
-    /// for who has to wait until nothing is dirty.
+    /// Whether a truncation that came before waits, which would have to wait for this commit too: one that reaches
+    /// beyond its size, or for which the file, `size` long, has to be made longer. Were later ones applied, they
+    /// could put it off for ever. So it is for who has to wait until nothing is dirty.
     pub(crate) fn would_hold_up_a_truncation(&self, arrival: u64, file: u32, size: u64, range: Range) -> bool {
         self.list.iter().any(|before| {
             let (of, size) = match before.operation {
@@ -296,7 +296,8 @@ impl Requests {
         })
     }
 
-    /// Whether a commit waits until the file can be made longer than `size`. One that a truncation holds back comes later.
+    /// Whether a commit waits until the file can be made longer than `size`. One that a truncation holds back comes
+    /// later.
     pub(crate) fn await_length_beyond(&self, file: u32, size: u64) -> bool {
         self.list.iter().any(|pending| {
             let commit = pending.waiting_commit().filter(|commit| commit.file == file && commit.range.end() > size);

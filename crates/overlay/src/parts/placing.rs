@@ -1,4 +1,5 @@
-//! The regions of all files in order of what they gain, where placing them stands, and which the programs choose themselves.
+//! The regions of all files in order of what they gain, where placing them stands, and which the programs choose
+//! themselves.
 
 use std::collections::BTreeSet;
 

@@ -57,8 +57,8 @@ impl Slabs {
         cell.grant(Place { file, data_file: run.data_file, place: bytes.offset, length: bytes.length });
     }
 
-    /// Takes the pages `used` from the slab they lie in: what lay before them in it. The slot shows it only once that is asked for
-    /// ([`Slabs::show`]). None if they lie in no slab of the file.
+    /// Takes the pages `used` from the slab they lie in: what lay before them in it. The slot shows it only once that
+    /// is asked for ([`Slabs::show`]). None if they lie in no slab of the file.
     pub(crate) fn consume(&mut self, slot: u32, file: u32, used: Run) -> Option<Run> {
         let used_end = used.page + used.pages;
         let holds = |slab: &&mut Slab| {

@@ -109,8 +109,8 @@ impl Overlay {
         Begun::Ends
     }
 
-    /// What is told who ends a direct write under a lease that is not for that: of another file, or, of a truncation, from another
-    /// size on.
+    /// What is told who ends a direct write under a lease that is not for that: of another file, or, of a truncation,
+    /// from another size on.
     pub(super) fn refused_end(&self, slot: u32, file: u32, from: Option<u64>) -> Option<Begun> {
         let direct = self.leases.direct(slot)?;
         if direct.file != file {

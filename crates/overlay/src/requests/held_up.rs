@@ -87,8 +87,8 @@ impl Overlay {
         self.space.give_back(Run::touching(commit.data_file, commit.place, commit.range.length));
     }
 
-    /// The thread is gone: what it waited for is not answered. A commit not applied yet never was acknowledged, and its bytes
-    /// had landed before it was sent: it is dropped and its space returned.
+    /// The thread is gone: what it waited for is not answered. A commit not applied yet never was acknowledged, and
+    /// its bytes had landed before it was sent: it is dropped and its space returned.
     pub(crate) fn abandon(&mut self, slot: u32) {
         for commit in self.pending.abandon(slot) {
             self.drop_commit(&commit);

@@ -45,7 +45,8 @@ impl Overlay {
         }
     }
 
-    /// All of it was clean, and nothing was committed under the lease: whatever the kernel did, the slow file says what is there.
+    /// All of it was clean, and nothing was committed under the lease: whatever the kernel did, the slow file says
+    /// what is there.
     pub(super) fn end_rearrangement(
         &mut self,
         shared: Shared<'_>,

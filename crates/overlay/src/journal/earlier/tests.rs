@@ -1,5 +1,5 @@
-//! Both journals in `earlier/` were written by the encoder of format 03: of files on device 65024 and, below a mount, on device 70.
-//! In the second one bytes of a file on device 70 are dirty.
+//! Both journals in `earlier/` were written by the encoder of format 03: of files on device 65024 and, below a mount,
+//! on device 70. In the second one bytes of a file on device 70 are dirty.
 
 use crate::journal::{MAGIC, records};
 use crate::recovery::{Recovered, Replay};
