@@ -209,8 +209,9 @@ fn main() {
             let figures = measure(&memory, count, files, order);
             let Figures { memory_dirty, memory_clean, appended, checkpoint, insert_ns, lookup_ns, evict_ns } = figures;
             eprintln!(
-                "{count} extents {name}, {files} files: {memory_dirty:.1} bytes dirty, {memory_clean:.1} clean; journal {appended:.1} \
-                 appended, {checkpoint:.1} in a checkpoint; insert {insert_ns:.0} ns, lookup {lookup_ns:.0}, evict {evict_ns:.0}"
+                "{count} extents {name}, {files} files: {memory_dirty:.1} bytes dirty, {memory_clean:.1} clean; \
+                 journal {appended:.1} appended, {checkpoint:.1} in a checkpoint; \
+                 insert {insert_ns:.0} ns, lookup {lookup_ns:.0}, evict {evict_ns:.0}"
             );
             worst = Figures {
                 memory_dirty: worst.memory_dirty.max(memory_dirty),

@@ -12,84 +12,32 @@
 //!
 //! A directory inside a managed one cannot be managed by itself: the claims of all directories above are looked for.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use headstart_protocol::{FLASH_DIRECTORY, OWNER_FILE};
-use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::identity::birth_ns;
-use crate::runtime_directory::{self, is_zombie, start_time};
+use crate::owner::hexadecimal;
+pub use crate::owner::{Owner, Relation};
+use crate::process::{self, start_time};
+use crate::text_file::sync_directory;
 use crate::{dirty_list, node, text_file};
-
-/// What a claim says.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Owner {
-    /// For people who find the file.
-    pub note: String,
-    /// Login name.
-    pub user: String,
-    /// Its number.
-    pub uid: u32,
-    /// Name of the node.
-    pub node: String,
-    /// The node's machine id, where it has one and no other name was given to it.
-    pub machine_id: Option<String>,
-    /// The managed directory as the agent knows it.
-    pub slow: String,
-    /// Its inode. What files are known by tells them apart below this directory alone.
-    pub inode: u64,
-    /// Its birth time in nanoseconds since 1970; zero where its file system keeps none.
-    pub birth_ns: u64,
-    /// The directory on flash.
-    pub fast: String,
-    /// Boot id of the node when the agent started.
-    pub boot_id: String,
-    /// The agent's process.
-    pub pid: u32,
-    /// Its start time in clock ticks since boot.
-    pub start_time: u64,
-    /// Version of Headstart.
-    pub version: String,
-}
-
-/// What an owner is to this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Relation {
-    /// The same user on the same node.
-    Own,
-    /// Another user of this node.
-    OtherUser,
-    /// Another node.
-    OtherNode,
-}
 
 /// Longest claim: two paths of the kernel's length with every byte escaped, and room.
 const BYTES_MAX: u64 = 256 << 10;
 
 impl Owner {
-    /// What the text of a claim says, or why it is none.
-    pub fn parse(text: &str) -> std::result::Result<Owner, String> {
-        let owner: Owner = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        if owner.node.is_empty() { Err("it names no node".into()) } else { Ok(owner) }
-    }
-
-    /// The text of a claim.
-    pub fn to_text(&self) -> String {
-        serde_json::to_string_pretty(self).expect("an owner has a JSON form") + "\n"
-    }
-
     /// This process as the owner.
     pub fn this(slow: &Path, fast: &Path) -> Result<Owner> {
         let (user, uid, node) = (node::user(), nix::unistd::getuid().as_raw(), node::this());
         let note = format!(
-            "Headstart keeps newer bytes of files below this directory on flash, for user {user} on node {}. Do not remove this \
-             file: another node would read and write old bytes. 'headstart check' says how things stand.",
+            "Headstart keeps newer bytes of files below this directory on flash, for user {user} on node {}. Do \
+             not remove this file: another node would read and write old bytes. \
+             'headstart check' says how things stand.",
             node.name
         );
         let pid = std::process::id();
@@ -104,43 +52,12 @@ impl Owner {
             inode: directory.ino(),
             birth_ns: birth_ns(&directory),
             fast: fast.display().to_string(),
-            boot_id: hexadecimal(&runtime_directory::boot_id()?),
+            boot_id: hexadecimal(&process::boot_id().map_err(|error| Error::system("read the boot id", error))?),
             pid,
             start_time: start_time(pid).unwrap_or(0),
             version: env!("CARGO_PKG_VERSION").into(),
         })
     }
-
-    /// What it is to this process.
-    pub fn relation(&self) -> Relation {
-        if !node::this().is(&self.node, self.machine_id.as_deref()) {
-            Relation::OtherNode
-        } else if self.uid != nix::unistd::getuid().as_raw() {
-            Relation::OtherUser
-        } else {
-            Relation::Own
-        }
-    }
-
-    /// Whether its agent is a process of this boot that still runs, and not this one.
-    pub fn is_alive(&self) -> bool {
-        let this_boot = runtime_directory::boot_id().is_ok_and(|boot_id| hexadecimal(&boot_id) == self.boot_id);
-        this_boot
-            && self.relation() != Relation::OtherNode
-            && self.pid != std::process::id()
-            && start_time(self.pid) == Some(self.start_time)
-            && !is_zombie(self.pid)
-    }
-}
-
-impl std::fmt::Display for Owner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "user {} (uid {}) on node {}, fast directory {}", self.user, self.uid, self.node, self.fast)
-    }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The claim on a directory; none if nobody owns it.
@@ -247,7 +164,7 @@ impl SlowClaim {
         let _ = std::fs::remove_file(&fresh);
         let made = taken?;
         let claim = SlowClaim { slow: slow.to_path_buf(), owner };
-        sync(slow).map_err(failed)?;
+        sync_directory(slow).map_err(failed)?;
         if let Err(error) = refuse_nested(slow, fast) {
             if made {
                 claim.release()?;
@@ -276,7 +193,7 @@ pub fn remove(slow: &Path) -> Result<()> {
     let path = slow.join(OWNER_FILE);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file("remove the claim", &path, error)),
-        _ => sync(slow).map_err(|error| Error::file("sync", slow, error)),
+        _ => sync_directory(slow).map_err(|error| Error::file("sync", slow, error)),
     }
 }
 
@@ -295,14 +212,6 @@ fn publish(fresh: &Path, path: &Path, owner: &Owner) -> io::Result<()> {
             write(path, owner)
         }
         linked => linked,
-    }
-}
-
-/// Makes names in a directory durable; what a file system cannot sync so is as durable as it makes it.
-pub(crate) fn sync(directory: &Path) -> io::Result<()> {
-    match File::open(directory)?.sync_all() {
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS)) => Ok(()),
-        synced => synced,
     }
 }
 

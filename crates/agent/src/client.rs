@@ -134,7 +134,7 @@ impl Client {
     }
 
     /// The same; an agent that does not answer for so long is none.
-    pub fn with_patience(self, patience: Duration) -> Client {
+    pub(crate) fn with_patience(self, patience: Duration) -> Client {
         // It is only how often the time is looked at.
         let _ = socket::receive_within(&self.socket, patience.min(Duration::from_secs(1)));
         Client { patience: Some(patience), ..self }

@@ -13,7 +13,7 @@ use crate::storage::FileRef;
 
 /// A copy with its files open.
 #[derive(Debug)]
-pub struct CopyJob {
+pub(crate) struct CopyJob {
     /// What to copy.
     pub order: CopyOrder,
     /// The slow file.
@@ -25,7 +25,7 @@ pub struct CopyJob {
 /// Buffers of finished copies, for the next ones: one that is used again costs no page faults, and may still
 /// be in the processor's cache. There are hundreds of copiers, of which few work at a time.
 #[derive(Debug, Default)]
-pub struct Buffers {
+pub(crate) struct Buffers {
     /// The last one given back is the last.
     free: Mutex<Vec<Vec<u8>>>,
 }
@@ -59,7 +59,7 @@ impl Buffers {
 }
 
 /// Takes copies until the queue is closed.
-pub fn run(jobs: &Jobs<CopyJob>, buffers: &Buffers, mailbox: &Mailbox<Completion>) {
+pub(crate) fn run(jobs: &Jobs<CopyJob>, buffers: &Buffers, mailbox: &Mailbox<Completion>) {
     while let Some(job) = jobs.take() {
         let mut buffer = buffers.take(job.order.range.length as usize);
         let completion = job.run(&mut buffer);
@@ -72,7 +72,7 @@ pub fn run(jobs: &Jobs<CopyJob>, buffers: &Buffers, mailbox: &Mailbox<Completion
 
 impl CopyJob {
     /// Makes the copy by way of `buffer`, which is at least as long.
-    pub fn run(&self, buffer: &mut [u8]) -> Completion {
+    pub(crate) fn run(&self, buffer: &mut [u8]) -> Completion {
         let CopyOrder { id, file, kind, range, .. } = self.order;
         let result = copy(self, buffer);
         if let Err(error) = &result {

@@ -10,16 +10,13 @@ use headstart_overlay::journal::Header;
 use headstart_protocol::FLASH_DIRECTORY;
 use serde::{Deserialize, Serialize};
 
-use crate::claim;
+use crate::epoch::EPOCH_MAX;
 use crate::error::{Error, Result};
 use crate::store;
 use crate::text_file;
 
 const FILE: &str = ".headstart-discarded";
 
-/// Last epoch that an agent can have: one more with each start, no journal comes near it. Whatever claims to
-/// be later would leave none to the next agent.
-pub const EPOCH_MAX: u64 = 1 << 62;
 /// Longest text that is read.
 const BYTES_MAX: u64 = 64 << 10;
 
@@ -37,8 +34,8 @@ pub fn parse(text: &str) -> std::result::Result<u64, String> {
 
 /// The text that names an epoch.
 pub fn to_text(epoch: u64) -> String {
-    let note = "Dirty bytes of this directory were given up with 'headstart'. Flash of an agent up to this epoch is not trusted \
-                any more, should it come back."
+    let note = "Dirty bytes of this directory were given up with 'headstart'. Flash of an agent up to this \
+                epoch is not trusted any more, should it come back."
         .to_string();
     serde_json::to_string(&Discarded { note, epoch }).expect("it has a JSON form")
 }
@@ -63,13 +60,13 @@ pub fn remember(slow: &Path, given_up: u64) -> Result<()> {
         file.write_all(to_text(epoch).as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&fresh, &path)?;
-        claim::sync(slow)
+        text_file::sync_directory(slow)
     };
     attempt().map_err(|error| Error::file("write", &path, error))
 }
 
 /// Moves a journal that counts no more out of the way, with all that an agent kept beside it.
-pub fn set_aside(slow: &Path, fast: &Path) -> Result<()> {
+pub(crate) fn set_aside(slow: &Path, fast: &Path) -> Result<()> {
     let given_up = epoch(slow)?;
     if given_up == 0 {
         return Ok(());
@@ -83,7 +80,7 @@ pub fn set_aside(slow: &Path, fast: &Path) -> Result<()> {
 }
 
 /// Moves what an agent kept on flash out of the way; nothing if it kept nothing there.
-pub fn move_away(fast: &Path) -> Result<()> {
+pub(crate) fn move_away(fast: &Path) -> Result<()> {
     let kept = fast.join(FLASH_DIRECTORY);
     if !kept.join("lock").exists() && !kept.join("journal").exists() {
         return Ok(());

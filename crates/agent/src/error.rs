@@ -31,8 +31,8 @@ pub enum Error {
     },
     /// There is no site file.
     #[error(
-        "no site file at {}: it names the slow and the fast directory and what each costs. 'headstart-lab testbed up' writes one for \
-         the testbed; to write one by hand, see 'headstart site example'", path.display()
+        "no site file at {}: it names the slow and the fast directory and what each costs. 'headstart-lab \
+         testbed up' writes one for the testbed; to write one by hand, see 'headstart site example'", path.display()
     )]
     NoSiteFile {
         /// Where it was looked for.
@@ -56,8 +56,8 @@ pub enum Error {
     },
     /// The file system of the runtime directory is full.
     #[error(
-        "no room in {}: {source}. Make room in that file system, or set HEADSTART_RUNTIME_BASE to a directory on another tmpfs when no \
-         agent and program uses this one", path.display()
+        "no room in {}: {source}. Make room in that file system, or set HEADSTART_RUNTIME_BASE to a directory \
+         on another tmpfs when no agent and program uses this one", path.display()
     )]
     NoMemory {
         /// The runtime directory.
@@ -78,7 +78,10 @@ pub enum Error {
         path: PathBuf,
     },
     /// Processes of an earlier agent still run, under which this one cannot start.
-    #[error("process {pid} still runs with an earlier agent of {}, {why}; wait for it or end it, then start again", path.display())]
+    #[error(
+        "process {pid} still runs with an earlier agent of {}, {why}; wait for it or end it, then start again",
+        path.display()
+    )]
     LivingRank {
         /// The process.
         pid: u32,
@@ -123,14 +126,16 @@ pub enum Error {
     },
     /// Somebody else owns the managed directory.
     #[error(
-        "{} belongs to {owner}: one agent owns a managed directory. Run 'headstart drain' and 'headstart stop' there; if that node or \
-         flash is gone for good, 'headstart disown {}' gives up what it kept, after saying what is lost", slow.display(), slow.display()
+        "{} belongs to {owner}: one agent owns a managed directory. Run 'headstart drain' and 'headstart stop' \
+         there; if that node or flash is gone for good, 'headstart disown {}' gives up what it kept, \
+         after saying what is lost",
+        slow.display(), slow.display()
     )]
     Owned {
         /// The managed directory.
         slow: PathBuf,
         /// Who owns it.
-        owner: Box<crate::claim::Owner>,
+        owner: Box<crate::owner::Owner>,
     },
     /// Another fast directory of the same user keeps bytes of the managed directory.
     #[error(
@@ -142,12 +147,12 @@ pub enum Error {
         /// The managed directory.
         slow: PathBuf,
         /// The claim found.
-        owner: Box<crate::claim::Owner>,
+        owner: Box<crate::owner::Owner>,
     },
     /// The claim of a managed directory says nothing.
     #[error(
-        "the claim {} cannot be understood ({problem}), so that nobody knows who keeps newer bytes of the directory: see \
-         'headstart check', and remove it with 'headstart disown' if nobody does", path.display()
+        "the claim {} cannot be understood ({problem}), so that nobody knows who keeps newer bytes of the \
+         directory: see 'headstart check', and remove it with 'headstart disown' if nobody does", path.display()
     )]
     Claim {
         /// The file.
@@ -168,9 +173,9 @@ pub enum Error {
     },
     /// Bytes lie on flash that is not there, or not the same.
     #[error(
-        "{}: {dirty_bytes} bytes of {files} files are newer on the flash in {fast} (node {node}) than on disk, but its journal \
-         cannot be used: make it available again. If it is gone for good, 'headstart check' names what is lost and \
-         'headstart drain --discard' gives it up", slow.display()
+        "{}: {dirty_bytes} bytes of {files} files are newer on the flash in {fast} (node {node}) than on disk, \
+         but its journal cannot be used: make it available again. If it is gone for good, 'headstart check' \
+         names what is lost and 'headstart drain --discard' gives it up", slow.display()
     )]
     Owed {
         /// The managed directory.
@@ -219,7 +224,7 @@ impl Error {
     }
 
     /// Whether a file could not be written because its file system is full, or its owner has had what is allowed of it.
-    pub fn is_no_space(&self) -> bool {
+    pub(crate) fn is_no_space(&self) -> bool {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self, Error::File { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
     }

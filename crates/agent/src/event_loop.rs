@@ -80,7 +80,8 @@ const NO_SLOT: u32 = u32::MAX;
 /// Files named in a status, and bytes their paths may take: a status is one packet.
 const STATUS_FILES_MAX: usize = 64;
 const STATUS_PATHS_MAX: usize = 16 << 10;
-/// How many files are looked at for one that was removed by a stranger, at a time: each is a call on the slow file system.
+/// How many files are looked at for one that was removed by a stranger, at a time: each is a call on the slow
+/// file system.
 const SWEEP_FILES: usize = 256;
 
 /// What the agent before left: the files, and who goes on under this one.

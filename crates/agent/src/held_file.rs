@@ -13,7 +13,7 @@ use crate::process::ProcessHandle;
 
 /// Opens the file for reading and writing, or for reading where the user may not write, if one of the
 /// processes has it open.
-pub fn open(device: ManagedDevice, identity: Identity, pids: &[u32]) -> Option<File> {
+pub(crate) fn open(device: ManagedDevice, identity: Identity, pids: &[u32]) -> Option<File> {
     let held: Vec<(u32, i32)> = pids.iter().flat_map(|&pid| descriptors(device, identity, pid)).collect();
     let reopen = |write: bool| {
         let mut links = held.iter().map(|(pid, number)| format!("/proc/{pid}/fd/{number}"));
@@ -23,7 +23,7 @@ pub fn open(device: ManagedDevice, identity: Identity, pids: &[u32]) -> Option<F
 }
 
 /// The processes that have the file open, as far as this one may look at them.
-pub fn holders(device: ManagedDevice, identity: Identity) -> Vec<u32> {
+pub(crate) fn holders(device: ManagedDevice, identity: Identity) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|&pid| pid != std::process::id() && !descriptors(device, identity, pid).is_empty()).collect()

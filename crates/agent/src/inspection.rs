@@ -19,11 +19,12 @@ use std::time::Duration;
 use headstart_protocol::FLASH_DIRECTORY;
 use serde::Serialize;
 
-use crate::claim::{self, Owner, Relation};
+use crate::claim;
 use crate::client::Client;
 use crate::dirty_list;
 use crate::discarded;
 use crate::error::{Error, Result};
+use crate::owner::{Owner, Relation};
 use crate::status::{Command, Status};
 
 use look::{Evidence, look};
@@ -173,7 +174,7 @@ pub fn inspect(slow: &Path, fast: Option<&Path>, scan: bool) -> Result<Inspectio
 
 impl Inspection {
     /// Whether its agent or a program is at work, so that nothing must be given up behind their back.
-    pub fn is_in_use(&self) -> bool {
+    pub(crate) fn is_in_use(&self) -> bool {
         self.agent_runs || self.program_runs.is_some()
     }
 

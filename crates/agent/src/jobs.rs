@@ -10,7 +10,7 @@ use crate::status::Status;
 
 /// What a worker finished, or another thread wants.
 #[derive(Debug)]
-pub enum Completion {
+pub(crate) enum Completion {
     /// A copy, by its number.
     Copied {
         /// The copy's number.
@@ -40,25 +40,25 @@ pub enum Completion {
 }
 
 /// A queue of jobs; closing it ends its workers, and what none of them began is forgotten.
-pub struct Jobs<T> {
+pub(crate) struct Jobs<T> {
     state: Mutex<(VecDeque<T>, bool)>,
     arrived: Condvar,
 }
 
 impl<T> Jobs<T> {
     /// An empty queue.
-    pub fn new() -> Jobs<T> {
+    pub(crate) fn new() -> Jobs<T> {
         Jobs { state: Mutex::new((VecDeque::new(), false)), arrived: Condvar::new() }
     }
 
     /// Adds a job.
-    pub fn push(&self, job: T) {
+    pub(crate) fn push(&self, job: T) {
         self.state.lock().expect("no thread panics with the lock").0.push_back(job);
         self.arrived.notify_one();
     }
 
     /// Waits for a job; none once the queue is closed.
-    pub fn take(&self) -> Option<T> {
+    pub(crate) fn take(&self) -> Option<T> {
         let mut state = self.state.lock().expect("no thread panics with the lock");
         loop {
             if state.1 {
@@ -72,7 +72,7 @@ impl<T> Jobs<T> {
     }
 
     /// No more jobs are to be begun.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.state.lock().expect("no thread panics with the lock").1 = true;
         self.arrived.notify_all();
     }

@@ -6,8 +6,25 @@
 //!                              '--jobs--> syncer (one thread: barriers, journal)
 //! ```
 //!
-//! Everything that decides is `headstart_overlay`; this crate carries its outputs out. Data never passes through it,
-//! but for the copies it makes itself.
+//! Everything that decides is `headstart_overlay`; this crate carries its outputs out. Data never passes through
+//! it, but for the copies it makes itself.
+//!
+//! What the `headstart` command uses of it:
+//!
+//! | for | use |
+//! |---|---|
+//! | being the agent | [`serve`] with [`Options`] |
+//! | starting one, and asking it | [`client::Client`]; commands and answers in [`status`], figures in [`metrics`] |
+//! | the site file, plans, patterns | [`site::Site`], [`plan`], [`selection`], read with a bound by [`text_file`] |
+//! | a directory without its agent | [`inspection::inspect`], [`claim`]; [`verification`] compares flash with disk |
+//! | where agents run, and whether they live | [`runtime_directory`], [`process`] |
+//! | texts that are checked when they are read | [`dirty_list`], [`discarded`], [`origin`], [`claim::Owner`] |
+//!
+//! Every fallible call returns [`Error`], which says what was tried, on what, and what to do.
+//!
+//! Within: `runtime` begins and ends an agent; `event_loop` is a struct of parts, of which [`serve`] makes one;
+//! `tiers` holds overlay and `store` (journal, data files, slow files) together, for the event loop and for the
+//! crash tests alike; `storage` is the seam to the kernel, with a faulty one for tests.
 
 pub mod claim;
 pub mod client;
@@ -17,6 +34,7 @@ mod counters;
 mod crash_tests;
 pub mod dirty_list;
 pub mod discarded;
+mod epoch;
 pub mod error;
 mod event_loop;
 mod held_file;
@@ -26,9 +44,10 @@ mod jobs;
 mod mailbox;
 mod marker;
 pub mod metrics;
-pub mod node;
+mod node;
 mod options;
 pub mod origin;
+mod owner;
 pub mod plan;
 pub mod process;
 mod renamed;

@@ -9,7 +9,7 @@ use crate::jobs::{Completion, Jobs};
 use crate::mailbox::Mailbox;
 
 /// What the directory is to show.
-pub enum MarkJob {
+pub(crate) enum MarkJob {
     /// These files.
     Show(Vec<Shown>),
     /// Nothing: all is clean.
@@ -17,7 +17,7 @@ pub enum MarkJob {
 }
 
 /// See the module.
-pub struct Marker {
+pub(crate) struct Marker {
     /// Its work; each job is answered by [`Completion::Marked`].
     pub jobs: Arc<Jobs<MarkJob>>,
     list: Arc<Mutex<DirtyList>>,
@@ -26,7 +26,7 @@ pub struct Marker {
 
 impl Marker {
     /// Starts the thread.
-    pub fn start(list: DirtyList, mailbox: &Arc<Mailbox<Completion>>) -> Result<Marker> {
+    pub(crate) fn start(list: DirtyList, mailbox: &Arc<Mailbox<Completion>>) -> Result<Marker> {
         let jobs = Arc::new(Jobs::new());
         let list = Arc::new(Mutex::new(list));
         let work = (Arc::clone(&jobs), Arc::clone(&list), Arc::clone(mailbox));
@@ -44,7 +44,7 @@ impl Marker {
     }
 
     /// Ends the thread and shows how things are left.
-    pub fn end(&self, last: MarkJob) {
+    pub(crate) fn end(&self, last: MarkJob) {
         self.jobs.close();
         let thread = self.thread.lock().expect("no thread panics with the lock").take();
         let _ = thread.map(JoinHandle::join);

@@ -10,7 +10,7 @@ use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricT
 use crate::status::Status;
 
 /// The media type of the text.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A figure with its family and labels.
 pub type Sample = (&'static Family, &'static [(&'static str, &'static str)], u64);

@@ -5,11 +5,11 @@
 //! alone counts.
 
 /// Environment: the node's name.
-pub const ENVIRONMENT_NODE: &str = "HEADSTART_NODE";
+pub(crate) const ENVIRONMENT_NODE: &str = "HEADSTART_NODE";
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub(crate) struct Node {
     /// Its name.
     pub name: String,
     /// Its machine id, if that counts.
@@ -18,14 +18,14 @@ pub struct Node {
 
 impl Node {
     /// Whether this node is the one so named.
-    pub fn is(&self, name: &str, machine_id: Option<&str>) -> bool {
+    pub(crate) fn is(&self, name: &str, machine_id: Option<&str>) -> bool {
         let ids = self.machine_id.as_deref().zip(machine_id);
         self.name == name && ids.is_none_or(|(own, other)| own == other)
     }
 }
 
 /// The node this process runs on.
-pub fn this() -> Node {
+pub(crate) fn this() -> Node {
     if let Some(name) = std::env::var(ENVIRONMENT_NODE).ok().filter(|name| !name.is_empty()) {
         return Node { name, machine_id: None };
     }
@@ -38,7 +38,7 @@ pub fn this() -> Node {
 }
 
 /// The user's login name, or number.
-pub fn user() -> String {
+pub(crate) fn user() -> String {
     let uid = nix::unistd::getuid();
     let entry = nix::unistd::User::from_uid(uid).ok().flatten();
     entry.map_or_else(|| uid.to_string(), |entry| entry.name)

@@ -1,9 +1,10 @@
 //! Which managed directory the journal speaks of.
 //!
-//! A journal names files by absolute path, inode and birth time, which tell files apart within the file system of the
-//! managed directory. `FAST/.headstart/slow` says which directory that was: where it lay, its inode and its birth time. After
-//! the directory was moved, or its file system mounted elsewhere, a start gives the files the paths that they have now. A
-//! journal of another directory, which has bytes that its disk has not, is refused: nothing tells its files from those of this one.
+//! A journal names files by absolute path, inode and birth time, which tell files apart within the file
+//! system of the managed directory. `FAST/.headstart/slow` says which directory that was: where it lay, its
+//! inode and its birth time. After the directory was moved, or its file system mounted elsewhere, a start
+//! gives the files the paths that they have now. A journal of another directory, which has bytes that its
+//! disk has not, is refused: nothing tells its files from those of this one.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -49,12 +50,12 @@ impl Origin {
         Ok(Origin { slow: text, inode: found.ino(), birth_ns: birth_ns(&found), devices: Vec::new() })
     }
 
-    /// Finds out where the managed directory was, gives what was replayed the paths that it has now, and changes nothing
-    /// on flash. The journal names the old paths until [`Origin::settle`].
+    /// Finds out where the managed directory was, gives what was replayed the paths that it has now, and
+    /// changes nothing on flash. The journal names the old paths until [`Origin::settle`].
     ///
     /// # Errors
     /// The file of origin cannot be understood, or names another directory, of which bytes are dirty.
-    pub fn translate(slow: &Path, fast: &Path, recovered: &mut Recovered) -> Result<Origin> {
+    pub(crate) fn translate(slow: &Path, fast: &Path, recovered: &mut Recovered) -> Result<Origin> {
         let now = Origin::now(slow)?;
         if let Some(earlier) = Origin::earlier(fast)? {
             now.apply(&earlier, fast, recovered)?;
@@ -62,8 +63,8 @@ impl Origin {
         Ok(now)
     }
 
-    /// None where no agent of this flash has served a directory. One that cannot be understood is not taken for none: files of a
-    /// directory that was moved would not be found again.
+    /// None where no agent of this flash has served a directory. One that cannot be understood is not taken
+    /// for none: files of a directory that was moved would not be found again.
     fn earlier(fast: &Path) -> Result<Option<Origin>> {
         let path = path(fast);
         match text_file::read_own(&path, BYTES_MAX) {
@@ -110,8 +111,8 @@ impl Origin {
             return Ok(());
         }
         let problem = format!(
-            "it has {dirty_bytes} bytes of files below another directory, which was {} and is not the one that is {} now: bring \
-             that one back, or give a site file that names it, and run 'headstart drain'",
+            "it has {dirty_bytes} bytes of files below another directory, which was {} and is not the one that \
+             is {} now: bring that one back, or give a site file that names it, and run 'headstart drain'",
             self.slow, now.slow
         );
         Err(Error::Journal { path: fast.join(FLASH_DIRECTORY).join("journal"), problem })
@@ -132,9 +133,9 @@ impl Origin {
 
 #[cfg(test)]
 mod tests {
-    use headstart_overlay::{ExtentMap, Mapped};
     use headstart_overlay::journal::Identity;
     use headstart_overlay::recovery::RecoveredFile;
+    use headstart_overlay::{ExtentMap, Mapped};
     use headstart_units::request::Range;
 
     use super::*;

@@ -184,8 +184,8 @@ fn file_to_toml(file: &PlanFile, text: &mut String) -> std::fmt::Result {
         let bytes = bytes.min(&NUMBER_MAX);
         writeln!(
             text,
-            "  {{ offset = {offset}, length = {length}, place = {place}, gain_s = {sign}{whole}.{part:09}, reads = {reads}, \
-             writes = {writes}, bytes = {bytes} }},"
+            "  {{ offset = {offset}, length = {length}, place = {place}, gain_s = {sign}{whole}.{part:09}, \
+             reads = {reads}, writes = {writes}, bytes = {bytes} }},"
         )?;
     }
     writeln!(text, "]")

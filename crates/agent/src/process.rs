@@ -1,12 +1,11 @@
-//! Another process, held by a descriptor that cannot come to mean a third one.
+//! Another process, held by a descriptor that cannot come to mean a third one; and what the kernel says of
+//! processes by their numbers.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
-use crate::runtime_directory::start_time;
 
 /// A process; its descriptor becomes readable when all its threads are gone.
 #[derive(Debug)]
@@ -57,9 +56,53 @@ impl AsFd for ProcessHandle {
     }
 }
 
+/// Start time of a process in clock ticks since boot; none if there is no such process.
+pub fn start_time(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let after_name = &stat[stat.rfind(')')? + 2..];
+    after_name.split(' ').nth(19)?.parse().ok()
+}
+
+/// Whether a process is stopped, by a signal or a debugger; of a freezer its state does not tell.
+pub fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|fields| fields.starts_with(['T', 't']))
+}
+
+/// Whether a process has ended with all its threads, and only waits for somebody to ask for its exit status.
+pub fn is_zombie(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let mut fields = stat.rsplit(") ").next().unwrap_or("").split(' ');
+    let (state, threads) = (fields.next(), fields.nth(16).and_then(|count| count.parse::<u32>().ok()));
+    state == Some("Z") && threads.is_none_or(|count| count <= 1)
+}
+
+/// The kernel's boot id.
+pub fn boot_id() -> io::Result<[u8; 16]> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let mut id = [0; 16];
+    for (byte, pair) in id.iter_mut().zip(digits.chunks(2)) {
+        let pair = std::str::from_utf8(pair).unwrap_or("0");
+        *byte = u8::from_str_radix(pair, 16).unwrap_or(0);
+    }
+    Ok(id)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn this_process_has_a_start_time_and_a_dead_one_has_none() {
+        assert!(start_time(std::process::id()).is_some());
+        assert_eq!(start_time(u32::MAX), None);
+    }
+
+    #[test]
+    fn the_kernel_says_which_boot_this_is() {
+        assert_ne!(boot_id().unwrap(), [0; 16]);
+    }
 
     #[test]
     fn the_end_of_a_process_is_noticed_and_another_of_its_number_is_not_taken_for_it() {

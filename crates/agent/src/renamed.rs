@@ -19,7 +19,7 @@ use crate::identity::ManagedDevice;
 use crate::store::as_path;
 
 /// Gives each file of which bytes are dirty the path where it is, if it is not where the journal says. Changes no file.
-pub fn find(slow: &Path, recovered: &mut Recovered) {
+pub(crate) fn find(slow: &Path, recovered: &mut Recovered) {
     // A directory that cannot be looked at has no files that could be found.
     let Ok(device) = ManagedDevice::of(slow) else { return };
     let is = |path: &Path, identity: Identity| {

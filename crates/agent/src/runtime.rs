@@ -22,6 +22,8 @@ use crate::mailbox::Mailbox;
 use crate::metrics::server::{self, Endpoint, Source};
 use crate::options::Options;
 use crate::origin::Origin;
+use crate::owner::Owner;
+use crate::process;
 use crate::renamed;
 use crate::runtime_directory;
 use crate::shared_file::SharedFile;
@@ -46,7 +48,7 @@ pub fn serve(options: Options) -> Result<()> {
     }
     let shares = Descriptors::of(descriptors_max);
     settings.files_max = shares.slow_files;
-    let boot_id = runtime_directory::boot_id()?;
+    let boot_id = process::boot_id().map_err(|error| Error::system("read the boot id", error))?;
     // The lock comes first: two agents must not replay one journal.
     let shared = SharedFile::open(&runtime, boot_id)?;
     discarded::set_aside(&options.site.slow, &options.site.fast)?;
@@ -69,7 +71,7 @@ fn begin(
     site: &Site,
     mut shared: SharedFile,
     boot_id: [u8; 16],
-    owner: &claim::Owner,
+    owner: &Owner,
     settings: Settings,
     data_files_open_max: usize,
 ) -> Result<(Begun, DirtyList)> {

@@ -57,53 +57,12 @@ pub fn log(runtime: &Path) -> PathBuf {
     runtime.join("log")
 }
 
-/// Start time of a process in clock ticks since boot; none if there is no such process.
-pub fn start_time(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let after_name = &stat[stat.rfind(')')? + 2..];
-    after_name.split(' ').nth(19)?.parse().ok()
-}
-
-/// Whether a process is stopped, by a signal or a debugger; of a freezer its state does not tell.
-pub fn is_stopped(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|fields| fields.starts_with(['T', 't']))
-}
-
-/// Whether a process has ended with all its threads, and only waits for somebody to ask for its exit status.
-pub fn is_zombie(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let mut fields = stat.rsplit(") ").next().unwrap_or("").split(' ');
-    let (state, threads) = (fields.next(), fields.nth(16).and_then(|count| count.parse::<u32>().ok()));
-    state == Some("Z") && threads.is_none_or(|count| count <= 1)
-}
-
-/// The kernel's boot id.
-pub fn boot_id() -> Result<[u8; 16]> {
-    let path = Path::new("/proc/sys/kernel/random/boot_id");
-    let text = std::fs::read_to_string(path).map_err(|error| Error::file("read", path, error))?;
-    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let mut id = [0; 16];
-    for (byte, pair) in id.iter_mut().zip(digits.chunks(2)) {
-        let pair = std::str::from_utf8(pair).unwrap_or("0");
-        *byte = u8::from_str_radix(pair, 16).unwrap_or(0);
-    }
-    Ok(id)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn this_process_has_a_start_time_and_a_dead_one_has_none() {
-        assert!(start_time(std::process::id()).is_some());
-        assert_eq!(start_time(u32::MAX), None);
-    }
-
-    #[test]
     fn two_directories_never_share_a_runtime() {
         assert_ne!(path(Path::new("/a")), path(Path::new("/b")));
-        assert_ne!(boot_id().unwrap(), [0; 16]);
     }
 }

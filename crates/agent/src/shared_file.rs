@@ -3,7 +3,7 @@
 //! | found | decision |
 //! |---|---|
 //! | none | a new one |
-//! | this boot, version and size | adopted: what it says of leases and quarantines holds, whether its owners live or not |
+//! | this boot, version and size | adopted: its leases and quarantines hold, whether their owners live or not |
 //! | another boot, version or size, or damaged; no process maps it | replaced |
 //! | the same, but a process maps it | refused: what that process does cannot be known |
 //!
@@ -26,7 +26,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 use nix::sys::stat::{major, minor};
 
 use crate::error::{Error, Result};
-use crate::runtime_directory::start_time;
+use crate::process::start_time;
 use crate::store::LIVE_JOURNAL_FILE;
 use crate::survivors;
 
@@ -34,7 +34,7 @@ use crate::survivors;
 const PAGE_BYTES: usize = 4096;
 
 /// The mapping, and the lock that makes this process the agent; the kernel frees it when the last thread is gone.
-pub struct SharedFile {
+pub(crate) struct SharedFile {
     region: &'static Region,
     memory: Memory,
     adopted: bool,
@@ -44,7 +44,7 @@ pub struct SharedFile {
 
 impl SharedFile {
     /// Takes the lock, and adopts the file of the agent before, or begins a new one.
-    pub fn open(runtime: &Path, boot_id: [u8; 16]) -> Result<SharedFile> {
+    pub(crate) fn open(runtime: &Path, boot_id: [u8; 16]) -> Result<SharedFile> {
         let lock_path = runtime.join("lock");
         let lock = Flock::lock(open(&lock_path)?, FlockArg::LockExclusiveNonblock)
             .map_err(|_| Error::AlreadyServed { path: runtime.to_path_buf() })?;
@@ -58,18 +58,18 @@ impl SharedFile {
     }
 
     /// Has memory behind the parts of a slot before anybody touches them.
-    pub fn reserve_slot(&mut self, slot: u32) -> Result<()> {
+    pub(crate) fn reserve_slot(&mut self, slot: u32) -> Result<()> {
         Region::of_slot(slot).into_iter().try_for_each(|part| self.memory.reserve(part))
     }
 
     /// The same for the parts of a file.
-    pub fn reserve_file(&mut self, file: u32) -> Result<()> {
+    pub(crate) fn reserve_file(&mut self, file: u32) -> Result<()> {
         Region::of_file(file).into_iter().try_for_each(|part| self.memory.reserve(part))
     }
 
     /// Gives memory back behind a file's parts that nobody uses, but for pages that hold something of a neighbour
     /// `in_use`.
-    pub fn release_file(&mut self, file: u32, in_use: impl Fn(u32) -> bool) {
+    pub(crate) fn release_file(&mut self, file: u32, in_use: impl Fn(u32) -> bool) {
         let before = file.checked_sub(1).is_none_or(&in_use);
         let after = file as usize + 1 >= FILES_MAX || in_use(file + 1);
         for part in Region::of_file(file) {
@@ -79,7 +79,7 @@ impl SharedFile {
 
     /// An agent ends in order, and no thread takes part: takes the file away, and the copy of the journal beside it,
     /// unless a process still has the file mapped, as a forked child that never said anything.
-    pub fn give_back(&self) {
+    pub(crate) fn give_back(&self) {
         if self.memory.is_alone() {
             for name in [LIVE_JOURNAL_FILE, SHARED_FILE] {
                 let _ = std::fs::remove_file(self.runtime.join(name));
@@ -88,37 +88,37 @@ impl SharedFile {
     }
 
     /// That there is no memory for something else beside it.
-    pub fn no_room(&self) -> Error {
+    pub(crate) fn no_room(&self) -> Error {
         Error::NoMemory { path: self.runtime.clone(), source: Errno::ENOSPC.into() }
     }
 
     /// Whether there is memory behind the parts of a file.
-    pub fn has_file(&self, file: u32) -> bool {
+    pub(crate) fn has_file(&self, file: u32) -> bool {
         Region::of_file(file).iter().all(|part| self.memory.missing(part).is_none())
     }
 
     /// Opens it and begins an epoch.
     #[cfg(test)]
-    pub fn create(runtime: &Path, boot_id: [u8; 16], epoch: u64) -> Result<SharedFile> {
+    pub(crate) fn create(runtime: &Path, boot_id: [u8; 16], epoch: u64) -> Result<SharedFile> {
         let shared = SharedFile::open(runtime, boot_id)?;
         shared.begin_epoch(epoch);
         Ok(shared)
     }
 
     /// Whether it is that of the agent before.
-    pub fn is_adopted(&self) -> bool {
+    pub(crate) fn is_adopted(&self) -> bool {
         self.adopted
     }
 
     /// Puts a new one in the place of an adopted one whose owners are gone.
-    pub fn replace(&mut self, boot_id: [u8; 16]) -> Result<()> {
+    pub(crate) fn replace(&mut self, boot_id: [u8; 16]) -> Result<()> {
         (self.region, self.memory) = begin(&self.runtime, boot_id)?;
         self.adopted = false;
         Ok(())
     }
 
     /// Says who is the agent now.
-    pub fn begin_epoch(&self, epoch: u64) {
+    pub(crate) fn begin_epoch(&self, epoch: u64) {
         let header = self.view().header;
         let pid = std::process::id();
         header.epoch.store(epoch, Ordering::Relaxed);
@@ -128,12 +128,12 @@ impl SharedFile {
     }
 
     /// The runtime directory.
-    pub fn runtime(&self) -> &Path {
+    pub(crate) fn runtime(&self) -> &Path {
         &self.runtime
     }
 
     /// The parts.
-    pub fn view(&self) -> Shared<'static> {
+    pub(crate) fn view(&self) -> Shared<'static> {
         self.region.view()
     }
 }
@@ -260,7 +260,7 @@ fn adoptable(path: &Path, boot_id: [u8; 16]) -> Result<Option<(&'static Region, 
 }
 
 /// The shared file as an agent left it or uses it, to be looked at; none if there is none of this version and boot.
-pub fn look(runtime: &Path, boot_id: [u8; 16]) -> Option<Shared<'static>> {
+pub(crate) fn look(runtime: &Path, boot_id: [u8; 16]) -> Option<Shared<'static>> {
     let file = File::open(runtime.join(SHARED_FILE)).ok()?;
     if file.metadata().ok()?.len() != Region::BYTES as u64 {
         return None;

@@ -16,12 +16,16 @@
 //! seek_curve = [{ distance_bytes = 0, seek_s = 0.0 }, { distance_bytes = 1073741824, seek_s = 0.008 }]
 //!
 //! [s4d.write]               # the same for writes
-//! near_stays = false        # optional, of reads too: those that follow each other stay, as something beneath the disk servers serves them as soon
-//! interleaved_stays = true  # optional, of reads too: the same of those with which processes go through a file together, as a server's cache joins them
-//! write_back_leap_bytes = 65536  # optional: what write-back leaps over behind a short piece, as the disks miss what begins right behind a gap
+//! near_stays = false        # optional, of reads too: those that follow each other stay, as
+//!                           # something beneath the disk servers serves them as soon
+//! interleaved_stays = true  # optional, of reads too: the same of those with which processes
+//!                           # go through a file together, as a server's cache joins them
+//! write_back_leap_bytes = 65536  # optional: what write-back leaps over behind a short
+//!                           # piece, as the disks miss what begins right behind a gap
 //! # ...
 //!
-//! [carl.read]               # optional: cost model of reads for plans (CARL, Table II), of idle devices; and carl.write
+//! [carl.read]               # optional: cost model of reads for plans (CARL, Table II), of idle
+//!                           # devices; and carl.write
 //! hdd_servers = 8
 //! ssd_servers = 4
 //! stripe_bytes = 65536
@@ -29,14 +33,16 @@
 //! hdd_startup_s_max = 0.0110
 //! hdd_s_per_byte = 1.9e-8
 //! ssd_s_per_byte = 1.3e-8
-//! ssd_startup_s = 0.0007    # optional, for predicted run times alone, as ssd_busy_s_per_byte; near_stays and interleaved_stays as above
+//! ssd_startup_s = 0.0007    # optional, for predicted run times alone, as ssd_busy_s_per_byte;
+//!                           # near_stays and interleaved_stays as above
 //!
 //! [software]                # optional, for predicted run times alone: what requests and copies take of processors
 //! processors = 128          # of a job's nodes together
 //! request_cpu_ms = 0.02     # of one, for a request that flash serves
 //! copy_cpu_ms = 0.05        # of one, for a piece that is written back
 //!
-//! strangers = "wait"        # optional: programs that the library cannot be in wait until flash is empty, and keep it so while they live;
+//! strangers = "wait"        # optional: programs that the library cannot be in wait until
+//!                           # flash is empty, and keep it so while they live;
 //!                           # "warn": they are only named on stderr; "refuse": they are not started
 //!
 //! include = ["results"]     # optional, and exclude: see `selection`
@@ -258,7 +264,8 @@ impl Site {
         if settings.dirty_low > settings.dirty_high {
             let (low, high) = (settings.dirty_low, settings.dirty_high);
             return Err(format!(
-                "[agent] dirty_low is {low} and dirty_high {high}: write-back begins at dirty_high and ends at dirty_low, which cannot lie above it"
+                "[agent] dirty_low is {low} and dirty_high {high}: write-back begins at dirty_high and ends at \
+                 dirty_low, which cannot lie above it"
             ));
         }
         settings.dirty_full = share("dirty_full", own.dirty_full, settings.dirty_full)?;

@@ -17,11 +17,11 @@ use headstart_overlay::Fingerprint;
 
 use crate::storage::{File, FileRef, modified_ns};
 
-pub use handle::Handle;
+pub(crate) use handle::Handle;
 
 /// See the module.
 #[derive(Debug)]
-pub struct SlowFile {
+pub(crate) struct SlowFile {
     handle: Arc<Handle>,
     /// It may have been written since a sync began that succeeded.
     unsynced: bool,
@@ -47,7 +47,7 @@ struct Kept {
 
 impl SlowFile {
     /// A file just opened; `fingerprint` if it is known how it looked when nobody had it open.
-    pub fn new(file: FileRef, fingerprint: Option<Fingerprint>) -> SlowFile {
+    pub(crate) fn new(file: FileRef, fingerprint: Option<Fingerprint>) -> SlowFile {
         let (unsynced, handle) = (file.is_writable(), Arc::new(Handle::new(file)));
         SlowFile {
             handle,
@@ -62,33 +62,33 @@ impl SlowFile {
     }
 
     /// The file as it is open now; not to be kept.
-    pub fn file(&self) -> FileRef {
+    pub(crate) fn file(&self) -> FileRef {
         self.handle.file()
     }
 
     /// The file, to be kept.
-    pub fn handle(&self) -> Arc<Handle> {
+    pub(crate) fn handle(&self) -> Arc<Handle> {
         self.handle.clone()
     }
 
     /// The file, which a barrier is about to sync; `written` if a program may write it at any moment.
-    pub fn begin_sync(&mut self, written: bool) -> FileRef {
+    pub(crate) fn begin_sync(&mut self, written: bool) -> FileRef {
         self.unsynced = written || self.write_backs > 0;
         self.file()
     }
 
     /// The barrier failed.
-    pub fn not_synced(&mut self) {
+    pub(crate) fn not_synced(&mut self) {
         self.unsynced = true;
     }
 
     /// Whether the agent has it open for reading alone.
-    pub fn is_released(&self) -> bool {
+    pub(crate) fn is_released(&self) -> bool {
         self.handle.is_released()
     }
 
     /// Everything is synced, and nothing is to be written: it may be executed from now on.
-    pub fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         if self.unsynced || self.write_backs > 0 {
             return;
         }
@@ -98,7 +98,7 @@ impl SlowFile {
     }
 
     /// A process opens it: how it looks, for comparison with the fingerprint.
-    pub fn look(&self) -> io::Result<Fingerprint> {
+    pub(crate) fn look(&self) -> io::Result<Fingerprint> {
         let found = fingerprint(&*self.file())?;
         let known = self.fingerprint.filter(|_| self.write_backs > 0);
         Ok(Fingerprint { modified_ns: known.map_or(found.modified_ns, |known| known.modified_ns), ..found })
@@ -106,37 +106,37 @@ impl SlowFile {
 
     /// Nobody had it open, and the overlay has drawn its conclusions from how it looks: from now on that is
     /// what a change is told by.
-    pub fn looked(&mut self, found: Fingerprint) {
+    pub(crate) fn looked(&mut self, found: Fingerprint) {
         if self.write_backs == 0 {
             self.fingerprint = self.fingerprint.map(|_| found);
         }
     }
 
     /// A program, or the agent for one, may write it from now on.
-    pub fn may_be_written(&mut self) {
+    pub(crate) fn may_be_written(&mut self) {
         self.written = true;
         self.unsynced = true;
         self.kept = None;
     }
 
     /// Whether a stranger changed the file since nobody had it open; not known while write-backs are under way.
-    pub fn is_changed(&self) -> bool {
+    pub(crate) fn is_changed(&self) -> bool {
         let known = self.fingerprint.filter(|_| !self.written && self.write_backs == 0);
         known.is_some_and(|known| fingerprint(&*self.file()).is_ok_and(|found| found != known))
     }
 
     /// The user wants what is on flash whatever a stranger did.
-    pub fn accept_changes(&mut self) {
+    pub(crate) fn accept_changes(&mut self) {
         self.written = true;
     }
 
     /// Whether write-backs are under way.
-    pub fn is_written_back(&self) -> bool {
+    pub(crate) fn is_written_back(&self) -> bool {
         self.write_backs > 0
     }
 
     /// A program set the time of last write. Whether it is the one that [`SlowFile::show`] has set, by chance or since.
-    pub fn times_set(&mut self) -> bool {
+    pub(crate) fn times_set(&mut self) -> bool {
         let found = self.modified_ns();
         let is_ours = found.is_some() && found == self.shown_ns.take();
         self.kept = found.map(|ns| Kept { ns, is_set: true });
@@ -146,7 +146,7 @@ impl SlowFile {
 
     /// Sets the time of last write to what it is to be, for who sees the slow file alone, while programs have
     /// it open; false while write-backs are under way, which are about to change it.
-    pub fn show(&mut self, absorbed_ns: u64) -> bool {
+    pub(crate) fn show(&mut self, absorbed_ns: u64) -> bool {
         if self.write_backs > 0 {
             return false;
         }
@@ -179,7 +179,7 @@ impl SlowFile {
     }
 
     /// A write-back is about to begin.
-    pub fn begin_write_back(&mut self, open_for_writing: bool) {
+    pub(crate) fn begin_write_back(&mut self, open_for_writing: bool) {
         if self.write_backs == 0 && (self.kept.is_some() || !open_for_writing) {
             let found = self.modified_ns();
             let new = found.filter(|_| !open_for_writing).map(|ns| Kept { ns, is_set: false });
@@ -191,7 +191,7 @@ impl SlowFile {
     }
 
     /// A write-back has ended. A time that was set is put back at once, for programs that have the file open.
-    pub fn end_write_back(&mut self) {
+    pub(crate) fn end_write_back(&mut self) {
         self.write_backs = self.write_backs.saturating_sub(1);
         // Nothing else asks for it.
         let Some(kept) = self.kept.filter(|_| self.write_backs == 0) else { return };
@@ -205,7 +205,7 @@ impl SlowFile {
     /// Nobody has it open: sets the time of last write, and returns the fingerprint. Nothing while
     /// write-backs are under way. What was not written by ours since the last time keeps its fingerprint, so
     /// that a change meanwhile is noticed.
-    pub fn settle(&mut self, absorbed_ns: u64) -> Option<io::Result<Fingerprint>> {
+    pub(crate) fn settle(&mut self, absorbed_ns: u64) -> Option<io::Result<Fingerprint>> {
         if self.write_backs > 0 {
             return None;
         }
@@ -233,12 +233,12 @@ impl SlowFile {
     }
 
     /// Whether a directory still names the file.
-    pub fn has_name(&self) -> bool {
+    pub(crate) fn has_name(&self) -> bool {
         self.names() > 0
     }
 
     /// How many names it has, as far as that can be seen.
-    pub fn names(&self) -> u64 {
+    pub(crate) fn names(&self) -> u64 {
         match self.file().attributes() {
             Ok(found) => found.links,
             Err(error) => u64::from(error.raw_os_error() != Some(libc::ESTALE)),
@@ -259,13 +259,13 @@ fn unix_ns() -> u64 {
 }
 
 /// Size and time of last write now.
-pub fn fingerprint(file: &dyn File) -> io::Result<Fingerprint> {
+pub(crate) fn fingerprint(file: &dyn File) -> io::Result<Fingerprint> {
     let found = file.attributes()?;
     Ok(Fingerprint { size: found.size, modified_ns: found.modified_ns })
 }
 
 /// The same of what was found.
-pub fn fingerprint_of(found: &std::fs::Metadata) -> Fingerprint {
+pub(crate) fn fingerprint_of(found: &std::fs::Metadata) -> Fingerprint {
     Fingerprint { size: found.len(), modified_ns: modified_ns(found) }
 }
 

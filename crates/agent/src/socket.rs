@@ -13,7 +13,7 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 
 /// Longest packet.
-pub const PACKET_MAX: usize = 128 << 10;
+pub(crate) const PACKET_MAX: usize = 128 << 10;
 
 fn new_socket(kind: SockType, flags: SockFlag) -> io::Result<OwnedFd> {
     Ok(socket(AddressFamily::Unix, kind, flags | SockFlag::SOCK_CLOEXEC, None)?)
@@ -21,7 +21,7 @@ fn new_socket(kind: SockType, flags: SockFlag) -> io::Result<OwnedFd> {
 
 /// A listening socket at `path`, for this user alone; what stood there is replaced, so that whoever finds
 /// nothing there knows that no agent is on its way.
-pub fn listen_at(path: &Path, kind: SockType) -> io::Result<OwnedFd> {
+pub(crate) fn listen_at(path: &Path, kind: SockType) -> io::Result<OwnedFd> {
     use std::os::unix::fs::PermissionsExt;
     let fresh = path.with_extension("new");
     let _ = std::fs::remove_file(&fresh);
@@ -34,7 +34,7 @@ pub fn listen_at(path: &Path, kind: SockType) -> io::Result<OwnedFd> {
 }
 
 /// The next connection, if one waits; of another user: refused.
-pub fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+pub(crate) fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
     match accept4(listener.as_raw_fd(), SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC) {
         Ok(descriptor) => {
             // SAFETY: `accept4` returned a new descriptor that nobody else owns.
@@ -52,26 +52,26 @@ pub fn accept(listener: &OwnedFd) -> io::Result<Option<OwnedFd>> {
 }
 
 /// The process that made the connection, as this process's namespace shows it; zero if it does not.
-pub fn peer(connection: &OwnedFd) -> u32 {
+pub(crate) fn peer(connection: &OwnedFd) -> u32 {
     getsockopt(connection, sockopt::PeerCredentials).map_or(0, |peer| u32::try_from(peer.pid()).unwrap_or(0))
 }
 
 /// A blocking connection to the socket at `path`.
-pub fn connect_to(path: &Path) -> io::Result<OwnedFd> {
+pub(crate) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
     let socket = new_socket(SockType::SeqPacket, SockFlag::empty())?;
     connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
     Ok(socket)
 }
 
 /// From now on `receive` waits for so long at most on a blocking socket.
-pub fn receive_within(socket: &OwnedFd, patience: Duration) -> io::Result<()> {
+pub(crate) fn receive_within(socket: &OwnedFd, patience: Duration) -> io::Result<()> {
     let limit = TimeVal::new(patience.as_secs() as i64, patience.subsec_micros().into());
     Ok(setsockopt(socket, sockopt::ReceiveTimeout, &limit)?)
 }
 
 /// Receives one packet; `Some(0)` when the peer is gone, `None` when none waits on a non-blocking socket or came in
 /// time.
-pub fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     match recv(socket.as_raw_fd(), buffer, MsgFlags::empty()) {
         Ok(length) => Ok(Some(length)),
         Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Ok(None),
@@ -81,7 +81,7 @@ pub fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<usize>>
 }
 
 /// The same, with the descriptor that may come with it.
-pub fn receive_with(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
+pub(crate) fn receive_with(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
     let mut control = nix::cmsg_space!([std::os::fd::RawFd; 1]);
     let mut parts = [IoSliceMut::new(buffer)];
     match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::MSG_CMSG_CLOEXEC) {
@@ -103,7 +103,7 @@ pub fn receive_with(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(u
 }
 
 /// Sends one packet and a descriptor with it; false if a non-blocking socket takes none now.
-pub fn send_with(socket: &OwnedFd, packet: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<bool> {
+pub(crate) fn send_with(socket: &OwnedFd, packet: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<bool> {
     let rights = [descriptor.as_raw_fd()];
     let parts = [IoSlice::new(packet)];
     let sent =
@@ -116,7 +116,7 @@ pub fn send_with(socket: &OwnedFd, packet: &[u8], descriptor: BorrowedFd<'_>) ->
 }
 
 /// A connection that came over another one, for the event loop.
-pub fn arrived(socket: OwnedFd) -> io::Result<OwnedFd> {
+pub(crate) fn arrived(socket: OwnedFd) -> io::Result<OwnedFd> {
     let flags = nix::fcntl::fcntl(&socket, nix::fcntl::FcntlArg::F_GETFL)?;
     let flags = nix::fcntl::OFlag::from_bits_truncate(flags) | nix::fcntl::OFlag::O_NONBLOCK;
     nix::fcntl::fcntl(&socket, nix::fcntl::FcntlArg::F_SETFL(flags))?;
@@ -125,7 +125,7 @@ pub fn arrived(socket: OwnedFd) -> io::Result<OwnedFd> {
 }
 
 /// Sends one packet; false if a non-blocking socket takes none now.
-pub fn send_packet(socket: &OwnedFd, packet: &[u8]) -> io::Result<bool> {
+pub(crate) fn send_packet(socket: &OwnedFd, packet: &[u8]) -> io::Result<bool> {
     loop {
         match send(socket.as_raw_fd(), packet, MsgFlags::MSG_NOSIGNAL) {
             Ok(_) => return Ok(true),

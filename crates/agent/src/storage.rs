@@ -8,7 +8,7 @@
 //! names in a directory (creations, renames, removals) with [`Storage::sync_directory`].
 
 #[cfg(test)]
-pub mod faulty;
+pub(crate) mod faulty;
 mod real;
 
 use std::fmt::Debug;
@@ -18,16 +18,16 @@ use std::sync::Arc;
 
 use headstart_overlay::journal::Identity;
 
-pub use real::{RealStorage, modified_ns};
+pub(crate) use real::{RealStorage, modified_ns};
 
 /// An open file.
-pub type FileRef = Arc<dyn File>;
+pub(crate) type FileRef = Arc<dyn File>;
 /// Where files are.
-pub type StorageRef = Arc<dyn Storage>;
+pub(crate) type StorageRef = Arc<dyn Storage>;
 
 /// What is known of a file besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attributes {
+pub(crate) struct Attributes {
     /// `st_dev`.
     pub device: u64,
     /// `st_ino`.
@@ -44,14 +44,14 @@ pub struct Attributes {
 
 impl Attributes {
     /// Who it is, if it is a slow file.
-    pub fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> Identity {
         Identity { inode: self.inode, birth_ns: self.birth_ns }
     }
 }
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub(crate) enum Access {
     /// For reading and writing; created, readable by its owner alone, if it is missing.
     Create,
     /// For reading and writing; must exist.
@@ -65,7 +65,7 @@ pub enum Access {
 
 /// What a sync covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub(crate) enum Scope {
     /// Bytes, and the size as far as they need it.
     Data,
     /// Everything.
@@ -73,7 +73,7 @@ pub enum Scope {
 }
 
 /// An open file. Dropping it closes it.
-pub trait File: Send + Sync + Debug {
+pub(crate) trait File: Send + Sync + Debug {
     /// Fills `bytes` from `offset` on; an error where the file ends before.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
     /// Fills `parts`, one behind the other, from `offset` on.
@@ -111,7 +111,7 @@ pub trait File: Send + Sync + Debug {
 }
 
 /// The directories that files are in.
-pub trait Storage: Send + Sync + Debug {
+pub(crate) trait Storage: Send + Sync + Debug {
     /// Opens a file.
     fn open(&self, path: &Path, access: Access) -> io::Result<FileRef>;
     /// Gives a file another name, in place of the file that has it.

@@ -10,11 +10,12 @@
 //! power loss, so that the journal in the fast directory needs writing with the next barrier, not with every
 //! record.
 
-pub mod claim;
+pub(crate) mod claim;
 mod data_files;
 mod journal_files;
 mod recovery;
 mod slow_files;
+mod sync_job;
 #[cfg(test)]
 mod tests;
 
@@ -34,22 +35,22 @@ use headstart_protocol::shared::Shared;
 use crate::error::Result;
 use crate::slow_file::SlowFile;
 use crate::storage::{FileRef, StorageRef};
-use crate::syncer::SyncJob;
 
-pub use claim::claim;
+pub(crate) use claim::claim;
 use data_files::DataFiles;
 use journal_files::JournalFiles;
-pub use journal_files::JournalJob;
-pub use recovery::{Found, recover};
+use journal_files::JournalJob;
+pub(crate) use recovery::{Found, recover};
 use slow_files::SlowFiles;
-pub use slow_files::{as_path, open_slow};
+pub(crate) use slow_files::{as_path, open_slow};
+pub(crate) use sync_job::SyncJob;
 
 /// The copy of the journal in the runtime directory.
-pub const LIVE_JOURNAL_FILE: &str = "journal.live";
+pub(crate) const LIVE_JOURNAL_FILE: &str = "journal.live";
 
 /// Where an agent keeps its files.
 #[derive(Clone, Debug)]
-pub struct Place<'a> {
+pub(crate) struct Place<'a> {
     /// What keeps them.
     pub storage: StorageRef,
     /// The fast directory.
@@ -62,7 +63,7 @@ pub struct Place<'a> {
 
 /// What the agent before left.
 #[derive(Debug)]
-pub struct Left<'a> {
+pub(crate) struct Left<'a> {
     /// What its journal says.
     pub recovered: Recovered,
     /// The file that it shared with threads.
@@ -73,7 +74,7 @@ pub struct Left<'a> {
 
 /// Everything the agent keeps open.
 #[derive(Debug)]
-pub struct Store {
+pub(crate) struct Store {
     storage: StorageRef,
     journal: JournalFiles,
     data: DataFiles,
@@ -83,7 +84,12 @@ pub struct Store {
 impl Store {
     /// Adopts what was found and begins a new epoch: everything it names is synced, then a journal that says
     /// the same takes the old one's place.
-    pub fn begin(place: Place<'_>, header: Header, settings: Settings, left: Left<'_>) -> Result<(Store, Overlay)> {
+    pub(crate) fn begin(
+        place: Place<'_>,
+        header: Header,
+        settings: Settings,
+        left: Left<'_>,
+    ) -> Result<(Store, Overlay)> {
         let Place { storage, fast, runtime, data_files_open_max } = place;
         let Left { mut recovered, shared, living } = left;
         let directory = fast.join(FLASH_DIRECTORY);
@@ -107,90 +113,90 @@ impl Store {
     }
 
     /// Where the files are.
-    pub fn storage(&self) -> &StorageRef {
+    pub(crate) fn storage(&self) -> &StorageRef {
         &self.storage
     }
 
     /// Appends records.
-    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.journal.append(bytes)
     }
 
     /// Whether records find no more memory: what is in hand must do for what was absorbed already.
-    pub fn is_short_of_memory(&mut self) -> bool {
+    pub(crate) fn is_short_of_memory(&mut self) -> bool {
         self.journal.is_short()
     }
 
     /// Bytes appended since the agent started.
-    pub fn appended_bytes(&self) -> u64 {
+    pub(crate) fn appended_bytes(&self) -> u64 {
         self.journal.appended_bytes()
     }
 
     /// Bytes appended that the journal in the fast directory does not have.
-    pub fn unwritten_bytes(&self) -> usize {
+    pub(crate) fn unwritten_bytes(&self) -> usize {
         self.journal.unwritten_bytes()
     }
 
     /// Everything appended so far, to be made durable; [`Store::journal_done`] ends it.
-    pub fn journal_job(&mut self) -> JournalJob {
+    pub(crate) fn journal_job(&mut self) -> JournalJob {
         self.journal.job()
     }
 
     /// The job ended. What it could not write is written again with the next one.
-    pub fn journal_done(&mut self, written: bool) {
+    pub(crate) fn journal_done(&mut self, written: bool) {
         self.journal.done(written);
     }
 
     /// Begins a journal that says no more than the overlay knows; it takes the place of the grown one with
     /// the barrier that the overlay now asks for. No barrier is under way. False, and nothing is changed, if
     /// the fast directory has no room for both.
-    pub fn rotate(&mut self, overlay: &mut Overlay) -> Result<bool> {
+    pub(crate) fn rotate(&mut self, overlay: &mut Overlay) -> Result<bool> {
         self.journal.rotate(overlay)
     }
 
     /// The data file, which exists and is at least `size` long afterwards.
-    pub fn grow(&mut self, number: u32, size: u64) -> Result<()> {
+    pub(crate) fn grow(&mut self, number: u32, size: u64) -> Result<()> {
         self.data.grow(number, size)
     }
 
     /// Gives storage back, where the file system can.
-    pub fn punch(&mut self, run: Run) {
+    pub(crate) fn punch(&mut self, run: Run) {
         self.data.punch(run);
     }
 
     /// Deletes a data file.
-    pub fn remove_data_file(&mut self, number: u32) {
+    pub(crate) fn remove_data_file(&mut self, number: u32) {
         self.data.remove(number);
     }
 
     /// A data file, opened if it is not open.
-    pub fn data(&mut self, number: u32) -> io::Result<FileRef> {
+    pub(crate) fn data(&mut self, number: u32) -> io::Result<FileRef> {
         self.data.get(number)
     }
 
     /// The data file that a fetch is about to write.
-    pub fn begin_fetch(&mut self, copy: u64, number: u32) -> io::Result<FileRef> {
+    pub(crate) fn begin_fetch(&mut self, copy: u64, number: u32) -> io::Result<FileRef> {
         self.data.begin_fetch(copy, number)
     }
 
     /// The copy has ended, if it was a fetch.
-    pub fn end_fetch(&mut self, copy: u64) {
+    pub(crate) fn end_fetch(&mut self, copy: u64) {
         self.data.end_fetch(copy);
     }
 
     /// Records name bytes of the data file that no barrier has synced.
-    pub fn data_written(&mut self, number: u32) {
+    pub(crate) fn data_written(&mut self, number: u32) {
         self.data.written(number);
     }
 
     /// Whether so many data files are unsynced, and open, that a barrier is wanted.
-    pub fn wants_barrier(&self) -> bool {
+    pub(crate) fn wants_barrier(&self) -> bool {
         self.data.want_barrier()
     }
 
     /// A job that syncs these files, and the slow directories that names have left; [`Store::barrier_synced`]
     /// ends it. Slow files that `is_written` a program may write meanwhile.
-    pub fn barrier_job(
+    pub(crate) fn barrier_job(
         &mut self,
         data_files: &[u32],
         slow_files: Vec<u32>,
@@ -208,7 +214,11 @@ impl Store {
     }
 
     /// The job ended. Slow files that `is_written` no more may be executed if it synced them.
-    pub fn barrier_synced(&mut self, result: std::result::Result<(), &NotSynced>, is_written: impl Fn(u32) -> bool) {
+    pub(crate) fn barrier_synced(
+        &mut self,
+        result: std::result::Result<(), &NotSynced>,
+        is_written: impl Fn(u32) -> bool,
+    ) {
         if let Err(failed) = result {
             self.data.directory_not_synced();
             self.data.not_synced(failed);
@@ -217,32 +227,32 @@ impl Store {
     }
 
     /// A slow file.
-    pub fn slow(&self, number: u32) -> Option<&SlowFile> {
+    pub(crate) fn slow(&self, number: u32) -> Option<&SlowFile> {
         self.slow.get(number)
     }
 
     /// A slow file.
-    pub fn slow_mut(&mut self, number: u32) -> Option<&mut SlowFile> {
+    pub(crate) fn slow_mut(&mut self, number: u32) -> Option<&mut SlowFile> {
         self.slow.get_mut(number)
     }
 
     /// The slow files from number `from` on.
-    pub fn slow_files(&self, from: u32) -> impl Iterator<Item = (u32, &SlowFile)> + '_ {
+    pub(crate) fn slow_files(&self, from: u32) -> impl Iterator<Item = (u32, &SlowFile)> + '_ {
         self.slow.from(from)
     }
 
     /// The user wants what is on flash written over whatever a stranger made of these files.
-    pub fn accept_changes(&mut self, numbers: impl RangeBounds<u32>) {
+    pub(crate) fn accept_changes(&mut self, numbers: impl RangeBounds<u32>) {
         self.slow.accept_changes(numbers);
     }
 
     /// Remembers a slow file.
-    pub fn put_slow(&mut self, number: u32, slow: SlowFile) {
+    pub(crate) fn put_slow(&mut self, number: u32, slow: SlowFile) {
         self.slow.put(number, slow);
     }
 
     /// Closes a slow file.
-    pub fn forget_slow(&mut self, number: u32) {
+    pub(crate) fn forget_slow(&mut self, number: u32) {
         self.slow.forget(number);
     }
 }

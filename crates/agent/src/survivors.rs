@@ -21,14 +21,14 @@ use headstart_protocol::shared::{
 };
 
 use crate::process::ProcessHandle;
-use crate::runtime_directory::start_time;
+use crate::process::start_time;
 
 /// Numbers of several namespaces.
 const SEVERAL: u64 = u64::MAX;
 
 /// The process behind a connection: the number that this process sees, zero if none, and what the process
 /// says of itself.
-pub fn identify(seen: u32, told: Process) -> Process {
+pub(crate) fn identify(seen: u32, told: Process) -> Process {
     match start_time(seen) {
         Some(start_time) if seen != 0 => Process { pid: seen, start_time },
         _ => Process::unseen(told.pid, told.start_time),
@@ -41,7 +41,7 @@ fn namespace() -> u64 {
 }
 
 /// From here on slots get numbers of this process's namespace.
-pub fn note_namespace(shared: Shared<'_>, adopted: bool) {
+pub(crate) fn note_namespace(shared: Shared<'_>, adopted: bool) {
     let noted = &shared.header.pid_namespace;
     let (before, own) = (noted.load(Ordering::Relaxed), namespace());
     noted.store(if adopted && before != own { SEVERAL } else { own }, Ordering::Relaxed);
@@ -49,7 +49,7 @@ pub fn note_namespace(shared: Shared<'_>, adopted: bool) {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Survivors {
+pub(crate) struct Survivors {
     /// Slots whose threads live.
     pub slots: BTreeSet<u32>,
     /// Their processes.
@@ -60,7 +60,7 @@ pub struct Survivors {
 
 impl Survivors {
     /// Looks at every slot that has an owner.
-    pub fn find(shared: Shared<'_>) -> Survivors {
+    pub(crate) fn find(shared: Shared<'_>) -> Survivors {
         let mut found = Survivors::default();
         let is_ours = shared.header.pid_namespace.load(Ordering::Relaxed) == namespace();
         for (index, slot) in shared.used_slots().iter().enumerate() {

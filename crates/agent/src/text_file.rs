@@ -41,6 +41,14 @@ fn text_of(file: File, bytes_max: u64) -> io::Result<String> {
     Ok(text)
 }
 
+/// Makes names in a directory durable; what a file system cannot sync so is as durable as it makes it.
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+    match File::open(directory)?.sync_all() {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS)) => Ok(()),
+        synced => synced,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,17 +16,16 @@ use crate::error::{Result, errno_of};
 use crate::jobs::Completion;
 use crate::slow_file::SlowFile;
 use crate::storage::{Access, FileRef};
-use crate::store::{self, Store, as_path};
-use crate::syncer::SyncJob;
+use crate::store::{self, Store, SyncJob, as_path};
 
 /// The file that agent and threads share, or what stands in for it.
-pub trait SharedMemory {
+pub(crate) trait SharedMemory {
     /// Its parts.
     fn view(&self) -> Shared<'_>;
 }
 
 /// Both tiers.
-pub struct Tiers<M> {
+pub(crate) struct Tiers<M> {
     /// What decides.
     pub overlay: Overlay,
     /// The files.
@@ -46,7 +45,7 @@ struct JournalGrowth {
 
 /// What is left to do of an output.
 #[derive(Debug)]
-pub enum Due {
+pub(crate) enum Due {
     /// An answer to send.
     Reply(Envelope, Answer),
     /// A copy to make.
@@ -59,18 +58,18 @@ pub enum Due {
 
 impl<M: SharedMemory> Tiers<M> {
     /// Tiers whose journal is replaced when it has grown by more than this.
-    pub fn new(overlay: Overlay, store: Store, shared: M, journal_bytes_max: u64) -> Tiers<M> {
+    pub(crate) fn new(overlay: Overlay, store: Store, shared: M, journal_bytes_max: u64) -> Tiers<M> {
         let growth = JournalGrowth { bytes_max: journal_bytes_max, replaced_at: journal_bytes_max };
         Tiers { overlay, store, shared, growth }
     }
 
     /// Gives up what is waited for, as far as time and slots say, and goes on.
-    pub fn poll(&mut self) {
+    pub(crate) fn poll(&mut self) {
         self.overlay.poll(self.shared.view());
     }
 
     /// Stores the records of what happened, and returns what is to be done: no output may be carried out before.
-    pub fn store_records(&mut self) -> Result<Vec<Output>> {
+    pub(crate) fn store_records(&mut self) -> Result<Vec<Output>> {
         let (records, outputs) = (self.overlay.take_journal(), self.overlay.take_outputs());
         self.append(&records)?;
         Ok(outputs)
@@ -83,7 +82,7 @@ impl<M: SharedMemory> Tiers<M> {
     }
 
     /// Carries out one output.
-    pub fn carry_out(&mut self, output: Output) -> Result<Option<Due>> {
+    pub(crate) fn carry_out(&mut self, output: Output) -> Result<Option<Due>> {
         match output {
             Output::Reply(envelope, answer) => return Ok(Some(Due::Reply(envelope, answer))),
             Output::Copy(order) => return Ok(Some(self.copy(order))),
@@ -171,7 +170,7 @@ impl<M: SharedMemory> Tiers<M> {
     }
 
     /// A job ended. If it was the last of a barrier: whether that is durable.
-    pub fn complete(&mut self, completion: Completion) -> Option<bool> {
+    pub(crate) fn complete(&mut self, completion: Completion) -> Option<bool> {
         match completion {
             Completion::Copied { id, file, kind, result } => {
                 self.store.end_fetch(id);
@@ -204,16 +203,16 @@ impl<M: SharedMemory> Tiers<M> {
     }
 
     /// Asks for a barrier before so many data files are unsynced that the agent must sync one itself.
-    pub fn keep_descriptors(&mut self) {
+    pub(crate) fn keep_descriptors(&mut self) {
         if self.store.wants_barrier() && !self.overlay.is_barrier_running() {
             self.overlay.request_short_barrier();
             self.poll();
         }
     }
 
-    /// Replaces the journal if it has grown; nothing if it has not, or while a barrier is under way: the next one is held back
-    /// until then. False if there is no room for it.
-    pub fn replace_grown_journal(&mut self) -> Result<Option<bool>> {
+    /// Replaces the journal if it has grown; nothing if it has not, or while a barrier is under way: the next
+    /// one is held back until then. False if there is no room for it.
+    pub(crate) fn replace_grown_journal(&mut self) -> Result<Option<bool>> {
         if self.overlay.journal_end() <= self.growth.replaced_at {
             return Ok(None);
         }
@@ -230,7 +229,7 @@ impl<M: SharedMemory> Tiers<M> {
 
     /// A process opens a slow file: looks at it, and keeps it open. Its number if it has one now, or the
     /// answer if it cannot be opened; else the overlay answers.
-    pub fn open(
+    pub(crate) fn open(
         &mut self,
         envelope: Envelope,
         identity: Identity,
@@ -270,7 +269,7 @@ impl<M: SharedMemory> Tiers<M> {
 
     /// Nobody opens it, but the agent is to know of it: looks at the slow file, keeps it open for reading,
     /// and remembers how it looks. Its number.
-    pub fn know(&mut self, identity: Identity, path: &[u8]) -> std::result::Result<u32, Answer> {
+    pub(crate) fn know(&mut self, identity: Identity, path: &[u8]) -> std::result::Result<u32, Answer> {
         let known = self.known(identity);
         let opened = match known {
             Some(_) => Ok(None),
@@ -322,7 +321,7 @@ impl<M: SharedMemory> Tiers<M> {
     }
 
     /// The thread behind `slot` is gone. What became of a truncation of its own, the slow file's size says.
-    pub fn hang_up(&mut self, slot: u32) {
+    pub(crate) fn hang_up(&mut self, slot: u32) {
         let open: Vec<u32> =
             self.overlay.file_list().map(|(file, ..)| file).filter(|file| self.overlay.is_open(*file)).collect();
         let cut = self.overlay.truncates(slot).and_then(|file| self.store.slow(file));
@@ -333,7 +332,7 @@ impl<M: SharedMemory> Tiers<M> {
 
     /// Nobody may have the file open any more: remembers how it looks, so that a change behind our back is
     /// noticed; forgets it if it has lost its name.
-    pub fn take_fingerprint(&mut self, file: u32) {
+    pub(crate) fn take_fingerprint(&mut self, file: u32) {
         if !self.overlay.is_at_rest(file) || self.overlay.path(file).is_none() {
             return;
         }

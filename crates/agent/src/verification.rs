@@ -19,6 +19,7 @@ use headstart_units::request::Range;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use crate::error::{Error, Result};
+use crate::process;
 use crate::runtime_directory;
 use crate::storage::{File as _, RealStorage, Storage as _};
 use crate::store::{self, Found};
@@ -155,7 +156,7 @@ impl Verification {
 
 fn replay(storage: &RealStorage, slow: &Path, fast: &Path) -> Result<Found> {
     let runtime = runtime_directory::path(slow);
-    let boot_id = runtime_directory::boot_id().unwrap_or_default();
+    let boot_id = process::boot_id().unwrap_or_default();
     let mut attempt = 0;
     loop {
         let found = store::recover(storage, fast, &runtime, boot_id);

@@ -1,4 +1,5 @@
-//! The agent's threads beside the event loop: those that copy, the one that syncs, and the one that shows what is dirty.
+//! The agent's threads beside the event loop: those that copy, the one that syncs, and the one that shows
+//! what is dirty.
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -9,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::jobs::{Completion, Jobs};
 use crate::mailbox::Mailbox;
 use crate::marker::{MarkJob, Marker};
-use crate::syncer::{self, SyncJob};
+use crate::store::SyncJob;
+use crate::syncer;
 
 /// Threads that copy and sync, and the way back from them.
 pub(crate) struct Workers {

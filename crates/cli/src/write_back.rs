@@ -9,7 +9,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::Error;
 use headstart_agent::client::Client;
-use headstart_agent::runtime_directory::is_stopped;
+
+use headstart_agent::process::is_stopped;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, HeldUpFile, Status};
 use headstart_units::ByteSize;

@@ -180,8 +180,8 @@ impl History {
             if !allowed.contains(&version) {
                 let touching: Vec<&Write> = self.writes.iter().filter(|write| write.cells.contains(&cell)).collect();
                 return Err(format!(
-                    "{place} holds version {version}; allowed {allowed:?} at {begun} to {now}; writes {touching:?}, syncs {:?}, \
-                     doubts {:?}",
+                    "{place} holds version {version}; allowed {allowed:?} at {begun} to {now}; writes \
+                     {touching:?}, syncs {:?}, doubts {:?}",
                     self.syncs, self.doubts
                 ));
             }

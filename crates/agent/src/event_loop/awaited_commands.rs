@@ -1,4 +1,5 @@
-//! Commands that are answered later, and what was asked to go on until it is done: a drain of all, or flash becoming less.
+//! Commands that are answered later, and what was asked to go on until it is done: a drain of all, or flash
+//! becoming less.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! What the event loop keeps of files beside the overlay: opens that wait for a number, files kept off flash, numbers whose memory is given
-//! back, directories that were looked at, and how far the search for removed files has come.
+//! What the event loop keeps of files beside the overlay: opens that wait for a number, files kept off flash,
+//! numbers whose memory is given back, directories that were looked at, and how far the search for removed
+//! files has come.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -83,8 +84,8 @@ impl KnownFiles {
         self.forgotten.push_back(file);
     }
 
-    /// The next forgotten number whose memory is to be given back; the last ones keep it, as threads that were just closing them may look
-    /// at their bits once more.
+    /// The next forgotten number whose memory is to be given back; the last ones keep it, as threads that
+    /// were just closing them may look at their bits once more.
     pub(super) fn next_to_release(&mut self) -> Option<u32> {
         if self.forgotten.len() > FORGOTTEN_MAX { self.forgotten.pop_front() } else { None }
     }

@@ -88,8 +88,8 @@ impl Poller {
         self.due = None;
     }
 
-    /// Sets the timer, unless it goes off before that; without a period it does not go off. Messages, however many, do not put off what
-    /// was due.
+    /// Sets the timer, unless it goes off before that; without a period it does not go off. Messages, however
+    /// many, do not put off what was due.
     pub(super) fn set_timer(&mut self, period: Option<Duration>) {
         let Some(period) = period else {
             let _ = self.timer.unset();

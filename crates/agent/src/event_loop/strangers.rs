@@ -22,7 +22,7 @@ use headstart_protocol::{STRANGER_PREFIX, STRANGERS_FILE};
 
 use crate::error::{Error, Result};
 use crate::process::ProcessHandle;
-use crate::runtime_directory::start_time;
+use crate::process::start_time;
 use crate::status;
 use crate::store::as_path;
 

@@ -13,15 +13,16 @@ use headstart_overlay::recovery::RecoveredFile;
 use headstart_protocol::{FLASH_DIRECTORY, data_file_name};
 
 use super::{FileReport, Inspection, JournalState, SlowState, Verdict};
-use crate::claim::{self, Owner, Relation};
+use crate::claim;
 use crate::dirty_list::{self, Entry, Listed};
 use crate::error::{Error, Result};
 use crate::identity::ManagedDevice;
 use crate::origin::Origin;
+use crate::owner::{Owner, Relation};
 use crate::slow_file::fingerprint_of;
 use crate::storage::RealStorage;
 use crate::store::{self, Found, as_path};
-use crate::{discarded, renamed, runtime_directory, shared_file, survivors};
+use crate::{discarded, process, renamed, runtime_directory, shared_file, survivors};
 
 /// What the findings of one file rest on: a later look confirms them only by the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,7 +78,7 @@ pub(super) fn look(slow: &Path, fast: Option<&Path>, scan: bool) -> Result<Inspe
         return Ok(report);
     }
     let runtime = runtime_directory::path(slow);
-    let boot_id = runtime_directory::boot_id().unwrap_or_default();
+    let boot_id = process::boot_id().unwrap_or_default();
     let taking = Taking::look(&runtime, boot_id);
     report.program_runs = taking.program;
     let found = fast.as_deref().and_then(|fast| report.replay(slow, fast, &runtime, boot_id));

@@ -21,7 +21,7 @@ use crate::socket;
 use crate::status::Status;
 
 /// Name of the socket in the runtime directory.
-pub const METRICS_FILE: &str = "metrics";
+pub(crate) const METRICS_FILE: &str = "metrics";
 /// How long a connection may take, and how long the event loop may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Connections served at once.

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, Weak};
 use crate::storage::{File, FileRef};
 
 /// See the module.
-pub struct Handle {
+pub(crate) struct Handle {
     current: Mutex<Current>,
 }
 
@@ -42,17 +42,17 @@ impl Debug for Handle {
 
 impl Handle {
     /// A file just opened.
-    pub fn new(file: FileRef) -> Handle {
+    pub(crate) fn new(file: FileRef) -> Handle {
         Handle { current: Mutex::new(Current { file, leaving: None }) }
     }
 
     /// The file as it is open now; not to be kept.
-    pub fn file(&self) -> FileRef {
+    pub(crate) fn file(&self) -> FileRef {
         self.current.lock().expect("no thread panics with the lock").file.clone()
     }
 
     /// Opens it for writing, too; `other` opens it in another way.
-    pub fn make_writable(&self, other: impl FnOnce() -> Option<FileRef>) -> io::Result<()> {
+    pub(crate) fn make_writable(&self, other: impl FnOnce() -> Option<FileRef>) -> io::Result<()> {
         let file = self.file();
         if !file.is_writable() {
             let held = |error| other().filter(|file| file.is_writable()).ok_or(error);
@@ -62,7 +62,7 @@ impl Handle {
     }
 
     /// Keeps it open for reading alone.
-    pub fn make_readable(&self) -> io::Result<()> {
+    pub(crate) fn make_readable(&self) -> io::Result<()> {
         let file = self.file();
         if file.is_writable() {
             self.replace(file.reopen(false)?);
@@ -77,7 +77,7 @@ impl Handle {
     }
 
     /// Whether no descriptor for writing is left.
-    pub fn is_released(&self) -> bool {
+    pub(crate) fn is_released(&self) -> bool {
         let current = self.current.lock().expect("no thread panics with the lock");
         let gone = current.leaving.as_ref().is_none_or(|leaving| leaving.strong_count() == 0);
         gone && !current.file.is_writable()

@@ -18,14 +18,14 @@ use headstart_overlay::journal::Identity;
 
 use super::{Access, Attributes, File, FileRef, Scope, Storage};
 use disk::Change;
-pub use disk::{Disk, MEMORY};
+pub(crate) use disk::{Disk, MEMORY};
 
 /// The device that all files are on.
 const DEVICE: u64 = 1;
 
 /// Which calls fail.
 #[derive(Clone, Copy, Debug)]
-pub struct Fault {
+pub(crate) struct Fault {
     /// The first call counted from the start that may.
     pub at: u64,
     /// `EIO`: any call; `ENOSPC` and `EDQUOT`: calls that need space.
@@ -38,7 +38,7 @@ pub struct Fault {
 
 /// The disk just before an operation.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// When.
     pub tick: u64,
     /// Which.
@@ -66,7 +66,7 @@ struct State {
 
 /// See the module.
 #[derive(Clone, Default)]
-pub struct FaultyStorage {
+pub(crate) struct FaultyStorage {
     state: Arc<Mutex<State>>,
 }
 
@@ -109,7 +109,7 @@ impl std::fmt::Debug for FaultyStorage {
 
 impl FaultyStorage {
     /// Storage with these contents; takes snapshots if asked to.
-    pub fn new(disk: Disk, snapshots: bool, fault: Option<Fault>) -> FaultyStorage {
+    pub(crate) fn new(disk: Disk, snapshots: bool, fault: Option<Fault>) -> FaultyStorage {
         let snapshots = snapshots.then(Vec::new);
         FaultyStorage { state: Arc::new(Mutex::new(State { disk, snapshots, fault, ..State::default() })) }
     }
@@ -119,57 +119,57 @@ impl FaultyStorage {
     }
 
     /// The time, in events: of which every storage operation is one.
-    pub fn tick(&self) -> u64 {
+    pub(crate) fn tick(&self) -> u64 {
         let mut state = self.state();
         state.ticks += 1;
         state.ticks
     }
 
     /// The disk as it is.
-    pub fn disk(&self) -> Disk {
+    pub(crate) fn disk(&self) -> Disk {
         self.state().disk.clone()
     }
 
     /// The snapshots taken.
-    pub fn take_snapshots(&self) -> Vec<Snapshot> {
+    pub(crate) fn take_snapshots(&self) -> Vec<Snapshot> {
         self.state().snapshots.take().unwrap_or_default()
     }
 
     /// No call fails any more; those that did.
-    pub fn heal(&self) -> Vec<String> {
+    pub(crate) fn heal(&self) -> Vec<String> {
         let mut state = self.state();
         state.fault = None;
         state.faults.clone()
     }
 
     /// Syncs that failed: when, and of which inode.
-    pub fn failed_syncs(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn failed_syncs(&self) -> Vec<(u64, u64)> {
         self.state().failed_syncs.clone()
     }
 
     /// Pages whose sync failed leave the cache: reads see what is durable.
-    pub fn evict(&self) {
+    pub(crate) fn evict(&self) {
         self.state().disk.evict();
     }
 
     /// The kernel could not write what the file had unsynced.
-    pub fn fail_to_write(&self, path: &Path) {
+    pub(crate) fn fail_to_write(&self, path: &Path) {
         self.state().fail_to_write(path);
     }
 
     /// The next call fails.
-    pub fn fail_next(&self, errno: i32) {
+    pub(crate) fn fail_next(&self, errno: i32) {
         let mut state = self.state();
         state.fault = Some(Fault { at: state.calls + 1, errno, lasting: false, silent: false });
     }
 
     /// From now on others take whatever memory is free.
-    pub fn fill_memory(&self) {
+    pub(crate) fn fill_memory(&self) {
         self.state().memory_is_full = true;
     }
 
     /// Calls so far.
-    pub fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.state().calls
     }
 

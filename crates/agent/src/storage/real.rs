@@ -27,13 +27,13 @@ const PARTS_MAX: usize = 1024;
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
-pub struct RealStorage {
+pub(crate) struct RealStorage {
     device: ManagedDevice,
 }
 
 impl RealStorage {
     /// With slow files below the directory `slow`.
-    pub fn below(slow: &Path) -> Result<RealStorage> {
+    pub(crate) fn below(slow: &Path) -> Result<RealStorage> {
         Ok(RealStorage { device: ManagedDevice::of(slow)? })
     }
 }
@@ -92,7 +92,7 @@ impl Storage for RealStorage {
 }
 
 /// Time of last write in nanoseconds since 1970; before that a negative number, in two's complement.
-pub fn modified_ns(found: &std::fs::Metadata) -> u64 {
+pub(crate) fn modified_ns(found: &std::fs::Metadata) -> u64 {
     (found.mtime() as u64).wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec() as u64)
 }
 

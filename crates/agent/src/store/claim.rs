@@ -15,12 +15,12 @@ use crate::error::{Error, Result};
 const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The right to use the fast directory; ends with the process.
-pub struct Claim {
+pub(crate) struct Claim {
     _lock: Flock<File>,
 }
 
 /// Makes this agent the only one of this machine that uses the fast directory, whatever its runtime directory.
-pub fn claim(fast: &Path) -> Result<Claim> {
+pub(crate) fn claim(fast: &Path) -> Result<Claim> {
     let directory = fast.join(FLASH_DIRECTORY);
     std::fs::DirBuilder::new()
         .recursive(true)

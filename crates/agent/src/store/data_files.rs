@@ -34,13 +34,13 @@ use headstart_overlay::Run;
 use headstart_overlay::recovery::Recovered;
 use headstart_protocol::data_file_name;
 
+use super::sync_job::DataSync;
 use crate::error::{Error, Result};
 use crate::storage::{Access, FileRef, Scope, StorageRef};
-use crate::syncer::DataSync;
 
 /// See the module.
 #[derive(Debug)]
-pub struct DataFiles {
+pub(crate) struct DataFiles {
     storage: StorageRef,
     directory: PathBuf,
     files: BTreeMap<u32, DataFile>,
@@ -65,13 +65,13 @@ struct DataFile {
 }
 
 /// The number in a data file's name.
-pub fn data_file_number(path: &Path) -> Option<u32> {
+pub(crate) fn data_file_number(path: &Path) -> Option<u32> {
     u32::from_str_radix(path.file_name()?.to_str()?.strip_prefix("data.")?, 16).ok()
 }
 
 impl DataFiles {
     /// Looks at the data files of a replay, and syncs them and their names.
-    pub fn open_recovered(
+    pub(crate) fn open_recovered(
         storage: StorageRef,
         directory: PathBuf,
         recovered: &mut Recovered,
@@ -118,7 +118,7 @@ impl DataFiles {
     }
 
     /// Removes data files the journal does not name: their commits were never acknowledged, or they were removed.
-    pub fn remove_strangers(&self) {
+    pub(crate) fn remove_strangers(&self) {
         let Ok(entries) = self.storage.list(&self.directory) else { return };
         for path in entries {
             if data_file_number(&path).is_some_and(|number| !self.files.contains_key(&number)) {
@@ -128,7 +128,7 @@ impl DataFiles {
     }
 
     /// A data file, opened if it is not open.
-    pub fn get(&mut self, number: u32) -> io::Result<FileRef> {
+    pub(crate) fn get(&mut self, number: u32) -> io::Result<FileRef> {
         if !self.files.contains_key(&number) {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -179,7 +179,7 @@ impl DataFiles {
     }
 
     /// The data file, which exists and is at least `size` long afterwards.
-    pub fn grow(&mut self, number: u32, size: u64) -> Result<()> {
+    pub(crate) fn grow(&mut self, number: u32, size: u64) -> Result<()> {
         let path = self.path(number);
         let known = self.files.get(&number).map(|known| known.size);
         if known.is_none() {
@@ -195,7 +195,7 @@ impl DataFiles {
     }
 
     /// Records name bytes of the data file that no barrier has synced.
-    pub fn written(&mut self, number: u32) {
+    pub(crate) fn written(&mut self, number: u32) {
         if !self.files.contains_key(&number) {
             return;
         }
@@ -206,7 +206,7 @@ impl DataFiles {
     }
 
     /// The data file that a fetch is about to write.
-    pub fn begin_fetch(&mut self, copy: u64, number: u32) -> io::Result<FileRef> {
+    pub(crate) fn begin_fetch(&mut self, copy: u64, number: u32) -> io::Result<FileRef> {
         let file = self.get(number)?;
         self.unsynced.insert(number);
         self.fetches.insert(copy, number);
@@ -214,18 +214,18 @@ impl DataFiles {
     }
 
     /// The copy has ended, if it was a fetch.
-    pub fn end_fetch(&mut self, copy: u64) {
+    pub(crate) fn end_fetch(&mut self, copy: u64) {
         self.fetches.remove(&copy);
     }
 
     /// Whether so many are unsynced that a barrier is wanted.
-    pub fn want_barrier(&self) -> bool {
+    pub(crate) fn want_barrier(&self) -> bool {
         self.unsynced.len() > self.open_max / 4 * 3
     }
 
     /// What a barrier has to sync: those of `named` that were not synced since records named them, and others
     /// that fetches wrote.
-    pub fn begin_sync(&mut self, named: &[u32]) -> Vec<(u32, DataSync)> {
+    pub(crate) fn begin_sync(&mut self, named: &[u32]) -> Vec<(u32, DataSync)> {
         let missing = named.iter().copied().filter(|number| !self.files.contains_key(number));
         let lost: BTreeSet<u32> = missing.chain(std::mem::take(&mut self.lost)).collect();
         let is_open = |number: &u32| self.files.get(number).is_some_and(|known| known.open.is_some());
@@ -245,23 +245,23 @@ impl DataFiles {
 
     /// The barrier could not sync these: those it did not try are to be synced yet. Nothing rests any more on
     /// one whose sync failed.
-    pub fn not_synced(&mut self, failed: &NotSynced) {
+    pub(crate) fn not_synced(&mut self, failed: &NotSynced) {
         let untried = failed.data_files_untried.iter().filter(|number| self.files.contains_key(number));
         self.unsynced.extend(untried);
     }
 
     /// The directory, if a data file was created there since it was last taken for a sync.
-    pub fn take_unsynced_directory(&mut self) -> Option<(StorageRef, PathBuf)> {
+    pub(crate) fn take_unsynced_directory(&mut self) -> Option<(StorageRef, PathBuf)> {
         std::mem::take(&mut self.created).then(|| (self.storage.clone(), self.directory.clone()))
     }
 
     /// The sync failed.
-    pub fn directory_not_synced(&mut self) {
+    pub(crate) fn directory_not_synced(&mut self) {
         self.created = true;
     }
 
     /// Gives storage back, where the file system can.
-    pub fn punch(&mut self, run: Run) {
+    pub(crate) fn punch(&mut self, run: Run) {
         let bytes = run.bytes();
         if let Ok(file) = self.get(run.data_file)
             && let Err(error) = file.punch(bytes.offset, bytes.length)
@@ -271,7 +271,7 @@ impl DataFiles {
     }
 
     /// Deletes a data file.
-    pub fn remove(&mut self, number: u32) {
+    pub(crate) fn remove(&mut self, number: u32) {
         if let Some(known) = self.files.remove(&number).filter(|known| known.open.is_some()) {
             self.by_use.remove(&known.used);
         }

@@ -21,7 +21,7 @@ const LIVE_IN_HAND_BYTES: u64 = 128 << 10;
 
 /// See the module.
 #[derive(Debug)]
-pub struct JournalFiles {
+pub(crate) struct JournalFiles {
     storage: StorageRef,
     directory: PathBuf,
     live_path: PathBuf,
@@ -44,7 +44,7 @@ pub struct JournalFiles {
 
 /// Bytes of the journal to write and sync.
 #[derive(Debug)]
-pub struct JournalJob {
+pub(crate) struct JournalJob {
     storage: StorageRef,
     journal: FileRef,
     offset: u64,
@@ -55,7 +55,7 @@ pub struct JournalJob {
 
 impl JournalJob {
     /// Writes and syncs; keeps space in hand for the next ones, as absorbed bytes may take all there is.
-    pub fn run(&self) -> io::Result<()> {
+    pub(crate) fn run(&self) -> io::Result<()> {
         self.journal.write_at(&self.bytes, self.offset)?;
         let _ = self.journal.allocate(self.offset + self.bytes.len() as u64, IN_HAND_BYTES);
         self.journal.sync(Scope::Data)?;
@@ -71,7 +71,7 @@ impl JournalFiles {
     /// Writes a checkpoint: first beside, durable, then in place. The copy in memory goes first: it may say
     /// more, never less. Where memory has no room for another copy, the one before is written over, once the
     /// journal says all that it said, and what it has beyond that stays in hand.
-    pub fn begin(
+    pub(crate) fn begin(
         storage: StorageRef,
         directory: PathBuf,
         live_path: PathBuf,
@@ -113,7 +113,7 @@ impl JournalFiles {
     }
 
     /// Appends records.
-    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -137,7 +137,8 @@ impl JournalFiles {
                 if !std::mem::replace(&mut self.live_is_short, true) {
                     tracing::error!(
                         %error, path = %self.live_path.display(),
-                        "there is no room for more records: nothing is absorbed until there is. Make room in that file system"
+                        "there is no room for more records: nothing is absorbed until there is. \
+                         Make room in that file system"
                     );
                 }
             }
@@ -145,7 +146,7 @@ impl JournalFiles {
     }
 
     /// Whether what is in hand for records is all that there is, now as when it was last asked for.
-    pub fn is_short(&mut self) -> bool {
+    pub(crate) fn is_short(&mut self) -> bool {
         if self.live_is_short {
             self.keep_live_in_hand(0);
         }
@@ -153,17 +154,17 @@ impl JournalFiles {
     }
 
     /// Bytes appended since the agent started.
-    pub fn appended_bytes(&self) -> u64 {
+    pub(crate) fn appended_bytes(&self) -> u64 {
         self.appended
     }
 
     /// Bytes appended that the journal in the fast directory does not have.
-    pub fn unwritten_bytes(&self) -> usize {
+    pub(crate) fn unwritten_bytes(&self) -> usize {
         self.unwritten.len()
     }
 
     /// Everything appended so far, to be made durable; [`JournalFiles::done`] ends it.
-    pub fn job(&mut self) -> JournalJob {
+    pub(crate) fn job(&mut self) -> JournalJob {
         self.writing = Arc::new(std::mem::take(&mut self.unwritten));
         JournalJob {
             storage: self.storage.clone(),
@@ -175,7 +176,7 @@ impl JournalFiles {
     }
 
     /// The job ended. What it could not write is written again with the next one: a gap would end the replay there.
-    pub fn done(&mut self, written: bool) {
+    pub(crate) fn done(&mut self, written: bool) {
         let bytes = std::mem::take(&mut self.writing);
         if written {
             self.journal_written += bytes.len() as u64;
@@ -189,7 +190,7 @@ impl JournalFiles {
     /// the barrier that the overlay now asks for. No barrier is under way. False, and nothing is changed, if
     /// the fast directory has no room for both, or while the one begun last has not taken its place: it has
     /// no other name than the next one would have.
-    pub fn rotate(&mut self, overlay: &mut Overlay) -> Result<bool> {
+    pub(crate) fn rotate(&mut self, overlay: &mut Overlay) -> Result<bool> {
         if self.unpublished {
             return Ok(false);
         }
@@ -232,7 +233,7 @@ impl JournalFiles {
 }
 
 /// A journal's header, of this format or the one before, and all its bytes; nothing if it is missing.
-pub fn read_journal(storage: &dyn Storage, path: &Path) -> Result<Option<(Header, Vec<u8>)>> {
+pub(crate) fn read_journal(storage: &dyn Storage, path: &Path) -> Result<Option<(Header, Vec<u8>)>> {
     let read = || -> io::Result<Vec<u8>> {
         let file = storage.open(path, Access::Existing)?;
         let mut bytes = vec![0; file.attributes()?.size as usize];

@@ -10,13 +10,13 @@ use headstart_protocol::{FLASH_DIRECTORY, data_file_name};
 
 use super::data_files::data_file_number;
 use super::journal_files::read_journal;
-use crate::discarded::EPOCH_MAX;
+use crate::epoch::EPOCH_MAX;
 use crate::error::{Error, Result};
 use crate::origin;
 use crate::storage::{Access, Storage};
 
 /// What was found before this agent started.
-pub struct Found {
+pub(crate) struct Found {
     /// The replayed journal.
     pub recovered: Recovered,
     /// The epoch of the agent that wrote it.
@@ -30,7 +30,7 @@ pub struct Found {
 const LOST_BYTES_MAX: u64 = 1 << 40;
 
 /// Looks for a journal in the fast directory and its copy in memory, and replays what counts of them.
-pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> {
+pub(crate) fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8; 16]) -> Result<Found> {
     let path = fast.join(FLASH_DIRECTORY).join("journal");
     let Some((header, bytes)) = read_journal(storage, &path)? else {
         refuse_lost_journal(storage, &path)?;
@@ -58,8 +58,8 @@ pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8;
         opened.and_then(|file| file.attributes()).map_or(LOST_BYTES_MAX, |found| found.size.max(LOST_BYTES_MAX))
     };
     if !recovered.is_plausible(FILES_MAX, size) {
-        let problem = "it names bytes that are not there; restore the data files beside it, or remove all of them to give up \
-                       what only flash holds";
+        let problem = "it names bytes that are not there; restore the data files beside it, or remove all of \
+                       them to give up what only flash holds";
         return Err(Error::Journal { path, problem: problem.into() });
     }
     tracing::info!(
@@ -72,8 +72,9 @@ pub fn recover(storage: &dyn Storage, fast: &Path, runtime: &Path, boot_id: [u8;
     Ok(Found { recovered, epoch: header.epoch, complete: replay == Replay::Everything })
 }
 
-/// What a journal says. One of the format before also names files of other file systems that are mounted below the managed
-/// directory: clean bytes of those are given up, dirty ones are for the version that manages them.
+/// What a journal says. One of the format before also names files of other file systems that are mounted
+/// below the managed directory: clean bytes of those are given up, dirty ones are for the version that
+/// manages them.
 fn replayed(storage: &dyn Storage, fast: &Path, path: &Path, bytes: &[u8], replay: Replay) -> Result<Recovered> {
     let Some(earlier) = Earlier::find(bytes) else { return Ok(Recovered::replay(&bytes[HEADER_BYTES..], replay)) };
     let devices = origin::devices(fast)?;
@@ -81,8 +82,9 @@ fn replayed(storage: &dyn Storage, fast: &Path, path: &Path, bytes: &[u8], repla
     let dirty_bytes = Recovered::replay(&earlier.body(|device| !is_own(device)), replay).dirty_bytes();
     if dirty_bytes > 0 {
         let problem = format!(
-            "it has {dirty_bytes} bytes of files on other file systems that are mounted below the slow directory, which this version \
-             of Headstart does not manage: run 'headstart drain' with the version that wrote it"
+            "it has {dirty_bytes} bytes of files on other file systems that are mounted below the slow \
+             directory, which this version of Headstart does not manage: \
+             run 'headstart drain' with the version that wrote it"
         );
         return Err(Error::Journal { path: path.to_path_buf(), problem });
     }

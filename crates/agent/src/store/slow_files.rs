@@ -18,19 +18,19 @@ use crate::storage::{Access, File, FileRef, Scope, Storage};
 
 /// Slow files by number.
 #[derive(Debug, Default)]
-pub struct SlowFiles {
+pub(crate) struct SlowFiles {
     files: BTreeMap<u32, SlowFile>,
     /// Those of the barrier under way.
     syncing: Vec<u32>,
 }
 
 /// Path bytes as a path.
-pub fn as_path(bytes: &[u8]) -> &Path {
+pub(crate) fn as_path(bytes: &[u8]) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(bytes))
 }
 
 /// Opens a slow file; checks that it is the one meant.
-pub fn open_slow(storage: &dyn Storage, path: &[u8], identity: Identity, access: Access) -> io::Result<FileRef> {
+pub(crate) fn open_slow(storage: &dyn Storage, path: &[u8], identity: Identity, access: Access) -> io::Result<FileRef> {
     let file = storage.open(as_path(path), access)?;
     let found = file.attributes()?;
     if !storage.is_managed(found.device) || !is_same(found.identity(), identity) {
@@ -45,7 +45,7 @@ impl SlowFiles {
     /// it open. The files in `open` are left as they are: those processes go on using them. Of those in
     /// `truncated`, which threads were about to cut, the size says whether they have: it is left as it is,
     /// too. Returns the sizes.
-    pub fn open_recovered(
+    pub(crate) fn open_recovered(
         storage: &dyn Storage,
         recovered: &mut Recovered,
         open: &BTreeMap<u32, Vec<u32>>,
@@ -60,14 +60,7 @@ impl SlowFiles {
             let opened = match open_slow(storage, &found.path, found.identity, Access::Slow).or_else(held) {
                 Ok(opened) => opened,
                 Err(error) => {
-                    // It may have been renamed just before the agent ended: records rest on it wherever it is.
-                    storage.sync_file_system(&path).map_err(|error| Error::file("sync what was", &path, error))?;
-                    if dirty_end(&found.map).is_none() {
-                        found.map.carve(Range::new(0, u64::MAX));
-                    } else {
-                        let path = path.display();
-                        tracing::error!(%error, %path, "a file with dirty bytes on flash cannot be opened; they are kept");
-                    }
+                    not_found(storage, found, &error)?;
                     continue;
                 }
             };
@@ -115,7 +108,7 @@ impl SlowFiles {
     }
 
     /// The slow files of a barrier, as they are open; those that `is_written` a program may write at any moment.
-    pub fn begin_sync(&mut self, numbers: Vec<u32>, is_written: impl Fn(u32) -> bool) -> Vec<(u32, FileRef)> {
+    pub(crate) fn begin_sync(&mut self, numbers: Vec<u32>, is_written: impl Fn(u32) -> bool) -> Vec<(u32, FileRef)> {
         let opened = |&number: &u32| Some((number, self.files.get_mut(&number)?.begin_sync(is_written(number))));
         let jobs = numbers.iter().filter_map(opened).collect();
         self.syncing = numbers;
@@ -123,7 +116,7 @@ impl SlowFiles {
     }
 
     /// The barrier's files are synced, or not all are. What `is_written` no more may be executed.
-    pub fn end_sync(&mut self, synced: bool, is_written: impl Fn(u32) -> bool) {
+    pub(crate) fn end_sync(&mut self, synced: bool, is_written: impl Fn(u32) -> bool) {
         for number in std::mem::take(&mut self.syncing) {
             let Some(slow) = self.files.get_mut(&number) else { continue };
             match synced {
@@ -135,41 +128,56 @@ impl SlowFiles {
     }
 
     /// A slow file.
-    pub fn get(&self, number: u32) -> Option<&SlowFile> {
+    pub(crate) fn get(&self, number: u32) -> Option<&SlowFile> {
         self.files.get(&number)
     }
 
     /// A slow file.
-    pub fn get_mut(&mut self, number: u32) -> Option<&mut SlowFile> {
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut SlowFile> {
         self.files.get_mut(&number)
     }
 
     /// The slow files from number `from` on.
-    pub fn from(&self, from: u32) -> impl Iterator<Item = (u32, &SlowFile)> + '_ {
+    pub(crate) fn from(&self, from: u32) -> impl Iterator<Item = (u32, &SlowFile)> + '_ {
         self.files.range(from..).map(|(&number, slow)| (number, slow))
     }
 
     /// The user wants what is on flash written over whatever a stranger made of these files.
-    pub fn accept_changes(&mut self, numbers: impl RangeBounds<u32>) {
+    pub(crate) fn accept_changes(&mut self, numbers: impl RangeBounds<u32>) {
         self.files.range_mut(numbers).for_each(|(_, slow)| slow.accept_changes());
     }
 
     /// Remembers a slow file.
-    pub fn put(&mut self, number: u32, slow: SlowFile) {
+    pub(crate) fn put(&mut self, number: u32, slow: SlowFile) {
         self.files.insert(number, slow);
     }
 
     /// Closes a slow file.
-    pub fn forget(&mut self, number: u32) {
+    pub(crate) fn forget(&mut self, number: u32) {
         self.files.remove(&number);
     }
+}
+
+/// A slow file cannot be opened: what is dirty of it stays, the rest does not count.
+fn not_found(storage: &dyn Storage, found: &mut RecoveredFile, error: &io::Error) -> Result<()> {
+    let path = as_path(&found.path);
+    // It may have been renamed just before the agent ended: records rest on it wherever it is.
+    storage.sync_file_system(path).map_err(|error| Error::file("sync what was", path, error))?;
+    if dirty_end(&found.map).is_none() {
+        found.map.carve(Range::new(0, u64::MAX));
+    } else {
+        let path = path.display();
+        tracing::error!(%error, %path, "a file with dirty bytes on flash cannot be opened; they are kept");
+    }
+    Ok(())
 }
 
 /// A disk that fails here is written again; starting once more would find a sync that succeeds and proves nothing.
 fn sync(found: &mut RecoveredFile, file: &dyn File) -> bool {
     let synced = file.sync(Scope::All);
     if let Err(error) = &synced {
-        tracing::error!(%error, path = %as_path(&found.path).display(), "a slow file could not be synced; it is written again");
+        let path = as_path(&found.path).display();
+        tracing::error!(%error, %path, "a slow file could not be synced; it is written again");
         found.write_back_again();
     }
     synced.is_ok()

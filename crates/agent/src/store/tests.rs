@@ -91,7 +91,8 @@ fn a_journal_that_cannot_be_read_is_named() {
     }
 }
 
-/// A fast directory with a journal that the encoder of format 03 wrote, of a directory whose file system had device 65024.
+/// A fast directory with a journal that the encoder of format 03 wrote, of a directory whose file system had
+/// device 65024.
 fn fast_of_format_03(hex: &str) -> tempfile::TempDir {
     let fast = tempfile::tempdir().unwrap();
     let directory = fast.path().join(FLASH_DIRECTORY);

@@ -13,13 +13,13 @@ const SECTOR_BYTES: u64 = 512;
 
 /// Sparse bytes.
 #[derive(Clone, Debug, Default)]
-pub struct Contents {
+pub(crate) struct Contents {
     pages: BTreeMap<u64, Arc<[u8; PAGE_BYTES as usize]>>,
     pub size: u64,
 }
 
 impl Contents {
-    pub fn read(&self, bytes: &mut [u8], offset: u64) {
+    pub(crate) fn read(&self, bytes: &mut [u8], offset: u64) {
         let mut at = 0;
         while at < bytes.len() {
             let (page, within, count) = part(offset, at, bytes.len());
@@ -31,7 +31,7 @@ impl Contents {
         }
     }
 
-    pub fn write(&mut self, bytes: &[u8], offset: u64) {
+    pub(crate) fn write(&mut self, bytes: &[u8], offset: u64) {
         let mut at = 0;
         while at < bytes.len() {
             let (page, within, count) = part(offset, at, bytes.len());
@@ -76,7 +76,7 @@ fn part(offset: u64, at: usize, length: usize) -> (u64, usize, usize) {
 
 /// One change of a file.
 #[derive(Clone, Debug)]
-pub enum Change {
+pub(crate) enum Change {
     Write { offset: u64, bytes: Arc<[u8]> },
     Size(u64),
     Grow(u64),
@@ -85,7 +85,7 @@ pub enum Change {
 
 /// A file.
 #[derive(Clone, Debug, Default)]
-pub struct Inode {
+pub(crate) struct Inode {
     pub now: Contents,
     pub modified_ns: u64,
     stable: Contents,
@@ -102,13 +102,13 @@ pub struct Inode {
 }
 
 impl Inode {
-    pub fn change(&mut self, change: Change, now_ns: u64) {
+    pub(crate) fn change(&mut self, change: Change, now_ns: u64) {
         self.now.apply(&change);
         self.modified_ns = now_ns;
         self.unsynced.push(change);
     }
 
-    pub fn sync(&mut self) {
+    pub(crate) fn sync(&mut self) {
         for change in std::mem::take(&mut self.unsynced) {
             self.stable.apply(&change);
         }
@@ -116,7 +116,7 @@ impl Inode {
     }
 
     /// What was written since the last sync is forgotten; reads still see it until it is evicted.
-    pub fn fail_sync(&mut self) {
+    pub(crate) fn fail_sync(&mut self) {
         self.errors += 1;
         let size = self.now.size;
         let (resized, written): (Vec<_>, Vec<_>) =
@@ -129,18 +129,18 @@ impl Inode {
     }
 
     /// The same without a sync.
-    pub fn fail_to_write(&mut self) {
+    pub(crate) fn fail_to_write(&mut self) {
         self.fail_sync();
         self.untold = true;
     }
 
     /// Errors that a handle opened now is not told of.
-    pub fn errors_told(&self) -> u64 {
+    pub(crate) fn errors_told(&self) -> u64 {
         self.errors - u64::from(self.untold)
     }
 
     /// Somebody was told of all errors.
-    pub fn errors_are_told(&mut self) {
+    pub(crate) fn errors_are_told(&mut self) {
         self.untold = false;
     }
 
@@ -198,7 +198,7 @@ type NameChange = Vec<(PathBuf, Option<u64>)>;
 
 /// All files.
 #[derive(Clone, Debug, Default)]
-pub struct Disk {
+pub(crate) struct Disk {
     inodes: BTreeMap<u64, Arc<Inode>>,
     names: BTreeMap<PathBuf, u64>,
     stable_names: BTreeMap<PathBuf, u64>,
@@ -208,49 +208,49 @@ pub struct Disk {
 }
 
 /// What lies here vanishes with the machine's memory.
-pub const MEMORY: &str = "/run";
+pub(crate) const MEMORY: &str = "/run";
 
 impl Disk {
-    pub fn find(&self, path: &Path) -> Option<u64> {
+    pub(crate) fn find(&self, path: &Path) -> Option<u64> {
         self.names.get(path).copied()
     }
 
-    pub fn inode(&self, number: u64) -> &Inode {
+    pub(crate) fn inode(&self, number: u64) -> &Inode {
         &self.inodes[&number]
     }
 
-    pub fn inode_mut(&mut self, number: u64) -> &mut Inode {
+    pub(crate) fn inode_mut(&mut self, number: u64) -> &mut Inode {
         Arc::make_mut(self.inodes.get_mut(&number).expect("an open file exists"))
     }
 
     /// The inode leaves the kernel's memory, and what it knew of errors with it.
-    pub fn leave_memory(&mut self, number: u64) {
+    pub(crate) fn leave_memory(&mut self, number: u64) {
         if let Some(inode) = self.inodes.get_mut(&number).filter(|inode| inode.untold) {
             Arc::make_mut(inode).untold = false;
         }
     }
 
-    pub fn links(&self, number: u64) -> u64 {
+    pub(crate) fn links(&self, number: u64) -> u64 {
         self.names.values().filter(|named| **named == number).count() as u64
     }
 
-    pub fn create(&mut self, path: &Path) -> u64 {
+    pub(crate) fn create(&mut self, path: &Path) -> u64 {
         self.next_inode += 1;
         self.inodes.insert(self.next_inode, Arc::default());
         self.rename_all(vec![(path.to_path_buf(), Some(self.next_inode))]);
         self.next_inode
     }
 
-    pub fn rename_all(&mut self, change: NameChange) {
+    pub(crate) fn rename_all(&mut self, change: NameChange) {
         apply_names(&mut self.names, &change);
         self.unsynced_names.push(change);
     }
 
-    pub fn list(&self, directory: &Path) -> Vec<PathBuf> {
+    pub(crate) fn list(&self, directory: &Path) -> Vec<PathBuf> {
         self.names.keys().filter(|path| path.parent() == Some(directory)).cloned().collect()
     }
 
-    pub fn sync_directory(&mut self, directory: &Path) {
+    pub(crate) fn sync_directory(&mut self, directory: &Path) {
         let (synced, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.unsynced_names)
             .into_iter()
             .partition(|change| change.iter().any(|(path, _)| path.parent() == Some(directory)));
@@ -258,7 +258,7 @@ impl Disk {
         self.unsynced_names = kept;
     }
 
-    pub fn sync_all(&mut self) {
+    pub(crate) fn sync_all(&mut self) {
         self.inodes.values_mut().for_each(|inode| Arc::make_mut(inode).sync());
         for change in std::mem::take(&mut self.unsynced_names) {
             apply_names(&mut self.stable_names, &change);
@@ -266,12 +266,12 @@ impl Disk {
     }
 
     /// Pages whose sync failed leave the cache.
-    pub fn evict(&mut self) {
+    pub(crate) fn evict(&mut self) {
         self.inodes.values_mut().for_each(|inode| Arc::make_mut(inode).evict());
     }
 
     /// Any part of what was not synced is lost.
-    pub fn lose_power(&mut self, random: &mut Random) {
+    pub(crate) fn lose_power(&mut self, random: &mut Random) {
         let mood = random.below(3);
         for change in std::mem::take(&mut self.unsynced_names) {
             if mood == 0 || (mood == 1 && random.chance(50)) {
@@ -288,14 +288,14 @@ impl Disk {
     }
 
     /// Everything as it is now is durable.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         self.unsynced_names.clear();
         self.stable_names = self.names.clone();
         self.inodes.values_mut().for_each(|inode| Arc::make_mut(inode).settle());
     }
 
     /// All bytes of a file.
-    pub fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
+    pub(crate) fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
         let inode = self.inode(self.find(path)?);
         let mut bytes = vec![0; inode.now.size as usize];
         inode.now.read(&mut bytes, 0);
@@ -303,7 +303,7 @@ impl Disk {
     }
 
     /// Replaces the bytes of a file, durably.
-    pub fn put(&mut self, path: &Path, bytes: &[u8]) {
+    pub(crate) fn put(&mut self, path: &Path, bytes: &[u8]) {
         let number = self.find(path).unwrap_or_else(|| self.create(path));
         let now_ns = self.clock_ns;
         let inode = self.inode_mut(number);
