@@ -5,41 +5,19 @@
 
 mod append;
 mod caller;
+mod changes;
 mod read;
 mod write;
 
 pub use append::{extend, extend_over};
-pub use write::{punch, write_directly};
+pub use changes::{WHOLE, punch, rearrange, sync, truncate, write_back, write_directly};
 
-use headstart_protocol::call::Call;
-use headstart_protocol::shared::Shared;
 use headstart_trace::Operation;
-use headstart_units::request::Range;
 
 use crate::files::descriptors::Target;
 use crate::kernel::buffers::Buffers;
 use crate::kernel::{self, Errno};
 use crate::recording::{self, Place};
-use crate::session::{self, Session};
-use crate::settings;
-use caller::Caller;
-
-/// Alignment that O_DIRECT requests to any disk accept.
-const DIRECT_ALIGNMENT: u64 = 4096;
-/// The least alignment that disks ask of O_DIRECT requests and their memory: a logical block of 512 bytes.
-const SECTOR_BYTES: u64 = 512;
-
-/// Whether a disk may take a request past the page cache. One that is not in whole sectors is the kernel's to refuse.
-fn is_in_sectors(buffers: &Buffers, range: Range) -> bool {
-    let whole = [range.offset, range.length].iter().all(|bytes| bytes.is_multiple_of(SECTOR_BYTES));
-    whole && buffers.are_aligned(SECTOR_BYTES as usize)
-}
-
-/// The mapping that every session implies.
-#[inline]
-fn shared() -> Shared<'static> {
-    session::shared().expect("a session maps the shared file before it begins")
-}
 
 /// `pread` of a managed file.
 #[inline]
@@ -120,60 +98,4 @@ fn here(
         let _ = kernel::lseek(fd, moved as i64 - reserved as i64, libc::SEEK_CUR);
     }
     result
-}
-
-/// Makes the slow file hold what flash holds of `range`, for a reader that the library does not see.
-pub fn write_back(target: &Target, range: Range) -> Result<(), Errno> {
-    if !settings::served() {
-        return Ok(());
-    }
-    session::with(|session| write_back_with(session, target, range))
-}
-
-fn write_back_with(session: &mut Session, target: &Target, range: Range) -> Result<(), Errno> {
-    let caller = Caller::without_buffers(session, Some(target));
-    let call = Call::write_back(&caller, target.file, range);
-    caller::change(session, &caller, call, || Ok((0, ()))).map(drop)
-}
-
-/// Changes a file's size: the agent agrees first, `kernel` does it, the agent hears whether it happened.
-pub fn truncate(
-    session: &mut Session,
-    file: u32,
-    size: u64,
-    kernel: impl FnOnce() -> Result<usize, Errno>,
-) -> Result<usize, Errno> {
-    let caller = Caller::without_buffers(session, None);
-    let value = caller::change(session, &caller, Call::truncate(file, size), || kernel().map(|value| (0, value)))?;
-    Ok(value.unwrap_or(0))
-}
-
-/// Has `kernel` move bytes that lie at `from` or behind it in the slow file: they are off flash before, and
-/// none comes meanwhile. What becomes of the size only the kernel knows.
-pub fn rearrange(target: &Target, from: u64, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
-    session::with(|session| {
-        let caller = Caller::without_buffers(session, Some(target));
-        // Whatever the call came to, the agent hears how long the file is.
-        let rearrange = || {
-            let result = kernel();
-            Ok((kernel::facts(target.fd).map_or(from, |facts| facts.size), result))
-        };
-        caller::change(session, &caller, Call::rearrange(target.file, from), rearrange)?.unwrap_or(Ok(0))
-    })
-}
-
-/// The whole of a file.
-pub const WHOLE: Range = Range { offset: 0, length: u64::MAX };
-
-/// fsync: rule 11 of the protocol. `kernel` syncs the slow file.
-pub fn sync(target: &Target, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
-    if !settings::served() {
-        return kernel();
-    }
-    session::with(|session| {
-        let caller = Caller::without_buffers(session, Some(target));
-        let call = Call::sync(&caller, target.file);
-        caller::change(session, &caller, call, || kernel().map(|_| (0, ())))?;
-        Ok(0)
-    })
 }

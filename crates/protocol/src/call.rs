@@ -47,165 +47,18 @@ mod at_once;
 mod direct;
 mod read;
 mod settle;
+mod step;
 mod write;
 
-use headstart_policy::client::{Decision, Request};
+use headstart_policy::client::Request;
 use headstart_units::request::Range;
 
-use crate::message::Request as Message;
-use crate::shared::{Shared, Slot};
+pub use step::{Answer, Failure, FlashFault, Moved, Step, Thread, Unexpected};
+
 use direct::Direct;
 use read::Read;
 use settle::Settle;
 use write::Write;
-
-/// What a thread brings to its requests. The calls of a `Call` are made with the same one from begin to
-/// end.
-pub trait Thread {
-    /// The thread's slot.
-    fn slot(&self) -> &Slot;
-
-    /// The shared file.
-    fn shared(&self) -> Shared<'_>;
-
-    /// What policies want of the first part of a request, which is not empty; how far that reaches is
-    /// where the part ends.
-    fn decide(&self, request: &Request) -> (Request, Decision);
-
-    /// Whether the descriptor still means the file, which is asked after the request was published:
-    /// whoever closes it waits for requests that are.
-    #[inline]
-    fn is_still_open(&self) -> bool {
-        true
-    }
-
-    /// The longest that the process may make a file.
-    fn file_bytes_max(&self) -> u64 {
-        u64::MAX
-    }
-
-    /// Whether it may wait for a commit: not while another request of the thread is under way, for which
-    /// the commit would wait.
-    #[inline]
-    fn may_commit(&self) -> bool {
-        true
-    }
-}
-
-/// What comes next.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Step {
-    /// Look whether bits forbid to go on without the agent: [`Call::look`].
-    Look,
-    /// Move these bytes of the slow file, or change its size; then [`Call::on_moved`].
-    Slow(Range),
-    /// Move bytes of a data file; then [`Call::on_moved`].
-    Flash {
-        /// The bytes of the slow file that they are.
-        range: Range,
-        /// The data file.
-        data_file: u32,
-        /// Where in it.
-        place: u64,
-    },
-    /// Sync the slow file; then [`Call::on_moved`].
-    Sync,
-    /// Ask the agent; then [`Call::on_answer`].
-    Ask(Message<'static>),
-    /// All is done: [`Call::result`].
-    Done,
-}
-
-/// What came of moving bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
-    /// So many were moved, from the first on. Of a rearranged file: so long it is now.
-    Bytes(u64),
-    /// None, for a reason that the program is told.
-    Failed(i32),
-    /// None, since flash or the way there failed: the slow file takes its place.
-    FlashFailed(FlashFault),
-}
-
-/// Why bytes of a data file were not moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlashFault {
-    /// The fast directory is full.
-    Full,
-    /// The process has no descriptor for it; the bytes there are good.
-    Unreachable,
-    /// It failed.
-    Broken,
-}
-
-/// What the agent answers to a request under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Done.
-    Done,
-    /// No space on flash.
-    NoSpace,
-    /// Nothing of the file may come to flash now.
-    Bypassed,
-    /// Others' requests are in the way of a commit and do not end.
-    HeldUp,
-    /// A flash-read lease on so many bytes.
-    Flash(u64),
-    /// A slow-read lease on so many bytes.
-    Disk(u64),
-    /// The same, of bytes that flash has as well.
-    Sooner(u64),
-    /// A direct-write lease.
-    Go,
-    /// No: the program's error. Also of an agent that cannot be reached.
-    Refused(i32),
-    /// An answer to something else.
-    Other,
-}
-
-/// The agent's answer answers nothing that was asked. The request waits still: [`Answer::Refused`] ends
-/// it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unexpected;
-
-/// Why nothing was moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The descriptor means something else by now: the call is to be made again.
-    Changed,
-    /// The program's error.
-    Errno(i32),
-}
-
-/// What a look at the bits came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Looked {
-    /// The slow file may be used.
-    Clear,
-    /// Only the agent knows; nobody waits for the slot any more.
-    Set,
-    /// The descriptor means something else by now; the slot is free.
-    Changed,
-}
-
-impl Looked {
-    /// Looks, for a request that is published.
-    #[inline(always)]
-    fn at(thread: &impl Thread, is_clear: impl FnOnce() -> bool) -> Looked {
-        if !thread.is_still_open() {
-            thread.slot().free();
-            return Looked::Changed;
-        }
-        if is_clear() {
-            return Looked::Clear;
-        }
-        thread.slot().ask();
-        Looked::Set
-    }
-}
-
-/// EIO: the agent promised something that is not there.
-const EIO: i32 = 5;
 
 /// One request of one thread. See the module.
 #[derive(Clone, Copy, Debug)]

@@ -9,6 +9,7 @@ use headstart_protocol::call::Call;
 use headstart_protocol::counters::Served;
 
 use super::caller::{Caller, change};
+use super::changes::sync;
 use crate::files::descriptors::{CHANGED, Target};
 use crate::kernel::{self, Errno};
 use crate::session;
@@ -26,7 +27,7 @@ pub fn append(target: &Target, durable: bool, kernel: impl FnOnce() -> Result<us
     })?;
     let written = result?;
     if durable || target.durable() {
-        super::sync(target, || kernel::sync(target.fd, true))?;
+        sync(target, || kernel::sync(target.fd, true))?;
     }
     Ok(written)
 }

@@ -6,12 +6,28 @@ use headstart_protocol::message::Request as Message;
 use headstart_protocol::shared::{Shared, Slot};
 use headstart_units::request::{Direction, Range};
 
-use super::{DIRECT_ALIGNMENT, is_in_sectors, shared};
 use crate::files::decisions;
 use crate::files::descriptors::{CHANGED, Target};
 use crate::kernel::buffers::Buffers;
 use crate::kernel::{self, Errno};
-use crate::session::{Answer, Session};
+use crate::session::{self, Answer, Session};
+
+/// Alignment that O_DIRECT requests to any disk accept.
+pub(super) const DIRECT_ALIGNMENT: u64 = 4096;
+/// The least alignment that disks ask of O_DIRECT requests and their memory: a logical block of 512 bytes.
+const SECTOR_BYTES: u64 = 512;
+
+/// Whether a disk may take a request past the page cache. One that is not in whole sectors is the kernel's to refuse.
+pub(super) fn is_in_sectors(buffers: &Buffers, range: Range) -> bool {
+    let whole = [range.offset, range.length].iter().all(|bytes| bytes.is_multiple_of(SECTOR_BYTES));
+    whole && buffers.are_aligned(SECTOR_BYTES as usize)
+}
+
+/// The mapping that every session implies.
+#[inline]
+pub(super) fn shared() -> Shared<'static> {
+    session::shared().expect("a session maps the shared file before it begins")
+}
 
 /// A thread with a request. Of calls that only change a file's size there may be no descriptor.
 #[derive(Clone, Copy)]

@@ -8,8 +8,8 @@ use headstart_protocol::call::{Call, Failure, FlashFault, Moved, Step};
 use headstart_protocol::read_times::{Side, is_measured};
 use headstart_units::request::{Direction, Range};
 
-use super::caller::{Caller, ask, moved, outcome, place, refuse};
-use super::{DIRECT_ALIGNMENT, is_in_sectors, shared, write_back_with};
+use super::caller::{Caller, DIRECT_ALIGNMENT, ask, is_in_sectors, moved, outcome, place, refuse, shared};
+use super::changes::write_back_with;
 use crate::files::data_files;
 use crate::files::decisions;
 use crate::files::descriptors::Target;

@@ -4,7 +4,8 @@ use headstart_policy::client::Request;
 use headstart_protocol::call::{Call, Failure, FlashFault, Moved, Step};
 use headstart_units::request::{Direction, Range};
 
-use super::caller::{Caller, ask, change, moved, outcome, place};
+use super::caller::{Caller, ask, moved, outcome, place};
+use super::changes::sync;
 use crate::files::data_files;
 use crate::files::decisions;
 use crate::files::descriptors::Target;
@@ -31,7 +32,7 @@ pub fn write_at(target: &Target, buffers: &Buffers, offset: u64, durable: bool) 
         outcome(Call::write_at_once(&caller, target.file, request, kernel, told))
     })?;
     if durable || target.durable() {
-        super::sync(target, || kernel::sync(target.fd, true))?;
+        sync(target, || kernel::sync(target.fd, true))?;
     }
     Ok(written)
 }
@@ -79,31 +80,4 @@ impl ToldWrite<'_> {
             Err(_) => Moved::FlashFailed(FlashFault::Broken),
         }
     }
-}
-
-/// A fallocate that removes bytes of `range`: for the protocol a direct write.
-pub fn punch(target: &Target, range: Range, kernel: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
-    directly(target, range, || kernel().map(|value| (range.length, value)))
-}
-
-/// A write by a call that the library cannot make in pieces of its own: `kernel` writes to the slow file from the
-/// range's first byte on, and returns how many.
-pub fn write_directly(
-    target: &Target,
-    range: Range,
-    kernel: impl FnOnce() -> Result<usize, Errno>,
-) -> Result<usize, Errno> {
-    directly(target, range, || kernel().map(|written| (written as u64, written)))
-}
-
-fn directly(
-    target: &Target,
-    range: Range,
-    kernel: impl FnOnce() -> Result<(u64, usize), Errno>,
-) -> Result<usize, Errno> {
-    session::with(|session| {
-        let caller = Caller::without_buffers(session, Some(target));
-        let call = Call::change(&caller, target.file, range);
-        Ok(change(session, &caller, call, kernel)?.unwrap_or(0))
-    })
 }

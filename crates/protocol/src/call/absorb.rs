@@ -2,7 +2,7 @@
 
 use headstart_units::request::Range;
 
-use super::{Answer, Failure, FlashFault, Moved, Step, Thread, Unexpected};
+use super::step::{Answer, Failure, FlashFault, Moved, Step, Thread, Unexpected};
 use crate::counters::Served;
 use crate::lease::Place;
 use crate::message::Request as Message;

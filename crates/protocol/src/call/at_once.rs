@@ -4,9 +4,11 @@
 use headstart_policy::client::Request;
 use headstart_units::request::Range;
 
+use super::direct;
 use super::read::{self, Read};
+use super::step::{Failure, Looked, Moved, Step, Thread};
 use super::write::{self, Write};
-use super::{Call, Failure, Kind, Looked, Moved, Step, Thread, direct};
+use super::{Call, Kind};
 
 impl Call {
     /// Reads: `kernel` reads the slow file if nothing of the range is on flash. Else `told` takes the call from its

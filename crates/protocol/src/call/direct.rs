@@ -2,7 +2,7 @@
 
 use headstart_units::request::Range;
 
-use super::{Answer, Failure, Looked, Moved, Step, Thread, Unexpected};
+use super::step::{Answer, Failure, Looked, Moved, Step, Thread, Unexpected};
 use crate::counters::Counter;
 use crate::message::Request as Message;
 use crate::shared::KIND_EXTEND;

@@ -3,7 +3,7 @@
 use headstart_policy::client::Request;
 use headstart_units::request::Range;
 
-use super::{Answer, EIO, Failure, FlashFault, Looked, Moved, Step, Thread, Unexpected};
+use super::step::{Answer, EIO, Failure, FlashFault, Looked, Moved, Step, Thread, Unexpected};
 use crate::counters::{Counter, Served};
 use crate::message::Request as Message;
 use crate::shared::KIND_READ;

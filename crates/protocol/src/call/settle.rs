@@ -3,7 +3,7 @@
 
 use headstart_units::request::Range;
 
-use super::{Answer, Failure, Moved, Step, Thread, Unexpected};
+use super::step::{Answer, Failure, Moved, Step, Thread, Unexpected};
 use crate::message::Request as Message;
 
 #[derive(Clone, Copy, Debug)]

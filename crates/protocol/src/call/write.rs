@@ -6,7 +6,7 @@ use headstart_units::request::{Direction, Range};
 
 use super::absorb::{Absorb, End};
 use super::direct::Direct;
-use super::{Answer, Failure, Moved, Step, Thread, Unexpected};
+use super::step::{Answer, Failure, Moved, Step, Thread, Unexpected};
 use crate::counters::{Counter, Served};
 
 #[derive(Clone, Copy, Debug)]
