@@ -28,8 +28,10 @@ use headstart_units::SECTOR_BYTES;
 use headstart_units::request::Range;
 use serde::{Deserialize, Serialize};
 
+use super::accesses::{Access, Actor};
 use super::config::{DeviceConfig, ServerConfig};
-use super::{Access, Actor, Operation, Owner, Server};
+use super::disk::Owner;
+use super::{Operation, Server};
 use crate::device::{Command, Device, DeviceStats, Finished};
 use crate::elevator::Part;
 use crate::server::Origin;
@@ -388,8 +390,8 @@ impl Server {
     /// Forgets what the volume holds in memory of segments, and what the file cache holds.
     pub fn empty_buffers(&mut self, now: Nanos) {
         let now = now.max(self.clock);
-        if let Some(cache) = &mut self.file_cache {
-            cache.empty();
+        if let Some(files) = &mut self.files {
+            files.cache.empty();
         }
         if let Some(volume) = &mut self.volume {
             volume.engine.empty_buffer(now);
@@ -433,7 +435,7 @@ impl Server {
     }
 
     fn begin_order(&mut self, now: Nanos, id: OrderId, which: Which, operation: Operation, range: Range) {
-        let bytes_max = self.command_bytes_max;
+        let bytes_max = self.disk.command_bytes_max();
         let volume = self.volume.as_mut().expect("there is one");
         let bytes = if operation == Operation::Read { range.length } else { 0 };
         let is_disk = which == Which::Disk && operation != Operation::Flush;
@@ -442,8 +444,8 @@ impl Server {
         if which == Which::Flash {
             volume.flash_waiting.push_back((id, operation, range));
         } else if operation == Operation::Flush {
-            if self.device.has_volatile_cache() {
-                self.flushes.push_back(Owner::Volume(id));
+            if self.disk.has_volatile_cache() {
+                self.disk.on_flush(Owner::Volume(id));
             } else {
                 self.finish_order(now, id);
             }
@@ -452,7 +454,7 @@ impl Server {
             while address < range.end() {
                 let length = bytes_max.min(range.end() - address);
                 let (owner, origin) = (Owner::Volume(id), Origin::default());
-                self.elevator.on_part(now, Part { owner, operation, address, length, origin, is_read_ahead: false });
+                self.disk.on_part(now, Part { owner, operation, address, length, origin, is_read_ahead: false });
                 address += length;
             }
         }

@@ -111,16 +111,7 @@ impl Program {
                 if left[index].is_empty() {
                     if next[index] > 0 && began[index] != Nanos::MAX {
                         let range = Range::new(offsets[index][next[index] - 1], self.request_bytes);
-                        let (start, end) = (began[index], now);
-                        accesses.push(Access {
-                            file: 0,
-                            rank,
-                            direction: self.direction,
-                            range,
-                            start,
-                            end,
-                            without_flash: true,
-                        });
+                        accesses.push(self.access(rank, range, began[index], now));
                         if self.think > Nanos::ZERO {
                             began[index] = Nanos::MAX;
                             thinking.push((now + self.think, rank));
@@ -147,6 +138,10 @@ impl Program {
                 );
             }
         }
+    }
+
+    fn access(&self, rank: u32, range: Range, start: Nanos, end: Nanos) -> Access {
+        Access { file: 0, rank, direction: self.direction, range, start, end, without_flash: true }
     }
 
     fn plan(&self, trace: &[Access], capacity: f64, choice: Choice) -> Plan {

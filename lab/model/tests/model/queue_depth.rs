@@ -39,12 +39,10 @@ struct Thread {
     outstanding: u64,
 }
 
-/// MB/s of `threads` threads.
-fn throughput(pattern: Pattern, threads: u64, nr_requests: usize, idle: Nanos) -> f64 {
-    use Pattern::{RandomRead, RandomWrite, ReverseRead, SequentialRead, SequentialWrite};
+/// A disk under CFQ with a queue of `nr_requests`.
+fn server(pattern: Pattern, nr_requests: usize, idle: Nanos) -> Server {
     let DeviceConfig::Hdd(disk) = Profile::Wd1602.device() else { unreachable!("it is a disk") };
-    let is_write = matches!(pattern, SequentialWrite | RandomWrite);
-    let mut server = Server::new(ServerConfig {
+    Server::new(ServerConfig {
         device: DeviceConfig::Hdd(HddConfig { command_overhead: Nanos(200_000), ..disk }),
         nic: NicConfig::NONE,
         elevator: ElevatorKind::Cfq,
@@ -52,9 +50,16 @@ fn throughput(pattern: Pattern, threads: u64, nr_requests: usize, idle: Nanos) -
         nr_requests,
         command_bytes_max: WINDOW_BYTES,
         drive_read_ahead: Some((1, MIB)),
-        drive_queue_depth: Some(if pattern == SequentialWrite { 2 } else { 1 }),
+        drive_queue_depth: Some(if pattern == Pattern::SequentialWrite { 2 } else { 1 }),
         ..ServerConfig::new(Profile::Wd1602)
-    });
+    })
+}
+
+/// MB/s of `threads` threads.
+fn throughput(pattern: Pattern, threads: u64, nr_requests: usize, idle: Nanos) -> f64 {
+    use Pattern::{RandomRead, RandomWrite, ReverseRead, SequentialRead, SequentialWrite};
+    let is_write = matches!(pattern, SequentialWrite | RandomWrite);
+    let mut server = server(pattern, nr_requests, idle);
     let outstanding_max = match pattern {
         SequentialRead => 2,
         SequentialWrite | RandomWrite => 8,
