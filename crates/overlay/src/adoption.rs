@@ -195,7 +195,7 @@ impl Overlay {
     fn adopt_leases(&mut self, shared: Shared<'_>, slot: u32) {
         let cell = &shared.slots[slot as usize];
         match cell.lease.load(Ordering::Acquire) {
-            LEASE_SLOW_READ => drop(self.leases.note_slow_read(slot)),
+            LEASE_SLOW_READ => self.leases.note_slow_read(slot),
             // The first poll ends what was given up: until the checkpoint the next agent must find it too.
             LEASE_DIRECT_WRITE | LEASE_GIVEN_UP => {
                 let (file, flags) = (cell.lease_file.load(Ordering::Relaxed), cell.lease_flags.load(Ordering::Relaxed));

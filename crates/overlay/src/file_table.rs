@@ -174,7 +174,7 @@ impl Overlay {
     /// Whether the table is full but will not stay so: an open of a file not known yet has to wait.
     pub fn awaits_number(&self, shared: Shared<'_>, identity: Identity) -> bool {
         self.files.len() >= self.files.numbers(shared.files.len())
-            && !self.files.of_identity(identity).is_some()
+            && self.files.of_identity(identity).is_none()
             && (self.files.any_forgetting() || self.files.closed().any(|number| self.may_leave(number)))
     }
 }

@@ -81,7 +81,7 @@ impl RecoveredFile {
     }
 }
 
-/// What a journal says. Not an [`Overlay`] yet: nothing can be asked of it before it is adopted.
+/// What a journal says. Not an [`Overlay`](crate::Overlay) yet: nothing can be asked of it before it is adopted.
 #[derive(Clone, Debug, Default)]
 pub struct Recovered {
     /// Files by number.

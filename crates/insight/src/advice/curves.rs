@@ -18,7 +18,7 @@ use headstart_policy::client::carl::selection::Candidate;
 use headstart_policy::cost::region::gain_table::{RegionId, flash_bytes, parts};
 use headstart_units::request::{Direction, Range};
 
-/// Flash that S4D keeps free, at least: a 32nd (`overlay/reserve.rs`).
+/// Flash that S4D keeps free, at least: a 32nd (`overlay/src/parts/reserve.rs`).
 const RESERVE: f64 = 1.0 / 32.0;
 
 /// Share of flash that is dirty while write-back is behind: `dirty_full`.

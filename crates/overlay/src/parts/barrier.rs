@@ -1,5 +1,5 @@
 //! Where the barrier stands: what it has to sync, and what is durable. How it runs is told in
-//! [`crate::upkeep::barriers`].
+//! `barrier.rs` of the crate.
 
 use std::collections::BTreeSet;
 

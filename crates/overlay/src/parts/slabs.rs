@@ -47,7 +47,7 @@ impl Slabs {
 
     /// Changes an entry, and what the slot shows of it.
     pub(crate) fn set(&mut self, shared: Shared<'_>, slot: u32, at: usize, slab: Slab) {
-        self.by_slot.entry(slot).or_insert_with(Default::default)[at] = slab;
+        self.by_slot.entry(slot).or_default()[at] = slab;
         let Slab { file, run } = slab;
         let cell = &shared.slots[slot as usize].slabs[at];
         if run.pages == 0 {
