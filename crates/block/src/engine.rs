@@ -20,7 +20,7 @@
 //! | `Condition` | the time; whether the volume serves, drains or stops; which devices have failed |
 //! | `InForce` | the superblock in force, what its guard hides of the disk, checksums of hidden blocks |
 //! | `LogMap` | what the log says, with its ring and its heads |
-//! | `Writes` | unfinished writes; `Held`: those that were answered before a device has them |
+//! | `Writes` | unfinished writes: who is blocked, who waits for the disk, who bypasses flash |
 //! | `Reads` | unfinished reads: their segments, what is missing |
 //! | `Disk` | foreground orders that wait for the disk or are there (`DiskQueue`), the time of background work |
 //! | `Copies` | clean copies of the disk: staging with `Fetches`, slots with `Lifts`, `Loads` in memory |
