@@ -151,7 +151,7 @@ impl<P: Policy> EventLoop<P> {
         }
         let now = self.now();
         let (kind, bytes) = kind(&request);
-        let waiting = |data| Waiting { kind, bytes, data, begun, answer: answer };
+        let waiting = |data| Waiting { kind, bytes, data, begun, answer };
         match request {
             Request::Read(range) => {
                 let tag = self.requests.add(waiting(None));
