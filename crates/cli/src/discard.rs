@@ -12,10 +12,10 @@ use headstart_agent::status::Command;
 use headstart_units::ByteSize;
 
 use crate::check::{directories, print_file};
+use crate::durable::make_durable;
 use crate::interrupts::Interrupts;
 use crate::service::Service;
 use crate::start::Start;
-use crate::write_back::make_durable;
 
 #[derive(Debug, Args)]
 pub struct Disown {

@@ -11,6 +11,7 @@ mod capacity;
 mod check;
 mod convert;
 mod discard;
+mod durable;
 mod following;
 mod interrupts;
 mod looks;

@@ -25,11 +25,12 @@ use headstart_units::ByteSize;
 use crate::following::{Followed, Purpose, follow, path_of};
 use verifying::{Verified, verify};
 
+use crate::durable::make_durable;
 use crate::interrupts::Interrupts;
 use crate::progress;
 use crate::service::Service;
 use crate::start::Start;
-use crate::write_back::{drain_all, make_durable};
+use crate::write_back::drain_all;
 
 /// Between two questions to the agent how far it is: at first, and at most. It looks at every extent for an answer.
 const POLL_MIN: Duration = Duration::from_millis(2);

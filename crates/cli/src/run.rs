@@ -23,6 +23,7 @@ use serde::Serialize;
 
 use crate::agent::parse_capacity;
 use crate::arrival::{Arrival, Outcome};
+use crate::durable::make_durable;
 use crate::interrupts::Interrupts;
 use crate::looks::Looks;
 use crate::place::follow_for_run;
@@ -32,7 +33,7 @@ use crate::service::Service;
 use crate::start::{Start, reason};
 use crate::supervision::Supervision;
 use crate::unseen::{self, Kept};
-use crate::write_back::{Drained, drain_all, make_durable};
+use crate::write_back::{Drained, drain_all};
 use headstart_cli::printing::refuse_unwritable;
 
 /// The names of policies, each with what it does.

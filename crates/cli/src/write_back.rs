@@ -2,19 +2,18 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use headstart_agent::Error;
 use headstart_agent::client::Client;
-
 use headstart_agent::process::is_stopped;
 use headstart_agent::site::Site;
 use headstart_agent::status::{Command, HeldUpFile, Status};
 use headstart_units::ByteSize;
 
+use crate::durable::make_durable;
 use crate::interrupts::Interrupts;
 use crate::progress;
 use crate::service::Service;
@@ -148,33 +147,6 @@ pub fn drain_all(service: &Service, interrupts: &Interrupts, over_changes: bool)
         eprintln!("headstart: {stuck}");
     }
     Ok(Drained { status, is_whole: stuck.is_none() })
-}
-
-/// Waits until everything acknowledged survives power loss; an interrupt ends the wait.
-pub fn make_durable(service: &Service, interrupts: &Interrupts) -> Result<Status> {
-    let interrupted_before = interrupts.so_far();
-    'agents: loop {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        let asking = service.again()?;
-        std::thread::spawn(move || {
-            // Nobody may wait any more.
-            let _ = sender.send(asking.ask(&Command::Sync));
-        });
-        loop {
-            match receiver.recv_timeout(Duration::from_millis(20)) {
-                Ok(Err(gone @ Error::NoAgent { .. })) => {
-                    service.follow_on(gone)?;
-                    continue 'agents;
-                }
-                Ok(answer) => return Ok(answer?),
-                Err(RecvTimeoutError::Timeout) if interrupts.so_far() == interrupted_before => {}
-                Err(_) => {
-                    eprintln!("headstart: stopped; what the program wrote last may not survive power loss yet");
-                    return Ok(service.ask(&Command::Status)?);
-                }
-            }
-        }
-    }
 }
 
 /// Whether there is no use in waiting for a process in the middle of a write, beside which nothing has been

@@ -4,7 +4,7 @@
 //! A record is written before what it tells of begins, and cleared after it has ended. So the next agent may
 //! find too much, never too little.
 
-use super::shared::FILES_MAX;
+use super::limits::FILES_MAX;
 use headstart_units::atomics::{AtomicU32, AtomicU64, Ordering};
 use headstart_units::request::Range;
 

@@ -12,6 +12,7 @@ pub mod handover;
 pub mod handshake;
 pub mod hints;
 pub mod lease;
+mod limits;
 pub mod memory;
 pub mod message;
 pub mod read_times;

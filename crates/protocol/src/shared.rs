@@ -24,6 +24,8 @@
 
 use std::mem::offset_of;
 
+pub use super::limits::FILES_MAX;
+
 use super::handover::{COPIES_MAX, CopyRecord, OpenFiles};
 use super::read_times::ReadTimes;
 pub use crate::counters::Counter;
@@ -34,8 +36,6 @@ use headstart_units::request::Range;
 
 /// Threads that can take part at once.
 pub const SLOTS_MAX: usize = 4096;
-/// Files that can be known at once.
-pub const FILES_MAX: usize = 16384;
 /// Bits of one file.
 pub const BITS_PER_FILE: u64 = if cfg!(loom) { 128 } else { 65536 };
 /// Words of bits of one file.
