@@ -85,7 +85,7 @@ pub(crate) struct DirtyList {
 
 impl DirtyList {
     /// What an earlier agent left is found again.
-    pub fn new(slow: &Path, owner: Owner, epoch: u64) -> DirtyList {
+    pub(crate) fn new(slow: &Path, owner: Owner, epoch: u64) -> DirtyList {
         let earlier = read(slow).ok().flatten().unwrap_or_default();
         let text = is_there(slow).then(String::new);
         let mut attributes = Attributes::new(&owner.fast, &owner.node);
@@ -112,7 +112,7 @@ impl DirtyList {
     }
 
     /// Shows these files and no others.
-    pub fn show(&mut self, files: &[Shown]) -> io::Result<()> {
+    pub(crate) fn show(&mut self, files: &[Shown]) -> io::Result<()> {
         let entries: Vec<Entry> = files.iter().map(|file| self.entry(file)).collect();
         let (text, entries) = self.text_of(entries);
         if self.text.as_ref() != Some(&text) || !is_there(&self.slow) {
@@ -126,7 +126,7 @@ impl DirtyList {
     }
 
     /// Nothing is dirty: takes everything away.
-    pub fn remove(&mut self) -> io::Result<()> {
+    pub(crate) fn remove(&mut self) -> io::Result<()> {
         self.attributes.remove();
         self.text = None;
         remove(&self.slow)

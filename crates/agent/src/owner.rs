@@ -90,6 +90,6 @@ impl std::fmt::Display for Owner {
 }
 
 /// Two digits a byte.
-pub fn hexadecimal(bytes: &[u8]) -> String {
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

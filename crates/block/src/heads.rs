@@ -230,7 +230,7 @@ impl Heads {
 
 /// Which slots are free.
 #[derive(Clone, Debug, Default)]
-pub struct Slots {
+pub(crate) struct Slots {
     free: BTreeSet<u32>,
     pins: BTreeMap<u32, u32>,
     /// No head's any more, but being read.
@@ -239,7 +239,7 @@ pub struct Slots {
 
 impl Slots {
     /// All but those of heads.
-    pub fn new(segments: Segments, heads: &Heads) -> Slots {
+    pub(crate) fn new(segments: Segments, heads: &Heads) -> Slots {
         let free = (0..segments.slots).filter(|slot| !heads.by_slot.contains_key(slot)).collect();
         Slots { free, ..Slots::default() }
     }
@@ -251,12 +251,12 @@ impl Slots {
     }
 
     /// Takes one.
-    pub fn take(&mut self) -> Option<u32> {
+    pub(crate) fn take(&mut self) -> Option<u32> {
         self.free.pop_first()
     }
 
     /// No replay finds a head in it.
-    pub fn give_back(&mut self, slot: u32) {
+    pub(crate) fn give_back(&mut self, slot: u32) {
         if self.pins.contains_key(&slot) {
             self.parked.insert(slot);
         } else {
@@ -265,12 +265,12 @@ impl Slots {
     }
 
     /// It is being read.
-    pub fn pin(&mut self, slot: u32) {
+    pub(crate) fn pin(&mut self, slot: u32) {
         *self.pins.entry(slot).or_default() += 1;
     }
 
     /// The end of that.
-    pub fn unpin(&mut self, slot: u32) {
+    pub(crate) fn unpin(&mut self, slot: u32) {
         let pins = self.pins.get_mut(&slot).expect("it was pinned");
         *pins -= 1;
         if *pins == 0 {

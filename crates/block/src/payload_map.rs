@@ -25,7 +25,7 @@ const _: () = assert!(PAYLOAD_BLOCKS_MAX * BLOCK_BYTES == (LENGTH_MASK + 1) * SE
 
 /// Bytes of the disk that have payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub(crate) struct Held {
     /// Whole sectors, at most a record's payload.
     pub range: Range,
     /// Byte of the ring; equal to `range.offset` modulo a block.
@@ -50,7 +50,7 @@ impl Extent for Held {
 
 /// An extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry(u64);
+pub(crate) struct Entry(u64);
 
 impl Entry {
     fn new(held: &Held) -> Entry {
@@ -72,7 +72,7 @@ impl Entry {
 
 /// The entries.
 #[derive(Clone, Debug, Default)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     entries: Vec<Entry>,
     dirty: u16,
 }
@@ -148,10 +148,10 @@ impl chunked_map::Chunk for Chunk {
 }
 
 /// The extents, by offset.
-pub type PayloadMap = ChunkedMap<Chunk>;
+pub(crate) type PayloadMap = ChunkedMap<Chunk>;
 
 /// Where parts of the disk with about so many extents each begin, in address order.
-pub fn bounds(map: &PayloadMap, extents: usize) -> impl Iterator<Item = u64> + '_ {
+pub(crate) fn bounds(map: &PayloadMap, extents: usize) -> impl Iterator<Item = u64> + '_ {
     map.bases((extents / Chunk::ENTRIES_IN_ORDER).max(1))
 }
 

@@ -10,7 +10,7 @@ use headstart_units::request::Range;
 
 /// A checkpoint that is being made of a map.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// Seq of the first record that is no part of it.
     start_seq: u64,
     /// It has been made up to this byte of the disk.
@@ -22,33 +22,33 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Of all records below `start_seq`.
-    pub fn new(start_seq: u64) -> Snapshot {
+    pub(crate) fn new(start_seq: u64) -> Snapshot {
         Snapshot { start_seq, cursor: 0, ended: BTreeMap::new() }
     }
 
     /// Seq of the first record that is no part of it.
-    pub fn start_seq(&self) -> u64 {
+    pub(crate) fn start_seq(&self) -> u64 {
         self.start_seq
     }
 
     /// What lies before `offset` is not asked for again.
-    pub fn pass(&mut self, offset: u64) {
+    pub(crate) fn pass(&mut self, offset: u64) {
         self.cursor = offset;
         self.ended = self.ended.split_off(&offset);
     }
 
     /// What of a range may still be asked for.
-    pub fn ahead(&self, range: Range) -> Range {
+    pub(crate) fn ahead(&self, range: Range) -> Range {
         Range::between(range.offset.max(self.cursor), range.end())
     }
 
     /// A piece is taken out, the blocks of which have these checksums.
-    pub fn keep(&mut self, piece: Piece, crcs: Vec<u32>) {
+    pub(crate) fn keep(&mut self, piece: Piece, crcs: Vec<u32>) {
         self.ended.insert(piece.range.offset, (piece, crcs));
     }
 
     /// Pieces that were taken out since, from `offset` on.
-    pub fn ended(&self, offset: u64) -> impl Iterator<Item = (Piece, &[u32])> {
+    pub(crate) fn ended(&self, offset: u64) -> impl Iterator<Item = (Piece, &[u32])> {
         self.ended.range(offset..).map(|(_, (piece, crcs))| (*piece, &crcs[..]))
     }
 

@@ -38,7 +38,7 @@ struct Place {
 
 /// A part of staging that is being read.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken {
+pub(crate) struct Taken {
     /// Bytes of the disk.
     pub range: Range,
     /// Byte of the area.
@@ -49,7 +49,7 @@ pub struct Taken {
 
 /// What is staged.
 #[derive(Clone, Debug)]
-pub struct Staging {
+pub(crate) struct Staging {
     slot_blocks: u32,
     slots: Vec<Slot>,
     free: VecDeque<u32>,
@@ -61,7 +61,7 @@ pub struct Staging {
 
 impl Staging {
     /// An empty area of `blocks`.
-    pub fn new(blocks: u64, slot_blocks: u32) -> Staging {
+    pub(crate) fn new(blocks: u64, slot_blocks: u32) -> Staging {
         let count = blocks / u64::from(slot_blocks);
         Staging {
             slot_blocks,
@@ -75,22 +75,22 @@ impl Staging {
     }
 
     /// Bytes of a slot.
-    pub fn slot_bytes(&self) -> u64 {
+    pub(crate) fn slot_bytes(&self) -> u64 {
         u64::from(self.slot_blocks) * BLOCK_BYTES
     }
 
     /// Bytes of the area.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.slots.len() as u64 * self.slot_bytes()
     }
 
     /// Bytes that are staged.
-    pub fn staged_bytes(&self) -> u64 {
+    pub(crate) fn staged_bytes(&self) -> u64 {
         self.by_age.values().map(|slot| self.slots[*slot as usize].bytes).sum()
     }
 
     /// Slots for a fetch of `bytes`; what was staged longest ago gives way. None: so many are being filled or read.
-    pub fn allocate(&mut self, bytes: u64) -> Option<Vec<u32>> {
+    pub(crate) fn allocate(&mut self, bytes: u64) -> Option<Vec<u32>> {
         let count = bytes.div_ceil(self.slot_bytes()) as usize;
         let evictable = self.by_age.values().filter(|slot| self.slots[**slot as usize].pins == 0);
         if self.free.len() + evictable.count() < count {
@@ -107,24 +107,24 @@ impl Staging {
     }
 
     /// First byte of a slot in the area.
-    pub fn place_of(&self, slot: u32) -> u64 {
+    pub(crate) fn place_of(&self, slot: u32) -> u64 {
         u64::from(slot) * self.slot_bytes()
     }
 
     /// Notes the checksums of what is written from a byte of the area on.
-    pub fn set_crcs(&mut self, place: u64, crcs: &[u32]) {
+    pub(crate) fn set_crcs(&mut self, place: u64, crcs: &[u32]) {
         let block = (place / BLOCK_BYTES) as usize;
         self.crcs[block..block + crcs.len()].copy_from_slice(crcs);
     }
 
     /// Checksums of the blocks that hold a part of the area.
-    pub fn crcs(&self, place: u64, length: u64) -> &[u32] {
+    pub(crate) fn crcs(&self, place: u64, length: u64) -> &[u32] {
         &self.crcs[(place / BLOCK_BYTES) as usize..(place + length).div_ceil(BLOCK_BYTES) as usize]
     }
 
     /// A fetch has filled a slot that it took: with `parts` of `range`, the first byte of which lies at the
     /// slot's begin.
-    pub fn install(&mut self, slot: u32, range: Range, parts: &[Range]) {
+    pub(crate) fn install(&mut self, slot: u32, range: Range, parts: &[Range]) {
         let shift = self.place_of(slot).wrapping_sub(range.offset);
         for part in parts {
             self.drop_range(*part);
@@ -138,12 +138,12 @@ impl Staging {
     }
 
     /// What is staged of `range`.
-    pub fn staged(&self, range: Range) -> impl Iterator<Item = Range> + '_ {
+    pub(crate) fn staged(&self, range: Range) -> impl Iterator<Item = Range> + '_ {
         self.extents.overlapping(range).map(move |(held, _)| held.intersection(range))
     }
 
     /// Takes what is staged of `range` out, to be read: its slots are not used again before `unpin`.
-    pub fn take(&mut self, range: Range) -> Vec<Taken> {
+    pub(crate) fn take(&mut self, range: Range) -> Vec<Taken> {
         let carved = self.extents.carve(range);
         let taken: Vec<Taken> = carved
             .iter()
@@ -157,13 +157,13 @@ impl Staging {
     }
 
     /// A read of a slot has ended.
-    pub fn unpin(&mut self, slot: u32) {
+    pub(crate) fn unpin(&mut self, slot: u32) {
         self.slots[slot as usize].pins -= 1;
         self.free_if_empty(slot);
     }
 
     /// Nothing of `range` is staged any more.
-    pub fn drop_range(&mut self, range: Range) {
+    pub(crate) fn drop_range(&mut self, range: Range) {
         for (part, place) in self.extents.carve(range) {
             self.slots[place.slot as usize].bytes -= part.length;
             self.free_if_empty(place.slot);
@@ -178,7 +178,7 @@ impl Staging {
     }
 
     /// A fetch gives slots back that it did not fill.
-    pub fn give_back(&mut self, slots: &[u32]) {
+    pub(crate) fn give_back(&mut self, slots: &[u32]) {
         for slot in slots {
             self.slots[*slot as usize].is_taken = false;
             self.free.push_back(*slot);

@@ -74,7 +74,7 @@ impl Convert {
         let mut output = Output::begin(self.form(), BufWriter::new(output)).with_context(|| cannot(&name))?;
         let progress = ProgressBar::new_spinner();
         let mut count = 0u64;
-        while let Some(record) = trace.next()? {
+        while let Some(record) = trace.next_record()? {
             match output.write(&record, trace.files().path(record.file)) {
                 // Whoever reads has seen enough.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),

@@ -81,7 +81,7 @@ impl Trace {
     }
 
     /// The next request by start time; those that began at the same time come as they were written down.
-    pub fn next(&mut self) -> Result<Option<Record>> {
+    pub fn next_record(&mut self) -> Result<Option<Record>> {
         let record = self.records.next();
         match self.common.borrow_mut().failed.take() {
             Some(error) => Err(error),

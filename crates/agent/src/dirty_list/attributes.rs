@@ -30,7 +30,7 @@ struct Mark {
 }
 
 /// The attributes of one agent's files.
-pub struct Attributes {
+pub(super) struct Attributes {
     fast: String,
     node: String,
     /// By device and inode.
@@ -43,7 +43,7 @@ pub struct Attributes {
 
 impl Attributes {
     /// None yet. They name flash and node.
-    pub fn new(fast: &str, node: &str) -> Attributes {
+    pub(super) fn new(fast: &str, node: &str) -> Attributes {
         Attributes {
             fast: fast.into(),
             node: node.into(),
@@ -54,14 +54,14 @@ impl Attributes {
     }
 
     /// The file has one that says this.
-    pub fn remember(&mut self, file: Arc<Handle>, text: String) {
+    pub(super) fn remember(&mut self, file: Arc<Handle>, text: String) {
         if let Ok(found) = file.file().attributes() {
             self.marks.insert((found.device, found.inode), Mark { file, text });
         }
     }
 
     /// Removes all.
-    pub fn remove(&mut self) {
+    pub(super) fn remove(&mut self) {
         self.marks.values().for_each(|mark| drop(mark.file.file().remove_extended(ATTRIBUTE)));
         self.marks.clear();
     }
@@ -74,7 +74,7 @@ impl Attributes {
 
     /// Sets the attributes of these files, of which the last part says whether they are being written back,
     /// and removes others. Where the file system keeps none the list alone shows what is dirty.
-    pub fn show<'a>(&mut self, shown: impl Iterator<Item = (&'a Arc<Handle>, &'a Entry, bool)>) {
+    pub(super) fn show<'a>(&mut self, shown: impl Iterator<Item = (&'a Arc<Handle>, &'a Entry, bool)>) {
         if self.are_kept
             && let Err(error) = self.set(shown)
         {

@@ -81,7 +81,7 @@ fn variable(section: &[&str], key: &str) -> String {
 }
 
 /// Puts what the environment sets into the site file's table; false if it sets nothing.
-pub fn apply(table: &mut Table, lookup: impl Fn(&str) -> Option<OsString>) -> Result<bool, String> {
+pub(super) fn apply(table: &mut Table, lookup: impl Fn(&str) -> Option<OsString>) -> Result<bool, String> {
     let inside_run = lookup(ENVIRONMENT_RUNTIME).is_some();
     let mut applied = false;
     for (section, keys, form) in SETTINGS {

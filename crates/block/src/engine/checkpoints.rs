@@ -5,7 +5,7 @@ use crate::superblock::Superblock;
 
 /// How far the checkpoint is.
 #[derive(Clone, Debug, Default)]
-pub enum Stage {
+pub(super) enum Stage {
     /// None is being made.
     #[default]
     Idle,
@@ -23,7 +23,7 @@ pub enum Stage {
 
 /// What is being written: the map as it was, and the superblock that follows it.
 #[derive(Clone, Debug)]
-pub struct Draft {
+pub(super) struct Draft {
     pub encoder: Box<Encoder>,
     pub next: Box<Superblock>,
 }
@@ -31,41 +31,41 @@ pub struct Draft {
 /// Which place of superblocks a new one is written to: where the older of the two lies, and when it is
 /// durable there the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(super) enum Place {
     First,
     Second,
 }
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Checkpoints {
+pub(super) struct Checkpoints {
     stage: Stage,
     wanted: bool,
 }
 
 impl Checkpoints {
     /// One is wanted if `why`, or was before.
-    pub fn want(&mut self, why: bool) {
+    pub(super) fn want(&mut self, why: bool) {
         self.wanted |= why;
     }
 
     /// Whether one is.
-    pub fn is_wanted(&self) -> bool {
+    pub(super) fn is_wanted(&self) -> bool {
         self.wanted
     }
 
     /// The wish is granted.
-    pub fn take_wish(&mut self) {
+    pub(super) fn take_wish(&mut self) {
         self.wanted = false;
     }
 
     /// Takes the stage, to put the next one in its place; idle until then.
-    pub fn take_stage(&mut self) -> Stage {
+    pub(super) fn take_stage(&mut self) -> Stage {
         std::mem::take(&mut self.stage)
     }
 
     /// The stage is this one now.
-    pub fn set_stage(&mut self, stage: Stage) {
+    pub(super) fn set_stage(&mut self, stage: Stage) {
         self.stage = stage;
     }
 
@@ -76,17 +76,17 @@ impl Checkpoints {
     }
 
     /// Whether none is being made.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         matches!(self.stage, Stage::Idle)
     }
 
     /// Whether nothing may be appended.
-    pub fn hold_log(&self) -> bool {
+    pub(super) fn hold_log(&self) -> bool {
         matches!(self.stage, Stage::Draining)
     }
 
     /// Whether CLEANs rest on it that no record says.
-    pub fn hold_cleans(&self) -> bool {
+    pub(super) fn hold_cleans(&self) -> bool {
         match &self.stage {
             Stage::Idle | Stage::Draining => false,
             Stage::Writing { draft, .. }

@@ -21,7 +21,7 @@ enum Course {
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Condition {
+pub(super) struct Condition {
     now: Nanos,
     course: Course,
     disk_failed: bool,
@@ -30,27 +30,27 @@ pub struct Condition {
 
 impl Condition {
     /// The time of the last event.
-    pub fn now(&self) -> Nanos {
+    pub(super) fn now(&self) -> Nanos {
         self.now
     }
 
     /// An event.
-    pub fn set_now(&mut self, now: Nanos) {
+    pub(super) fn set_now(&mut self, now: Nanos) {
         self.now = now;
     }
 
     /// Whether everything is to be written back.
-    pub fn is_draining(&self) -> bool {
+    pub(super) fn is_draining(&self) -> bool {
         matches!(self.course, Course::Draining | Course::StoppingClean)
     }
 
     /// Whether no request follows.
-    pub fn is_stopping(&self) -> bool {
+    pub(super) fn is_stopping(&self) -> bool {
         matches!(self.course, Course::StoppingDirty | Course::StoppingClean)
     }
 
     /// Everything is to be written back from now on, or not.
-    pub fn set_draining(&mut self, drains: bool) {
+    pub(super) fn set_draining(&mut self, drains: bool) {
         self.course = match (self.is_stopping(), drains) {
             (false, false) => Course::Serving,
             (false, true) => Course::Draining,
@@ -60,12 +60,12 @@ impl Condition {
     }
 
     /// No request follows.
-    pub fn stop(&mut self, keeps_dirty: bool) {
+    pub(super) fn stop(&mut self, keeps_dirty: bool) {
         self.course = if keeps_dirty { Course::StoppingDirty } else { Course::StoppingClean };
     }
 
     /// A device has failed.
-    pub fn fail(&mut self, device: Device) {
+    pub(super) fn fail(&mut self, device: Device) {
         match device {
             Device::Disk => self.disk_failed = true,
             Device::Flash => self.flash_failed = true,
@@ -73,12 +73,12 @@ impl Condition {
     }
 
     /// Whether the disk has.
-    pub fn disk_failed(&self) -> bool {
+    pub(super) fn disk_failed(&self) -> bool {
         self.disk_failed
     }
 
     /// Whether flash has.
-    pub fn flash_failed(&self) -> bool {
+    pub(super) fn flash_failed(&self) -> bool {
         self.flash_failed
     }
 }

@@ -15,7 +15,7 @@ use headstart_units::request::Range;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Copies {
+pub(super) struct Copies {
     /// What is staged on flash.
     pub staging: Staging,
     /// What is being fetched.
@@ -32,7 +32,7 @@ pub struct Copies {
 
 impl Copies {
     /// None but heads.
-    pub fn new(staging: Staging, slots: Slots) -> Copies {
+    pub(super) fn new(staging: Staging, slots: Slots) -> Copies {
         Copies {
             staging,
             fetches: Fetches::default(),
@@ -44,7 +44,7 @@ impl Copies {
     }
 
     /// A write of `range` begins or ends.
-    pub fn cancel(&mut self, range: Range) {
+    pub(super) fn cancel(&mut self, range: Range) {
         self.staging.drop_range(range);
         self.lifts.cancel(range);
         self.loads.cancel(range);
@@ -52,12 +52,12 @@ impl Copies {
     }
 
     /// Flash is to read a head, behind the orders of the disk, which takes longer.
-    pub fn read_head_later(&mut self, order: OrderId, place: Range, purpose: Purpose) {
+    pub(super) fn read_head_later(&mut self, order: OrderId, place: Range, purpose: Purpose) {
         self.head_reads.push((order, place, purpose));
     }
 
     /// The disk has its orders.
-    pub fn take_head_reads(&mut self) -> Vec<(OrderId, Range, Purpose)> {
+    pub(super) fn take_head_reads(&mut self) -> Vec<(OrderId, Range, Purpose)> {
         std::mem::take(&mut self.head_reads)
     }
 }

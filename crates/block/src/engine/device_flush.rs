@@ -3,7 +3,7 @@
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct DeviceFlush {
+pub(super) struct DeviceFlush {
     given: u64,
     done: u64,
     wanted: u64,
@@ -15,56 +15,56 @@ pub struct DeviceFlush {
 
 impl DeviceFlush {
     /// Asks for a flush that covers everything completed by now; the ticket for it.
-    pub fn ask(&mut self) -> u64 {
+    pub(super) fn ask(&mut self) -> u64 {
         self.wanted = self.given + 1;
         self.wanted
     }
 
     /// The ticket of the last flush that was given.
-    pub fn last(&self) -> u64 {
+    pub(super) fn last(&self) -> u64 {
         self.given
     }
 
     /// Whether the flush of a ticket is over.
-    pub fn is_done(&self, ticket: u64) -> bool {
+    pub(super) fn is_done(&self, ticket: u64) -> bool {
         self.done >= ticket
     }
 
     /// Whether none is under way or wanted.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.wanted <= self.done
     }
 
     /// Whether one is wanted and none is under way.
-    pub fn may_be_given(&self) -> bool {
+    pub(super) fn may_be_given(&self) -> bool {
         self.wanted > self.given && self.given == self.done
     }
 
     /// One is given when so much has completed.
-    pub fn give(&mut self, completed: u64) {
+    pub(super) fn give(&mut self, completed: u64) {
         self.given += 1;
         self.covers = completed;
     }
 
     /// The one under way is done; how much it covers.
-    pub fn end(&mut self) -> u64 {
+    pub(super) fn end(&mut self) -> u64 {
         self.done = self.given;
         self.covered = self.covers;
         self.covered
     }
 
     /// Whether one is under way that covers so much.
-    pub fn will_cover(&self, completed: u64) -> bool {
+    pub(super) fn will_cover(&self, completed: u64) -> bool {
         self.given > self.done && self.covers >= completed
     }
 
     /// What the last one that was given covers.
-    pub fn covers(&self) -> u64 {
+    pub(super) fn covers(&self) -> u64 {
         self.covers
     }
 
     /// What the last one that was done covers.
-    pub fn covered(&self) -> u64 {
+    pub(super) fn covered(&self) -> u64 {
         self.covered
     }
 }

@@ -17,7 +17,7 @@ const GATHERED_BYTES_MAX: u64 = 2 << 20;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Disk {
+pub(super) struct Disk {
     queue: DiskQueue,
     /// Since when background work has the disk.
     background_since: Option<Nanos>,
@@ -29,14 +29,14 @@ pub struct Disk {
 
 impl Disk {
     /// An order of the foreground comes.
-    pub fn push(&mut self, now: Nanos, order: Order, purpose: Purpose, kind: Kind) {
+    pub(super) fn push(&mut self, now: Nanos, order: Order, purpose: Purpose, kind: Kind) {
         self.foreground_at = now;
         let background = self.background_time(now);
         self.queue.push(Queued { order, purpose, since: now, background, kind });
     }
 
     /// The disk is done with an order of the foreground; see [`DiskQueue::complete`].
-    pub fn complete(&mut self, now: Nanos, order: OrderId) -> (Range, Nanos) {
+    pub(super) fn complete(&mut self, now: Nanos, order: OrderId) -> (Range, Nanos) {
         self.foreground_at = now;
         self.queue.complete(order, now)
     }
@@ -47,13 +47,13 @@ impl Disk {
     }
 
     /// Background work has the disk; who comes waits behind the gate.
-    pub fn give_to_background(&mut self, now: Nanos) {
+    pub(super) fn give_to_background(&mut self, now: Nanos) {
         self.queue.close();
         self.background_since.get_or_insert(now);
     }
 
     /// The foreground has the disk; if the turn is `closing`, those that wait now and no others.
-    pub fn give_to_foreground(&mut self, now: Nanos, closing: bool) {
+    pub(super) fn give_to_foreground(&mut self, now: Nanos, closing: bool) {
         let ended = self.background_since.take();
         if let Some(since) = ended {
             self.background += now.since(since);
@@ -67,7 +67,7 @@ impl Disk {
 
     /// The next order for the disk, unless it has enough of the foreground. What background work has added
     /// to its wait is noted.
-    pub fn next(&mut self, now: Nanos, settings: &Settings, waits: &mut Waits) -> Option<Queued> {
+    pub(super) fn next(&mut self, now: Nanos, settings: &Settings, waits: &mut Waits) -> Option<Queued> {
         let (orders, bytes) = (self.queue.in_flight(), self.queue.in_flight_bytes());
         if orders >= settings.disk_orders_max
             || (orders >= settings.disk_orders_min && bytes >= settings.disk_bytes_max)
@@ -100,12 +100,12 @@ impl Disk {
     }
 
     /// What waits and what the disk has.
-    pub fn queue(&self) -> &DiskQueue {
+    pub(super) fn queue(&self) -> &DiskQueue {
         &self.queue
     }
 
     /// When a foreground order last came or ended.
-    pub fn foreground_at(&self) -> Nanos {
+    pub(super) fn foreground_at(&self) -> Nanos {
         self.foreground_at
     }
 }

@@ -19,7 +19,7 @@ const JUMP_ORDERS_MIN: u32 = 64;
 
 /// Whether an order may be made one with its neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// It may.
     Joined,
     /// Never.
@@ -28,7 +28,7 @@ pub enum Kind {
 
 /// An order that waits.
 #[derive(Clone, Debug)]
-pub struct Queued {
+pub(super) struct Queued {
     pub order: Order,
     pub purpose: Purpose,
     pub since: Nanos,
@@ -85,7 +85,7 @@ struct Given {
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct DiskQueue {
+pub(super) struct DiskQueue {
     sweep: Sweep,
     /// Those that came after the gate was closed.
     behind: Vec<Queued>,
@@ -100,7 +100,7 @@ pub struct DiskQueue {
 
 impl DiskQueue {
     /// Adds an order.
-    pub fn push(&mut self, queued: Queued) {
+    pub(super) fn push(&mut self, queued: Queued) {
         if self.is_closed {
             self.behind.push(queued);
         } else {
@@ -109,7 +109,7 @@ impl DiskQueue {
     }
 
     /// Opens the gate for those behind it; `is_closed`: and closes it again.
-    pub fn open(&mut self, is_closed: bool) {
+    pub(super) fn open(&mut self, is_closed: bool) {
         for queued in std::mem::take(&mut self.behind) {
             self.sweep.insert(queued);
         }
@@ -117,12 +117,12 @@ impl DiskQueue {
     }
 
     /// Whoever comes from now on waits behind the gate.
-    pub fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         self.is_closed = true;
     }
 
     /// The next order, which the disk has then.
-    pub fn pop(&mut self, now: Nanos) -> Option<Queued> {
+    pub(super) fn pop(&mut self, now: Nanos) -> Option<Queued> {
         let next = self.sweep.next()?;
         self.since_jump = self.since_jump.saturating_add(1);
         let jump = self.aged(now).filter(|_| self.since_jump > JUMP_ORDERS_MIN);
@@ -142,7 +142,7 @@ impl DiskQueue {
 
     /// The next of the orders that waits, if it can be one with this: a write that begins where this ends, if
     /// both together are no longer than so many bytes.
-    pub fn pop_following(&mut self, first: &Queued, bytes_max: u64) -> Option<Queued> {
+    pub(super) fn pop_following(&mut self, first: &Queued, bytes_max: u64) -> Option<Queued> {
         let order = &first.order;
         let end = order.offset + order.length;
         let (key, next) = self.sweep.waiting.range((end, 0)..).next()?;
@@ -168,7 +168,7 @@ impl DiskQueue {
 
     /// The disk is done with an order: where that was, and what it took since the disk had it or was done
     /// with the one before.
-    pub fn complete(&mut self, order: OrderId, now: Nanos) -> (Range, Nanos) {
+    pub(super) fn complete(&mut self, order: OrderId, now: Nanos) -> (Range, Nanos) {
         let Given { range, since } = self.in_flight.remove(&order).expect("the disk has it");
         self.in_flight_bytes -= range.length;
         let took = now.since(self.last_done.max(since));
@@ -177,27 +177,27 @@ impl DiskQueue {
     }
 
     /// How many orders the disk has.
-    pub fn in_flight(&self) -> usize {
+    pub(super) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
     /// How many bytes they are of.
-    pub fn in_flight_bytes(&self) -> u64 {
+    pub(super) fn in_flight_bytes(&self) -> u64 {
         self.in_flight_bytes
     }
 
     /// Orders in front of the gate.
-    pub fn admitted(&self) -> usize {
+    pub(super) fn admitted(&self) -> usize {
         self.sweep.waiting.len()
     }
 
     /// All that wait.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.admitted() + self.behind.len()
     }
 
     /// When the one that waits longest came.
-    pub fn oldest(&self) -> Option<Nanos> {
+    pub(super) fn oldest(&self) -> Option<Nanos> {
         let admitted = self.sweep.oldest().map(|key| self.sweep.waiting[&key].since);
         admitted.or_else(|| self.behind.first().map(|queued| queued.since))
     }

@@ -25,7 +25,7 @@ enum Stage {
 
 /// A fetch under way.
 #[derive(Clone, Debug)]
-pub struct Fetch {
+pub(super) struct Fetch {
     range: Range,
     valid: Ranges<()>,
     waiters: Vec<Waiter>,
@@ -37,49 +37,49 @@ pub struct Fetch {
 
 impl Fetch {
     /// What is read.
-    pub fn range(&self) -> Range {
+    pub(super) fn range(&self) -> Range {
         self.range
     }
 
     /// The order that reads it, whose buffer has the bytes.
-    pub fn order(&self) -> OrderId {
+    pub(super) fn order(&self) -> OrderId {
         self.order
     }
 
     /// A part of its bytes.
-    pub fn part(&self, range: Range) -> Part {
+    pub(super) fn part(&self, range: Range) -> Part {
         Part::Buffer { order: self.order, offset: range.offset - self.range.offset, length: range.length }
     }
 
     /// Whether all of a range is valid.
-    pub fn is_valid(&self, range: Range) -> bool {
+    pub(super) fn is_valid(&self, range: Range) -> bool {
         let covered: u64 = self.valid.overlapping(range).map(|(held, _)| held.intersection(range).length).sum();
         covered == range.length
     }
 
     /// A range is not valid any more, or somebody has it.
-    pub fn carve(&mut self, range: Range) {
+    pub(super) fn carve(&mut self, range: Range) {
         self.valid.carve(range);
     }
 
     /// Its turn on the disk has come, with these slots of staging for what nobody waits for.
-    pub fn begin_read(&mut self, slots: Vec<u32>) {
+    pub(super) fn begin_read(&mut self, slots: Vec<u32>) {
         (self.slots, self.stage) = (slots, Stage::Reading);
     }
 
     /// It is read: who waits is served.
-    pub fn take_waiters(&mut self) -> Vec<Waiter> {
+    pub(super) fn take_waiters(&mut self) -> Vec<Waiter> {
         std::mem::take(&mut self.waiters)
     }
 
     /// The slots it has, and the part of its range that each is for.
-    pub fn slots(&self, slot_bytes: u64) -> impl Iterator<Item = (u32, Range)> {
+    pub(super) fn slots(&self, slot_bytes: u64) -> impl Iterator<Item = (u32, Range)> {
         let range = move |index: usize| Range::new(self.range.offset + index as u64 * slot_bytes, slot_bytes);
         self.slots.iter().enumerate().map(move |(index, slot)| (*slot, range(index).intersection(self.range)))
     }
 
     /// What is valid of a range.
-    pub fn valid(&self, range: Range) -> impl Iterator<Item = Range> {
+    pub(super) fn valid(&self, range: Range) -> impl Iterator<Item = Range> {
         self.valid.overlapping(range).map(move |(held, _)| held.intersection(range))
     }
 
@@ -94,7 +94,7 @@ impl Fetch {
     }
 
     /// What goes to staging: bytes of the area, and of the disk; slots that lie side by side in one write.
-    pub fn begin_stage(&mut self, slot_bytes: u64, place_of: impl Fn(u32) -> u64) -> Vec<(u64, Range)> {
+    pub(super) fn begin_stage(&mut self, slot_bytes: u64, place_of: impl Fn(u32) -> u64) -> Vec<(u64, Range)> {
         let mut writes: Vec<(u64, Range)> = Vec::new();
         for (slot, skip, blocks) in self.staged_blocks(slot_bytes) {
             let place = place_of(slot) + skip;
@@ -110,7 +110,7 @@ impl Fetch {
     }
 
     /// A write to staging has ended; whether it was the last.
-    pub fn end_stage(&mut self, ok: bool) -> bool {
+    pub(super) fn end_stage(&mut self, ok: bool) -> bool {
         let Stage::Staging { missing, is_whole } = &mut self.stage else { unreachable!("it is being staged") };
         *missing -= 1;
         *is_whole &= ok;
@@ -118,14 +118,14 @@ impl Fetch {
     }
 
     /// Whether all that was to be staged is on flash.
-    pub fn is_staged(&self) -> bool {
+    pub(super) fn is_staged(&self) -> bool {
         matches!(self.stage, Stage::Staging { is_whole: true, .. })
     }
 }
 
 /// All of them.
 #[derive(Clone, Debug, Default)]
-pub struct Fetches {
+pub(super) struct Fetches {
     under_way: BTreeMap<u64, Fetch>,
     begun: u64,
     /// Those that wait for their turn, by address.
@@ -136,7 +136,7 @@ pub struct Fetches {
 
 impl Fetches {
     /// One waits for its turn: `valid` is what of its range is the newest there is.
-    pub fn add(&mut self, range: Range, valid: Ranges<()>, order: OrderId) {
+    pub(super) fn add(&mut self, range: Range, valid: Ranges<()>, order: OrderId) {
         self.begun += 1;
         let fetch = Fetch { range, valid, waiters: Vec::new(), slots: Vec::new(), stage: Stage::Waiting, order };
         self.under_way.insert(self.begun, fetch);
@@ -144,7 +144,7 @@ impl Fetches {
     }
 
     /// A read wants a part of one. Bytes that it has at once are not staged for others.
-    pub fn join(&mut self, waiter: Waiter) -> Joined {
+    pub(super) fn join(&mut self, waiter: Waiter) -> Joined {
         let range = waiter.range;
         let found = self.under_way.values_mut().find(|fetch| fetch.range.contains(range) && fetch.is_valid(range));
         let Some(fetch) = found else { return Joined::No };
@@ -157,20 +157,20 @@ impl Fetches {
     }
 
     /// A write of `range` begins or ends.
-    pub fn cancel(&mut self, range: Range) {
+    pub(super) fn cancel(&mut self, range: Range) {
         for fetch in self.under_way.values_mut().filter(|fetch| fetch.range.overlaps(range)) {
             fetch.valid.carve(range);
         }
     }
 
     /// The next one upwards from where the last one was and around.
-    pub fn next(&self) -> Option<u64> {
+    pub(super) fn next(&self) -> Option<u64> {
         let upwards = self.queue.range((self.cursor, 0)..).next();
         upwards.or_else(|| self.queue.first()).map(|(_, id)| *id)
     }
 
     /// Its turn has come.
-    pub fn begin(&mut self, id: u64, slots: Vec<u32>) -> &Fetch {
+    pub(super) fn begin(&mut self, id: u64, slots: Vec<u32>) -> &Fetch {
         let fetch = self.under_way.get_mut(&id).expect("it waits");
         fetch.begin_read(slots);
         self.queue.remove(&(fetch.range.offset, id));
@@ -180,38 +180,38 @@ impl Fetches {
     }
 
     /// The disk is done with one.
-    pub fn end_read(&mut self, id: u64) -> &mut Fetch {
+    pub(super) fn end_read(&mut self, id: u64) -> &mut Fetch {
         self.reading -= 1;
         self.get_mut(id)
     }
 
     /// One that is under way.
-    pub fn get(&self, id: u64) -> &Fetch {
+    pub(super) fn get(&self, id: u64) -> &Fetch {
         &self.under_way[&id]
     }
 
     /// One that is under way.
-    pub fn get_mut(&mut self, id: u64) -> &mut Fetch {
+    pub(super) fn get_mut(&mut self, id: u64) -> &mut Fetch {
         self.under_way.get_mut(&id).expect("it is under way")
     }
 
     /// One has ended.
-    pub fn end(&mut self, id: u64) -> Fetch {
+    pub(super) fn end(&mut self, id: u64) -> Fetch {
         self.under_way.remove(&id).expect("it is under way")
     }
 
     /// What all of them read.
-    pub fn ranges(&self) -> impl Iterator<Item = Range> {
+    pub(super) fn ranges(&self) -> impl Iterator<Item = Range> {
         self.under_way.values().map(|fetch| fetch.range)
     }
 
     /// How many wait for their turn.
-    pub fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.queue.len()
     }
 
     /// How many the disk has.
-    pub fn reading(&self) -> usize {
+    pub(super) fn reading(&self) -> usize {
         self.reading
     }
 }

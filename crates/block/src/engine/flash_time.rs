@@ -9,7 +9,7 @@ const SAMPLE_BYTES: u64 = 4 << 20;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct FlashTime {
+pub(super) struct FlashTime {
     last_done: Nanos,
     busy: Nanos,
     bytes: u64,
@@ -18,7 +18,7 @@ pub struct FlashTime {
 
 impl FlashTime {
     /// A record of so many bytes, given then, is written.
-    pub fn end(&mut self, now: Nanos, given: Nanos, bytes: u64) {
+    pub(super) fn end(&mut self, now: Nanos, given: Nanos, bytes: u64) {
         if bytes >= RECORD_BYTES_MIN {
             self.busy += now.since(given.max(self.last_done));
             self.bytes += bytes;
@@ -31,7 +31,7 @@ impl FlashTime {
     }
 
     /// The last rate; none: too little was written yet.
-    pub fn ps_per_byte(&self) -> Option<u64> {
+    pub(super) fn ps_per_byte(&self) -> Option<u64> {
         self.ps_per_byte
     }
 }

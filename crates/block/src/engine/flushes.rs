@@ -6,7 +6,7 @@ use crate::order::Tag;
 
 /// How far a FLUSH is, or a FUA write whose data are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(super) enum Stage {
     /// Has just come.
     Asked,
     /// Waits for a flush of the disk.
@@ -25,7 +25,7 @@ struct Flush {
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Flushes {
+pub(super) struct Flushes {
     waiting: Vec<Flush>,
     /// Flushes of the disk; what they cover are writes of it that have ended.
     pub disk: DeviceFlush,
@@ -41,69 +41,69 @@ pub struct Flushes {
 
 impl Flushes {
     /// A FLUSH, or FUA write, waits from this stage on.
-    pub fn add(&mut self, tag: Tag, stage: Stage) {
+    pub(super) fn add(&mut self, tag: Tag, stage: Stage) {
         self.waiting.push(Flush { tag, stage });
     }
 
     /// The stage of the FLUSH at a place in line.
-    pub fn stage(&self, index: usize) -> Option<Stage> {
+    pub(super) fn stage(&self, index: usize) -> Option<Stage> {
         self.waiting.get(index).map(|flush| flush.stage)
     }
 
     /// It has come so far; whether that is farther than before.
-    pub fn set_stage(&mut self, index: usize, stage: Stage) -> bool {
+    pub(super) fn set_stage(&mut self, index: usize, stage: Stage) -> bool {
         std::mem::replace(&mut self.waiting[index].stage, stage) != stage
     }
 
     /// It is finished.
-    pub fn end(&mut self, index: usize) -> Tag {
+    pub(super) fn end(&mut self, index: usize) -> Tag {
         self.waiting.remove(index).tag
     }
 
     /// Whether none waits.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// Whether one waits for CLEANs.
-    pub fn wait_for_cleans(&self) -> bool {
+    pub(super) fn wait_for_cleans(&self) -> bool {
         self.waiting.iter().any(|flush| flush.stage == Stage::Cleans)
     }
 
     /// The stage from which on a flush of the disk is waited for, if what bypassed flash needs one.
-    pub fn disk_stage(&mut self) -> Stage {
+    pub(super) fn disk_stage(&mut self) -> Stage {
         Stage::Disk(if self.bypassed { self.disk.ask() } else { self.disk.last() })
     }
 
     /// A write of the disk has ended.
-    pub fn note_disk_write(&mut self) {
+    pub(super) fn note_disk_write(&mut self) {
         self.disk_writes += 1;
     }
 
     /// Writes of the disk that have ended.
-    pub fn disk_writes(&self) -> u64 {
+    pub(super) fn disk_writes(&self) -> u64 {
         self.disk_writes
     }
 
     /// A bypass has ended.
-    pub fn note_bypass(&mut self) {
+    pub(super) fn note_bypass(&mut self) {
         self.bypassed = true;
     }
 
     /// Whether one has since the last disk FLUSH was given.
-    pub fn is_bypassed(&self) -> bool {
+    pub(super) fn is_bypassed(&self) -> bool {
         self.bypassed
     }
 
     /// A disk FLUSH is given.
-    pub fn give_disk(&mut self) {
+    pub(super) fn give_disk(&mut self) {
         self.disk.give(self.disk_writes);
         self.owed.give_flush();
         self.bypassed = false;
     }
 
     /// It is done.
-    pub fn end_disk(&mut self) {
+    pub(super) fn end_disk(&mut self) {
         self.disk.end();
         self.owed.end_flush();
     }

@@ -10,7 +10,7 @@ use headstart_units::request::Range;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct InForce {
+pub(super) struct InForce {
     superblock: Superblock,
     regions: Regions,
     written: guard::Written,
@@ -18,58 +18,58 @@ pub struct InForce {
 
 impl InForce {
     /// Of a volume that was recovered.
-    pub fn new(superblock: Superblock) -> InForce {
+    pub(super) fn new(superblock: Superblock) -> InForce {
         InForce { regions: guard::regions(&superblock), written: guard::Written::new(&superblock.guard), superblock }
     }
 
     /// The superblock.
-    pub fn superblock(&self) -> &Superblock {
+    pub(super) fn superblock(&self) -> &Superblock {
         &self.superblock
     }
 
     /// The end of the volume.
-    pub fn into_superblock(self) -> Superblock {
+    pub(super) fn into_superblock(self) -> Superblock {
         self.superblock
     }
 
     /// Where things lie on flash.
-    pub fn layout(&self) -> Layout {
+    pub(super) fn layout(&self) -> Layout {
         self.superblock.layout()
     }
 
     /// Size of the disk.
-    pub fn disk_bytes(&self) -> u64 {
+    pub(super) fn disk_bytes(&self) -> u64 {
         self.superblock.disk_bytes
     }
 
     /// Segments of the disk and slots for their heads.
-    pub fn segments(&self) -> Segments {
+    pub(super) fn segments(&self) -> Segments {
         self.superblock.serving.segments
     }
 
     /// Blocks of the disk that the guard hides while it is on.
-    pub fn regions(&self) -> &Regions {
+    pub(super) fn regions(&self) -> &Regions {
         &self.regions
     }
 
     /// Whether the guard is on.
-    pub fn is_guard_on(&self) -> bool {
+    pub(super) fn is_guard_on(&self) -> bool {
         self.superblock.guard.state == GuardState::On
     }
 
     /// Whether the guard hides any byte of a range.
-    pub fn is_guarded(&self, range: Range) -> bool {
+    pub(super) fn is_guarded(&self, range: Range) -> bool {
         self.is_guard_on() && self.regions.touches(range)
     }
 
     /// The session whose keystream goes over a range of the disk that lies on one side of the guard's
     /// limits; none: it is plain.
-    pub fn session_over(&self, range: Range) -> Option<u32> {
+    pub(super) fn session_over(&self, range: Range) -> Option<u32> {
         (!range.is_empty() && self.is_guarded(range)).then_some(self.superblock.guard.session)
     }
 
     /// A range of the disk in parts that are guarded or not.
-    pub fn cuts(&self, range: Range) -> Vec<Range> {
+    pub(super) fn cuts(&self, range: Range) -> Vec<Range> {
         if !self.is_guard_on() {
             return vec![range];
         }
@@ -84,18 +84,18 @@ impl InForce {
     }
 
     /// The log names a range: its guarded blocks are not what the superblock remembers.
-    pub fn mark_changed(&mut self, range: Range) {
+    pub(super) fn mark_changed(&mut self, range: Range) {
         guard::mark_changed(&mut self.superblock.guard, &self.regions, range);
     }
 
     /// A range was written to the disk, or may have been: its whole guarded blocks have these checksums, if any.
-    pub fn note_written(&mut self, range: Range, crc: impl Fn(Range) -> Option<u32>) {
+    pub(super) fn note_written(&mut self, range: Range, crc: impl Fn(Range) -> Option<u32>) {
         self.written.write(&self.regions, range, crc);
     }
 
     /// Begins the superblock of a checkpoint, which leaves out blocks that are not named: they are
     /// remembered as they were written.
-    pub fn next(&mut self, is_named: impl Fn(Range) -> bool) -> Superblock {
+    pub(super) fn next(&mut self, is_named: impl Fn(Range) -> bool) -> Superblock {
         self.written.settle(&mut self.superblock.guard, &self.regions, is_named);
         let mut next = self.superblock.clone();
         next.area = 1 - next.area;
@@ -103,7 +103,7 @@ impl InForce {
     }
 
     /// A checkpoint is durable: its superblock is in force.
-    pub fn replace(&mut self, next: Superblock) {
+    pub(super) fn replace(&mut self, next: Superblock) {
         let guard = std::mem::replace(&mut self.superblock, next).guard;
         self.superblock.guard = guard;
     }

@@ -8,7 +8,7 @@ use headstart_units::request::Range;
 
 /// How far a lift is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(super) enum Stage {
     /// The disk reads the head.
     Reading,
     /// It is written to its slot.
@@ -19,7 +19,7 @@ pub enum Stage {
 
 /// Who has read a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub(super) enum Origin {
     /// The lift itself.
     Disk,
     /// A load, whose order this is.
@@ -28,7 +28,7 @@ pub enum Origin {
 
 /// A head on its way to flash.
 #[derive(Clone, Debug)]
-pub struct Lift {
+pub(super) struct Lift {
     pub segment: u64,
     pub range: Range,
     pub slot: u32,
@@ -45,7 +45,7 @@ pub struct Lift {
 
 impl Lift {
     /// Of a segment's head, to a slot.
-    pub fn new(segment: u64, range: Range, slot: u32, origin: Origin, disk_writes: u64) -> Lift {
+    pub(super) fn new(segment: u64, range: Range, slot: u32, origin: Origin, disk_writes: u64) -> Lift {
         let (order, stage) = match origin {
             Origin::Disk => (None, Stage::Reading),
             Origin::Load(order) => (Some(order), Stage::Writing),
@@ -57,7 +57,7 @@ impl Lift {
 
 /// All of them, and what they and others wait for.
 #[derive(Clone, Debug, Default)]
-pub struct Lifts {
+pub(super) struct Lifts {
     under_way: BTreeMap<u64, Lift>,
     begun: u64,
     reading: usize,
@@ -69,7 +69,7 @@ pub struct Lifts {
 
 impl Lifts {
     /// One begins; its name.
-    pub fn begin(&mut self, lift: Lift) -> u64 {
+    pub(super) fn begin(&mut self, lift: Lift) -> u64 {
         self.begun += 1;
         self.reading += usize::from(lift.stage == Stage::Reading);
         self.under_way.insert(self.begun, lift);
@@ -77,82 +77,82 @@ impl Lifts {
     }
 
     /// The disk is done with one.
-    pub fn end_read(&mut self, id: u64) -> &Lift {
+    pub(super) fn end_read(&mut self, id: u64) -> &Lift {
         self.reading -= 1;
         self.get(id)
     }
 
     /// One that is under way.
-    pub fn get(&self, id: u64) -> &Lift {
+    pub(super) fn get(&self, id: u64) -> &Lift {
         &self.under_way[&id]
     }
 
     /// One that is under way.
-    pub fn get_mut(&mut self, id: u64) -> &mut Lift {
+    pub(super) fn get_mut(&mut self, id: u64) -> &mut Lift {
         self.under_way.get_mut(&id).expect("it is under way")
     }
 
     /// One has ended.
-    pub fn end(&mut self, id: u64) -> Lift {
+    pub(super) fn end(&mut self, id: u64) -> Lift {
         self.under_way.remove(&id).expect("it is under way")
     }
 
     /// Those that wait for what was read to be durable.
-    pub fn flushing(&self) -> Vec<u64> {
+    pub(super) fn flushing(&self) -> Vec<u64> {
         let ready = self.under_way.iter().filter(|(_, lift)| lift.stage == Stage::Flushing);
         ready.map(|(id, _)| *id).collect()
     }
 
     /// Whether one shares a byte with a range.
-    pub fn touch(&self, range: Range) -> bool {
+    pub(super) fn touch(&self, range: Range) -> bool {
         self.under_way.values().any(|lift| lift.range.overlaps(range))
     }
 
     /// A write of `range` begins or ends.
-    pub fn cancel(&mut self, range: Range) {
+    pub(super) fn cancel(&mut self, range: Range) {
         for lift in self.under_way.values_mut().filter(|lift| lift.range.overlaps(range)) {
             lift.is_cancelled = true;
         }
     }
 
     /// How many are under way.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.under_way.len()
     }
 
     /// Whether none is.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }
 
     /// How many the disk reads.
-    pub fn reading(&self) -> usize {
+    pub(super) fn reading(&self) -> usize {
         self.reading
     }
 
     /// Somebody waits for the end of a head.
-    pub fn await_heads(&mut self) {
+    pub(super) fn await_heads(&mut self) {
         self.await_heads = true;
     }
 
     /// Somebody waits for CLEANs of a head's range, if so; whether anybody does.
-    pub fn await_cleans(&mut self, awaits: bool) -> bool {
+    pub(super) fn await_cleans(&mut self, awaits: bool) -> bool {
         self.await_cleans |= awaits;
         self.await_cleans
     }
 
     /// Whether somebody waits for the end of a head.
-    pub fn are_heads_awaited(&self) -> bool {
+    pub(super) fn are_heads_awaited(&self) -> bool {
         self.await_heads
     }
 
     /// Whether somebody waits for CLEANs.
-    pub fn are_cleans_awaited(&self) -> bool {
+    pub(super) fn are_cleans_awaited(&self) -> bool {
         self.await_cleans
     }
 
     /// Nobody waits for what cannot come any more: no head is ending, no CLEAN is owed.
-    pub fn settle(&mut self, is_head_ending: bool, is_clean_owed: bool) {
+    pub(super) fn settle(&mut self, is_head_ending: bool, is_clean_owed: bool) {
         self.await_heads &= is_head_ending;
         self.await_cleans &= is_clean_owed;
     }

@@ -23,7 +23,7 @@ enum Stage {
 
 /// A part of a segment that one order reads.
 #[derive(Clone, Debug)]
-pub struct Section {
+pub(super) struct Section {
     range: Range,
     order: OrderId,
     stage: Stage,
@@ -34,19 +34,19 @@ pub struct Section {
 
 impl Section {
     /// What the disk reads.
-    pub fn of_disk(range: Range, order: OrderId) -> Section {
+    pub(super) fn of_disk(range: Range, order: OrderId) -> Section {
         Section { range, order, stage: Stage::Reading, waiters: Vec::new(), head: None }
     }
 
     /// A head that flash reads.
-    pub fn of_head(range: Range, order: OrderId, slot: u32, crcs: Vec<u32>) -> Section {
+    pub(super) fn of_head(range: Range, order: OrderId, slot: u32, crcs: Vec<u32>) -> Section {
         Section { range, order, stage: Stage::Reading, waiters: Vec::new(), head: Some((slot, crcs)) }
     }
 }
 
 /// What a section was when its order ended.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub(super) struct Ended {
     pub range: Range,
     pub waiters: Vec<Waiter>,
     /// The slot it was read from.
@@ -59,7 +59,7 @@ pub struct Ended {
 
 /// Where the first bytes of a part are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub(super) enum Found {
     /// In a buffer, from this byte on.
     Buffer { order: OrderId, offset: u64 },
     /// On their way, in this section.
@@ -70,7 +70,7 @@ pub enum Found {
 
 /// A segment in memory, or on its way there.
 #[derive(Clone, Debug, Default)]
-pub struct LoadedSegment {
+pub(super) struct LoadedSegment {
     sections: Vec<Section>,
     /// What is the newest there is.
     valid: Ranges<()>,
@@ -80,36 +80,36 @@ pub struct LoadedSegment {
 
 impl LoadedSegment {
     /// Whether a byte of a range is there, or was lost.
-    pub fn has(&self, range: Range) -> bool {
+    pub(super) fn has(&self, range: Range) -> bool {
         self.sections.iter().any(|section| section.range.overlaps(range))
     }
 
     /// It stays; what it has of a range is taken out of `missing`.
-    pub fn keep(&mut self, missing: &mut Ranges<()>) {
+    pub(super) fn keep(&mut self, missing: &mut Ranges<()>) {
         self.is_evicted = false;
         self.sections.iter().for_each(|section| _ = missing.carve(section.range));
     }
 
     /// More of it is being read, of which this is valid.
-    pub fn begin(&mut self, sections: Vec<Section>, valid: &Ranges<()>) {
+    pub(super) fn begin(&mut self, sections: Vec<Section>, valid: &Ranges<()>) {
         self.reading += sections.len();
         self.sections.extend(sections);
         valid.iter().for_each(|(range, ())| self.valid.insert(range, ()));
     }
 
     /// Whether all of a range is valid.
-    pub fn is_valid(&self, range: Range) -> bool {
+    pub(super) fn is_valid(&self, range: Range) -> bool {
         let covered: u64 = self.valid.overlapping(range).map(|(held, _)| held.intersection(range).length).sum();
         covered == range.length
     }
 
     /// A read waits for a section.
-    pub fn wait(&mut self, section: usize, waiter: Waiter) {
+    pub(super) fn wait(&mut self, section: usize, waiter: Waiter) {
         self.sections[section].waiters.push(waiter);
     }
 
     /// The order of a section has ended.
-    pub fn end_read(&mut self, order: OrderId, result: Result<&[u8], ()>) -> Ended {
+    pub(super) fn end_read(&mut self, order: OrderId, result: Result<&[u8], ()>) -> Ended {
         self.reading -= 1;
         let index = self.sections.iter().position(|section| section.order == order).expect("it reads this");
         let section = &mut self.sections[index];
@@ -130,7 +130,7 @@ impl LoadedSegment {
 
     /// The first part of a range that is in one place, and where. Who began the load does not wait for a
     /// head as a whole.
-    pub fn find(&self, range: Range, has_begun_it: bool) -> Option<(Range, Found)> {
+    pub(super) fn find(&self, range: Range, has_begun_it: bool) -> Option<(Range, Found)> {
         let covers = |section: &Section| section.range.contains(Range::new(range.offset, 1));
         let index = self.sections.iter().position(covers)?;
         let section = &self.sections[index];
@@ -149,37 +149,37 @@ impl LoadedSegment {
 
 /// All of them, by segment.
 #[derive(Clone, Debug, Default)]
-pub struct Loads(BTreeMap<u64, LoadedSegment>);
+pub(super) struct Loads(BTreeMap<u64, LoadedSegment>);
 
 impl Loads {
     /// A segment, if anything of it is or was to be there.
-    pub fn get(&self, segment: u64) -> Option<&LoadedSegment> {
+    pub(super) fn get(&self, segment: u64) -> Option<&LoadedSegment> {
         self.0.get(&segment)
     }
 
     /// Likewise.
-    pub fn get_mut(&mut self, segment: u64) -> Option<&mut LoadedSegment> {
+    pub(super) fn get_mut(&mut self, segment: u64) -> Option<&mut LoadedSegment> {
         self.0.get_mut(&segment)
     }
 
     /// A segment of which something is being read.
-    pub fn of(&mut self, segment: u64) -> &mut LoadedSegment {
+    pub(super) fn of(&mut self, segment: u64) -> &mut LoadedSegment {
         self.0.get_mut(&segment).expect("it stays while it is read")
     }
 
     /// A segment of which something will be.
-    pub fn begin(&mut self, segment: u64) -> &mut LoadedSegment {
+    pub(super) fn begin(&mut self, segment: u64) -> &mut LoadedSegment {
         self.0.entry(segment).or_default()
     }
 
     /// A write of `range` begins or ends.
-    pub fn cancel(&mut self, range: Range) {
+    pub(super) fn cancel(&mut self, range: Range) {
         self.0.values_mut().for_each(|load| _ = load.valid.carve(range));
     }
 
     /// A segment is to leave memory. As soon as nothing of it is being read it does, and these are the
     /// orders whose buffers go.
-    pub fn evict(&mut self, segment: u64) -> Vec<OrderId> {
+    pub(super) fn evict(&mut self, segment: u64) -> Vec<OrderId> {
         let Some(load) = self.0.get_mut(&segment) else { return Vec::new() };
         load.is_evicted = true;
         if load.reading > 0 {
@@ -191,13 +191,13 @@ impl Loads {
     }
 
     /// Whether a segment was to leave and can by now.
-    pub fn may_leave(&self, segment: u64) -> bool {
+    pub(super) fn may_leave(&self, segment: u64) -> bool {
         let load = &self.0[&segment];
         load.is_evicted && load.reading == 0
     }
 
     /// All segments.
-    pub fn segments(&self) -> Vec<u64> {
+    pub(super) fn segments(&self) -> Vec<u64> {
         self.0.keys().copied().collect()
     }
 }

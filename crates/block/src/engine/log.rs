@@ -7,7 +7,7 @@ use headstart_units::Nanos;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Log {
+pub(super) struct Log {
     /// Parts of writes that wait for a record.
     pub queue: LogQueue,
     /// Records in flight.
@@ -22,7 +22,7 @@ pub struct Log {
 
 impl Log {
     /// Nothing waits, behind the records that a start has found.
-    pub fn new(start_seq: u64) -> Log {
+    pub(super) fn new(start_seq: u64) -> Log {
         Log {
             queue: LogQueue::default(),
             records: Records::new(start_seq),
@@ -33,22 +33,22 @@ impl Log {
     }
 
     /// Items were taken, and it takes no more for so long.
-    pub fn pause(&mut self, now: Nanos, pause: Nanos) {
+    pub(super) fn pause(&mut self, now: Nanos, pause: Nanos) {
         self.paced_until = self.paced_until.max(now) + pause;
     }
 
     /// Until when it takes only items that have waited for long enough.
-    pub fn paced_until(&self) -> Nanos {
+    pub(super) fn paced_until(&self) -> Nanos {
         self.paced_until
     }
 
     /// Whether something waits for room in the ring.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.is_full
     }
 
     /// Something waits for room, or nothing does; whether something did before.
-    pub fn set_full(&mut self, is_full: bool) -> bool {
+    pub(super) fn set_full(&mut self, is_full: bool) -> bool {
         std::mem::replace(&mut self.is_full, is_full)
     }
 }

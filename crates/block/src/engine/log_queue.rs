@@ -8,7 +8,7 @@ use headstart_units::request::Range;
 
 /// A part of a write that waits for a record.
 #[derive(Clone, Debug)]
-pub struct Item {
+pub(super) struct Item {
     pub write: u64,
     pub range: Range,
     /// Checksums of its blocks; none: zeros.
@@ -19,22 +19,22 @@ pub struct Item {
 
 impl Item {
     /// What a record says of it.
-    pub fn entry(&self) -> Entry {
+    pub(super) fn entry(&self) -> Entry {
         Entry { kind: if self.crcs.is_some() { Kind::Data } else { Kind::Zero }, range: self.range }
     }
 
     /// Blocks of its payload.
-    pub fn blocks(&self) -> u64 {
+    pub(super) fn blocks(&self) -> u64 {
         self.crcs.as_ref().map_or(0, |crcs| crcs.len() as u64)
     }
 }
 
 /// By address; of what begins at the same one, by turn.
-pub type Key = (u64, u64);
+pub(super) type Key = (u64, u64);
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct LogQueue {
+pub(super) struct LogQueue {
     items: BTreeMap<Key, Item>,
     by_age: BTreeSet<(Nanos, u64, u64)>,
     turns: u64,
@@ -43,7 +43,7 @@ pub struct LogQueue {
 
 impl LogQueue {
     /// Adds an item, as old as it says.
-    pub fn push(&mut self, item: Item) {
+    pub(super) fn push(&mut self, item: Item) {
         self.turns += 1;
         self.bytes += item.range.length;
         self.by_age.insert((item.since, self.turns, item.range.offset));
@@ -51,27 +51,27 @@ impl LogQueue {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.items.len()
     }
 
     /// Whether none waits.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
     /// Bytes of them all.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// The oldest first.
-    pub fn iter_by_age(&self) -> impl Iterator<Item = &Item> {
+    pub(super) fn iter_by_age(&self) -> impl Iterator<Item = &Item> {
         self.by_age.iter().map(|(_, turn, offset)| &self.items[&(*offset, *turn)])
     }
 
     /// Since when the oldest waits.
-    pub fn oldest(&self) -> Option<Nanos> {
+    pub(super) fn oldest(&self) -> Option<Nanos> {
         self.by_age.first().map(|(since, ..)| *since)
     }
 
@@ -84,34 +84,34 @@ impl LogQueue {
     }
 
     /// How many came by then.
-    pub fn aged(&self, came_by: Nanos) -> usize {
+    pub(super) fn aged(&self, came_by: Nanos) -> usize {
         self.by_age.iter().take_while(|(since, ..)| *since <= came_by).count()
     }
 
     /// As `take` takes them.
-    pub fn iter_in_turn(&self, came_by: Option<Nanos>) -> impl Iterator<Item = &Item> {
+    pub(super) fn iter_in_turn(&self, came_by: Option<Nanos>) -> impl Iterator<Item = &Item> {
         self.keys_in_turn(came_by).map(|key| &self.items[&key])
     }
 
     /// Takes so many, those that came by then first.
-    pub fn take(&mut self, count: usize, came_by: Option<Nanos>) -> Vec<Item> {
+    pub(super) fn take(&mut self, count: usize, came_by: Option<Nanos>) -> Vec<Item> {
         let keys: Vec<Key> = self.keys_in_turn(came_by).take(count).collect();
         keys.into_iter().map(|key| self.remove(key)).collect()
     }
 
     /// The oldest of those that are wanted.
-    pub fn find(&self, is_wanted: impl Fn(&Item) -> bool) -> Option<(Key, &Item)> {
+    pub(super) fn find(&self, is_wanted: impl Fn(&Item) -> bool) -> Option<(Key, &Item)> {
         let mut by_age = self.by_age.iter().map(|(_, turn, offset)| (*offset, *turn));
         by_age.find_map(|key| self.items.get(&key).filter(|item| is_wanted(item)).map(|item| (key, item)))
     }
 
     /// Parts of a write that wait.
-    pub fn count_of(&self, write: u64) -> usize {
+    pub(super) fn count_of(&self, write: u64) -> usize {
         self.items.values().filter(|item| item.write == write).count()
     }
 
     /// Takes all parts of a write; how many there were.
-    pub fn remove_write(&mut self, write: u64) -> usize {
+    pub(super) fn remove_write(&mut self, write: u64) -> usize {
         let of_write = self.items.iter().filter(|(_, item)| item.write == write);
         let keys: Vec<Key> = of_write.map(|(key, _)| *key).collect();
         keys.iter().for_each(|key| drop(self.remove(*key)));
@@ -119,7 +119,7 @@ impl LogQueue {
     }
 
     /// Takes one that waits.
-    pub fn remove(&mut self, key: Key) -> Item {
+    pub(super) fn remove(&mut self, key: Key) -> Item {
         let item = self.items.remove(&key).expect("it waits");
         self.by_age.remove(&(item.since, key.1, key.0));
         self.bytes -= item.range.length;

@@ -10,7 +10,7 @@ use headstart_units::request::Range;
 
 /// What an order is for.
 #[derive(Clone, Debug)]
-pub enum Purpose {
+pub(super) enum Purpose {
     Record(u64),
     /// Parts of writes, one behind the other on the disk.
     Bypass(Vec<(u64, Range)>),
@@ -35,7 +35,7 @@ pub enum Purpose {
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub struct Orders {
+pub(super) struct Orders {
     under_way: BTreeMap<OrderId, Purpose>,
     names: OrderId,
     outputs: Vec<Output>,
@@ -46,56 +46,56 @@ pub struct Orders {
 
 impl Orders {
     /// A name for an order that will be given.
-    pub fn name(&mut self) -> OrderId {
+    pub(super) fn name(&mut self) -> OrderId {
         self.names += 1;
         self.names
     }
 
     /// Gives an order.
-    pub fn give(&mut self, order: Order, purpose: Purpose) {
+    pub(super) fn give(&mut self, order: Order, purpose: Purpose) {
         self.moves += 1;
         self.under_way.insert(order.id, purpose);
         self.outputs.push(Output::Order(order));
     }
 
     /// An order has been carried out, or has failed: what it was for, unless it was answered before.
-    pub fn end(&mut self, order: OrderId) -> Option<Purpose> {
+    pub(super) fn end(&mut self, order: OrderId) -> Option<Purpose> {
         self.under_way.remove(&order)
     }
 
     /// Whether none is under way.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }
 
     /// Ends a request.
-    pub fn reply(&mut self, tag: Tag, result: Result<Vec<Part>, Error>) {
+    pub(super) fn reply(&mut self, tag: Tag, result: Result<Vec<Part>, Error>) {
         self.moves += 1;
         self.outputs.push(Output::Reply { tag, result });
     }
 
     /// Something has changed that others may wait for, so many times.
-    pub fn note_moves(&mut self, count: u64) {
+    pub(super) fn note_moves(&mut self, count: u64) {
         self.moves += count;
     }
 
     /// How many times something has.
-    pub fn moves(&self) -> u64 {
+    pub(super) fn moves(&self) -> u64 {
         self.moves
     }
 
     /// A buffer has a first holder, and may have others.
-    pub fn hold(&mut self, order: OrderId) {
+    pub(super) fn hold(&mut self, order: OrderId) {
         self.shared.insert(order, 1);
     }
 
     /// One more needs a buffer that is held.
-    pub fn share(&mut self, order: OrderId) {
+    pub(super) fn share(&mut self, order: OrderId) {
         *self.shared.get_mut(&order).expect("the buffer is held") += 1;
     }
 
     /// Somebody needs a buffer no more.
-    pub fn release(&mut self, order: OrderId) {
+    pub(super) fn release(&mut self, order: OrderId) {
         if let Some(holders) = self.shared.get_mut(&order) {
             *holders -= 1;
             if *holders > 0 {
@@ -107,7 +107,7 @@ impl Orders {
     }
 
     /// What is to be done since the last call, in order.
-    pub fn take_outputs(&mut self) -> Vec<Output> {
+    pub(super) fn take_outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.outputs)
     }
 }

@@ -10,7 +10,7 @@ use headstart_units::request::Range;
 
 /// See the module; each range with the newest seq that the disk is as new as.
 #[derive(Clone, Debug, Default)]
-pub struct Owed {
+pub(super) struct Owed {
     owed: Ranges<u64>,
     in_flush: Ranges<u64>,
     flushed: Ranges<u64>,
@@ -18,53 +18,53 @@ pub struct Owed {
 
 impl Owed {
     /// The disk holds a range, not yet durably.
-    pub fn raise(&mut self, range: Range, upto: u64) {
+    pub(super) fn raise(&mut self, range: Range, upto: u64) {
         self.owed.raise(range, upto);
     }
 
     /// A disk FLUSH is given.
-    pub fn give_flush(&mut self) {
+    pub(super) fn give_flush(&mut self) {
         self.in_flush = std::mem::take(&mut self.owed);
     }
 
     /// It is done.
-    pub fn end_flush(&mut self) {
+    pub(super) fn end_flush(&mut self) {
         let covered = std::mem::take(&mut self.in_flush);
         covered.iter().for_each(|(range, upto)| self.flushed.raise(range, upto));
     }
 
     /// A CLEAN was to say this of what is flushed, and does not.
-    pub fn raise_flushed(&mut self, range: Range, upto: u64) {
+    pub(super) fn raise_flushed(&mut self, range: Range, upto: u64) {
         self.flushed.raise(range, upto);
     }
 
     /// A CLEAN says the first of what is flushed.
-    pub fn pop_flushed(&mut self) -> Option<(Range, u64)> {
+    pub(super) fn pop_flushed(&mut self) -> Option<(Range, u64)> {
         self.flushed.pop_first()
     }
 
     /// A checkpoint leaves out what is flushed.
-    pub fn take_flushed(&mut self) -> Ranges<u64> {
+    pub(super) fn take_flushed(&mut self) -> Ranges<u64> {
         std::mem::take(&mut self.flushed)
     }
 
     /// Ranges that no disk FLUSH covers.
-    pub fn unflushed(&self) -> usize {
+    pub(super) fn unflushed(&self) -> usize {
         self.owed.len()
     }
 
     /// Ranges of which a CLEAN may be written.
-    pub fn flushed(&self) -> usize {
+    pub(super) fn flushed(&self) -> usize {
         self.flushed.len()
     }
 
     /// Whether something waits for a disk FLUSH, or for its end.
-    pub fn awaits_flush(&self) -> bool {
+    pub(super) fn awaits_flush(&self) -> bool {
         !self.owed.is_empty() || !self.in_flush.is_empty()
     }
 
     /// Whether nothing is owed at all.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         !self.awaits_flush() && self.flushed.is_empty()
     }
 }

@@ -4,7 +4,7 @@ use headstart_units::BLOCK_BYTES;
 
 /// A read of payload: what has to come back, and who holds it.
 #[derive(Clone, Debug)]
-pub struct Payload {
+pub(super) struct Payload {
     /// Checksums of its blocks.
     pub crcs: Vec<u32>,
     /// The record, pinned.
@@ -12,7 +12,7 @@ pub struct Payload {
 }
 
 /// Whether blocks have these checksums.
-pub fn matches(data: &[u8], crcs: &[u32]) -> bool {
+pub(super) fn matches(data: &[u8], crcs: &[u32]) -> bool {
     let blocks = data.chunks(BLOCK_BYTES as usize);
     data.len() == crcs.len() * BLOCK_BYTES as usize
         && blocks.zip(crcs).all(|(block, crc)| crc32c::crc32c(block) == *crc)
@@ -20,7 +20,7 @@ pub fn matches(data: &[u8], crcs: &[u32]) -> bool {
 
 impl Payload {
     /// Whether these are the blocks.
-    pub fn matches(&self, data: &[u8]) -> bool {
+    pub(super) fn matches(&self, data: &[u8]) -> bool {
         matches(data, &self.crcs)
     }
 }

@@ -9,7 +9,7 @@ use headstart_units::request::Range;
 
 /// A clean copy of the disk on flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(super) enum Source {
     /// In a slot of staging.
     Staging(u32),
     /// In a slot for heads.
@@ -18,7 +18,7 @@ pub enum Source {
 
 /// A part of a read that comes from a clean copy.
 #[derive(Clone, Debug)]
-pub struct Copied {
+pub(super) struct Copied {
     order: OrderId,
     pub segment: usize,
     pub range: Range,
@@ -28,14 +28,14 @@ pub struct Copied {
 
 impl Copied {
     /// Whether it has come as it should be.
-    pub fn is_good(&self, result: Result<&[u8], ()>) -> bool {
+    pub(super) fn is_good(&self, result: Result<&[u8], ()>) -> bool {
         result.is_ok_and(|data| matches(data, &self.crcs))
     }
 }
 
 /// Which devices a read was planned to read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Devices {
+pub(super) enum Devices {
     /// None: it is of zeros or memory.
     #[default]
     None,
@@ -59,7 +59,7 @@ impl Devices {
 
 /// A read that is not finished.
 #[derive(Clone, Debug, Default)]
-pub struct Read {
+pub(super) struct Read {
     segments: Vec<Vec<Part>>,
     /// Orders that are missing; those of payload with what they have to bring.
     missing: usize,
@@ -71,24 +71,24 @@ pub struct Read {
 
 impl Read {
     /// One more segment, of no parts yet.
-    pub fn add_segment(&mut self) -> usize {
+    pub(super) fn add_segment(&mut self) -> usize {
         self.segments.push(Vec::new());
         self.segments.len() - 1
     }
 
     /// A part of a segment, the bytes of which are there.
-    pub fn push(&mut self, segment: usize, part: Part) {
+    pub(super) fn push(&mut self, segment: usize, part: Part) {
         self.segments[segment].push(part);
     }
 
     /// A part of a segment that an order has to bring.
-    pub fn push_missing(&mut self, segment: usize, part: Part) {
+    pub(super) fn push_missing(&mut self, segment: usize, part: Part) {
         self.segments[segment].push(part);
         self.missing += 1;
     }
 
     /// Likewise, from a clean copy.
-    pub fn push_copy(&mut self, order: OrderId, range: Range, offset: u64, source: Source, crcs: Vec<u32>) {
+    pub(super) fn push_copy(&mut self, order: OrderId, range: Range, offset: u64, source: Source, crcs: Vec<u32>) {
         let segment = self.add_segment();
         self.push_missing(segment, Part::Buffer { order, offset, length: range.length });
         self.copies.push(Copied { order, segment, range, source, crcs });
@@ -96,38 +96,38 @@ impl Read {
     }
 
     /// What an order of payload has to bring.
-    pub fn expect(&mut self, order: OrderId, payload: Payload) {
+    pub(super) fn expect(&mut self, order: OrderId, payload: Payload) {
         self.payloads.push((order, payload));
     }
 
     /// It waits for something of others: a fetch, a load.
-    pub fn wait(&mut self) {
+    pub(super) fn wait(&mut self) {
         self.missing += 1;
     }
 
     /// Something that was missing is there.
-    pub fn end_wait(&mut self) {
+    pub(super) fn end_wait(&mut self) {
         self.missing -= 1;
     }
 
     /// It was planned to read a device.
-    pub fn note(&mut self, device: Device) {
+    pub(super) fn note(&mut self, device: Device) {
         self.devices = self.devices.with(device);
     }
 
     /// Which devices it was planned to read.
-    pub fn devices(&self) -> Devices {
+    pub(super) fn devices(&self) -> Devices {
         self.devices
     }
 
     /// It fails, once nothing is missing.
-    pub fn fail(&mut self) {
+    pub(super) fn fail(&mut self) {
         self.failed = true;
     }
 
     /// An order has ended that was neither a copy's nor somebody else's: what it had to bring, and whether
     /// that is damaged.
-    pub fn end_order(&mut self, order: OrderId, result: Result<&[u8], ()>) -> (Option<u64>, bool) {
+    pub(super) fn end_order(&mut self, order: OrderId, result: Result<&[u8], ()>) -> (Option<u64>, bool) {
         self.missing -= 1;
         let payload = self.payloads.iter().find(|(id, _)| *id == order).map(|(_, payload)| payload);
         let damaged = matches!((result, payload), (Ok(data), Some(payload)) if !payload.matches(data));
@@ -136,44 +136,44 @@ impl Read {
     }
 
     /// The order of a copy has ended.
-    pub fn end_copy(&mut self, order: OrderId) -> Copied {
+    pub(super) fn end_copy(&mut self, order: OrderId) -> Copied {
         let index = self.copies.iter().position(|copied| copied.order == order).expect("it reads this");
         self.copies.swap_remove(index)
     }
 
     /// A segment is planned anew.
-    pub fn clear(&mut self, segment: usize) {
+    pub(super) fn clear(&mut self, segment: usize) {
         self.segments[segment].clear();
     }
 
     /// Whether it failed, and its parts.
-    pub fn into_parts(self) -> (bool, Vec<Part>) {
+    pub(super) fn into_parts(self) -> (bool, Vec<Part>) {
         (self.failed, self.segments.into_iter().flatten().collect())
     }
 }
 
 /// All of them, by tag.
 #[derive(Clone, Debug, Default)]
-pub struct Reads(BTreeMap<Tag, Read>);
+pub(super) struct Reads(BTreeMap<Tag, Read>);
 
 impl Reads {
     /// One comes.
-    pub fn add(&mut self, tag: Tag) {
+    pub(super) fn add(&mut self, tag: Tag) {
         self.0.insert(tag, Read::default());
     }
 
     /// One that is unfinished.
-    pub fn of(&mut self, tag: Tag) -> &mut Read {
+    pub(super) fn of(&mut self, tag: Tag) -> &mut Read {
         self.0.get_mut(&tag).expect("it is unfinished")
     }
 
     /// Takes one out if nothing of it is missing.
-    pub fn take_complete(&mut self, tag: Tag) -> Option<Read> {
+    pub(super) fn take_complete(&mut self, tag: Tag) -> Option<Read> {
         if self.0[&tag].missing > 0 { None } else { self.0.remove(&tag) }
     }
 
     /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

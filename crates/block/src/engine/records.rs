@@ -14,7 +14,7 @@ const HOLES_MAX: u32 = 3;
 
 /// A record in flight, or one that failed.
 #[derive(Clone, Debug, Default)]
-pub struct InFlight {
+pub(super) struct InFlight {
     pub block: u32,
     pub items: Vec<Item>,
     pub cleans: Vec<(Range, u64)>,
@@ -32,7 +32,7 @@ pub struct InFlight {
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Records {
+pub(super) struct Records {
     in_flight: BTreeMap<u64, InFlight>,
     seq_next: u64,
     durable_to: u64,
@@ -42,7 +42,7 @@ pub struct Records {
 
 impl Records {
     /// None, behind those that a start has found.
-    pub fn new(start_seq: u64) -> Records {
+    pub(super) fn new(start_seq: u64) -> Records {
         Records {
             in_flight: BTreeMap::new(),
             seq_next: start_seq,
@@ -53,29 +53,29 @@ impl Records {
     }
 
     /// The number of the next one.
-    pub fn seq_next(&self) -> u64 {
+    pub(super) fn seq_next(&self) -> u64 {
         self.seq_next
     }
 
     /// A number for one that is appended.
-    pub fn name(&mut self) -> u64 {
+    pub(super) fn name(&mut self) -> u64 {
         self.seq_next += 1;
         self.seq_next - 1
     }
 
     /// It is given to flash.
-    pub fn begin(&mut self, seq: u64, record: InFlight) {
+    pub(super) fn begin(&mut self, seq: u64, record: InFlight) {
         self.in_flight.insert(seq, record);
     }
 
     /// It has completed.
-    pub fn complete(&mut self, seq: u64) -> InFlight {
+    pub(super) fn complete(&mut self, seq: u64) -> InFlight {
         self.holes_in_a_row = 0;
         self.in_flight.remove(&seq).expect("it was in flight")
     }
 
     /// It has failed: what it was to say is to be said again. Whether flash has failed too often by now.
-    pub fn fail(&mut self, seq: u64) -> (InFlight, bool) {
+    pub(super) fn fail(&mut self, seq: u64) -> (InFlight, bool) {
         let record = self.in_flight.get_mut(&seq).expect("it was in flight");
         let hole = InFlight { failed: true, growth: record.growth, ..InFlight::default() };
         let record = std::mem::replace(record, hole);
@@ -86,43 +86,43 @@ impl Records {
     }
 
     /// Everything below a checkpoint's S is settled; only holes are left there.
-    pub fn forget_holes(&mut self, start_seq: u64) {
+    pub(super) fn forget_holes(&mut self, start_seq: u64) {
         self.in_flight.retain(|seq, record| !record.failed || *seq >= start_seq);
         self.has_hole = self.in_flight.values().any(|record| record.failed);
     }
 
     /// Whether nothing may be appended because one has failed.
-    pub fn has_hole(&self) -> bool {
+    pub(super) fn has_hole(&self) -> bool {
         self.has_hole
     }
 
     /// Every record up to this one has completed.
-    pub fn completed_to(&self) -> u64 {
+    pub(super) fn completed_to(&self) -> u64 {
         self.in_flight.first_key_value().map_or(self.seq_next, |(seq, _)| *seq) - 1
     }
 
     /// Every record up to this one is durable.
-    pub fn durable_to(&self) -> u64 {
+    pub(super) fn durable_to(&self) -> u64 {
         self.durable_to
     }
 
     /// Every record up to this one is.
-    pub fn note_durable(&mut self, seq: u64) {
+    pub(super) fn note_durable(&mut self, seq: u64) {
         self.durable_to = self.durable_to.max(seq);
     }
 
     /// How many are in flight, or holes.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.in_flight.len()
     }
 
     /// Whether some may still complete.
-    pub fn may_complete(&self) -> bool {
+    pub(super) fn may_complete(&self) -> bool {
         self.in_flight.values().any(|record| !record.failed)
     }
 
     /// Bytes of a checkpoint that the entries of all may take.
-    pub fn growth(&self) -> u64 {
+    pub(super) fn growth(&self) -> u64 {
         self.in_flight.values().map(|record| record.growth).sum()
     }
 }

@@ -6,7 +6,7 @@ use headstart_units::request::Range;
 
 /// A segment of a read that waits.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiter {
+pub(super) struct Waiter {
     pub tag: Tag,
     pub segment: usize,
     pub range: Range,
@@ -15,7 +15,7 @@ pub struct Waiter {
 
 /// How a read takes part in a fetch.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Joined {
+pub(super) enum Joined {
     /// It will hear of it.
     Waits,
     /// The bytes are there, in the buffer of an order that it shares from now on.
@@ -25,4 +25,4 @@ pub enum Joined {
 }
 
 /// The load that a read has begun, if it asks for nothing but a part of a head: it does not wait for the whole head.
-pub type Begun = Option<u64>;
+pub(super) type Begun = Option<u64>;

@@ -17,7 +17,7 @@ const RETRIED_AFTER: Nanos = Nanos(30_000_000_000);
 
 /// Who makes what is written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub(super) enum Made {
     /// The engine, of parts.
     OfParts,
     /// The disk, which makes zeros.
@@ -34,7 +34,7 @@ enum Stage {
 
 /// A write-back under way: pieces that follow each other on the disk.
 #[derive(Clone, Debug)]
-pub struct WriteBack {
+pub(super) struct WriteBack {
     pieces: Vec<Piece>,
     payloads: Vec<(OrderId, Payload)>,
     /// Pieces' bytes, cut where the guard begins or ends.
@@ -47,56 +47,60 @@ pub struct WriteBack {
 
 impl WriteBack {
     /// Of pieces, the payload of which is being read.
-    pub fn of_parts(pieces: Vec<Piece>, payloads: Vec<(OrderId, Payload)>, parts: Vec<(Range, Part)>) -> WriteBack {
+    pub(super) fn of_parts(
+        pieces: Vec<Piece>,
+        payloads: Vec<(OrderId, Payload)>,
+        parts: Vec<(Range, Part)>,
+    ) -> WriteBack {
         let missing = payloads.len();
         WriteBack { pieces, payloads, parts, missing, stage: Stage::Reading, failed: false, made: Made::OfParts }
     }
 
     /// Of zeros, which so many orders make.
-    pub fn by_disk(piece: Piece, orders: usize) -> WriteBack {
+    pub(super) fn by_disk(piece: Piece, orders: usize) -> WriteBack {
         let (payloads, parts) = (Vec::new(), Vec::new());
         let (pieces, missing, made) = (vec![piece], orders, Made::ByDisk);
         WriteBack { pieces, payloads, parts, missing, stage: Stage::Writing, failed: false, made }
     }
 
     /// What is written.
-    pub fn range(&self) -> Range {
+    pub(super) fn range(&self) -> Range {
         let first = self.pieces[0].range;
         Range::between(first.offset, self.pieces.last().map_or(first.end(), |piece| piece.range.end()))
     }
 
     /// Its pieces.
-    pub fn pieces(&self) -> &[Piece] {
+    pub(super) fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
     /// Whether it is over: nothing more comes of what it has asked for.
-    pub fn has_all(&self) -> bool {
+    pub(super) fn has_all(&self) -> bool {
         self.missing == 0
     }
 
     /// Whether some of it failed.
-    pub fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         self.failed
     }
 
     /// Whether the disk was asked to write it: all of its payload was what it should be.
-    pub fn was_written(&self) -> bool {
+    pub(super) fn was_written(&self) -> bool {
         self.stage == Stage::Writing
     }
 
     /// Who makes what is written.
-    pub fn made(&self) -> Made {
+    pub(super) fn made(&self) -> Made {
         self.made
     }
 
     /// Orders whose buffers hold its payload.
-    pub fn buffers(&self) -> impl Iterator<Item = OrderId> {
+    pub(super) fn buffers(&self) -> impl Iterator<Item = OrderId> {
         self.payloads.iter().map(|(order, _)| *order)
     }
 
     /// An order has read payload, or has not: the record to unpin, and the range that is bad if it is.
-    pub fn end_read(&mut self, order: OrderId, result: Result<&[u8], ()>) -> (u64, Option<Range>) {
+    pub(super) fn end_read(&mut self, order: OrderId, result: Result<&[u8], ()>) -> (u64, Option<Range>) {
         self.missing -= 1;
         let index = self.payloads.iter().position(|(of, _)| *of == order).expect("it reads this");
         let payload = &self.payloads[index].1;
@@ -112,7 +116,7 @@ impl WriteBack {
     }
 
     /// The writes that make it, neighbours in one unless the guard begins or ends between them.
-    pub fn take_writes(&mut self, in_force: &InForce) -> Vec<(Range, Vec<Part>)> {
+    pub(super) fn take_writes(&mut self, in_force: &InForce) -> Vec<(Range, Vec<Part>)> {
         let mut writes: Vec<(Range, Vec<Part>)> = Vec::new();
         for (range, part) in std::mem::take(&mut self.parts) {
             match writes.last_mut() {
@@ -128,13 +132,13 @@ impl WriteBack {
     }
 
     /// The disk has written some of it, or has not.
-    pub fn end_write(&mut self, ok: bool) {
+    pub(super) fn end_write(&mut self, ok: bool) {
         self.missing -= 1;
         self.failed |= !ok;
     }
 
     /// Guarded blocks that were written back are known from then on, unless it failed.
-    pub fn note_guarded(&self, in_force: &mut InForce) {
+    pub(super) fn note_guarded(&self, in_force: &mut InForce) {
         let mut payloads = self.payloads.iter();
         for piece in &self.pieces {
             let crcs = match piece.content {
@@ -152,7 +156,7 @@ impl WriteBack {
 }
 
 /// The beginning of a piece; zeros may be longer than a write.
-pub fn cut_long(piece: Piece, bytes_max: u64) -> Piece {
+pub(super) fn cut_long(piece: Piece, bytes_max: u64) -> Piece {
     match piece.content {
         Content::Zeros => {
             let whole = bytes_max / SECTOR_BYTES * SECTOR_BYTES;
@@ -164,7 +168,7 @@ pub fn cut_long(piece: Piece, bytes_max: u64) -> Piece {
 
 /// All of them.
 #[derive(Clone, Debug, Default)]
-pub struct WriteBacks {
+pub(super) struct WriteBacks {
     /// What could not be written back.
     pub refused: Refused,
     under_way: BTreeMap<u64, WriteBack>,
@@ -175,60 +179,60 @@ pub struct WriteBacks {
 
 impl WriteBacks {
     /// A name for one that will begin.
-    pub fn name(&mut self) -> u64 {
+    pub(super) fn name(&mut self) -> u64 {
         self.begun += 1;
         self.begun
     }
 
     /// One begins.
-    pub fn begin(&mut self, id: u64, write_back: WriteBack) {
+    pub(super) fn begin(&mut self, id: u64, write_back: WriteBack) {
         self.under_way.insert(id, write_back);
     }
 
     /// One that is under way.
-    pub fn get_mut(&mut self, id: u64) -> &mut WriteBack {
+    pub(super) fn get_mut(&mut self, id: u64) -> &mut WriteBack {
         self.under_way.get_mut(&id).expect("it is under way")
     }
 
     /// One has ended.
-    pub fn end(&mut self, id: u64) -> WriteBack {
+    pub(super) fn end(&mut self, id: u64) -> WriteBack {
         self.under_way.remove(&id).expect("it was under way")
     }
 
     /// How many are under way.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.under_way.len()
     }
 
     /// Whether none is.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.under_way.is_empty()
     }
 
     /// Whether one that is shares a byte with a range.
-    pub fn touch(&self, range: Range) -> bool {
+    pub(super) fn touch(&self, range: Range) -> bool {
         self.under_way.values().any(|write_back| write_back.range().overlaps(range))
     }
 
     /// So many bytes were written back.
-    pub fn note_written(&mut self, bytes: u64) {
+    pub(super) fn note_written(&mut self, bytes: u64) {
         self.unreclaimed_bytes += bytes;
     }
 
     /// A disk FLUSH is given.
-    pub fn note_flush(&mut self) {
+    pub(super) fn note_flush(&mut self) {
         self.unreclaimed_bytes = 0;
     }
 
     /// Bytes written back since the last was.
-    pub fn unreclaimed_bytes(&self) -> u64 {
+    pub(super) fn unreclaimed_bytes(&self) -> u64 {
         self.unreclaimed_bytes
     }
 }
 
 /// Ranges that could not be written back.
 #[derive(Clone, Debug, Default)]
-pub struct Refused {
+pub(super) struct Refused {
     /// Could not be read from flash or written to the disk: tried again when they are written, when a drain
     /// begins, or after a while.
     put_off: Ranges<()>,
@@ -240,55 +244,55 @@ pub struct Refused {
 
 impl Refused {
     /// Puts off what could not be written back.
-    pub fn put_off(&mut self, now: Nanos, range: Range) {
+    pub(super) fn put_off(&mut self, now: Nanos, range: Range) {
         self.put_off.insert(range, ());
         self.until = now + RETRIED_AFTER;
     }
 
     /// What was put off for long enough is tried again.
-    pub fn retry_due(&mut self, now: Nanos) {
+    pub(super) fn retry_due(&mut self, now: Nanos) {
         if !self.put_off.is_empty() && now >= self.until {
             self.retry();
         }
     }
 
     /// What was put off is tried again.
-    pub fn retry(&mut self) {
+    pub(super) fn retry(&mut self) {
         self.put_off = Ranges::default();
     }
 
     /// Whether some of a range is put off.
-    pub fn is_put_off(&self, range: Range) -> bool {
+    pub(super) fn is_put_off(&self, range: Range) -> bool {
         self.put_off.touches(range)
     }
 
     /// Whether nothing is.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.put_off.is_empty()
     }
 
     /// All that is put off.
-    pub fn iter(&self) -> impl Iterator<Item = Range> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Range> + '_ {
         self.put_off.iter().map(|(range, ())| range)
     }
 
     /// From now on a range is written back alone.
-    pub fn set_apart(&mut self, range: Range) {
+    pub(super) fn set_apart(&mut self, range: Range) {
         self.apart.insert(range, ());
     }
 
     /// A range was written back: it need not be alone any more.
-    pub fn rejoin(&mut self, range: Range) {
+    pub(super) fn rejoin(&mut self, range: Range) {
         self.apart.carve(range);
     }
 
     /// Whether some of a range is to be written back alone.
-    pub fn is_apart(&self, range: Range) -> bool {
+    pub(super) fn is_apart(&self, range: Range) -> bool {
         self.apart.touches(range)
     }
 
     /// A range was written anew: what was refused of it is gone.
-    pub fn forget(&mut self, range: Range) {
+    pub(super) fn forget(&mut self, range: Range) {
         self.put_off.carve(range);
         self.apart.carve(range);
     }

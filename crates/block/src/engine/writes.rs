@@ -29,7 +29,7 @@ enum Stage {
 
 /// A write that is not finished.
 #[derive(Clone, Debug)]
-pub struct Write {
+pub(super) struct Write {
     pub tag: Tag,
     /// Where the data begin that the request brought.
     data_offset: u64,
@@ -51,7 +51,7 @@ pub struct Write {
 
 impl Write {
     /// A request, behind so many older ones.
-    pub fn new(tag: Tag, range: Range, crcs: Option<Vec<u32>>, fua: bool, blockers: usize) -> Write {
+    pub(super) fn new(tag: Tag, range: Range, crcs: Option<Vec<u32>>, fua: bool, blockers: usize) -> Write {
         Write {
             tag,
             data_offset: range.offset,
@@ -68,7 +68,7 @@ impl Write {
     }
 
     /// A part of this one, named `whole`, that is a write of its own.
-    pub fn part_of(&self, whole: u64, range: Range, crcs: Option<Vec<u32>>) -> Write {
+    pub(super) fn part_of(&self, whole: u64, range: Range, crcs: Option<Vec<u32>>) -> Write {
         let &Write { tag, data_offset, fua, stage, blockers, failed, .. } = self;
         let blocked = Vec::new();
         let whole = Some(whole);
@@ -76,17 +76,17 @@ impl Write {
     }
 
     /// It is made of so many parts from now on.
-    pub fn split(&mut self, parts: usize) {
+    pub(super) fn split(&mut self, parts: usize) {
         (self.stage, self.missing) = (Stage::Split, parts);
     }
 
     /// Whether it is zeros.
-    pub fn is_zero(&self) -> bool {
+    pub(super) fn is_zero(&self) -> bool {
         self.crcs.is_none()
     }
 
     /// The parts that make bytes of the disk.
-    pub fn part(&self, range: Range) -> Part {
+    pub(super) fn part(&self, range: Range) -> Part {
         match self.crcs {
             Some(_) => Part::Request { tag: self.tag, offset: range.offset - self.data_offset, length: range.length },
             None => Part::Zeros(range.length),
@@ -94,46 +94,46 @@ impl Write {
     }
 
     /// An older write of its range has ended; whether it was the last.
-    pub fn unblock(&mut self) -> bool {
+    pub(super) fn unblock(&mut self) -> bool {
         self.blockers -= 1;
         self.blockers == 0
     }
 
     /// The log takes it, in so many items.
-    pub fn log(&mut self, items: usize) {
+    pub(super) fn log(&mut self, items: usize) {
         self.stage = Stage::Logging;
         self.missing += items;
     }
 
     /// It waits for so many things more.
-    pub fn expect(&mut self, count: usize) {
+    pub(super) fn expect(&mut self, count: usize) {
         self.missing += count;
     }
 
     /// One of them has ended; whether it was the last.
-    pub fn end_one(&mut self, ok: bool) -> bool {
+    pub(super) fn end_one(&mut self, ok: bool) -> bool {
         self.missing -= 1;
         self.failed |= !ok;
         self.missing == 0
     }
 
     /// Whether one of them failed.
-    pub fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         self.failed
     }
 
     /// None of it is in the log: it goes to the disk instead.
-    pub fn divert(&mut self) {
+    pub(super) fn divert(&mut self) {
         self.missing = 0;
     }
 
     /// Whether it may go to the disk instead of the log, if so many of its items wait there.
-    pub fn is_divertible(&self, items_waiting: impl FnOnce() -> usize) -> bool {
+    pub(super) fn is_divertible(&self, items_waiting: impl FnOnce() -> usize) -> bool {
         !self.failed && !self.is_zero() && self.missing == items_waiting()
     }
 
     /// Whether it waits until it may be written to the disk.
-    pub fn waits_for_disk(&self) -> bool {
+    pub(super) fn waits_for_disk(&self) -> bool {
         self.stage == Stage::Waiting
     }
 
@@ -149,7 +149,7 @@ impl Write {
 }
 
 /// Checksums of the blocks of payload that hold `data`, zeros around it.
-pub fn checksums(offset: u64, data: &[u8]) -> Vec<u32> {
+pub(super) fn checksums(offset: u64, data: &[u8]) -> Vec<u32> {
     let (mut crcs, mut at) = (Vec::new(), 0);
     while at < data.len() {
         let skip = ((offset + at as u64) % BLOCK_BYTES) as usize;
@@ -164,7 +164,7 @@ pub fn checksums(offset: u64, data: &[u8]) -> Vec<u32> {
 
 /// All of them, by age.
 #[derive(Clone, Debug, Default)]
-pub struct Writes {
+pub(super) struct Writes {
     unfinished: BTreeMap<u64, Write>,
     begun: u64,
     /// Bytes of requests that are not finished.
@@ -181,13 +181,13 @@ pub struct Writes {
 
 impl Writes {
     /// A name for one that comes.
-    pub fn name(&mut self) -> u64 {
+    pub(super) fn name(&mut self) -> u64 {
         self.begun += 1;
         self.begun
     }
 
     /// One waits for all older ones that overlap its range; how many there are.
-    pub fn block(&mut self, id: u64, range: Range) -> usize {
+    pub(super) fn block(&mut self, id: u64, range: Range) -> usize {
         let mut blockers = 0;
         for older in self.unfinished.values_mut().filter(|older| older.range.overlaps(range)) {
             older.blocked.push(id);
@@ -197,7 +197,7 @@ impl Writes {
     }
 
     /// One comes.
-    pub fn add(&mut self, id: u64, write: Write) {
+    pub(super) fn add(&mut self, id: u64, write: Write) {
         if write.whole.is_none() {
             self.bytes += write.range.length;
         }
@@ -205,27 +205,27 @@ impl Writes {
     }
 
     /// One that is unfinished.
-    pub fn get(&self, id: u64) -> &Write {
+    pub(super) fn get(&self, id: u64) -> &Write {
         &self.unfinished[&id]
     }
 
     /// One that is unfinished.
-    pub fn get_mut(&mut self, id: u64) -> &mut Write {
+    pub(super) fn get_mut(&mut self, id: u64) -> &mut Write {
         self.unfinished.get_mut(&id).expect("it is unfinished")
     }
 
     /// One has ended.
-    pub fn end(&mut self, id: u64) -> Write {
+    pub(super) fn end(&mut self, id: u64) -> Write {
         self.unfinished.remove(&id).expect("it is unfinished")
     }
 
     /// A request of so many bytes is answered.
-    pub fn note_answered(&mut self, bytes: u64) {
+    pub(super) fn note_answered(&mut self, bytes: u64) {
         self.bytes -= bytes;
     }
 
     /// One waits until it may be written to the disk; its length.
-    pub fn wait(&mut self, id: u64) -> u64 {
+    pub(super) fn wait(&mut self, id: u64) -> u64 {
         self.waiting.insert(id);
         let write = self.get_mut(id);
         write.stage = Stage::Waiting;
@@ -233,59 +233,59 @@ impl Writes {
     }
 
     /// One does not wait any more.
-    pub fn end_wait(&mut self, id: u64) {
+    pub(super) fn end_wait(&mut self, id: u64) {
         self.waiting.remove(&id);
     }
 
     /// Those that wait.
-    pub fn waiting(&self) -> Vec<u64> {
+    pub(super) fn waiting(&self) -> Vec<u64> {
         self.waiting.iter().copied().collect()
     }
 
     /// One that waited goes to the disk.
-    pub fn begin_bypass(&mut self, id: u64) {
+    pub(super) fn begin_bypass(&mut self, id: u64) {
         self.get_mut(id).stage = Stage::Bypassing;
         self.waiting.remove(&id);
         self.bypasses += 1;
     }
 
     /// The disk has it, or has failed.
-    pub fn end_bypass(&mut self) {
+    pub(super) fn end_bypass(&mut self) {
         self.bypasses -= 1;
     }
 
     /// How many are on their way to the disk.
-    pub fn bypasses(&self) -> usize {
+    pub(super) fn bypasses(&self) -> usize {
         self.bypasses
     }
 
     /// One has begun though flash had failed.
-    pub fn refuse(&mut self, id: u64) {
+    pub(super) fn refuse(&mut self, id: u64) {
         self.refused.push(id);
     }
 
     /// The last of those.
-    pub fn pop_refused(&mut self) -> Option<u64> {
+    pub(super) fn pop_refused(&mut self) -> Option<u64> {
         self.refused.pop()
     }
 
     /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.unfinished.is_empty()
     }
 
     /// Bytes of requests that are not finished.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Ranges of those that overlap one.
-    pub fn overlapping(&self, range: Range) -> impl Iterator<Item = Range> {
+    pub(super) fn overlapping(&self, range: Range) -> impl Iterator<Item = Range> {
         self.unfinished.values().map(|write| write.range).filter(move |other| other.overlaps(range))
     }
 
     /// Whether any overlaps a range.
-    pub fn touch(&self, range: Range) -> bool {
+    pub(super) fn touch(&self, range: Range) -> bool {
         self.overlapping(range).next().is_some()
     }
 
@@ -294,32 +294,32 @@ impl Writes {
     }
 
     /// Whether some of a range is on its way to the disk, or will be as soon as nothing else is.
-    pub fn hold_disk(&self, range: Range) -> bool {
+    pub(super) fn hold_disk(&self, range: Range) -> bool {
         self.any_of(range, Write::holds_disk)
     }
 
     /// Whether some of a range waits until it may be written to the disk.
-    pub fn wait_for_disk(&self, range: Range) -> bool {
+    pub(super) fn wait_for_disk(&self, range: Range) -> bool {
         self.any_of(range, Write::waits_for_disk)
     }
 
     /// Whether some of a range is on its way to the disk.
-    pub fn bypass(&self, range: Range) -> bool {
+    pub(super) fn bypass(&self, range: Range) -> bool {
         self.any_of(range, Write::is_bypassing)
     }
 
     /// The oldest that waits until it may be written to the disk.
-    pub fn first_waiting(&self) -> Option<u64> {
+    pub(super) fn first_waiting(&self) -> Option<u64> {
         self.unfinished.iter().find_map(|(id, write)| write.waits_for_disk().then_some(*id))
     }
 
     /// Whether one that waits for the disk waits for room in a checkpoint.
-    pub fn are_crowded(&self) -> bool {
+    pub(super) fn are_crowded(&self) -> bool {
         self.is_crowded
     }
 
     /// One waits for room in a checkpoint, or none does; whether one did before.
-    pub fn set_crowded(&mut self, is_crowded: bool) -> bool {
+    pub(super) fn set_crowded(&mut self, is_crowded: bool) -> bool {
         std::mem::replace(&mut self.is_crowded, is_crowded)
     }
 }

@@ -17,7 +17,7 @@ use headstart_units::request::Range;
 const SEARCH_BLOCKS: u64 = 4 * (PAYLOAD_BLOCKS_MAX + 1);
 
 /// The replay of a log.
-pub struct Replay {
+pub(super) struct Replay {
     /// What it says.
     pub map: LogMap,
     layout: Layout,
@@ -76,7 +76,7 @@ impl Ahead {
 
 impl Replay {
     /// Reads the checkpoint.
-    pub fn begin(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<Replay, Refusal> {
+    pub(super) fn begin(devices: &mut impl Devices, superblock: &mut Superblock) -> Result<Replay, Refusal> {
         let layout = superblock.layout();
         let ring = Ring::of_checkpoint(layout.ring_blocks, superblock.start_block, superblock.start_seq);
         let mut map = LogMap::new(ring);
@@ -124,7 +124,7 @@ impl Replay {
     }
 
     /// Replays the records from S on, up to the end of the log.
-    pub fn run(&mut self, devices: &mut impl Devices, superblock: &mut Superblock) -> Result<(), Refusal> {
+    pub(super) fn run(&mut self, devices: &mut impl Devices, superblock: &mut Superblock) -> Result<(), Refusal> {
         loop {
             // What is replayed here is durable, so what was dead when a record was put in its place is dead by now.
             self.map.ring.release(superblock.start_seq, u64::MAX);

@@ -130,7 +130,7 @@ impl Iterator for Requests<'_, '_> {
 
     fn next(&mut self) -> Option<Access> {
         loop {
-            let record = match self.trace.as_mut()?.next() {
+            let record = match self.trace.as_mut()?.next_record() {
                 Ok(Some(record)) => record,
                 Ok(None) => {
                     self.finish();

@@ -74,7 +74,7 @@ pub(crate) type Finished = (Vec<(CellId, Portion)>, Vec<(CrossingId, Crossing)>)
 
 /// See the module.
 #[derive(Debug)]
-pub struct Cells {
+pub(super) struct Cells {
     costs: Costs,
     /// A group is this many bits of a rank's number less.
     shift: u32,

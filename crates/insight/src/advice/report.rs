@@ -6,7 +6,7 @@ use super::gains::Gains;
 use super::pictures::Pictures;
 
 /// Regions at most: an eighth of those of a plan, as more is kept of each.
-pub const REGIONS_MAX: u64 = 1 << 17;
+pub(super) const REGIONS_MAX: u64 = 1 << 17;
 
 /// Capacities of a curve: every 20th of the files, and none.
 pub const POINTS: usize = 21;

@@ -231,7 +231,7 @@ pub(crate) struct Residence {
 
 /// Flash, for S4D.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Flash {
+pub(super) struct Flash {
     /// How much there is.
     pub bytes: f64,
     /// Share of critical writes that it absorbs.

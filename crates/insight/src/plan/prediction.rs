@@ -49,7 +49,7 @@ pub struct Prediction {
 }
 
 /// The requests of a run, summed by rank and by what a plan does with them.
-pub struct Load<'a> {
+pub(crate) struct Load<'a> {
     costs: &'a Costs,
     software: Software,
     ranks: BTreeMap<u32, Rank>,

@@ -41,7 +41,7 @@ enum State {
 
 /// A fetch as it would be.
 #[derive(Clone, Copy, Debug)]
-pub struct Planned {
+pub(crate) struct Planned {
     /// Its length.
     pub bytes: u64,
     /// What the disk takes for it,

@@ -23,6 +23,8 @@ hooks! {
 ///
 /// # Safety
 /// As syscall(2).
+// A table: one arm a system call.
+#[allow(clippy::too_many_lines)]
 unsafe fn dispatch(number: c_long, [a, b, c, d, e, f]: [c_long; 6], pass: impl Fn() -> c_long) -> c_long {
     let (fd, result) = (a as c_int, |result: c_int| c_long::from(result));
     // SAFETY: the arguments are the program's, meant for the call of this number.

@@ -52,7 +52,7 @@ pub(super) struct Absorb {
 
 impl Absorb {
     /// Begins where it may, and ends at once where not.
-    pub fn begin(thread: &impl Thread, file: u32, part: Range) -> (Absorb, Step) {
+    pub(super) fn begin(thread: &impl Thread, file: u32, part: Range) -> (Absorb, Step) {
         let (slot, shared) = (thread.slot(), thread.shared());
         let mut absorb = Absorb { file, part, done: 0, file_bytes_max: 0, stage: Stage::Over, end: End::Absorbed };
         if shared.header.free_bytes.load(Ordering::Relaxed) == 0 && slot.whole_slab(file, part).is_none() {
@@ -76,12 +76,12 @@ impl Absorb {
     }
 
     /// Bytes on flash.
-    pub fn done(&self) -> u64 {
+    pub(super) fn done(&self) -> u64 {
         self.done
     }
 
     /// How it has ended.
-    pub fn end(&self) -> End {
+    pub(super) fn end(&self) -> End {
         self.end
     }
 
@@ -114,7 +114,7 @@ impl Absorb {
         Step::Flash { range: Range::new(rest.offset, length), data_file: slab.data_file, place: slab.place }
     }
 
-    pub fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
+    pub(super) fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
         let Stage::Flash(Place { data_file, place, length, .. }) = self.stage else {
             unreachable!("a thread that is at {:?} moves nothing", self.stage)
         };
@@ -132,7 +132,7 @@ impl Absorb {
         }
     }
 
-    pub fn on_answer(&mut self, thread: &impl Thread, answer: Answer) -> Result<Step, Unexpected> {
+    pub(super) fn on_answer(&mut self, thread: &impl Thread, answer: Answer) -> Result<Step, Unexpected> {
         Ok(match (self.stage, answer) {
             (Stage::SlabAsked, Answer::Done) => match thread.slot().slab(self.file, self.rest()) {
                 Some(slab) => self.write_slab(thread, slab),

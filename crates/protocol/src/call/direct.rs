@@ -53,44 +53,44 @@ impl Direct {
         Direct { file, change, range, stage, result: Ok(0) }
     }
 
-    pub fn write(thread: &impl Thread, file: u32, range: Range) -> (Direct, Step) {
+    pub(super) fn write(thread: &impl Thread, file: u32, range: Range) -> (Direct, Step) {
         let extends = publish(thread, file, range);
         (Direct::new(file, Change::Bytes, range, Stage::Published { extends }), Step::Look)
     }
 
     /// Goes on from a look at bits of which one is set.
-    pub fn told(thread: &impl Thread, file: u32, range: Range, extends: bool) -> (Direct, Step) {
+    pub(super) fn told(thread: &impl Thread, file: u32, range: Range, extends: bool) -> (Direct, Step) {
         let mut direct = Direct::new(file, Change::Bytes, range, Stage::Published { extends });
         let step = direct.ask_leave(thread, extends);
         (direct, step)
     }
 
-    pub fn extend(thread: &impl Thread, file: u32, from: u64) -> (Direct, Step) {
+    pub(super) fn extend(thread: &impl Thread, file: u32, from: u64) -> (Direct, Step) {
         let range = tail(thread, file, from);
         thread.slot().publish_cheap(KIND_EXTEND, file, range);
         (Direct::new(file, Change::Tail { from }, range, Stage::Published { extends: true }), Step::Look)
     }
 
     /// Rule 8.
-    pub fn truncate(file: u32, size: u64) -> (Direct, Step) {
+    pub(super) fn truncate(file: u32, size: u64) -> (Direct, Step) {
         let direct = Direct::new(file, Change::Size, Range::between(size, u64::MAX), Stage::GoAsked);
         (direct, Step::Ask(Message::Truncate { file, size }))
     }
 
-    pub fn rearrange(file: u32, from: u64) -> (Direct, Step) {
+    pub(super) fn rearrange(file: u32, from: u64) -> (Direct, Step) {
         let direct = Direct::new(file, Change::Order, Range::between(from, u64::MAX), Stage::GoAsked);
         (direct, Step::Ask(Message::Rearrange { file, from }))
     }
 
-    pub fn result(&self) -> Result<u64, Failure> {
+    pub(super) fn result(&self) -> Result<u64, Failure> {
         self.result
     }
 
-    pub fn range(&self) -> Range {
+    pub(super) fn range(&self) -> Range {
         self.range
     }
 
-    pub fn look(&mut self, thread: &impl Thread) -> Step {
+    pub(super) fn look(&mut self, thread: &impl Thread) -> Step {
         let Stage::Published { extends } = self.stage else { unreachable!("nothing is published to look for") };
         let looked = match self.change {
             Change::Tail { .. } => Looked::at(thread, || thread.shared().append_is_cheap(self.file)),
@@ -119,7 +119,7 @@ impl Direct {
         Step::Ask(Message::Write { file: self.file, offset, length, extends })
     }
 
-    pub fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
+    pub(super) fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
         match self.stage {
             Stage::Cheap => {
                 self.stage = Stage::Over;
@@ -143,7 +143,7 @@ impl Direct {
         })
     }
 
-    pub fn on_answer(&mut self, thread: &impl Thread, answer: Answer) -> Result<Step, Unexpected> {
+    pub(super) fn on_answer(&mut self, thread: &impl Thread, answer: Answer) -> Result<Step, Unexpected> {
         Ok(match (self.stage, answer) {
             (Stage::GoAsked, Answer::Go) => {
                 self.stage = Stage::Leased;

@@ -49,7 +49,7 @@ pub(super) struct Read {
 }
 
 impl Read {
-    pub fn begin(thread: &impl Thread, file: u32, request: Request) -> (Read, Step) {
+    pub(super) fn begin(thread: &impl Thread, file: u32, request: Request) -> (Read, Step) {
         publish(thread, file, request.range);
         (Read::new(file, request, Stage::Published), Step::Look)
     }
@@ -57,7 +57,7 @@ impl Read {
     /// Goes on from a look at bits of which one is set.
     #[cold]
     #[inline(never)]
-    pub fn told(file: u32, request: Request) -> (Read, Step) {
+    pub(super) fn told(file: u32, request: Request) -> (Read, Step) {
         let mut read = Read::new(file, request, Stage::Published);
         let step = read.ask_read(request.range);
         (read, step)
@@ -67,11 +67,11 @@ impl Read {
         Read { file, request, done: 0, flash: 0, served: Served::ReadEnd, failure: None, stage }
     }
 
-    pub fn result(&self) -> Result<u64, Failure> {
+    pub(super) fn result(&self) -> Result<u64, Failure> {
         self.failure.map_or(Ok(self.done), Err)
     }
 
-    pub fn flash_bytes(&self) -> u64 {
+    pub(super) fn flash_bytes(&self) -> u64 {
         self.flash
     }
 
@@ -79,7 +79,7 @@ impl Read {
         Range::between(self.request.range.offset + self.done, self.request.range.end())
     }
 
-    pub fn look(&mut self, thread: &impl Thread) -> Step {
+    pub(super) fn look(&mut self, thread: &impl Thread) -> Step {
         assert!(matches!(self.stage, Stage::Published), "nothing is published to look for");
         match look(thread, self.file, self.request.range) {
             Looked::Clear => {
@@ -95,7 +95,7 @@ impl Read {
         }
     }
 
-    pub fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
+    pub(super) fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
         if !matches!(self.stage, Stage::Cheap) {
             return self.leased_moved(thread, moved);
         }
@@ -173,7 +173,7 @@ impl Read {
         Step::Ask(Message::FlashFailed { file: self.file, offset: range.offset, length: range.length })
     }
 
-    pub fn on_answer(&mut self, thread: &impl Thread, answer: Answer) -> Result<Step, Unexpected> {
+    pub(super) fn on_answer(&mut self, thread: &impl Thread, answer: Answer) -> Result<Step, Unexpected> {
         Ok(match (self.stage, answer) {
             (Stage::Asked, Answer::Flash(length)) => self.read_piece(thread, 0, length.min(self.rest().length)),
             (Stage::Asked, Answer::Disk(length) | Answer::Sooner(length)) => {

@@ -28,12 +28,12 @@ pub(super) struct Settle {
 impl Settle {
     /// Rule 11. The count of set bits is loaded before the slow file is synced: loaded afterwards it may
     /// be zero because bytes went back to the slow file behind the kernel's sync.
-    pub fn sync(thread: &impl Thread, file: u32) -> (Settle, Step) {
+    pub(super) fn sync(thread: &impl Thread, file: u32) -> (Settle, Step) {
         let is_promised = thread.shared().files[file as usize].has_set_bits();
         (Settle { stage: Stage::Syncing { file, is_promised }, result: Ok(0) }, Step::Sync)
     }
 
-    pub fn write_back(thread: &impl Thread, file: u32, range: Range) -> (Settle, Step) {
+    pub(super) fn write_back(thread: &impl Thread, file: u32, range: Range) -> (Settle, Step) {
         if thread.shared().is_off_flash(file, range) {
             return (Settle { stage: Stage::Over, result: Ok(0) }, Step::Done);
         }
@@ -41,15 +41,15 @@ impl Settle {
         (Settle { stage: Stage::Asked, result: Ok(0) }, Step::Ask(ask))
     }
 
-    pub fn result(&self) -> Result<u64, Failure> {
+    pub(super) fn result(&self) -> Result<u64, Failure> {
         self.result
     }
 
-    pub fn look(&self) -> Step {
+    pub(super) fn look(&self) -> Step {
         unreachable!("nothing is published to look for")
     }
 
-    pub fn on_moved(&mut self, moved: Moved) -> Step {
+    pub(super) fn on_moved(&mut self, moved: Moved) -> Step {
         let Stage::Syncing { file, is_promised } = self.stage else {
             unreachable!("a thread that is at {:?} syncs nothing", self.stage)
         };
@@ -66,7 +66,7 @@ impl Settle {
         Step::Done
     }
 
-    pub fn on_answer(&mut self, answer: Answer) -> Result<Step, Unexpected> {
+    pub(super) fn on_answer(&mut self, answer: Answer) -> Result<Step, Unexpected> {
         assert!(matches!(self.stage, Stage::Asked), "a thread that is at {:?} awaits no answer", self.stage);
         match answer {
             Answer::Done => {}

@@ -33,7 +33,7 @@ pub(super) struct Write {
 }
 
 impl Write {
-    pub fn begin(thread: &impl Thread, file: u32, request: Request) -> (Write, Step) {
+    pub(super) fn begin(thread: &impl Thread, file: u32, request: Request) -> (Write, Step) {
         let mut write = Write::new(file, request);
         let step = if request.range.is_empty() { Step::Done } else { write.begin_part(thread) };
         (write, step)
@@ -41,7 +41,12 @@ impl Write {
 
     /// Begins with what was decided of the first part.
     #[inline(never)]
-    pub fn decided(thread: &impl Thread, file: u32, request: Request, first: (Range, Decision)) -> (Write, Step) {
+    pub(super) fn decided(
+        thread: &impl Thread,
+        file: u32,
+        request: Request,
+        first: (Range, Decision),
+    ) -> (Write, Step) {
         let mut write = Write::new(file, request);
         let step = write.begin_decided(thread, first);
         (write, step)
@@ -50,7 +55,12 @@ impl Write {
     /// Goes on from a look at bits of which one is set, for a write that is one part, which is not absorbed; why.
     #[cold]
     #[inline(never)]
-    pub fn told(thread: &impl Thread, file: u32, request: Request, (why, extends): (Served, bool)) -> (Write, Step) {
+    pub(super) fn told(
+        thread: &impl Thread,
+        file: u32,
+        request: Request,
+        (why, extends): (Served, bool),
+    ) -> (Write, Step) {
         let (direct, step) = Direct::told(thread, file, request.range, extends);
         let part_end = request.range.end();
         (Write { part: Part::Direct(direct), part_end, served: why, ..Write::new(file, request) }, step)
@@ -61,14 +71,14 @@ impl Write {
         Write { file, request, done: 0, absorbed: 0, part_end, part, served, failure: None }
     }
 
-    pub fn result(&self) -> Result<u64, Failure> {
+    pub(super) fn result(&self) -> Result<u64, Failure> {
         match self.failure {
             Some(failure) if self.done == 0 => Err(failure),
             _ => Ok(self.done),
         }
     }
 
-    pub fn flash_bytes(&self) -> u64 {
+    pub(super) fn flash_bytes(&self) -> u64 {
         self.absorbed
     }
 
@@ -103,13 +113,13 @@ impl Write {
         step
     }
 
-    pub fn look(&mut self, thread: &impl Thread) -> Step {
+    pub(super) fn look(&mut self, thread: &impl Thread) -> Step {
         let Part::Direct(direct) = &mut self.part else { unreachable!("nothing is published to look for") };
         let step = direct.look(thread);
         self.on_step(thread, step)
     }
 
-    pub fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
+    pub(super) fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
         let step = match &mut self.part {
             Part::Direct(direct) => direct.on_moved(thread, moved),
             Part::Absorb(absorb) => absorb.on_moved(thread, moved),
@@ -118,7 +128,7 @@ impl Write {
         self.on_step(thread, step)
     }
 
-    pub fn on_answer(&mut self, thread: &impl Thread, answer: Answer) -> Result<Step, Unexpected> {
+    pub(super) fn on_answer(&mut self, thread: &impl Thread, answer: Answer) -> Result<Step, Unexpected> {
         let step = match &mut self.part {
             Part::Direct(direct) => direct.on_answer(thread, answer)?,
             Part::Absorb(absorb) => absorb.on_answer(thread, answer)?,

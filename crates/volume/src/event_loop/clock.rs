@@ -7,45 +7,45 @@ use headstart_units::Nanos;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Clock {
+pub(super) struct Clock {
     started: Instant,
     turn: Instant,
 }
 
 impl Clock {
     /// From now on.
-    pub fn begin() -> Clock {
+    pub(super) fn begin() -> Clock {
         let started = Instant::now();
         Clock { started, turn: started }
     }
 
     /// A turn begins, or goes on after something that took long.
-    pub fn turn(&mut self) {
+    pub(super) fn turn(&mut self) {
         self.turn = Instant::now();
     }
 
     /// The time of the turn.
-    pub fn now(&self) -> Nanos {
+    pub(super) fn now(&self) -> Nanos {
         Nanos(self.since(self.started).as_nanos() as u64)
     }
 
     /// How long ago something was.
-    pub fn since(&self, then: Instant) -> Duration {
+    pub(super) fn since(&self, then: Instant) -> Duration {
         self.turn.saturating_duration_since(then)
     }
 
     /// How long from now something will be; zero if it was.
-    pub fn until(&self, then: Instant) -> Duration {
+    pub(super) fn until(&self, then: Instant) -> Duration {
         then.saturating_duration_since(self.turn)
     }
 
     /// The same by the engine's time.
-    pub fn until_time(&self, then: Nanos) -> Duration {
+    pub(super) fn until_time(&self, then: Nanos) -> Duration {
         self.until(self.started + Duration::from_nanos(then.0))
     }
 
     /// For how long the volume has been served.
-    pub fn uptime(&self) -> Duration {
+    pub(super) fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
 }

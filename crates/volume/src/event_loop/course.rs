@@ -5,39 +5,39 @@ use crate::status::State;
 
 /// See the module.
 #[derive(Default)]
-pub struct Course {
+pub(super) struct Course {
     drains: Vec<CommandDone>,
     is_stopping: bool,
 }
 
 impl Course {
     /// Somebody waits until everything is written back.
-    pub fn drain(&mut self, done: CommandDone) {
+    pub(super) fn drain(&mut self, done: CommandDone) {
         self.drains.push(done);
     }
 
     /// Whether somebody does.
-    pub fn has_drains(&self) -> bool {
+    pub(super) fn has_drains(&self) -> bool {
         !self.drains.is_empty()
     }
 
     /// Those who wait are told.
-    pub fn take_drains(&mut self) -> Vec<CommandDone> {
+    pub(super) fn take_drains(&mut self) -> Vec<CommandDone> {
         std::mem::take(&mut self.drains)
     }
 
     /// No request is taken any more.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.is_stopping = true;
     }
 
     /// Whether none is.
-    pub fn is_stopping(&self) -> bool {
+    pub(super) fn is_stopping(&self) -> bool {
         self.is_stopping
     }
 
     /// As a status has it.
-    pub fn state(&self) -> State {
+    pub(super) fn state(&self) -> State {
         match (self.is_stopping, self.has_drains()) {
             (true, _) => State::Stopping,
             (false, true) => State::Draining,

@@ -8,19 +8,19 @@ use super::figures::Figures;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Failures {
+pub(super) struct Failures {
     /// Disk, flash.
     failed: (bool, bool),
 }
 
 impl Failures {
     /// Which devices have failed: disk, flash.
-    pub fn devices(&self) -> (bool, bool) {
+    pub(super) fn devices(&self) -> (bool, bool) {
         self.failed
     }
 
     /// Says what has failed since the last time.
-    pub fn report<P: Policy>(&mut self, engine: &Engine<P>, figures: &Figures) {
+    pub(super) fn report<P: Policy>(&mut self, engine: &Engine<P>, figures: &Figures) {
         let failed = engine.has_failed();
         if failed.0 && !self.failed.0 {
             let disk = figures.device(Device::Disk, true).name;

@@ -11,7 +11,7 @@ use crate::status::{DeviceStatus, RequestStatus, Requests};
 
 /// Kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// READ.
     Read,
     /// WRITE.
@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 /// The kind of a request, and its bytes.
-pub fn kind(request: &Request) -> (Kind, u64) {
+pub(super) fn kind(request: &Request) -> (Kind, u64) {
     match request {
         Request::Read(range) => (Kind::Read, range.length),
         Request::Write { data, .. } => (Kind::Write, data.len() as u64),
@@ -63,19 +63,19 @@ impl Times {
 
 /// The figures.
 #[derive(Debug)]
-pub struct Figures {
+pub(super) struct Figures {
     kinds: [Times; 4],
     devices: [DeviceStatus; 2],
 }
 
 impl Figures {
     /// Of devices with these names and sizes, disk and flash.
-    pub fn new(devices: [DeviceStatus; 2]) -> Figures {
+    pub(super) fn new(devices: [DeviceStatus; 2]) -> Figures {
         Figures { kinds: std::array::from_fn(|_| Times::new()), devices }
     }
 
     /// A request was answered.
-    pub fn answered(&mut self, kind: Kind, bytes: u64, time: Duration, ok: bool) {
+    pub(super) fn answered(&mut self, kind: Kind, bytes: u64, time: Duration, ok: bool) {
         let kind = &mut self.kinds[kind as usize];
         kind.requests += 1;
         kind.bytes += bytes;
@@ -84,7 +84,7 @@ impl Figures {
     }
 
     /// An order was given.
-    pub fn ordered(&mut self, order: &Order) {
+    pub(super) fn ordered(&mut self, order: &Order) {
         let device = &mut self.devices[order.device as usize];
         match order.action {
             Action::Read => {
@@ -104,18 +104,18 @@ impl Figures {
     }
 
     /// An order failed.
-    pub fn failed(&mut self, device: Device) {
+    pub(super) fn failed(&mut self, device: Device) {
         self.devices[device as usize].errors_total += 1;
     }
 
     /// Requests as a status has them.
-    pub fn requests(&self) -> Requests {
+    pub(super) fn requests(&self) -> Requests {
         let [read, write, zero, flush] = std::array::from_fn(|kind| self.kinds[kind].status());
         Requests { read, write, zero, flush }
     }
 
     /// A device as a status has it.
-    pub fn device(&self, device: Device, failed: bool) -> DeviceStatus {
+    pub(super) fn device(&self, device: Device, failed: bool) -> DeviceStatus {
         DeviceStatus { failed, ..self.devices[device as usize].clone() }
     }
 }

@@ -45,14 +45,14 @@ impl Held {
 }
 
 /// Where requests' data are found.
-pub trait Data {
+pub(super) trait Data {
     /// Those of a write.
     fn data(&self, tag: Tag) -> &Arc<Buffer>;
 }
 
 /// The buffers.
 #[derive(Debug)]
-pub struct Buffers {
+pub(super) struct Buffers {
     pool: Arc<Pool>,
     zeros: Arc<Buffer>,
     /// What orders have read, until it is released.
@@ -61,34 +61,34 @@ pub struct Buffers {
 
 impl Buffers {
     /// None yet.
-    pub fn new(pool: Arc<Pool>) -> Buffers {
+    pub(super) fn new(pool: Arc<Pool>) -> Buffers {
         Buffers { pool, zeros: Arc::new(zeroed(ZEROS_BYTES as usize)), read: HashMap::new() }
     }
 
     /// A buffer for a read.
-    pub fn for_read(&self, length: u64) -> Buffer {
+    pub(super) fn for_read(&self, length: u64) -> Buffer {
         self.pool.take(length as usize)
     }
 
     /// An order has read this.
-    pub fn insert(&mut self, order: OrderId, buffer: Buffer) {
+    pub(super) fn insert(&mut self, order: OrderId, buffer: Buffer) {
         self.read.insert(order, Held::Own(buffer));
     }
 
     /// What an order has read.
-    pub fn read(&self, order: OrderId) -> &[u8] {
+    pub(super) fn read(&self, order: OrderId) -> &[u8] {
         self.read[&order].bytes()
     }
 
     /// What an order has read is not needed any more.
-    pub fn release(&mut self, order: OrderId) {
+    pub(super) fn release(&mut self, order: OrderId) {
         if let Some(Held::Own(buffer)) = self.read.remove(&order) {
             self.pool.put(buffer);
         }
     }
 
     /// What an order writes, as a device takes it.
-    pub fn gather(&mut self, order: &Order, parts: &[Part], requests: &impl Data) -> Vec<Slice> {
+    pub(super) fn gather(&mut self, order: &Order, parts: &[Part], requests: &impl Data) -> Vec<Slice> {
         let mut slices = Vec::with_capacity(parts.len());
         for part in parts {
             self.slice(part, requests, &mut slices);
@@ -136,7 +136,7 @@ impl Buffers {
     }
 
     /// The bytes of a reply. The buffer of `released` may be given away: nobody needs it afterwards.
-    pub fn reply(&mut self, parts: &[Part], requests: &impl Data, released: Option<OrderId>) -> Buffer {
+    pub(super) fn reply(&mut self, parts: &[Part], requests: &impl Data, released: Option<OrderId>) -> Buffer {
         match parts {
             [] => return empty(),
             [Part::Buffer { order, offset: 0, length }] if released == Some(*order) => {

@@ -13,7 +13,7 @@ use super::parts::Data;
 use crate::block::Buffer;
 
 /// A request that has no reply yet.
-pub struct Waiting {
+pub(super) struct Waiting {
     pub kind: Kind,
     pub bytes: u64,
     /// Its own, so that who asked may do with his as he likes once he is answered.
@@ -24,7 +24,7 @@ pub struct Waiting {
 
 /// See the module.
 #[derive(Default)]
-pub struct Requests {
+pub(super) struct Requests {
     waiting: Slab<Waiting>,
     /// When the last one came, until the engine was told that it is idle.
     busy_since: Option<Instant>,
@@ -38,28 +38,28 @@ impl Data for Requests {
 
 impl Requests {
     /// One comes; its name.
-    pub fn add(&mut self, request: Waiting) -> Tag {
+    pub(super) fn add(&mut self, request: Waiting) -> Tag {
         self.busy_since = Some(request.begun);
         self.waiting.insert(request) as Tag
     }
 
     /// One has its reply.
-    pub fn end(&mut self, tag: Tag) -> Waiting {
+    pub(super) fn end(&mut self, tag: Tag) -> Waiting {
         self.waiting.remove(tag as usize)
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
 
     /// When the engine is to be told that it is idle: so long after the last one came, if none waits.
-    pub fn idle_from(&self, idle: Duration) -> Option<Instant> {
+    pub(super) fn idle_from(&self, idle: Duration) -> Option<Instant> {
         self.busy_since.filter(|_| self.waiting.is_empty()).map(|since| since + idle)
     }
 
     /// Whether that is now. Once it was, it is not again before a request has come.
-    pub fn turn_idle(&mut self, clock: &Clock, idle: Duration) -> bool {
+    pub(super) fn turn_idle(&mut self, clock: &Clock, idle: Duration) -> bool {
         let is_idle = self.idle_from(idle).is_some_and(|at| clock.until(at) == Duration::ZERO);
         if is_idle {
             self.busy_since = None;

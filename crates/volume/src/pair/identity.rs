@@ -20,7 +20,7 @@ use std::time::UNIX_EPOCH;
 use headstart_block::superblock::DiskIdentity;
 
 /// The identity of a device.
-pub fn of(path: &Path, metadata: &Metadata) -> DiskIdentity {
+pub(super) fn of(path: &Path, metadata: &Metadata) -> DiskIdentity {
     let text = if metadata.file_type().is_block_device() {
         of_block_device(&sysfs(metadata.rdev())).unwrap_or_else(|| format!("name:{}", path.display()))
     } else {
@@ -53,13 +53,13 @@ fn checksum(bytes: &[u8]) -> u64 {
 }
 
 /// A block device's directory in sysfs.
-pub fn sysfs(device: u64) -> PathBuf {
+pub(super) fn sysfs(device: u64) -> PathBuf {
     let path = PathBuf::from(format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device)));
     path.canonicalize().unwrap_or(path)
 }
 
 /// A file of sysfs, if it says anything.
-pub fn attribute(directory: &Path, name: &str) -> Option<String> {
+pub(super) fn attribute(directory: &Path, name: &str) -> Option<String> {
     let text = fs::read_to_string(directory.join(name)).ok()?;
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     (!words.is_empty()).then_some(words)

@@ -33,7 +33,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 const TRIES_AFTER_KILL: u32 = 200;
 
 /// Takes the lock, for as long as the file is open.
-pub fn lock(file: &File, access: Access) -> Result<(), Problem> {
+pub(super) fn lock(file: &File, access: Access) -> Result<(), Problem> {
     let metadata = file.metadata().map_err(|source| Problem::Io { action: "lock", source })?;
     let tries = if metadata.file_type().is_block_device() { TRIES_BLOCK_DEVICE } else { TRIES_FILE };
     for attempt in 1..TRIES_AFTER_KILL {
@@ -75,7 +75,7 @@ fn is_gone(metadata: &Metadata) -> bool {
 }
 
 /// Waits while an open for this process alone fails because of one that has ended.
-pub fn outwait_killed(metadata: &Metadata) {
+pub(super) fn outwait_killed(metadata: &Metadata) {
     for _ in 1..TRIES_AFTER_KILL {
         if !is_gone(metadata) {
             return;
@@ -85,7 +85,7 @@ pub fn outwait_killed(metadata: &Metadata) {
 }
 
 /// Who has locked a device as a volume, if it is a process that can be seen from here.
-pub fn holder(metadata: &Metadata) -> Option<Problem> {
+pub(super) fn holder(metadata: &Metadata) -> Option<Problem> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let pid = locks.lines().find_map(|line| locker(line, metadata))?;
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();

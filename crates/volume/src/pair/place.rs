@@ -30,7 +30,7 @@ struct Place {
 }
 
 /// Refuses two names of the same bytes. What cannot be looked at is for whoever opens it.
-pub fn refuse_same(disk: &DeviceName, flash: &DeviceName) -> Result<(), OpenError> {
+pub(super) fn refuse_same(disk: &DeviceName, flash: &DeviceName) -> Result<(), OpenError> {
     let (Some(one), Some(other)) = (place(disk.path()), place(flash.path())) else { return Ok(()) };
     if one.root != other.root || !one.range.overlaps(other.range) {
         return Ok(());

@@ -70,7 +70,7 @@ impl Reader {
 
 /// A range that is read before it is asked for.
 #[derive(Debug)]
-pub struct ReadAhead {
+pub(super) struct ReadAhead {
     /// Of which device.
     pub device: Device,
     range: Range,
@@ -83,7 +83,7 @@ pub struct ReadAhead {
 
 impl ReadAhead {
     /// Begins to read; none if the range begins where the device cannot, or there are no threads.
-    pub fn begin(opened: &OpenDevice, device: Device, range: Range) -> Option<ReadAhead> {
+    pub(super) fn begin(opened: &OpenDevice, device: Device, range: Range) -> Option<ReadAhead> {
         if !range.offset.is_multiple_of(opened.unit_bytes) {
             return None;
         }
@@ -92,7 +92,7 @@ impl ReadAhead {
     }
 
     /// Fills `bytes` if they are the next of the range; false: they are not, or could not be read.
-    pub fn read(&mut self, offset: u64, bytes: &mut [u8]) -> bool {
+    pub(super) fn read(&mut self, offset: u64, bytes: &mut [u8]) -> bool {
         let end = offset + bytes.len() as u64;
         if offset != self.at || end > self.range.end() {
             return false;
@@ -123,7 +123,7 @@ impl ReadAhead {
 
 /// Writes that go on after they were given.
 #[derive(Debug)]
-pub struct WriteBehind {
+pub(super) struct WriteBehind {
     /// To which device.
     pub device: Device,
     given: Option<SyncSender<(u64, Vec<u8>)>>,
@@ -140,7 +140,7 @@ impl Drop for WriteBehind {
 
 impl WriteBehind {
     /// Waits for writes to give.
-    pub fn begin(opened: &OpenDevice, device: Device) -> io::Result<WriteBehind> {
+    pub(super) fn begin(opened: &OpenDevice, device: Device) -> io::Result<WriteBehind> {
         let opened = opened.try_clone()?;
         let (given, taken) = sync_channel::<(u64, Vec<u8>)>(CHUNKS_BEHIND);
         let write = move || {
@@ -154,12 +154,12 @@ impl WriteBehind {
     }
 
     /// Gives a write; false: one before has failed.
-    pub fn give(&self, offset: u64, bytes: Vec<u8>) -> bool {
+    pub(super) fn give(&self, offset: u64, bytes: Vec<u8>) -> bool {
         self.given.as_ref().is_some_and(|given| given.send((offset, bytes)).is_ok())
     }
 
     /// Waits for the end of all that were given.
-    pub fn end(mut self) -> Result<(), (u64, io::Error)> {
+    pub(super) fn end(mut self) -> Result<(), (u64, io::Error)> {
         self.given = None;
         let writer = self.writer.take().expect("it is waited for once");
         writer.join().expect("a thread that writes does not panic")

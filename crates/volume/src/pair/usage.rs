@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::identity::{attribute, sysfs};
 
 /// Who uses it, and how to end that; none: nobody that can be seen.
-pub fn of(metadata: &Metadata) -> Option<String> {
+pub(super) fn of(metadata: &Metadata) -> Option<String> {
     if metadata.file_type().is_block_device() { of_block_device(metadata.rdev()) } else { of_file(metadata) }
 }
 

@@ -14,7 +14,7 @@ use crate::pair::Pair;
 const CHUNK_BYTES: u64 = 1 << 20;
 
 /// The records from S on, while each header is what follows the one before.
-pub fn chain(pair: &mut Pair, superblock: &Superblock) -> Vec<RecordReport> {
+pub(super) fn chain(pair: &mut Pair, superblock: &Superblock) -> Vec<RecordReport> {
     let layout = superblock.layout();
     let mut records = Vec::new();
     let (mut block, mut seq, mut passed) = (superblock.start_block, superblock.start_seq, 0);
@@ -43,7 +43,7 @@ pub fn chain(pair: &mut Pair, superblock: &Superblock) -> Vec<RecordReport> {
 }
 
 /// What records of this volume say of the disk, wherever in the log they lie.
-pub fn named(pair: &mut Pair, superblock: &Superblock, wanted: impl Fn(&Header) -> bool) -> Ranges<()> {
+pub(super) fn named(pair: &mut Pair, superblock: &Superblock, wanted: impl Fn(&Header) -> bool) -> Ranges<()> {
     let layout = superblock.layout();
     let ring_bytes = layout.ring_blocks * BLOCK_BYTES;
     let mut found = Ranges::default();

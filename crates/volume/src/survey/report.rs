@@ -233,7 +233,7 @@ impl SegmentReport {
 }
 
 /// The word for the number of a policy in a superblock.
-pub fn policy_text(number: u32) -> String {
+pub(super) fn policy_text(number: u32) -> String {
     match Names::ALL.into_iter().find(|names| names.number() == number) {
         Some(names) => names.to_string(),
         None => format!("number {number}, of a later version"),

@@ -71,7 +71,7 @@ impl Accesses {
     }
 
     fn next(&mut self) -> Result<Option<Access>> {
-        while let Some(record) = self.trace.next()? {
+        while let Some(record) = self.trace.next_record()? {
             if record.range.is_empty() {
                 continue;
             }

@@ -56,7 +56,8 @@ mod tests {
     fn those_that_wait_begin_in_order_once_others_have_ended() {
         let (mut operations, mut held) = (Operations::new(1), true);
         operations.begin();
-        (operations.wait(4), operations.wait(2));
+        operations.wait(4);
+        operations.wait(2);
         assert_eq!((operations.could_begin(), operations.next()), (false, None));
         operations.end(&mut held);
         operations.end(&mut held);

@@ -43,7 +43,7 @@ const OPTIONS_MAX: usize = 1000;
 
 /// How a handshake ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(super) enum End {
     /// Requests follow.
     Transmission,
     /// The client has taken its leave.
@@ -105,7 +105,7 @@ fn tell(stream: &mut impl Write, option: u32, export: &Export) -> io::Result<()>
 }
 
 /// Tells a client of the export, until it begins to use it or goes.
-pub fn shake_hands(stream: &mut (impl Read + Write), export: &Export) -> io::Result<End> {
+pub(super) fn shake_hands(stream: &mut (impl Read + Write), export: &Export) -> io::Result<End> {
     let mut greeting = MAGIC.to_vec();
     greeting.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
     greeting.extend_from_slice(&(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes());

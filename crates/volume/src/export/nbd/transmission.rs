@@ -117,7 +117,7 @@ fn error_number(error: &io::Error) -> u32 {
 }
 
 /// Takes requests until the client goes, and sends answers as long as it takes any.
-pub fn serve(stream: UnixStream, handle: Handle, export: &Export) -> io::Result<()> {
+pub(super) fn serve(stream: UnixStream, handle: Handle, export: &Export) -> io::Result<()> {
     let window = Arc::new(Window::default());
     let (answers, sent) = channel();
     let writer =

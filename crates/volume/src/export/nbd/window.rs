@@ -18,7 +18,7 @@ struct UnderWay {
 
 /// The window.
 #[derive(Debug, Default)]
-pub struct Window {
+pub(super) struct Window {
     under_way: Mutex<UnderWay>,
     went: Condvar,
 }
@@ -29,7 +29,7 @@ impl Window {
     }
 
     /// Waits for room for one more.
-    pub fn enter(&self, bytes: u64) {
+    pub(super) fn enter(&self, bytes: u64) {
         let is_full = |under_way: &mut UnderWay| {
             under_way.requests >= REQUESTS_MAX || under_way.requests > 0 && under_way.bytes + bytes > BYTES_MAX
         };
@@ -39,7 +39,7 @@ impl Window {
     }
 
     /// One has gone.
-    pub fn leave(&self, bytes: u64) {
+    pub(super) fn leave(&self, bytes: u64) {
         let mut under_way = self.lock();
         under_way.requests -= 1;
         under_way.bytes -= bytes;
