@@ -80,14 +80,14 @@ impl Slot {
     pub(crate) fn read_by_disk(
         &self,
         file: u32,
-        request: Request,
+        request: &Request,
         bytes: u64,
         decide: impl Fn(&Request) -> (Request, Decision),
     ) -> Served {
-        let mut rest = Range::new(request.range.offset, bytes);
+        let mut rest = Request { range: Range::new(request.range.offset, bytes), ..*request };
         let mut served = Served::ReadEnd;
-        while !rest.is_empty() {
-            let (part, decision) = decide(&Request { range: rest, ..request });
+        while !rest.range.is_empty() {
+            let (part, decision) = decide(&rest);
             let by_part = match decision {
                 Decision::Fetch { benefit_ns, turn } => {
                     self.hint(file, part.range, benefit_ns, turn);
@@ -100,7 +100,7 @@ impl Slot {
             if served == Served::ReadEnd || by_part == Served::ReadMiss {
                 served = by_part;
             }
-            rest = Range::between(part.range.end(), rest.end());
+            rest.range = Range::between(part.range.end(), rest.range.end());
         }
         if let Some(moved) = served.counters().1 {
             self.count(moved, bytes);

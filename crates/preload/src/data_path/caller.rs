@@ -68,11 +68,11 @@ impl call::Thread for Caller<'_> {
         let (Some(target), Some(buffers)) = (self.target, self.buffers) else {
             return (*request, Decision::Disk(Reason::NoBenefit));
         };
-        let (part, decision) = decisions::decide(target, request);
         if request.direction == Direction::Write && target.uncached() {
+            let (part, decision) = decisions::decide(target, request);
             return uncached(buffers, request, part, decision);
         }
-        (part, decision)
+        decisions::decide(target, request)
     }
 
     #[inline]

@@ -27,19 +27,22 @@ pub fn read_at(target: &Target, buffers: &Buffers, offset: u64) -> Result<usize,
     }
     let range = Range::new(offset, buffers.length() as u64);
     target.record.know_regions();
-    let distance = decisions::distance(target, Direction::Read, range);
-    let request = Request { direction: Direction::Read, range, distance };
+    // Made where it stays, and not copied: a copy of what was just stored in pieces waits for the stores.
+    let request =
+        Request { direction: Direction::Read, range, distance: decisions::distance(target, Direction::Read, range) };
     session::with(|session| {
         let caller = Caller::new(session, target, buffers);
         let kernel = || {
-            moved(if caller.slot.measures(target.entry(&shared()), distance) {
+            moved(if caller.slot.measures(target.entry(&shared()), request.distance) {
                 read_measured(target, buffers, offset)
             } else {
                 buffers.read(target.fd, 0, buffers.length(), offset)
             })
         };
-        let told = |call, step| ToldRead { session, caller, target, buffers, offset, distance }.run(call, step);
-        outcome(Call::read_at_once(&caller, target.file, request, kernel, told))
+        let told = |call, step| {
+            ToldRead { session, caller, target, buffers, offset, distance: request.distance }.run(call, step)
+        };
+        outcome(Call::read_at_once(&caller, target.file, &request, kernel, told))
     })
 }
 

@@ -17,7 +17,7 @@ impl Call {
     pub fn read_at_once(
         thread: &impl Thread,
         file: u32,
-        request: Request,
+        request: &Request,
         kernel: impl FnOnce() -> Moved,
         told: impl FnOnce(Call, Step) -> Result<u64, Failure>,
     ) -> Result<u64, Failure> {
@@ -26,7 +26,7 @@ impl Call {
             Looked::Clear => read::end_cheap(thread, file, request, kernel()),
             Looked::Changed => Err(Failure::Changed),
             Looked::Set => {
-                let (read, step) = Read::told(file, request);
+                let (read, step) = Read::told(file, *request);
                 told(Call(Kind::Read(read)), step)
             }
         }

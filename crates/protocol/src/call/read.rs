@@ -99,7 +99,7 @@ impl Read {
         if !matches!(self.stage, Stage::Cheap) {
             return self.leased_moved(thread, moved);
         }
-        match end_cheap(thread, self.file, self.request, moved) {
+        match end_cheap(thread, self.file, &self.request, moved) {
             Ok(bytes) => self.done = bytes,
             Err(failure) => self.failure = Some(failure),
         }
@@ -124,7 +124,7 @@ impl Read {
                     thread.slot().count(Counter::DiskReadSoonerBytes, bytes);
                     Served::ReadSooner
                 } else {
-                    count_disk(thread, self.file, Request { range: part, ..self.request }, bytes)
+                    count_disk(thread, self.file, &Request { range: part, ..self.request }, bytes)
                 };
                 // Where it went to both sides it counts as served from flash.
                 if self.served == Served::ReadEnd {
@@ -258,7 +258,7 @@ pub(super) fn look(thread: &impl Thread, file: u32, range: Range) -> Looked {
 
 /// Ends a read of the slow file that asked nobody.
 #[inline(always)]
-pub(super) fn end_cheap(thread: &impl Thread, file: u32, request: Request, moved: Moved) -> Result<u64, Failure> {
+pub(super) fn end_cheap(thread: &impl Thread, file: u32, request: &Request, moved: Moved) -> Result<u64, Failure> {
     let slot = thread.slot();
     slot.free();
     slot.count(Counter::CheapRequests, 1);
@@ -283,6 +283,6 @@ pub(super) fn end_cheap(thread: &impl Thread, file: u32, request: Request, moved
 /// Counts bytes read from the slow file as the first of the request, and leaves hints of those that flash would
 /// have served sooner.
 #[inline(always)]
-fn count_disk(thread: &impl Thread, file: u32, request: Request, bytes: u64) -> Served {
+fn count_disk(thread: &impl Thread, file: u32, request: &Request, bytes: u64) -> Served {
     thread.slot().read_by_disk(file, request, bytes, |request| thread.decide(request))
 }

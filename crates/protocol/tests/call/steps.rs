@@ -292,7 +292,7 @@ fn at_once(memory: &Memory, rank: &Rank, request: Request, moved: Moved) -> Trac
                 seen.push(published(memory));
                 moved
             };
-            Call::read_at_once(rank, FILE, request, kernel, told)
+            Call::read_at_once(rank, FILE, &request, kernel, told)
         }
         Direction::Write => {
             let kernel = |_| {
