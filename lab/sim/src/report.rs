@@ -264,7 +264,7 @@ fn overlay(simulation: &Simulation<'_>) -> Option<OverlayReport> {
         fetched_bytes: counters.fetched_bytes_total,
         round_trips: sum(Counter::RoundTrips),
         cheap_requests: sum(Counter::CheapRequests),
-        journal_bytes: agent.journal_bytes + agent.unwritten_bytes,
+        journal_bytes: agent.journal.bytes(),
     })
 }
 

@@ -9,6 +9,7 @@ use headstart_policy::client::s4d::S4d;
 use headstart_protocol::handover::COPIES_MAX;
 use headstart_protocol::memory::Memory;
 use headstart_protocol::message::Request as Message;
+use headstart_units::request::Range;
 use headstart_units::{GIB, MIB, Nanos};
 
 use crate::tier::Place;
@@ -26,7 +27,7 @@ const HINT_POLL: Nanos = Nanos(20_000_000);
 /// More bytes than this waiting for the journal ask for a barrier.
 const JOURNAL_UNWRITTEN_MAX: u64 = 4 << 20;
 /// The journal's file is replaced when it has grown by this.
-pub(super) const JOURNAL_BYTES: u64 = 32 << 20;
+const JOURNAL_BYTES: u64 = 32 << 20;
 
 /// A copy under way.
 #[derive(Clone, Debug)]
@@ -81,6 +82,34 @@ pub struct Known {
     pub size: u64,
 }
 
+/// The journal: what of it no file holds yet, and what its file has.
+#[derive(Debug, Default)]
+pub struct JournalFile {
+    place: Place,
+    unwritten_bytes: u64,
+    written_bytes: u64,
+}
+
+impl JournalFile {
+    /// Records come.
+    pub fn append(&mut self, bytes: u64) {
+        self.unwritten_bytes += bytes;
+    }
+
+    /// Its file takes them: where on flash, and how many bytes.
+    pub fn write(&mut self) -> (Place, Range) {
+        let length = std::mem::take(&mut self.unwritten_bytes);
+        let offset = self.written_bytes % JOURNAL_BYTES;
+        self.written_bytes += length;
+        (self.place, Range::new(offset, length))
+    }
+
+    /// Bytes of all records so far.
+    pub fn bytes(&self) -> u64 {
+        self.written_bytes + self.unwritten_bytes
+    }
+}
+
 /// See the module.
 pub struct Agent {
     /// What decides.
@@ -95,8 +124,8 @@ pub struct Agent {
     pub files: Vec<Known>,
     /// By number at the agent, the file of the scenario.
     pub by_number: BTreeMap<u32, u32>,
-    /// Where the journal lies on flash.
-    pub journal: Place,
+    /// The journal.
+    pub journal: JournalFile,
     /// Where data files lie, each as far behind the one before as flash may ever need.
     pub data_base: u64,
     /// Copies under way.
@@ -107,10 +136,6 @@ pub struct Agent {
     pub asked: Vec<Option<Message<'static>>>,
     /// Answers on their way back, by slot.
     pub answers: Vec<Option<Answer>>,
-    /// Records that no file holds yet.
-    pub unwritten_bytes: u64,
-    /// Bytes in the journal's file.
-    pub journal_bytes: u64,
     /// The next look around, if one is announced.
     pub poll_due: Option<Nanos>,
     /// The next node to carry a copy.
@@ -135,14 +160,12 @@ impl Agent {
             s4d,
             files: sizes.iter().map(|size| Known { number: NO_FILE, size: *size }).collect(),
             by_number: BTreeMap::new(),
-            journal: Place::default(),
+            journal: JournalFile::default(),
             data_base: 64 * MIB,
             copies: Slab::default(),
             syncing: None,
             asked: vec![None; ranks],
             answers: vec![None; ranks],
-            unwritten_bytes: 0,
-            journal_bytes: 0,
             poll_due: None,
             next_node: 0,
             draining: false,
@@ -167,14 +190,14 @@ impl Agent {
     /// Stores the records of what happened and returns what is to be done; again until there is nothing.
     pub fn store_records(&mut self) -> Vec<Output> {
         let (records, outputs) = (self.overlay.take_journal(), self.overlay.take_outputs());
-        self.unwritten_bytes += records.len() as u64;
+        self.journal.append(records.len() as u64);
         self.overlay.on_appended(self.memory.view());
         outputs
     }
 
     /// The file system's answer to what a barrier's request asks beside data: nothing is left to do but to ask for one.
     pub fn limit_journal(&mut self) {
-        if self.unwritten_bytes > JOURNAL_UNWRITTEN_MAX {
+        if self.journal.unwritten_bytes > JOURNAL_UNWRITTEN_MAX {
             self.overlay.request_barrier();
         }
     }

@@ -14,7 +14,7 @@ use headstart_protocol::shared::{Counter, Shared};
 use headstart_units::Nanos;
 use headstart_units::request::Range;
 
-use super::agent::{Agent, Copy, JOURNAL_BYTES, NO_FILE, Syncing};
+use super::agent::{Agent, Copy, NO_FILE, Syncing};
 use super::call::{Call, Thread};
 use crate::check::{Event as Check, Space, Spot};
 use crate::client::Client;
@@ -375,16 +375,13 @@ impl Simulation<'_> {
             }
             Output::SyncJournal => {
                 // What was appended since is made durable as well.
-                agent.unwritten_bytes += agent.overlay.take_journal().len() as u64;
+                agent.journal.append(agent.overlay.take_journal().len() as u64);
                 agent.overlay.on_appended(agent.memory.view());
-                let length = std::mem::take(&mut agent.unwritten_bytes);
-                let offset = agent.journal_bytes % JOURNAL_BYTES;
-                agent.journal_bytes += length;
                 agent.syncing = Some(Syncing::JournalWrite);
-                let place = agent.journal;
+                let (place, range) = agent.journal.write();
                 let order =
                     Order { tier: TierName::Flash, operation: Operation::Write, ..self.own_order(Owner::Barrier, 0) };
-                self.fabric.start(now, &mut self.queue, order, place, Range::new(offset, length));
+                self.fabric.start(now, &mut self.queue, order, place, range);
             }
             Output::Forget(number) => {
                 if let Some(file) = agent.by_number.remove(&number) {
