@@ -2,7 +2,8 @@
 //! simulations and tests.
 
 use super::handover::{CopyRecord, OpenFiles};
-use super::shared::{Cells, FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
+use super::ring::{Marks, Ring};
+use super::shared::{Cells, FileEntry, GRANULES_PER_FILE, Granule, Header, Shared, Slot, WORDS_PER_FILE};
 use headstart_policy::order::Interleaving;
 use headstart_units::atomics::{AtomicU64, Ordering};
 
@@ -17,6 +18,12 @@ pub struct Memory {
     pub slots: Vec<Slot>,
     /// The bits, [`WORDS_PER_FILE`] words a file.
     pub bits: Vec<AtomicU64>,
+    /// What tells of changes, [`GRANULES_PER_FILE`] words a file.
+    pub granules: Vec<Granule>,
+    /// Whose rings hold commits.
+    pub marks: Marks,
+    /// Commits that need no answer, of each slot.
+    pub rings: Vec<Ring>,
     /// How processes' requests lie to each other, of each file.
     pub interleavings: Vec<Interleaving>,
     /// Copies under way.
@@ -35,6 +42,9 @@ impl Memory {
             files: (0..files).map(|_| FileEntry::default()).collect(),
             slots: (0..threads).map(|_| Slot::default()).collect(),
             bits: (0..files * WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
+            granules: (0..files * GRANULES_PER_FILE).map(|_| Granule::default()).collect(),
+            marks: Marks::default(),
+            rings: (0..threads).map(|_| Ring::default()).collect(),
             interleavings: (0..files).map(|_| Interleaving::default()).collect(),
             copies: (0..copies).map(|_| CopyRecord::default()).collect(),
             open_files: (0..threads).map(|_| OpenFiles::default()).collect(),
@@ -53,6 +63,9 @@ impl Memory {
             copies: &self.copies,
             open_files: &self.open_files,
             bits: &self.bits,
+            granules: &self.granules,
+            marks: &self.marks,
+            rings: &self.rings,
             ended: &self.ended,
         }
     }

@@ -2,12 +2,19 @@
 //!
 //! ```text
 //! Header | FileEntry x FILES_MAX | Slot x SLOTS_MAX | CopyRecord x COPIES_MAX | OpenFiles x SLOTS_MAX | bits: BITS_PER_FILE per file
-//! | Interleaving x FILES_MAX | counters of threads that ended
+//! | Granule x GRANULES_PER_FILE per file | Interleaving x FILES_MAX | Marks | Ring x SLOTS_MAX | counters of threads that ended
 //! ```
 //!
 //! **Bits.** One bit per granule (1 MiB) of a file. A clear bit is a lease on absence: nothing of that
 //! granule is on flash. A file larger than `BITS_PER_FILE` granules wraps round, so that a set bit may speak
 //! for several granules: that costs a question to the agent, never a wrong answer.
+//!
+//! **Granules.** Two words for a granule: its generation, which grows whenever bytes of it come to flash, so that
+//! who read the slow file without asking sees afterwards whether that was right; and whether bytes may be
+//! committed there without asking. A file of more than [`GRANULES_PER_FILE`] granules wraps round here too.
+//!
+//! **Rings.** Commits that need no answer, one ring a slot, and marks that say whose ring holds some
+//! ([`super::ring`]).
 //!
 //! **Interleaving.** What processes tell each other of where their requests begin and end, without order:
 //! [`headstart_policy::order`]. A file has that of the one before with its number until requests have written
@@ -28,6 +35,7 @@ pub use super::limits::FILES_MAX;
 
 use super::handover::{COPIES_MAX, CopyRecord, OpenFiles};
 use super::read_times::ReadTimes;
+use super::ring::{Marks, Ring};
 pub use crate::counters::Counter;
 use headstart_policy::order::Interleaving;
 use headstart_units::GRANULE_BYTES;
@@ -40,6 +48,8 @@ pub const SLOTS_MAX: usize = 4096;
 pub const BITS_PER_FILE: u64 = if cfg!(loom) { 128 } else { 65536 };
 /// Words of bits of one file.
 pub const WORDS_PER_FILE: usize = (BITS_PER_FILE / 64) as usize;
+/// Words of one file that tell of changes: for so many granules each has its own.
+pub const GRANULES_PER_FILE: usize = if cfg!(loom) { 2 } else { 512 };
 /// Pieces of flash that one read lease, and slabs that one slot, can hold.
 pub const PIECES_MAX: usize = if cfg!(loom) { 1 } else { 8 };
 /// Hints a slot's ring holds.
@@ -172,6 +182,16 @@ impl FileEntry {
     }
 }
 
+/// What tells of changes in the granules that share it.
+#[repr(C, align(16))]
+#[derive(Debug, Default)]
+pub struct Granule {
+    /// Grows whenever bytes there come to flash, or the slow file changes below bytes that are on flash.
+    pub generation: AtomicU64,
+    /// Commits there need no answer while it holds this number, which it never held before; zero: they do.
+    pub open: AtomicU64,
+}
+
 /// A piece of flash in a lease, or a slab.
 #[repr(C)]
 #[derive(Debug, Default)]
@@ -278,7 +298,10 @@ pub struct Region {
     copies: [CopyRecord; COPIES_MAX],
     open_files: [OpenFiles; SLOTS_MAX],
     bits: [AtomicU64; WORDS_PER_FILE * FILES_MAX],
+    granules: [Granule; GRANULES_PER_FILE * FILES_MAX],
     interleavings: [Interleaving; FILES_MAX],
+    marks: Marks,
+    rings: [Ring; SLOTS_MAX],
     ended: Cells,
 }
 
@@ -288,9 +311,10 @@ const _: () = {
     assert!(size_of::<Header>() == 128 && size_of::<FileEntry>() == 128 && size_of::<Slot>() == 2048);
     assert!(size_of::<CopyRecord>() == 40 && size_of::<OpenFiles>() == 6144);
     let records = COPIES_MAX * 40 + SLOTS_MAX * 6144;
-    let of_files = FILES_MAX * (128 + 8192 + 8256);
+    assert!(size_of::<Granule>() == 16 && size_of::<Marks>() == 640 && size_of::<Ring>() == 8320);
+    let of_files = FILES_MAX * (128 + 8192 + 8192 + 8256);
     assert!(size_of::<Interleaving>() == 8256);
-    assert!(size_of::<Region>() == 128 + of_files + SLOTS_MAX * 2048 + records + COUNTERS_MAX * 8);
+    assert!(size_of::<Region>() == 128 + of_files + SLOTS_MAX * (2048 + 8320) + records + 640 + COUNTERS_MAX * 8);
     assert!(offset_of!(Slot, pieces) == 80 && offset_of!(Slot, hints) == 480);
 };
 
@@ -300,24 +324,29 @@ impl Region {
     /// touches it.
     pub const BYTES: usize = size_of::<Region>();
 
-    /// What is used whatever takes part: the bytes of header, table of files, copies, and counters of threads
-    /// that ended.
-    pub fn always() -> [std::ops::Range<usize>; 3] {
+    /// What is used whatever takes part: the bytes of header, table of files, copies, marks, and counters of
+    /// threads that ended.
+    pub fn always() -> [std::ops::Range<usize>; 4] {
         let (files, copies, ended) = (offset_of!(Region, slots), offset_of!(Region, copies), offset_of!(Region, ended));
-        [0..files, copies..copies + size_of::<CopyRecord>() * COPIES_MAX, ended..Region::BYTES]
+        let marks = offset_of!(Region, marks);
+        let copies = copies..copies + size_of::<CopyRecord>() * COPIES_MAX;
+        [0..files, copies, marks..marks + size_of::<Marks>(), ended..Region::BYTES]
     }
 
-    /// The bytes of a slot and of what its process has open.
-    pub fn of_slot(slot: u32) -> [std::ops::Range<usize>; 2] {
+    /// The bytes of a slot, of its ring, and of what its process has open.
+    pub fn of_slot(slot: u32) -> [std::ops::Range<usize>; 3] {
         let one = |first: usize, size: usize| first + slot as usize * size..first + (slot as usize + 1) * size;
-        [one(offset_of!(Region, slots), size_of::<Slot>()), one(offset_of!(Region, open_files), size_of::<OpenFiles>())]
+        let of_slot = one(offset_of!(Region, slots), size_of::<Slot>());
+        let open_files = one(offset_of!(Region, open_files), size_of::<OpenFiles>());
+        [of_slot, one(offset_of!(Region, rings), size_of::<Ring>()), open_files]
     }
 
-    /// The bytes of a file's bits, and of what processes tell each other of their requests.
-    pub fn of_file(file: u32) -> [std::ops::Range<usize>; 2] {
+    /// The bytes of a file's bits and granules, and of what processes tell each other of their requests.
+    pub fn of_file(file: u32) -> [std::ops::Range<usize>; 3] {
         let one = |first: usize, size: usize| first + file as usize * size..first + (file as usize + 1) * size;
         let bits = one(offset_of!(Region, bits), WORDS_PER_FILE * size_of::<AtomicU64>());
-        [bits, one(offset_of!(Region, interleavings), size_of::<Interleaving>())]
+        let granules = one(offset_of!(Region, granules), GRANULES_PER_FILE * size_of::<Granule>());
+        [bits, granules, one(offset_of!(Region, interleavings), size_of::<Interleaving>())]
     }
 
     /// How processes' requests for a file lie to each other: no part of the protocol, hence of no view.
@@ -335,6 +364,9 @@ impl Region {
             copies: &self.copies,
             open_files: &self.open_files,
             bits: &self.bits,
+            granules: &self.granules,
+            marks: &self.marks,
+            rings: &self.rings,
             ended: &self.ended,
         }
     }
@@ -355,6 +387,12 @@ pub struct Shared<'a> {
     pub open_files: &'a [OpenFiles],
     /// The bits, [`WORDS_PER_FILE`] words a file.
     pub bits: &'a [AtomicU64],
+    /// What tells of changes, [`GRANULES_PER_FILE`] words a file.
+    pub granules: &'a [Granule],
+    /// Whose rings hold commits.
+    pub marks: &'a Marks,
+    /// Commits that need no answer, of each slot.
+    pub rings: &'a [Ring],
     /// What threads counted that have ended.
     pub ended: &'a Cells,
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use headstart_policy::client::{Decision, Reason, Request};
 use headstart_protocol::call::{Answer, Call, Failure, Moved, Step, Thread};
-use headstart_protocol::shared::{Cells, FileEntry, Header, Shared, Slot, WORDS_PER_FILE};
+use headstart_protocol::ring::Marks;
+use headstart_protocol::shared::{Cells, FileEntry, GRANULES_PER_FILE, Granule, Header, Shared, Slot, WORDS_PER_FILE};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
 use loom::cell::UnsafeCell;
@@ -65,6 +66,8 @@ pub struct World {
     files: Vec<FileEntry>,
     slots: Vec<Slot>,
     bits: Vec<AtomicU64>,
+    granules: Vec<Granule>,
+    marks: Marks,
     ended: Cells,
     /// What the models fight over.
     pub bytes: Bytes,
@@ -82,6 +85,8 @@ impl World {
             files: vec![FileEntry::default()],
             slots: vec![Slot::default()],
             bits: (0..WORDS_PER_FILE).map(|_| AtomicU64::new(0)).collect(),
+            granules: (0..GRANULES_PER_FILE).map(|_| Granule::default()).collect(),
+            marks: Marks::default(),
             ended: Cells::default(),
             bytes: Bytes::new(),
             request: Message::new(),
@@ -94,9 +99,19 @@ impl World {
     }
 
     pub fn shared(&self) -> Shared<'_> {
-        let (copies, open_files) = (&[], &[]); // only agents read them
-        let (header, files, slots) = (&self.header, &self.files, &self.slots);
-        Shared { header, files, slots, copies, open_files, bits: &self.bits, ended: &self.ended }
+        Shared {
+            header: &self.header,
+            files: &self.files,
+            slots: &self.slots,
+            // Only agents read the two.
+            copies: &[],
+            open_files: &[],
+            bits: &self.bits,
+            granules: &self.granules,
+            marks: &self.marks,
+            rings: &[],
+            ended: &self.ended,
+        }
     }
 
     pub fn slot(&self) -> &Slot {
