@@ -3,7 +3,8 @@
 //!
 //! | found in the shared file | what becomes of it |
 //! |---|---|
-//! | a set bit | stays set until a barrier lets it clear |
+//! | a set bit | stays set until a barrier lets it clear; its generation grows, as the agent before may have died before it did |
+//! | a read of the slow file without a lease | sees that it does not count, where a bit is set |
 //! | a read lease | goes on: its places are in data files nothing is allocated in, which stay while it names them |
 //! | a direct-write lease | goes on: its holder ends it, or asks again |
 //! | one given up | ends: its holder writes nothing any more |
@@ -115,7 +116,7 @@ impl Overlay {
             self.granules.adopt(number, shared.adopt_bits(number));
             for mapped in found.map.iter() {
                 self.granules.hold(shared, number, mapped.range);
-                self.map_in(number, mapped, Access::Sequential);
+                self.map_in(shared, number, mapped, Access::Sequential);
             }
             for mapped in found.map.iter() {
                 self.granules.let_go(number, mapped.range);

@@ -75,7 +75,7 @@ impl Overlay {
             return;
         }
         if let Err(failed) = result {
-            self.distrust(&failed);
+            self.distrust(shared, &failed);
             return self.fail_barrier(shared);
         }
         if let Some(end) = self.barrier.on_synced() {

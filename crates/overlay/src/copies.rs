@@ -13,7 +13,7 @@ use crate::overlay::Overlay;
 use crate::parts::copies::{Copy, NewCopy};
 use crate::parts::pace::{Dirty, Foreground, InFlight};
 use headstart_protocol::shared::{
-    KIND_READ, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_SLOW_READ, STATE_CHEAP, Shared,
+    LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_SLOW_READ, STATE_CHEAP, STATE_READING, Shared,
 };
 use headstart_units::request::Range;
 
@@ -31,13 +31,13 @@ impl Overlay {
         };
         for slot in shared.used_slots() {
             let lease = slot.lease.load(Ordering::Relaxed);
-            let cheap = slot.state.load(Ordering::Relaxed) == STATE_CHEAP;
-            if cheap || lease == LEASE_SLOW_READ || lease == LEASE_DIRECT_WRITE {
+            let state = slot.state.load(Ordering::Relaxed);
+            let writes = state == STATE_CHEAP || lease == LEASE_DIRECT_WRITE;
+            if writes || state == STATE_READING || lease == LEASE_SLOW_READ {
                 found.disk_requests += 1;
             }
             found.reads_flash |= lease == LEASE_FLASH_READ;
-            found.writes_disk |=
-                lease == LEASE_DIRECT_WRITE || (cheap && slot.kind.load(Ordering::Relaxed) != KIND_READ);
+            found.writes_disk |= writes;
         }
         found
     }

@@ -37,13 +37,15 @@
 //! | wait-dead | `nobody_waits_for_what_a_dead_thread_had_under_way` |
 //! | in-place-dead | `what_a_dead_thread_writes_to_flash_late_changes_nothing_that_is_read`; `a_commit_of_a_place_where_mapped_bytes_lie_is_refused_whoever_wrote_them` |
 //! | in-place-never | `bytes_that_a_dead_thread_was_overwriting_go_back_and_leave_flash` |
-//! | no-fence-rank, no-fence-agent, bit-after-commit, no-wait, read-no-slot | `crates/protocol/tests/handshake` |
+//! | no-fence-rank, no-fence-agent, bit-after-commit, no-wait, no-gen-read | `crates/protocol/tests/handshake` |
 //! | no-adoption | `a_direct_write_under_a_lease_of_before_drops_what_it_covers`, `a_commit_waits_for_a_slow_read_under_a_lease_of_before`, `a_commit_to_a_slab_of_before_is_accepted_and_new_slabs_lie_in_new_data_files`; of bits `crates/protocol/tests/handshake` |
 //! | late-writeback | `a_direct_write_waits_for_a_write_back_of_the_dead_agent_and_a_commit_does_not` |
 //! | old-files | `a_commit_to_a_slab_of_before_is_accepted_and_new_slabs_lie_in_new_data_files`, `places_under_a_read_lease_of_before_stay_until_it_ends` |
 //! | slow-while-down | `while_no_agent_runs_a_read_waits_where_a_bit_is_set_and_goes_on_elsewhere`; of the library `ranks_wait_for_a_new_agent_and_send_the_pending_commit_again` |
 //! | slow-of-dirty (`docs/reference/semantics.md`) | none, agent, power; `clean_bytes_are_read_from_the_disks_up_to_dirty_ones_and_stay_on_flash` |
-//! | kept-under-slow | power; `a_direct_write_under_a_read_of_the_disks_drops_the_clean_bytes_first` |
+//! | disk-no-bump: of a commit | `what_a_stopped_read_found_beneath_bytes_on_flash_does_not_count` |
+//! | disk-no-bump: of a direct write over clean bytes | none, agent, power; `a_direct_write_under_a_read_of_the_disks_makes_it_read_again` |
+//! | no-validate-read | `a_thread_that_does_not_look_again_is_found` of `protocol` |
 //! | slow-in-direct | `nobody_reads_the_disks_where_a_direct_write_is_under_way` |
 //! | slow-from-dead | `nobody_reads_the_disks_where_the_write_of_a_dead_thread_may_land` |
 //! | quarantine-ends | `what_a_dead_thread_may_still_write_is_quarantined_by_the_next_agent_too` |

@@ -203,7 +203,7 @@ impl Overlay {
                 if self.leases.slow_read_overlaps(shared, fetch.file, fetch.range) {
                     return !is_held_up || self.give_up_fetch(fetch);
                 }
-                self.publish(fetch);
+                self.publish(shared, fetch);
                 false
             }
         }
@@ -220,13 +220,13 @@ impl Overlay {
         }
     }
 
-    fn publish(&mut self, fetch: &Fetch) {
+    fn publish(&mut self, shared: Shared<'_>, fetch: &Fetch) {
         let (file, range) = (fetch.file, fetch.range);
         let (data_file, place) = (fetch.run.data_file, fetch.place);
         self.append(&Record::Fetched { file, offset: range.offset, length: range.length, data_file, place });
         self.mapping.evicted().forget(file, range);
         let (stamp, benefit) = (Stamp::default(), fetch.benefit);
-        self.map_in(file, Mapped { range, data_file, place, dirty: false, stamp, benefit }, Access::Sequential);
+        self.map_in(shared, file, Mapped { range, data_file, place, dirty: false, stamp, benefit }, Access::Sequential);
         self.outbox.counters.fetches_total += 1;
         self.outbox.counters.fetched_bytes_total += range.length;
     }

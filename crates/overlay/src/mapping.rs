@@ -5,11 +5,13 @@ use crate::flash_space::Run;
 use crate::overlay::Overlay;
 use crate::recency::{Access, Stamp};
 use headstart_protocol::counters::Dropped;
+use headstart_protocol::shared::Shared;
 use headstart_units::request::Range;
 
 impl Overlay {
-    /// Adds an extent where nothing is mapped; it was used just now.
-    pub(crate) fn map_in(&mut self, file: u32, mapped: Mapped, access: Access) {
+    /// Adds an extent where nothing is mapped; it was used just now. Who reads the slow file there sees it grow first.
+    pub(crate) fn map_in(&mut self, shared: Shared<'_>, file: u32, mapped: Mapped, access: Access) {
+        shared.raise_generation(file, mapped.range);
         for part in mapped.parts() {
             let stamp = self.stamp(file, part.range.offset, access);
             let part = Mapped { stamp, ..part };
@@ -123,8 +125,14 @@ mod tests {
     use crate::file::File;
     use crate::journal::Identity;
     use crate::settings::Settings;
+    use headstart_protocol::memory::Memory;
 
     const FILES: u32 = 3;
+
+    /// What these tests do not look at.
+    fn memory() -> Memory {
+        Memory::new(FILES as usize, 0, 0)
+    }
 
     fn overlay() -> Overlay {
         let mut overlay = Overlay::new(Settings::default(), 0, 1);
@@ -143,7 +151,13 @@ mod tests {
         let (file, offset) = address(k);
         let (range, place) = (Range::new(offset, 4096), offset / 2);
         let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
-        overlay.map_in(file, Mapped { range, data_file: file, place, dirty, stamp, benefit }, Access::Sequential);
+        let memory = memory();
+        overlay.map_in(
+            memory.view(),
+            file,
+            Mapped { range, data_file: file, place, dirty, stamp, benefit },
+            Access::Sequential,
+        );
     }
 
     fn mapped(overlay: &Overlay, k: u64) -> Option<Mapped> {

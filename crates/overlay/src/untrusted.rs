@@ -16,11 +16,12 @@ use crate::journal::{Extent, Record};
 use crate::output::NotSynced;
 use crate::overlay::Overlay;
 use crate::recency::Access;
+use headstart_protocol::shared::Shared;
 use headstart_units::request::Range;
 
 impl Overlay {
     /// A barrier could not sync these files.
-    pub(crate) fn distrust(&mut self, failed: &NotSynced) {
+    pub(crate) fn distrust(&mut self, shared: Shared<'_>, failed: &NotSynced) {
         for (data_file, pages) in self.barrier.take_unsynced_pages(failed) {
             self.retire(data_file);
             for record in self.data_files.distrust(data_file, pages) {
@@ -32,7 +33,7 @@ impl Overlay {
             self.fetches.cancel_data_file(data_file);
         }
         for &file in &failed.slow_files {
-            self.write_back_again(file);
+            self.write_back_again(shared, file);
         }
     }
 
@@ -57,7 +58,7 @@ impl Overlay {
         }
     }
 
-    fn write_back_again(&mut self, file: u32) {
+    fn write_back_again(&mut self, shared: Shared<'_>, file: u32) {
         let Some(known) = self.files.get(&file).filter(|known| known.written_back) else { return };
         let clean: Vec<Mapped> = known.map.iter().filter(|mapped| !mapped.dirty).collect();
         if let Some(round) = self.pacing.round_mut() {
@@ -78,7 +79,7 @@ impl Overlay {
             let extents = vec![Extent { offset, length, place: mapped.place, dirty: true }];
             self.append(&Record::Extents { file, data_file: mapped.data_file, extents });
             self.space.reclaim(Run::touching(mapped.data_file, mapped.place, length));
-            self.map_in(file, Mapped { dirty: true, ..mapped }, Access::Sequential);
+            self.map_in(shared, file, Mapped { dirty: true, ..mapped }, Access::Sequential);
         }
     }
 

@@ -156,8 +156,9 @@ pub(crate) fn abandon() {
     slots::abandon();
 }
 
-/// Waits until no other thread of this process has a request for `file` under way. The caller took the file's
-/// descriptor away and fenced; whoever publishes later sees that.
+/// Waits until no other thread of this process has a request for `file` under way that it published: all but reads of
+/// the slow file without a lease, which see afterwards that the descriptor is gone. The caller took it away and fenced;
+/// whoever publishes later sees that.
 pub(crate) fn wait_for_requests(file: u32) {
     let Some(shared) = shared() else { return };
     for index in slots::owned() {

@@ -6,9 +6,10 @@
 //! it. It has no clock, makes no system call, and allocates nothing.
 //!
 //! ```text
-//! read     publish, fence -> Look -> clear: Slow, free
-//!                                 -> set:   ask -> Ask(Read) -> Flash, piece by piece | Slow; release;
-//!                                           again for the rest -> free
+//! read     Look -> clear: Slow -> Look -> it counts
+//!               -> set, or does not count: publish, ask -> Ask(Read) -> Flash, piece by piece; release
+//!                                                                -> Slow -> Look -> it counts, or ask again
+//!                                             again for the rest -> free
 //! write    part by part as policies answer: absorbed, or direct
 //!  absorb  publish as asking -> slab at hand, or Ask(Slab) -> Flash -> Ask(Commit) -> ... -> free;
 //!          refused: the rest is direct
@@ -22,7 +23,9 @@
 //!
 //! | rule | kept by |
 //! |---|---|
-//! | no-fence-rank, read-no-slot | `Look` follows a publication that fences ([`handshake`](crate::handshake)) |
+//! | no-fence-rank | the `Look` of a write follows a publication that fences ([`handshake`](crate::handshake)) |
+//! | no-validate-read, disk-no-bump | a `Look` follows each `Slow` of a read without a lease |
+//! | no-gen-read | it compares generations, which never come again, and not bits |
 //! | slot-kept | the slot is in ASKING state before any `Ask` |
 //! | slow-while-down | there is no way from a set bit to `Slow` but through the agent's answer |
 //! | read-no-lease, no-read-lease | a read lease is released after [`Call::on_moved`] of the last byte read under it |
@@ -75,8 +78,8 @@ enum Kind {
 /// Begins.
 impl Call {
     /// Reads bytes of a file, which has this number at the agent.
-    pub fn read(thread: &impl Thread, file: u32, request: Request) -> (Call, Step) {
-        let (read, step) = Read::begin(thread, file, request);
+    pub fn read(file: u32, request: Request) -> (Call, Step) {
+        let (read, step) = Read::begin(file, request);
         (Call(Kind::Read(read)), step)
     }
 

@@ -145,6 +145,8 @@ figures! {
         HintsLost hints_lost_total: HINTS [outcome = "lost"];
         RoundTrips round_trips_total: ROUND_TRIPS [];
         CheapRequests cheap_requests_total: CHEAP_REQUESTS [];
+        ReadsAgain reads_again_total: READS_AGAIN [lease = "no"];
+        ReadsAgainLeased reads_again_leased_total: READS_AGAIN [lease = "yes"];
         AgentAwayWaits agent_away_waits_total: AGENT_AWAY_WAITS [];
         AgentAwayNs agent_away_ns_total: AGENT_AWAY_SECONDS [];
     }

@@ -1,7 +1,7 @@
 //! How a request that needs no message and an agent that puts bytes on flash keep out of each other's way.
 //!
 //! ```text
-//! library: write the request, CHEAP | fence | load the bits  -> all clear: slow file, then FREE
+//! write:   write the request, CHEAP | fence | load the bits  -> all clear: slow file, then FREE
 //!                                                            -> one set:   ASKING, a message
 //! agent:   set the bits             | fence | look at slots  -> none overlaps: commit, fetch
 //!                                                            -> one does:      look again later
@@ -14,12 +14,28 @@
 //! ended. The fields are therefore stored with release and loaded with acquire ordering; on x86 that costs
 //! nothing.
 //!
-//! Only the agent changes bits, and one agent at a time. The count of set bits is never less than their
-//! number, not even when the agent dies between two stores: an fsync rests on it.
+//! **Reads** are in nobody's way, and nobody waits for one: they look before and after.
+//!
+//! ```text
+//! read:    load the generation | load the bits, all clear | slow file | fence | load the generation: the same
+//! agent:   set a bit | raise the generation | fence | whatever is written beneath bytes on flash
+//! ```
+//!
+//! A *generation* only grows, and that of a range is the sum over its words, so that the same sum means that none
+//! grew. The bit comes first, then the generation: who loads the new generation sees the bit. The slow file holds
+//! bytes that nobody may read only where somebody was given leave to write it beneath bytes on flash, and that comes
+//! after the generation grew: a read that met such bytes sees it grown. The agent raises it also before each extent
+//! that comes to flash where the bit was set before, and before it lets somebody write beneath clean bytes, which
+//! others may be reading from the disk. The fences are those of acquire and release ordering, which cost nothing on
+//! x86.
+//!
+//! Only the agent changes bits and generations, and one agent at a time. The count of set bits is never less than
+//! their number, not even when the agent dies between two stores: an fsync rests on it. An agent that takes over
+//! raises the generation of every set bit, as the one before may have died between the two.
 
 use super::shared::{
-    BITS_PER_FILE, Counter, FileEntry, KIND_EXTEND, KIND_READ, KIND_WRITE, STATE_ASKING, STATE_CHEAP, STATE_FREE,
-    Shared, Slot, bit_of, bits_of,
+    BITS_PER_FILE, Counter, FileEntry, GRANULES_PER_FILE, KIND_EXTEND, KIND_WRITE, STATE_ASKING, STATE_CHEAP,
+    STATE_FREE, STATE_READING, Shared, Slot, bit_of, bits_of, granules_of,
 };
 use headstart_units::GRANULE_BYTES;
 use headstart_units::atomics::{Ordering, fence};
@@ -37,7 +53,7 @@ impl Slot {
         fence(Ordering::SeqCst);
     }
 
-    /// Publishes a request that may go to the slow file without the agent, and fences: bits loaded afterwards
+    /// Publishes a write that may go to the slow file without the agent, and fences: bits loaded afterwards
     /// are newer than the publication.
     #[inline]
     pub fn publish_cheap(&self, kind: u32, file: u32, range: Range) {
@@ -69,6 +85,20 @@ impl Slot {
         self.state.store(STATE_ASKING, Ordering::Release);
     }
 
+    /// Says that the thread reads `file`, the slow file, without anybody's leave: a hint that nothing is ordered by,
+    /// and for which nobody waits.
+    #[inline]
+    pub(crate) fn hint_reading(&self, file: u32) {
+        self.file.store(file, Ordering::Relaxed);
+        self.state.store(STATE_READING, Ordering::Relaxed);
+    }
+
+    /// It does so no longer.
+    #[inline]
+    pub(crate) fn end_reading(&self) {
+        self.state.store(STATE_FREE, Ordering::Relaxed);
+    }
+
     /// No request is under way any more.
     #[inline]
     pub fn free(&self) {
@@ -78,12 +108,12 @@ impl Slot {
 
 /// What others read of a slot.
 impl Slot {
-    /// Whether no request is under way.
+    /// Whether no request is under way that anybody has to do with.
     pub fn is_free(&self) -> bool {
-        self.state.load(Ordering::Acquire) == STATE_FREE
+        matches!(self.state.load(Ordering::Acquire), STATE_FREE | STATE_READING)
     }
 
-    /// Whether a request for `file` is under way, of whatever kind.
+    /// Whether a request for `file` is under way that was published.
     pub fn is_busy_with(&self, file: u32) -> bool {
         !self.is_free() && self.file.load(Ordering::Acquire) == file
     }
@@ -106,7 +136,7 @@ impl Slot {
         Range::new(self.offset.load(Ordering::Acquire), self.length.load(Ordering::Acquire))
     }
 
-    /// Whether a request in `CHEAP` state touches a granule that `bit` of `file` speaks for.
+    /// Whether a write in `CHEAP` state touches a granule that `bit` of `file` speaks for.
     pub fn cheap_touches(&self, file: u32, bit: u64) -> bool {
         self.is_cheap_in(file) && speaks_for(bit, self.requested())
     }
@@ -117,14 +147,12 @@ impl Slot {
         if !self.is_cheap_in(file) {
             return false;
         }
-        let kind = self.kind.load(Ordering::Acquire);
-        kind == KIND_EXTEND || (kind != KIND_READ && self.requested().end() > size)
+        self.kind.load(Ordering::Acquire) == KIND_EXTEND || self.requested().end() > size
     }
 
     /// The file and range that a `CHEAP` write of a dead thread may still change.
     pub fn cheap_write(&self) -> Option<(u32, Range)> {
-        let writes =
-            self.state.load(Ordering::Acquire) == STATE_CHEAP && self.kind.load(Ordering::Acquire) != KIND_READ;
+        let writes = self.state.load(Ordering::Acquire) == STATE_CHEAP;
         writes.then(|| (self.file.load(Ordering::Acquire), self.requested()))
     }
 }
@@ -173,6 +201,24 @@ impl Shared<'_> {
     }
 }
 
+/// What a read asks before and after.
+impl Shared<'_> {
+    /// The generation of `range`, to be loaded before its bits, or before the agent is asked where its bytes lie.
+    #[inline]
+    pub fn generation_of(&self, file: u32, range: Range) -> u64 {
+        let generation = |word| self.granule(file, word).generation.load(Ordering::Acquire);
+        granules_of(range).map(generation).fold(0, u64::wrapping_add)
+    }
+
+    /// Whether the generation of `range` is still what it was before the slow file was read: then what was read
+    /// counts, if nothing of it was on flash before.
+    #[inline]
+    pub fn is_unchanged(&self, file: u32, range: Range, generation: u64) -> bool {
+        fence(Ordering::Acquire);
+        self.generation_of(file, range) == generation
+    }
+}
+
 /// What the library asks before it settles.
 impl FileEntry {
     /// Whether bytes of the file may be on flash. An fsync asks before it syncs the slow file ([`crate::call`]).
@@ -202,6 +248,22 @@ impl Shared<'_> {
         if !self.is_set(file, bit) {
             self.files[file as usize].set_bits.fetch_add(1, Ordering::SeqCst);
             self.word(file, bit).fetch_or(1 << (bit % 64), Ordering::SeqCst);
+            self.raise_generation_of(file, bit);
+        }
+    }
+
+    /// Raises the generation of the granules that `bit` speaks for, and of those that share its word; what it is now.
+    fn raise_generation_of(&self, file: u32, bit: u64) -> u64 {
+        let cell = &self.granule(file, bit as usize % GRANULES_PER_FILE).generation;
+        cell.fetch_add(1, Ordering::Release) + 1
+    }
+
+    /// Raises the generation of `range`, before bytes of it come to flash, or somebody may write the slow file beneath
+    /// bytes that are there: who reads the slow file without a lease at that moment sees afterwards that this does not
+    /// count.
+    pub fn raise_generation(&self, file: u32, range: Range) {
+        for word in granules_of(range) {
+            self.raise_generation_of(file, word as u64);
         }
     }
 
@@ -222,15 +284,18 @@ impl Shared<'_> {
         })
     }
 
-    /// Takes the bits of `file` over from an agent that died: they stay set, their count is put right, and
-    /// the fence is made that the dead one may not have come to. The slots have to be looked at again for
-    /// every one of them.
+    /// Takes the bits of `file` over from an agent that died: they stay set, their count is put right, their
+    /// generation raised, and the fence is made that the dead one may not have come to. The slots have to be looked at
+    /// again for every one of them.
     pub fn adopt_bits(&self, file: u32) -> Vec<u64> {
         if self.files[file as usize].set_bits.load(Ordering::SeqCst) == 0 {
             return Vec::new(); // the count is never less than their number
         }
         let bits: Vec<u64> = self.set_bits(file).collect();
         self.files[file as usize].set_bits.store(bits.len() as u64, Ordering::SeqCst);
+        for &bit in &bits {
+            self.raise_generation_of(file, bit);
+        }
         fence(Ordering::SeqCst);
         bits
     }

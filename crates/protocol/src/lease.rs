@@ -106,6 +106,12 @@ impl Slot {
     /// looks at it and takes the lease back.
     pub fn give_up(&self) {
         let _ = self.lease.compare_exchange(LEASE_DIRECT_WRITE, LEASE_GIVEN_UP, Ordering::AcqRel, Ordering::Acquire);
+        self.forget_read();
+    }
+
+    /// The thread asks where to read and is granted nothing: what an agent before granted for the same request, and
+    /// died before it could say so, is no lease.
+    pub fn forget_read(&self) {
         if matches!(self.lease.load(Ordering::Acquire), LEASE_SLOW_READ | LEASE_FLASH_READ) {
             self.release_read();
         }

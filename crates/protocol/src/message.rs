@@ -96,7 +96,8 @@ pub enum Request<'a> {
         /// Offset in the data file.
         place: u64,
     },
-    /// Where do the bytes lie? Answered for a first part of the range by `Flash`, `Disk` or `Sooner`, under a lease.
+    /// Where do the bytes lie? Answered for a first part of the range by `Flash`, under a lease, or by `Disk` or
+    /// `Sooner`, under one if it is asked for.
     Read {
         /// The file's index.
         file: u32,
@@ -104,6 +105,8 @@ pub enum Request<'a> {
         offset: u64,
         /// Length.
         length: u64,
+        /// Whether a read of the slow file is to be under a lease, as those without one were in vain.
+        leased: bool,
     },
     /// May I write the slow file here? Answered by `Go`, under a lease.
     Write {
@@ -277,7 +280,7 @@ pub enum Reply<'a> {
         /// Bytes from the first one on that the pieces cover.
         length: u64,
     },
-    /// A slow-read lease.
+    /// The slow file; under a lease if that was asked for.
     Disk {
         /// Bytes from the first one on that it covers.
         length: u64,
@@ -349,14 +352,16 @@ impl<'a> Request<'a> {
             Request::Descriptor { data_file } => w.u32(data_file),
             Request::Connect => w,
             Request::Slab { file, offset, length }
-            | Request::Read { file, offset, length }
             | Request::WriteDone { file, offset, length }
             | Request::WriteBack { file, offset, length }
             | Request::FlashFailed { file, offset, length } => w.u32(file).u64(offset).u64(length),
             Request::Commit { file, data_file, offset, length, place } => {
                 w.u32(file).u32(data_file).u64(offset).u64(length).u64(place)
             }
-            Request::Write { file, offset, length, extends } => w.u32(file).u64(offset).u64(length).u8(extends.into()),
+            Request::Read { file, offset, length, leased: flag }
+            | Request::Write { file, offset, length, extends: flag } => {
+                w.u32(file).u64(offset).u64(length).u8(flag.into())
+            }
             Request::Truncate { file, size } => w.u32(file).u64(size),
             Request::TruncateDone { file, size, changed } => w.u32(file).u64(size).u8(changed.into()),
             Request::Rearrange { file, from } | Request::Regions { file, from } => w.u32(file).u64(from),
@@ -425,7 +430,7 @@ impl<'a> Request<'a> {
                 length: r.u64()?,
                 place: r.u64()?,
             },
-            6 => Request::Read { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
+            6 => Request::Read { file: r.u32()?, offset: r.u64()?, length: r.u64()?, leased: r.flag()? },
             7 => Request::Write { file: r.u32()?, offset: r.u64()?, length: r.u64()?, extends: r.flag()? },
             8 => Request::WriteDone { file: r.u32()?, offset: r.u64()?, length: r.u64()? },
             9 => Request::Truncate { file: r.u32()?, size: r.u64()? },

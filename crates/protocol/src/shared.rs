@@ -67,6 +67,9 @@ pub const STATE_CHEAP: u32 = 1;
 pub const STATE_ASKING: u32 = 2;
 /// `Slot::state`: the thread died in a cheap write, which may still land.
 pub const STATE_QUARANTINED: u32 = 3;
+/// `Slot::state`: reading the slow file, and looking afterwards whether that was right. It says so for the pace of
+/// copies alone: to everybody else the slot is free.
+pub const STATE_READING: u32 = 4;
 
 /// `Slot::kind`: a read.
 pub const KIND_READ: u32 = 0;
@@ -411,7 +414,22 @@ pub fn bits_of(range: Range) -> impl Iterator<Item = u64> {
     (first..first + count).map(|granule| granule % BITS_PER_FILE)
 }
 
+/// The words that tell of changes in `range`, each once.
+#[inline]
+pub(crate) fn granules_of(range: Range) -> impl Iterator<Item = usize> {
+    let first = range.offset / GRANULE_BYTES;
+    let count = if range.is_empty() { 0 } else { (range.end() - 1) / GRANULE_BYTES - first + 1 };
+    let words = GRANULES_PER_FILE as u64;
+    (first..first + count.min(words)).map(move |granule| (granule % words) as usize)
+}
+
 impl<'a> Shared<'a> {
+    /// The word of a file that tells of changes in the granules that share it.
+    #[inline]
+    pub(super) fn granule(&self, file: u32, word: usize) -> &'a Granule {
+        &self.granules[file as usize * GRANULES_PER_FILE + word]
+    }
+
     #[inline]
     pub(super) fn word(&self, file: u32, bit: u64) -> &'a AtomicU64 {
         &self.bits[file as usize * WORDS_PER_FILE + (bit / 64) as usize]
@@ -449,5 +467,15 @@ mod tests {
         assert_eq!(bits(5, GRANULE_BYTES), vec![0, 1]);
         assert_eq!(bits(BITS_PER_FILE * GRANULE_BYTES - 1, 2), vec![BITS_PER_FILE - 1, 0], "bits wrap round");
         assert_eq!(bits(0, u64::MAX).len() as u64, BITS_PER_FILE);
+    }
+
+    #[test]
+    fn a_range_names_each_word_of_its_granules_once() {
+        let words = |offset, length| granules_of(Range::new(offset, length)).collect::<Vec<_>>();
+        assert_eq!(words(7, 0), vec![]);
+        assert_eq!(words(5, GRANULE_BYTES), vec![0, 1]);
+        let last = GRANULES_PER_FILE - 1;
+        assert_eq!(words(GRANULES_PER_FILE as u64 * GRANULE_BYTES - 1, 2), vec![last, 0], "words wrap round");
+        assert_eq!(words(3 * GRANULE_BYTES, u64::MAX).len(), GRANULES_PER_FILE);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range as Cells;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use headstart_overlay::{Answer, Process};
 use headstart_policy::client::{self, Decision, Reason};
@@ -11,7 +12,7 @@ use headstart_policy::order::Distance;
 use headstart_protocol::call::{Call, FlashFault, Moved, Step, Thread};
 use headstart_protocol::data_file_name;
 use headstart_protocol::message::Request;
-use headstart_protocol::shared::{Shared, Slot};
+use headstart_protocol::shared::{STATE_FREE, Shared, Slot};
 use headstart_units::request::{Direction, Range};
 
 use super::history::{CELL_BYTES, Loss, cell_bytes};
@@ -163,7 +164,7 @@ pub fn step(w: &mut World, rank: usize) -> bool {
 }
 
 fn finish(w: &mut World, rank: usize, task: &Task, error: Option<String>) {
-    assert!(w.slot(rank).is_free(), "its request has ended");
+    assert_eq!(w.slot(rank).state.load(Ordering::Relaxed), STATE_FREE, "its request has ended");
     w.ranks[rank].flash = None;
     let now = w.storage.tick();
     let ok = error.is_none();
@@ -275,7 +276,7 @@ fn begin_call(w: &World, rank: usize, task: &Task) -> Option<(Call, Step)> {
     let library = library(w, rank, task);
     let request = |direction, cells| client::Request { direction, range: bytes_of(cells), distance: Distance::far(0) };
     Some(match &task.operation {
-        Operation::Read(cells) => Call::read(&library, number, request(Direction::Read, cells)),
+        Operation::Read(cells) => Call::read(number, request(Direction::Read, cells)),
         Operation::Write { cells, .. } => Call::write(&library, number, request(Direction::Write, cells)),
         Operation::Truncate(size) => Call::truncate(number, *size),
         Operation::Fsync => Call::sync(&library, number),
@@ -352,7 +353,7 @@ fn direct_io(task: &mut Task, file: &FileRef, range: Range) -> io::Result<u64> {
             if there > 0 {
                 file.read_at(&mut bytes[..there], range.offset)?;
             }
-            task.found.extend(bytes);
+            find(task, range, &bytes);
             Ok(range.length)
         }
         Operation::Write { .. } => file.write_at(&bytes_at(task, range), range.offset).map(|()| range.length),
@@ -367,7 +368,7 @@ fn flash_io(w: &mut World, rank: usize, task: &mut Task, at: (Range, u32, u64)) 
     if let Operation::Read(_) = task.operation {
         let mut bytes = vec![0; range.length as usize];
         w.storage.open(&path, Access::Existing)?.read_at(&mut bytes, place)?;
-        task.found.extend(bytes);
+        find(task, range, &bytes);
     } else {
         w.ranks[rank].flash = None;
         let file = w.storage.open(&path, Access::Existing)?;
@@ -375,6 +376,14 @@ fn flash_io(w: &mut World, rank: usize, task: &mut Task, at: (Range, u32, u64)) 
         w.ranks[rank].flash = Some(file);
     }
     Ok(range.length)
+}
+
+/// What a read finds there; what was in vain is found anew.
+fn find(task: &mut Task, range: Range, bytes: &[u8]) {
+    if let Operation::Read(cells) = &task.operation {
+        task.found.truncate((range.offset - cells.start * CELL_BYTES) as usize);
+    }
+    task.found.extend(bytes);
 }
 
 /// What a write writes there.

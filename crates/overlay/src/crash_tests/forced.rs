@@ -24,7 +24,7 @@ use crate::recovery::{Recovered, Replay};
 use crate::settings::Settings;
 use headstart_policy::client::FetchTurn;
 use headstart_protocol::message::{Envelope, Request};
-use headstart_protocol::shared::{KIND_EXTEND, KIND_WRITE};
+use headstart_protocol::shared::{KIND_EXTEND, KIND_WRITE, STATE_READING};
 use headstart_units::Capacity;
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
@@ -80,6 +80,24 @@ pub(crate) fn run(w: &mut World, rank: usize) {
         w.poll();
     }
     panic!("rank {rank} is stuck: {:?}", w.ranks[rank]);
+}
+
+/// A read of the slow file that was in vain again and again, and holds a lease.
+pub(crate) fn starve(w: &mut World, rank: usize, range: Range) {
+    ranks::begin_other(w, rank, Kind::Read, 0, range);
+    for _ in 0..100 {
+        if w.slot(rank).holds_slow_read() {
+            return;
+        }
+        w.agents[0].memory.view().raise_generation(0, range);
+        ranks::step(w, rank, false);
+    }
+    panic!("no lease: {:?}", w.ranks[rank]);
+}
+
+/// Whether the thread reads the slow file without a lease, or is about to look whether that counts.
+pub(crate) fn reads_bare(w: &World, rank: usize) -> bool {
+    w.slot(rank).state.load(Ordering::Relaxed) == STATE_READING
 }
 
 fn close_both(w: &mut World) {
@@ -689,10 +707,7 @@ fn an_extension_waits_for_a_write_back_beyond_the_known_size() {
 fn a_commit_waits_for_a_slow_read_under_a_lease() {
     let mut w = world();
     write(&mut w, 0, Range::new(8192, 4096), true); // the bit is set: reads ask
-    ranks::begin_other(&mut w, 2, Kind::Read, 0, A);
-    while !matches!(w.ranks[2].answer, Some(Answer::Disk { .. })) {
-        ranks::step(&mut w, 2, false);
-    }
+    starve(&mut w, 2, A);
     ranks::begin_write(&mut w, 0, 0, A, true);
     for _ in 0..10 {
         ranks::step(&mut w, 0, false);

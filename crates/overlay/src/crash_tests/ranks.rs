@@ -53,6 +53,8 @@ pub struct Operation {
     version: u32,
     begun: u64,
     absorbs: bool,
+    /// What a read found; what was in vain is found anew.
+    found: Bytes,
     /// None while it has only begun, and of what is no request for bytes.
     call: Option<Call>,
     doing: Doing,
@@ -110,7 +112,8 @@ impl Rank {
 
 impl Operation {
     fn new(kind: Kind, inode: usize, file: u32, range: Range, absorbs: bool) -> Operation {
-        Operation { kind, inode, file, range, version: 0, begun: 0, absorbs, call: None, doing: Doing::Begin }
+        let (call, doing, found) = (None, Doing::Begin, Bytes::new());
+        Operation { kind, inode, file, range, version: 0, begun: 0, absorbs, found, call, doing }
     }
 
     fn resizes(&self) -> bool {
@@ -257,8 +260,12 @@ pub fn begin_other(w: &mut World, rank: usize, kind: Kind, inode: usize, range: 
 }
 
 fn finish(w: &mut World, rank: usize, operation: &Operation) {
-    assert!(w.slot(rank).is_free(), "its request has ended");
+    assert_eq!(w.slot(rank).state.load(Ordering::Relaxed), STATE_FREE, "its request has ended");
     let now = w.now();
+    for &(range, byte) in &operation.found {
+        let result = w.inodes[operation.inode].register.read(range, byte, operation.begun, now);
+        w.violation(result.map_err(|text| format!("inode {}: {text}", operation.inode)));
+    }
     if operation.kind == Kind::Close {
         w.open[rank / 2].remove(&operation.inode);
         w.writable[rank / 2].remove(&operation.inode);
@@ -342,7 +349,7 @@ fn begin_call(w: &World, rank: usize, o: &Operation) -> Option<(Call, Step)> {
     let (thread, file) = (library(w, rank, o, false), o.file);
     let request = |direction| client::Request { direction, range: o.range, distance: Distance::far(0) };
     Some(match o.kind {
-        Kind::Read => Call::read(&thread, file, request(Direction::Read)),
+        Kind::Read => Call::read(file, request(Direction::Read)),
         Kind::Write => Call::write(&thread, file, request(Direction::Write)),
         Kind::Truncate => Call::truncate(file, o.range.offset),
         Kind::Rearrange => Call::rearrange(file, o.range.offset),
@@ -413,11 +420,11 @@ fn on_error(w: &mut World, rank: usize, o: &mut Operation, answer: &Answer) {
 }
 
 /// Moves the bytes of a step.
-fn transfer(w: &mut World, o: &Operation, step: Step) -> Moved {
+fn transfer(w: &mut World, o: &mut Operation, step: Step) -> Moved {
     match (step, o.kind) {
         (Step::Slow(range), Kind::Read) => {
             let bytes = w.inodes[o.inode].store.read(range);
-            returned(w, o, bytes);
+            find(o, range, bytes);
             Moved::Bytes(range.length)
         }
         (Step::Slow(_), Kind::Truncate) => {
@@ -432,7 +439,7 @@ fn transfer(w: &mut World, o: &Operation, step: Step) -> Moved {
         (Step::Flash { range, data_file, place }, Kind::Read) => {
             let store = w.agents[0].data.get(&data_file).expect("a leased data file exists");
             let bytes = moved(&store.read(Range::new(place, range.length)), place, range.offset);
-            returned(w, o, bytes);
+            find(o, range, bytes);
             Moved::Bytes(range.length)
         }
         (Step::Flash { range, data_file, place }, _) => {
@@ -457,12 +464,10 @@ fn write_slow(w: &mut World, o: &Operation, range: Range) {
     w.inodes[o.inode].store.write(written(o, range.offset, range));
 }
 
-fn returned(w: &mut World, o: &Operation, bytes: Bytes) {
-    let now = w.now();
-    for (range, byte) in bytes {
-        let result = w.inodes[o.inode].register.read(range, byte, o.begun, now);
-        w.violation(result.map_err(|text| format!("inode {}: {text}", o.inode)));
-    }
+/// The rest of what was in vain is read again too.
+fn find(o: &mut Operation, range: Range, bytes: Bytes) {
+    o.found.retain(|(before, _)| !before.overlaps(range));
+    o.found.extend(bytes);
 }
 
 /// The library gives the thread's request up, as no agent answers: of a write nobody knows whether it was

@@ -1,6 +1,6 @@
 //! Rules of the protocol whose absence the random cases do not notice, one interleaving each.
 
-use super::forced::{A, barrier, drain, half_done_fetch, no_violation, other, run, world, write};
+use super::forced::{A, barrier, drain, half_done_fetch, no_violation, other, reads_bare, run, starve, world, write};
 use super::ranks::{self, Kind};
 use super::world::{Task, World};
 use crate::output::{Answer, CopyKind, NotSynced};
@@ -63,7 +63,7 @@ fn nobody_waits_for_what_a_dead_thread_had_under_way() {
     let cases: [(Kind, bool, Reached); 4] = [
         (Kind::Write, false, cheap),
         (Kind::Write, true, granted),
-        (Kind::Read, false, cheap),
+        (Kind::Read, false, |w| reads_bare(w, 0)),
         (Kind::Read, true, granted),
     ];
     for (kind, asks, reached) in cases {
@@ -147,7 +147,7 @@ fn a_data_file_whose_sync_failed_is_used_no_more_and_what_it_lost_is_named_until
     write(&mut w, 0, A, true);
     let lost = w.agents[0].overlay.files[&0].map.at(0).expect("it is mapped");
     failed_barrier(&mut w, NotSynced { data_files: vec![lost.data_file], ..NotSynced::default() });
-    let read = Request::Read { file: 0, offset: A.offset, length: A.length };
+    let read = Request::Read { file: 0, offset: A.offset, length: A.length, leased: false };
     assert!(matches!(answer(&mut w, &read), Some(Answer::Error { errno: 5, .. })));
     assert!(matches!(answer(&mut w, &Request::Sync { file: 0 }), Some(Answer::Error { errno: 5, .. })));
     other(&mut w, 2, Kind::Read, durable);
@@ -171,10 +171,7 @@ fn a_data_file_whose_sync_failed_is_used_no_more_and_what_it_lost_is_named_until
 fn a_fetch_that_waits_to_be_published_in_a_data_file_whose_sync_failed_is_not() {
     let mut w = world();
     half_done_fetch(&mut w);
-    ranks::begin_other(&mut w, 0, Kind::Read, 0, A);
-    for _ in 0..4 {
-        ranks::step(&mut w, 0, false); // it reads the slow file under a lease
-    }
+    starve(&mut w, 0, A);
     let copies = |task: &Task| matches!(task, Task::Copy { .. });
     while let Some(at) = w.agents[0].tasks.iter().position(copies) {
         w.step_task(at);
@@ -201,7 +198,7 @@ fn a_fetch_that_waits_to_be_published_in_a_data_file_whose_sync_failed_is_not() 
 
 #[test]
 fn what_a_barrier_could_not_try_to_sync_is_lost_only_if_a_later_one_fails_at_it() {
-    let read = Request::Read { file: 0, offset: A.offset, length: A.length };
+    let read = Request::Read { file: 0, offset: A.offset, length: A.length, leased: false };
     for fails in [false, true] {
         let mut w = world();
         write(&mut w, 0, A, true);

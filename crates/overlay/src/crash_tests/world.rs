@@ -550,7 +550,7 @@ impl World {
                 return; // the next one sees that its owners are gone
             }
             let cell = &self.agents[0].memory.slots[slot];
-            if cell.state.load(Ordering::Relaxed) != STATE_FREE {
+            if !cell.is_free() {
                 self.agents[0].leaked_pages += self.agents[0].overlay.slab_pages(slot as u32);
             }
             let cut = self.agents[0].overlay.truncates(slot as u32).filter(|_| !self.whims.blind);

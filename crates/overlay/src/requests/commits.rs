@@ -135,7 +135,7 @@ impl Overlay {
         self.carve(file, range, Dropped::Overwritten);
         let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
         let access = self.mapping.access(envelope.slot, file, range);
-        self.map_in(file, Mapped { range, data_file, place, dirty: true, stamp, benefit }, access);
+        self.map_in(shared, file, Mapped { range, data_file, place, dirty: true, stamp, benefit }, access);
         self.granules.let_go(file, range);
         shared.files[file as usize].modified_ns.fetch_max(now_ns, Ordering::Relaxed);
         self.outbox.counters.absorbed_requests_total += 1;

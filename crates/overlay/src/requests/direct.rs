@@ -18,9 +18,10 @@ impl Overlay {
             return None;
         }
         self.cancel_fetches(file, range);
-        if self.leases.slow_read_overlaps(shared, file, range) {
-            // Whoever reads there sees what is written from now on, and nobody may find older bytes on flash behind it.
-            self.drop_clean(file, range);
+        // Whoever reads clean bytes from the disk may see what is written from now on, while older ones are on flash:
+        // what it read does not count.
+        if self.files[&file].map.touches(range) {
+            shared.raise_generation(file, range);
         }
         self.leases.grant_direct(slot, direct);
         shared.slots[slot as usize].grant_direct_write(file, range, resizes.flags());

@@ -1,4 +1,10 @@
-//! Read leases.
+//! Where the bytes of a read lie: on flash, under a lease, or in the slow file.
+//!
+//! Who reads the slow file sees by the generation whether that was right (`protocol`'s `handshake`), so that it
+//! holds nobody up: every extent that comes to flash and every write beneath clean bytes raises the generation
+//! first. A read for which that happens again and again asks for a lease: on flash of whatever is there, as nothing
+//! would tell it of writes beneath clean bytes, and on the slow file of the rest. Commits and fetches wait for that one
+//! for a while.
 
 use crate::extent_map::Mapped;
 use crate::output::Answer;
@@ -8,11 +14,10 @@ use headstart_protocol::shared::{PIECES_MAX, Shared};
 use headstart_units::request::Range;
 
 impl Overlay {
-    pub(crate) fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
+    pub(crate) fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range, leased: bool) -> Answer {
         let cell = &shared.slots[slot as usize];
-        if let Some(part) = self.sooner_on_disk(shared, file, range) {
-            cell.grant_slow_read(part);
-            self.leases.note_slow_read(slot);
+        cell.forget_read();
+        if !leased && let Some(part) = self.sooner_on_disk(shared, file, range) {
             self.note_read(file, part);
             return Answer::Sooner { length: part.length };
         }
@@ -32,8 +37,10 @@ impl Overlay {
                 return Answer::lost_bytes();
             }
             let hole = Range::between(range.offset, until);
-            cell.grant_slow_read(hole);
-            self.leases.note_slow_read(slot);
+            if leased {
+                cell.grant_slow_read(hole);
+                self.leases.note_slow_read(slot);
+            }
             return Answer::Disk { length: hole.length };
         }
         cell.grant_flash_read(pieces.iter().map(|mapped| {
@@ -49,9 +56,8 @@ impl Overlay {
     }
 
     /// The first part of a read that flash has, if the disks answer it sooner and have the same: nothing of
-    /// it is dirty, and nobody writes it, dead or alive. Who writes it from now on drops it from flash first
-    /// ([`Overlay::grant_direct`]), or waits (a commit), so that nobody reads older bytes there than were
-    /// read here.
+    /// it is dirty, and nobody writes it, dead or alive. Before somebody does, the generation grows
+    /// ([`Overlay::grant_direct`]), so that nobody reads older bytes on flash than were read here.
     fn sooner_on_disk(&mut self, shared: Shared<'_>, file: u32, range: Range) -> Option<Range> {
         let known = self.files.get_mut(&file)?;
         let first = known.map.overlapping(range).next().filter(|first| first.range.offset <= range.offset)?;

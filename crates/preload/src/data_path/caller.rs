@@ -80,6 +80,11 @@ impl call::Thread for Caller<'_> {
         self.target.is_none_or(Target::still_open)
     }
 
+    #[inline]
+    fn has_stayed_open(&self) -> bool {
+        self.target.is_none_or(Target::means_the_file)
+    }
+
     fn file_bytes_max(&self) -> u64 {
         kernel::file_size_limit()
     }

@@ -1,4 +1,18 @@
 //! Reads: from the slow file while nothing of the range is on flash, else piece by piece as the agent says.
+//!
+//! A read of the slow file is in no slot that anybody waits for, and nothing in it fences. Whoever closes or replaces
+//! its descriptor in another thread usually sees its note ([`crate::session::uses`]) and waits, but need not: the note
+//! may still be on its way to memory. So the thread looks after the kernel's read whether the descriptor meant the file
+//! all the time: its entry in the table, what that stands for, and which opening of the file it is. Whoever closes it
+//! marks the entry before the kernel does, so that bytes of another file are never taken for this one's: the call is
+//! made again, as whatever the descriptor means by then. Only then are the words of the file in the shared file looked
+//! at: the agent may have given their memory back and their number to another file meanwhile, so that they may say the
+//! same of something else. Looked at too early, before the read, they say nothing that is gone by.
+//!
+//! What else waited for such reads needs them no longer. `close` tells the agent that the process has the file no more,
+//! and a read that is late meets its check. A data file that is closed for its descriptor serves leases alone, under
+//! which a request is published, with its fence. Forked children have neither the thread nor its read. Mappings and
+//! streams change the slow file where nothing is on flash, as any program does.
 
 use std::alloc::{self, Layout};
 
@@ -78,7 +92,7 @@ impl ToldRead<'_> {
     #[cold]
     #[inline(never)]
     fn run(&mut self, mut call: Call, mut step: Step) -> Result<u64, Failure> {
-        if self.target.uncached() && self.is_refused() {
+        if self.target.uncached() && matches!(step, Step::Ask(_)) && self.is_refused() {
             step = refuse(&self.caller, &mut call, libc::EINVAL);
         }
         // When the flash lease under way began to be read, and the bytes that were.
@@ -106,8 +120,9 @@ impl ToldRead<'_> {
                     }
                     next
                 }
+                Step::Look => call.look(&self.caller),
                 Step::Done => return call.result(),
-                Step::Look | Step::Sync => unreachable!("a read that asks does neither"),
+                Step::Sync => unreachable!("a read syncs nothing"),
             };
         }
     }
@@ -156,7 +171,7 @@ impl ToldRead<'_> {
 }
 
 /// Reads `part` of the slow file. Past the page cache, a part that flash cut to an odd length is read as an aligned
-/// superset; what is too much is thrown away, so that the lease covers all that is used.
+/// superset; what is too much is thrown away, so that what is used is what was asked for.
 fn read_slow(target: &Target, buffers: &Buffers, from: usize, part: Range) -> Result<usize, Errno> {
     let result = buffers.read(target.fd, from, part.length as usize, part.offset);
     let odd = !part.offset.is_multiple_of(DIRECT_ALIGNMENT) || !part.length.is_multiple_of(DIRECT_ALIGNMENT);

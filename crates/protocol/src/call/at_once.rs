@@ -5,7 +5,7 @@ use headstart_policy::client::Request;
 use headstart_units::request::Range;
 
 use super::direct;
-use super::read::{self, Read};
+use super::read::{self, Judged, Read};
 use super::step::{Failure, Looked, Moved, Step, Thread};
 use super::write::{self, Write};
 use super::{Call, Kind};
@@ -21,15 +21,18 @@ impl Call {
         kernel: impl FnOnce() -> Moved,
         told: impl FnOnce(Call, Step) -> Result<u64, Failure>,
     ) -> Result<u64, Failure> {
-        read::publish(thread, file, request.range);
-        match read::look(thread, file, request.range) {
-            Looked::Clear => read::end_cheap(thread, file, request, kernel()),
-            Looked::Changed => Err(Failure::Changed),
-            Looked::Set => {
-                let (read, step) = Read::told(file, *request);
-                told(Call(Kind::Read(read)), step)
+        let generation = read::begin(thread, file, request.range);
+        let is_clear = read::is_clear(thread, file, request.range);
+        if is_clear {
+            let moved = kernel();
+            match read::judge(thread, file, request.range, generation) {
+                Judged::Counts => return read::end_cheap(thread, file, request, moved),
+                Judged::Closed => return Err(Failure::Changed),
+                Judged::InVain => {}
             }
         }
+        let (read, step) = Read::told(thread, file, *request, is_clear);
+        told(Call(Kind::Read(read)), step)
     }
 
     /// Writes, if nobody wants any of it on flash and nothing is there: `kernel` writes the range. Else `told` takes

@@ -1,21 +1,55 @@
-//! Reads: from the slow file while nothing of the range is on flash, else part by part under leases.
+//! Reads: from the slow file while nothing of the range is on flash, else part by part as the agent says.
+//!
+//! Who reads the slow file holds nobody up. The thread loads the generation of its range before it looks at the bits,
+//! or before it asks, and again after the bytes are read: where it is another one, bytes may have come to flash and
+//! been written beneath since, so that what was read may be what nobody is to see, and is read again. Reads for which
+//! this is so again and again ask for a lease, which commits and fetches spare.
 
 use headstart_policy::client::Request;
+use headstart_units::atomics::{Ordering, fence};
 use headstart_units::request::Range;
 
-use super::step::{Answer, EIO, Failure, FlashFault, Looked, Moved, Step, Thread, Unexpected};
+use super::step::{Answer, EIO, Failure, FlashFault, Moved, Step, Thread, Unexpected};
 use crate::counters::{Counter, Served};
 use crate::message::Request as Message;
 use crate::shared::KIND_READ;
 
+/// A read that was in vain so often asks for a lease (assumed: one commit or fetch nearby is likely, others right
+/// behind it less so, and a lease holds others up).
+const READS_IN_VAIN_MAX: u32 = 3;
+
+/// How a part of the slow file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// As its bits are clear.
+    Bits,
+    /// As the agent says.
+    Agent,
+    /// As it says that the disks are sooner.
+    Sooner,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// Published as CHEAP.
-    Published,
-    /// At the slow file without the agent.
-    Cheap,
-    /// `Read` is asked.
-    Asked,
+    /// Nothing is looked at.
+    Begun,
+    /// At the slow file without a lease, with what the generation was before.
+    Bare {
+        part: Range,
+        by: By,
+        generation: u64,
+    },
+    /// It is read.
+    BareMoved {
+        part: Range,
+        by: By,
+        generation: u64,
+        moved: Moved,
+    },
+    /// `Read` is asked, with what the generation was before.
+    Asked {
+        generation: u64,
+    },
     /// At a piece of a flash-read lease: `left` bytes of the lease are not read yet, of which it has
     /// `length`.
     Flash {
@@ -24,15 +58,26 @@ enum Stage {
         length: u64,
     },
     /// At the slow file under a slow-read lease.
-    Slow {
+    Leased {
         part: Range,
-        is_sooner: bool,
+        by: By,
     },
     /// `WriteBack` is asked of what flash cannot give; then `FlashFailed` is.
     WriteBackAsked(Range),
     /// `FlashFailed` is asked.
     DropAsked,
     Over,
+}
+
+/// What a look at the generation came to, after a read of the slow file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// What was read counts.
+    Counts,
+    /// It does not.
+    InVain,
+    /// The descriptor means something else by now; the slot is free.
+    Closed,
 }
 
 /// See the module.
@@ -43,28 +88,30 @@ pub(super) struct Read {
     /// Bytes read, and those that flash served.
     done: u64,
     flash: u64,
+    /// How often a read of the slow file did not count.
+    in_vain: u32,
     served: Served,
     failure: Option<Failure>,
     stage: Stage,
 }
 
 impl Read {
-    pub(super) fn begin(thread: &impl Thread, file: u32, request: Request) -> (Read, Step) {
-        publish(thread, file, request.range);
-        (Read::new(file, request, Stage::Published), Step::Look)
+    pub(super) fn begin(file: u32, request: Request) -> (Read, Step) {
+        (Read::new(file, request), Step::Look)
     }
 
-    /// Goes on from a look at bits of which one is set.
+    /// Goes on from a look at bits of which one is set, or from a read of the slow file that was in vain.
     #[cold]
     #[inline(never)]
-    pub(super) fn told(file: u32, request: Request) -> (Read, Step) {
-        let mut read = Read::new(file, request, Stage::Published);
-        let step = read.ask_read(request.range);
+    pub(super) fn told(thread: &impl Thread, file: u32, request: Request, is_in_vain: bool) -> (Read, Step) {
+        let mut read = Read::new(file, request);
+        let step = if is_in_vain { read.ask_again(thread) } else { read.ask_read(thread) };
         (read, step)
     }
 
-    fn new(file: u32, request: Request, stage: Stage) -> Read {
-        Read { file, request, done: 0, flash: 0, served: Served::ReadEnd, failure: None, stage }
+    fn new(file: u32, request: Request) -> Read {
+        let (served, stage) = (Served::ReadEnd, Stage::Begun);
+        Read { file, request, done: 0, flash: 0, in_vain: 0, served, failure: None, stage }
     }
 
     pub(super) fn result(&self) -> Result<u64, Failure> {
@@ -80,25 +127,32 @@ impl Read {
     }
 
     pub(super) fn look(&mut self, thread: &impl Thread) -> Step {
-        assert!(matches!(self.stage, Stage::Published), "nothing is published to look for");
-        match look(thread, self.file, self.request.range) {
-            Looked::Clear => {
-                self.stage = Stage::Cheap;
-                Step::Slow(self.request.range)
+        match self.stage {
+            Stage::Begun => {
+                let part = self.request.range;
+                let generation = begin(thread, self.file, part);
+                if !is_clear(thread, self.file, part) {
+                    return self.ask_read(thread);
+                }
+                self.stage = Stage::Bare { part, by: By::Bits, generation };
+                Step::Slow(part)
             }
-            Looked::Set => self.ask_read(self.request.range),
-            Looked::Changed => {
-                self.failure = Some(Failure::Changed);
-                self.stage = Stage::Over;
-                Step::Done
+            Stage::BareMoved { part, by, generation, moved } => {
+                match judge(thread, self.file, self.rest(), generation) {
+                    Judged::Counts if by == By::Bits => self.end_cheap(thread, moved),
+                    Judged::Counts => {
+                        thread.slot().end_reading();
+                        self.take_part(thread, part, by, moved)
+                    }
+                    Judged::InVain => self.ask_again(thread),
+                    Judged::Closed => self.closed(),
+                }
             }
+            stage => unreachable!("a thread that is at {stage:?} looks at nothing"),
         }
     }
 
-    pub(super) fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
-        if !matches!(self.stage, Stage::Cheap) {
-            return self.leased_moved(thread, moved);
-        }
+    fn end_cheap(&mut self, thread: &impl Thread, moved: Moved) -> Step {
         match end_cheap(thread, self.file, &self.request, moved) {
             Ok(bytes) => self.done = bytes,
             Err(failure) => self.failure = Some(failure),
@@ -107,34 +161,47 @@ impl Read {
         Step::Done
     }
 
-    fn leased_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
+    /// The call is made again.
+    fn closed(&mut self) -> Step {
+        self.failure = Some(Failure::Changed);
+        self.stage = Stage::Over;
+        Step::Done
+    }
+
+    pub(super) fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
         match self.stage {
+            Stage::Bare { part, by, generation } => {
+                self.stage = Stage::BareMoved { part, by, generation, moved };
+                Step::Look
+            }
             Stage::Flash { piece, left, length } => self.on_piece(thread, moved, (piece, left, length)),
-            Stage::Slow { part, is_sooner } => {
-                let bytes = match moved {
-                    Moved::Bytes(bytes) => bytes,
-                    Moved::Failed(errno) => {
-                        thread.slot().release_read();
-                        return self.fail(thread, errno);
-                    }
-                    Moved::FlashFailed(_) => unreachable!("the slow file was read"),
-                };
+            Stage::Leased { part, by } => {
                 thread.slot().release_read();
-                let served = if is_sooner {
-                    thread.slot().count(Counter::DiskReadSoonerBytes, bytes);
-                    Served::ReadSooner
-                } else {
-                    count_disk(thread, self.file, &Request { range: part, ..self.request }, bytes)
-                };
-                // Where it went to both sides it counts as served from flash.
-                if self.served == Served::ReadEnd {
-                    self.served = served;
-                }
-                self.done += bytes;
-                if bytes < part.length { self.finish(thread) } else { self.ask_rest(thread) }
+                self.take_part(thread, part, by, moved)
             }
             stage => unreachable!("a thread that is at {stage:?} moves nothing"),
         }
+    }
+
+    /// What was read of the slow file counts.
+    fn take_part(&mut self, thread: &impl Thread, part: Range, by: By, moved: Moved) -> Step {
+        let bytes = match moved {
+            Moved::Bytes(bytes) => bytes,
+            Moved::Failed(errno) => return self.fail(thread, errno),
+            Moved::FlashFailed(_) => unreachable!("the slow file was read"),
+        };
+        let served = if by == By::Sooner {
+            thread.slot().count(Counter::DiskReadSoonerBytes, bytes);
+            Served::ReadSooner
+        } else {
+            count_disk(thread, self.file, &Request { range: part, ..self.request }, bytes)
+        };
+        // Where it went to both sides it counts as served from flash.
+        if self.served == Served::ReadEnd {
+            self.served = served;
+        }
+        self.done += bytes;
+        if bytes < part.length { self.finish(thread) } else { self.ask_rest(thread) }
     }
 
     fn on_piece(&mut self, thread: &impl Thread, moved: Moved, (piece, left, length): (usize, u64, u64)) -> Step {
@@ -175,34 +242,67 @@ impl Read {
 
     pub(super) fn on_answer(&mut self, thread: &impl Thread, answer: Answer) -> Result<Step, Unexpected> {
         Ok(match (self.stage, answer) {
-            (Stage::Asked, Answer::Flash(length)) => self.read_piece(thread, 0, length.min(self.rest().length)),
-            (Stage::Asked, Answer::Disk(length) | Answer::Sooner(length)) => {
+            (Stage::Asked { .. }, Answer::Flash(length)) => self.read_piece(thread, 0, length.min(self.rest().length)),
+            (Stage::Asked { generation }, Answer::Disk(length) | Answer::Sooner(length)) => {
                 let part = Range::new(self.rest().offset, length.min(self.rest().length));
-                self.stage = Stage::Slow { part, is_sooner: matches!(answer, Answer::Sooner(_)) };
-                if part.is_empty() {
-                    thread.slot().release_read();
-                    return Ok(self.fail(thread, EIO));
-                }
-                Step::Slow(part)
+                let by = if matches!(answer, Answer::Sooner(_)) { By::Sooner } else { By::Agent };
+                self.read_slow(thread, part, by, generation)
             }
             (Stage::WriteBackAsked(range), Answer::Done) => self.drop_unread(range),
             (Stage::DropAsked, Answer::Done) => self.ask_rest(thread),
-            (Stage::Asked | Stage::WriteBackAsked(_) | Stage::DropAsked, Answer::Refused(errno)) => {
+            (Stage::Asked { .. } | Stage::WriteBackAsked(_) | Stage::DropAsked, Answer::Refused(errno)) => {
                 self.fail(thread, errno)
             }
-            (Stage::Asked | Stage::WriteBackAsked(_) | Stage::DropAsked, _) => return Err(Unexpected),
+            (Stage::Asked { .. } | Stage::WriteBackAsked(_) | Stage::DropAsked, _) => return Err(Unexpected),
             (stage, _) => unreachable!("a thread that is at {stage:?} awaits no answer"),
         })
     }
 
-    fn ask_rest(&mut self, thread: &impl Thread) -> Step {
-        let rest = self.rest();
-        if rest.is_empty() { self.finish(thread) } else { self.ask_read(rest) }
+    /// Reads a part of the slow file as the agent says.
+    fn read_slow(&mut self, thread: &impl Thread, part: Range, by: By, generation: u64) -> Step {
+        let is_leased = self.wants_lease();
+        if part.is_empty() {
+            if is_leased {
+                thread.slot().release_read();
+            }
+            return self.fail(thread, EIO);
+        }
+        if is_leased {
+            self.stage = Stage::Leased { part, by };
+        } else {
+            thread.slot().hint_reading(self.file);
+            self.stage = Stage::Bare { part, by, generation };
+        }
+        Step::Slow(part)
     }
 
-    fn ask_read(&mut self, Range { offset, length }: Range) -> Step {
-        self.stage = Stage::Asked;
-        Step::Ask(Message::Read { file: self.file, offset, length })
+    fn ask_rest(&mut self, thread: &impl Thread) -> Step {
+        if self.rest().is_empty() { self.finish(thread) } else { self.ask_read(thread) }
+    }
+
+    fn wants_lease(&self) -> bool {
+        self.in_vain >= READS_IN_VAIN_MAX
+    }
+
+    /// What was read of the slow file does not count.
+    fn ask_again(&mut self, thread: &impl Thread) -> Step {
+        self.in_vain += 1;
+        thread.slot().count(if self.wants_lease() { Counter::ReadsAgainLeased } else { Counter::ReadsAgain }, 1);
+        self.ask_read(thread)
+    }
+
+    /// Asks where the rest lies. Whoever closes the file waits from here on, so that a descriptor that still means it
+    /// does until the slot is free.
+    fn ask_read(&mut self, thread: &impl Thread) -> Step {
+        let rest = self.rest();
+        thread.slot().publish_asking(KIND_READ, self.file, rest);
+        if !thread.is_still_open() {
+            thread.slot().free();
+            return self.closed();
+        }
+        self.stage = Stage::Asked { generation: thread.shared().generation_of(self.file, rest) };
+        let (Range { offset, length }, leased) = (rest, self.wants_lease());
+        Step::Ask(Message::Read { file: self.file, offset, length, leased })
     }
 
     /// Goes on to a piece of the lease, of which `left` bytes are not read yet; the lease ends with them.
@@ -244,23 +344,36 @@ impl Read {
     }
 }
 
-/// Publishes a read.
+/// Begins a read of the slow file: the generation of its range, which comes before the look at its bits.
 #[inline(always)]
-pub(super) fn publish(thread: &impl Thread, file: u32, range: Range) {
-    thread.slot().publish_cheap(KIND_READ, file, range);
+pub(super) fn begin(thread: &impl Thread, file: u32, range: Range) -> u64 {
+    thread.slot().hint_reading(file);
+    thread.shared().generation_of(file, range)
 }
 
-/// Looks at the bits of a read that is published.
+/// Whether nothing of the range is on flash.
 #[inline(always)]
-pub(super) fn look(thread: &impl Thread, file: u32, range: Range) -> Looked {
-    Looked::at(thread, || thread.shared().all_clear(file, range))
+pub(super) fn is_clear(thread: &impl Thread, file: u32, range: Range) -> bool {
+    thread.shared().all_clear(file, range)
+}
+
+/// Looks whether a read of the slow file counts, once its bytes are there. The descriptor comes first: once it means
+/// something else, the words of the file may be nobody's or another's.
+#[inline(always)]
+pub(super) fn judge(thread: &impl Thread, file: u32, range: Range, generation: u64) -> Judged {
+    fence(Ordering::Acquire);
+    if !thread.has_stayed_open() {
+        thread.slot().end_reading();
+        return Judged::Closed;
+    }
+    if thread.shared().is_unchanged(file, range, generation) { Judged::Counts } else { Judged::InVain }
 }
 
 /// Ends a read of the slow file that asked nobody.
 #[inline(always)]
 pub(super) fn end_cheap(thread: &impl Thread, file: u32, request: &Request, moved: Moved) -> Result<u64, Failure> {
     let slot = thread.slot();
-    slot.free();
+    slot.end_reading();
     slot.count(Counter::CheapRequests, 1);
     match moved {
         Moved::Bytes(bytes) => {

@@ -26,6 +26,13 @@ pub trait Thread {
         true
     }
 
+    /// Whether it has meant the file since the call began, which is asked after bytes were read for which nobody who
+    /// closes it had to wait.
+    #[inline]
+    fn has_stayed_open(&self) -> bool {
+        true
+    }
+
     /// The longest that the process may make a file.
     fn file_bytes_max(&self) -> u64 {
         u64::MAX
@@ -42,7 +49,8 @@ pub trait Thread {
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
-    /// Look whether bits forbid to go on without the agent: [`Call::look`](super::Call::look).
+    /// Look whether bits forbid to go on without the agent, or whether what was read without a lease counts:
+    /// [`Call::look`](super::Call::look).
     Look,
     /// Move these bytes of the slow file, or change its size; then [`Call::on_moved`](super::Call::on_moved).
     Slow(Range),
@@ -98,9 +106,9 @@ pub enum Answer {
     HeldUp,
     /// A flash-read lease on so many bytes.
     Flash(u64),
-    /// A slow-read lease on so many bytes.
+    /// The slow file has so many bytes; a slow-read lease on them if one was asked for.
     Disk(u64),
-    /// The same, of bytes that flash has as well.
+    /// The same, and flash has them as well.
     Sooner(u64),
     /// A direct-write lease.
     Go,

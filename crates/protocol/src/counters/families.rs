@@ -48,6 +48,7 @@ families! {
     REQUESTS: "headstart_requests_total", Counter, Count, "Reads and writes of managed files by what served them, and why the disk did. A read that both sides served counts as flash, a write as disk.";
     REQUEST_BYTES: "headstart_request_bytes_total", Counter, Bytes, "Bytes that reads and writes of managed files moved, by what served them, and why the disk did.";
     CHEAP_REQUESTS: "headstart_cheap_requests_total", Counter, Count, "Requests served by the disk without a question to the agent.";
+    READS_AGAIN: "headstart_reads_again_total", Counter, Count, "Parts of reads from disk that were read again, as bytes there came to flash or were written meanwhile, and whether under a lease that keeps that from happening.";
     ROUND_TRIPS: "headstart_round_trips_total", Counter, Count, "Questions of programs to the agent.";
     HINTS: "headstart_hints_total", Counter, Count, "Reads from disk that flash would have served sooner, left for the agent to fetch, or lost because a thread left too many.";
     HINTS_TAKEN: "headstart_hints_taken_total", Counter, Count, "Hints the agent took in.";

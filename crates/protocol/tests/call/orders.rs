@@ -22,13 +22,15 @@ fn found(order: Order) -> Option<String> {
 
 #[test]
 fn calls_in_the_order_of_their_steps_return_no_old_value_and_end() {
-    let (mut seeds, mut steps) = (Random(1), [0; 4]);
+    let (mut seeds, mut steps, mut leased_reads) = (Random(1), [0; 4], 0);
     for _ in 0..HISTORIES {
         let seed = seeds.next();
         let mut world = World::new(seed, RANKS, Order::Right);
         world.run(OPERATIONS).unwrap_or_else(|text| panic!("seed {seed}: {text}"));
         steps.iter_mut().zip(world.steps).for_each(|(sum, count)| *sum += count);
+        leased_reads += world.leased_reads;
     }
+    assert!(leased_reads > 100, "{leased_reads} reads were in vain again and again");
     assert!(steps.iter().all(|count| *count > 2 * HISTORIES), "looks, slow files, flash, questions: {steps:?}");
 }
 
@@ -40,6 +42,11 @@ fn is_found(order: Order, how: &str) {
 #[test]
 fn a_thread_that_does_not_look_is_found() {
     is_found(Order::NoLook, "old value");
+}
+
+#[test]
+fn a_thread_that_does_not_look_again_is_found() {
+    is_found(Order::NoSecondLook, "old value");
 }
 
 #[test]

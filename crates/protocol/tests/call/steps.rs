@@ -1,21 +1,22 @@
 //! What each kind of request does, one step after the other, and what its slot says meanwhile.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use headstart_policy::client::Request;
-use headstart_protocol::call::{Answer, Call, Failure, FlashFault, Moved, Step, Unexpected};
+use headstart_policy::client::{Decision, Request};
+use headstart_protocol::call::{Answer, Call, Failure, FlashFault, Moved, Step, Thread, Unexpected};
 use headstart_protocol::counters::RequestCounters;
 use headstart_protocol::lease::Place;
 use headstart_protocol::memory::Memory;
 use headstart_protocol::message::Request as Message;
-use headstart_protocol::shared::{LEASE_NONE, STATE_ASKING, STATE_CHEAP, STATE_FREE, Shared};
+use headstart_protocol::shared::{LEASE_NONE, STATE_ASKING, STATE_CHEAP, STATE_FREE, STATE_READING, Shared, Slot};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::{Direction, Range};
 
 use super::world::{BLOCK, FILE, Rank, request};
 
 const LENGTH: u64 = BLOCK.length;
-const ASK_READ: Step = Step::Ask(Message::Read { file: FILE, offset: 0, length: LENGTH });
+const ASK_READ: Step = Step::Ask(Message::Read { file: FILE, offset: 0, length: LENGTH, leased: false });
 const ASK_SLAB: Step = Step::Ask(Message::Slab { file: FILE, offset: 0, length: LENGTH });
 const ASK_WRITE: Step = Step::Ask(Message::Write { file: FILE, offset: 0, length: LENGTH, extends: false });
 const WRITE_DONE: Step = Step::Ask(Message::WriteDone { file: FILE, offset: 0, length: LENGTH });
@@ -47,26 +48,171 @@ fn set_bit(shared: Shared) {
     shared.announce(FILE, BLOCK);
 }
 
-#[test]
-fn a_read_of_clear_bits_is_published_until_its_bytes_are_read() {
-    let memory = memory();
-    let rank = rank(&memory, false);
-    let (mut call, step) = Call::read(&rank, FILE, request(Direction::Read, BLOCK));
-    assert_eq!((step, state(&memory)), (Step::Look, STATE_CHEAP));
-    assert_eq!((call.look(&rank), state(&memory)), (Step::Slow(BLOCK), STATE_CHEAP));
-    assert_eq!((call.on_moved(&rank, Moved::Bytes(100)), state(&memory)), (Step::Done, STATE_FREE));
-    assert_eq!((call.result(), call.flash_bytes()), (Ok(100), 0));
-    let counted = counted(&memory);
-    assert_eq!((counted.cheap_requests_total, counted.disk_read_unwanted_bytes_total), (1, 100));
+/// A read whose bits are clear, at the slow file.
+fn bare_read(rank: &Rank) -> Call {
+    let (mut call, step) = Call::read(FILE, request(Direction::Read, BLOCK));
+    assert_eq!(step, Step::Look);
+    assert_eq!((call.look(rank), state(rank.memory)), (Step::Slow(BLOCK), STATE_READING));
+    call
 }
 
 #[test]
-fn a_read_of_set_bits_holds_a_lease_from_the_answer_to_its_last_byte() {
+fn a_read_of_clear_bits_counts_once_it_has_looked_again() {
+    let memory = memory();
+    let rank = rank(&memory, false);
+    let mut call = bare_read(&rank);
+    assert!(memory.slots[0].is_free() && !memory.slots[0].is_busy_with(FILE), "nobody waits for it");
+    assert_eq!(call.on_moved(&rank, Moved::Bytes(100)), Step::Look);
+    assert_eq!((call.look(&rank), state(&memory)), (Step::Done, STATE_FREE));
+    assert_eq!((call.result(), call.flash_bytes()), (Ok(100), 0));
+    let counted = counted(&memory);
+    assert_eq!((counted.cheap_requests_total, counted.disk_read_unwanted_bytes_total), (1, 100));
+    assert_eq!((counted.reads_again_total, counted.reads_again_leased_total), (0, 0));
+}
+
+#[test]
+fn a_read_of_the_slow_file_counts_only_if_nothing_came_to_flash_meanwhile() {
+    for moved in [Moved::Bytes(LENGTH), Moved::Failed(5)] {
+        let memory = memory();
+        let rank = rank(&memory, false);
+        let mut call = bare_read(&rank);
+        set_bit(memory.view());
+        memory.view().clear_bit(FILE, 0);
+        assert_eq!(call.on_moved(&rank, moved), Step::Look);
+        assert_eq!((call.look(&rank), state(&memory)), (ASK_READ, STATE_ASKING), "the bit is clear again");
+        assert_eq!(call.on_answer(&rank, Answer::Disk(LENGTH)), Ok(Step::Slow(BLOCK)));
+        assert_eq!((state(&memory), memory.slots[0].is_free()), (STATE_READING, true));
+        call.on_moved(&rank, Moved::Bytes(LENGTH));
+        assert_eq!((call.look(&rank), call.result(), state(&memory)), (Step::Done, Ok(LENGTH), STATE_FREE));
+        assert_eq!((counted(&memory).reads_again_total, counted(&memory).cheap_requests_total), (1, 0));
+    }
+}
+
+#[test]
+fn a_read_that_the_agent_sends_to_the_slow_file_counts_by_the_generation_from_before_it_asked() {
+    for answer in [Answer::Disk(LENGTH), Answer::Sooner(LENGTH)] {
+        let memory = memory();
+        let rank = rank(&memory, false);
+        set_bit(memory.view());
+        let (mut call, _) = Call::read(FILE, request(Direction::Read, BLOCK));
+        assert_eq!(call.look(&rank), ASK_READ);
+        memory.view().raise_generation(FILE, BLOCK);
+        assert_eq!(call.on_answer(&rank, answer), Ok(Step::Slow(BLOCK)));
+        call.on_moved(&rank, Moved::Bytes(LENGTH));
+        assert_eq!(call.look(&rank), ASK_READ, "it may have come to flash before the answer or behind it");
+        assert_eq!(call.on_answer(&rank, answer), Ok(Step::Slow(BLOCK)));
+        call.on_moved(&rank, Moved::Bytes(LENGTH));
+        assert_eq!((call.look(&rank), call.result()), (Step::Done, Ok(LENGTH)));
+    }
+}
+
+#[test]
+fn a_read_that_was_in_vain_three_times_asks_for_a_lease_and_holds_it_to_the_last_byte() {
+    let memory = memory();
+    let (rank, slot) = (rank(&memory, false), &memory.slots[0]);
+    let ask = |leased| Step::Ask(Message::Read { file: FILE, offset: 0, length: LENGTH, leased });
+    let mut call = bare_read(&rank);
+    for leased in [false, false, true] {
+        memory.view().raise_generation(FILE, BLOCK);
+        assert_eq!(call.on_moved(&rank, Moved::Bytes(LENGTH)), Step::Look);
+        assert_eq!(call.look(&rank), ask(leased));
+        if leased {
+            slot.grant_slow_read(Range::new(0, 1024));
+        }
+        let length = if leased { 1024 } else { LENGTH };
+        assert_eq!(call.on_answer(&rank, Answer::Disk(length)), Ok(Step::Slow(Range::new(0, length))));
+    }
+    memory.view().raise_generation(FILE, BLOCK);
+    assert!(slot.holds_slow_read());
+    let rest = Message::Read { file: FILE, offset: 1024, length: LENGTH - 1024, leased: true };
+    assert_eq!(call.on_moved(&rank, Moved::Bytes(1024)), Step::Ask(rest), "under a lease nothing is looked at again");
+    assert!(!slot.holds_slow_read());
+    slot.grant_slow_read(Range::new(1024, LENGTH - 1024));
+    call.on_answer(&rank, Answer::Sooner(LENGTH - 1024)).unwrap();
+    assert_eq!((call.on_moved(&rank, Moved::Bytes(10)), slot.holds_slow_read()), (Step::Done, false));
+    assert_eq!((call.result(), state(&memory)), (Ok(1034), STATE_FREE));
+    assert_eq!((counted(&memory).reads_again_total, counted(&memory).reads_again_leased_total), (2, 1));
+}
+
+/// A thread whose descriptor is taken from it.
+struct Closed<'a> {
+    rank: Rank<'a>,
+    is_open: Cell<bool>,
+}
+
+impl Thread for Closed<'_> {
+    fn slot(&self) -> &Slot {
+        self.rank.slot()
+    }
+
+    fn shared(&self) -> Shared<'_> {
+        self.rank.shared()
+    }
+
+    fn decide(&self, request: &Request) -> (Request, Decision) {
+        self.rank.decide(request)
+    }
+
+    fn is_still_open(&self) -> bool {
+        self.is_open.get()
+    }
+
+    fn has_stayed_open(&self) -> bool {
+        self.is_open.get()
+    }
+}
+
+#[test]
+fn a_read_whose_descriptor_is_closed_meanwhile_is_made_again_whatever_the_words_of_the_file_say_by_then() {
+    // Their memory may be given back, which makes them zero again, and given to another file.
+    for raised in [false, true] {
+        for (asks, bit) in [(false, false), (true, false), (true, true)] {
+            let memory = memory();
+            let thread = Closed { rank: rank(&memory, false), is_open: Cell::new(true) };
+            if bit {
+                set_bit(memory.view());
+            }
+            let (mut call, mut step) = Call::read(FILE, request(Direction::Read, BLOCK));
+            while step == Step::Look {
+                step = call.look(&thread);
+            }
+            if asks && !bit {
+                memory.view().raise_generation(FILE, BLOCK);
+                call.on_moved(&thread, Moved::Bytes(LENGTH));
+                assert_eq!(call.look(&thread), ASK_READ);
+            }
+            if asks {
+                step = call.on_answer(&thread, Answer::Disk(LENGTH)).unwrap();
+            }
+            assert_eq!(step, Step::Slow(BLOCK));
+            thread.is_open.set(false);
+            memory.granules[0].generation.store(0, Ordering::Relaxed);
+            if raised {
+                memory.view().raise_generation(FILE, BLOCK);
+            }
+            assert_eq!(call.on_moved(&thread, Moved::Bytes(LENGTH)), Step::Look);
+            assert_eq!((call.look(&thread), call.result()), (Step::Done, Err(Failure::Changed)));
+            assert_eq!(state(&memory), STATE_FREE);
+        }
+    }
+}
+
+#[test]
+fn a_read_whose_descriptor_is_closed_before_it_asks_asks_nothing() {
+    let memory = memory();
+    set_bit(memory.view());
+    let thread = Closed { rank: rank(&memory, false), is_open: Cell::new(false) };
+    let (mut call, _) = Call::read(FILE, request(Direction::Read, BLOCK));
+    assert_eq!((call.look(&thread), call.result(), state(&memory)), (Step::Done, Err(Failure::Changed), STATE_FREE));
+}
+
+#[test]
+fn a_read_of_set_bits_holds_a_lease_on_flash_from_the_answer_to_its_last_byte() {
     let memory = memory();
     let (rank, slot) = (rank(&memory, false), &memory.slots[0]);
     let leased = || slot.lease.load(Ordering::Relaxed) != LEASE_NONE;
     set_bit(memory.view());
-    let (mut call, _) = Call::read(&rank, FILE, request(Direction::Read, BLOCK));
+    let (mut call, _) = Call::read(FILE, request(Direction::Read, BLOCK));
     assert_eq!((call.look(&rank), state(&memory)), (ASK_READ, STATE_ASKING));
     // The first half lies in two pieces on flash, the second in the slow file.
     slot.grant_flash_read([Place { length: 1024, ..PLACE }, Place { place: 0, length: 1024, ..PLACE }]);
@@ -74,12 +220,11 @@ fn a_read_of_set_bits_holds_a_lease_from_the_answer_to_its_last_byte() {
     assert_eq!(call.on_answer(&rank, Answer::Flash(2048)), Ok(piece(0, 8192)));
     assert_eq!((call.on_moved(&rank, Moved::Bytes(1024)), leased()), (piece(1024, 0), true));
     let rest = Range::new(2048, 2048);
-    let ask = Step::Ask(Message::Read { file: FILE, offset: rest.offset, length: rest.length });
+    let ask = Step::Ask(Message::Read { file: FILE, offset: rest.offset, length: rest.length, leased: false });
     assert_eq!((call.on_moved(&rank, Moved::Bytes(1024)), leased()), (ask, false));
-    slot.grant_slow_read(rest);
     assert_eq!(call.on_answer(&rank, Answer::Disk(rest.length)), Ok(Step::Slow(rest)));
-    assert!(leased());
-    assert_eq!((call.on_moved(&rank, Moved::Bytes(rest.length)), leased()), (Step::Done, false));
+    assert_eq!(call.on_moved(&rank, Moved::Bytes(rest.length)), Step::Look);
+    assert_eq!(call.look(&rank), Step::Done);
     assert_eq!((call.result(), call.flash_bytes(), state(&memory)), (Ok(LENGTH), 2048, STATE_FREE));
     let counted = counted(&memory);
     assert_eq!((counted.flash_read_requests_total, counted.flash_read_bytes_total), (1, 2048));
@@ -91,7 +236,7 @@ fn what_flash_cannot_give_is_dropped_and_read_from_the_disk() {
         let memory = memory();
         let (rank, slot) = (rank(&memory, false), &memory.slots[0]);
         set_bit(memory.view());
-        let (mut call, _) = Call::read(&rank, FILE, request(Direction::Read, BLOCK));
+        let (mut call, _) = Call::read(FILE, request(Direction::Read, BLOCK));
         call.look(&rank);
         slot.grant_flash_read([PLACE]);
         assert_eq!(call.on_answer(&rank, Answer::Flash(LENGTH)), Ok(AT_PLACE));
@@ -256,13 +401,13 @@ fn bytes_are_written_back_only_where_some_may_be_on_flash() {
     assert_eq!(Call::write_back(&rank, FILE, Range::new(1 << 20, 10)).1, Step::Done);
 }
 
-/// What a request did to the slot before its kernel call, and in the end.
+/// What a request did to the slot before its kernel call, and in the end. The range of a read stands nowhere.
 type Trace = (Vec<(u32, u32, Range)>, Result<u64, Failure>, RequestCounters, u32, Option<Step>);
 
-/// A request one step at a time, as far as it asks nobody.
-fn step_by_step(memory: &Memory, rank: &Rank, request: Request, moved: Moved) -> Trace {
+/// A request one step at a time, as far as it asks nobody; `meanwhile` happens while it is at the slow file.
+fn step_by_step(memory: &Memory, rank: &Rank, request: Request, moved: Moved, meanwhile: fn(&Memory)) -> Trace {
     let (mut call, mut step) = match request.direction {
-        Direction::Read => Call::read(rank, FILE, request),
+        Direction::Read => Call::read(FILE, request),
         Direction::Write => Call::write(rank, FILE, request),
     };
     let mut seen = Vec::new();
@@ -271,6 +416,7 @@ fn step_by_step(memory: &Memory, rank: &Rank, request: Request, moved: Moved) ->
             Step::Look => call.look(rank),
             Step::Slow(_) => {
                 seen.push(published(memory));
+                meanwhile(memory);
                 call.on_moved(rank, moved)
             }
             Step::Done => return (seen, call.result(), counted(memory), state(memory), None),
@@ -280,7 +426,7 @@ fn step_by_step(memory: &Memory, rank: &Rank, request: Request, moved: Moved) ->
 }
 
 /// The same at once.
-fn at_once(memory: &Memory, rank: &Rank, request: Request, moved: Moved) -> Trace {
+fn at_once(memory: &Memory, rank: &Rank, request: Request, moved: Moved, meanwhile: fn(&Memory)) -> Trace {
     let (mut seen, mut first) = (Vec::new(), None);
     let told = |_: Call, step: Step| {
         first = Some(step);
@@ -290,6 +436,7 @@ fn at_once(memory: &Memory, rank: &Rank, request: Request, moved: Moved) -> Trac
         Direction::Read => {
             let kernel = || {
                 seen.push(published(memory));
+                meanwhile(memory);
                 moved
             };
             Call::read_at_once(rank, FILE, &request, kernel, told)
@@ -297,6 +444,7 @@ fn at_once(memory: &Memory, rank: &Rank, request: Request, moved: Moved) -> Trac
         Direction::Write => {
             let kernel = |_| {
                 seen.push(published(memory));
+                meanwhile(memory);
                 moved
             };
             Call::write_at_once(rank, FILE, request, kernel, told)
@@ -315,7 +463,10 @@ fn a_request_at_once_takes_the_steps_of_one_after_the_other() {
     let ranges = [BLOCK, Range::new(0, 0), Range::new(GRANULE_BYTES - 10, 20), Range::new((1 << 20) - 5, 10)];
     let moves = [Moved::Bytes(0), Moved::Bytes(4), Moved::Failed(5)];
     let (mut asked, mut alone) = (0, 0);
-    for (range, moved) in ranges.into_iter().flat_map(|range| moves.map(|moved| (range, moved))) {
+    let meanwhile: [fn(&Memory); 2] = [|_| (), |memory| memory.view().raise_generation(FILE, BLOCK)];
+    let cases = meanwhile.into_iter().flat_map(|meanwhile| moves.map(|moved| (meanwhile, moved)));
+    let cases = cases.flat_map(|(meanwhile, moved)| ranges.map(|range| (meanwhile, moved, range)));
+    for (meanwhile, moved, range) in cases {
         for direction in [Direction::Read, Direction::Write] {
             for (absorbs, bit, size_bit) in (0..8).map(|bits| (bits & 1 != 0, bits & 2 != 0, bits & 4 != 0)) {
                 let traces = [step_by_step, at_once].map(|run| {
@@ -324,7 +475,7 @@ fn a_request_at_once_takes_the_steps_of_one_after_the_other() {
                         set_bit(memory.view());
                     }
                     memory.files[0].size_bit.store(size_bit.into(), Ordering::Relaxed);
-                    run(&memory, &rank(&memory, absorbs), request(direction, range), moved)
+                    run(&memory, &rank(&memory, absorbs), request(direction, range), moved, meanwhile)
                 });
                 assert_eq!(traces[0], traces[1], "{direction:?} {range:?} {moved:?} {absorbs} {bit} {size_bit}");
                 *if traces[0].4.is_some() { &mut asked } else { &mut alone } += 1;

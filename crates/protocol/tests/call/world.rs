@@ -52,6 +52,8 @@ pub enum Order {
     Right,
     /// It is at the slow file without having looked at the bits.
     NoLook,
+    /// It takes what it read of the slow file without a lease for good.
+    NoSecondLook,
     /// Its request is in no slot while it looks and moves.
     NotPublished,
     /// Its slot is CHEAP while it waits for the agent.
@@ -121,6 +123,8 @@ pub struct World {
     spans: Vec<Vec<(u64, u64)>>,
     /// How often each kind of step was made: nothing is shown by a history without them.
     pub steps: [u64; 4],
+    /// How often a read of the slow file took a lease.
+    pub leased_reads: u64,
 }
 
 impl World {
@@ -143,6 +147,7 @@ impl World {
             writer: None,
             spans: vec![vec![(0, 0)]],
             steps: [0; 4],
+            leased_reads: 0,
         }
     }
 
@@ -175,7 +180,7 @@ impl World {
         let thread = Rank { memory: &self.memory, slot: rank, absorbs };
         let request = request(direction, BLOCK);
         let (call, next) = match direction {
-            Direction::Read => Call::read(&thread, FILE, request),
+            Direction::Read => Call::read(FILE, request),
             Direction::Write => Call::write(&thread, FILE, request),
         };
         if self.order == Order::NotPublished {
@@ -218,6 +223,14 @@ impl World {
         match operation.next {
             Step::Look if order == Order::NoLook => {
                 self.transfer(Step::Slow(BLOCK), operation);
+                self.memory.slots[rank].free();
+                operation.next = Step::Done;
+            }
+            Step::Look
+                if order == Order::NoSecondLook
+                    && operation.direction == Direction::Read
+                    && operation.found.is_some() =>
+            {
                 self.memory.slots[rank].free();
                 operation.next = Step::Done;
             }
@@ -326,21 +339,34 @@ impl World {
                     return;
                 }
                 slot.slabs[0].revoke();
+                shared.raise_generation(FILE, BLOCK);
                 (self.mapped, self.is_clean) = (Some((place / BLOCK.length) as usize), false);
                 Answer::Done
             }
-            Message::Read { .. } => match self.mapped {
-                Some(place) => {
-                    slot.grant_flash_read([place_of(place)]);
-                    Answer::Flash(BLOCK.length)
+            Message::Read { leased, .. } => {
+                let may_be_sooner = self.is_clean && self.writer.is_none() && self.random.chance(50);
+                match self.mapped.filter(|_| !may_be_sooner) {
+                    Some(place) => {
+                        slot.grant_flash_read([place_of(place)]);
+                        Answer::Flash(BLOCK.length)
+                    }
+                    None => {
+                        if leased {
+                            self.leased_reads += 1;
+                            slot.grant_slow_read(BLOCK);
+                        }
+                        if self.mapped.is_some() { Answer::Sooner(BLOCK.length) } else { Answer::Disk(BLOCK.length) }
+                    }
                 }
-                None => {
-                    slot.grant_slow_read(BLOCK);
-                    Answer::Disk(BLOCK.length)
-                }
-            },
+            }
             Message::Write { .. } if self.writer.is_some() => return,
             Message::Write { .. } => {
+                if shared.slow_read_overlaps(FILE, BLOCK) && self.is_clean {
+                    self.mapped = None;
+                }
+                if self.mapped.is_some() {
+                    shared.raise_generation(FILE, BLOCK);
+                }
                 self.writer = Some(rank);
                 slot.grant_direct_write(FILE, BLOCK, 0);
                 Answer::Go

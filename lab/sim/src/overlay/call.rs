@@ -60,7 +60,7 @@ impl Call {
     /// Begins a request, which is not empty, for a file by its number at the agent.
     pub fn begin(thread: &Thread<'_>, file: u32, request: Request) -> (Call, Step) {
         let (call, step) = match request.direction {
-            Direction::Read => call::Call::read(thread, file, request),
+            Direction::Read => call::Call::read(file, request),
             Direction::Write => call::Call::write(thread, file, request),
         };
         let mut begun = Call { file, request, call, step, since: thread.now, has_asked: false };

@@ -134,8 +134,7 @@ fn a_file_opened_again_before_the_end_of_a_direct_write_is_repeated_ends_no_leas
 fn a_commit_waits_for_a_slow_read_under_a_lease_of_before() {
     let mut w = world();
     write(&mut w, 0, Range::new(8192, 4096), true); // the bit is set: reads ask
-    ranks::begin_other(&mut w, 2, Kind::Read, 0, A);
-    step_until(&mut w, 2, |w| answered(w, 2, |answer| matches!(answer, Answer::Disk { .. })));
+    starve(&mut w, 2, A);
     restart(&mut w);
     ranks::begin_write(&mut w, 0, 0, A, true);
     try_for_a_while(&mut w, 0);

@@ -1,7 +1,6 @@
 //! What is fetched beside programs.
 
 use super::*;
-use headstart_protocol::shared::KIND_READ;
 
 /// A file of 32 pages, and hints of reads of every other one.
 fn world_with_hints(turn: FetchTurn) -> World {
@@ -22,7 +21,7 @@ fn fetches(w: &World) -> Vec<usize> {
 }
 
 fn begin_read(w: &World) {
-    w.agents[0].memory.view().slots[0].publish_cheap(KIND_READ, 0, Range::new(8 << 20, 4096));
+    w.agents[0].memory.view().slots[0].state.store(STATE_READING, Ordering::Relaxed);
 }
 
 fn end_read(w: &World) {

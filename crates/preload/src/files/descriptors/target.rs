@@ -27,6 +27,8 @@ pub(crate) struct Target {
     pub record: &'static Record,
     entry: u32,
     index: u32,
+    /// Which of the files that the record stood for it is.
+    serial: u32,
     flags: c_int,
     /// Whether the call's use of the number is noted.
     pub noted: bool,
@@ -39,17 +41,27 @@ impl Target {
     /// the same time.
     #[inline]
     pub(crate) fn still_open(&self) -> bool {
+        let open = self.means_the_file();
+        self.held.set(open && self.noted);
+        open
+    }
+
+    /// Whether the descriptor means the same file as when the call began, for a call that nobody may have waited for:
+    /// asked after the kernel's part of it, so that what came of that is thrown away if it was another file's. The
+    /// number may have been closed and given out again, and the agent may have forgotten the file meanwhile and given
+    /// its number in the shared file to another: then the record was opened anew.
+    #[inline]
+    pub(crate) fn means_the_file(&self) -> bool {
         let now = TABLE[self.fd as usize].load(Ordering::Acquire);
         let same = now & !WANTED == self.entry || self.held.get() && now == CLOSING_MANAGED;
         let description = &DESCRIPTIONS[(self.entry - MANAGED) as usize];
-        let open = same
+        same
             && description.record.load(Ordering::Acquire) == self.index
             // Closed and opened again before it was held, the same file may append now.
             && (self.held.get() || description.flags.load(Ordering::Relaxed) == self.flags)
             && self.record.file() == self.file
-            && self.record.is_current();
-        self.held.set(open && self.noted);
-        open
+            && self.record.is_current()
+            && self.record.serial() == self.serial
     }
 
     /// The same for a call that uses the number before a request is published, or without one.
@@ -117,7 +129,8 @@ pub(crate) fn can_write(flags: c_int) -> bool {
 pub(crate) fn target(fd: c_int, entry: u32) -> Target {
     let (index, record) = record_of(entry);
     let flags = DESCRIPTIONS[(entry - MANAGED) as usize].flags.load(Ordering::Relaxed);
-    Target { fd, file: record.file(), record, entry, index, flags, noted: false, held: Cell::new(false) }
+    let (file, serial) = (record.file(), record.serial());
+    Target { fd, file, record, entry, index, serial, flags, noted: false, held: Cell::new(false) }
 }
 
 /// Asks for a descriptor's flags, if it still is what its entry says; whoever closes it waits meanwhile.

@@ -54,7 +54,7 @@ pub(super) fn serve(
             assert_eq!(place % 4096, offset % 4096, "places keep the offset modulo 4096");
             return asked.commit(file, Range::new(offset, length), place);
         }
-        Request::Read { file, offset, length } => asked.read(file, Range::new(offset, length)),
+        Request::Read { file, offset, length, leased } => asked.read(file, Range::new(offset, length), leased),
         Request::Write { file, offset, length, .. } => return asked.write(file, Range::new(offset, length)),
         Request::WriteDone { file, offset, length } => asked.dropped(file, Range::new(offset, length), None),
         Request::Truncate { file, size } => asked.lease(LEASE_DIRECT_WRITE, file, Range::between(size, u64::MAX)),
@@ -192,6 +192,7 @@ impl Asked<'_> {
         if cheap || extenders || self.is_held_up(file, range, &[LEASE_DIRECT_WRITE, LEASE_SLOW_READ]) {
             return Served::Later;
         }
+        shared.raise_generation(file, range);
         commit(shared, self.slot, self.inner, file, range, place);
         self.inner.commits.insert(slot, seq);
         if self.inner.swallow_commits {
@@ -201,7 +202,7 @@ impl Asked<'_> {
         Served::Reply(Reply::Done)
     }
 
-    fn read(&mut self, file: u32, range: Range) -> Reply<'static> {
+    fn read(&mut self, file: u32, range: Range, leased: bool) -> Reply<'static> {
         let parts = self.parts(file, range);
         let (mut end, mut count) = (range.offset, 0);
         for part in parts.iter().take(PIECES_MAX).take_while(|part| {
@@ -215,15 +216,21 @@ impl Asked<'_> {
         self.slot.pieces_count.store(count as u32, Ordering::Relaxed);
         let length = end - range.offset;
         if count > 0 && self.inner.sooner {
-            self.lease(LEASE_SLOW_READ, file, Range::between(range.offset, end));
+            self.lease_slow(leased, file, Range::between(range.offset, end));
             Reply::Sooner { length }
         } else if count > 0 {
             self.lease(LEASE_FLASH_READ, file, Range::new(0, 0));
             Reply::Flash { length }
         } else {
             let length = parts.first().map_or(range.length, |part| part.range.offset - range.offset);
-            self.lease(LEASE_SLOW_READ, file, Range::new(range.offset, length));
+            self.lease_slow(leased, file, Range::new(range.offset, length));
             Reply::Disk { length }
+        }
+    }
+
+    fn lease_slow(&self, leased: bool, file: u32, range: Range) {
+        if leased {
+            self.lease(LEASE_SLOW_READ, file, range);
         }
     }
 
@@ -243,6 +250,7 @@ impl Asked<'_> {
         if self.is_held_up(file, range, &[LEASE_DIRECT_WRITE]) {
             return Served::Later;
         }
+        self.shared.raise_generation(file, range);
         Served::Reply(self.lease(LEASE_DIRECT_WRITE, file, range))
     }
 }
