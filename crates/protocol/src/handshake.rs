@@ -265,6 +265,7 @@ impl Shared<'_> {
         for word in granules_of(range) {
             self.raise_generation_of(file, word as u64);
         }
+        fence(Ordering::Release);
     }
 
     /// Clears one bit. Nothing of its granules is on flash, and whoever sees it clear sees the slow file as

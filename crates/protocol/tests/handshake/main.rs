@@ -20,5 +20,6 @@ mod adoption;
 mod explorer;
 mod hints;
 mod leases;
+mod reads;
 mod requests;
 mod sizes;

@@ -1,7 +1,7 @@
-//! Rules of requests: no-fence-rank, no-fence-agent, bit-after-commit, no-wait, read-no-slot, slot-kept;
+//! Rules of requests: no-fence-rank, no-fence-agent, bit-after-commit, no-wait, slot-kept;
 //! slots read while they change; bits cleared; descriptors closed.
 
-use headstart_protocol::shared::{KIND_READ, KIND_WRITE, STATE_CHEAP, STATE_FREE, Slot};
+use headstart_protocol::shared::{KIND_WRITE, STATE_CHEAP, STATE_FREE, Slot};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
@@ -189,7 +189,7 @@ fn torn(seen: &Seen, publish: fn(&Slot, Range)) {
 #[test]
 fn an_agent_that_reads_half_of_two_requests_knows_that_the_first_has_ended() {
     holds(&["cheap", "committed", "waits"], |seen| {
-        torn(seen, |slot, range| slot.publish_cheap(KIND_READ, FILE, range));
+        torn(seen, |slot, range| slot.publish_cheap(KIND_WRITE, FILE, range));
     });
 }
 
