@@ -8,7 +8,7 @@
 //! | a read lease | goes on: its places are in data files nothing is allocated in, which stay while it names them |
 //! | a direct-write lease | goes on: its holder ends it, or asks again |
 //! | one given up | ends: its holder writes nothing any more |
-//! | a truncation under way | the same; the file is made long enough for what is mapped only when it has ended |
+//! | a truncation under way | the same; the file is made long enough for what is mapped only when no other is left |
 //! | one of a thread that is gone | the file's size says whether it happened; it is recorded, or forgotten |
 //! | a slab | stays its holder's: in a data file of before, from which only it takes |
 //! | a thread that is gone | hangs up at once; what it may still write is quarantined |
@@ -203,7 +203,7 @@ impl Overlay {
                 let resizes = Resizes::of_flags(flags);
                 if self.files.contains_key(&file) {
                     let direct = Direct { file, range: cell.leased(), resizes, since_ns: self.measured_ns };
-                    self.leases.grant_direct(slot, direct);
+                    self.leases.adopt_direct(slot, direct);
                 } else {
                     cell.release_read();
                 }

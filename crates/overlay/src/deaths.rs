@@ -8,7 +8,8 @@
 //! A truncation is different, as everybody sees the file's size at once. The kernel ends it before the
 //! process is gone, if it has begun: the size says whether it happened. If it did, what lies beyond is
 //! dropped like that of a living thread; if not, the file is as it was. Until that is recorded nothing is
-//! committed beyond.
+//! committed beyond. Beside other truncations the size may be theirs: one that is not above the cut says that
+//! what lies beyond is gone all the same, and the known size stays the least of all.
 
 use std::sync::atomic::Ordering;
 
@@ -52,19 +53,20 @@ impl Overlay {
             // Less, if the file was to become longer: what is mapped between is committed, and the file not
             // long enough for it yet.
             self.cut(shared, file, cut, size);
-        } else {
+        } else if !self.leases.cuts_overlapped(file) {
             self.set_size(file, size);
             shared.files[file as usize].size.store(size, Ordering::Release);
         }
-        self.complete_mapped_size(shared, file);
     }
 
     /// What became of the truncations of the dead is recorded.
     pub(crate) fn end_truncations_of_the_dead(&mut self, shared: Shared<'_>) -> bool {
         let ended = self.leases.take_cut_short();
         for slot in &ended {
-            self.leases.end_direct(*slot);
             shared.slots[*slot as usize].forget_truncation();
+            if let Some(direct) = self.leases.end_direct(*slot) {
+                self.complete_mapped_size(shared, direct.file);
+            }
         }
         !ended.is_empty()
     }

@@ -89,6 +89,8 @@ pub(crate) struct Quarantined {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Leases {
     direct: BTreeMap<u32, Direct>,
+    /// Files with truncations of which two were under way at once.
+    overlapped: BTreeSet<u32>,
     /// Slots that were granted a slow read which may not have ended yet.
     slow_reads: BTreeSet<u32>,
     quarantine: Vec<Quarantined>,
@@ -119,19 +121,39 @@ impl Leases {
         self.direct_of(file).any(|direct| direct.range.overlaps(range))
     }
 
-    /// Where the truncation of the file that is under way cuts it.
+    /// The least size to which a truncation of the file that is under way cuts it.
     pub(crate) fn cut_of(&self, file: u32) -> Option<u64> {
-        self.direct_of(file).find(|direct| direct.truncates()).map(|direct| direct.range.offset)
+        self.direct_of(file).filter(|direct| direct.truncates()).map(|direct| direct.range.offset).min()
+    }
+
+    /// Whether another one was under way beside those of the file that are, so that nobody knows which comes last.
+    pub(crate) fn cuts_overlapped(&self, file: u32) -> bool {
+        self.overlapped.contains(&file)
     }
 
     /// The thread behind `slot` may write from now on.
     pub(crate) fn grant_direct(&mut self, slot: u32, direct: Direct) {
+        if direct.truncates() && self.cut_of(direct.file).is_some() {
+            self.overlapped.insert(direct.file);
+        }
+        self.direct.insert(slot, direct);
+    }
+
+    /// The same with the leave of the agent before: nobody knows what else was under way then.
+    pub(crate) fn adopt_direct(&mut self, slot: u32, direct: Direct) {
+        if direct.truncates() {
+            self.overlapped.insert(direct.file);
+        }
         self.direct.insert(slot, direct);
     }
 
     /// The direct write of the thread behind `slot` ends.
     pub(crate) fn end_direct(&mut self, slot: u32) -> Option<Direct> {
-        self.direct.remove(&slot)
+        let ended = self.direct.remove(&slot)?;
+        if ended.truncates() && self.cut_of(ended.file).is_none() {
+            self.overlapped.remove(&ended.file);
+        }
+        Some(ended)
     }
 
     /// A direct write is done: it ends once what was appended for it is stored.
@@ -243,6 +265,28 @@ mod tests {
         let lifted: Vec<u32> = leases.lift(2).iter().map(|dead| dead.slot).collect();
         assert_eq!(lifted, [3]);
         assert!(!leases.quarantines(7, ALL) && leases.quarantines(8, ALL));
+    }
+
+    #[test]
+    fn truncations_overlap_from_the_second_on_to_the_end_of_the_last_one() {
+        let mut leases = Leases::default();
+        let cut = |file, size| Direct {
+            file,
+            range: Range::between(size, u64::MAX),
+            resizes: Resizes::Truncates,
+            since_ns: 0,
+        };
+        leases.grant_direct(1, cut(7, 100));
+        leases.grant_direct(2, cut(8, 300));
+        assert!(!leases.cuts_overlapped(7));
+        leases.grant_direct(3, cut(7, 50));
+        assert!(leases.cuts_overlapped(7) && !leases.cuts_overlapped(8) && leases.cut_of(7) == Some(50));
+        leases.end_direct(3);
+        assert!(leases.cuts_overlapped(7) && leases.cut_of(7) == Some(100));
+        leases.end_direct(1);
+        assert!(!leases.cuts_overlapped(7));
+        leases.adopt_direct(1, cut(7, 100));
+        assert!(leases.cuts_overlapped(7), "another may have ended under the agent before");
     }
 
     #[test]

@@ -77,6 +77,10 @@ impl Overlay {
         if commit.step == CommitStep::Applied {
             return None;
         }
+        if self.leases.cut_of(commit.file).is_some() {
+            // The file was long enough before that was granted: the commit was answered once before.
+            return Some(Answer::Done);
+        }
         match self.extend(shared, commit.file, commit.range.end()) {
             Some(false) => None,
             Some(true) => Some(Answer::Done),

@@ -59,7 +59,7 @@ impl Overlay {
 
     /// It did not happen, as far as anybody was told. Who holds a lease may have closed the file, if it makes no sense.
     fn end_given_up_truncation(&mut self, shared: Shared<'_>, direct: Direct) {
-        if direct.truncates() && self.files.contains_key(&direct.file) {
+        if direct.truncates() {
             self.complete_mapped_size(shared, direct.file);
         }
     }
@@ -70,14 +70,13 @@ impl Overlay {
         let direct = self.leases.direct(slot)?;
         self.drop_clean(direct.file, direct.range);
         self.mapping.evicted().forget(direct.file, direct.range);
-        self.end_direct(shared, slot);
-        Some(direct)
+        self.end_direct(shared, slot)
     }
 
-    pub(crate) fn end_direct(&mut self, shared: Shared<'_>, slot: u32) {
-        if self.leases.end_direct(slot).is_some() {
-            shared.slots[slot as usize].revoke_lease();
-        }
+    pub(crate) fn end_direct(&mut self, shared: Shared<'_>, slot: u32) -> Option<Direct> {
+        let ended = self.leases.end_direct(slot)?;
+        shared.slots[slot as usize].revoke_lease();
+        Some(ended)
     }
 
     /// The records of direct writes are appended: their leases end and they are answered. Not before: were
@@ -86,7 +85,9 @@ impl Overlay {
     pub(crate) fn end_direct_writes(&mut self, shared: Shared<'_>) -> bool {
         let ended = self.leases.take_ending();
         for envelope in &ended {
-            self.end_direct(shared, envelope.slot);
+            if let Some(direct) = self.end_direct(shared, envelope.slot).filter(Direct::truncates) {
+                self.complete_mapped_size(shared, direct.file);
+            }
             self.outbox.reply(*envelope, Answer::Done);
         }
         !ended.is_empty()

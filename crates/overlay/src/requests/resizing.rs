@@ -27,24 +27,16 @@ impl Overlay {
         if let Some(refused) = self.refused_end(slot, file, Some(size)) {
             return refused;
         }
-        if self.leases.direct(slot).is_some() {
-            if changed {
-                self.cut(shared, file, size, size);
-            }
-            // If it did not happen: the known size went down when it was granted, and an agent that started since has
-            // put off making the file long enough.
-            self.complete_mapped_size(shared, file);
+        if changed && self.leases.direct(slot).is_some() {
+            self.cut(shared, file, size, size);
         }
         Begun::Ends
     }
 
-    /// A truncation to `size`, or a call that may move whatever lies there and behind.
+    /// A truncation to `size`, or a call that may move whatever lies there and behind. It overlaps others: the kernel
+    /// makes one after the other, and each drops what it cut off. It waits while the file is about to be made long
+    /// enough for bytes that it would drop, as any write that may change the size.
     pub(super) fn grant_truncation(&mut self, shared: Shared<'_>, slot: u32, file: u32, size: u64) -> Option<Answer> {
-        // One at a time: which of two came last would decide what the size is. And not while the file is
-        // about to be made long enough for bytes that would be dropped.
-        if self.leases.cut_of(file).is_some() || self.pending.are_mapped_beyond(file, size) {
-            return None;
-        }
         let range = Range::new(size, u64::MAX);
         let direct = Direct { file, range, resizes: Resizes::Truncates, since_ns: self.measured_ns };
         let answer = self.grant_direct(shared, slot, direct)?;
@@ -54,9 +46,13 @@ impl Overlay {
         Some(answer)
     }
 
-    /// The slow file was cut at `end`, or made longer to there; it is `size` long.
+    /// The slow file was cut at `end`, or made longer to there; it was `size` long then. Where truncations overlapped,
+    /// nobody knows which came last: the known size is the least of theirs, and never more than where one that is
+    /// under way may cut it.
     pub(crate) fn cut(&mut self, shared: Shared<'_>, file: u32, end: u64, size: u64) {
         let beyond = Range::new(end, u64::MAX);
+        let known = if self.leases.cuts_overlapped(file) { self.files[&file].length.size() } else { u64::MAX };
+        let size = size.min(known);
         self.append(&Record::Truncate { file, size: end });
         self.mapping.evicted().forget(file, beyond);
         self.carve(file, beyond, Dropped::Truncate);
@@ -64,10 +60,12 @@ impl Overlay {
         shared.files[file as usize].size.store(size, Ordering::Release);
     }
 
-    /// Makes the file long enough for what is mapped.
+    /// A truncation has ended. If it was the last one and did not happen: makes the file long enough for what is
+    /// mapped, as the known size went down when it was granted, and an agent that started since has put that off.
     pub(crate) fn complete_mapped_size(&mut self, shared: Shared<'_>, file: u32) {
-        let end = self.files[&file].map.end();
-        if end > self.files[&file].length.size() {
+        let Some(known) = self.files.get(&file) else { return };
+        let end = known.map.end();
+        if end > known.length.size() && self.leases.cut_of(file).is_none() {
             self.complete_size(shared, file, end);
         }
     }

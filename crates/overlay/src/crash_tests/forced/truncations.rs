@@ -2,46 +2,137 @@
 
 use super::*;
 
-#[test]
-fn truncations_follow_one_another() {
+/// Ranks 0 and 2 are allowed to cut the file to these sizes, and then make their kernel calls and tell of them in an
+/// order: the bits of `order` say whose call comes first, and whose end is told first.
+fn overlapping(sizes: [u64; 2], order: u8) -> World {
     let mut w = world();
-    for (rank, size) in [(0, 4096), (2, 8192)] {
-        ranks::begin_other(&mut w, rank, Kind::Truncate, 0, Range::new(size, u64::MAX));
+    write(&mut w, 0, Range::new(0, 16384), true);
+    let ranks = [0, 2];
+    for (rank, size) in ranks.into_iter().zip(sizes) {
+        begin_truncation(&mut w, rank, size);
+        assert!(w.ranks[rank].answer.is_some(), "nobody waits for the other");
         ranks::step(&mut w, rank, false);
     }
-    assert!(w.ranks[0].answer.is_some() && w.ranks[2].answer.is_none(), "the second waits for the first");
-    run(&mut w, 0);
-    run(&mut w, 2);
-    assert_eq!(w.inodes[0].store.size(), 8192);
-    no_violation(&w);
+    let (calls, ends) = (usize::from(order & 1), usize::from(order >> 1));
+    for turn in [calls, 1 - calls] {
+        ranks::step(&mut w, ranks[turn], false);
+    }
+    let last = sizes[1 - calls];
+    assert_eq!(w.inodes[0].store.size(), last, "each has made its call");
+    for turn in [ends, 1 - ends] {
+        run(&mut w, ranks[turn]);
+        known_size_is_safe(&w);
+    }
+    let known = w.agents[0].memory.view().files[0].size.load(Ordering::Relaxed);
+    assert_eq!(known, sizes[0].min(sizes[1]), "which of them came last nobody knows");
+    assert_eq!(w.agents[0].overlay.files[&0].map.end(), known.min(16384));
+    w
+}
+
+fn known_size_is_safe(w: &World) {
+    let known = w.agents[0].memory.view().files[0].size.load(Ordering::Relaxed);
+    assert!(known <= w.inodes[0].store.size() && known == w.agents[0].overlay.files[&0].length.size());
+}
+
+const SIZES: [[u64; 2]; 4] = [[4096, 8192], [8192, 4096], [0, 1 << 30], [1 << 30, 8192]];
+
+#[test]
+fn truncations_overlap_and_the_file_is_known_to_be_as_long_as_the_shortest_whoever_comes_last() {
+    for sizes in SIZES {
+        for order in 0..4 {
+            let mut w = overlapping(sizes, order);
+            let size = w.inodes[0].store.size();
+            // It is found out again as soon as somebody needs it.
+            let behind = Range::new(size.min(1 << 20), 4096);
+            write(&mut w, 0, behind, true);
+            assert_eq!(w.inodes[0].store.size(), size.max(behind.end()));
+            known_size_is_safe(&w);
+            w.finish();
+            no_violation(&w);
+        }
+    }
+}
+
+/// Three truncations are under way, to 4096, 8192 and 12288; the second one happens and ends, the third does not
+/// happen. In the end the first one does, or does not, or its process dies.
+#[test]
+fn a_truncation_that_ends_beside_others_counts_and_what_they_may_cut_off_is_not_taken_for_the_size() {
+    for (agent_dies, first) in [(false, "ends"), (true, "ends"), (false, "fails"), (true, "fails"), (false, "dies")] {
+        let mut w = world();
+        write(&mut w, 0, Range::new(0, 16384), true);
+        for (rank, size) in [(0, 4096), (2, 8192), (3, 12288)] {
+            w.request(rank, &Request::Truncate { file: 0, size });
+            assert_eq!(w.ranks[rank].answer.take(), Some(Answer::Go));
+        }
+        if agent_dies {
+            w.kill_agent();
+            w.restart();
+            assert_eq!(w.agents[0].memory.view().files[0].size.load(Ordering::Relaxed), 4096);
+        }
+        w.inodes[0].store.truncate(8192);
+        for (rank, size, changed) in [(2, 8192, true), (3, 12288, false)] {
+            w.request(rank, &Request::TruncateDone { file: 0, size, changed });
+            assert_eq!(w.ranks[rank].answer.take(), Some(Answer::Done));
+            known_size_is_safe(&w);
+            assert_eq!(w.agents[0].overlay.files[&0].map.end(), 8192, "the first one's are still there");
+            assert_eq!(w.agents[0].memory.view().files[0].size.load(Ordering::Relaxed), 4096, "it may come any time");
+            assert!(!w.agents[0].overlay.files[&0].length.is_extending());
+        }
+        let changed = first == "ends";
+        if changed {
+            w.inodes[0].store.truncate(4096);
+        }
+        if first == "dies" {
+            w.kill(0);
+        } else {
+            w.request(0, &Request::TruncateDone { file: 0, size: 4096, changed });
+        }
+        w.quiesce();
+        let end = if changed { 4096 } else { 8192 };
+        let known = w.agents[0].memory.view().files[0].size.load(Ordering::Relaxed);
+        assert_eq!((w.agents[0].overlay.files[&0].map.end(), known), (end, end), "{first}");
+        known_size_is_safe(&w);
+        no_violation(&w);
+    }
+}
+
+#[test]
+fn what_a_living_truncation_may_cut_off_is_not_taken_for_the_size_when_another_s_thread_dies() {
+    for (agent_dies, size) in [(false, 16384), (true, 16384), (false, 8192), (true, 8192), (false, 1 << 20)] {
+        let mut w = world();
+        write(&mut w, 2, Range::new(0, 16384), true);
+        begin_truncation(&mut w, 0, size);
+        begin_truncation(&mut w, 3, 4096);
+        assert!(w.ranks[0].answer.is_some() && w.ranks[3].answer.is_some());
+        if agent_dies {
+            w.kill_agent();
+            w.restart();
+            assert_eq!(w.agents[0].memory.view().files[0].size.load(Ordering::Relaxed), 4096);
+        }
+        w.kill(0); // before its call
+        assert_eq!(w.agents[0].overlay.files[&0].map.end(), 16384, "to {size}");
+        assert_eq!(w.agents[0].memory.view().files[0].size.load(Ordering::Relaxed), 4096);
+        run(&mut w, 3);
+        assert_eq!((w.inodes[0].store.size(), w.agents[0].overlay.files[&0].map.end()), (4096, 4096));
+        known_size_is_safe(&w);
+        w.finish();
+        no_violation(&w);
+    }
 }
 
 #[test]
 fn a_truncation_waits_for_bytes_that_are_committed_and_for_which_the_file_is_not_long_enough_yet() {
     let mut w = world();
-    ranks::begin_other(&mut w, 2, Kind::Truncate, 0, Range::new(4096, u64::MAX));
-    ranks::step(&mut w, 2, false);
-    let bytes = Range::new(8192, 4096);
-    ranks::begin_write(&mut w, 0, 0, bytes, true);
-    for _ in 0..10 {
-        ranks::step(&mut w, 0, false);
-    }
-    ranks::begin_other(&mut w, 3, Kind::Truncate, 0, Range::new(0, u64::MAX));
-    for _ in 0..10 {
-        ranks::step(&mut w, 3, false);
-    }
-    assert!(w.ranks[0].is_busy() && w.ranks[3].answer.is_none(), "both wait for the truncation");
-    run(&mut w, 2);
-    // The one that came last ends first.
-    while w.ranks[3].is_busy() && w.ranks[3].answer.is_some() {
-        ranks::step(&mut w, 3, false);
-    }
+    ranks::begin_write(&mut w, 0, 0, Range::new(8192, 4096), true);
+    until_it_waits(&mut w, 0);
+    begin_truncation(&mut w, 3, 0);
+    assert!(w.ranks[3].answer.is_none(), "they would be dropped, and the file made longer for them");
+    (0..2).for_each(|_| w.step_task(0));
+    assert!(w.ranks[0].answer.is_some() && w.ranks[3].answer.is_some());
     run(&mut w, 0);
-    let kept = w.agents[0].overlay.files[&0].map.touches(bytes);
-    assert!(kept || w.inodes[0].store.size() == 0, "the file is long enough for bytes that are gone");
     run(&mut w, 3);
     w.quiesce();
-    assert_eq!(w.inodes[0].store.size(), 0);
+    assert_eq!((w.inodes[0].store.size(), w.agents[0].overlay.files[&0].map.end()), (0, 0));
     no_violation(&w);
 }
 
