@@ -7,7 +7,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use headstart_overlay::journal::Identity;
-use headstart_overlay::{Answer, CopyKind, CopyOrder, CopyPiece, Fingerprint, Opening, Output, Overlay};
+use headstart_overlay::{Answer, CopyKind, CopyOrder, CopyPiece, Fingerprint, Growth, Opening, Output, Overlay};
 use headstart_protocol::message::Envelope;
 use headstart_protocol::shared::Shared;
 
@@ -86,11 +86,11 @@ impl<M: SharedMemory> Tiers<M> {
         match output {
             Output::Reply(envelope, answer) => return Ok(Some(Due::Reply(envelope, answer))),
             Output::Copy(order) => return Ok(Some(self.copy(order))),
-            Output::Extend { file, size } => {
+            Output::Extend { file, size, growth } => {
                 let result = match self.store.slow_mut(file) {
                     Some(slow) => {
                         slow.may_be_written();
-                        extend(slow, size)
+                        extend(slow, size, growth)
                     }
                     None => Err(libc::EIO),
                 };
@@ -361,12 +361,17 @@ fn permitted(made_writable: io::Result<()>) -> io::Result<()> {
     })
 }
 
-fn extend(slow: &SlowFile, size: u64) -> std::result::Result<u64, i32> {
+fn extend(slow: &SlowFile, size: u64, growth: Growth) -> std::result::Result<u64, i32> {
     let now = slow.file().attributes().map_err(|error| errno_of(&error))?.size;
     if now >= size {
         return Ok(now);
     }
     slow.handle().make_writable(|| None).map_err(|error| errno_of(&error))?;
-    slow.file().set_size(size).map_err(|error| errno_of(&error))?;
+    let grown = match growth {
+        Growth::Sized => slow.file().set_size(size),
+        Growth::LastByte => slow.file().write_at(&[0], size - 1),
+        Growth::Found => return Err(libc::EBUSY),
+    };
+    grown.map_err(|error| errno_of(&error))?;
     Ok(size)
 }

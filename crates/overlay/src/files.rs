@@ -9,10 +9,11 @@ use crate::file::length::Extended;
 use crate::file::names::NameChange;
 use crate::fingerprint::Fingerprint;
 use crate::journal::{Identity, Record};
-use crate::output::{Answer, Output};
+use crate::output::{Answer, Growth, Output};
 use crate::overlay::Overlay;
 use crate::parts::leases::Direct;
 use crate::process::Process;
+use crate::requests::held_up::HELD_UP_NS;
 use crate::requests::opening::Opening;
 use headstart_protocol::counters::Dropped;
 use headstart_protocol::message::Envelope;
@@ -390,7 +391,8 @@ impl Overlay {
 
     /// Brings the file's size to at least `size`, with the size bit set meanwhile. True once it is; none if it failed.
     pub(crate) fn extend(&mut self, shared: Shared<'_>, number: u32, size: u64) -> Option<bool> {
-        match self.file(number).length.extend(size) {
+        let now_ns = self.measured_ns;
+        match self.file(number).length.extend(size, now_ns) {
             Extended::Already => return Some(true),
             Extended::Failed => return None,
             Extended::Announced => self.announce_extension(shared, number),
@@ -409,52 +411,83 @@ impl Overlay {
     /// here on writes that extend it ask first, so that one that does not end keeps a commit from being
     /// applied, not from being answered.
     pub(crate) fn may_be_extended(&mut self, shared: Shared<'_>, number: u32, end: u64) -> bool {
+        let now_ns = self.measured_ns;
         let length = &mut self.file(number).length;
         let size = length.size();
         // Its own extension comes next.
         if end <= size || length.extension_runs() {
             return true;
         }
-        if length.announce(0) == Extended::Announced {
+        if length.announce(0, now_ns) == Extended::Announced {
             self.announce_extension(shared, number);
         }
         !self.may_be_extending(shared, number, size)
     }
 
-    /// A commit up to `end` is applied: what was announced begins as soon as its record is appended.
+    /// A commit up to `end` is applied: what was announced is for it too.
     pub(crate) fn extend_to(&mut self, number: u32, end: u64) {
         self.file(number).length.raise(end);
     }
 
     /// At a start or first open: begins to make the file at least `size` long, if it is not.
     pub(crate) fn complete_size(&mut self, shared: Shared<'_>, number: u32, size: u64) {
-        // Nobody waits for it, so that nothing can have failed before.
-        let _ = self.extend(shared, number, size);
+        // Nobody was told of one that failed before for nobody.
+        if self.extend(shared, number, size).is_none() {
+            self.extend(shared, number, size);
+        }
     }
 
-    /// Starts the extensions of files that no thread may be extending itself; true if an extension ended or began.
+    /// Starts the extensions of files that no thread may be extending itself, or that such threads have held up for
+    /// too long; true if one turned out not to be needed.
     pub(crate) fn start_extensions(&mut self, shared: Shared<'_>) -> bool {
-        let extending = self.files.extending();
-        let before = extending.len();
-        for number in extending {
+        let mut ended = false;
+        for number in self.files.extending() {
             let length = &self.files[&number].length;
-            let (size, announced) = (length.size(), length.announced().expect("an extending file has an extension"));
+            let size = length.size();
+            let (announced, since_ns) = length.announced().expect("an extending file has an extension");
             if announced <= size {
                 if self.pending.await_length_beyond(number, size) {
                     continue;
                 }
                 // A truncation made it long enough meanwhile, or the commit was refused.
-                self.file(number).length.end_extension();
-                shared.end_extension(number);
+                let now_ns = self.measured_ns;
+                self.file(number).length.end_extension(now_ns);
+                self.extension_ended(shared, number);
                 self.files.end_wait_for_extension(number);
-                self.close_intent(number);
+                ended = true;
             } else if !self.may_be_extending(shared, number, size) {
-                self.file(number).length.run_extension();
-                self.outbox.push(Output::Extend { file: number, size: announced });
-                self.files.end_wait_for_extension(number);
+                self.run_extension(number, announced, Growth::Sized);
+            } else if self.measured_ns.saturating_sub(since_ns) >= HELD_UP_NS
+                && let Some(growth) = self.growth_beside_others(number, announced)
+            {
+                self.run_extension(number, announced, growth);
             }
         }
-        self.files.extending_count() < before
+        ended
+    }
+
+    fn run_extension(&mut self, file: u32, size: u64, growth: Growth) {
+        self.file(file).length.run_extension();
+        self.outbox.push(Output::Extend { file, size, growth });
+        self.files.end_wait_for_extension(file);
+    }
+
+    /// How the file can be made `size` long while others may be making it longer: with its last byte, if that is dirty
+    /// on flash and nobody writes it to the disk, so that nobody sees what it is there. None while a copy under way
+    /// does, which ends. A truncation is none of those others: it is granted while no extension is announced alone.
+    fn growth_beside_others(&self, number: u32, size: u64) -> Option<Growth> {
+        let last = Range::new(size - 1, 1);
+        debug_assert!(self.leases.cut_of(number).is_none(), "a truncation waits for extensions, and is waited for");
+        if self.copies.write_back(number, last) {
+            return None;
+        }
+        let hidden = self.is_dirty(number, last) && !self.leases.direct_overlaps(number, last);
+        Some(if hidden { Growth::LastByte } else { Growth::Found })
+    }
+
+    fn extension_ended(&mut self, shared: Shared<'_>, number: u32) {
+        shared.end_extension(number);
+        self.close_intent(number);
     }
 
     /// Whether a thread may be at a call that makes the file longer.
@@ -472,16 +505,22 @@ impl Overlay {
         let Some(file) = self.files.get_mut(&number) else { return };
         match result {
             Ok(size) => {
-                file.length.end_extension();
                 let size = file.length.size().max(size);
                 self.set_size(number, size);
                 shared.files[number as usize].size.store(size, Ordering::Release);
+                let now_ns = self.measured_ns;
+                if self.file(number).length.end_extension(now_ns) {
+                    self.files.await_extension(number);
+                } else {
+                    self.extension_ended(shared, number);
+                }
             }
-            Err(_) => file.length.fail_extension(),
+            Err(_) => {
+                file.length.fail_extension();
+                self.extension_ended(shared, number);
+            }
         }
-        shared.end_extension(number);
-        self.close_intent(number);
-        self.poll(shared);
+        self.progress(shared);
         self.forget_if_done(shared, number);
     }
 }

@@ -90,7 +90,7 @@ pub use extent_map::{ExtentMap, Mapped};
 pub use fingerprint::Fingerprint;
 pub use flash_space::Run;
 pub use headstart_protocol::counters::Counters;
-pub use output::{Answer, CopyKind, CopyOrder, CopyPiece, NotSynced, Output};
+pub use output::{Answer, CopyKind, CopyOrder, CopyPiece, Growth, NotSynced, Output};
 pub use overlay::Overlay;
 pub use process::Process;
 pub use regions::Placement;

@@ -125,6 +125,17 @@ impl CopyOrder {
     }
 }
 
+/// How a slow file is made longer, if it is not that long when looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// Its size is set: nobody else changes it.
+    Sized,
+    /// Its last byte is written: others may be making it longer, of which setting its size could cut something off.
+    LastByte,
+    /// Not at all: others may be writing that byte as well. It fails.
+    Found,
+}
+
 /// What the runtime has to do, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
@@ -138,6 +149,8 @@ pub enum Output {
         file: u32,
         /// Bytes.
         size: u64,
+        /// By which means.
+        growth: Growth,
     },
     /// Sync these data files, then these slow files and directories; then [`super::Overlay::on_barrier_synced`].
     Barrier {

@@ -236,7 +236,7 @@ impl World<'_> {
         let shared = self.memory.view();
         match self.tasks.swap_remove(at) {
             Output::Copy(order) => self.overlay.on_copy_done(shared, order.id, result),
-            Output::Extend { file, size } => self.overlay.on_extended(shared, file, result.map(|()| size)),
+            Output::Extend { file, size, .. } => self.overlay.on_extended(shared, file, result.map(|()| size)),
             Output::Barrier { data_files, slow_files, directories: _ } => {
                 let failed = NotSynced { data_files, slow_files, ..NotSynced::default() };
                 self.overlay.on_barrier_synced(shared, result.map_err(|_| failed));

@@ -349,9 +349,9 @@ impl World {
                 bytes: Vec::new(),
                 written: false,
             }),
-            Output::Extend { file, size } => {
+            Output::Extend { file, size, growth } => {
                 let inode = self.inode(file);
-                self.agents[0].tasks.push(Task::Extend { file, inode, size, found: None });
+                self.agents[0].tasks.push(Task::Extend { file, inode, size, growth, found: None });
             }
             Output::Barrier { data_files, slow_files, directories } => {
                 self.agents[0].left_directories.extend(directories);

@@ -5,11 +5,11 @@
 enum Extension {
     /// None is under way.
     None,
-    /// To be made so long as soon as no thread may be changing the size. While that is no longer than the file, it is
-    /// announced for commits that wait until nobody else may be extending the file.
-    Announced(u64),
-    /// The runtime is at it.
-    Running,
+    /// To be made so long as soon as no thread may be changing the size, since when. While that is no longer than the
+    /// file, it is announced for commits that wait until nobody else may be extending the file.
+    Announced(u64, u64),
+    /// The runtime is at it; then it is to be so long.
+    Running(u64),
 }
 
 /// What becomes of the wish that a file be so long.
@@ -70,56 +70,60 @@ impl Length {
 
     /// Whether one is under way.
     pub(crate) fn extension_runs(&self) -> bool {
-        self.extension == Extension::Running
+        matches!(self.extension, Extension::Running(_))
     }
 
     /// It is to be `size` long at least.
-    pub(crate) fn extend(&mut self, size: u64) -> Extended {
+    pub(crate) fn extend(&mut self, size: u64, now_ns: u64) -> Extended {
         if self.size >= size {
             return Extended::Already;
         }
         if std::mem::take(&mut self.failed) {
             return Extended::Failed;
         }
-        self.announce(size)
+        self.announce(size, now_ns)
     }
 
     /// The same, or only that it may have to become longer (zero).
-    pub(crate) fn announce(&mut self, size: u64) -> Extended {
-        match &mut self.extension {
-            Extension::None => {
-                self.extension = Extension::Announced(size);
-                return Extended::Announced;
-            }
-            Extension::Announced(announced) => *announced = size.max(*announced),
-            Extension::Running => {}
+    pub(crate) fn announce(&mut self, size: u64, now_ns: u64) -> Extended {
+        if self.extension == Extension::None {
+            self.extension = Extension::Announced(size, now_ns);
+            return Extended::Announced;
         }
+        self.raise(size);
         Extended::Waits
     }
 
-    /// What is announced, if anything is, is to be so long at least.
+    /// Where an extension is announced or under way, the file is to be so long at least in the end.
     pub(crate) fn raise(&mut self, size: u64) {
-        if let Extension::Announced(announced) = &mut self.extension {
-            *announced = size.max(*announced);
+        match &mut self.extension {
+            Extension::None => {}
+            Extension::Announced(announced, _) => *announced = size.max(*announced),
+            Extension::Running(then) => *then = size.max(*then),
         }
     }
 
-    /// What is announced.
-    pub(crate) fn announced(&self) -> Option<u64> {
+    /// What is announced, and since when.
+    pub(crate) fn announced(&self) -> Option<(u64, u64)> {
         match self.extension {
-            Extension::Announced(size) => Some(size),
-            Extension::None | Extension::Running => None,
+            Extension::Announced(size, since_ns) => Some((size, since_ns)),
+            Extension::None | Extension::Running(_) => None,
         }
     }
 
     /// The runtime begins with it.
     pub(crate) fn run_extension(&mut self) {
-        self.extension = Extension::Running;
+        self.extension = Extension::Running(0);
     }
 
-    /// It has ended, or is not needed.
-    pub(crate) fn end_extension(&mut self) {
-        self.extension = Extension::None;
+    /// It has ended, or is not needed. True if the file is to be longer still, which is announced: nobody else may
+    /// begin to make it longer in between, who would be waited for.
+    pub(crate) fn end_extension(&mut self, now_ns: u64) -> bool {
+        self.extension = match self.extension {
+            Extension::Running(then) if then > self.size => Extension::Announced(then, now_ns),
+            _ => Extension::None,
+        };
+        self.is_extending()
     }
 
     /// It has failed.
@@ -136,17 +140,32 @@ mod tests {
     #[test]
     fn an_extension_is_announced_raised_and_run_and_a_failure_is_told_once() {
         let mut length = Length::new(100);
-        assert_eq!(length.extend(100), Extended::Already);
-        assert_eq!((length.extend(200), length.extend(300), length.extend(250)), {
+        assert_eq!(length.extend(100, 1), Extended::Already);
+        assert_eq!((length.extend(200, 2), length.extend(300, 3), length.extend(250, 4)), {
             (Extended::Announced, Extended::Waits, Extended::Waits)
         });
         length.raise(400);
-        assert_eq!(length.announced(), Some(400));
+        assert_eq!(length.announced(), Some((400, 2)));
         length.run_extension();
-        assert_eq!((length.extend(500), length.announced()), (Extended::Waits, None));
+        assert_eq!((length.extend(500, 5), length.announced()), (Extended::Waits, None));
         assert!(length.extension_runs());
         length.fail_extension();
-        assert_eq!((length.extend(200), length.extend(200)), (Extended::Failed, Extended::Announced));
+        assert_eq!((length.extend(200, 6), length.extend(200, 7)), (Extended::Failed, Extended::Announced));
+    }
+
+    #[test]
+    fn what_an_extension_under_way_is_not_enough_for_is_announced_when_it_ends() {
+        let mut length = Length::new(100);
+        length.announce(0, 1);
+        length.raise(200);
+        length.run_extension();
+        length.raise(300);
+        length.set_size(200);
+        assert!(length.end_extension(8) && length.announced() == Some((300, 8)));
+        length.run_extension();
+        length.raise(250);
+        length.set_size(300);
+        assert!(!length.end_extension(9) && !length.is_extending());
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl Site {
         let shared = self.memory.view();
         match task {
             Output::Copy(order) => self.overlay.on_copy_done(shared, order.id, Ok(())),
-            Output::Extend { file, size } => self.overlay.on_extended(shared, file, Ok(size)),
+            Output::Extend { file, size, .. } => self.overlay.on_extended(shared, file, Ok(size)),
             Output::Barrier { .. } => self.overlay.on_barrier_synced(shared, Ok(())),
             Output::SyncJournal => self.overlay.on_journal_durable(shared, Ok(())),
             _ => {}

@@ -7,6 +7,9 @@
 //! there, and nothing that is newer lies on flash. While a request that was in the way then is still under
 //! way, those that come later are refused at once.
 //!
+//! Where a file has to be made longer for bytes that are in the map, nothing can be refused. After the same time
+//! that is done by its last byte, which shortens nothing that others wrote (`files.rs`).
+//!
 //! What waits for dirty bytes that a direct write holds up is told an error after [`STUCK_NS`], with the
 //! process's number.
 
@@ -20,7 +23,7 @@ use crate::process::Process;
 use headstart_protocol::shared::{Shared, Slot, bits_of};
 use headstart_units::request::Range;
 
-/// A commit or a fetch waits no longer for requests of others (assumed: several times what a request takes
+/// A commit, a fetch or an extension waits no longer for requests of others (assumed: several times what a request takes
 /// behind a deep queue of a disk, and what a thread that runs waits for a processor).
 pub(crate) const HELD_UP_NS: u64 = 500_000_000;
 

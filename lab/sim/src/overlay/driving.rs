@@ -358,7 +358,7 @@ impl Simulation<'_> {
                     at => self.queue.push(at, Event::Copy(copy)),
                 }
             }
-            Output::Extend { file, size } => {
+            Output::Extend { file, size, .. } => {
                 let slow = agent.file_of(file) as usize;
                 agent.files[slow].size = agent.files[slow].size.max(size);
                 let size = agent.files[slow].size;

@@ -1,14 +1,14 @@
 //! The runtime's work, done a step at a time in any order.
 
 use super::World;
-use crate::crash_tests::storage::{Bytes, moved};
-use crate::output::{CopyKind, CopyOrder};
+use crate::crash_tests::storage::{Byte, Bytes, moved};
+use crate::output::{CopyKind, CopyOrder, Growth};
 use headstart_units::request::Range;
 
 /// Work of the runtime, done a step at a time.
 pub enum Task {
     Copy { inode: usize, order: CopyOrder, bytes: Vec<Bytes>, written: bool },
-    Extend { file: u32, inode: usize, size: u64, found: Option<u64> },
+    Extend { file: u32, inode: usize, size: u64, growth: Growth, found: Option<u64> },
     Barrier { data: Vec<u32>, slow: Vec<usize> },
     SyncJournal,
 }
@@ -27,16 +27,24 @@ impl World {
                     return self.carry_out();
                 }
             }
-            Task::Extend { file, inode, size, found } => {
+            Task::Extend { file, inode, size, growth, found } => {
                 let store = &mut self.inodes[*inode].store;
                 match found {
                     None => *found = Some(store.size()),
                     Some(found) => {
-                        if *found < *size {
-                            store.truncate(*size);
-                        }
-                        let size = (*found).max(*size);
-                        self.agents[0].overlay.on_extended(self.agents[0].memory.view(), *file, Ok(size));
+                        let result = match growth {
+                            _ if *found >= *size => Ok(*found),
+                            Growth::Sized => {
+                                store.truncate(*size);
+                                Ok(*size)
+                            }
+                            Growth::LastByte => {
+                                store.write(vec![(Range::new(*size - 1, 1), Byte::Zero)]);
+                                Ok(*size)
+                            }
+                            Growth::Found => Err(16),
+                        };
+                        self.agents[0].overlay.on_extended(self.agents[0].memory.view(), *file, result);
                         return self.carry_out();
                     }
                 }
