@@ -8,7 +8,7 @@
 //! | read | nothing | leases flash pieces, or names the slow file up to the next extent, under a lease if that is asked for |
 //! | write | write-backs on the range; an extension, if it extends too | cancels fetches, leases the slow range |
 //! | anything else, under a lease of its own | nothing | ends the direct write whose `WriteDone` never came |
-//! | truncate | as write, on everything from the new size | the same |
+//! | truncate | as write, on everything from the new size; not for other truncations | the same |
 //! | rearrange | no dirty byte left from there on, durably; then as truncate. Commits that reach there and come later wait | the same |
 //! | open | the barrier that makes its intent durable; an extension | |
 //! | sync | a barrier begun since | |
@@ -124,8 +124,8 @@ impl Overlay {
     /// Tries every pending request, oldest first, until none gets further.
     pub(crate) fn advance(&mut self, shared: Shared<'_>) {
         let mut progress = true;
+        self.start_extensions(shared);
         while progress {
-            progress = self.start_extensions(shared);
             let mut ended = Vec::new();
             let waits_for_space = self.waits_for_space();
             // Truncations last: whether one may go ahead depends on every commit that waits, and others come to their
@@ -134,7 +134,9 @@ impl Overlay {
                 let tried = self.pending.take(truncations);
                 ended.extend(self.try_each(shared, tried, waits_for_space));
             }
-            progress |= !ended.is_empty();
+            progress = !ended.is_empty();
+            // One for all commits that are applied by now: it is carried out once their records are appended.
+            progress |= self.start_extensions(shared);
             ended.into_iter().for_each(|file| self.forget_if_done(shared, file));
         }
     }
