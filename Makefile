@@ -5,7 +5,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 WORKLOAD := $(RELEASE)/libheadstart_workload.a
-PROGRAMS := build/patterns build/latency build/null.so
+PROGRAMS := build/patterns build/latency build/ranks build/stopped build/null.so
 
 .PHONY: help setup setup-demo build install install-lab FORCE demo test check-handshake check-protocols soak fuzz bench-client bench-carl bench-sim bench-volume lint clean
 
@@ -52,7 +52,7 @@ build/patterns: $(wildcard lab/bench/patterns/*.[ch]) $(WORKLOAD) | setup-demo
 	@mkdir -p build
 	mpicc.openmpi -O2 -Wall -Wextra -Werror -Wl,--gc-sections -o $@ $(wildcard lab/bench/patterns/*.c) $(WORKLOAD) -lm
 
-build/latency: lab/bench/latency.c | setup-demo
+build/latency build/ranks build/stopped: build/%: lab/bench/%.c | setup-demo
 	@mkdir -p build
 	cc -O2 -std=c11 -Wall -Wextra -Werror -o $@ $<
 

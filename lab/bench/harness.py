@@ -17,6 +17,10 @@ HEADSTART = os.path.join(ROOT, "target", "release", "headstart")
 LAB = os.path.join(ROOT, "target", "release", "headstart-lab")
 PATTERNS = os.path.join(ROOT, "build", "patterns")
 LATENCY = os.path.join(ROOT, "build", "latency")
+#: Processes that write or read one file at the same time.
+RANKS_PROGRAM = os.path.join(ROOT, "build", "ranks")
+#: Stops a process of its own in the middle of a request.
+STOPPED = os.path.join(ROOT, "build", "stopped")
 #: Takes the calls of the hot path and passes them on.
 NULL = os.path.join(ROOT, "build", "null.so")
 SCENARIOS = os.path.join(ROOT, "lab", "scenarios")
@@ -264,6 +268,27 @@ def cached(site, workload, path, operation, capacity, generation=0, seed=1, opti
     }
 
 
+@contextlib.contextmanager
+def version(directory):
+    """Binaries of another version for what runs within."""
+    global HEADSTART
+    ours, HEADSTART = HEADSTART, os.path.join(directory, "headstart")
+    try:
+        yield
+    finally:
+        HEADSTART = ours
+
+
+def measured(part):
+    """A part's results; beside them under `before`, where $BASELINE names a directory with `headstart` and `libheadstart.so` of another
+    version, those of that version, measured just before."""
+    if not (baseline := os.environ.get("BASELINE")):
+        return part()
+    with version(baseline):
+        before = part()
+    return {**part(), "before": before}
+
+
 def measure_parts(doc, parts, others=(), conclude=lambda results: None):
     """A benchmark's main program: measures the parts named by `--only`, or all but `others`, and prints one JSON object as its last
     line. A part that fails is an error of that part. Returns the exit status."""
@@ -276,7 +301,7 @@ def measure_parts(doc, parts, others=(), conclude=lambda results: None):
         say(f"{name} ...")
         begin = time.monotonic()
         try:
-            merge(results, parts[name]())
+            merge(results, measured(parts[name]))
         except (Failed, ImportError, OSError, subprocess.SubprocessError) as error:
             say(f"{name}: {error}")
             results["errors"][name] = str(error)

@@ -136,6 +136,8 @@ def measure():
                 say(f"{key}: requests of {LARGE >> 10} KiB")
                 results[key]["4096KiB"] = table(site, LARGE, alone=False)
             results[key]["timing"] = harness.timing(site)
+    alone = {size: cells["reads_alone"] for size, cells in results["ior_mix"].items() if "reads_alone" in cells}
+    results["reads_alone"] = {"value": min(of["of_oracle_gain"] for of in alone.values()), **alone}
     return results
 
 
