@@ -3,13 +3,13 @@
 `ratio` is stock time over Headstart's to the last close, `drained_ratio` to the last byte on the disks, both in one run on the same
 emulated servers. `--only KEY` measures one part; every part is a module of `cells`.
 
-BASELINE=DIRECTORY with `headstart` and `libheadstart.so` of another version measures each part with that one as well, in turns; its
-results are under `before`."""
+BASELINE=DIRECTORY with `headstart` and `libheadstart.so` of another version measures each part with that one first; its
+results are under `before`. The testbed and `map_bytes` are this version's in both."""
 
 import sys
 
 from cells import absorbing, curves, ior_hard, ior_mix, ior_random, overhead, stopping, strided
-from harness import measure_parts
+from harness import in_turns, measure_parts
 
 #: Parts in the order they are measured, and the keys they give.
 PARTS = {
@@ -33,4 +33,4 @@ PARTS = {
 
 
 if __name__ == "__main__":
-    sys.exit(measure_parts(__doc__, PARTS))
+    sys.exit(measure_parts(__doc__, PARTS, measure=in_turns))

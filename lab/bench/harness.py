@@ -279,9 +279,9 @@ def version(directory):
         HEADSTART = ours
 
 
-def measured(part):
-    """A part's results; beside them under `before`, where $BASELINE names a directory with `headstart` and `libheadstart.so` of another
-    version, those of that version, measured just before."""
+def in_turns(part):
+    """A part's results; beside them under `before`, where $BASELINE names a directory with `headstart` and
+    `libheadstart.so` of another version, those of that version, measured just before."""
     if not (baseline := os.environ.get("BASELINE")):
         return part()
     with version(baseline):
@@ -289,9 +289,9 @@ def measured(part):
     return {**part(), "before": before}
 
 
-def measure_parts(doc, parts, others=(), conclude=lambda results: None):
+def measure_parts(doc, parts, others=(), conclude=lambda results: None, measure=lambda part: part()):
     """A benchmark's main program: measures the parts named by `--only`, or all but `others`, and prints one JSON object as its last
-    line. A part that fails is an error of that part. Returns the exit status."""
+    line. A part that fails is an error of that part; `measure` calls one. Returns the exit status."""
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("--only", action="append", choices=list(parts), help="measure this part; may be given more than once")
     options = parser.parse_args()
@@ -301,7 +301,7 @@ def measure_parts(doc, parts, others=(), conclude=lambda results: None):
         say(f"{name} ...")
         begin = time.monotonic()
         try:
-            merge(results, measured(parts[name]))
+            merge(results, measure(parts[name]))
         except (Failed, ImportError, OSError, subprocess.SubprocessError) as error:
             say(f"{name}: {error}")
             results["errors"][name] = str(error)
