@@ -1,9 +1,11 @@
 //! The one thread that owns the overlay.
 //!
-//! It waits for packets, completions and time; hands each to the overlay; stores the records; carries out the
-//! outputs in order. It never waits for storage, except to size a file, to look at one, and to set its time.
+//! It waits for packets, completions and time; hands them to the overlay, requests for bytes in batches (`batch.rs`);
+//! stores the records; carries out the outputs in order. It never waits for storage, except to size a file, to look at
+//! one, and to set its time.
 
 mod awaited_commands;
+mod batch;
 mod clients;
 mod commands;
 mod connections;
@@ -32,7 +34,6 @@ use nix::sys::epoll::{EpollEvent, EpollFlags};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::shared_file::SharedFile;
-use crate::socket::PACKET_MAX;
 use crate::status::ServiceCounters;
 use crate::store::Store;
 use crate::survivors::Survivors;
@@ -40,6 +41,7 @@ use crate::tiers::{SharedMemory, Tiers};
 use crate::workers::Workers;
 
 use awaited_commands::AwaitedCommands;
+use batch::Batch;
 use clients::{Clients, Tokens};
 use executed::Executed;
 use known_files::KnownFiles;
@@ -155,7 +157,7 @@ impl<'a> EventLoop<'a> {
 
     pub(crate) fn run(&mut self) -> Result<()> {
         let mut events = [EpollEvent::empty(); 64];
-        let mut buffer = vec![0; PACKET_MAX];
+        let mut batch = Batch::new();
         self.know_strangers()?;
         self.settle()?;
         loop {
@@ -170,17 +172,22 @@ impl<'a> EventLoop<'a> {
                 continue;
             }
             self.tiers.overlay.set_time(self.poller.now_ns());
+            batch.begin();
             for event in &events[..count] {
-                self.on_event(event, &mut buffer)?;
-                // Before the next event: a file's number may be given to another file in it.
-                self.carry_out_all()?;
-                self.retry_opens()?;
+                if (FIRST_CONNECTION..FIRST_STRANGER).contains(&event.data()) {
+                    self.on_connection(event, &mut batch)?;
+                    continue;
+                }
+                self.end_batch(&mut batch)?;
+                self.on_event(event)?;
+                self.end_event()?;
             }
+            self.end_batch(&mut batch)?;
             self.settle()?;
         }
     }
 
-    fn on_event(&mut self, event: &EpollEvent, buffer: &mut [u8]) -> Result<()> {
+    fn on_event(&mut self, event: &EpollEvent) -> Result<()> {
         match event.data() {
             LISTENER => self.accept(),
             MAILBOX => self.complete()?,
@@ -190,17 +197,23 @@ impl<'a> EventLoop<'a> {
             }
             SIGNALS => self.on_signal(),
             survivor if survivor >= FIRST_SURVIVOR => self.survivor_ended(survivor),
-            stranger if stranger >= FIRST_STRANGER || stranger == STRANGERS => self.stranger_ended(stranger)?,
-            connection => {
-                if event.events().contains(EpollFlags::EPOLLOUT) {
-                    self.clients.send_unsent(&self.poller, connection);
-                }
-                if event.events() != EpollFlags::EPOLLOUT {
-                    self.receive(connection, buffer);
-                }
-            }
+            stranger => self.stranger_ended(stranger)?,
         }
         Ok(())
+    }
+
+    fn on_connection(&mut self, event: &EpollEvent, batch: &mut Batch) -> Result<()> {
+        let connection = event.data();
+        if event.events().contains(EpollFlags::EPOLLOUT) {
+            self.clients.send_unsent(&self.poller, connection);
+        }
+        if event.events() != EpollFlags::EPOLLOUT { self.receive(connection, batch) } else { Ok(()) }
+    }
+
+    /// Before the next event: a file's number may be given to another file in it.
+    fn end_event(&mut self) -> Result<()> {
+        self.carry_out_all()?;
+        self.retry_opens()
     }
 
     /// Gives back memory that only a next agent under living threads would need.

@@ -80,11 +80,28 @@ pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<
     }
 }
 
+/// Room for a packet and a descriptor with it; without any after `take`.
+#[derive(Default)]
+pub(crate) struct Packet {
+    buffer: Vec<u8>,
+    control: Vec<u8>,
+}
+
+impl Packet {
+    pub(crate) fn new() -> Packet {
+        Packet { buffer: vec![0; PACKET_MAX], control: nix::cmsg_space!([std::os::fd::RawFd; 1]) }
+    }
+
+    /// What came last.
+    pub(crate) fn bytes(&self, length: usize) -> &[u8] {
+        &self.buffer[..length]
+    }
+}
+
 /// The same, with the descriptor that may come with it.
-pub(crate) fn receive_with(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
-    let mut control = nix::cmsg_space!([std::os::fd::RawFd; 1]);
-    let mut parts = [IoSliceMut::new(buffer)];
-    match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control), MsgFlags::MSG_CMSG_CLOEXEC) {
+pub(crate) fn receive_with(socket: &OwnedFd, packet: &mut Packet) -> io::Result<Option<(usize, Option<OwnedFd>)>> {
+    let mut parts = [IoSliceMut::new(&mut packet.buffer)];
+    match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut packet.control), MsgFlags::MSG_CMSG_CLOEXEC) {
         Ok(message) => {
             let rights = message.cmsgs().into_iter().flatten().filter_map(|part| match part {
                 ControlMessageOwned::ScmRights(descriptors) => Some(descriptors),

@@ -95,7 +95,17 @@ impl Overlay {
 
     /// A thread's request. `now_ns` is the time of day, for the modification time of absorbed bytes.
     pub fn on_request(&mut self, shared: Shared<'_>, now_ns: u64, envelope: Envelope, request: &Request<'_>) {
+        self.take_in(shared, now_ns, envelope, request);
+        self.go_on(shared);
+    }
+
+    /// The same of one of several that come together: once all are taken in, [`Overlay::go_on`].
+    pub fn take_in(&mut self, shared: Shared<'_>, now_ns: u64, envelope: Envelope, request: &Request<'_>) {
         self.begin(shared, now_ns, envelope, request);
+    }
+
+    /// Lets the requests that were taken in go on, as far as they get.
+    pub fn go_on(&mut self, shared: Shared<'_>) {
         self.progress(shared);
     }
 

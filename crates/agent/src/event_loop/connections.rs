@@ -4,7 +4,6 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use headstart_overlay::journal::Identity;
 use headstart_overlay::{Answer, Process};
@@ -18,6 +17,7 @@ use crate::socket;
 use crate::store::as_path;
 use crate::survivors;
 
+use super::batch::time_of_day_ns;
 use super::known_files::WaitingOpen;
 use super::{EventLoop, FIRST_SURVIVOR, NO_SLOT, SWEEP_FILES};
 
@@ -29,33 +29,9 @@ impl EventLoop<'_> {
     }
 
     /// A new connection.
-    fn take(&mut self, socket: OwnedFd) {
+    pub(super) fn take(&mut self, socket: OwnedFd) {
         self.service.connections_total += 1;
         self.clients.add(&self.poller, socket);
-    }
-
-    pub(super) fn receive(&mut self, token: u64, buffer: &mut [u8]) {
-        let Some(socket) = self.clients.socket(token) else { return };
-        match socket::receive_with(socket, buffer) {
-            Ok(None) => {}
-            Ok(Some((0, _))) | Err(_) => self.hang_up(token),
-            Ok(Some((length, came))) => match Request::decode(&buffer[..length]) {
-                // Who was let in passes on what he was given: a process that may not connect itself any more.
-                Ok((_, Request::Connect)) => {
-                    self.service.message(&Request::Connect);
-                    match came.map(socket::arrived) {
-                        Some(Ok(socket)) => self.take(socket),
-                        Some(Err(error)) => tracing::warn!(%error, "a connection was not taken"),
-                        None => tracing::warn!("a connection was announced, and none came"),
-                    }
-                }
-                Ok((envelope, request)) => self.handle(token, envelope, &request),
-                Err(error) => {
-                    tracing::warn!(%error, "a connection is closed");
-                    self.hang_up(token);
-                }
-            },
-        }
     }
 
     pub(super) fn handle(&mut self, token: u64, envelope: Envelope, request: &Request<'_>) {
@@ -97,21 +73,10 @@ impl EventLoop<'_> {
                         self.send_answer(envelope, if is_ours { &Answer::Go } else { &Answer::Done });
                     }
                     _ => {
-                        let now_ns =
-                            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
                         self.executed.note(envelope, request);
-                        let no_space_before = self.tiers.overlay.counters().no_space_total;
-                        self.tiers.overlay.on_request(self.tiers.shared.view(), now_ns, envelope, request);
-                        match *request {
-                            Request::Close { file } => self.take_fingerprint(file),
-                            Request::Commit { file, .. } => self.times.absorbed(file),
-                            Request::Slab { .. }
-                                if self.tiers.overlay.waits_for_space()
-                                    || self.tiers.overlay.counters().no_space_total > no_space_before =>
-                            {
-                                self.sweep(SWEEP_FILES);
-                            }
-                            _ => {}
+                        self.tiers.overlay.on_request(self.tiers.shared.view(), time_of_day_ns(), envelope, request);
+                        if let Request::Close { file } = *request {
+                            self.take_fingerprint(file);
                         }
                     }
                 }

@@ -208,8 +208,14 @@ impl Requests {
 
     /// Takes out those that truncate, or all others, in order; each is answered or [kept](Requests::keep).
     pub(crate) fn take(&mut self, truncations: bool) -> Vec<Pending> {
-        let (taken, others) =
-            std::mem::take(&mut self.list).into_iter().partition(|one| one.truncates() == truncations);
+        let is_taken = |one: &Pending| one.truncates() == truncations;
+        if !self.list.iter().any(is_taken) {
+            return Vec::new();
+        }
+        if self.list.iter().all(is_taken) {
+            return std::mem::take(&mut self.list);
+        }
+        let (taken, others) = std::mem::take(&mut self.list).into_iter().partition(is_taken);
         self.list = others;
         taken
     }
