@@ -118,7 +118,7 @@ impl Case<'_> {
     fn absorb(&mut self, k: u64, (file, offset): (u32, u64)) {
         let slot = if self.files == 1 { (k % THREADS as u64) as u32 } else { file };
         let slabs = &self.memory.slots[slot as usize].slabs;
-        let slab = || slabs.iter().find(|slab| slab.length.load(Ordering::Relaxed) > 0);
+        let slab = || slabs.iter().find(|slab| slab.end.load(Ordering::Relaxed) > 0);
         let length = PAGE;
         if slab().is_none() {
             assert_eq!(self.ask(slot, &Request::Slab { file, offset, length }), Answer::Done);

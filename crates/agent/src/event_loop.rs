@@ -229,6 +229,9 @@ impl<'a> EventLoop<'a> {
 
     /// What is due after events; then sets the timer.
     fn settle(&mut self) -> Result<()> {
+        for file in self.tiers.overlay.take_absorbed() {
+            self.times.absorbed(file);
+        }
         self.keep_draining();
         self.mark();
         self.commands.is_shrinking &= self.holds_too_much();
@@ -268,6 +271,7 @@ impl<'a> EventLoop<'a> {
             // Which it does not for longer than the disk is worth.
             || overlay.waits_for_space()
             || overlay.waits_for_idleness()
+            || overlay.was_pushed_to()
         {
             Some(WORK_POLL)
         } else if overlay.threads() > 0 {
@@ -304,6 +308,7 @@ impl<'a> EventLoop<'a> {
     fn end(&mut self) {
         self.life.end();
         self.clients.leave(&self.poller);
+        self.tiers.overlay.close_all_granules(self.tiers.shared.view());
         self.tiers.overlay.follow(self.tiers.shared.view(), None);
         self.stop_draining();
     }

@@ -97,6 +97,7 @@ impl<M: SharedMemory> Tiers<M> {
                 self.overlay.on_extended(self.shared.view(), file, result);
                 self.take_fingerprint(file);
             }
+            Output::Show { slot, at, page } => self.overlay.show_slab(self.shared.view(), slot, at, page),
             Output::Barrier { data_files, slow_files, directories } => {
                 let is_written = |file| self.overlay.is_open_for_writing(file);
                 let job = self.store.barrier_job(&data_files, slow_files, &directories, is_written);

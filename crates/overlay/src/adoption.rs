@@ -14,6 +14,7 @@
 //! | a thread that is gone | hangs up at once; what it may still write is quarantined |
 //! | a quarantine | goes on |
 //! | a write-back under way | its range is held until its bytes have landed: no direct write, copy or clearing of bits there |
+//! | open granules, and commits in rings | the commits that count are applied; the granules are closed |
 //! | a size bit | an extension was under way: it is done again if the file is too short |
 //! | open files of a process | the process has them open, for writing, unseen, as before |
 //!
@@ -131,6 +132,7 @@ impl Overlay {
             let in_use = entry.used.load(Ordering::Relaxed) != 0 || entry.set_bits.load(Ordering::Relaxed) != 0;
             if in_use && !self.files.contains_key(&number) {
                 shared.adopt_bits(number).into_iter().for_each(|bit| shared.clear_bit(number, bit));
+                shared.open_words(number).for_each(|(word, _)| shared.end_closing(number, word));
                 entry.size_bit.store(0, Ordering::SeqCst);
                 entry.used.store(0, Ordering::Release);
             }
@@ -169,6 +171,7 @@ impl Overlay {
                 self.forget_slabs(shared, slot);
             }
         }
+        self.adopt_rings(shared);
         for slot in owned.into_iter().filter(|slot| !living.contains(slot)) {
             self.hang_up(shared, slot);
         }

@@ -27,7 +27,7 @@ use crate::overlay::Overlay;
 use crate::parts::copies::Copy;
 use crate::parts::granules::ranges_of;
 use headstart_protocol::handshake::speaks_for;
-use headstart_protocol::shared::{BITS_PER_FILE, Shared, Slot};
+use headstart_protocol::shared::{BITS_PER_FILE, GRANULES_PER_FILE, Shared, Slot};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
 
@@ -152,10 +152,13 @@ impl Overlay {
     }
 
     fn clear_bits(&mut self, shared: Shared<'_>) {
+        self.close_empty(shared);
         let mut granules = std::mem::take(&mut self.granules);
-        let copied =
-            |file, bit| self.copies.within(file, Range::new(0, u64::MAX)).any(|copy| speaks_for(bit, copy.range));
-        granules.clear(shared, self.barrier.durable_end(), copied, |file, bit| {
+        let in_use = |file, bit| {
+            self.copies.within(file, Range::new(0, u64::MAX)).any(|copy| speaks_for(bit, copy.range))
+                || self.rings.is_open(file, bit as usize % GRANULES_PER_FILE)
+        };
+        granules.clear(shared, self.barrier.durable_end(), in_use, |file, bit| {
             let Some(known) = self.files.get(&file) else { return false };
             let end = known.map.end().max(known.length.size());
             if end / TURN_BYTES > known.map.len() as u64 {

@@ -81,6 +81,8 @@ struct Crashes {
     power: u64,
     /// Reads of bytes on flash that were sent to the disks.
     sooner_reads: u64,
+    /// Commits that were pushed to rings.
+    pushes: u64,
 }
 
 impl Crashes {
@@ -130,6 +132,7 @@ fn run(seed: u64, crash: Crash, crashes: &mut Crashes) -> Vec<String> {
     world.finish();
     crashes.agents += world.agents[0].restarts;
     crashes.sooner_reads += world.sooner_reads;
+    crashes.pushes += world.pushes;
     world.violations
 }
 
@@ -164,6 +167,7 @@ fn run_many(cases: u64, crash: Crash, promised: u64) {
         promised == 0 || crashes.sooner_reads >= cases / 4,
         "hardly a read of clean bytes went to the disks: {crashes:?}"
     );
+    assert!(promised == 0 || crashes.pushes >= cases, "hardly a commit was pushed: {crashes:?}");
     assert!(crashes.of(crash) >= promised, "{crashes:?}, and {promised} of {crash:?} were promised");
 }
 

@@ -32,6 +32,7 @@ impl Overlay {
     /// quarantined. `size` is the slow file's, looked at since, if the thread [truncates](Overlay::truncates)
     /// one; none if that cannot be found out.
     pub fn on_hang_up(&mut self, shared: Shared<'_>, slot: u32, size: Option<u64>) {
+        self.collect_last_pushes(shared, slot);
         self.end_given_up(shared);
         let known = |direct: &Direct| direct.truncates() && self.files.contains_key(&direct.file);
         let truncation = self.leases.direct(slot).filter(known).zip(size);

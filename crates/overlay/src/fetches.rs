@@ -123,6 +123,7 @@ impl Overlay {
         if size > size_before {
             self.outbox.push(Output::Grow { data_file, size });
         }
+        self.close_granules(shared, file, range);
         self.granules.hold(shared, file, range);
         self.fetches.push(Fetch {
             file,

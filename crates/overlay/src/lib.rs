@@ -70,6 +70,7 @@ mod overlay;
 mod page_set;
 mod parts;
 mod process;
+mod pushes;
 mod recency;
 pub mod recovery;
 mod regions;

@@ -170,6 +170,15 @@ pub enum Output {
         /// Bytes.
         size: u64,
     },
+    /// A thread may see this slab, which it did not ask for: [`super::Overlay::show_slab`].
+    Show {
+        /// The thread's slot.
+        slot: u32,
+        /// Which of its slabs.
+        at: usize,
+        /// Where it begins.
+        page: u64,
+    },
     /// Records name bytes of the data file that no barrier has synced: it stays open until one has, so that a
     /// failure to write them is told to its sync.
     Unsynced(u32),

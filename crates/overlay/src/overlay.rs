@@ -1,5 +1,6 @@
 //! The overlay: its parts, and what the runtime calls at every turn.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use headstart_protocol::counters::Counters;
@@ -24,6 +25,7 @@ use crate::parts::outbox::Outbox;
 use crate::parts::pacing::Pacing;
 use crate::parts::pending::Requests;
 use crate::parts::placing::Placing;
+use crate::parts::rings::Rings;
 use crate::parts::threads::Threads;
 use crate::process::Process;
 use crate::settings::Settings;
@@ -43,6 +45,10 @@ pub struct Overlay {
     pub(crate) mapping: Mapping,
     /// Who takes part.
     pub(crate) threads: Threads,
+    /// Commits that need no answer.
+    pub(crate) rings: Rings,
+    /// Files of which such ones were applied.
+    pub(crate) absorbed: BTreeSet<u32>,
     /// What threads may do to slow files.
     pub(crate) leases: Leases,
     /// Requests that wait.
@@ -75,6 +81,8 @@ impl Overlay {
             granules: Granules::default(),
             mapping: Mapping::default(),
             threads: Threads::new(settings.slab_bytes_max),
+            rings: Rings::default(),
+            absorbed: BTreeSet::new(),
             leases: Leases::default(),
             pending: Requests::default(),
             copies: Copies::new(settings.copies_max),
@@ -112,6 +120,8 @@ impl Overlay {
     /// Tries everything again that waits, plans copies and barriers. Call it after time has passed while
     /// [`Overlay::waits_for_slots`], and now and then so that hints and idle disks are noticed.
     pub fn poll(&mut self, shared: Shared<'_>) {
+        self.rings.on_poll();
+        self.collect_pushes(shared);
         self.end_given_up(shared);
         self.take_hints(shared);
         self.follow_programs(shared);
@@ -121,6 +131,8 @@ impl Overlay {
     /// Everything that [`Overlay::take_journal`] has returned so far is appended, and what was left of it
     /// too. Call it after every append, before outputs taken later are carried out.
     pub fn on_appended(&mut self, shared: Shared<'_>) {
+        let collected = self.rings.on_appended(shared);
+        collected.into_iter().for_each(|slot| self.show_slabs(shared, slot));
         if self.mark_used_slabs(shared) | self.end_direct_writes(shared) | self.end_truncations_of_the_dead(shared) {
             self.progress(shared);
         }
@@ -128,6 +140,7 @@ impl Overlay {
 
     /// What every verb ends with. Hints are left to `poll`, as there is a ring of them in every slot.
     pub(crate) fn progress(&mut self, shared: Shared<'_>) {
+        self.close_left_alone(shared);
         self.advance(shared);
         self.plan_copies(shared);
         self.keep_reserve(shared);
@@ -162,7 +175,7 @@ impl Overlay {
 
     /// Whether there is nothing to append and nothing to carry out.
     pub fn is_settled(&self) -> bool {
-        self.outbox.is_empty() && self.leases.is_settled()
+        self.outbox.is_empty() && self.leases.is_settled() && self.rings.is_settled()
     }
 
     /// Position of the journal's end.

@@ -19,5 +19,6 @@ pub(crate) mod pacing;
 pub(crate) mod pending;
 pub(crate) mod placing;
 pub(crate) mod reserve;
+pub(crate) mod rings;
 pub(crate) mod slabs;
 pub(crate) mod threads;

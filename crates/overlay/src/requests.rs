@@ -60,6 +60,7 @@ fn file_of(request: &Request<'_>) -> Option<u32> {
 impl Overlay {
     /// Takes a request in; what can be answered at once is.
     pub(crate) fn begin(&mut self, shared: Shared<'_>, now_ns: u64, envelope: Envelope, request: &Request<'_>) {
+        self.collect_pushes(shared);
         self.leave_direct(shared, envelope, Some(request));
         match self.begun(shared, now_ns, envelope, request) {
             Begun::Answered(answer) => self.outbox.reply(envelope, answer),
@@ -101,9 +102,9 @@ impl Overlay {
                 Begun::Waits(Operation::Write { file, range: Range::new(offset, length), extends })
             }
             Request::WriteDone { file, offset, length } => self.end_write(slot, file, Range::new(offset, length)),
-            Request::Truncate { file, size } => self.begin_truncation(file, size),
+            Request::Truncate { file, size } => self.begin_truncation(shared, file, size),
             Request::TruncateDone { file, size, changed } => self.end_truncate(shared, slot, file, size, changed),
-            Request::Rearrange { file, from } => self.begin_rearrangement(file, from),
+            Request::Rearrange { file, from } => self.begin_rearrangement(shared, file, from),
             Request::RearrangeDone { file, from, size } => self.end_rearrangement(shared, slot, file, from, size),
             Request::Sync { file } => self.begin_sync(file),
             Request::WriteBack { file, offset, length } => self.begin_write_back(file, Range::new(offset, length)),
@@ -115,6 +116,7 @@ impl Overlay {
             | Request::Regions { .. }
             | Request::Descriptor { .. }
             | Request::Connect
+            | Request::RingFills
             | Request::Control { .. } => {
                 unreachable!("the runtime handles these itself")
             }
@@ -154,9 +156,11 @@ impl Overlay {
                 Some(answer) => {
                     if let Operation::Commit(commit) = pending.operation
                         && answer == Answer::Done
-                        && !waits_for_space
                     {
-                        self.top_up(shared, pending.envelope.slot, commit.file, commit.range);
+                        self.open_granule(shared, commit.file, commit.range);
+                        if !waits_for_space {
+                            self.top_up(shared, pending.envelope.slot, commit.file, commit.range);
+                        }
                     }
                     self.outbox.reply(pending.envelope, answer);
                     ended.extend(pending.file());

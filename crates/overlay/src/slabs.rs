@@ -1,6 +1,7 @@
 //! Slabs: flash space leased to a thread, so that an absorbed write costs one round trip.
 //!
-//! A slab is a run of pages of the file's data file. The agent keeps the slabs of each slot and shows them in
+//! A slab is a run of pages of the file's data file. A thread takes from it ahead of the agent, and gets more before it
+//! has to ask. The agent keeps the slabs of each slot and shows them in
 //! it: what the slot says is never taken for space, as any process of the run can write there. A commit takes
 //! from the front of a slab, and what is left too short is topped up in the same answer.
 
@@ -74,6 +75,24 @@ impl Overlay {
         is_coming
     }
 
+    /// After commits that nobody asked for: makes sure that the slot can take `bytes` without asking, in writes like
+    /// `range`. What is added is shown once its data file is there, and the record of that.
+    pub(crate) fn refill(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range, bytes: u64) {
+        for _ in 0..PIECES_MAX / 2 {
+            let slabs = self.threads.slabs().of(slot);
+            let left: u64 = slabs.iter().filter(|slab| slab.file == file).map(|slab| slab.run.bytes().length).sum();
+            let is_full = self.threads.slabs().free_entries(slot).is_empty();
+            if left >= bytes || is_full || self.lease_slab(shared, slot, file, range).is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// A slab is shown that a thread did not ask for.
+    pub fn show_slab(&mut self, shared: Shared<'_>, slot: u32, at: usize, page: u64) {
+        self.threads.slabs_mut().reveal(shared, slot, at, page);
+    }
+
     /// After a commit: makes sure that the slot can take another write like `range` without asking. Slabs it
     /// has stay, as the thread may be about to commit more of them.
     pub(crate) fn top_up(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) {
@@ -82,12 +101,22 @@ impl Overlay {
         }
     }
 
+    /// Adds slabs for a write of `range`, which the thread sees at once, as it waits for the answer.
     fn add_slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Answer {
+        let added = self.lease_slab(shared, slot, file, range);
+        for (at, page) in &added {
+            self.show_slab(shared, slot, *at, *page);
+        }
+        if added.is_empty() { Answer::NoSpace } else { Answer::Done }
+    }
+
+    /// Adds slabs for a write of `range`, which are shown in their turn: their entries and first pages.
+    fn lease_slab(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range) -> Vec<(usize, u64)> {
         let data_file = self.data_file_of(shared, file);
         let pages = Run::touching(data_file, range.offset % PAGE_BYTES, range.length).pages;
         let spared = self.spared_bytes(file, range);
         if self.space.available_bytes() < pages.saturating_mul(PAGE_BYTES).saturating_add(spared) {
-            return Answer::NoSpace;
+            return Vec::new();
         }
         let size_before = self.space.size_bytes(data_file);
         let granted = self.grant(shared, slot, file, pages, spared);
@@ -97,7 +126,8 @@ impl Overlay {
             let punched = self.space.punch_excess(data_file);
             punched.into_iter().for_each(|run| self.outbox.push(Output::Punch(run)));
         }
-        if granted { Answer::Done } else { Answer::NoSpace }
+        granted.iter().for_each(|&(at, page)| self.outbox.push(Output::Show { slot, at, page }));
+        granted
     }
 
     /// What a write of `range` leaves free. Regions give way where the least reserve is short: it is for
@@ -107,17 +137,16 @@ impl Overlay {
         if within || !self.has_regions() { 0 } else { Reserve::least_bytes(self.space.capacity_bytes()) }
     }
 
-    fn grant(&mut self, shared: Shared<'_>, slot: u32, file: u32, pages: u64, spared_bytes: u64) -> bool {
+    fn grant(&mut self, shared: Shared<'_>, slot: u32, file: u32, pages: u64, spared_bytes: u64) -> Vec<(usize, u64)> {
         let data_file = self.data_file_of(shared, file);
         let empty = self.threads.slabs().free_entries(slot);
-        let Some(&first) = empty.first() else { return false };
+        let Some(&first) = empty.first() else { return Vec::new() };
         let available_bytes = self.space.available_bytes().saturating_sub(spared_bytes);
         let fair = available_bytes / PAGE_BYTES / (2 * self.threads.count().max(1) as u64);
         let most = fair.min(self.threads.slabs().bytes_max() / PAGE_BYTES).max(pages);
         if let Some(run) = self.space.allocate(data_file, pages, most) {
-            self.threads.slabs_mut().set(shared, slot, first, Slab { file, run });
-            self.pacing.reserve_mut().on_write(run.bytes().length, self.measured_ns);
-            return true;
+            self.put_slab(shared, slot, first, Slab { file, run, is_shown: false });
+            return vec![(first, run.page)];
         }
         let mut runs = Vec::new();
         let mut missing = pages;
@@ -129,13 +158,19 @@ impl Overlay {
         }
         if missing > 0 {
             runs.into_iter().for_each(|run| self.space.give_back(run));
-            return false;
+            return Vec::new();
         }
+        let mut added = Vec::new();
         for (at, run) in empty.into_iter().zip(runs) {
-            self.pacing.reserve_mut().on_write(run.bytes().length, self.measured_ns);
-            self.threads.slabs_mut().set(shared, slot, at, Slab { file, run });
+            self.put_slab(shared, slot, at, Slab { file, run, is_shown: false });
+            added.push((at, run.page));
         }
-        true
+        added
+    }
+
+    fn put_slab(&mut self, shared: Shared<'_>, slot: u32, at: usize, slab: Slab) {
+        self.threads.slabs_mut().set(shared, slot, at, slab);
+        self.pacing.reserve_mut().on_write(slab.run.bytes().length, self.measured_ns);
     }
 
     /// Frees entries of the slot's slab table: those of other files if the table is full.
@@ -184,11 +219,11 @@ impl Overlay {
             let rest = Run { page: run.page + used, pages: run.pages - used, ..run };
             let known = possible && self.data_files.owner(data_file) == Some(file);
             if known && rest.pages > 0 && self.space.adopt_slab(rest) {
-                self.threads.slabs_mut().set(shared, slot, at, Slab { file, run: rest });
+                self.threads.slabs_mut().set(shared, slot, at, Slab { file, run: rest, is_shown: true });
                 // The agent may have been killed before it made the data file long enough, or made it at all.
                 self.outbox.push(Output::Grow { data_file, size: self.space.size_bytes(data_file) });
             } else {
-                piece.revoke();
+                shared.slots[slot as usize].revoke_slab(at);
             }
         }
     }

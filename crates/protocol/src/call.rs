@@ -11,7 +11,9 @@
 //!                                                                -> Slow -> Look -> it counts, or ask again
 //!                                             again for the rest -> free
 //! write    part by part as policies answer: absorbed, or direct
-//!  absorb  publish as asking -> slab at hand, or Ask(Slab) -> Flash -> Ask(Commit) -> ... -> free;
+//!  absorb  publish as asking -> slab at hand, or Ask(Slab) -> Flash -> Push -> Look -> the same: ... -> free
+//!                                                                          -> changed: AskPushed(Commit)
+//!                                                              -> Ask(Commit) where the granule is closed
 //!          refused: the rest is direct
 //!  direct  publish, fence -> Look -> clear: Slow, free
 //!                                 -> set:   ask -> Ask(Write) -> Slow -> Ask(WriteDone) -> free
@@ -30,7 +32,8 @@
 //! | slow-while-down | there is no way from a set bit to `Slow` but through the agent's answer |
 //! | read-no-lease, no-read-lease | a read lease is released after [`Call::on_moved`] of the last byte read under it |
 //! | drop-first | `WriteDone` is asked after [`Call::on_moved`] of the write |
-//! | bit-after-commit, commit-twice | `Commit` follows [`Call::on_moved`] of the flash write |
+//! | bit-after-commit, commit-twice | `Push` and `Commit` follow [`Call::on_moved`] of the flash write |
+//! | ring-no-validate, ring-no-fence | `Look` follows a push that fences ([`ring`](crate::ring)); what does not count is asked for under the same number |
 //! | in-place-dead, in-place-never | bytes are absorbed by slabs alone, which hold nothing |
 //! | slab-reclaimed | a thread that writes to a slab has published its request |
 //! | wait-slot, wait-lease | a refused commit goes on as a direct write, and the slab stays the thread's |
@@ -132,7 +135,7 @@ impl Call {
 
 /// Goes on.
 impl Call {
-    /// Loads the bits, after [`Step::Look`].
+    /// Loads words of the shared file, after [`Step::Look`].
     ///
     /// # Panics
     /// If that was not the step, as all of these.
@@ -143,6 +146,21 @@ impl Call {
             Kind::Change(change) => change.look(thread),
             Kind::Settle(settle) => settle.look(),
         }
+    }
+
+    /// Pushes a commit, after [`Step::Push`].
+    pub fn push(&mut self, thread: &impl Thread) -> Step {
+        self.absorbing().push(thread)
+    }
+
+    /// The agent is told, after [`Step::Tell`].
+    pub fn on_told(&mut self, thread: &impl Thread) -> Step {
+        self.absorbing().on_told(thread)
+    }
+
+    fn absorbing(&mut self) -> &mut Write {
+        let Kind::Write(write) = &mut self.0 else { unreachable!("only writes are absorbed") };
+        write
     }
 
     /// The bytes of the step before are moved, or not.

@@ -274,6 +274,8 @@ figures! {
     /// What the overlay did since the agent started.
     Counters {
         absorbed_requests_total: COMMITS [];
+        pushed_commits_total: PUSHED [];
+        pushes_passed_over_total: PASSED_OVER [];
         absorbed_bytes_total: COMMITTED_BYTES [];
         write_backs_total: WRITE_BACKS [outcome = "done"];
         write_back_errors_total: WRITE_BACKS [outcome = "failed"];

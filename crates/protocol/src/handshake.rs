@@ -174,6 +174,11 @@ impl Shared<'_> {
         bits_of(range).all(|bit| !self.is_set(file, bit))
     }
 
+    /// Whether any bit of `range` is clear.
+    pub fn is_any_clear(&self, file: u32, range: Range) -> bool {
+        bits_of(range).any(|bit| !self.is_set(file, bit))
+    }
+
     /// A write finds no space on flash, and the agent is not asked: it sees how much was refused, and how
     /// long the file becomes.
     pub(crate) fn refuse_write(&self, file: u32, range: Range) {

@@ -8,7 +8,7 @@
 
 use super::shared::{
     DIRECT_TRUNCATES, LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_GIVEN_UP, LEASE_NONE, LEASE_QUARANTINED,
-    LEASE_SLOW_READ, PIECES_MAX, Piece, Shared, Slot,
+    LEASE_SLOW_READ, PIECES_MAX, Piece, Shared, Slab, Slot,
 };
 use headstart_units::atomics::Ordering;
 use headstart_units::request::Range;
@@ -34,11 +34,6 @@ impl Piece {
         self.data_file.store(place.data_file, Ordering::Relaxed);
         self.place.store(place.place, Ordering::Relaxed);
         self.length.store(place.length, Ordering::Release);
-    }
-
-    /// Takes a slab back; only the agent calls this.
-    pub fn revoke(&self) {
-        self.length.store(0, Ordering::Release);
     }
 
     /// Reads it.
@@ -162,35 +157,89 @@ const PLACE_ALIGNMENT: u64 = 4096;
 /// A slab that holds at least this much of a write too large for it is used without asking for a better one.
 const PART_MIN: u64 = 1 << 20;
 
+impl Slab {
+    /// As far as the agent knows it to be unused.
+    pub fn read(&self) -> Place {
+        let end = self.end.load(Ordering::Acquire);
+        let place = self.place.load(Ordering::Relaxed);
+        Place {
+            file: self.file.load(Ordering::Relaxed),
+            data_file: self.data_file.load(Ordering::Relaxed),
+            place,
+            length: end.saturating_sub(place),
+        }
+    }
+
+    fn is(&self, slab: &Place) -> bool {
+        self.end.load(Ordering::Relaxed) == slab.place + slab.length
+            && self.data_file.load(Ordering::Relaxed) == slab.data_file
+            && self.file.load(Ordering::Relaxed) == slab.file
+    }
+}
+
+/// Slabs as the agent shows them.
+impl Slot {
+    /// Shows a slab, or that less is left of the one that is there. What was there before is used up, or its thread
+    /// waits for an answer: a thread that takes at the same time finds nothing left in it, however old or new the
+    /// words that it sees.
+    pub fn show_slab(&self, at: usize, slab: Place) {
+        let cell = &self.slabs[at];
+        if cell.is(&slab) {
+            return cell.place.store(slab.place, Ordering::Release);
+        }
+        self.revoke_slab(at);
+        cell.file.store(slab.file, Ordering::Relaxed);
+        cell.data_file.store(slab.data_file, Ordering::Relaxed);
+        cell.place.store(slab.place, Ordering::Relaxed);
+        self.taken[at].store(slab.place, Ordering::Release);
+        cell.end.store(slab.place + slab.length, Ordering::Release);
+    }
+
+    /// Takes a slab back.
+    pub fn revoke_slab(&self, at: usize) {
+        self.slabs[at].end.store(0, Ordering::Release);
+    }
+}
+
 /// What the library finds among the slot's slabs for a write of `range`.
 impl Slot {
-    /// The smallest slab that takes all of `range`; if none does, the one that takes most.
-    pub fn slab(&self, file: u32, range: Range) -> Option<Place> {
-        let largest = || self.usable_slabs(file, range).max_by_key(|slab| slab.length);
+    /// The smallest slab that takes all of `range`; if none does, the one that takes most. With its index.
+    pub fn slab(&self, file: u32, range: Range) -> Option<(usize, Place)> {
+        let largest = || self.usable_slabs(file, range).max_by_key(|(_, slab)| slab.length);
         self.whole_slab(file, range).or_else(largest)
     }
 
     /// The smallest slab that takes all of `range`.
-    pub(crate) fn whole_slab(&self, file: u32, range: Range) -> Option<Place> {
-        let fits = |slab: &Place| slab.length >= range.length;
-        self.usable_slabs(file, range).filter(fits).min_by_key(|slab| slab.length)
+    pub(crate) fn whole_slab(&self, file: u32, range: Range) -> Option<(usize, Place)> {
+        let fits = |(_, slab): &(usize, Place)| slab.length >= range.length;
+        self.usable_slabs(file, range).filter(fits).min_by_key(|(_, slab)| slab.length)
     }
 
     /// The same as [`Slot::slab`], if it is good enough not to ask the agent for another.
-    pub(crate) fn good_slab(&self, file: u32, range: Range) -> Option<Place> {
-        self.slab(file, range).filter(|slab| slab.length >= range.length.min(PART_MIN))
+    pub(crate) fn good_slab(&self, file: u32, range: Range) -> Option<(usize, Place)> {
+        self.slab(file, range).filter(|(_, slab)| slab.length >= range.length.min(PART_MIN))
+    }
+
+    /// `used`, in the slab of this index, is about to be written: nothing else is to go to its pages.
+    pub(crate) fn take_slab(&self, at: usize, used: Place) {
+        let end = used.place + used.length;
+        self.taken[at].store(end.next_multiple_of(PLACE_ALIGNMENT), Ordering::Relaxed);
     }
 
     /// The slabs of `file`, each from where the first byte of `range` may lie.
-    fn usable_slabs(&self, file: u32, range: Range) -> impl Iterator<Item = Place> + '_ {
-        self.slabs.iter().filter_map(move |slab| {
+    fn usable_slabs(&self, file: u32, range: Range) -> impl Iterator<Item = (usize, Place)> + '_ {
+        self.slabs.iter().zip(&self.taken).enumerate().filter_map(move |(at, (slab, taken))| {
+            // In this order: with a `taken` of the slab before, which is used up, nothing is left of that one.
+            let taken = taken.load(Ordering::Acquire);
+            let end = slab.end.load(Ordering::Acquire);
             let held = slab.read();
             if held.file != file {
                 return None;
             }
-            let skip = range.offset.wrapping_sub(held.place) % PLACE_ALIGNMENT;
-            let length = held.length.checked_sub(skip).filter(|&length| length > 0)?;
-            Some(Place { place: held.place + skip, length, ..held })
+            let first = held.place.max(taken);
+            let place = first + range.offset.wrapping_sub(first) % PLACE_ALIGNMENT;
+            let length = end.checked_sub(place).filter(|&length| length > 0)?;
+            Some((at, Place { place, length, ..held }))
         })
     }
 }

@@ -248,6 +248,8 @@ pub enum Request<'a> {
         /// Old and new absolute path, one after the other.
         paths: &'a [u8],
     },
+    /// The thread's ring fills. Not answered.
+    RingFills,
     /// From the command line: a JSON object. Answered by `Control`.
     Control {
         /// JSON text.
@@ -350,7 +352,7 @@ impl<'a> Request<'a> {
             }
             Request::Close { file } | Request::Sync { file } | Request::Sealed { file } => w.u32(file),
             Request::Descriptor { data_file } => w.u32(data_file),
-            Request::Connect => w,
+            Request::Connect | Request::RingFills => w,
             Request::Slab { file, offset, length }
             | Request::WriteDone { file, offset, length }
             | Request::WriteBack { file, offset, length }
@@ -402,6 +404,7 @@ impl<'a> Request<'a> {
             Request::Descriptor { .. } => 25,
             Request::Connect => 26,
             Request::Sealed { .. } => 27,
+            Request::RingFills => 28,
         }
     }
 
@@ -450,6 +453,7 @@ impl<'a> Request<'a> {
             25 => Request::Descriptor { data_file: r.u32()? },
             26 => Request::Connect,
             27 => Request::Sealed { file: r.u32()? },
+            28 => Request::RingFills,
             _ => return Err(DecodeError),
         };
         r.end()?;

@@ -1,11 +1,40 @@
 //! Rings: commits that need no answer. Each slot has one; its thread writes entries, the agent takes them out.
 //!
-//! An entry is complete before the ring's head moves over it, so that a thread that dies at any store leaves
-//! whole entries or none. Tickets order the entries of all rings. A mark says that a slot has something for the
-//! agent, so that it need not look at every slot.
+//! ```text
+//! library: loads the granule's open word: a number | takes a ticket | writes the entry, moves the head | fence
+//!          | marks its slot | loads the open word again -> the same: committed
+//!                                                        -> another: asks the agent to commit, under the same number
+//! agent:   looks before each request: tickets taken so far | takes the marks | fence | reads the rings
+//!          | applies, in the order of tickets, what has none that was taken since
+//!          closes a granule: another word | fence | looks; what comes later under the old number counts no more
+//! ```
+//!
+//! **Whole entries.** An entry is complete before the ring's head moves over it: a thread that dies at any store
+//! leaves whole entries or none. The agent moves the tail once the records of what it took out are appended. One
+//! that dies before leaves entries that the journal may hold: the next one knows those by their numbers.
+//!
+//! **Order.** Tickets order the entries of all rings; the agent does not see all rings at one moment. It applies
+//! what has a ticket taken before it began to look. Say that it applies X and has not seen Y, which has a smaller
+//! ticket. X took its ticket before the agent began to look, and Y was not in its ring when the agent looked there,
+//! after that. So Y had not returned when X took its ticket: the two writes overlap in time, and Y may come after X.
+//!
+//! **Closing.** Of the library's fence and the agent's one comes first: either the library sees that the word
+//! changed, or the agent sees the entry. Until the records of what it takes out then are appended the word says
+//! [`CLOSING`], and its number: should the agent die first, the next one takes entries under that number for good.
+//!
+//! **Marks.** A mark says that a slot has something for the agent, so that it need not look at every slot. A thread
+//! that finds its mark set has made its fence before: the agent that takes the mark fences before it reads rings.
 
-use super::shared::SLOTS_MAX;
-use headstart_units::atomics::{AtomicU32, AtomicU64};
+use std::collections::BTreeMap;
+
+use super::lease::Place;
+use super::shared::{GRANULES_PER_FILE, SLOTS_MAX, Shared, bit_of};
+use headstart_units::GRANULE_BYTES;
+use headstart_units::atomics::{AtomicU32, AtomicU64, Ordering, fence};
+use headstart_units::request::Range;
+
+/// In [`Granule::open`], beside the number: the agent takes out what was pushed under it, and nothing more is.
+pub const CLOSING: u64 = 1 << 63;
 
 /// Entries of one ring: so many commits can wait for the agent before a thread asks it (assumed).
 pub const ENTRIES_MAX: usize = if cfg!(loom) { 2 } else { 128 };
@@ -74,4 +103,236 @@ impl Default for Marks {
         let words = std::array::from_fn(|_| AtomicU64::new(0));
         Marks { tickets: Lonely::default(), words, reserved: Lonely::default() }
     }
+}
+
+/// A commit that was pushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pushed {
+    /// Whose it is.
+    pub slot: u32,
+    /// The slot's number of it.
+    pub seq: u64,
+    /// Orders it.
+    pub ticket: u64,
+    /// What the granule's open word held.
+    pub open: u64,
+    /// The bytes of the slow file.
+    pub range: Range,
+    /// Where they lie.
+    pub place: Place,
+}
+
+/// The word of a file that speaks for the granule of `offset`.
+pub fn word_of(offset: u64) -> usize {
+    (offset / GRANULE_BYTES) as usize % GRANULES_PER_FILE
+}
+
+/// The library's side.
+impl Shared<'_> {
+    /// The number under which bytes of `range` may be committed without an answer, if they may: they lie within one
+    /// granule, and the slot's ring has room.
+    #[inline]
+    pub fn open_for(&self, slot: u32, file: u32, range: Range) -> Option<u64> {
+        let word = word_of(range.offset);
+        if range.is_empty() || (range.end() - 1) / GRANULE_BYTES != range.offset / GRANULE_BYTES {
+            return None;
+        }
+        let open = self.granule(file, word).open.load(Ordering::Acquire);
+        // Another granule may have the same word. No bit is cleared while its word is open.
+        let is_open = open != 0 && open & CLOSING == 0 && self.is_set(file, bit_of(range.offset));
+        (is_open && !self.rings[slot as usize].is_full()).then_some(open)
+    }
+
+    /// Pushes the commit of `range` at `place`, under the slot's next number, and marks the slot. It counts if
+    /// [`Shared::is_open_under`] the number afterwards; else the agent is to be asked, under the same one.
+    #[inline]
+    pub fn push(&self, slot: u32, open: u64, range: Range, place: Place) {
+        let cell = &self.slots[slot as usize];
+        let ticket = self.marks.tickets.0.fetch_add(1, Ordering::SeqCst) + 1;
+        let seq = cell.seq.load(Ordering::Relaxed) + 1;
+        cell.seq.store(seq, Ordering::Release);
+        self.rings[slot as usize].write(&Pushed { slot, seq, ticket, open, range, place });
+        fence(Ordering::SeqCst);
+        self.mark(slot);
+    }
+
+    /// Whether the commits of `range` still need no answer, under that number: after a push.
+    #[inline]
+    pub fn is_open_under(&self, file: u32, range: Range, open: u64) -> bool {
+        self.granule(file, word_of(range.offset)).open.load(Ordering::SeqCst) == open
+    }
+
+    /// Tells the agent that the slot has something for it, when it next looks. The caller has fenced since it left
+    /// that.
+    #[inline]
+    pub fn mark(&self, slot: u32) {
+        let (word, bit) = (&self.marks.words[slot as usize / 64], 1 << (slot % 64));
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        }
+    }
+}
+
+impl Ring {
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.waiting() >= ENTRIES_MAX as u64
+    }
+
+    /// How many entries the agent has not taken out for good.
+    #[inline]
+    fn waiting(&self) -> u64 {
+        self.head.0.load(Ordering::Relaxed).wrapping_sub(self.tail.0.load(Ordering::Acquire))
+    }
+
+    /// Whether the agent should be told to look, after a push: at half of the ring, and each quarter from there.
+    #[inline]
+    pub fn wants_agent(&self) -> bool {
+        let (waiting, quarter) = (self.waiting(), (ENTRIES_MAX / 4).max(1) as u64);
+        waiting >= ENTRIES_MAX as u64 / 2 && self.head.0.load(Ordering::Relaxed).is_multiple_of(quarter)
+    }
+
+    #[inline]
+    fn write(&self, pushed: &Pushed) {
+        let head = self.head.0.load(Ordering::Relaxed);
+        let entry = &self.entries[head as usize % ENTRIES_MAX];
+        entry.seq.store(pushed.seq, Ordering::Relaxed);
+        entry.ticket.store(pushed.ticket, Ordering::Relaxed);
+        entry.open.store(pushed.open, Ordering::Relaxed);
+        entry.offset.store(pushed.range.offset, Ordering::Relaxed);
+        entry.length.store(pushed.range.length, Ordering::Relaxed);
+        entry.place.store(pushed.place.place, Ordering::Relaxed);
+        entry.file.store(pushed.place.file, Ordering::Relaxed);
+        entry.data_file.store(pushed.place.data_file, Ordering::Relaxed);
+        self.head.0.store(head.wrapping_add(1), Ordering::Release);
+    }
+
+    fn read(&self, slot: u32, at: u64) -> Pushed {
+        let entry = &self.entries[at as usize % ENTRIES_MAX];
+        let length = entry.length.load(Ordering::Relaxed);
+        Pushed {
+            slot,
+            seq: entry.seq.load(Ordering::Relaxed),
+            ticket: entry.ticket.load(Ordering::Relaxed),
+            open: entry.open.load(Ordering::Relaxed),
+            range: Range::new(entry.offset.load(Ordering::Relaxed), length),
+            place: Place {
+                file: entry.file.load(Ordering::Relaxed),
+                data_file: entry.data_file.load(Ordering::Relaxed),
+                place: entry.place.load(Ordering::Relaxed),
+                length,
+            },
+        }
+    }
+}
+
+/// The agent's side: opening and closing.
+impl Shared<'_> {
+    /// Commits in the granules of this word need no answer from now on. Returns the number.
+    pub fn open(&self, file: u32, word: usize) -> u64 {
+        let granule = self.granule(file, word);
+        let number = granule.generation.fetch_add(1, Ordering::SeqCst) + 1;
+        granule.open.store(number, Ordering::SeqCst);
+        number
+    }
+
+    /// They need one again. The caller fences after the last word, and takes out what was pushed.
+    pub fn begin_closing(&self, file: u32, word: usize) {
+        self.granule(file, word).open.fetch_or(CLOSING, Ordering::SeqCst);
+    }
+
+    /// What was pushed before is appended.
+    pub fn end_closing(&self, file: u32, word: usize) {
+        self.granule(file, word).open.store(0, Ordering::SeqCst);
+    }
+
+    /// The words of the file that are open, or about to be closed, with their numbers: for an agent that takes over.
+    pub fn open_words(&self, file: u32) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let number = move |word: usize| self.granule(file, word).open.load(Ordering::SeqCst) & !CLOSING;
+        (0..GRANULES_PER_FILE).map(move |word| (word, number(word))).filter(|(_, number)| *number != 0)
+    }
+}
+
+/// The agent's side: what it has taken out of rings.
+#[derive(Clone, Debug, Default)]
+pub struct Collector {
+    /// Marks that are taken and whose rings hold more.
+    left: BTreeMap<usize, u64>,
+    /// By slot, up to where a ring is read, where that is beyond its tail.
+    read: BTreeMap<u32, u64>,
+}
+
+impl Collector {
+    /// Takes out what may be applied, in the order in which it is to be. Closings were followed by a fence.
+    pub fn take(&mut self, shared: Shared<'_>) -> Vec<Pushed> {
+        let until = shared.marks.tickets.0.load(Ordering::SeqCst);
+        for (at, word) in shared.marks.words.iter().enumerate() {
+            if word.load(Ordering::Relaxed) != 0 {
+                *self.left.entry(at).or_default() |= word.swap(0, Ordering::SeqCst);
+            }
+        }
+        if self.left.is_empty() {
+            return Vec::new();
+        }
+        fence(Ordering::SeqCst);
+        let mut taken = Vec::new();
+        let read = &mut self.read;
+        self.left.retain(|at, left| {
+            let slots = (0..64u32).filter(|bit| *left & 1 << bit != 0).map(|bit| *at as u32 * 64 + bit);
+            let more = slots.filter(|slot| read_ring(shared, read, *slot, until, &mut taken));
+            *left = more.fold(0, |left, slot| left | 1 << (slot % 64));
+            *left != 0
+        });
+        taken.sort_unstable_by_key(|pushed| pushed.ticket);
+        taken
+    }
+
+    /// Looks into the ring of a slot whether it is marked or not: its thread is gone, maybe before it could mark it.
+    pub fn look_into(&mut self, slot: u32) {
+        *self.left.entry(slot as usize / 64).or_default() |= 1 << (slot % 64);
+    }
+
+    /// Takes out all there is, as no thread pushes: for an agent that takes over, whose words are closed.
+    pub fn take_all(&mut self, shared: Shared<'_>) -> Vec<Pushed> {
+        let slots = 0..shared.used_slots().len().min(shared.rings.len()) as u32;
+        slots.for_each(|slot| self.look_into(slot));
+        self.take(shared)
+    }
+
+    /// The records of all that was taken out are appended.
+    pub fn store_tails(&mut self, shared: Shared<'_>) {
+        for (slot, read) in std::mem::take(&mut self.read) {
+            shared.rings[slot as usize].tail.0.store(read, Ordering::Release);
+        }
+    }
+}
+
+/// Reads the ring of a slot as far as its tickets allow; whether it holds more.
+fn read_ring(
+    shared: Shared<'_>,
+    read: &mut BTreeMap<u32, u64>,
+    slot: u32,
+    until: u64,
+    taken: &mut Vec<Pushed>,
+) -> bool {
+    let Some(ring) = shared.rings.get(slot as usize) else { return false };
+    let tail = ring.tail.0.load(Ordering::Relaxed);
+    let (head, first) = (ring.head.0.load(Ordering::Acquire), read.get(&slot).copied().unwrap_or(tail));
+    if head == first {
+        return false;
+    }
+    // A head that makes no sense is taken for an empty ring.
+    let is_sound = head.wrapping_sub(tail) <= ENTRIES_MAX as u64 && first.wrapping_sub(tail) <= head.wrapping_sub(tail);
+    let mut next = if is_sound { first } else { head };
+    while next != head {
+        let pushed = ring.read(slot, next);
+        if pushed.ticket > until {
+            break;
+        }
+        taken.push(pushed);
+        next = next.wrapping_add(1);
+    }
+    read.insert(slot, next);
+    next != head
 }

@@ -173,6 +173,14 @@ impl FileEntry {
         u64::from(self.refused_end.load(Ordering::Relaxed)) * REFUSED_UNIT_BYTES
     }
 
+    /// Bytes were absorbed at that time, in nanoseconds since 1970.
+    #[inline]
+    pub fn absorbed_at(&self, now_ns: u64) {
+        if self.modified_ns.load(Ordering::Relaxed) < now_ns {
+            self.modified_ns.fetch_max(now_ns, Ordering::Relaxed);
+        }
+    }
+
     /// A process that has said that it has the file open is about to fork or to execute a program: before it
     /// does, so that whoever hears that it has closed the file, or ended, sees this.
     pub fn bequeath(&self) {
@@ -195,7 +203,7 @@ pub struct Granule {
     pub open: AtomicU64,
 }
 
-/// A piece of flash in a lease, or a slab.
+/// A piece of flash in a lease.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Piece {
@@ -205,8 +213,23 @@ pub struct Piece {
     pub data_file: AtomicU32,
     /// Offset in the data file.
     pub place: AtomicU64,
-    /// Length in bytes; a slab of length zero is no slab.
+    /// Length in bytes; zero: there is none.
     pub length: AtomicU64,
+}
+
+/// A slab: flash that a thread may write absorbed bytes to. The thread takes from it ahead of the agent, while the
+/// agent shows what it knows to be used: `end` is the same as long as it is this slab, and `place` only grows.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Slab {
+    /// The slow file it is for.
+    pub file: AtomicU32,
+    /// The data file it lies in.
+    pub data_file: AtomicU32,
+    /// Offset in the data file; what lies before is used.
+    pub place: AtomicU64,
+    /// Where it ends there; zero: it is no slab.
+    pub end: AtomicU64,
 }
 
 /// A critical read that missed, for the agent's critical data table.
@@ -277,7 +300,9 @@ pub struct Slot {
     /// Pieces of the flash read lease, in file order; `pieces_count` are valid.
     pub pieces: [Piece; PIECES_MAX],
     /// Slabs: flash space this thread may write absorbed bytes to.
-    pub slabs: [Piece; PIECES_MAX],
+    pub slabs: [Slab; PIECES_MAX],
+    /// Up to where the thread has taken of each, in its data file. Its own word, but for the agent that grants one.
+    pub taken: [AtomicU64; PIECES_MAX],
     /// How many `pieces` are valid.
     pub pieces_count: AtomicU32,
     /// Next hint the library writes.
@@ -311,14 +336,14 @@ pub struct Region {
 // A model checker's atomics are larger; everybody else sees this.
 #[cfg(not(loom))]
 const _: () = {
-    assert!(size_of::<Header>() == 128 && size_of::<FileEntry>() == 128 && size_of::<Slot>() == 2048);
+    assert!(size_of::<Header>() == 128 && size_of::<FileEntry>() == 128 && size_of::<Slot>() == 2176);
     assert!(size_of::<CopyRecord>() == 40 && size_of::<OpenFiles>() == 6144);
     let records = COPIES_MAX * 40 + SLOTS_MAX * 6144;
     assert!(size_of::<Granule>() == 16 && size_of::<Marks>() == 640 && size_of::<Ring>() == 8320);
     let of_files = FILES_MAX * (128 + 8192 + 8192 + 8256);
     assert!(size_of::<Interleaving>() == 8256);
-    assert!(size_of::<Region>() == 128 + of_files + SLOTS_MAX * (2048 + 8320) + records + 640 + COUNTERS_MAX * 8);
-    assert!(offset_of!(Slot, pieces) == 80 && offset_of!(Slot, hints) == 480);
+    assert!(size_of::<Region>() == 128 + of_files + SLOTS_MAX * (2176 + 8320) + records + 640 + COUNTERS_MAX * 8);
+    assert!(offset_of!(Slot, pieces) == 80 && offset_of!(Slot, hints) == 544);
 };
 
 impl Region {

@@ -172,9 +172,11 @@ impl World<'_> {
         let slot = self.slot() as usize;
         let number = self.source.number();
         let s = &self.memory.slots[slot];
-        let piece = [&s.pieces[0], &s.slabs[0], &s.slabs[1]][self.source.below(3) as usize];
+        let (piece, slab) = (&s.pieces[0], &s.slabs[self.source.below(2) as usize]);
+        let ring = &self.memory.rings[slot];
+        let entry = &ring.entries[self.source.below(4) as usize];
         let hint = &s.hints[self.source.below(32) as usize];
-        let long: [&AtomicU64; 11] = [
+        let long: [&AtomicU64; 22] = [
             &s.offset,
             &s.length,
             &s.seq,
@@ -183,11 +185,22 @@ impl World<'_> {
             &s.owner_start,
             &piece.place,
             &piece.length,
+            &slab.place,
+            &slab.end,
+            &s.taken[0],
+            &ring.head.0,
+            &ring.tail.0,
+            &entry.seq,
+            &entry.ticket,
+            &entry.open,
+            &entry.offset,
+            &entry.length,
+            &entry.place,
             &hint.file,
             &hint.offset,
             &hint.length,
         ];
-        let short: [&AtomicU32; 10] = [
+        let short: [&AtomicU32; 14] = [
             &s.state,
             &s.kind,
             &s.file,
@@ -195,13 +208,17 @@ impl World<'_> {
             &s.owner_pid,
             &piece.file,
             &piece.data_file,
+            &slab.file,
+            &slab.data_file,
+            &entry.file,
+            &entry.data_file,
             &s.pieces_count,
             &s.hints_head,
             &s.hints_tail,
         ];
-        match self.source.below(21) as usize {
-            at if at < 11 => long[at].store(number, Ordering::Relaxed),
-            at => short[at - 11]
+        match self.source.below((long.len() + short.len()) as u32) as usize {
+            at if at < long.len() => long[at].store(number, Ordering::Relaxed),
+            at => short[at - long.len()]
                 .store(if self.source.flag() { number as u32 } else { number as u32 % 4 }, Ordering::Relaxed),
         }
         // A hint that may be taken.
@@ -266,6 +283,7 @@ impl World<'_> {
                 Output::Copy(_) | Output::Extend { .. } | Output::Barrier { .. } | Output::SyncJournal => {
                     self.tasks.push(output);
                 }
+                Output::Show { slot, at, page } => self.overlay.show_slab(self.memory.view(), slot, at, page),
                 Output::Unsynced(_) | Output::Punch(_) | Output::RemoveDataFile(_) | Output::Forget(_) => {}
             }
         }

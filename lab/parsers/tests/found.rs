@@ -64,7 +64,7 @@ fn refuses(answer: Option<Answer>) -> bool {
 fn a_slab_that_stands_in_the_slot_but_was_never_granted_holds_no_commit() {
     let mut agent = Agent::new(Capacity::Bytes(1 << 20), 1 << 20);
     let claimed = Place { file: 0, data_file: 1, place: 1 << 40, length: 1 << 20 };
-    agent.memory.view().slots[0].slabs[0].grant(claimed);
+    agent.memory.view().slots[0].show_slab(0, claimed);
     let commit = Request::Commit { file: 0, data_file: 1, offset: 0, length: 4096, place: 1 << 40 };
     assert!(refuses(agent.ask(commit)));
     agent.overlay.on_hang_up(agent.memory.view(), 0, None);

@@ -62,6 +62,7 @@ pub struct Task {
 
 /// What a thread brings to its calls.
 struct Library<'a> {
+    index: u32,
     slot: &'a Slot,
     shared: Shared<'a>,
     absorbs: bool,
@@ -70,6 +71,10 @@ struct Library<'a> {
 impl Thread for Library<'_> {
     fn slot(&self) -> &Slot {
         self.slot
+    }
+
+    fn index(&self) -> u32 {
+        self.index
     }
 
     fn shared(&self) -> Shared<'_> {
@@ -86,7 +91,6 @@ impl Thread for Library<'_> {
 #[derive(Debug)]
 pub struct Rank {
     pub process: Process,
-    pub seq: u64,
     pub answer: Option<Answer>,
     pub task: Option<Task>,
     /// Files open here: their number, once it is known, and a descriptor.
@@ -100,7 +104,7 @@ pub struct Rank {
 impl Rank {
     pub fn new(index: usize) -> Rank {
         let process = Process { pid: 100 + index as u32, start_time: 1 };
-        Rank { process, seq: 0, answer: None, task: None, open: BTreeMap::new(), flash: None, errors: Vec::new() }
+        Rank { process, answer: None, task: None, open: BTreeMap::new(), flash: None, errors: Vec::new() }
     }
 }
 
@@ -140,7 +144,6 @@ pub fn begin(w: &mut World, rank: usize, file: usize, operation: Operation) {
 pub fn die(w: &mut World, rank: usize) {
     let process = Process { start_time: w.ranks[rank].process.start_time + 1, ..w.ranks[rank].process };
     let dead = std::mem::replace(&mut w.ranks[rank], Rank { process, ..Rank::new(rank) });
-    w.ranks[rank].seq = dead.seq;
     let Some(task) = dead.task else { return };
     if matches!(task.operation, Operation::Write { .. } | Operation::Truncate(_)) {
         let now = w.storage.tick();
@@ -203,6 +206,16 @@ fn advance(w: &mut World, rank: usize, task: &mut Task) -> Next {
             let step = call.expect("it has begun").look(&library);
             follow(w, rank, task, step)
         }
+        Doing::Next(Step::Push) => {
+            let (library, call) = (library(w, rank, task), task.call.as_mut());
+            task.doing = Doing::Next(call.expect("it has begun").push(&library));
+            Next::GoesOn
+        }
+        Doing::Next(Step::Tell(_)) => {
+            let (library, call) = (library(w, rank, task), task.call.as_mut());
+            let step = call.expect("it has begun").on_told(&library);
+            follow(w, rank, task, step)
+        }
         Doing::Next(step) => {
             task.doing = Doing::Made(transfer(w, rank, task, step));
             Next::GoesOn
@@ -228,6 +241,11 @@ fn follow(w: &mut World, rank: usize, task: &mut Task, step: Step) -> Next {
             w.request(rank, &request);
             Next::GoesOn
         }
+        Step::AskPushed(request) => {
+            task.doing = Doing::Asked;
+            w.request_again(rank, &request);
+            Next::GoesOn
+        }
         Step::Done => match task.call.expect("it has begun").result() {
             Ok(_) => Next::Done,
             Err(failure) => Next::Failed(task.error.take().unwrap_or_else(|| format!("{failure:?}"))),
@@ -238,7 +256,7 @@ fn follow(w: &mut World, rank: usize, task: &mut Task, step: Step) -> Next {
             }
             Next::GoesOn
         }
-        Step::Slow(_) | Step::Flash { .. } | Step::Sync => Next::GoesOn,
+        Step::Slow(_) | Step::Flash { .. } | Step::Push | Step::Tell(_) | Step::Sync => Next::GoesOn,
     }
 }
 
@@ -267,7 +285,7 @@ fn on_answer(w: &mut World, rank: usize, task: &mut Task, answer: Answer) -> Nex
 
 fn library<'a>(w: &'a World, rank: usize, task: &Task) -> Library<'a> {
     let absorbs = matches!(task.operation, Operation::Write { absorb: true, .. });
-    Library { slot: w.slot(rank), shared: w.shared(), absorbs }
+    Library { index: rank as u32, slot: w.slot(rank), shared: w.shared(), absorbs }
 }
 
 /// None of what moves no bytes.

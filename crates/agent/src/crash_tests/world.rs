@@ -199,7 +199,14 @@ impl World {
 
     /// Sends a request of a thread.
     pub fn request(&mut self, rank: usize, request: &Request<'_>) {
-        let envelope = self.envelope(rank);
+        self.envelope(rank);
+        self.request_again(rank, request);
+    }
+
+    /// The same under the slot's number as it is: of a commit that was pushed.
+    pub fn request_again(&mut self, rank: usize, request: &Request<'_>) {
+        let seq = self.tiers.shared.slots[rank].seq.load(Ordering::Relaxed);
+        let envelope = Envelope { slot: rank as u32, seq };
         match *request {
             Request::Unlinked { inode } => {
                 self.tiers.overlay.on_unlinked(self.tiers.shared.view(), envelope, inode, |_| false);
@@ -214,8 +221,7 @@ impl World {
     }
 
     fn envelope(&mut self, rank: usize) -> Envelope {
-        self.ranks[rank].seq += 1;
-        let seq = self.ranks[rank].seq;
+        let seq = self.tiers.shared.slots[rank].seq.load(Ordering::Relaxed) + 1;
         self.tiers.shared.slots[rank].seq.store(seq, Ordering::Relaxed);
         Envelope { slot: rank as u32, seq }
     }

@@ -325,10 +325,11 @@ fn the_first_commit_in_a_new_shared_file_is_not_taken_for_one_of_before() {
     let mut w = world();
     write(&mut w, 0, A, true);
     let seq = w.agents[0].overlay.threads.last_commit(0).unwrap();
-    w.crash(false);
+    barrier(&mut w);
+    w.crash(true);
     ranks::begin_other(&mut w, 0, Kind::Open(true), 0, A);
     run(&mut w, 0);
-    w.ranks[0].seq = seq - 2; // slab, commit
+    w.slot(0).seq.store(seq - 2, Ordering::Relaxed); // slab, commit
     write(&mut w, 0, A, true);
     assert_eq!(w.ranks[0].seq, seq);
     other(&mut w, 0, Kind::Read, A);
@@ -364,11 +365,7 @@ fn a_commit_does_not_take_away_slabs_that_the_thread_is_about_to_commit() {
     }
     let place = |w: &World, k: usize| {
         let slab = &w.agents[0].memory.view().slots[0].slabs[k];
-        (
-            slab.data_file.load(Ordering::Relaxed),
-            slab.place.load(Ordering::Relaxed),
-            slab.length.load(Ordering::Relaxed),
-        )
+        (slab.data_file.load(Ordering::Relaxed), slab.place.load(Ordering::Relaxed), slab.read().length)
     };
     let held: Vec<_> = (0..8).map(|k| place(&w, k)).filter(|slab| slab.2 > 0).collect();
     assert_eq!(held.len(), 8);

@@ -62,6 +62,7 @@ pub struct Operation {
 
 /// What a thread brings to its calls.
 struct Library<'a> {
+    index: u32,
     slot: &'a Slot,
     shared: Shared<'a>,
     decision: Decision,
@@ -70,6 +71,10 @@ struct Library<'a> {
 impl Thread for Library<'_> {
     fn slot(&self) -> &Slot {
         self.slot
+    }
+
+    fn index(&self) -> u32 {
+        self.index
     }
 
     fn shared(&self) -> Shared<'_> {
@@ -302,7 +307,22 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
         Doing::Next(Step::Look) => {
             let (thread, call) = (library(w, rank, o, false), o.call.as_mut());
             let step = call.expect("it has begun").look(&thread);
+            follow(w, rank, o, step)
+        }
+        Doing::Next(Step::Push) => {
+            let (thread, call) = (library(w, rank, o, false), o.call.as_mut());
+            let step = call.expect("it has begun").push(&thread);
+            w.pushes += 1;
             take(o, step)
+        }
+        Doing::Next(Step::Tell(_)) => {
+            // A thread waits for nothing then; the agent may look at once, or later.
+            if w.random.chance(50) {
+                w.poll();
+            }
+            let (thread, call) = (library(w, rank, o, false), o.call.as_mut());
+            let step = call.expect("it has begun").on_told(&thread);
+            follow(w, rank, o, step)
         }
         Doing::Next(step @ (Step::Slow(_) | Step::Flash { .. } | Step::Sync)) => {
             o.doing = Doing::Made(step, transfer(w, o, step));
@@ -324,9 +344,12 @@ fn advance(w: &mut World, rank: usize, o: &mut Operation) -> bool {
 
 /// Asks at once what is to be asked.
 fn follow(w: &mut World, rank: usize, o: &mut Operation, step: Step) -> bool {
-    let Step::Ask(request) = step else { return take(o, step) };
+    match step {
+        Step::Ask(request) => w.request(rank, &request),
+        Step::AskPushed(request) => w.request_again(rank, &request),
+        step => return take(o, step),
+    }
     o.doing = Doing::Asked;
-    w.request(rank, &request);
     true
 }
 
@@ -341,7 +364,8 @@ fn library<'a>(w: &'a World, rank: usize, o: &Operation, hints: bool) -> Library
         Kind::Read if hints => Decision::Fetch { benefit_ns: 1 << 20, turn: FetchTurn::Soon },
         _ => Decision::Disk(Reason::NoBenefit),
     };
-    Library { slot: w.slot(rank), shared: w.agents[0].memory.view(), decision }
+    let index = w.ranks[rank].slot as u32;
+    Library { index, slot: w.slot(rank), shared: w.agents[0].memory.view(), decision }
 }
 
 /// None of what moves no bytes.

@@ -132,7 +132,7 @@ impl World {
         self.agents[0].data.retain(|data_file, _| recovered.data_files.contains_key(data_file));
         self.agents[0].overlay =
             Overlay::adopt(self.agents[0].settings.clone(), recovered, self.agents[0].memory.view(), &sizes, &living);
-        self.agents[0].mapped_before = self.mapped_bytes() + self.agents[0].overlay.counters().dropped_bytes();
+        self.count_as_before();
         for (number, inode) in found {
             if let Some(inode) = inode {
                 self.agents[0].numbers.insert(number, inode);

@@ -146,6 +146,8 @@ pub struct World {
     pub whims: Whims,
     /// Reads of bytes on flash that were sent to the disks for what threads measured.
     pub sooner_reads: u64,
+    /// Commits that were pushed.
+    pub pushes: u64,
 }
 
 impl World {
@@ -190,6 +192,7 @@ impl World {
             violations: Vec::new(),
             whims: Whims::default(),
             sooner_reads: 0,
+            pushes: 0,
         };
         (0..PATHS).for_each(|path| world.create(path));
         world.join();
@@ -284,8 +287,14 @@ impl World {
 
     /// Sends a rank's request.
     pub fn request(&mut self, rank: usize, request: &Request<'static>) {
-        self.ranks[rank].seq += 1;
-        self.slot(rank).seq.store(self.ranks[rank].seq, Ordering::Relaxed);
+        let seq = self.slot(rank).seq.load(Ordering::Relaxed) + 1;
+        self.slot(rank).seq.store(seq, Ordering::Relaxed);
+        self.request_again(rank, request);
+    }
+
+    /// The same under the slot's number as it is: of a commit that was pushed.
+    pub fn request_again(&mut self, rank: usize, request: &Request<'static>) {
+        self.ranks[rank].seq = self.slot(rank).seq.load(Ordering::Relaxed);
         self.ranks[rank].answer = None;
         self.ranks[rank].pending = Some(*request);
         if self.ranks[rank].connected {
@@ -368,6 +377,9 @@ impl World {
             }
             Output::RemoveDataFile(data_file) => {
                 self.agents[0].data.remove(&data_file);
+            }
+            Output::Show { slot, at, page } => {
+                self.agents[0].overlay.show_slab(self.agents[0].memory.view(), slot, at, page);
             }
             Output::Unsynced(_) | Output::Forget(_) => {}
         }
@@ -549,6 +561,8 @@ impl World {
             if self.agents[0].is_dead {
                 return; // the next one sees that its owners are gone
             }
+            let Agent { overlay, memory, .. } = &mut self.agents[0];
+            overlay.collect_pushes(memory.view());
             let cell = &self.agents[0].memory.slots[slot];
             if !cell.is_free() {
                 self.agents[0].leaked_pages += self.agents[0].overlay.slab_pages(slot as u32);
@@ -597,8 +611,14 @@ impl World {
         self.writable = Default::default();
         self.agents[0].leaked_pages = 0;
         self.agents[0].ghosts.clear();
-        self.ranks = (0..RANKS).map(Rank::new).collect();
-        self.agents[0].memory = Memory::new(FILES, SLOTS, COPIES);
+        for rank in &mut self.ranks {
+            // Slots may still name the processes that were killed.
+            let process = crate::Process { start_time: rank.process.start_time + 1, ..rank.process };
+            *rank = Rank { process, ..Rank::new(0) };
+        }
+        if power {
+            self.agents[0].memory = Memory::new(FILES, SLOTS, COPIES);
+        }
         self.recover(power);
         self.settle(power);
     }
@@ -619,7 +639,7 @@ impl World {
             &sizes,
             &BTreeSet::new(),
         );
-        self.agents[0].mapped_before = self.mapped_bytes() + self.agents[0].overlay.counters().dropped_bytes();
+        self.count_as_before();
         for (number, inode) in found {
             match inode {
                 Some(inode) => drop(self.agents[0].numbers.insert(number, inode)),
@@ -635,6 +655,13 @@ impl World {
         self.agents[0].journal.stable = self.agents[0].journal.bytes.len();
         self.join();
         self.carry_out();
+    }
+
+    /// What an agent that has just started finds on flash came there before.
+    pub fn count_as_before(&mut self) {
+        let counters = self.agents[0].overlay.counters();
+        let left = self.mapped_bytes() + counters.dropped_bytes();
+        self.agents[0].mapped_before = left.saturating_sub(counters.absorbed_bytes_total);
     }
 
     /// Everybody reads the same from now on: checks it, and makes it the only allowed contents.

@@ -92,9 +92,8 @@ impl Site {
         let (offset, length) = (0, 4096);
         assert_eq!(self.ask(&Request::Slab { file, offset, length }), Answer::Done);
         let slabs = &self.memory.slots[0].slabs;
-        let slab = slabs
-            .iter()
-            .find(|slab| slab.length.load(Ordering::Relaxed) > 0 && slab.file.load(Ordering::Relaxed) == file);
+        let slab =
+            slabs.iter().find(|slab| slab.end.load(Ordering::Relaxed) > 0 && slab.file.load(Ordering::Relaxed) == file);
         let slab = slab.expect("a slab was granted");
         let (data_file, place) = (slab.data_file.load(Ordering::Relaxed), slab.place.load(Ordering::Relaxed));
         assert_eq!(self.ask(&Request::Commit { file, data_file, offset, length, place }), Answer::Done);

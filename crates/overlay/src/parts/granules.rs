@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use headstart_protocol::shared::{BITS_PER_FILE, Shared, bits_of};
+use headstart_protocol::shared::{BITS_PER_FILE, GRANULES_PER_FILE, Shared, bits_of};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
 
@@ -84,6 +84,18 @@ impl Granules {
         true
     }
 
+    /// The same of all bits that are set whose granules share this word of the shared file.
+    pub(crate) fn word_is_settled(&mut self, shared: Shared<'_>, file: u32, word: usize) -> bool {
+        (word as u64..BITS_PER_FILE).step_by(GRANULES_PER_FILE).all(|bit| {
+            let (word, mask) = place_of(file, bit);
+            let Some(word) = self.words.get_mut(&word).filter(|word| word.set & mask != 0) else { return true };
+            if word.settled & mask == 0 && shared.is_settled(file, bit) {
+                word.settled |= mask;
+            }
+            word.settled & mask != 0
+        })
+    }
+
     /// Extents of `range` were removed by a record that ends at `position`.
     pub(crate) fn emptied(&mut self, file: u32, range: Range, position: u64) {
         for bit in bits_of(range) {
@@ -91,20 +103,20 @@ impl Granules {
         }
     }
 
-    /// Clears the bits that may be: removed before `durable_end`, held by nobody, under no copy, and not
-    /// `occupied` by an extent.
+    /// Clears the bits that may be: removed before `durable_end`, held by nobody, not `in_use` by a copy or by commits
+    /// that need no answer, and not `occupied` by an extent.
     pub(crate) fn clear(
         &mut self,
         shared: Shared<'_>,
         durable_end: u64,
-        copied: impl Fn(u32, u64) -> bool,
+        in_use: impl Fn(u32, u64) -> bool,
         occupied: impl Fn(u32, u64) -> bool,
     ) {
         let (words, held) = (&mut self.words, &self.held);
         self.emptied.retain(|&(file, bit), &mut position| {
             let (at, mask) = place_of(file, bit);
             let Some(word) = words.get_mut(&at).filter(|word| word.set & mask != 0) else { return false };
-            if position > durable_end || held.contains_key(&(file, bit)) || copied(file, bit) {
+            if position > durable_end || held.contains_key(&(file, bit)) || in_use(file, bit) {
                 return true;
             }
             if !occupied(file, bit) {

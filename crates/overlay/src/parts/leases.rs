@@ -192,6 +192,15 @@ impl Leases {
         self.slow_reads.iter().any(|slot| shared.slots[*slot as usize].slow_read_overlaps(file, range))
     }
 
+    /// What threads have leased of the file, and what dead ones may still write.
+    pub(crate) fn all_of<'a>(&'a self, shared: Shared<'a>, file: u32) -> impl Iterator<Item = Range> + 'a {
+        let slots = self.slow_reads.iter().map(move |slot| &shared.slots[*slot as usize]);
+        let reads = slots.filter(move |slot| slot.slow_read_overlaps(file, Range::new(0, u64::MAX)));
+        let dead = self.quarantine.iter().filter(move |dead| dead.file == file);
+        let living = self.direct_of(file).map(|direct| direct.range);
+        living.chain(dead.map(|dead| dead.range)).chain(reads.map(|slot| slot.leased()))
+    }
+
     /// What the dead thread of a process may still write.
     pub(crate) fn quarantine(&mut self, slot: u32, process: Process, file: u32, range: Range) {
         self.quarantine.push(Quarantined { slot, file, range, process, barrier: None });

@@ -263,6 +263,11 @@ impl Requests {
         self.list.iter().any(|pending| pending.file() == Some(file))
     }
 
+    /// Whether a truncation of the file waits.
+    pub(crate) fn any_truncation_of(&self, file: u32) -> bool {
+        self.list.iter().any(|pending| pending.truncates() && pending.file() == Some(file))
+    }
+
     /// Whether one waits for something of which no message tells.
     pub(crate) fn wait_for_slots(&self) -> bool {
         self.list.iter().any(|pending| matches!(pending.operation, Operation::Commit { .. }))

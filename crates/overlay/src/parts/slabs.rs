@@ -14,6 +14,8 @@ pub(crate) struct Slab {
     pub(crate) file: u32,
     /// Its pages.
     pub(crate) run: Run,
+    /// The slot shows it.
+    pub(crate) is_shown: bool,
 }
 
 /// See the module.
@@ -45,16 +47,25 @@ impl Slabs {
         (0..PIECES_MAX).filter(|at| table[*at].run.pages == 0).collect()
     }
 
-    /// Changes an entry, and what the slot shows of it.
+    /// Changes an entry, and what the slot shows of it if it is to.
     pub(crate) fn set(&mut self, shared: Shared<'_>, slot: u32, at: usize, slab: Slab) {
         self.by_slot.entry(slot).or_default()[at] = slab;
-        let Slab { file, run } = slab;
-        let cell = &shared.slots[slot as usize].slabs[at];
+        let (Slab { file, run, is_shown }, cell) = (slab, &shared.slots[slot as usize]);
         if run.pages == 0 {
-            return cell.revoke();
+            return cell.revoke_slab(at);
         }
-        let bytes = run.bytes();
-        cell.grant(Place { file, data_file: run.data_file, place: bytes.offset, length: bytes.length });
+        if is_shown {
+            let bytes = run.bytes();
+            cell.show_slab(at, Place { file, data_file: run.data_file, place: bytes.offset, length: bytes.length });
+        }
+    }
+
+    /// Shows an entry from now on, if it is still the slab that begins at this page.
+    pub(crate) fn reveal(&mut self, shared: Shared<'_>, slot: u32, at: usize, page: u64) {
+        let slab = self.of(slot)[at];
+        if slab.run.pages > 0 && slab.run.page == page {
+            self.set(shared, slot, at, Slab { is_shown: true, ..slab });
+        }
     }
 
     /// Takes the pages `used` from the slab they lie in: what lay before them in it. The slot shows it only once that
@@ -62,7 +73,7 @@ impl Slabs {
     pub(crate) fn consume(&mut self, slot: u32, file: u32, used: Run) -> Option<Run> {
         let used_end = used.page + used.pages;
         let holds = |slab: &&mut Slab| {
-            let Slab { file: owner, run } = **slab;
+            let Slab { file: owner, run, .. } = **slab;
             run.pages > 0
                 && owner == file
                 && run.data_file == used.data_file
@@ -85,7 +96,7 @@ impl Slabs {
     /// Takes the slot's slabs away: all, or those of one file. Their pages.
     pub(crate) fn take(&mut self, shared: Shared<'_>, slot: u32, file: Option<u32>) -> Vec<Run> {
         let mut taken = Vec::new();
-        for (at, Slab { file: owner, run }) in self.of(slot).into_iter().enumerate() {
+        for (at, Slab { file: owner, run, .. }) in self.of(slot).into_iter().enumerate() {
             if run.pages > 0 && file.is_none_or(|file| file == owner) {
                 self.set(shared, slot, at, Slab::default());
                 taken.push(run);
@@ -112,7 +123,7 @@ mod tests {
         let memory = Memory::new(4, 1, 4);
         let mut slabs = Slabs::new(1 << 20);
         let run = Run { data_file: 3, page: 10, pages: 8 };
-        slabs.set(memory.view(), 0, 2, Slab { file: 1, run });
+        slabs.set(memory.view(), 0, 2, Slab { file: 1, run, is_shown: true });
         let used = Run { page: 12, pages: 2, ..run };
         assert_eq!(slabs.consume(0, 2, used), None, "it is another file's");
         assert_eq!(slabs.consume(0, 1, Run { data_file: 4, ..used }), None);

@@ -51,7 +51,7 @@ impl Overlay {
             }
             return Begun::refused("a commit names bytes of no slab");
         }
-        self.granules.hold(shared, file, range);
+        self.hold_granules(shared, file, range);
         Begun::Waits(Operation::Commit(commit))
     }
 
@@ -69,7 +69,8 @@ impl Overlay {
             }
             let Commit { file, range, .. } = *commit;
             let before = self.files[&file].map.overlapping(range).last().map(|mapped| mapped.range.end());
-            self.apply(shared, envelope, commit);
+            self.apply(shared, envelope.slot, envelope.seq, commit);
+            self.granules.let_go(file, range);
             commit.kept = before.unwrap_or(range.offset);
             commit.step = CommitStep::Applied;
             self.extend_to(file, range.end());
@@ -122,25 +123,16 @@ impl Overlay {
     }
 
     /// The commit takes effect: the bytes of its range are now at the place.
-    fn apply(&mut self, shared: Shared<'_>, envelope: Envelope, commit: &Commit) {
+    pub(crate) fn apply(&mut self, shared: Shared<'_>, slot: u32, seq: u64, commit: &Commit) {
         let Commit { file, range, data_file, place, now_ns, .. } = *commit;
         self.cancel_fetches(file, range);
-        self.append(&Record::Map {
-            file,
-            offset: range.offset,
-            length: range.length,
-            data_file,
-            place,
-            slot: envelope.slot,
-            seq: envelope.seq,
-        });
-        self.threads.note_commit(envelope.slot, envelope.seq);
+        self.append(&Record::Map { file, offset: range.offset, length: range.length, data_file, place, slot, seq });
+        self.threads.note_commit(slot, seq);
         self.mapping.evicted().forget(file, range);
         self.carve(file, range, Dropped::Overwritten);
         let (stamp, benefit) = (Stamp::default(), Benefit::HIGHEST);
-        let access = self.mapping.access(envelope.slot, file, range);
+        let access = self.mapping.access(slot, file, range);
         self.map_in(shared, file, Mapped { range, data_file, place, dirty: true, stamp, benefit }, access);
-        self.granules.let_go(file, range);
         shared.files[file as usize].modified_ns.fetch_max(now_ns, Ordering::Relaxed);
         self.outbox.counters.absorbed_requests_total += 1;
         self.outbox.counters.absorbed_bytes_total += range.length;

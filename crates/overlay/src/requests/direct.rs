@@ -17,6 +17,7 @@ impl Overlay {
         if copying || (direct.extends() && self.file(file).length.is_extending()) {
             return None;
         }
+        self.close_granules(shared, file, range);
         self.cancel_fetches(file, range);
         // Whoever reads clean bytes from the disk may see what is written from now on, while older ones are on flash:
         // what it read does not count.

@@ -15,6 +15,10 @@ use headstart_units::request::Range;
 
 impl Overlay {
     pub(crate) fn read(&mut self, shared: Shared<'_>, slot: u32, file: u32, range: Range, leased: bool) -> Answer {
+        if leased {
+            // Nothing is committed under a lease on the slow file.
+            self.close_granules(shared, file, range);
+        }
         let cell = &shared.slots[slot as usize];
         cell.forget_read();
         if !leased && let Some(part) = self.sooner_on_disk(shared, file, range) {

@@ -10,11 +10,12 @@ use crate::overlay::Overlay;
 use crate::parts::pending::Operation;
 
 impl Overlay {
-    pub(super) fn begin_rearrangement(&mut self, file: u32, from: u64) -> Begun {
+    pub(super) fn begin_rearrangement(&mut self, shared: Shared<'_>, file: u32, from: u64) -> Begun {
         if from > FILE_BYTES_MAX {
             return Begun::refused("no file is that long");
         }
         self.file(file).write_back_error = None;
+        self.close_granules(shared, file, Range::between(from, u64::MAX));
         Begun::Waits(Operation::Rearrange { file, from, barrier: None })
     }
 

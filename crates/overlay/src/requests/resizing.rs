@@ -15,10 +15,11 @@ use crate::parts::leases::{Direct, Resizes};
 use crate::parts::pending::Operation;
 
 impl Overlay {
-    pub(super) fn begin_truncation(&mut self, file: u32, size: u64) -> Begun {
+    pub(super) fn begin_truncation(&mut self, shared: Shared<'_>, file: u32, size: u64) -> Begun {
         if size > FILE_BYTES_MAX {
             return Begun::refused("no file is that long");
         }
+        self.close_granules(shared, file, Range::between(size, u64::MAX));
         Begun::Waits(Operation::Truncate { file, size })
     }
 

@@ -33,6 +33,7 @@ pub(super) fn shared() -> Shared<'static> {
 #[derive(Clone, Copy)]
 pub(super) struct Caller<'a> {
     pub slot: &'static Slot,
+    index: u32,
     target: Option<&'a Target>,
     buffers: Option<&'a Buffers<'a>>,
     /// Not in a signal handler that interrupted a request: the commit would wait for that request.
@@ -43,12 +44,13 @@ impl<'a> Caller<'a> {
     /// Of a read or write.
     #[inline]
     pub fn new(session: &Session, target: &'a Target, buffers: &'a Buffers<'a>) -> Caller<'a> {
-        Caller { slot: session.slot, target: Some(target), buffers: Some(buffers), may_commit: !session.nested }
+        let (slot, index) = (session.slot, session.index);
+        Caller { slot, index, target: Some(target), buffers: Some(buffers), may_commit: !session.nested }
     }
 
     /// Of another change.
     pub fn without_buffers(session: &Session, target: Option<&'a Target>) -> Caller<'a> {
-        Caller { slot: session.slot, target, buffers: None, may_commit: false }
+        Caller { slot: session.slot, index: session.index, target, buffers: None, may_commit: false }
     }
 }
 
@@ -59,8 +61,18 @@ impl call::Thread for Caller<'_> {
     }
 
     #[inline]
+    fn index(&self) -> u32 {
+        self.index
+    }
+
+    #[inline]
     fn shared(&self) -> Shared<'_> {
         shared()
+    }
+
+    #[inline]
+    fn time_of_day_ns(&self) -> u64 {
+        kernel::unix_coarse_ns()
     }
 
     #[inline]
@@ -128,6 +140,16 @@ pub(super) fn outcome(result: Result<u64, Failure>) -> Result<usize, Errno> {
 /// Asks the agent, and tells the call what it answered.
 pub(super) fn ask(session: &mut Session, caller: &Caller, call: &mut Call, message: &Message) -> Step {
     let answered = session.call(message);
+    hear(session, caller, call, answered)
+}
+
+/// Asks for a commit that was pushed, under the number that it was pushed under.
+pub(super) fn ask_pushed(session: &mut Session, caller: &Caller, call: &mut Call, message: &Message) -> Step {
+    let answered = session.call_again(message);
+    hear(session, caller, call, answered)
+}
+
+fn hear(session: &Session, caller: &Caller, call: &mut Call, answered: Result<Answer, Errno>) -> Step {
     let heard = match answered {
         Ok(Answer::Done) => call::Answer::Done,
         Ok(Answer::NoSpace) => call::Answer::NoSpace,
@@ -177,7 +199,9 @@ pub(super) fn change<R>(
                 call.on_moved(caller, moved)
             }
             Step::Ask(message) => ask(session, caller, &mut call, &message),
-            Step::Flash { .. } => unreachable!("a change is never absorbed"),
+            Step::Flash { .. } | Step::Push | Step::AskPushed(_) | Step::Tell(_) => {
+                unreachable!("a change is never absorbed")
+            }
             Step::Done => return outcome(call.result()).map(|_| value),
         };
     }

@@ -122,7 +122,9 @@ impl ToldRead<'_> {
                 }
                 Step::Look => call.look(&self.caller),
                 Step::Done => return call.result(),
-                Step::Sync => unreachable!("a read syncs nothing"),
+                Step::Sync | Step::Push | Step::AskPushed(_) | Step::Tell(_) => {
+                    unreachable!("a read that asks does none of these")
+                }
             };
         }
     }

@@ -4,7 +4,7 @@ use headstart_policy::client::Request;
 use headstart_protocol::call::{Call, Failure, FlashFault, Moved, Step};
 use headstart_units::request::{Direction, Range};
 
-use super::caller::{Caller, ask, moved, outcome, place};
+use super::caller::{Caller, ask, ask_pushed, moved, outcome, place};
 use super::changes::sync;
 use crate::files::data_files;
 use crate::files::decisions;
@@ -62,6 +62,12 @@ impl ToldWrite<'_> {
                     call.on_moved(&self.caller, moved)
                 }
                 Step::Ask(message) => ask(self.session, &self.caller, &mut call, &message),
+                Step::Push => call.push(&self.caller),
+                Step::AskPushed(message) => ask_pushed(self.session, &self.caller, &mut call, &message),
+                Step::Tell(message) => {
+                    self.session.tell(&message);
+                    call.on_told(&self.caller)
+                }
                 Step::Done => return call.result(),
                 Step::Sync => unreachable!("a write syncs nothing"),
             };

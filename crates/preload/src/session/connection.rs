@@ -185,6 +185,12 @@ impl Session {
     pub(crate) fn call(&mut self, request: &Request) -> Result<Answer, Errno> {
         let seq = self.slot.seq.load(Ordering::Relaxed) + 1;
         self.slot.seq.store(seq, Ordering::Release);
+        self.call_again(request)
+    }
+
+    /// The same under the slot's number as it is: that of a commit that was pushed.
+    pub(crate) fn call_again(&mut self, request: &Request) -> Result<Answer, Errno> {
+        let seq = self.slot.seq.load(Ordering::Relaxed);
         self.slot.count(Counter::RoundTrips, 1);
         let envelope = Envelope { slot: self.index, seq };
         request.encode(envelope, &mut self.packet);
@@ -193,6 +199,13 @@ impl Session {
             self.give_up();
         }
         answered
+    }
+
+    /// Tells the agent something that needs no answer, and that it finds by itself where there is none now.
+    pub(crate) fn tell(&mut self, request: &Request) {
+        let Some(socket) = self.socket else { return };
+        request.encode(Envelope { slot: self.index, seq: 0 }, &mut self.packet);
+        let _ = kernel::send(socket, &self.packet);
     }
 
     /// The agent answered with something that is no answer to the request.

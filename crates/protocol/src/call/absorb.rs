@@ -1,4 +1,7 @@
 //! Absorbed bytes: written to slabs that the thread holds, and committed. Always into new space.
+//!
+//! A commit within the file's known size and within one granule whose word is open is pushed to the thread's ring
+//! ([`crate::ring`]), and needs no answer unless the word has changed by then. All others are asked for.
 
 use headstart_units::request::Range;
 
@@ -19,6 +22,18 @@ enum Stage {
     SlabAsked,
     /// At a slab, which takes so many bytes.
     Flash(Place),
+    /// The slab is written; the granule was open under that number.
+    Written {
+        slab: Place,
+        open: u64,
+    },
+    /// The commit is pushed.
+    Pushed {
+        slab: Place,
+        open: u64,
+    },
+    /// It counts; the agent is told that the ring fills.
+    Told,
     /// `Commit` is asked of so many bytes.
     CommitAsked {
         length: u64,
@@ -95,7 +110,7 @@ impl Absorb {
             return self.over(thread, End::Absorbed);
         }
         match thread.slot().good_slab(self.file, self.rest()) {
-            Some(slab) => self.write_slab(thread, slab),
+            Some(found) => self.write_slab(thread, found),
             None => {
                 self.stage = Stage::SlabAsked;
                 Step::Ask(Message::Slab { file: self.file, offset, length })
@@ -103,26 +118,29 @@ impl Absorb {
         }
     }
 
-    fn write_slab(&mut self, thread: &impl Thread, slab: Place) -> Step {
+    fn write_slab(&mut self, thread: &impl Thread, (at, slab): (usize, Place)) -> Step {
         let rest = self.rest();
         let length = slab.length.min(rest.length);
         if slab.place + length > self.file_bytes_max {
             // The limit holds for data files too, but it is not meant for them.
             return self.over(thread, End::Refused(Served::WriteTooFar));
         }
-        self.stage = Stage::Flash(Place { length, ..slab });
+        let slab = Place { length, ..slab };
+        thread.slot().take_slab(at, slab);
+        self.stage = Stage::Flash(slab);
         Step::Flash { range: Range::new(rest.offset, length), data_file: slab.data_file, place: slab.place }
     }
 
     pub(super) fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {
-        let Stage::Flash(Place { data_file, place, length, .. }) = self.stage else {
-            unreachable!("a thread that is at {:?} moves nothing", self.stage)
-        };
+        let Stage::Flash(slab) = self.stage else { unreachable!("a thread that is at {:?} moves nothing", self.stage) };
         match moved {
-            Moved::Bytes(bytes) if bytes == length => {
-                self.stage = Stage::CommitAsked { length };
-                Step::Ask(Message::Commit { file: self.file, data_file, offset: self.rest().offset, length, place })
-            }
+            Moved::Bytes(bytes) if bytes == slab.length => match self.open_for(thread, slab.length) {
+                Some(open) => {
+                    self.stage = Stage::Written { slab, open };
+                    Step::Push
+                }
+                None => Step::Ask(self.commit(slab)),
+            },
             // Cut short: the fast directory is full.
             Moved::Bytes(_) | Moved::FlashFailed(FlashFault::Full) => {
                 self.over(thread, End::Refused(Served::WriteNoSpace))
@@ -132,10 +150,60 @@ impl Absorb {
         }
     }
 
+    /// The bytes that a slab of that length holds.
+    fn written(&self, length: u64) -> Range {
+        Range::new(self.rest().offset, length)
+    }
+
+    /// The number under which they may be committed without an answer.
+    fn open_for(&self, thread: &impl Thread, length: u64) -> Option<u64> {
+        let (shared, range) = (thread.shared(), self.written(length));
+        let is_within = range.end() <= shared.files[self.file as usize].size.load(Ordering::Acquire);
+        is_within.then(|| shared.open_for(thread.index(), self.file, range)).flatten()
+    }
+
+    fn commit(&mut self, Place { data_file, place, length, .. }: Place) -> Message<'static> {
+        self.stage = Stage::CommitAsked { length };
+        Message::Commit { file: self.file, data_file, offset: self.rest().offset, length, place }
+    }
+
+    /// Pushes what is written.
+    pub(super) fn push(&mut self, thread: &impl Thread) -> Step {
+        let Stage::Written { slab, open } = self.stage else {
+            unreachable!("a thread that is at {:?} pushes nothing", self.stage)
+        };
+        self.stage = Stage::Pushed { slab, open };
+        thread.shared().push(thread.index(), open, self.written(slab.length), slab);
+        Step::Look
+    }
+
+    /// Looks whether what was pushed counts.
+    pub(super) fn look(&mut self, thread: &impl Thread) -> Step {
+        let Stage::Pushed { slab, open } = self.stage else {
+            unreachable!("a thread that is at {:?} has pushed nothing", self.stage)
+        };
+        let (shared, range) = (thread.shared(), self.written(slab.length));
+        if !shared.is_open_under(self.file, range, open) {
+            return Step::AskPushed(self.commit(slab));
+        }
+        self.done += slab.length;
+        shared.files[self.file as usize].absorbed_at(thread.time_of_day_ns());
+        if shared.rings[thread.index() as usize].wants_agent() {
+            self.stage = Stage::Told;
+            return Step::Tell(Message::RingFills);
+        }
+        self.write_rest(thread)
+    }
+
+    pub(super) fn on_told(&mut self, thread: &impl Thread) -> Step {
+        assert!(matches!(self.stage, Stage::Told), "a thread that is at {:?} tells nothing", self.stage);
+        self.write_rest(thread)
+    }
+
     pub(super) fn on_answer(&mut self, thread: &impl Thread, answer: Answer) -> Result<Step, Unexpected> {
         Ok(match (self.stage, answer) {
             (Stage::SlabAsked, Answer::Done) => match thread.slot().slab(self.file, self.rest()) {
-                Some(slab) => self.write_slab(thread, slab),
+                Some(found) => self.write_slab(thread, found),
                 None => self.over(thread, End::Refused(Served::WriteNoSpace)),
             },
             (Stage::CommitAsked { length }, Answer::Done) => {

@@ -12,8 +12,16 @@ pub trait Thread {
     /// The thread's slot.
     fn slot(&self) -> &Slot;
 
+    /// Its index.
+    fn index(&self) -> u32;
+
     /// The shared file.
     fn shared(&self) -> Shared<'_>;
+
+    /// The time of day in nanoseconds since 1970, as exact as the kernel's file times are. Zero: nobody asks for it.
+    fn time_of_day_ns(&self) -> u64 {
+        0
+    }
 
     /// What policies want of the first part of a request, which is not empty; how far that reaches is
     /// where the part ends.
@@ -49,7 +57,7 @@ pub trait Thread {
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
-    /// Look whether bits forbid to go on without the agent, or whether what was read without a lease counts:
+    /// Look whether words of the shared file forbid to go on without the agent, or whether what was read or pushed counts:
     /// [`Call::look`](super::Call::look).
     Look,
     /// Move these bytes of the slow file, or change its size; then [`Call::on_moved`](super::Call::on_moved).
@@ -65,8 +73,14 @@ pub enum Step {
     },
     /// Sync the slow file; then [`Call::on_moved`](super::Call::on_moved).
     Sync,
+    /// Push the commit of what was written: [`Call::push`](super::Call::push).
+    Push,
     /// Ask the agent; then [`Call::on_answer`](super::Call::on_answer).
     Ask(Message<'static>),
+    /// The same, under the number that the slot has: that of the push before.
+    AskPushed(Message<'static>),
+    /// Tell the agent, which does not answer; then [`Call::on_told`](super::Call::on_told).
+    Tell(Message<'static>),
     /// All is done: [`Call::result`](super::Call::result).
     Done,
 }

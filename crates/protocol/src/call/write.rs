@@ -114,9 +114,27 @@ impl Write {
     }
 
     pub(super) fn look(&mut self, thread: &impl Thread) -> Step {
-        let Part::Direct(direct) = &mut self.part else { unreachable!("nothing is published to look for") };
-        let step = direct.look(thread);
+        let step = match &mut self.part {
+            Part::Direct(direct) => direct.look(thread),
+            Part::Absorb(absorb) => absorb.look(thread),
+            Part::None => unreachable!("nothing is published to look for"),
+        };
         self.on_step(thread, step)
+    }
+
+    pub(super) fn push(&mut self, thread: &impl Thread) -> Step {
+        let step = self.absorb().push(thread);
+        self.on_step(thread, step)
+    }
+
+    pub(super) fn on_told(&mut self, thread: &impl Thread) -> Step {
+        let step = self.absorb().on_told(thread);
+        self.on_step(thread, step)
+    }
+
+    fn absorb(&mut self) -> &mut Absorb {
+        let Part::Absorb(absorb) = &mut self.part else { unreachable!("nothing is being absorbed") };
+        absorb
     }
 
     pub(super) fn on_moved(&mut self, thread: &impl Thread, moved: Moved) -> Step {

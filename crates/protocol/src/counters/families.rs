@@ -55,6 +55,8 @@ families! {
     AGENT_AWAY_WAITS: "headstart_agent_away_waits_total", Counter, Count, "Requests that lost the agent and looked for it again.";
     AGENT_AWAY_SECONDS: "headstart_agent_away_seconds_total", Counter, Nanoseconds, "Time that requests spent looking for a lost agent.";
     COMMITS: "headstart_commits_total", Counter, Count, "Pieces of writes that the agent entered in the map; a write may have several.";
+    PUSHED: "headstart_pushed_commits_total", Counter, Count, "Those of them that threads did not wait for.";
+    PASSED_OVER: "headstart_pushes_passed_over_total", Counter, Count, "Commits that threads pushed and then had to ask for, as their granule was closed meanwhile.";
     COMMITTED_BYTES: "headstart_committed_bytes_total", Counter, Bytes, "Bytes of these pieces.";
     WRITE_BACKS: "headstart_write_backs_total", Counter, Count, "Batches of dirty bytes written back to disk.";
     WRITTEN_BACK_BYTES: "headstart_written_back_bytes_total", Counter, Bytes, "Bytes of the batches that were written.";

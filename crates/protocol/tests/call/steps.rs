@@ -145,6 +145,10 @@ impl Thread for Closed<'_> {
         self.rank.slot()
     }
 
+    fn index(&self) -> u32 {
+        self.rank.index()
+    }
+
     fn shared(&self) -> Shared<'_> {
         self.rank.shared()
     }
@@ -260,7 +264,7 @@ fn an_absorbed_write_is_at_its_slab_before_it_is_committed() {
     let rank = rank(&memory, true);
     let (mut call, step) = Call::write(&rank, FILE, request(Direction::Write, BLOCK));
     assert_eq!((step, state(&memory)), (ASK_SLAB, STATE_ASKING));
-    memory.slots[0].slabs[0].grant(PLACE);
+    memory.slots[0].show_slab(0, PLACE);
     assert_eq!(call.on_answer(&rank, Answer::Done), Ok(AT_PLACE));
     assert_eq!(state(&memory), STATE_ASKING, "the slab is not given away under it");
     let commit = Message::Commit { file: FILE, data_file: 7, offset: 0, length: LENGTH, place: 8192 };
@@ -275,7 +279,7 @@ fn a_commit_that_is_refused_goes_on_as_a_direct_write() {
     for answer in [Answer::HeldUp, Answer::NoSpace, Answer::Bypassed] {
         let memory = memory();
         let rank = rank(&memory, true);
-        memory.slots[0].slabs[0].grant(PLACE);
+        memory.slots[0].show_slab(0, PLACE);
         let (mut call, step) = Call::write(&rank, FILE, request(Direction::Write, BLOCK));
         assert_eq!(step, AT_PLACE);
         call.on_moved(&rank, Moved::Bytes(LENGTH));
@@ -293,7 +297,7 @@ fn flash_that_is_full_or_fails_leaves_the_write_to_the_disk() {
     for moved in moved {
         let memory = memory();
         let rank = rank(&memory, true);
-        memory.slots[0].slabs[0].grant(PLACE);
+        memory.slots[0].show_slab(0, PLACE);
         let (mut call, _) = Call::write(&rank, FILE, request(Direction::Write, BLOCK));
         assert_eq!(call.on_moved(&rank, moved), Step::Look);
     }

@@ -32,6 +32,10 @@ impl Thread for Rank<'_> {
         &self.memory.slots[self.slot]
     }
 
+    fn index(&self) -> u32 {
+        self.slot as u32
+    }
+
     fn shared(&self) -> Shared<'_> {
         self.memory.view()
     }
@@ -270,6 +274,7 @@ impl World {
                 operation.next = operation.call.on_answer(&thread, answer).expect("the agent answers what is asked");
                 operation.is_leased = true;
             }
+            Step::Push | Step::AskPushed(_) | Step::Tell(_) => unreachable!("no granule is open here"),
             Step::Sync | Step::Done => unreachable!("reads and writes sync nothing, and end at once"),
         }
     }
@@ -328,7 +333,7 @@ impl World {
             |place: usize| Place { file: FILE, data_file: 0, place: place as u64 * BLOCK.length, length: BLOCK.length };
         let answer = match message {
             Message::Slab { .. } => {
-                slot.slabs[0].grant(place_of(self.flash.len()));
+                slot.show_slab(0, place_of(self.flash.len()));
                 self.flash.push(GARBAGE);
                 Answer::Done
             }
@@ -338,7 +343,7 @@ impl World {
                 if !shared.is_settled(FILE, 0) || is_held_up {
                     return;
                 }
-                slot.slabs[0].revoke();
+                slot.revoke_slab(0);
                 shared.raise_generation(FILE, BLOCK);
                 (self.mapped, self.is_clean) = (Some((place / BLOCK.length) as usize), false);
                 Answer::Done

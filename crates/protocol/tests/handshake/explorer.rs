@@ -147,6 +147,10 @@ impl Thread for World {
         &self.slots[0]
     }
 
+    fn index(&self) -> u32 {
+        0
+    }
+
     fn shared(&self) -> Shared<'_> {
         self.shared()
     }

@@ -15,6 +15,8 @@ use headstart_units::request::{Direction, Range};
 /// What a thread has at hand while it decides.
 #[derive(Clone, Copy)]
 pub struct Thread<'a> {
+    /// Its slot's index.
+    pub index: u32,
     /// Its slot.
     pub slot: &'a Slot,
     /// The shared file.
@@ -32,6 +34,10 @@ pub struct Thread<'a> {
 impl call::Thread for Thread<'_> {
     fn slot(&self) -> &Slot {
         self.slot
+    }
+
+    fn index(&self) -> u32 {
+        self.index
     }
 
     fn shared(&self) -> Shared<'_> {
@@ -103,10 +109,23 @@ impl Call {
         self.call.flash_bytes()
     }
 
-    /// Looking takes no time.
+    /// The agent is told that the ring fills.
+    pub fn on_told(&mut self, thread: &Thread<'_>) -> Step {
+        let step = self.call.on_told(thread);
+        self.take(thread, step)
+    }
+
+    /// Looking and pushing take no time.
     fn take(&mut self, thread: &Thread<'_>, step: Step) -> Step {
         self.since = thread.now;
-        self.step = if step == Step::Look { self.call.look(thread) } else { step };
+        self.step = step;
+        loop {
+            self.step = match self.step {
+                Step::Push => self.call.push(thread),
+                Step::Look => self.call.look(thread),
+                _ => break,
+            };
+        }
         if self.step == Step::Done {
             assert!(self.call.result().is_ok(), "nothing fails here: {:?}", self.call);
         }

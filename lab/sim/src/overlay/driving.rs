@@ -33,6 +33,7 @@ static NO_REGIONS: Regions = Regions::NONE;
 
 fn thread<'a>(agent: &'a Agent, rank: u32, number: u32, now: Nanos) -> Thread<'a> {
     Thread {
+        index: rank,
         slot: &agent.memory.slots[rank as usize],
         shared: agent.memory.view(),
         chain: agent.chain,
@@ -192,21 +193,39 @@ impl Simulation<'_> {
                 self.ask(rank, message);
                 true
             }
+            Step::AskPushed(message) => {
+                self.send(rank, message);
+                true
+            }
+            Step::Tell(_) => {
+                self.poll_at(self.now + self.software.way_to_agent());
+                let Client::Overlay(agent) = &self.client else { unreachable!("only the overlay has calls") };
+                let state = &mut self.ranks[rank as usize];
+                let thread = thread(agent, rank, agent.files[current.file as usize].number, self.now);
+                let step = state.call.as_mut().expect("a rank that requests has a call").on_told(&thread);
+                self.act(rank, step)
+            }
             Step::Done => {
                 let state = &mut self.ranks[rank as usize];
                 let call = state.call.take().expect("a rank that requests has a call");
                 state.current.flash_bytes += call.flash_bytes();
                 false
             }
-            Step::Look | Step::Sync => unreachable!("a read or write that has looked does neither"),
+            Step::Push | Step::Look | Step::Sync => unreachable!("a read or write that has looked does neither"),
         }
     }
 
     fn ask(&mut self, rank: u32, message: Message<'static>) {
+        let slot = &self.agent().memory.slots[rank as usize];
+        slot.seq.store(slot.seq.load(Ordering::Relaxed) + 1, Ordering::Release);
+        self.send(rank, message);
+    }
+
+    /// Asks under the slot's number as it is.
+    fn send(&mut self, rank: u32, message: Message<'static>) {
         let at = self.now + self.software.way_to_agent();
         let agent = self.agent();
         let slot = &agent.memory.slots[rank as usize];
-        slot.seq.store(slot.seq.load(Ordering::Relaxed) + 1, Ordering::Release);
         slot.count(Counter::RoundTrips, 1);
         agent.asked[rank as usize] = Some(message);
         self.queue.push(at, Event::Ask(rank));
@@ -248,14 +267,20 @@ impl Simulation<'_> {
         let agent = self.agent();
         agent.limit_journal();
         let due = now + agent.poll_period();
-        if agent.poll_due.is_none_or(|earlier| earlier > due) {
-            agent.poll_due = Some(due);
-            self.queue.push(due, Event::Poll);
-        }
+        self.poll_at(due);
         if self.stage == Stage::Placing && !self.agent().overlay.is_placing() {
             self.start_jobs();
         } else if self.stage == Stage::Draining && self.agent().is_clean() {
             self.finish_draining();
+        }
+    }
+
+    /// The agent looks round at that time, if not sooner.
+    fn poll_at(&mut self, due: Nanos) {
+        let agent = self.agent();
+        if agent.poll_due.is_none_or(|earlier| earlier > due) {
+            agent.poll_due = Some(due);
+            self.queue.push(due, Event::Poll);
         }
     }
 
@@ -388,6 +413,7 @@ impl Simulation<'_> {
                     agent.files[file as usize].number = NO_FILE;
                 }
             }
+            Output::Show { slot, at, page } => agent.overlay.show_slab(agent.memory.view(), slot, at, page),
             Output::Grow { .. } | Output::Unsynced(_) | Output::Punch(_) | Output::RemoveDataFile(_) => {}
         }
     }

@@ -153,8 +153,8 @@ fn places_under_a_read_lease_of_before_stay_until_it_ends() {
     let data_file = *w.agents[0].data.keys().next().unwrap();
     write(&mut w, 0, A, true); // nothing but the lease names what is being read
     restart(&mut w);
-    for _ in 0..2 {
-        write(&mut w, 0, A, true); // first to what is left of its slab, then elsewhere
+    for _ in 0..8 {
+        write(&mut w, 0, A, true); // first to what is left of its slabs, then elsewhere
     }
     for _ in 0..3 {
         w.agents[0].overlay.request_barrier();

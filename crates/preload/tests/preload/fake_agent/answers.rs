@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use headstart_protocol::lease::Place;
 use headstart_protocol::message::{Envelope, REGIONS_PER_REPLY, Reply, Request, encode_regions};
 use headstart_protocol::shared::{
     LEASE_DIRECT_WRITE, LEASE_FLASH_READ, LEASE_NONE, LEASE_SLOW_READ, PIECES_MAX, Shared, Slot, bits_of,
@@ -170,8 +171,9 @@ impl Asked<'_> {
         }
         self.shared.header.free_bytes.fetch_sub(wanted, Ordering::Relaxed);
         let cached = &mut self.inner.files[file as usize];
-        let slab = self.slot.slabs.iter().min_by_key(|slab| slab.length.load(Ordering::Relaxed)).unwrap();
-        set_piece(slab, file, cached.next_place, wanted);
+        let left = |at: &usize| self.slot.slabs[*at].read().length;
+        let at = (0..PIECES_MAX).min_by_key(left).unwrap();
+        self.slot.show_slab(at, Place { file, data_file: file, place: cached.next_place, length: wanted });
         cached.next_place += wanted;
         Reply::Done
     }

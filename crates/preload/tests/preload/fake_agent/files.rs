@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use headstart_policy::client::carl::Regions;
-use headstart_protocol::shared::{FileEntry, LEASE_DIRECT_WRITE, Piece, Shared, Slot, bits_of};
+use headstart_protocol::lease::Place;
+use headstart_protocol::shared::{FileEntry, LEASE_DIRECT_WRITE, Piece, Shared, Slab, Slot, bits_of};
 use headstart_protocol::{FLASH_DIRECTORY, data_file_name};
 use headstart_units::GRANULE_BYTES;
 use headstart_units::request::Range;
@@ -154,17 +155,16 @@ pub(super) fn commit(shared: Shared, slot: &Slot, inner: &mut Inner, file: u32, 
     cached.carve(range);
     cached.extents.push(Extent { range, place });
     extend(shared, &shared.files[file as usize], cached, file, range.end());
-    let slab = slot
-        .slabs
-        .iter()
-        .find(|slab| {
-            let (start, length) = (slab.place.load(Ordering::Relaxed), slab.length.load(Ordering::Relaxed));
-            slab.file.load(Ordering::Relaxed) == file && start <= place && place + range.length <= start + length
-        })
-        .expect("a commit lies in a slab of its slot");
-    let end = slab.place.load(Ordering::Relaxed) + slab.length.load(Ordering::Relaxed);
+    let mut slabs = slot.slabs.iter().map(Slab::read).enumerate();
+    let holds =
+        |slab: &Place| slab.file == file && slab.place <= place && place + range.length <= slab.place + slab.length;
+    let (at, slab) = slabs.find(|(_, slab)| holds(slab)).expect("a commit lies in a slab of its slot");
+    let end = slab.place + slab.length;
     let next = (place + range.length).next_multiple_of(4096).min(end);
-    set_piece(slab, file, next, end - next);
+    if next == end {
+        return slot.revoke_slab(at);
+    }
+    slot.show_slab(at, Place { place: next, length: end - next, ..slab });
 }
 
 /// Extends the slow file, while writes that would extend it too ask first.

@@ -89,7 +89,7 @@ impl Server {
         let at = self.connections.iter().position(|c| c.socket.as_raw_fd() == fd).unwrap();
         if let Some(slot) = self.connections.swap_remove(at).slot {
             let slot = &self.shared.slots[slot as usize];
-            slot.slabs.iter().for_each(|slab| slab.length.store(0, Ordering::Relaxed));
+            (0..slot.slabs.len()).for_each(|at| slot.revoke_slab(at));
             slot.lease.store(LEASE_NONE, Ordering::Relaxed);
             slot.state.store(STATE_FREE, Ordering::Relaxed);
             slot.owner_pid.store(0, Ordering::Release);
